@@ -1,0 +1,4 @@
+//! The command line of Melisma.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,212 @@
+//! Memory accounting that is enforced before an allocation, never after.
+//!
+//! A [`Budget`] counts what pools, tensors and explicit reservations hold; allocations of foreign code are not in it.
+//! Pageable and pinned host memory share one limit because they share one RAM; with [`Budget::shared`] device memory
+//! joins them, as on boards where CPU and GPU use the same chips.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::{Error, Kind, Result};
+
+/// Where bytes live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Pageable host memory.
+    Host,
+    /// Page-locked host memory that a GPU can copy from and to at full speed.
+    Pinned,
+    /// Device memory.
+    Device,
+}
+
+impl Space {
+    /// All spaces, in the order of every table.
+    pub const ALL: [Self; 3] = [Self::Host, Self::Pinned, Self::Device];
+
+    /// The name used in tables and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Pinned => "pinned",
+            Self::Device => "device",
+        }
+    }
+}
+
+/// Bytes held now, and the most that was ever held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes held now.
+    pub now: u64,
+    /// The most bytes held at any instant.
+    pub peak: u64,
+}
+
+#[derive(Debug, Default)]
+struct Gauge {
+    now: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Gauge {
+    /// Adds `bytes` unless the sum would pass `limit`; returns what was held before in that case.
+    fn add(&self, bytes: u64, limit: u64) -> std::result::Result<(), u64> {
+        let grown = |now: u64| now.checked_add(bytes).filter(|&sum| sum <= limit);
+        let before = self.now.fetch_update(Relaxed, Relaxed, grown)?;
+        self.peak.fetch_max(before + bytes, Relaxed);
+        Ok(())
+    }
+
+    fn subtract(&self, bytes: u64) {
+        self.now.fetch_sub(bytes, Relaxed);
+    }
+
+    fn usage(&self) -> Usage {
+        Usage { now: self.now.load(Relaxed), peak: self.peak.load(Relaxed) }
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    spaces: [Gauge; 3],
+    /// What the limits apply to: [host + pinned, device], or everything in the first when memory is shared.
+    domains: [Gauge; 2],
+    limits: [u64; 2],
+    shared: bool,
+}
+
+/// A memory limit with counters; clones count together.
+#[derive(Debug, Clone)]
+pub struct Budget(Arc<Inner>);
+
+impl Budget {
+    /// No limits, counting only.
+    pub fn unlimited() -> Self {
+        Self::build([u64::MAX; 2], false)
+    }
+
+    /// At most `host` bytes of pageable and pinned memory together, and at most `device` bytes of device memory.
+    pub fn new(host: u64, device: u64) -> Self {
+        Self::build([host, device], false)
+    }
+
+    /// At most `total` bytes of everything, for machines whose CPU and GPU share their memory.
+    pub fn shared(total: u64) -> Self {
+        Self::build([total, total], true)
+    }
+
+    fn build(limits: [u64; 2], shared: bool) -> Self {
+        Self(Arc::new(Inner { spaces: Default::default(), domains: Default::default(), limits, shared }))
+    }
+
+    fn domain(&self, space: Space) -> usize {
+        usize::from(space == Space::Device && !self.0.shared)
+    }
+
+    /// The limit that applies to `space`, if there is one.
+    pub fn limit(&self, space: Space) -> Option<u64> {
+        Some(self.0.limits[self.domain(space)]).filter(|&limit| limit != u64::MAX)
+    }
+
+    /// Bytes that can still be reserved in `space`.
+    pub fn free(&self, space: Space) -> u64 {
+        let domain = self.domain(space);
+        self.0.limits[domain].saturating_sub(self.0.domains[domain].usage().now)
+    }
+
+    /// What is and was held in `space`.
+    pub fn usage(&self, space: Space) -> Usage {
+        self.0.spaces[space as usize].usage()
+    }
+
+    /// Counts `bytes` of `space` until the reservation is dropped.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] when the limit would be exceeded; nothing is counted then.
+    pub fn reserve(&self, space: Space, bytes: u64) -> Result<Reservation> {
+        let domain = self.domain(space);
+        let limit = self.0.limits[domain];
+        self.0.domains[domain].add(bytes, limit).map_err(|held| refused(space, bytes, held, limit))?;
+        let counted = self.0.spaces[space as usize].add(bytes, u64::MAX);
+        debug_assert!(counted.is_ok(), "the domain's counter bounds the space's");
+        Ok(Reservation { budget: self.clone(), space, bytes })
+    }
+}
+
+fn refused(space: Space, bytes: u64, held: u64, limit: u64) -> Error {
+    Error::new(
+        Kind::Memory,
+        format!("{} memory: {bytes} bytes more do not fit: {held} of {limit} bytes are in use", space.name()),
+    )
+    .with_hint("raise --memory-limit, or use smaller batches or chunks")
+}
+
+/// Bytes counted in a [`Budget`] until dropped.
+#[derive(Debug)]
+#[must_use = "the bytes are given back when the reservation is dropped"]
+pub struct Reservation {
+    budget: Budget,
+    space: Space,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// How many bytes it holds.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.0.spaces[self.space as usize].subtract(self.bytes);
+        self.budget.0.domains[self.budget.domain(self.space)].subtract(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_before_it_counts() {
+        let budget = Budget::new(100, 10);
+        let held = budget.reserve(Space::Host, 60).unwrap();
+        let refused = budget.reserve(Space::Pinned, 41).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Memory);
+        assert!(refused.to_string().contains("41 bytes more"), "{refused}");
+        assert_eq!(budget.usage(Space::Pinned), Usage::default());
+        assert_eq!(budget.reserve(Space::Pinned, 40).unwrap().bytes(), 40);
+        drop(held);
+        assert_eq!(budget.usage(Space::Host), Usage { now: 0, peak: 60 });
+        assert!(budget.reserve(Space::Device, 11).is_err());
+        assert!(budget.reserve(Space::Host, u64::MAX).is_err());
+    }
+
+    #[test]
+    fn shared_memory_is_limited_in_sum() {
+        let budget = Budget::shared(100);
+        let _host = budget.reserve(Space::Host, 50).unwrap();
+        assert_eq!(budget.free(Space::Device), 50);
+        assert!(budget.reserve(Space::Device, 51).is_err());
+        assert!(budget.reserve(Space::Device, 50).is_ok());
+    }
+
+    #[test]
+    fn never_passes_the_limit_from_many_threads() {
+        let budget = Budget::new(1000, 0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for bytes in (1..200).cycle().take(20_000) {
+                        let _ = budget.reserve(Space::Host, bytes);
+                    }
+                });
+            }
+        });
+        let usage = budget.usage(Space::Host);
+        assert_eq!(usage.now, 0);
+        assert!(usage.peak <= 1000, "peak {}", usage.peak);
+    }
+}

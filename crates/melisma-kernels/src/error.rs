@@ -1,0 +1,109 @@
+//! One error type for both libraries: branch on [`Kind`], read the message, show the hint.
+
+use std::fmt;
+
+/// A result with our [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What sort of failure it is; the only part that programs should branch on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A value that the caller gave is wrong.
+    InvalidArgument,
+    /// A correct request for something that this build or device cannot do.
+    Unsupported,
+    /// A file or stream contradicts its own format.
+    Corrupt,
+    /// A file or stream ends too early.
+    Truncated,
+    /// A format version that this build does not know.
+    Version,
+    /// A device is missing, or failed.
+    Device,
+    /// A memory limit would be exceeded, or an allocation failed.
+    Memory,
+    /// The operating system refused.
+    Io,
+    /// A check or a tolerance failed.
+    Check,
+}
+
+/// What went wrong and where, with an optional hint on how to fix it.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    hint: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` whose message names the value, the limit and the place.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None, source: None }
+    }
+
+    /// A wrong value from the caller.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Kind::InvalidArgument, message)
+    }
+
+    /// A request this build or device cannot serve.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unsupported, message)
+    }
+
+    /// A device that is missing or failed.
+    pub fn device(message: impl Into<String>) -> Self {
+        Self::new(Kind::Device, message)
+    }
+
+    /// An operating-system error at `place` (usually a path).
+    pub fn io(place: impl fmt::Display, source: std::io::Error) -> Self {
+        Self::new(Kind::Io, format!("{place}: {source}")).with_source(source)
+    }
+
+    /// Adds a line on how to fix it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the error that caused this one.
+    #[must_use]
+    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// Puts `place` and a colon before the message.
+    #[must_use]
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// What sort of failure it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How to fix it, where we know.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source.as_ref() as _)
+    }
+}

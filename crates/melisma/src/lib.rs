@@ -1,0 +1,4 @@
+//! Melisma: a tensor engine for audio AI.
+#![forbid(unsafe_code)]
+
+pub use melisma_kernels::{Error, Kind, Result};

@@ -1,0 +1,2 @@
+//! Checks, golden files, benches and GPU packing.
+fn main() {}
