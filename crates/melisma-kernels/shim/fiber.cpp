@@ -265,7 +265,8 @@ const Slot* warp_exchange(unsigned mask, const char* operation, const void* valu
   Warp& warp = s.warps[s.current / 32];
   if (!(mask >> lane & 1)) fail("a lane called a warp operation whose mask leaves it out");
   Rendezvous& meeting = meeting_of(warp, mask);
-  if (meeting.arrived && strcmp(meeting.operation, operation) != 0) fail("lanes of one mask called different warp operations");
+  if (meeting.arrived && meeting.operation != operation && strcmp(meeting.operation, operation) != 0)
+    fail("lanes of one mask called different warp operations");
   meeting.operation = operation;
   Slot* slots = meeting.slots[meeting.side];
   memcpy(slots[lane].bytes, value, size);

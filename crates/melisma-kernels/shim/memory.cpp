@@ -1,4 +1,6 @@
 // Device and pinned memory, copies and fills.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -14,15 +16,52 @@ namespace {
 constexpr size_t ALIGNMENT = 512, RED_ZONE = 64;
 constexpr unsigned char GARBAGE = 0xA5, POISON = 0xC3;
 
-// By the address of the first usable byte.
-std::map<CUdeviceptr, size_t> device_blocks, pinned_blocks, globals;
+// By the address of the first usable byte. Never destroyed: threads may still call while the process exits.
+using Blocks = std::map<CUdeviceptr, size_t>;
+Blocks &device_blocks = *new Blocks, &pinned_blocks = *new Blocks, &globals = *new Blocks;
 size_t bytes_used;
 uint64_t pool_release_threshold;
 char default_pool;
 
+// With a fence every allocation ends, up to 16 bytes, at a page that cannot be touched, so that reads past the end fault too.
+bool fenced() {
+  static const bool on = [] {
+    const char* text = getenv("MELISMA_SHIM_FENCE");
+    return text && strcmp(text, "1") == 0;
+  }();
+  return on;
+}
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// The red zone after a block.
+size_t tail_bytes(size_t bytes) { return fenced() ? round_up(bytes, 16) - bytes : RED_ZONE; }
+
+constexpr size_t PAGE = 64 << 10;
+
+// The first usable byte, with room for both red zones; null where the host has no memory.
+unsigned char* take_block(size_t bytes) {
+  if (!fenced()) {
+    auto* base = static_cast<unsigned char*>(aligned_alloc(ALIGNMENT, round_up(ALIGNMENT + bytes + RED_ZONE, ALIGNMENT)));
+    return base ? base + ALIGNMENT : nullptr;
+  }
+  size_t usable = round_up(RED_ZONE + round_up(bytes, 16), PAGE);
+  void* base = mmap(nullptr, usable + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return nullptr;
+  unsigned char* fence = static_cast<unsigned char*>(base) + usable;
+  mprotect(fence, PAGE, PROT_NONE);
+  return fence - round_up(bytes, 16);
+}
+
+void give_block(unsigned char* start, size_t bytes) {
+  if (!fenced()) return free(start - ALIGNMENT);
+  size_t usable = round_up(RED_ZONE + round_up(bytes, 16), PAGE);
+  munmap(start + round_up(bytes, 16) - usable, usable + PAGE);
+}
+
 unsigned char* bytes_at(CUdeviceptr pointer) { return reinterpret_cast<unsigned char*>(pointer); }
 
-bool lies_in(const std::map<CUdeviceptr, size_t>& blocks, CUdeviceptr pointer, size_t bytes) {
+bool lies_in(const Blocks& blocks, CUdeviceptr pointer, size_t bytes) {
   auto after = blocks.upper_bound(pointer);
   if (after == blocks.begin()) return false;
   auto block = std::prev(after);
@@ -38,8 +77,9 @@ long damaged_offset(CUdeviceptr pointer, size_t bytes) {
     return bytes;
   }();
   const unsigned char* start = bytes_at(pointer);
-  for (const unsigned char* side : {start - RED_ZONE, start + bytes}) {
-    if (memcmp(side, zone.data(), RED_ZONE) == 0) continue;
+  const std::pair<const unsigned char*, size_t> sides[] = {{start - RED_ZONE, RED_ZONE}, {start + bytes, tail_bytes(bytes)}};
+  for (auto [side, length] : sides) {
+    if (memcmp(side, zone.data(), length) == 0) continue;
     size_t first = 0;
     while (side[first] == POISON) first++;
     return long(side + first - start);
@@ -57,13 +97,11 @@ void check_block(const char* culprit, CUdeviceptr pointer, size_t bytes) {
 CUresult allocate(CUdeviceptr* pointer, size_t bytes) {
   if (!pointer || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > total_memory() - bytes_used) return CUDA_ERROR_OUT_OF_MEMORY;
-  size_t whole = (ALIGNMENT + bytes + RED_ZONE + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  auto* base = static_cast<unsigned char*>(aligned_alloc(ALIGNMENT, whole));
-  if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
-  unsigned char* start = base + ALIGNMENT;
+  unsigned char* start = take_block(bytes);
+  if (!start) return CUDA_ERROR_OUT_OF_MEMORY;
   memset(start - RED_ZONE, POISON, RED_ZONE);
   memset(start, GARBAGE, bytes);
-  memset(start + bytes, POISON, RED_ZONE);
+  memset(start + bytes, POISON, tail_bytes(bytes));
   *pointer = reinterpret_cast<CUdeviceptr>(start);
   device_blocks[*pointer] = bytes;
   bytes_used += bytes;
@@ -77,7 +115,7 @@ CUresult release(CUdeviceptr pointer) {
   check_block("before cuMemFree", pointer, block->second);
   bytes_used -= block->second;
   memset(bytes_at(pointer), GARBAGE, block->second);
-  free(bytes_at(pointer) - ALIGNMENT);
+  give_block(bytes_at(pointer), block->second);
   device_blocks.erase(block);
   return CUDA_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@ struct Module {
   std::map<std::string, std::unique_ptr<Function>> functions;
 };
 
-std::set<Module*> live_modules;
+// Never destroyed: threads may still call while the process exits.
+auto& live_modules = *new std::set<Module*>;
 
 // An image carries no length, but an ELF file ends with its section headers.
 size_t image_bytes(const void* image) {
@@ -75,6 +77,26 @@ bool fits(const Function& f, Dim grid, Dim block, unsigned shared_bytes) {
   return uint64_t(block.x) * block.y * block.z <= unsigned(f.max_threads) && shared_bytes <= unsigned(f.max_dynamic_shared);
 }
 
+// A fault inside of a kernel says which one before the process dies as it would have.
+const char* running_kernel;
+
+void report_fault(int) {
+  for (const char* part : {"melisma shim: kernel ", running_kernel ? running_kernel : "(none)", ": memory fault\n"})
+    if (write(2, part, strlen(part)) < 0) break;
+  signal(SIGSEGV, SIG_DFL);
+}
+
+void run_reported(const Launch& launch) {
+  struct sigaction ours = {}, before = {};
+  ours.sa_handler = report_fault;
+  ours.sa_flags = SA_ONSTACK;
+  sigaction(SIGSEGV, &ours, &before);
+  running_kernel = launch.name;
+  run_grid(launch);
+  running_kernel = nullptr;
+  sigaction(SIGSEGV, &before, nullptr);
+}
+
 CUresult launch(Function& f, Dim grid, Dim block, unsigned shared_bytes, void* stream, void** params) {
   TRY(check_context());
   if (!fits(f, grid, block, shared_bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -95,7 +117,7 @@ CUresult launch(Function& f, Dim grid, Dim block, unsigned shared_bytes, void* s
   return submit(stream, [&f, grid, block, shared_bytes, offsets, values]() mutable {
     std::vector<void*> args;
     for (size_t offset : offsets) args.push_back(&values[offset]);
-    run_grid({f.name.c_str(), f.entry, args.data(), grid, block, shared_bytes});
+    run_reported({f.name.c_str(), f.entry, args.data(), grid, block, shared_bytes});
     check_red_zones(("kernel " + f.name).c_str());
   });
 }

@@ -1,6 +1,7 @@
 // usage: selftest LIBDIR SELFTEST_CU DEVICE_CUH
 #include "selftest.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,8 +35,8 @@ float float_of(uint32_t bits) {
   return value;
 }
 
-// Whether `work` aborts with all of the words in its message.
-bool aborts(const std::function<void()>& work, const std::vector<std::string>& words) {
+// Whether `work` dies of the signal with all of the words in its message.
+bool dies(int signal, const std::function<void()>& work, const std::vector<std::string>& words) {
   int ends[2];
   if (pipe(ends) != 0) return false;
   pid_t child = fork();
@@ -53,7 +54,7 @@ bool aborts(const std::function<void()>& work, const std::vector<std::string>& w
   waitpid(child, &status, 0);
   for (const std::string& word : words)
     if (text.find(word) == std::string::npos) return false;
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  return WIFSIGNALED(status) && WTERMSIG(status) == signal;
 }
 
 bool vector_add() {
@@ -272,11 +273,18 @@ bool bad_launches() {
 
 bool overrun_aborts() {
   Buffer<char> block(100);
-  return aborts([&] { launch("overrun", {1, 1}, block.pointer, 100u); }, {"kernel overrun", "byte offset 100"});
+  return dies(SIGABRT, [&] { launch("overrun", {1, 1}, block.pointer, 100u); }, {"kernel overrun", "byte offset 100"});
+}
+
+bool fenced_read_dies() {
+  const char* fence = getenv("MELISMA_SHIM_FENCE");
+  if (!fence || strcmp(fence, "1") != 0) return true;
+  Buffer<char> block(96), out(1);
+  return dies(SIGSEGV, [&] { launch("read_past", {1, 1}, block.pointer, out.pointer, 96u); }, {"kernel read_past"});
 }
 
 bool deadlock_aborts() {
-  return aborts([] { launch("deadlock", {1, 32}); }, {"kernel deadlock", "deadlock: 16 threads", "__syncwarp"});
+  return dies(SIGABRT, [] { launch("deadlock", {1, 32}); }, {"kernel deadlock", "deadlock: 16 threads", "__syncwarp"});
 }
 
 bool matmul() {
@@ -348,7 +356,7 @@ int main(int, char** argv) {
                         {"conversions", conversions}, {"mma tf32", mma_tf32}, {"mma bf16", mma_bf16}, {"mma f16", mma_f16},
                         {"early exit", early_exit}, {"constant table", constant_table}, {"graph replay", graph_replay},
                         {"broken captures", broken_captures}, {"out of memory", out_of_memory}, {"bad launches", bad_launches},
-                        {"overrun aborts", overrun_aborts}, {"deadlock aborts", deadlock_aborts}, {"matmul", matmul},
+                        {"overrun aborts", overrun_aborts}, {"deadlock aborts", deadlock_aborts}, {"fenced read dies", fenced_read_dies}, {"matmul", matmul},
                         {"threads are cheap", threads_are_cheap}, {"compile error", compile_error}};
   int passed = 0, failed = 0;
   for (const Case& test : cases) {

@@ -8,9 +8,10 @@
 namespace shim {
 namespace {
 
-std::vector<Stream*> live_streams;
-std::set<Event*> live_events;
-Stream default_stream;
+// Never destroyed: threads may still call while the process exits.
+auto& live_streams = *new std::vector<Stream*>;
+auto& live_events = *new std::set<Event*>;
+auto& default_stream = *new Stream;
 
 uint64_t now() {
   auto time = std::chrono::steady_clock::now().time_since_epoch();
