@@ -1,6 +1,6 @@
 //! Compiles every `.cu` below `crates/` with NVRTC for each architecture we serve, and holds each kernel to its budget.
 //!
-//! The options are those of the production launch code; of headers there are only our own `.cuh` files, in memory.
+//! The options are read from the production launch code; of headers there are only our own `.cuh` files, in memory.
 
 mod budget;
 mod log;
@@ -16,7 +16,10 @@ use std::process::Command;
 
 const PACKAGES: &[&str] = &["nvidia-cuda-nvrtc==13.0.88"];
 const ARCHITECTURES: &[&str] = &["sm_80", "sm_87", "sm_90"];
-const OPTIONS: &[&str] = &["--std=c++17", "-default-device", "--no-source-include", "--ptxas-options=-v"];
+/// Added to the production options: no header but ours, and figures in the log.
+const OPTIONS: &[&str] = &["--no-source-include", "--ptxas-options=-v"];
+/// Where the production options are.
+const LAUNCHER: &str = "crates/melisma-kernels/src/cuda/nvrtc.rs";
 const COMPILER: &str = include_str!("nvrtc.py");
 
 pub fn check() -> Result<Outcome> {
@@ -39,14 +42,9 @@ pub fn check() -> Result<Outcome> {
         for line in &wrong {
             println!("{line}");
         }
-        bail!(
-            "{} of {} kernels and files are wrong: {}",
-            wrong.len(),
-            rows.len(),
-            wrong[0].lines().next().unwrap_or_default()
-        );
+        bail!("{} problems; the first: {}", wrong.len(), wrong[0].lines().next().unwrap_or_default());
     }
-    Ok(Outcome::Counted(format!("{} files, {} kernels times architectures", sources.len(), rows.len())))
+    Ok(Outcome::Counted(format!("{} kernels in {} files", rows.len() / ARCHITECTURES.len(), sources.len())))
 }
 
 /// One file compiled for one architecture.
@@ -95,9 +93,12 @@ fn judge(result: &Compiled, text: &str, rows: &mut Vec<Vec<String>>, wrong: &mut
 }
 
 fn compile(headers: &Map<String, Value>, sources: &Map<String, Value>) -> Result<Vec<Compiled>> {
+    let launcher = fs::read_to_string(tree::root().join(LAUNCHER)).context(LAUNCHER)?;
+    let mut options = production_options(&launcher).with_context(|| format!("{LAUNCHER} has no `const OPTIONS`"))?;
+    options.extend(OPTIONS);
     let python = venv::python(PACKAGES)?;
     let request = json!({
-        "headers": headers, "sources": sources, "architectures": ARCHITECTURES, "options": OPTIONS
+        "headers": headers, "sources": sources, "architectures": ARCHITECTURES, "options": options
     });
     let answer =
         exchange(Command::new(python).arg("-c").arg(COMPILER), &request.to_string()).context("compiling with NVRTC")?;
@@ -114,6 +115,15 @@ fn compile(headers: &Map<String, Value>, sources: &Map<String, Value>) -> Result
         .collect())
 }
 
+/// The strings of `const OPTIONS: [&str; N] = ["...", ...]` in the launcher's source.
+fn production_options(launcher: &str) -> Option<Vec<&str>> {
+    let (_, rest) = launcher.split_once("const OPTIONS:")?;
+    let (_, rest) = rest.split_once('=')?;
+    let (_, rest) = rest.split_once('[')?;
+    let (list, _) = rest.split_once(']')?;
+    Some(list.split('"').skip(1).step_by(2).collect())
+}
+
 fn texts(paths: Vec<PathBuf>, name: impl Fn(&std::path::Path) -> String) -> Result<Map<String, Value>> {
     let mut map = Map::new();
     for path in paths {
@@ -123,4 +133,16 @@ fn texts(paths: Vec<PathBuf>, name: impl Fn(&std::path::Path) -> String) -> Resu
         }
     }
     Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::production_options;
+
+    #[test]
+    fn the_launchers_options_are_read_from_its_source() {
+        let source = "pub(super) const OPTIONS: [&str; 2] =\n    [\"--std=c++17\", \"--fmad=false\"];\nfn other() {}";
+        assert_eq!(production_options(source).unwrap(), ["--std=c++17", "--fmad=false"]);
+        assert_eq!(production_options("fn other() {}"), None);
+    }
 }
