@@ -108,28 +108,24 @@ fn show(rows: &[Row]) {
 }
 
 fn compare(before: &[Row], now: &[Row]) -> Result<ExitCode> {
-    let mut cells = Vec::new();
-    let mut lost = 0;
-    for row in now {
-        let Some(old) = before.iter().find(|old| old.name == row.name) else { continue };
-        for change in row::changes(old, row) {
-            let worse = change.factor() < 1.0 - LOSS;
-            lost += usize::from(worse);
-            cells.push(vec![
-                row.name.clone(),
-                change.peer.clone(),
-                format!("{:.3}", change.before),
-                format!("{:.3}", change.now),
-                format!("{:+.1} %", (change.factor() - 1.0) * 100.0),
-                if worse { "LOST" } else { "" }.into(),
-            ]);
-        }
+    let changes = row::changes(before, now);
+    if changes.is_empty() {
+        bail!("the record has no row with a peer to compare with");
     }
-    if cells.is_empty() {
-        bail!("the record and this run have no row with the same peer in common");
-    }
+    let lost = |change: &row::Change| change.factor() < 1.0 - LOSS;
+    let cells = |change: &row::Change| {
+        vec![
+            change.row.to_string(),
+            change.peer.to_string(),
+            format!("{:.3}", change.before),
+            change.now.map_or("-".into(), |now| format!("{now:.3}")),
+            change.now.map_or("not measured".into(), |_| format!("{:+.1} %", (change.factor() - 1.0) * 100.0)),
+            if lost(change) { "LOST" } else { "" }.into(),
+        ]
+    };
     println!();
-    table::print(&["name", "peer", "before", "now", "change", ""], &cells);
-    println!("\n{} ratios compared, {lost} lost more than {:.0} %", cells.len(), LOSS * 100.0);
-    Ok(ExitCode::from(if lost == 0 { 0 } else { 3 }))
+    table::print(&["name", "peer", "before", "now", "change", ""], &changes.iter().map(cells).collect::<Vec<_>>());
+    let n_lost = changes.iter().filter(|change| lost(change)).count();
+    println!("\n{} ratios compared, {n_lost} lost more than {:.0} %", changes.len(), LOSS * 100.0);
+    Ok(ExitCode::from(if n_lost == 0 { 0 } else { 3 }))
 }

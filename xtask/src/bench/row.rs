@@ -1,6 +1,6 @@
 //! Rows of `melisma bench --json`: `{name, unit, median, spread, n, ceiling, peers[] {name, median}}`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// One figure of ours, with those of its peers from the same run.
@@ -13,6 +13,25 @@ pub struct Row {
     pub ceiling: Option<f64>,
     /// Name and median.
     pub peers: Vec<(String, f64)>,
+    better: Better,
+}
+
+#[derive(Debug, PartialEq)]
+enum Better {
+    Larger,
+    Smaller,
+}
+
+impl Better {
+    /// Rates and factors should grow, times and sizes should shrink.
+    fn of(unit: &str) -> Result<Self> {
+        match unit {
+            "s" | "ms" | "us" | "ns" | "bytes" | "B" | "KiB" | "MiB" | "GiB" => Ok(Self::Smaller),
+            "x" | "%" => Ok(Self::Larger),
+            _ if unit.ends_with("/s") => Ok(Self::Larger),
+            _ => bail!("`{unit}` is not a unit of figures"),
+        }
+    }
 }
 
 impl Row {
@@ -29,8 +48,10 @@ impl Row {
             value[key].as_f64().with_context(|| format!("row `{name}` has no number `{key}`"))
         };
         let peers = value["peers"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+        let unit = text(value, "unit")?;
         Ok(Self {
-            unit: text(value, "unit")?,
+            better: Better::of(&unit).with_context(|| format!("row `{name}`"))?,
+            unit,
             median: number(value, "median")?,
             spread: number(value, "spread")?,
             ceiling: value["ceiling"].as_f64(),
@@ -41,36 +62,41 @@ impl Row {
 
     /// How many times better we are than a peer with this median.
     pub fn ratio(&self, peer: f64) -> f64 {
-        if self.more_is_better() { self.median / peer } else { peer / self.median }
-    }
-
-    /// Rates and factors should grow, times and sizes should shrink.
-    fn more_is_better(&self) -> bool {
-        self.unit.contains("/s")
-            || self.unit.contains("per_second")
-            || ["x", "%", "ratio"].contains(&self.unit.as_str())
+        match self.better {
+            Better::Larger => self.median / peer,
+            Better::Smaller => peer / self.median,
+        }
     }
 }
 
-/// The ratio to one peer, before and now.
-pub struct Change {
-    pub peer: String,
+/// The ratio to one peer of one row, before and now.
+pub struct Change<'a> {
+    pub row: &'a str,
+    pub peer: &'a str,
     pub before: f64,
-    pub now: f64,
+    /// Absent where the row or the peer was not measured this time.
+    pub now: Option<f64>,
 }
 
-impl Change {
+impl Change<'_> {
+    /// 1 is unchanged, 0.9 a loss of a tenth; what was not measured is lost.
     pub fn factor(&self) -> f64 {
-        self.now / self.before
+        self.now.map_or(0.0, |now| now / self.before)
     }
 }
 
-/// The ratios to every peer that both rows have.
-pub fn changes<'a>(before: &'a Row, now: &'a Row) -> impl Iterator<Item = Change> + 'a {
-    now.peers.iter().filter_map(|(peer, median)| {
-        let (_, old) = before.peers.iter().find(|(name, _)| name == peer)?;
-        Some(Change { peer: peer.clone(), before: before.ratio(*old), now: now.ratio(*median) })
-    })
+/// The ratios to every peer of `before`.
+pub fn changes<'a>(before: &'a [Row], now: &[Row]) -> Vec<Change<'a>> {
+    let mut found = Vec::new();
+    for old in before {
+        let new = now.iter().find(|row| row.name == old.name);
+        for (peer, median) in &old.peers {
+            let measured = new.and_then(|row| Some((row, row.peers.iter().find(|(name, _)| name == peer)?.1)));
+            let now = measured.map(|(row, median)| row.ratio(median));
+            found.push(Change { row: &old.name, peer, before: old.ratio(*median), now });
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -92,9 +118,19 @@ mod tests {
 
     #[test]
     fn a_slower_machine_is_no_loss_but_a_slower_ratio_is() {
-        let before = row("s", 1.0, 2.0);
-        assert_eq!(changes(&before, &row("s", 2.0, 4.0)).next().unwrap().factor(), 1.0);
-        assert_eq!(changes(&before, &row("s", 2.0, 2.0)).next().unwrap().factor(), 0.5);
+        let before = [row("s", 1.0, 2.0)];
+        assert_eq!(changes(&before, &[row("s", 2.0, 4.0)])[0].factor(), 1.0);
+        assert_eq!(changes(&before, &[row("s", 2.0, 2.0)])[0].factor(), 0.5);
+    }
+
+    #[test]
+    fn what_is_not_measured_is_lost() {
+        assert_eq!(changes(&[row("s", 1.0, 2.0)], &[])[0].factor(), 0.0);
+    }
+
+    #[test]
+    fn an_unknown_unit_is_an_error() {
+        assert!(Better::of("furlongs").is_err());
     }
 
     #[test]
