@@ -12,8 +12,9 @@ pub fn check() -> Result<Outcome> {
         return Ok(Outcome::Skipped("there is no .cu file yet".into()));
     }
     let sources = tree::root().join("crates/melisma-kernels/shim");
-    if !sources.join("build.sh").is_file() {
-        bail!("{} is missing", tree::shown(&sources.join("build.sh")));
+    let [build, selftest] = ["build.sh", "selftest.sh"].map(|script| sources.join(script));
+    if let Some(missing) = [&build, &selftest].into_iter().find(|script| !script.is_file()) {
+        bail!("{} is missing", tree::shown(missing));
     }
     if !exists("g++") {
         bail!("g++ is missing; on Debian it is part of build-essential (`.ci/run` installs it)");
@@ -23,10 +24,8 @@ pub fn check() -> Result<Outcome> {
     if cache.exists() {
         fs::remove_dir_all(&cache).with_context(|| tree::shown(&cache))?;
     }
-    run(Command::new("bash").arg(sources.join("build.sh")).arg(&libraries))?;
-    if sources.join("selftest.sh").is_file() {
-        run(Command::new("bash").arg(sources.join("selftest.sh")))?;
-    }
+    run(Command::new("bash").arg(build).arg(&libraries))?;
+    run(Command::new("bash").arg(selftest))?;
     toolchain::run_tests(
         cargo(["test", "-p", "melisma-kernels"])
             .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
