@@ -4,8 +4,8 @@
 //! Pageable and pinned host memory share one limit because they share one RAM; with [`Budget::shared`] device memory
 //! joins them, as on boards where CPU and GPU use the same chips.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::{Error, Kind, Result};
 
@@ -74,7 +74,11 @@ struct Inner {
     domains: [Gauge; 2],
     limits: [u64; 2],
     shared: bool,
+    watches: Mutex<Vec<Weak<Peaks>>>,
 }
+
+/// The most bytes held per space since a watch began.
+type Peaks = [AtomicU64; 3];
 
 /// A memory limit with counters; clones count together.
 #[derive(Debug, Clone)]
@@ -97,7 +101,8 @@ impl Budget {
     }
 
     fn build(limits: [u64; 2], shared: bool) -> Self {
-        Self(Arc::new(Inner { spaces: Default::default(), domains: Default::default(), limits, shared }))
+        let (spaces, domains, watches) = Default::default();
+        Self(Arc::new(Inner { spaces, domains, limits, shared, watches }))
     }
 
     fn domain(&self, space: Space) -> usize {
@@ -130,7 +135,38 @@ impl Budget {
         self.0.domains[domain].add(bytes, limit).map_err(|held| refused(space, bytes, held, limit))?;
         let counted = self.0.spaces[space as usize].add(bytes, u64::MAX);
         debug_assert!(counted.is_ok(), "the domain's counter bounds the space's");
+        self.note(space);
         Ok(Reservation { budget: self.clone(), space, bytes })
+    }
+}
+
+impl Budget {
+    /// Watches the peaks from now on.
+    pub fn watch(&self) -> Watch {
+        let peaks = Arc::new(Space::ALL.map(|space| AtomicU64::new(self.usage(space).now)));
+        let mut watches = self.0.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        watches.retain(|watch| watch.strong_count() > 0);
+        watches.push(Arc::downgrade(&peaks));
+        Watch(peaks)
+    }
+
+    fn note(&self, space: Space) {
+        let now = self.usage(space).now;
+        let watches = self.0.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        for peaks in watches.iter().filter_map(Weak::upgrade) {
+            peaks[space as usize].fetch_max(now, Relaxed);
+        }
+    }
+}
+
+/// The peaks of a [`Budget`] since [`Budget::watch`].
+#[derive(Debug)]
+pub struct Watch(Arc<Peaks>);
+
+impl Watch {
+    /// The most bytes held in `space` since the watch began.
+    pub fn peak(&self, space: Space) -> u64 {
+        self.0[space as usize].load(Relaxed)
     }
 }
 
@@ -191,6 +227,21 @@ mod tests {
         assert_eq!(budget.free(Space::Device), 50);
         assert!(budget.reserve(Space::Device, 51).is_err());
         assert!(budget.reserve(Space::Device, 50).is_ok());
+    }
+
+    #[test]
+    fn watches_see_the_peak_since_they_began() {
+        let budget = Budget::unlimited();
+        drop(budget.reserve(Space::Host, 100));
+        let outer = budget.watch();
+        let _held = budget.reserve(Space::Host, 10);
+        let inner = budget.watch();
+        drop(budget.reserve(Space::Host, 5));
+        assert_eq!((outer.peak(Space::Host), inner.peak(Space::Host)), (15, 15));
+        drop(inner);
+        drop(budget.reserve(Space::Host, 30));
+        assert_eq!(outer.peak(Space::Host), 40);
+        assert_eq!(budget.usage(Space::Host).peak, 100);
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod tensor;
 mod view;
 mod workers;
 
-pub use budget::{Budget, Reservation, Space, Usage};
+pub use budget::{Budget, Reservation, Space, Usage, Watch};
 pub use buffer::Buffer;
 pub use cuda::{DeviceSpan, Event, Graph};
 pub use device::{Cpu, Device, available_threads};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::cuda::{CudaQueue, DeviceSpan, Event, Timing};
 use crate::device::Cpu;
 use crate::workers::Workers;
-use crate::{Budget, Buffer, Device, Element, Error, Result, View, ViewMut};
+use crate::{Budget, Buffer, Device, Element, Error, Result, Space, View, ViewMut};
 
 /// Runs the work given to it in order. On the CPU a call returns when its work is done; on a GPU it returns at once.
 #[derive(Debug, Clone)]
@@ -188,6 +188,13 @@ impl CpuQueue {
             }
         });
         Ok(())
+    }
+
+    /// Floats of scratch that the budget allows in all, those held already included.
+    pub(crate) fn scratch_room(&self) -> usize {
+        let held: usize = self.0.scratch.iter().map(|scratch| lock(scratch).0.as_ref().map_or(0, Buffer::len)).sum();
+        let free = usize::try_from(self.0.budget.free(Space::Host)).unwrap_or(usize::MAX);
+        free.saturating_add(held) / size_of::<f32>()
     }
 
     /// `len` floats that all workers share, held until the guard is dropped.

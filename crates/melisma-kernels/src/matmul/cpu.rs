@@ -3,16 +3,15 @@
 //! Sizes: a strip of `BLOCK_K` steps (32 KiB) stays in L1 while the rows of a task pass over it; a task's rows of A
 //! stay in L2. A panel is as many columns of B as `PANEL_FLOATS` hold.
 
-use super::tile::{MAX_ROWS, Run, STRIP, Start, Tile, runs};
+use super::tile::{BLOCK_K, MAX_ROWS, Run, STRIDE_A, STRIP, Start, Tile, runs};
 use super::{Matmul, Scalar};
 use crate::queue::CpuQueue;
-use crate::{Isa, Result};
+use crate::{DType, Isa, Result};
 
-const BLOCK_K: usize = 256;
-/// Rows of a copied block of A lie this far apart: not a multiple of 4 KiB, where all rows would share one set of L1.
-const STRIDE_A: usize = BLOCK_K + 16;
-/// Rows of one task: four full tiles of AVX-512, sixteen of AVX2.
-const TASK_ROWS: usize = 4 * MAX_ROWS;
+/// The most rows of one task: their block of A (256 KiB) stays in L2.
+const MOST_ROWS: usize = 20 * MAX_ROWS;
+/// Tasks per thread, so that a slow thread takes fewer.
+const TASKS_PER_THREAD: usize = 4;
 /// 16 MiB: bounds the scratch, far above what a layer of ours needs.
 const PANEL_FLOATS: usize = 4 << 20;
 
@@ -22,26 +21,49 @@ pub(super) fn run<T: Scalar>(queue: &CpuQueue, shape: Matmul, a: &[T], b: &[T], 
         return Ok(());
     }
     let isa = queue.cpu().isa;
-    let panel_columns = (PANEL_FLOATS / k.max(1) / STRIP).max(1) * STRIP;
+    let blocks = Blocks::fit::<T>(queue, shape);
     let output = Output { c: c.as_mut_ptr(), n };
-    for first in (0..n).step_by(panel_columns) {
-        let columns = panel_columns.min(n - first);
-        let n_strips = columns.div_ceil(STRIP);
-        let mut scratch = queue.shared_scratch(n_strips * STRIP * k)?;
-        let packed = scratch.floats(n_strips * STRIP * k)?;
+    for first in (0..n).step_by(blocks.panel_columns) {
+        let columns = blocks.panel_columns.min(n - first);
+        let packed_len = columns.next_multiple_of(STRIP) * k;
+        let mut scratch = queue.shared_scratch(packed_len)?;
+        let packed = scratch.floats(packed_len)?;
         pack(queue, Part { isa, k, n, first, columns }, b, packed);
         let packed: &[f32] = packed;
-        let scratch_len = TASK_ROWS * (STRIDE_A + columns.next_multiple_of(STRIP));
-        queue.run_with_scratch(m.div_ceil(TASK_ROWS), scratch_len, |scratch, task| {
-            let row = task * TASK_ROWS;
-            let rows = TASK_ROWS.min(m - row);
-            let (block_a, sums) = scratch.split_at_mut(TASK_ROWS * STRIDE_A);
+        let task_rows = blocks.task_rows;
+        let scratch_len = task_rows * blocks.floats_per_row;
+        queue.run_with_scratch(m.div_ceil(task_rows), scratch_len, |scratch, task| {
+            let row = task * task_rows;
+            let rows = task_rows.min(m - row);
+            let (block_a, sums) = scratch.split_at_mut(task_rows * STRIDE_A);
             let block = Block { isa, rows, k, columns, a: &a[row * k..(row + rows) * k], packed };
             // SAFETY: tasks write disjoint rows of C.
             unsafe { output.write(block, row, first, block_a, sums) };
         })?;
     }
     Ok(())
+}
+
+/// How the product is cut up. Results do not depend on it; memory does.
+struct Blocks {
+    panel_columns: usize,
+    task_rows: usize,
+    /// Scratch of one row: its steps of A, and its sums where C is not stored as floats.
+    floats_per_row: usize,
+}
+
+impl Blocks {
+    fn fit<T: Scalar>(queue: &CpuQueue, shape: Matmul) -> Self {
+        let Matmul { m, k, n, .. } = shape;
+        let (room, threads) = (queue.scratch_room(), queue.cpu().threads);
+        let panel_columns = (PANEL_FLOATS.min(room / 2) / k.max(1) / STRIP).max(1) * STRIP;
+        let panel_columns = panel_columns.min(n.next_multiple_of(STRIP));
+        let floats_per_row = STRIDE_A + if T::DTYPE == DType::F32 { 0 } else { panel_columns };
+        let n_tasks = (threads * TASKS_PER_THREAD).max(m.div_ceil(MOST_ROWS));
+        let wanted = m.div_ceil(n_tasks).next_multiple_of(MAX_ROWS);
+        let fitting = room.saturating_sub(panel_columns * k) / threads / floats_per_row;
+        Self { panel_columns, task_rows: wanted.min(fitting).max(1), floats_per_row }
+    }
 }
 
 /// Some columns of B.
@@ -70,10 +92,22 @@ fn pack<T: Scalar>(queue: &CpuQueue, part: Part, b: &[T], packed: &mut [f32]) {
         let live = STRIP.min(first + columns - column);
         for (step, row) in rows.enumerate() {
             let start = (block * BLOCK_K + step) * n + column;
-            T::widen(isa, &b[start..start + live], &mut row[..live]);
-            row[live..].fill(0.0);
+            let from = &b[start..start + live];
+            match (from.try_into(), (&mut *row).try_into()) {
+                (Ok(from), Ok(to)) => widen_strip(isa, from, to),
+                _ => {
+                    T::widen(isa, from, &mut row[..live]);
+                    row[live..].fill(0.0);
+                }
+            }
         }
     });
+}
+
+/// A whole strip: with its length known, floats are moved without a call.
+#[inline(always)]
+fn widen_strip<T: Scalar>(isa: Isa, from: &[T; STRIP], to: &mut [f32; STRIP]) {
+    T::widen(isa, from, to);
 }
 
 struct Packed(*mut f32);
@@ -118,14 +152,13 @@ impl<T: Scalar> Block<'_, T> {
             }
             let start = if first_k == 0 { Start::Zero } else { Start::Resume };
             let panel = &self.packed[first_k * n_strips * STRIP..];
-            for strip in 0..n_strips {
-                let columns = STRIP.min(self.columns - strip * STRIP);
-                for row in (0..self.rows).step_by(runs.len()) {
-                    let rows = runs.len().min(self.rows - row);
+            for row in (0..self.rows).step_by(runs.len()) {
+                let rows = runs.len().min(self.rows - row);
+                for strip in 0..n_strips {
+                    let columns = STRIP.min(self.columns - strip * STRIP);
                     let tile = Tile {
                         k: steps,
                         a: block_a[row * STRIDE_A..].as_ptr(),
-                        stride_a: STRIDE_A,
                         b: panel[strip * steps * STRIP..].as_ptr(),
                         // SAFETY: within `c`, by the caller's promise.
                         c: unsafe { c.add(row * stride_c + strip * STRIP) },
@@ -164,7 +197,7 @@ impl<T: Scalar> Output<T> {
             return unsafe { block.sum(block_a, c.add(row * self.n + first), self.n) };
         }
         let stride = block.columns.next_multiple_of(STRIP);
-        // SAFETY: `sums` holds `TASK_ROWS` rows of `stride`.
+        // SAFETY: `sums` holds the task's rows of `stride`.
         unsafe { block.sum(block_a, sums.as_mut_ptr(), stride) };
         let mut rows = sums.chunks_exact(stride);
         self.each_row(&block, row, first, |c| {
@@ -176,7 +209,7 @@ impl<T: Scalar> Output<T> {
 
     /// C itself where it is stored as floats.
     fn floats(&self) -> Option<*mut f32> {
-        (T::DTYPE == crate::DType::F32).then(|| self.c.cast())
+        (T::DTYPE == DType::F32).then(|| self.c.cast())
     }
 
     fn each_row(&self, block: &Block<'_, T>, row: usize, first: usize, mut write: impl FnMut(&mut [T])) {

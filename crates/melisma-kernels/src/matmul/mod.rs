@@ -49,6 +49,7 @@ mod sealed {
 }
 
 impl sealed::Scalar for f32 {
+    #[inline(always)]
     fn widen(_: Isa, src: &[Self], dst: &mut [f32]) {
         dst.copy_from_slice(src);
     }

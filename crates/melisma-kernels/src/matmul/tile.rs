@@ -8,6 +8,13 @@ use crate::isa::{Isa, Level};
 /// Columns of a strip. Two vectors of AVX-512, two times two of AVX2.
 pub(super) const STRIP: usize = 32;
 
+/// Steps of K that a tile takes at once.
+pub(super) const BLOCK_K: usize = 256;
+
+/// Rows of a block of A lie this far apart: a constant makes them immediates of the loads, and it is no multiple of
+/// 4 KiB, where all rows would share one set of L1.
+pub(super) const STRIDE_A: usize = BLOCK_K + 16;
+
 /// The most rows that a tile has for any instruction set.
 pub(super) const MAX_ROWS: usize = 12;
 
@@ -16,9 +23,8 @@ pub(super) const MAX_ROWS: usize = 12;
 pub(super) struct Tile {
     /// Steps of this block of K.
     pub(super) k: usize,
-    /// `rows` rows of A, `stride_a` apart.
+    /// `rows` rows of A, [`STRIDE_A`] apart.
     pub(super) a: *const f32,
-    pub(super) stride_a: usize,
     /// A packed strip, `k` x [`STRIP`].
     pub(super) b: *const f32,
     /// `rows` rows of C, `stride_c` apart, of which `columns` are written.
@@ -74,7 +80,7 @@ unsafe fn portable<const ROWS: usize>(tile: Tile) {
         for step in 0..tile.k {
             let b = &*tile.b.add(step * STRIP).cast::<[f32; STRIP]>();
             for (row, sums) in sums.iter_mut().enumerate() {
-                let a = *tile.a.add(row * tile.stride_a + step);
+                let a = *tile.a.add(row * STRIDE_A + step);
                 for (sum, &b) in sums.iter_mut().zip(b) {
                     *sum = a.mul_add(b, *sum);
                 }
@@ -90,7 +96,7 @@ unsafe fn portable<const ROWS: usize>(tile: Tile) {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{STRIP, Start, Tile};
+    use super::{STRIDE_A, STRIP, Start, Tile};
 
     /// # Safety
     /// As [`super::Run`].
@@ -109,12 +115,18 @@ mod x86 {
                     *sums = [_mm512_maskz_loadu_ps(lanes[0], c), _mm512_maskz_loadu_ps(lanes[1], c.wrapping_add(16))];
                 }
             }
+            for row in 0..ROWS {
+                // The tile to the right is next; its sums are far away.
+                let c = tile.c.add(row * tile.stride_c).wrapping_add(STRIP);
+                _mm_prefetch::<_MM_HINT_T0>(c.cast());
+                _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(16).cast());
+            }
             let mut b = tile.b;
             let mut a = tile.a;
             for _ in 0..tile.k {
                 let strip = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm512_set1_ps(*a.add(row * tile.stride_a));
+                    let a = _mm512_set1_ps(*a.add(row * STRIDE_A));
                     sums[0] = _mm512_fmadd_ps(a, strip[0], sums[0]);
                     sums[1] = _mm512_fmadd_ps(a, strip[1], sums[1]);
                 }
@@ -165,7 +177,7 @@ mod x86 {
             for _ in 0..tile.k {
                 let strip = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8))];
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm256_set1_ps(*a.add(row * tile.stride_a));
+                    let a = _mm256_set1_ps(*a.add(row * STRIDE_A));
                     sums[0] = _mm256_fmadd_ps(a, strip[0], sums[0]);
                     sums[1] = _mm256_fmadd_ps(a, strip[1], sums[1]);
                 }

@@ -1,0 +1,62 @@
+//! After warm-up the hot paths allocate nothing: this binary counts every allocation of its process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use half::f16;
+use melisma_kernels::matmul::Matmul;
+use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Pool, Tensor, convert};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: forwards to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static GLOBAL: Counting = Counting;
+
+/// One test, so that no other thread allocates meanwhile.
+#[test]
+fn hot_paths_allocate_nothing_after_warm_up() {
+    let budget = Budget::unlimited();
+    for isa in Isa::available() {
+        for threads in [1, 2] {
+            let device = Device::Cpu(Cpu { isa, threads });
+            let queue = device.queue(&budget).unwrap();
+            let pool = Pool::of(&queue, &budget);
+            let shape = Matmul::new(100, 300, 70);
+            let product = shape.plan::<f16>(&device).unwrap();
+            let widen = convert::plan::<f16, f32>(&device, shape.m * shape.n).unwrap();
+            let tensor = |dtype, rows, columns| Tensor::new(&device, &budget, dtype, &[rows, columns]).unwrap();
+            let a = tensor(DType::F16, shape.m, shape.k);
+            let b = tensor(DType::F16, shape.k, shape.n);
+            let mut c = tensor(DType::F16, shape.m, shape.n);
+            let mut work = || {
+                product.run(&queue, a.view().unwrap(), b.view().unwrap(), c.view_mut().unwrap()).unwrap();
+                let mut floats = pool.take(shape.m * shape.n * 4).unwrap();
+                widen.run(&queue, c.view().unwrap(), floats.view_mut().unwrap()).unwrap();
+                let _second = pool.take(1000).unwrap();
+            };
+            work();
+            let before = ALLOCATIONS.load(Relaxed);
+            (0..100).for_each(|_| work());
+            assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{isa:?}, {threads} threads");
+        }
+    }
+    let before = ALLOCATIONS.load(Relaxed);
+    drop(std::hint::black_box(vec![1u8; 100]));
+    assert_eq!(ALLOCATIONS.load(Relaxed) - before, 1, "the counter counts");
+}

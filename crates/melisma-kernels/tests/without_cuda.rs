@@ -1,0 +1,26 @@
+//! A machine without CUDA: every way to ask for it is a plain error. Where there is a driver, this prints SKIPPED.
+
+use melisma_kernels::{Device, Kind, cuda, nvtx};
+
+#[test]
+fn absent_libraries_are_errors() {
+    let probe = cuda::probe();
+    match Device::cuda(0) {
+        Ok(_) => println!("SKIPPED: this machine has a GPU"),
+        Err(error) => {
+            assert_eq!(error.kind(), Kind::Device);
+            assert!(error.hint().is_some(), "{error}");
+            assert!(probe.gpus.is_err() || probe.gpus.is_ok_and(|gpus| gpus.is_empty()));
+        }
+    }
+    assert_eq!(probe.libraries.len(), 4);
+    nvtx::push("range");
+    nvtx::pop();
+}
+
+#[test]
+fn a_gpu_that_does_not_exist_is_refused() {
+    let error = Device::cuda(4096).unwrap_err();
+    assert_eq!(error.kind(), Kind::Device);
+    assert!(error.hint().is_some());
+}
