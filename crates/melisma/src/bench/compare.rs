@@ -44,7 +44,7 @@ pub struct Change {
     pub old: f64,
     /// The new median.
     pub new: f64,
-    /// How much better the new one is: 0.25 is a quarter faster, -0.2 needs a loss of a fifth to be explained.
+    /// How much better the new one is: 0.25 is a quarter more speed, or less time by as much.
     pub gain: f64,
 }
 

@@ -71,7 +71,8 @@ fn not_yaml(error: serde_saphyr::Error) -> (u64, Error) {
         return (line, Error::invalid(format!("the key `{key}` is written twice")).with_hint("keep one of them"));
     }
     let message = error.without_snippet().to_string();
-    let message = message.lines().next().unwrap_or("unreadable");
+    let first = message.lines().next().unwrap_or("unreadable");
+    let message = first.split_once(" at line ").map_or(first, |(message, _)| message);
     let error = Error::new(Kind::Corrupt, format!("this is not YAML: {message}"))
         .with_hint("a configuration file has lines such as `threads: 4`");
     (line, error)

@@ -144,7 +144,7 @@ fn errors_name_the_line_and_the_key() {
         ("device: gpu\n", "1: `device`: expected auto, cpu, cuda or cuda:N, found the text `gpu`", ""),
         ("threads: 1\nthreads: 2\n", "2: the key `threads` is written twice", "keep one"),
         ("a: [1\nb: }\n", "2: this is not YAML", "lines such as"),
-        ("threads: 'open\n", "1: this is not YAML", "lines such as"),
+        ("threads: 'open\n", "2: this is not YAML", "lines such as"),
         ("just words\n", "1: this is not YAML with keys", "lines such as"),
         ("- threads\n", "1: this is not YAML with keys", "lines such as"),
         ("tensor_optimizations:\n  chunk_size: 0\n", "2: `tensor_optimizations.chunk_size`: a chunk of 0", "1 or more"),

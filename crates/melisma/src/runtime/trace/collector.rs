@@ -9,13 +9,14 @@ use std::time::Instant;
 use serde_json::{Map, Value};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
-use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::busy::Busy;
 use super::histogram::Histogram;
 use super::span::{Fields, Frame, enter, leave, thread_number};
 use super::{DeviceSpan, RangeSink};
+use crate::{Error, Result};
 
 /// Calls beyond these are in the table but not in the file.
 const MAX_EVENTS: u64 = 1_000_000;
@@ -100,6 +101,16 @@ impl Collector {
             device: Mutex::default(),
             ranges,
         }))
+    }
+
+    /// Collects from every thread of the process from now on.
+    ///
+    /// # Errors
+    /// When something collects already.
+    pub fn install(&self) -> Result<()> {
+        let subscriber = tracing_subscriber::registry().with(self.clone());
+        tracing::subscriber::set_global_default(subscriber)
+            .map_err(|error| Error::invalid("spans are collected already").with_source(error))
     }
 
     /// The instant that all times count from.
