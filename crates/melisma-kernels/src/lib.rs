@@ -1,7 +1,47 @@
 //! Tensors, devices, pools and kernels: the only crate of Melisma with `unsafe`, the only one that knows CUDA.
+//!
+//! A kernel is a directory: the contract in `mod.rs`, the obvious loops in `reference.rs`, `cpu.rs` and `cuda.rs` with
+//! its `.cu` file side by side, and one suite of cases for every device in `tests.rs`. `plan` checks everything once;
+//! `run` allocates nothing.
+//!
+//! ```
+//! use melisma_kernels::{Budget, Device, convert};
+//!
+//! let device = Device::cpu()?;
+//! let queue = device.queue(&Budget::unlimited())?;
+//! let samples = [0i16, 16_384, -32_768];
+//! let mut floats = [0f32; 3];
+//! convert::plan::<i16, f32>(&device, 3)?.run(&queue, samples[..].into(), floats[..].as_mut().into())?;
+//! assert_eq!(floats, [0.0, 0.5, -1.0]);
+//! # Ok::<(), melisma_kernels::Error>(())
+//! ```
 
 mod budget;
+mod buffer;
+pub mod convert;
+pub mod cuda;
+mod device;
+mod dtype;
 mod error;
+mod isa;
+pub mod matmul;
+pub mod nvtx;
+mod pool;
+mod queue;
+#[cfg(test)]
+mod suite;
+mod tensor;
+mod view;
+mod workers;
 
 pub use budget::{Budget, Reservation, Space, Usage};
+pub use buffer::Buffer;
+pub use cuda::{DeviceSpan, Event, Graph};
+pub use device::{Cpu, Device, available_threads};
+pub use dtype::{DType, Element, I24};
 pub use error::{Error, Kind, Result};
+pub use isa::{Isa, Level};
+pub use pool::Pool;
+pub use queue::Queue;
+pub use tensor::Tensor;
+pub use view::{View, ViewMut};

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Builds the fake libraries and runs the self-test: as it is, then with threads in reverse order and fenced memory.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$here/build.sh" "$work"
+${CXX:-g++} -std=c++17 -O1 -Wall -Wextra -o "$work/selftest" "$here/selftest.cpp" -ldl
+run() { "$work/selftest" "$work" "$here/selftest.cu" "$here/../src/cuda/device.cuh"; }
+run
+MELISMA_SHIM_ORDER=reverse MELISMA_SHIM_FENCE=1 run

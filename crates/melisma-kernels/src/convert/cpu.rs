@@ -1,0 +1,236 @@
+//! Loops that the compiler turns into vectors of each instruction set, with F16C and AVX-512 by hand for half precision.
+//!
+//! Large outputs go around the cache: a block is converted into a buffer that stays in L1 and leaves it by streaming
+//! stores, so that memory is written without being read first.
+
+use half::{bf16, f16};
+
+use super::Convert;
+use crate::Element;
+use crate::dtype::I24;
+use crate::isa::{Isa, Level, dispatch};
+use crate::queue::CpuQueue;
+
+/// Elements of one task. A multiple of 64 elements keeps every task's output as aligned as the whole.
+const TASK_LEN: usize = 1 << 16;
+/// Outputs from this size on do not fit beside their inputs in the cache.
+const STREAM_BYTES: usize = 32 << 20;
+
+pub(super) fn run<S: Convert<D>, D: Element>(queue: &CpuQueue, src: &[S], dst: &mut [D]) {
+    let isa = queue.cpu().isa;
+    let streams = size_of_val(dst) >= STREAM_BYTES;
+    let tasks = Tasks::new(dst);
+    queue.run(src.len().div_ceil(TASK_LEN), |index| {
+        let src = &src[index * TASK_LEN..src.len().min((index + 1) * TASK_LEN)];
+        // SAFETY: every index is handed out once.
+        let dst = unsafe { tasks.get(index) };
+        if streams { stream(isa, src, dst) } else { S::slice(isa, src, dst) }
+    });
+}
+
+/// An output cut into tasks that threads write side by side.
+struct Tasks<D> {
+    start: *mut D,
+    len: usize,
+}
+
+// SAFETY: `get` gives out disjoint parts.
+unsafe impl<D: Send> Sync for Tasks<D> {}
+
+impl<D> Tasks<D> {
+    fn new(dst: &mut [D]) -> Self {
+        Self { start: dst.as_mut_ptr(), len: dst.len() }
+    }
+
+    /// # Safety
+    /// Each index at most once, while the slice given to `new` is borrowed.
+    #[expect(clippy::mut_from_ref, reason = "the parts are disjoint; see Safety")]
+    unsafe fn get(&self, index: usize) -> &mut [D] {
+        let start = (index * TASK_LEN).min(self.len);
+        let len = TASK_LEN.min(self.len - start);
+        // SAFETY: within the slice, and no other part overlaps.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn stream<S: Convert<D>, D: Element>(isa: Isa, src: &[S], dst: &mut [D]) {
+    const BLOCK: usize = 1024;
+    #[repr(align(64))]
+    struct Block([u8; BLOCK * 4]);
+
+    let misaligned = dst.as_ptr().align_offset(64);
+    let head = if misaligned < dst.len() { misaligned } else { dst.len() };
+    let (src_head, src) = src.split_at(head);
+    let (dst_head, dst) = dst.split_at_mut(head);
+    S::slice(isa, src_head, dst_head);
+    let mut block = Block([0; BLOCK * 4]);
+    for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+        if dst.len() < BLOCK {
+            S::slice(isa, src, dst);
+            continue;
+        }
+        let bytes = size_of_val(dst);
+        S::slice(isa, src, bytemuck::cast_slice_mut(&mut block.0[..bytes]));
+        // SAFETY: `dst` starts on a multiple of 64 bytes and holds `bytes`, a multiple of 64; SSE2 is always there.
+        unsafe { stream_bytes(&block.0[..bytes], dst.as_mut_ptr().cast()) };
+    }
+    // SAFETY: orders the streaming stores before everything that follows.
+    unsafe { std::arch::x86_64::_mm_sfence() };
+}
+
+/// # Safety
+/// `dst` is aligned to 16 bytes and holds `src.len()`, a multiple of 64; `src` is aligned to 16 bytes.
+#[cfg(target_arch = "x86_64")]
+unsafe fn stream_bytes(src: &[u8], dst: *mut u8) {
+    use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
+    for offset in (0..src.len()).step_by(64) {
+        for part in [0, 16, 32, 48] {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let value = _mm_load_si128(src.as_ptr().add(offset + part).cast::<__m128i>());
+                _mm_stream_si128(dst.add(offset + part).cast::<__m128i>(), value);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn stream<S: Convert<D>, D: Element>(isa: Isa, src: &[S], dst: &mut [D]) {
+    S::slice(isa, src, dst);
+}
+
+/// Defines `fn name(isa, src, dst)` from the conversion of one element.
+macro_rules! loops {
+    ($($name:ident: $src:ty => $dst:ty, $element:expr;)+) => { $(
+        pub(super) fn $name(isa: Isa, src: &[$src], dst: &mut [$dst]) {
+            #[inline(always)]
+            fn each(src: &[$src], dst: &mut [$dst]) {
+                for (dst, &src) in dst.iter_mut().zip(src) {
+                    *dst = $element(src);
+                }
+            }
+            dispatch!(isa, each(src: &[$src], dst: &mut [$dst]));
+        }
+    )+ };
+}
+loops! {
+    f32_bf16: f32 => bf16, |x: f32| bf16::from_bits(bf16_bits(x));
+    f32_i16: f32 => i16, |x| quantize::<15>(x) as i16;
+    f32_i24: f32 => I24, |x| I24::from_i32(quantize::<23>(x));
+    f32_u8: f32 => u8, |x| (quantize::<7>(x) + 128) as u8;
+    bf16_f32: bf16 => f32, |x: bf16| f32::from_bits(bf16_value(x.to_bits()));
+    i16_f32: i16 => f32, |x: i16| f32::from(x) * (1.0 / 32_768.0);
+    i24_f32: I24 => f32, |x: I24| x.to_i32() as f32 * (1.0 / 8_388_608.0);
+    u8_f32: u8 => f32, |x: u8| (f32::from(x) - 128.0) * (1.0 / 128.0);
+}
+
+#[inline(always)]
+fn quantize<const BITS: u32>(x: f32) -> i32 {
+    let full_scale = (1u32 << BITS) as f32;
+    let scaled = (x * full_scale).round_ties_even().max(-full_scale).min(full_scale - 1.0);
+    // NaN fails the comparison; everything else is in range by now.
+    if x == x {
+        // SAFETY: between -2^23 and 2^23 - 1.
+        unsafe { scaled.to_int_unchecked::<i32>() }
+    } else {
+        0
+    }
+}
+
+#[inline(always)]
+fn bf16_bits(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+    let quiet = (bits >> 16) | 0x0040;
+    (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { nearest }) as u16
+}
+
+/// A signalling NaN becomes quiet, as on every other path.
+#[inline(always)]
+fn bf16_value(bits: u16) -> u32 {
+    let wide = u32::from(bits) << 16;
+    if bits & 0x7fff > 0x7f80 { wide | 0x0040_0000 } else { wide }
+}
+
+pub(super) fn f32_f16(isa: Isa, src: &[f32], dst: &mut [f16]) {
+    match isa.level() {
+        // SAFETY: an `Isa` exists only on machines that have it; the slices are of equal length.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { x86::f32_f16_avx512(src, dst) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { x86::f32_f16_avx2(src, dst) },
+        _ => src.iter().zip(dst).for_each(|(&src, dst)| *dst = f16::from_f32_const(src)),
+    }
+}
+
+pub(super) fn f16_f32(isa: Isa, src: &[f16], dst: &mut [f32]) {
+    match isa.level() {
+        // SAFETY: as in `f32_f16`.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { x86::f16_f32_avx512(src, dst) },
+        // SAFETY: as in `f32_f16`.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { x86::f16_f32_avx2(src, dst) },
+        _ => src.iter().zip(dst).for_each(|(&src, dst)| *dst = src.to_f32_const()),
+    }
+}
+
+/// Half precision by hardware; each function takes slices of equal length.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use half::f16;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) fn f32_f16_avx512(src: &[f32], dst: &mut [f16]) {
+        for (src, dst) in src.chunks(16).zip(dst.chunks_mut(16)) {
+            let lanes = (u32::MAX >> (32 - src.len())) as __mmask16;
+            // SAFETY: the mask has one bit per element of the chunks.
+            unsafe {
+                let x = _mm512_maskz_loadu_ps(lanes, src.as_ptr());
+                let y = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+                _mm256_mask_storeu_epi16(dst.as_mut_ptr().cast(), lanes, y);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) fn f16_f32_avx512(src: &[f16], dst: &mut [f32]) {
+        for (src, dst) in src.chunks(16).zip(dst.chunks_mut(16)) {
+            let lanes = (u32::MAX >> (32 - src.len())) as __mmask16;
+            // SAFETY: the mask has one bit per element of the chunks.
+            unsafe {
+                let x = _mm256_maskz_loadu_epi16(lanes, src.as_ptr().cast());
+                _mm512_mask_storeu_ps(dst.as_mut_ptr(), lanes, _mm512_cvtph_ps(x));
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2,f16c")]
+    pub(super) fn f32_f16_avx2(src: &[f32], dst: &mut [f16]) {
+        for (src, dst) in src.chunks(8).zip(dst.chunks_mut(8)) {
+            let (mut x, mut y) = ([0f32; 8], [f16::ZERO; 8]);
+            x[..src.len()].copy_from_slice(src);
+            // SAFETY: both arrays hold 8 elements.
+            unsafe {
+                let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(x.as_ptr()));
+                _mm_storeu_si128(y.as_mut_ptr().cast(), half);
+            }
+            dst.copy_from_slice(&y[..dst.len()]);
+        }
+    }
+
+    #[target_feature(enable = "avx2,f16c")]
+    pub(super) fn f16_f32_avx2(src: &[f16], dst: &mut [f32]) {
+        for (src, dst) in src.chunks(8).zip(dst.chunks_mut(8)) {
+            let (mut x, mut y) = ([f16::ZERO; 8], [0f32; 8]);
+            x[..src.len()].copy_from_slice(src);
+            // SAFETY: both arrays hold 8 elements.
+            unsafe { _mm256_storeu_ps(y.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().cast()))) };
+            dst.copy_from_slice(&y[..dst.len()]);
+        }
+    }
+}

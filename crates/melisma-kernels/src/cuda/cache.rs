@@ -1,0 +1,132 @@
+//! Compiled kernels on disk, found by what they were made from. A damaged entry is made again, an unusable folder is
+//! done without: the cache can only make things faster.
+//!
+//! An entry is `magic (8) | BLAKE3 of the code (32) | code`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::module::Source;
+use super::nvrtc::{self, DEVICE_HEADER, OPTIONS};
+use crate::Result;
+
+const MAGIC: [u8; 8] = *b"MELKRN01";
+
+/// What the cache of compiled kernels holds.
+#[derive(Debug, Clone)]
+pub struct CacheReport {
+    /// Its folder, if one can be named.
+    pub path: Option<PathBuf>,
+    /// How many entries it has.
+    pub entries: u64,
+    /// Their bytes together.
+    pub bytes: u64,
+}
+
+/// Looks at the cache of compiled kernels.
+pub fn report() -> CacheReport {
+    let path = directory();
+    let files = path.iter().flat_map(std::fs::read_dir).flatten().flatten();
+    let sizes: Vec<u64> = files.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+    CacheReport { path, entries: sizes.len() as u64, bytes: sizes.iter().sum() }
+}
+
+/// `kernels` in `MELISMA_CACHE_DIR`, else in `melisma` of the user's cache folder.
+fn directory() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let root = variable("MELISMA_CACHE_DIR")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("melisma")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/melisma")))?;
+    Some(root.join("kernels"))
+}
+
+/// What machine code is made for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) device: &'a str,
+    pub(super) architecture: u32,
+    pub(super) driver_version: i32,
+}
+
+/// Machine code of `source`, from the cache or compiled now.
+pub(super) fn machine_code(source: Source, target: Target<'_>) -> Result<Vec<u8>> {
+    let path = directory().map(|directory| directory.join(file_name(source, target)));
+    if let Some(code) = path.as_deref().and_then(read) {
+        return Ok(code);
+    }
+    let code = nvrtc::compile(source, target.architecture)?;
+    if let Some(path) = path
+        && let Err(error) = write(&path, &code)
+    {
+        tracing::warn!("compiled kernels are not kept: {}: {error}", path.display());
+    }
+    Ok(code)
+}
+
+fn file_name(source: Source, target: Target<'_>) -> String {
+    let mut key = blake3::Hasher::new();
+    // Where there is no compiler its version is not part of the key, and an entry made elsewhere cannot be found.
+    let compiler = nvrtc::version().unwrap_or_default();
+    let facts = format!("{target:?} {compiler:?} {OPTIONS:?}");
+    for part in [facts.as_str(), DEVICE_HEADER, source.text] {
+        key.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+    }
+    format!("{}-sm{}-{}.cubin", source.name, target.architecture, &key.finalize().to_hex()[..32])
+}
+
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let entry = std::fs::read(path).ok()?;
+    let code = entry.strip_prefix(&MAGIC)?;
+    let (hash, code) = code.split_at_checked(32)?;
+    (blake3::hash(code).as_bytes() == hash).then(|| code.to_vec())
+}
+
+fn write(path: &Path, code: &[u8]) -> std::io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let partial = path.with_extension(format!("{}.partial", std::process::id()));
+    let mut file = std::fs::File::create(&partial)?;
+    file.write_all(&MAGIC)?;
+    file.write_all(blake3::hash(code).as_bytes())?;
+    file.write_all(code)?;
+    file.sync_all()?;
+    std::fs::rename(&partial, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_entries_are_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kernels").join("entry.cubin");
+        assert_eq!(read(&path), None);
+        write(&path, b"machine code").unwrap();
+        assert_eq!(read(&path).unwrap(), b"machine code");
+        let whole = std::fs::read(&path).unwrap();
+        for position in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[position] ^= 1;
+            std::fs::write(&path, damaged).unwrap();
+            assert_eq!(read(&path), None, "bit flip at byte {position}");
+            std::fs::write(&path, &whole[..position]).unwrap();
+            assert_eq!(read(&path), None, "cut at byte {position}");
+        }
+    }
+
+    #[test]
+    fn the_key_holds_everything_that_matters() {
+        let source = Source { name: "k", text: "a" };
+        let target = Target { device: "card", architecture: 80, driver_version: 13000 };
+        let names = [
+            file_name(source, target),
+            file_name(source, Target { device: "other card", ..target }),
+            file_name(source, Target { architecture: 90, ..target }),
+            file_name(source, Target { driver_version: 13010, ..target }),
+            file_name(Source { name: "k", text: "b" }, target),
+        ];
+        let unique: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+    }
+}

@@ -1,0 +1,100 @@
+//! Work recorded once and replayed with one call.
+
+use cudarc::driver::{result as driver, sys};
+
+use super::{CudaQueue, failed};
+use crate::{Queue, Result};
+
+/// Work on the buffers in `state`, recorded once. On a GPU a launch replays the recorded kernels; on the CPU it calls the
+/// work again. Both give the bits that a plain call gives.
+///
+/// The recorded kernels keep using the buffers that `state` held when it was captured: change what is in them, do not
+/// replace them.
+pub struct Graph<S> {
+    state: S,
+    work: fn(&Queue, &mut S) -> Result<()>,
+    recorded: Option<Recorded>,
+}
+
+struct Recorded {
+    queue: CudaQueue,
+    graph: sys::CUgraph,
+    executable: sys::CUgraphExec,
+}
+
+// SAFETY: the driver's graphs may be used from any thread, one at a time, which `&mut self` in `launch` ensures.
+unsafe impl Send for Recorded {}
+
+impl<S> Graph<S> {
+    /// Records `work` on `queue` without running it.
+    ///
+    /// # Errors
+    /// `work` fails, or does what cannot be recorded (a copy that touches pageable memory, an allocation).
+    pub fn capture(queue: &Queue, mut state: S, work: fn(&Queue, &mut S) -> Result<()>) -> Result<Self> {
+        let recorded = match queue {
+            Queue::Cpu(_) => None,
+            Queue::Cuda(cuda) => Some(Recorded::capture(cuda, || work(queue, &mut state))?),
+        };
+        Ok(Self { state, work, recorded })
+    }
+
+    /// Runs the work on `queue`.
+    ///
+    /// # Errors
+    /// The work or the device fails.
+    pub fn launch(&mut self, queue: &Queue) -> Result<()> {
+        let _span = tracing::info_span!("graph").entered();
+        let _timing = queue.time("graph", 0);
+        match (&self.recorded, queue) {
+            (Some(recorded), Queue::Cuda(queue)) => recorded.launch(queue),
+            _ => (self.work)(queue, &mut self.state),
+        }
+    }
+
+    /// The buffers that the work uses.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The buffers that the work uses, to change what is in them.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.state
+    }
+}
+
+impl Recorded {
+    fn capture(queue: &CudaQueue, work: impl FnOnce() -> Result<()>) -> Result<Self> {
+        queue.cuda().bind()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives.
+        unsafe { driver::stream::begin_capture(queue.handle(), mode) }
+            .map_err(|error| failed("begin to record a graph", error))?;
+        let outcome = work();
+        // SAFETY: the capture was begun above; it is ended whatever `work` returned.
+        let graph =
+            unsafe { driver::stream::end_capture(queue.handle()) }.map_err(|error| failed("record a graph", error));
+        outcome?;
+        let graph = graph?;
+        // SAFETY: `graph` was just made.
+        let executable = unsafe { driver::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) }
+            .map_err(|error| failed("make a graph", error))?;
+        Ok(Self { queue: queue.clone(), graph, executable })
+    }
+
+    fn launch(&self, queue: &CudaQueue) -> Result<()> {
+        queue.cuda().bind()?;
+        // SAFETY: the graph lives; its buffers are in the state beside it.
+        unsafe { driver::graph::launch(self.executable, queue.handle()) }.map_err(|error| failed("run a graph", error))
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        // The graph may still run; its buffers are dropped after it.
+        let _ = self.queue.synchronize();
+        // SAFETY: made in `capture`, destroyed once.
+        let _ = unsafe { driver::graph::exec_destroy(self.executable) };
+        // SAFETY: as above.
+        let _ = unsafe { driver::graph::destroy(self.graph) };
+    }
+}

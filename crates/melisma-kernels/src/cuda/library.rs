@@ -1,0 +1,138 @@
+//! Where the CUDA libraries are: `MELISMA_CUDA_PATH`, then the loader's path, then the active Python's packages.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
+
+use crate::{Error, Result};
+
+/// CUDA's major version this build was made for.
+const MAJOR: &str = if cfg!(feature = "cuda-12") { "12" } else { "13" };
+
+/// The libraries we use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Library {
+    Driver,
+    Nvrtc,
+    CublasLt,
+    Nvtx,
+}
+
+impl Library {
+    pub(crate) const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::CublasLt, Self::Nvtx];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Nvrtc => "nvrtc",
+            Self::CublasLt => "cublaslt",
+            Self::Nvtx => "nvtx",
+        }
+    }
+
+    fn file_names(self) -> Vec<String> {
+        match self {
+            Self::Driver => vec!["libcuda.so.1".into(), "libcuda.so".into()],
+            Self::Nvrtc => vec![format!("libnvrtc.so.{MAJOR}")],
+            Self::CublasLt => vec![format!("libcublasLt.so.{MAJOR}")],
+            Self::Nvtx => vec!["libnvtx3interop.so.1".into(), "libnvToolsExt.so.1".into()],
+        }
+    }
+
+    /// Libraries that it opens by bare name, and that must therefore be loaded before it.
+    fn companions(self, directory: &Path) -> Vec<PathBuf> {
+        let prefix = match self {
+            Self::Nvrtc => "libnvrtc-builtins.so",
+            Self::CublasLt => "libnvJitLink.so",
+            Self::Driver | Self::Nvtx => return Vec::new(),
+        };
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| file_name(path).starts_with(prefix)).collect()
+    }
+}
+
+/// A loaded library and where it was found: a path, or a name that the loader resolved.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) place: String,
+    pub(crate) library: Loaded,
+}
+
+/// The library, loaded once. After this the bindings of `cudarc` find it too: the loader knows it by its name.
+///
+/// # Errors
+/// It is nowhere.
+pub(crate) fn require(library: Library) -> Result<&'static Found> {
+    static FOUND: [OnceLock<Option<Found>>; 4] = [const { OnceLock::new() }; 4];
+    FOUND[library as usize].get_or_init(|| search(library)).as_ref().ok_or_else(|| absent(library))
+}
+
+fn absent(library: Library) -> Error {
+    let names = library.file_names().join(" or ");
+    let absent = Error::device(format!("CUDA's {} library was not found ({names})", library.name()));
+    match library {
+        Library::Driver => absent.with_hint("install an NVIDIA driver, or use --device cpu"),
+        _ => absent.with_hint("set MELISMA_CUDA_PATH to the folder of a CUDA toolkit"),
+    }
+}
+
+fn search(library: Library) -> Option<Found> {
+    let toolkit = std::env::var_os("MELISMA_CUDA_PATH").map(PathBuf::from).map(toolkit_directories);
+    from_directories(library, toolkit.into_iter().flatten())
+        .or_else(|| library.file_names().into_iter().find_map(|name| open(Path::new(&name))))
+        .or_else(|| from_directories(library, python_directories().into_iter()))
+}
+
+fn from_directories(library: Library, directories: impl Iterator<Item = PathBuf>) -> Option<Found> {
+    let names = library.file_names();
+    directories.into_iter().find_map(|directory| {
+        let path = names.iter().map(|name| directory.join(name)).find(|path| path.is_file())?;
+        for companion in library.companions(&directory) {
+            // Without it the library says itself what is missing.
+            let _ = open(&companion).map(std::mem::forget);
+        }
+        open(&path)
+    })
+}
+
+fn open(path: &Path) -> Option<Found> {
+    // SAFETY: loading a library runs its initialisers; these are NVIDIA's, or what the user put in their place.
+    let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.ok()?;
+    Some(Found { place: path.display().to_string(), library })
+}
+
+fn toolkit_directories(root: PathBuf) -> Vec<PathBuf> {
+    ["", "lib64", "lib", "targets/x86_64-linux/lib", "targets/aarch64-linux/lib"].map(|part| root.join(part)).to_vec()
+}
+
+/// `nvidia/*/lib` of the packages that the first `python3` of the path sees.
+fn python_directories() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let Some(python) = std::env::split_paths(&path).map(|entry| entry.join("python3")).find(|python| python.is_file())
+    else {
+        return Vec::new();
+    };
+    let homes = [Some(python.clone()), python.canonicalize().ok()];
+    let prefixes = homes.iter().flatten().filter_map(|python| python.parent()?.parent());
+    let mut directories = Vec::new();
+    for packages in prefixes.flat_map(|prefix| matching(&prefix.join("lib"), "python3")) {
+        for kind in ["site-packages", "dist-packages"] {
+            let vendors = matching(&packages.join(kind).join("nvidia"), "");
+            directories.extend(vendors.into_iter().map(|vendor| vendor.join("lib")).filter(|lib| lib.is_dir()));
+        }
+    }
+    directories
+}
+
+fn matching(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| file_name(path).starts_with(prefix)).collect();
+    paths.sort();
+    paths
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}

@@ -1,0 +1,78 @@
+//! Compiled kernels in a GPU's context.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use cudarc::driver::{result as driver, sys};
+
+use super::{Cuda, cache, failed};
+use crate::{Error, Result};
+
+/// The text of a `.cu` file; its name is the kernel's directory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+}
+
+#[derive(Debug)]
+pub(super) struct Module {
+    handle: sys::CUmodule,
+}
+
+// SAFETY: the driver's modules may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+/// One kernel, ready to launch. Its module stays loaded as long as the context.
+#[derive(Debug, Clone)]
+pub(crate) struct Function {
+    handle: sys::CUfunction,
+    name: Arc<str>,
+    _module: Arc<Module>,
+}
+
+// SAFETY: the driver's functions may be used from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Module {
+    pub(super) fn load(cuda: &Cuda, source: Source) -> Result<Self> {
+        cuda.bind()?;
+        let (device, architecture) = (cuda.name(), cuda.architecture());
+        let target = cache::Target { device, architecture, driver_version: driver_version()? };
+        let code = cache::machine_code(source, target)?;
+        // SAFETY: `code` is a complete image, from the compiler or from a verified entry.
+        let handle = unsafe { driver::module::load_data(code.as_ptr().cast()) }
+            .map_err(|error| failed(&format!("load {}.cu", source.name), error))?;
+        Ok(Self { handle })
+    }
+
+    pub(super) fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
+        let c_name = CString::new(name).map_err(|_| Error::invalid(format!("kernel name {name:?}")))?;
+        // SAFETY: the module is loaded.
+        let handle = unsafe { driver::module::get_function(self.handle, c_name) }
+            .map_err(|error| failed(&format!("find the kernel {name}"), error))?;
+        Ok(Function { handle, name: name.into(), _module: self.clone() })
+    }
+}
+
+impl Function {
+    pub(super) fn handle(&self) -> sys::CUfunction {
+        self.handle
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The driver's CUDA version, 13000 for 13.0.
+pub(super) fn driver_version() -> Result<i32> {
+    let mut version = 0;
+    // SAFETY: the driver is loaded; the pointer is valid.
+    unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(|error| failed("read its version", error))?;
+    Ok(version)
+}

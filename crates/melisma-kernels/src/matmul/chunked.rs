@@ -1,0 +1,124 @@
+//! Products of matrices that stay in host memory and are not counted in the budget: only the working set is.
+//!
+//! On the CPU the rows are used where they are, and the packed panel of B is the working set. On a GPU, B is copied once
+//! and rows pass through two slots, each with its own queue, so that the copies of one hide behind the work of the other.
+
+use super::{Matmul, Plan, Scalar};
+use crate::cuda::Cuda;
+use crate::{Budget, Buffer, Error, Kind, Pool, Queue, Result, Space};
+
+/// Chunks smaller than this cost more in launches than they save in memory.
+const FEWEST_ROWS: usize = 64;
+const N_SLOTS: usize = 2;
+
+impl<T: Scalar> Plan<T> {
+    /// Computes `c` = `a`·`b` with a working set inside `budget`, the bits being those of [`Plan::run`]. Returns how
+    /// many rows a chunk had.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] when not even the smallest chunk fits, and as [`Plan::run`].
+    pub fn run_chunked(&self, queue: &Queue, budget: &Budget, a: &[T], b: &[T], c: &mut [T]) -> Result<usize> {
+        match queue {
+            Queue::Cpu(_) => {
+                self.run(queue, a.into(), b.into(), c.into())?;
+                Ok(self.matmul.m)
+            }
+            Queue::Cuda(cuda) => self.run_in_slots(queue, cuda.cuda(), budget, [a, b], c),
+        }
+    }
+
+    fn run_in_slots(
+        &self,
+        queue: &Queue,
+        cuda: &Cuda,
+        budget: &Budget,
+        [a, b]: [&[T]; 2],
+        c: &mut [T],
+    ) -> Result<usize> {
+        let Matmul { m, k, n, .. } = self.matmul;
+        crate::view::check_len("matmul: A", a.len(), m * k)?;
+        crate::view::check_len("matmul: C", c.len(), m * n)?;
+        let device_pool = Pool::of(queue, budget);
+        let mut b_dev = device_pool.take(size_of_val(b))?;
+        queue.copy(b.into(), b_dev.view_mut::<T>()?)?;
+        let rows = self.rows_that_fit(budget)?;
+        let mut slots = Vec::with_capacity(N_SLOTS);
+        for _ in 0..N_SLOTS.min(m.div_ceil(rows)) {
+            slots.push(Slot::new::<T>(cuda, budget, rows * k, rows * n)?);
+        }
+        let chunks = a.chunks(rows * k).zip(0..);
+        for (chunk, index) in chunks {
+            let slot = &mut slots[index % N_SLOTS];
+            slot.drain(c)?;
+            slot.fill(chunk)?;
+            let chunk_rows = chunk.len() / k;
+            let input = slot.device_in.view::<T>()?.first(chunk.len())?;
+            let output = slot.device_out.view_mut::<T>()?.first(chunk_rows * n)?;
+            self.run_rows(&slot.queue, chunk_rows, input, b_dev.view()?, output)?;
+            slot.start_drain::<T>(index * rows * n, chunk_rows * n)?;
+        }
+        slots.iter_mut().try_for_each(|slot| slot.drain(c))?;
+        Ok(rows)
+    }
+
+    /// The most rows of which all slots fit, with their pinned twins.
+    fn rows_that_fit(&self, budget: &Budget) -> Result<usize> {
+        let Matmul { m, k, n, .. } = self.matmul;
+        let row_bytes = ((k + n) * size_of::<T>() * N_SLOTS).max(1) as u64;
+        let rows_in = |space| budget.free(space) / row_bytes;
+        let rows = rows_in(Space::Device).min(rows_in(Space::Pinned)) as usize;
+        if rows >= FEWEST_ROWS.min(m) {
+            return Ok(rows.min(m).max(1));
+        }
+        Err(Error::new(
+            Kind::Memory,
+            format!(
+                "matmul: {FEWEST_ROWS} rows of {k} + {n} elements do not fit: {} bytes are free",
+                budget.free(Space::Device)
+            ),
+        )
+        .with_hint("raise --memory-limit"))
+    }
+}
+
+/// One chunk under way.
+struct Slot {
+    queue: Queue,
+    pinned_in: Buffer,
+    device_in: Buffer,
+    device_out: Buffer,
+    pinned_out: Buffer,
+    /// Where in C the chunk goes: first element, number of elements.
+    pending: Option<(usize, usize)>,
+}
+
+impl Slot {
+    fn new<T: Scalar>(cuda: &Cuda, budget: &Budget, len_in: usize, len_out: usize) -> Result<Self> {
+        let (bytes_in, bytes_out) = (len_in * size_of::<T>(), len_out * size_of::<T>());
+        Ok(Self {
+            queue: crate::Device::Cuda(cuda.clone()).queue(budget)?,
+            pinned_in: Buffer::pinned(cuda, budget, bytes_in)?,
+            device_in: Buffer::device(cuda, budget, bytes_in)?,
+            device_out: Buffer::device(cuda, budget, bytes_out)?,
+            pinned_out: Buffer::pinned(cuda, budget, bytes_out)?,
+            pending: None,
+        })
+    }
+
+    fn fill<T: Scalar>(&mut self, chunk: &[T]) -> Result<()> {
+        self.pinned_in.view_mut::<T>()?.host()?[..chunk.len()].copy_from_slice(chunk);
+        self.queue.start_copy(&self.pinned_in, &mut self.device_in, size_of_val(chunk))
+    }
+
+    fn start_drain<T: Scalar>(&mut self, first: usize, len: usize) -> Result<()> {
+        self.pending = Some((first, len));
+        self.queue.start_copy(&self.device_out, &mut self.pinned_out, len * size_of::<T>())
+    }
+
+    fn drain<T: Scalar>(&mut self, c: &mut [T]) -> Result<()> {
+        if let Some((first, len)) = self.pending.take() {
+            c[first..first + len].copy_from_slice(&self.pinned_out.view::<T>()?.host()?[..len]);
+        }
+        Ok(())
+    }
+}

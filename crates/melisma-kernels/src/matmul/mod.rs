@@ -1,0 +1,149 @@
+//! `matmul`: C = A·B, row-major, A [M, K], B [K, N], C [M, N]; stored as f32, f16 or bf16, summed in f32.
+//!
+//! On the CPU every element of C is one chain of fused multiply-adds over k = 0, 1, ..., K-1, starting from 0. Threads,
+//! chunks, blocking and instruction sets cannot change a bit of it. On CUDA the algorithm is chosen once per plan, never
+//! splits K, and is used for every chunk of rows, so that chunks give the bits of the whole.
+
+mod chunked;
+mod cpu;
+pub(crate) mod cuda;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+use std::marker::PhantomData;
+
+use half::{bf16, f16};
+
+use crate::queue::kernel_span;
+use crate::view::check_len;
+use crate::{Device, Element, Error, Isa, Queue, Result, View, ViewMut, convert};
+
+/// A product of an M x K and a K x N matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Matmul {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Lets a GPU round f32 operands to TF32 (10 bits of mantissa). Off by default; the CPU ignores it.
+    pub tf32: bool,
+}
+
+/// A storage type of matrices.
+pub trait Scalar: Element + sealed::Scalar {}
+
+mod sealed {
+    use super::Isa;
+
+    pub trait Scalar: Sized {
+        /// Floats of this storage, or the same slice where it is float already.
+        fn widen(isa: Isa, src: &[Self], dst: &mut [f32]);
+        /// The storage of these floats, rounded to nearest even.
+        fn narrow(isa: Isa, src: &[f32], dst: &mut [Self]);
+    }
+}
+
+impl sealed::Scalar for f32 {
+    fn widen(_: Isa, src: &[Self], dst: &mut [f32]) {
+        dst.copy_from_slice(src);
+    }
+
+    fn narrow(_: Isa, src: &[f32], dst: &mut [Self]) {
+        dst.copy_from_slice(src);
+    }
+}
+
+macro_rules! half_storage {
+    ($($type:ty),+) => { $(
+        impl sealed::Scalar for $type {
+            fn widen(isa: Isa, src: &[Self], dst: &mut [f32]) {
+                convert::slice(isa, src, dst);
+            }
+
+            fn narrow(isa: Isa, src: &[f32], dst: &mut [Self]) {
+                convert::slice(isa, src, dst);
+            }
+        }
+        impl Scalar for $type {}
+    )+ };
+}
+half_storage!(f16, bf16);
+impl Scalar for f32 {}
+
+impl Matmul {
+    /// A product with TF32 off.
+    pub fn new(m: usize, k: usize, n: usize) -> Self {
+        Self { m, k, n, tf32: false }
+    }
+
+    /// Floating-point operations of one run.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.m as f64 * self.k as f64 * self.n as f64
+    }
+
+    /// Plans the product on `device`.
+    ///
+    /// # Errors
+    /// A size overflows, or the device has no algorithm for it.
+    pub fn plan<T: Scalar>(&self, device: &Device) -> Result<Plan<T>> {
+        let sizes = [(self.m, self.k), (self.k, self.n), (self.m, self.n)];
+        let fits = |(rows, columns): (usize, usize)| {
+            rows.checked_mul(columns).and_then(|len| len.checked_mul(size_of::<f32>())).is_some()
+        };
+        if !sizes.into_iter().all(fits) {
+            return Err(Error::invalid(format!("matmul: {self:?} overflows")));
+        }
+        let on = match device {
+            Device::Cpu(_) => On::Cpu,
+            Device::Cuda(cuda) => On::Cuda(cuda::Prepared::new::<T>(cuda, self)?),
+        };
+        Ok(Plan { matmul: *self, on, storage: PhantomData })
+    }
+}
+
+/// A product prepared for one device.
+#[derive(Debug)]
+pub struct Plan<T> {
+    matmul: Matmul,
+    on: On,
+    storage: PhantomData<fn(T)>,
+}
+
+#[derive(Debug)]
+enum On {
+    Cpu,
+    Cuda(cuda::Prepared),
+}
+
+impl<T: Scalar> Plan<T> {
+    /// Computes `c` = `a`·`b`.
+    ///
+    /// # Errors
+    /// A view has another length or place than planned, or the device fails.
+    pub fn run(&self, queue: &Queue, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) -> Result<()> {
+        self.run_rows(queue, self.matmul.m, a, b, c)
+    }
+
+    /// As [`Plan::run`] for the first `m` rows of the product only: `a` and `c` hold that many.
+    fn run_rows(&self, queue: &Queue, m: usize, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) -> Result<()> {
+        let Matmul { k, n, .. } = self.matmul;
+        check_len("matmul: A", a.len(), m * k)?;
+        check_len("matmul: B", b.len(), k * n)?;
+        check_len("matmul: C", c.len(), m * n)?;
+        let _span = kernel_span!(queue, "matmul", [m, k, n], (m * k + k * n + m * n) * size_of::<T>());
+        match (&self.on, queue) {
+            (On::Cpu, Queue::Cpu(queue)) => {
+                cpu::run(queue, Matmul { m, ..self.matmul }, a.host()?, b.host()?, c.host()?)
+            }
+            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+                prepared.run(queue, Matmul { m, ..self.matmul }, a.cuda()?, b.cuda()?, c.cuda()?)
+            }
+            _ => Err(Error::invalid("matmul: the queue is of another device than the plan")),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The innermost loop: a few rows of A times one strip of B, held in registers.
+//!
+//! A strip is `STRIP` columns of B packed as [k][STRIP]. A tile is up to `rows` rows by one strip of C. Its sums start
+//! from 0 or resume from C, and grow by one fused multiply-add per k, in order: blocking K does not change them.
+
+use crate::isa::{Isa, Level};
+
+/// Columns of a strip. Two vectors of AVX-512, two times two of AVX2.
+pub(super) const STRIP: usize = 32;
+
+/// The most rows that a tile has for any instruction set.
+pub(super) const MAX_ROWS: usize = 12;
+
+/// One tile's work.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    /// Steps of this block of K.
+    pub(super) k: usize,
+    /// `rows` rows of A, `stride_a` apart.
+    pub(super) a: *const f32,
+    pub(super) stride_a: usize,
+    /// A packed strip, `k` x [`STRIP`].
+    pub(super) b: *const f32,
+    /// `rows` rows of C, `stride_c` apart, of which `columns` are written.
+    pub(super) c: *mut f32,
+    pub(super) stride_c: usize,
+    /// 1 ..= `STRIP`.
+    pub(super) columns: usize,
+    pub(super) start: Start,
+}
+
+/// What a tile's sums start from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    Zero,
+    Resume,
+}
+
+/// A tile function for a fixed number of rows.
+///
+/// # Safety
+/// The pointers of the tile hold what its fields say, and the machine has the instruction set.
+pub(super) type Run = unsafe fn(Tile);
+
+macro_rules! rows {
+    ($run:path: $($rows:literal)+) => { [$({
+        use $run as run;
+        run::<$rows> as Run
+    }),+] };
+}
+
+/// The tile functions of `isa` for 1, 2, ... rows; the last is the full tile.
+pub(super) fn runs(isa: Isa) -> &'static [Run] {
+    match isa.level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => &const { rows!(x86::avx512: 1 2 3 4 5 6 7 8 9 10 11 12) },
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => &const { rows!(x86::avx2: 1 2 3 4 5 6) },
+        _ => &const { rows!(portable: 1 2 3 4) },
+    }
+}
+
+/// # Safety
+/// As [`Run`].
+unsafe fn portable<const ROWS: usize>(tile: Tile) {
+    let mut sums = [[0f32; STRIP]; ROWS];
+    // SAFETY: the caller's promise, for every access of this function.
+    unsafe {
+        if tile.start == Start::Resume {
+            for (row, sums) in sums.iter_mut().enumerate() {
+                std::ptr::copy_nonoverlapping(tile.c.add(row * tile.stride_c), sums.as_mut_ptr(), tile.columns);
+            }
+        }
+        for step in 0..tile.k {
+            let b = &*tile.b.add(step * STRIP).cast::<[f32; STRIP]>();
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let a = *tile.a.add(row * tile.stride_a + step);
+                for (sum, &b) in sums.iter_mut().zip(b) {
+                    *sum = a.mul_add(b, *sum);
+                }
+            }
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            std::ptr::copy_nonoverlapping(sums.as_ptr(), tile.c.add(row * tile.stride_c), tile.columns);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{STRIP, Start, Tile};
+
+    /// # Safety
+    /// As [`super::Run`].
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn avx512<const ROWS: usize>(tile: Tile) {
+        let lanes: [__mmask16; 2] = [0, 16].map(|first| {
+            let live = tile.columns.saturating_sub(first).min(16);
+            ((1u32 << live) - 1) as __mmask16
+        });
+        let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
+        // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
+        unsafe {
+            if tile.start == Start::Resume {
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let c = tile.c.add(row * tile.stride_c);
+                    *sums = [_mm512_maskz_loadu_ps(lanes[0], c), _mm512_maskz_loadu_ps(lanes[1], c.wrapping_add(16))];
+                }
+            }
+            let mut b = tile.b;
+            let mut a = tile.a;
+            for _ in 0..tile.k {
+                let strip = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let a = _mm512_set1_ps(*a.add(row * tile.stride_a));
+                    sums[0] = _mm512_fmadd_ps(a, strip[0], sums[0]);
+                    sums[1] = _mm512_fmadd_ps(a, strip[1], sums[1]);
+                }
+                b = b.add(STRIP);
+                a = a.add(1);
+            }
+            for (row, sums) in sums.iter().enumerate() {
+                let c = tile.c.add(row * tile.stride_c);
+                _mm512_mask_storeu_ps(c, lanes[0], sums[0]);
+                _mm512_mask_storeu_ps(c.wrapping_add(16), lanes[1], sums[1]);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Run`].
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn avx2<const ROWS: usize>(tile: Tile) {
+        // Two halves of the strip, one after the other: 12 sums, 2 vectors of B and 1 of A fill the 16 registers.
+        for first in (0..tile.columns).step_by(STRIP / 2) {
+            // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
+            unsafe {
+                let (b, c) = (tile.b.add(first), tile.c.add(first));
+                avx2_half::<ROWS>(Tile { b, c, columns: tile.columns - first, ..tile });
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Run`], for the first 16 columns of the tile.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2_half<const ROWS: usize>(tile: Tile) {
+        let lanes: [__m256i; 2] = [0, 8].map(|first| {
+            let live = tile.columns.saturating_sub(first).min(8) as i32;
+            _mm256_cmpgt_epi32(_mm256_set1_epi32(live), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+        });
+        let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
+        // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
+        unsafe {
+            if tile.start == Start::Resume {
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let c = tile.c.add(row * tile.stride_c);
+                    *sums = [_mm256_maskload_ps(c, lanes[0]), _mm256_maskload_ps(c.wrapping_add(8), lanes[1])];
+                }
+            }
+            let mut b = tile.b;
+            let mut a = tile.a;
+            for _ in 0..tile.k {
+                let strip = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8))];
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let a = _mm256_set1_ps(*a.add(row * tile.stride_a));
+                    sums[0] = _mm256_fmadd_ps(a, strip[0], sums[0]);
+                    sums[1] = _mm256_fmadd_ps(a, strip[1], sums[1]);
+                }
+                b = b.wrapping_add(STRIP);
+                a = a.wrapping_add(1);
+            }
+            for (row, sums) in sums.iter().enumerate() {
+                let c = tile.c.add(row * tile.stride_c);
+                _mm256_maskstore_ps(c, lanes[0], sums[0]);
+                _mm256_maskstore_ps(c.wrapping_add(8), lanes[1], sums[1]);
+            }
+        }
+    }
+}

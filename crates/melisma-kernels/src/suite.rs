@@ -1,0 +1,67 @@
+//! One suite of cases for every device: `suite!(case, ...)` makes one test per case for each instruction set and for
+//! CUDA. A device that this machine lacks prints SKIPPED; with `REQUIRE_CUDA=1` a missing GPU fails.
+
+use crate::{Budget, Cpu, Device, Isa, Level, Queue};
+
+/// What a case runs on.
+pub(crate) struct Bench {
+    pub(crate) device: Device,
+    pub(crate) queue: Queue,
+    pub(crate) budget: Budget,
+}
+
+impl Bench {
+    fn new(device: Device) -> Self {
+        let budget = Budget::unlimited();
+        let queue = device.queue(&budget).expect("a queue");
+        Self { device, queue, budget }
+    }
+}
+
+pub(crate) fn with_isa(level: Level, case: fn(&Bench)) {
+    match Isa::new(level) {
+        Some(isa) => case(&Bench::new(Device::Cpu(Cpu { isa, threads: 2 }))),
+        None => println!("SKIPPED: this CPU has no {}", level.name()),
+    }
+}
+
+pub(crate) fn with_cuda(case: fn(&Bench)) {
+    let required = std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1");
+    match Device::cuda(0) {
+        Ok(device) => case(&Bench::new(device)),
+        Err(error) if required => panic!("REQUIRE_CUDA=1: {error}"),
+        Err(error) => println!("SKIPPED: {error}"),
+    }
+}
+
+macro_rules! suite {
+    ($($case:ident),+ $(,)?) => {
+        mod on_scalar { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Scalar, super::$case) })+ }
+        mod on_avx2 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx2, super::$case) })+ }
+        mod on_avx512 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx512, super::$case) })+ }
+        mod on_cuda { $(#[test] fn $case() { $crate::suite::with_cuda(super::$case) })+ }
+    };
+}
+pub(crate) use suite;
+
+/// Random numbers for tests and benches: SplitMix64, the same on every machine.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform between -1 and 1.
+    pub(crate) fn signed(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    pub(crate) fn floats(&mut self, len: usize) -> Vec<f32> {
+        (0..len).map(|_| self.signed()).collect()
+    }
+}

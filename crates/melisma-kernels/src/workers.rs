@@ -1,0 +1,169 @@
+//! Fork-join over a fixed set of threads. Starting a job allocates nothing, which rayon's queues do not promise.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// What one worker does for one job: it takes tasks until none is left. The argument is the worker's number.
+type Job = &'static (dyn Fn(usize) + Sync);
+
+#[derive(Default)]
+struct State {
+    job: Option<Job>,
+    /// Counts jobs, so that a worker takes each one once.
+    epoch: u64,
+    busy: usize,
+    panicked: bool,
+    stop: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    start: Condvar,
+    done: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, worker: usize) {
+        let mut seen = 0;
+        loop {
+            let job = {
+                let mut state = self.lock();
+                while state.epoch == seen && !state.stop {
+                    state = self.start.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                if state.stop {
+                    return;
+                }
+                seen = state.epoch;
+                state.job
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| job.map(|job| job(worker))));
+            let mut state = self.lock();
+            state.panicked |= outcome.is_err();
+            state.busy -= 1;
+            if state.busy == 0 {
+                self.done.notify_one();
+            }
+        }
+    }
+}
+
+/// A caller's thread plus `threads - 1` helpers.
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+    helpers: Vec<JoinHandle<()>>,
+    /// One job at a time.
+    turn: Mutex<()>,
+}
+
+impl Workers {
+    pub(crate) fn new(threads: usize) -> Self {
+        let shared = Arc::<Shared>::default();
+        let helpers = (1..threads.max(1))
+            .map_while(|worker| {
+                let shared = shared.clone();
+                // A refused thread leaves fewer helpers; results do not depend on their number.
+                std::thread::Builder::new().name(format!("melisma-{worker}")).spawn(move || shared.serve(worker)).ok()
+            })
+            .collect();
+        Self { shared, helpers, turn: Mutex::default() }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.helpers.len() + 1
+    }
+
+    /// Calls `task(worker, index)` once for every index below `n_tasks`, on all threads, and returns when all are done.
+    /// Which worker gets which index is left open.
+    pub(crate) fn run(&self, n_tasks: usize, task: impl Fn(usize, usize) + Sync) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.helpers.is_empty() || n_tasks <= 1 {
+            return (0..n_tasks).for_each(|index| task(0, index));
+        }
+        let next = AtomicUsize::new(0);
+        let take_tasks = |worker: usize| {
+            loop {
+                let index = next.fetch_add(1, Relaxed);
+                if index >= n_tasks {
+                    return;
+                }
+                task(worker, index);
+            }
+        };
+        let job: &(dyn Fn(usize) + Sync) = &take_tasks;
+        // SAFETY: the reference is used by helpers only until `busy` is 0, and this function waits for that below,
+        // also when its own share of the work panics.
+        let job: Job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(job) };
+        {
+            let mut state = self.shared.lock();
+            state.job = Some(job);
+            state.epoch += 1;
+            state.busy = self.helpers.len();
+        }
+        self.shared.start.notify_all();
+        let own = catch_unwind(AssertUnwindSafe(|| take_tasks(0)));
+        let mut state = self.shared.lock();
+        while state.busy > 0 {
+            state = self.shared.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.job = None;
+        let panicked = std::mem::take(&mut state.panicked);
+        drop(state);
+        if let Err(panic) = own {
+            resume_unwind(panic);
+        }
+        assert!(!panicked, "a task panicked on a helper thread");
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.start.notify_all();
+        for helper in self.helpers.drain(..) {
+            // A helper's panic was reported by `run`.
+            let _ = helper.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once() {
+        for threads in [1, 2, 5] {
+            let workers = Workers::new(threads);
+            for n_tasks in [0, 1, 2, 3, 100] {
+                let counts: Vec<AtomicUsize> = (0..n_tasks).map(|_| AtomicUsize::new(0)).collect();
+                workers.run(n_tasks, |worker, index| {
+                    assert!(worker < threads);
+                    counts[index].fetch_add(1, Relaxed);
+                });
+                assert!(counts.iter().all(|count| count.load(Relaxed) == 1), "{threads} threads, {n_tasks} tasks");
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_leaves_the_workers_usable() {
+        let workers = Workers::new(3);
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            workers.run(64, |_, index| assert_ne!(index, 40, "task 40"));
+        }));
+        assert!(panic.is_err());
+        let sum = AtomicUsize::new(0);
+        workers.run(10, |_, index| {
+            sum.fetch_add(index, Relaxed);
+        });
+        assert_eq!(sum.load(Relaxed), 45);
+    }
+}
