@@ -4,19 +4,24 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
 
 /// Tokens, scores, waveforms and weights to tensors and sound.
 #[derive(Debug, Parser)]
-#[command(name = "melisma", version, max_term_width = 110, after_help = "\
+#[command(
+    name = "melisma",
+    version,
+    max_term_width = 110,
+    after_help = "\
 Every flag but --force has an environment twin: --memory-limit is MELISMA_MEMORY_LIMIT.
 
 Examples:
   melisma demo
-  melisma doctor --json")]
+  melisma doctor --json"
+)]
 pub struct Cli {
     #[command(flatten)]
     pub globals: Globals,
@@ -34,10 +39,13 @@ Examples:
   melisma demo -o /tmp/demo --device cpu --force")]
     Demo(DemoArgs),
     /// Measure this machine, or compare two records
-    #[command(args_conflicts_with_subcommands = true, after_help = "\
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
 Examples:
   melisma bench runtime -o today.json
-  melisma bench compare yesterday.json today.json")]
+  melisma bench compare yesterday.json today.json"
+    )]
     Bench(BenchArgs),
     /// Show what was found on this machine and what will be used
     #[command(after_help = "\
@@ -128,7 +136,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "N")]
     pub profile_rows: Option<String>,
     /// Print one JSON object on stdout
-    #[arg(long, global = true, env = "MELISMA_JSON", hide_env = true)]
+    #[arg(long, global = true, env = "MELISMA_JSON", hide_env = true, value_parser = BoolishValueParser::new())]
     pub json: bool,
     /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
@@ -137,7 +145,7 @@ pub struct Globals {
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Print every setting and where it came from, and do nothing else
-    #[arg(long, global = true, env = "MELISMA_PRINT_CONFIG", hide_env = true)]
+    #[arg(long, global = true, env = "MELISMA_PRINT_CONFIG", hide_env = true, value_parser = BoolishValueParser::new())]
     pub print_config: bool,
     /// Replace existing outputs
     #[arg(short, long, global = true)]

@@ -21,7 +21,7 @@ pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
 
 fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
     let _span = tracing::info_span!("bench").entered();
-    let device = session.device()?;
+    let device = &session.engine()?.device;
     // Before any work: a file that cannot be written is refused at once.
     let file = args.output.as_ref().map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
     let record = bench::run(&args.rooms)?;
@@ -33,18 +33,17 @@ fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
         std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| output::failed(&path, error))?;
         file.commit()?;
     }
-    session.print(&device.name, || format!("{}\n{}", record.machine, record.table().text()), json)
+    session.print(device, || format!("{}\n{}", record.machine, record.table().text()), json)
 }
 
 fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {
     let _span = tracing::info_span!("compare").entered();
     let comparison = bench::compare(&read(old)?, &read(new)?)?;
-    let device = session.config.device.value.to_string();
     let json = json!({
         "rows": comparison.changes, "missing": comparison.missing, "added": comparison.added,
         "passed": comparison.check().is_ok(),
     });
-    session.print(&device, || comparison.table().text(), json)?;
+    session.print(session.config.device.value, || comparison.table().text(), json)?;
     comparison.check()
 }
 

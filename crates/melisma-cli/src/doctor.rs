@@ -1,11 +1,12 @@
 //! `melisma doctor`.
 
 use melisma::Result;
-use melisma::runtime::device::{CudaReport, Selected, cuda_report};
+use melisma::runtime::device::Device;
+use melisma::runtime::device::cuda::{self, Gpu, Probe};
 use melisma::runtime::machine::{Machine, disk_use, peak_resident_bytes};
 use melisma::runtime::size;
 use melisma::runtime::table::{Align, Table};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::session::Session;
 
@@ -15,19 +16,21 @@ const CACHES: [&str; 2] = ["kernels", "engines"];
 pub fn run(session: &Session) -> Result<()> {
     let _span = tracing::info_span!("doctor").entered();
     let facts = Facts::look(session)?;
-    session.print(&facts.used.name, || facts.table().text(), facts.json())
+    session.print(&facts.device, || facts.table().text(), facts.json())
 }
 
 /// Everything that `doctor` knows.
 pub struct Facts {
     machine: Machine,
-    cuda: CudaReport,
-    used: Selected,
+    cuda: Probe,
+    device: Device,
+    instruction_set: &'static str,
     threads: usize,
     memory_limit: Option<u64>,
     config_file: Option<String>,
     profile: String,
     cache_dir: Option<String>,
+    /// Folder, files, bytes.
     caches: Vec<(&'static str, u64, u64)>,
 }
 
@@ -41,9 +44,10 @@ impl Facts {
             (name, files, bytes)
         };
         Ok(Self {
+            device: session.engine()?.device.clone(),
+            instruction_set: melisma::runtime::device::instruction_set()?,
             machine: Machine::look(),
-            cuda: cuda_report(),
-            used: session.device()?,
+            cuda: cuda::probe(),
             threads: config.threads.value.count(),
             memory_limit: config.memory_limit.value.bytes(),
             config_file: config.file.as_ref().map(|path| path.display().to_string()),
@@ -63,16 +67,20 @@ impl Facts {
         line("system", format!("{os} {arch}"));
         line("cpu", format!("{cpu}, {cores} cores"));
         line("cpu features", features.join(" "));
+        line("instruction set", self.instruction_set.to_owned());
         line("memory", format!("{}, {} free", bytes(self.machine.memory_bytes), bytes(self.machine.available_bytes)));
         if let Some(limit) = self.machine.control_group_limit_bytes {
             line("control group limit", size::show(limit));
         }
-        line("gpus", if self.cuda.gpus.is_empty() { "none".to_owned() } else { self.cuda.gpus.join(", ") });
-        line("cuda driver", or_none(&self.cuda.driver));
-        line("nvrtc", or_none(&self.cuda.nvrtc));
-        line("cublaslt", or_none(&self.cuda.cublaslt));
-        if let Some(reason) = &self.cuda.missing {
-            line("cuda", format!("not used: {reason}"));
+        match &self.cuda.gpus {
+            Ok(gpus) if !gpus.is_empty() => {
+                gpus.iter().for_each(|gpu| line(&format!("cuda:{}", gpu.ordinal), described(gpu)))
+            }
+            Ok(_) => line("gpus", "none".to_owned()),
+            Err(reason) => line("gpus", format!("none: {reason}")),
+        }
+        for library in &self.cuda.libraries {
+            line(&format!("cuda {}", library.name), library.place.clone().unwrap_or_else(|reason| reason));
         }
         for (name, files, used) in &self.caches {
             line(&format!("cache {name}"), format!("{files} files, {}", size::show(*used)));
@@ -82,28 +90,54 @@ impl Facts {
         line("profile", self.profile.clone());
         line("memory limit", self.memory_limit.map_or_else(|| "none".to_owned(), size::show));
         line("threads", self.threads.to_string());
-        line("will use", format!("{} ({})", self.used.name, self.used.description));
+        line("will use", format!("{} ({})", self.device, self.device.description()));
         table
     }
 
     /// The same with stable keys.
     pub fn json(&self) -> Value {
-        let caches: serde_json::Map<String, Value> = self
-            .caches
-            .iter()
-            .map(|(name, files, bytes)| ((*name).to_owned(), json!({ "files": files, "bytes": bytes })))
-            .collect();
+        let cache =
+            |(name, files, bytes): &(&str, u64, u64)| ((*name).to_owned(), json!({ "files": files, "bytes": bytes }));
         json!({
             "machine": self.machine,
-            "cuda": self.cuda,
-            "used": self.used,
+            "instruction_set": self.instruction_set,
+            "cuda": cuda_json(&self.cuda),
+            "device_description": self.device.description(),
             "threads": self.threads,
             "memory_limit_bytes": self.memory_limit,
             "peak_resident_bytes": peak_resident_bytes(),
             "config_file": self.config_file,
             "profile": self.profile,
             "cache_dir": self.cache_dir,
-            "caches": caches,
+            "caches": self.caches.iter().map(cache).collect::<Map<_, _>>(),
         })
     }
+}
+
+fn described(gpu: &Gpu) -> String {
+    let memory = format!("{}, {} free", size::show(gpu.memory_bytes), size::show(gpu.free_bytes));
+    let shared = if gpu.shares_memory { ", shared with the CPU" } else { "" };
+    format!("{}, sm_{}, {} multiprocessors, {memory}{shared}", gpu.name, gpu.architecture, gpu.n_processors)
+}
+
+fn cuda_json(probe: &Probe) -> Value {
+    let gpu = |gpu: &Gpu| {
+        json!({
+            "ordinal": gpu.ordinal, "name": gpu.name, "architecture": gpu.architecture,
+            "multiprocessors": gpu.n_processors, "memory_bytes": gpu.memory_bytes, "free_bytes": gpu.free_bytes,
+            "shares_memory": gpu.shares_memory,
+        })
+    };
+    let gpus: Vec<Value> = probe.gpus.iter().flatten().map(gpu).collect();
+    let library = |library: &cuda::LibraryReport| {
+        let (place, missing) = (library.place.as_ref().ok(), library.place.as_ref().err());
+        (library.name.to_owned(), json!({ "place": place, "missing": missing }))
+    };
+    json!({
+        "driver_version": probe.driver_version,
+        "nvrtc_version": probe.nvrtc_version.map(|(major, minor)| format!("{major}.{minor}")),
+        "gpus": gpus,
+        "missing": probe.gpus.as_ref().err(),
+        "libraries": probe.libraries.iter().map(library).collect::<Map<_, _>>(),
+    })
 }

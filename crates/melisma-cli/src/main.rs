@@ -35,7 +35,7 @@ fn run(cli: Cli) -> Result<()> {
         Some(Command::Demo(args)) => demo::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
-        Some(Command::Completions { shell }) => completions::run(shell),
+        Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),
     };
     let finished = session.finish();

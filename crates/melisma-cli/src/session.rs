@@ -2,12 +2,14 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use melisma::runtime::config::{Environment, Sources};
+use melisma::runtime::device::{self, Device};
 use melisma::runtime::output::{self, Existing, OutputFile};
-use melisma::runtime::trace::Collector;
-use melisma::runtime::{Config, MemoryTracker, device, memory};
+use melisma::runtime::trace::{Collector, Nvtx};
+use melisma::runtime::{Config, MemoryTracker, memory};
 use melisma::{Error, Result};
 use serde_json::Value;
 
@@ -23,11 +25,18 @@ pub enum Format {
 
 pub struct Session {
     pub config: Config,
-    pub memory: MemoryTracker,
-    pub format: Format,
     pub existing: Existing,
     pub collector: Collector,
+    format: Format,
+    engine: OnceLock<Engine>,
+    is_collecting: AtomicBool,
     trace: Trace,
+}
+
+/// The device and its memory, made when a command first needs them.
+pub struct Engine {
+    pub device: Device,
+    pub memory: MemoryTracker,
 }
 
 /// The trace file, taken by whoever ends the session first.
@@ -48,26 +57,39 @@ impl Session {
             Some(path) if !globals.print_config => Some(OutputFile::create(path, existing)?),
             _ => None,
         };
-        let collector = Collector::new();
+        let collector = collector();
         let trace = Trace { collector: collector.clone(), file: Arc::new(Mutex::new(file)) };
         interrupt::watch(trace.clone())?;
-        collector.install()?;
-        let memory = MemoryTracker::new(memory::budget(config.memory_limit.value));
         let format = if globals.json { Format::Json } else { Format::Text };
-        Ok(Self { config, memory, format, existing, collector, trace })
+        let (engine, is_collecting) = (OnceLock::new(), AtomicBool::new(false));
+        let session = Self { config, existing, collector, format, engine, is_collecting, trace };
+        if session.config.trace.value.is_some() || session.config.profile_table.value || wants_nvtx() {
+            session.collect()?;
+        }
+        Ok(session)
+    }
+
+    /// Collects spans from now on; without this they cost nothing.
+    pub fn collect(&self) -> Result<()> {
+        if self.is_collecting.swap(true, Relaxed) { Ok(()) } else { self.collector.install() }
     }
 
     /// The device that the settings ask for.
-    pub fn device(&self) -> Result<device::Selected> {
-        device::select(self.config.device.value)
+    pub fn engine(&self) -> Result<&Engine> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let device = device::select(self.config.device.value, self.config.threads.value)?;
+        let memory = MemoryTracker::new(memory::budget(self.config.memory_limit.value, &device));
+        Ok(self.engine.get_or_init(|| Engine { device, memory }))
     }
 
     /// Prints the result: `text`, or `json` with the device in it.
-    pub fn print(&self, device: &str, text: impl FnOnce() -> String, mut json: Value) -> Result<()> {
+    pub fn print(&self, device: impl ToString, text: impl FnOnce() -> String, mut json: Value) -> Result<()> {
         match self.format {
             Format::Text => print(&text()),
             Format::Json => {
-                json["device"] = device.into();
+                json["device"] = device.to_string().into();
                 print(&format!("{json:#}\n"))
             }
         }
@@ -92,8 +114,11 @@ impl Session {
             let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
             eprintln_if_open(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());
         }
-        if self.config.verbose.value {
-            eprintln_if_open(self.memory.summary().to_string().trim_end());
+        if let (true, Some(engine)) = (self.config.verbose.value, self.engine.get()) {
+            if let Some(bytes) = device::bytes_in_use(&engine.device) {
+                engine.memory.device_reports(engine.device.to_string(), bytes);
+            }
+            eprintln_if_open(engine.memory.summary().to_string().trim_end());
         }
         self.trace.write()
     }
@@ -101,8 +126,9 @@ impl Session {
 
 impl Trace {
     pub fn write(&self) -> Result<()> {
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut file) = file else { return Ok(()) };
+        // Held to the end: the other of the main and the signal thread waits until the file is complete.
+        let mut waiting = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut file) = waiting.take() else { return Ok(()) };
         let path = file.path().to_owned();
         self.collector.write_chrome(&mut file).map_err(|error| output::failed(&path, error))?;
         file.commit()
@@ -116,6 +142,20 @@ pub fn print(text: &str) -> Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(output::failed(Path::new("stdout"), error)),
         _ => Ok(()),
     }
+}
+
+fn wants_nvtx() -> bool {
+    std::env::var_os("MELISMA_NVTX").is_some_and(|value| value == "1")
+}
+
+fn collector() -> Collector {
+    if !wants_nvtx() {
+        return Collector::new();
+    }
+    if !Nvtx::is_available() {
+        eprintln_if_open("note: MELISMA_NVTX: the NVTX library was not found; no ranges are emitted");
+    }
+    Collector::with_ranges(Box::new(Nvtx))
 }
 
 fn eprintln_if_open(text: &str) {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::Result;
-use melisma::runtime::duration;
 use melisma::runtime::output::{self, OutputFile};
+use melisma::runtime::{MemoryTracker, duration};
 use serde_json::json;
 
 use crate::args::DemoArgs;
@@ -31,12 +31,13 @@ struct Done {
 }
 
 pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
-    let device = session.device()?;
+    let engine = session.engine()?;
+    session.collect()?;
     std::fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
     let path = args.output.join("report.html");
     let mut file = OutputFile::create(&path, session.existing)?;
-    let done = all_steps(session)?;
-    std::io::Write::write_all(&mut file, page::html(&device.name, &done).as_bytes())
+    let done = all_steps(session, &engine.memory)?;
+    std::io::Write::write_all(&mut file, page::html(&engine.device.to_string(), &done).as_bytes())
         .map_err(|error| output::failed(&path, error))?;
     file.commit()?;
     if args.open {
@@ -44,13 +45,14 @@ pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
     }
     let steps: Vec<_> = done.iter().map(|step| json!({ "name": step.name, "seconds": step.seconds })).collect();
     let text = || {
-        let line = |step: &Done| format!("{:<10} {}\n", step.name, duration::show(Duration::from_secs_f64(step.seconds)));
+        let line =
+            |step: &Done| format!("{:<10} {}\n", step.name, duration::show(Duration::from_secs_f64(step.seconds)));
         done.iter().map(line).collect::<String>() + &format!("report     {}\n", path.display())
     };
-    session.print(&device.name, text, json!({ "steps": steps, "report": path.display().to_string() }))
+    session.print(&engine.device, text, json!({ "steps": steps, "report": path.display().to_string() }))
 }
 
-fn all_steps(session: &Session) -> Result<Vec<Done>> {
+fn all_steps(session: &Session, memory: &MemoryTracker) -> Result<Vec<Done>> {
     let bar = if session.has_audience() { ProgressBar::new(STEPS.len() as u64) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {eta}") {
         bar.set_style(style);
@@ -61,7 +63,7 @@ fn all_steps(session: &Session) -> Result<Vec<Done>> {
         let start = Instant::now();
         let html = {
             let _span = tracing::info_span!("step", step = name).entered();
-            let _scope = session.memory.scope(*name);
+            let _scope = memory.scope(*name);
             step(session)?
         };
         done.push(Done { name, seconds: start.elapsed().as_secs_f64(), html });

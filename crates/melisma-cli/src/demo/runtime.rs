@@ -7,8 +7,9 @@ use melisma::runtime::table::escape;
 use crate::session::Session;
 
 pub fn run(session: &Session) -> Result<String> {
-    drop(session.memory.reserve(Space::Host, 1 << 20)?);
-    let summary = session.memory.summary();
+    let memory = &session.engine()?.memory;
+    drop(memory.reserve(Space::Host, 1 << 20)?);
+    let summary = memory.summary();
     let report = session.collector.report();
     let sort = session.config.profile_sort.value;
     let rows = usize::try_from(session.config.profile_rows.value).unwrap_or(usize::MAX);

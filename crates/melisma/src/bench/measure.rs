@@ -54,7 +54,8 @@ pub fn measure(plan: Plan, mut work: impl FnMut()) -> Measured {
     (0..plan.warm_up).for_each(|_| work());
     let mut times = Vec::new();
     let begin = Instant::now();
-    while times.len() < plan.least.max(1) as usize || (times.len() < plan.most as usize && begin.elapsed() < plan.time) {
+    while times.len() < plan.least.max(1) as usize || (times.len() < plan.most as usize && begin.elapsed() < plan.time)
+    {
         let start = Instant::now();
         work();
         times.push(start.elapsed().as_secs_f64());

@@ -144,7 +144,10 @@ mod tests {
 
     #[test]
     fn figures_have_four_digits() {
-        assert_eq!([figure(0.012345), figure(12.3456), figure(98765.4), figure(0.0)].map(|text| text.len() <= 11), [true; 4]);
+        assert_eq!(
+            [figure(0.012345), figure(12.3456), figure(98765.4), figure(0.0)].map(|text| text.len() <= 11),
+            [true; 4]
+        );
         assert_eq!([figure(0.012345), figure(12.3456), figure(98765.4)], ["0.01235", "12.35", "98765"]);
     }
 }

@@ -1,11 +1,12 @@
 //! Which device is asked for, and which one is used.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
-use serde::Serialize;
+use melisma_kernels::{Cpu, Isa};
+pub use melisma_kernels::{Device, cuda};
 
+use super::config::Threads;
 use crate::{Error, Result};
 
 /// A device as the user names it.
@@ -44,71 +45,43 @@ impl FromStr for DeviceRequest {
     }
 }
 
-/// The device that is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Selected {
-    /// `cpu` or `cuda:N`, as in every JSON object's `device`.
-    pub name: String,
-    /// The product's name.
-    pub description: String,
-}
-
-/// What was found of CUDA on this machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct CudaReport {
-    /// The driver's own line about itself.
-    pub driver: Option<String>,
-    /// GPUs that the driver lists.
-    pub gpus: Vec<String>,
-    /// Where NVRTC was found.
-    pub nvrtc: Option<String>,
-    /// Where cuBLASLt was found.
-    pub cublaslt: Option<String>,
-    /// Why CUDA cannot be used, if it cannot.
-    pub missing: Option<String>,
-}
-
-/// Picks the device: an explicit request is served or refused, never replaced.
+/// Picks the device, with `threads` on the CPU: an explicit request is served or refused, never replaced.
 ///
 /// # Errors
-/// [`Kind::Device`](crate::Kind) when a GPU is asked for that this process cannot use.
-pub fn select(request: DeviceRequest) -> Result<Selected> {
-    let cuda = cuda_report();
-    match (request, cuda.missing) {
-        (DeviceRequest::Cuda(index), Some(reason)) => Err(Error::device(format!("cuda:{index}: {reason}"))
-            .with_hint("install the NVIDIA driver, or use --device cpu; `melisma doctor` shows what was found")),
-        (DeviceRequest::Cuda(index), None) => gpu(&cuda.gpus, index),
-        (DeviceRequest::Auto, None) => gpu(&cuda.gpus, 0),
-        (DeviceRequest::Auto | DeviceRequest::Cpu, _) => {
-            Ok(Selected { name: "cpu".to_owned(), description: super::machine::cpu_model() })
-        }
+/// [`Kind::Device`](crate::Kind) when a GPU is asked for that this process cannot use; any kind when `MELISMA_ISA` names
+/// an instruction set that is unknown or absent.
+pub fn select(request: DeviceRequest, threads: Threads) -> Result<Device> {
+    match request {
+        DeviceRequest::Cpu => cpu(threads),
+        DeviceRequest::Auto => Device::cuda(0).or_else(|_| cpu(threads)),
+        DeviceRequest::Cuda(ordinal) => Device::cuda(ordinal.into()).map_err(|error| refused(ordinal, error)),
     }
 }
 
-fn gpu(gpus: &[String], index: u16) -> Result<Selected> {
-    match gpus.get(usize::from(index)) {
-        Some(description) => Ok(Selected { name: format!("cuda:{index}"), description: description.clone() }),
-        None => Err(Error::device(format!("cuda:{index}: this machine has {} GPUs", gpus.len()))
-            .with_hint("GPUs are counted from 0; `melisma doctor` lists them")),
+fn cpu(threads: Threads) -> Result<Device> {
+    Ok(Device::Cpu(Cpu { isa: Isa::from_env()?, threads: threads.count() }))
+}
+
+fn refused(ordinal: u16, error: Error) -> Error {
+    let place = format!("cuda:{ordinal}");
+    let error = if error.to_string().starts_with(&place) { error } else { error.at(place) };
+    if error.hint().is_some() { error } else { error.with_hint("`melisma doctor` shows what was found") }
+}
+
+/// The CPU's instruction set that kernels use: that of `MELISMA_ISA`, else the best.
+///
+/// # Errors
+/// `MELISMA_ISA` names one that is unknown or absent.
+pub fn instruction_set() -> Result<&'static str> {
+    Isa::from_env().map(|isa| isa.level().name())
+}
+
+/// What `device` itself says is in use, in bytes; none for the CPU.
+pub fn bytes_in_use(device: &Device) -> Option<u64> {
+    match device {
+        Device::Cpu(_) => None,
+        Device::Cuda(cuda) => cuda.memory().ok().map(|(free, total)| total.saturating_sub(free)),
     }
-}
-
-/// Looks for the driver and its GPUs without using them.
-pub fn cuda_report() -> CudaReport {
-    let driver = std::fs::read_to_string("/proc/driver/nvidia/version")
-        .ok()
-        .and_then(|text| text.lines().next().map(str::to_owned));
-    let gpus = listed_gpus(Path::new("/proc/driver/nvidia/gpus"));
-    let reason = if driver.is_some() { "this build has no CUDA kernels" } else { "there is no NVIDIA driver" };
-    CudaReport { driver, gpus, nvrtc: None, cublaslt: None, missing: Some(reason.to_owned()) }
-}
-
-fn listed_gpus(directory: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path().join("information")).collect();
-    paths.sort();
-    let model = |text: String| text.lines().find_map(|line| Some(line.strip_prefix("Model:")?.trim().to_owned()));
-    paths.iter().filter_map(|path| std::fs::read_to_string(path).ok().and_then(model)).collect()
 }
 
 #[cfg(test)]
@@ -133,10 +106,11 @@ mod tests {
 
     #[test]
     fn an_explicit_gpu_is_never_replaced() {
-        assert_eq!(select(DeviceRequest::Cpu).unwrap().name, "cpu");
-        if let Err(error) = select(DeviceRequest::Cuda(9999)) {
-            assert_eq!(error.kind(), Kind::Device);
-            assert!(error.to_string().starts_with("cuda:9999: "), "{error}");
-        }
+        let on_cpu = select(DeviceRequest::Cpu, Threads::Count(3)).unwrap();
+        assert!(matches!(on_cpu, Device::Cpu(Cpu { threads: 3, .. })));
+        let error = select(DeviceRequest::Cuda(9999), Threads::Auto).unwrap_err();
+        assert_eq!(error.kind(), Kind::Device);
+        assert!(error.to_string().starts_with("cuda:9999: "), "{error}");
+        assert!(error.hint().is_some());
     }
 }

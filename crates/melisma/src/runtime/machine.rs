@@ -84,8 +84,18 @@ fn features() -> Vec<String> {
         ($($name:tt),+) => { [$(($name, std::arch::is_x86_feature_detected!($name))),+] };
     }
     let all = detected!(
-        "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni",
-        "avx512bf16", "avx512fp16"
+        "sse4.2",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512vnni",
+        "avx512bf16",
+        "avx512fp16"
     );
     all.iter().filter(|(_, present)| *present).map(|(name, _)| (*name).to_owned()).collect()
 }

@@ -21,13 +21,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use melisma_kernels::{Budget, Reservation, Space, Usage};
 
 use super::config::Limit;
+use super::device::Device;
 use super::table::{Align, Table};
 use super::{machine, size};
 use crate::Result;
 
-/// A budget for `limit`: on host and device each. Machines that share one memory use [`Budget::shared`].
-pub fn budget(limit: Limit) -> Budget {
-    limit.bytes().map_or_else(Budget::unlimited, |bytes| Budget::new(bytes, bytes))
+/// A budget for `limit`: on host and device each, or on their sum where `device` shares the host's memory.
+pub fn budget(limit: Limit, device: &Device) -> Budget {
+    let shares_memory = matches!(device, Device::Cuda(cuda) if cuda.shares_memory());
+    match limit.bytes() {
+        None => Budget::unlimited(),
+        Some(bytes) if shares_memory => Budget::shared(bytes),
+        Some(bytes) => Budget::new(bytes, bytes),
+    }
 }
 
 /// What all calls of one scope held, per space in the order of [`Space::ALL`].
@@ -200,7 +206,11 @@ impl Summary {
         let row = |name: &str, calls: String, cells: [[String; 2]; 3]| {
             [name.to_owned(), calls].into_iter().chain(cells.into_iter().flatten()).collect::<Vec<_>>()
         };
-        table.push(row("all", "-".to_owned(), cells(self.total.map(|use_| use_.now), self.total.map(|use_| use_.peak))));
+        table.push(row(
+            "all",
+            "-".to_owned(),
+            cells(self.total.map(|use_| use_.now), self.total.map(|use_| use_.peak)),
+        ));
         for (name, scope) in &self.scopes {
             table.push(row(name, scope.calls.to_string(), cells(scope.exit, scope.peak)));
         }
@@ -261,7 +271,7 @@ mod tests {
 
     #[test]
     fn refuses_beyond_the_limit_and_says_so_in_the_table() {
-        let tracker = MemoryTracker::new(budget(Limit(std::num::NonZeroU64::new(1 << 20))));
+        let tracker = MemoryTracker::new(budget(Limit(std::num::NonZeroU64::new(1 << 20)), &Device::cpu().unwrap()));
         assert_eq!(tracker.reserve(Space::Host, (1 << 20) + 1).unwrap_err().kind(), Kind::Memory);
         tracker.device_reports("cuda:0", 3 << 30);
         drop(tracker.scope("decode"));

@@ -47,8 +47,9 @@ impl OutputFile {
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         match std::fs::metadata(path) {
             Ok(data) if data.is_dir() => {
-                return Err(Error::invalid(format!("{}: this is a directory", path.display()))
-                    .with_hint("name a file in it"));
+                return Err(
+                    Error::invalid(format!("{}: this is a directory", path.display())).with_hint("name a file in it")
+                );
             }
             Ok(data) if data.is_file() && existing == Existing::Refuse => return Err(already(path)),
             Ok(data) if !data.is_file() => {

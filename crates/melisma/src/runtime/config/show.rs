@@ -37,9 +37,8 @@ impl Config {
 
     /// The same as one object: key to `{value, from}`.
     pub fn json(&self) -> Value {
-        let entry = |entry: Entry<'_>| {
-            (entry.key.to_owned(), json!({ "value": entry.json, "from": entry.origin.to_string() }))
-        };
+        let entry =
+            |entry: Entry<'_>| (entry.key.to_owned(), json!({ "value": entry.json, "from": entry.origin.to_string() }));
         Value::Object(self.entries().into_iter().map(entry).collect::<Map<_, _>>())
     }
 }

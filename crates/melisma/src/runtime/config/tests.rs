@@ -81,7 +81,8 @@ fn profiles_mean_what_they_say() {
 fn later_layers_win_and_say_where_from() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("melisma.yaml");
-    std::fs::write(&path, "profile: training\n\nthreads: 3\nmemory_limit: 6GiB\nprecision: bf16\ntf32: true\n").unwrap();
+    std::fs::write(&path, "profile: training\n\nthreads: 3\nmemory_limit: 6GiB\nprecision: bf16\ntf32: true\n")
+        .unwrap();
     let config = Config::load(&Sources {
         file: Some(path.clone()),
         environment: Environment::of([
@@ -134,7 +135,11 @@ fn errors_name_the_line_and_the_key() {
         ("threads: 0\n", "1: `threads`: 0 threads", "write 1 or more"),
         ("threads: -1\n", "1: `threads`: expected a number of threads or `auto`, found the number -1", ""),
         ("threads: 99999\n", "1: `threads`: 99999 threads are more than", ""),
-        ("threads: 1.5\n", "1: `threads`: expected a number of threads or `auto`, found a number that is not whole", ""),
+        (
+            "threads: 1.5\n",
+            "1: `threads`: expected a number of threads or `auto`, found a number that is not whole",
+            "",
+        ),
         ("threads:\n", "1: `threads`: expected a number of threads or `auto`, found nothing", ""),
         ("threads: [1, 2]\n", "1: `threads`: expected a number of threads or `auto`, found a list", ""),
         ("threads:\n  deep: 1\n", "2: the key `threads.deep` does not exist", ""),

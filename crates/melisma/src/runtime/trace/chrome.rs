@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
+use super::Collector;
 use super::collector::lock;
-use super::{Collector, DeviceSpan};
 
 /// Devices are numbered from here, above any number of threads.
 const FIRST_DEVICE: u64 = 1_000_000_000;
@@ -36,24 +36,20 @@ impl Collector {
             }
         });
         written?;
-        self.write_device_spans(process, out)?;
+        self.write_lanes(process, out)?;
         write!(out, "\n],\"otherData\":{}}}\n", json!({ "dropped_spans": self.dropped() }))
     }
 
-    fn write_device_spans(&self, process: u32, out: &mut dyn Write) -> io::Result<()> {
-        let mut devices: Vec<String> = Vec::new();
-        for DeviceSpan { name, device, start_seconds, seconds, bytes } in lock(&self.0.device).iter() {
-            let known = devices.iter().position(|known| known == device);
-            let lane = FIRST_DEVICE + known.unwrap_or(devices.len()) as u64;
-            if known.is_none() {
-                devices.push(device.clone());
-                write!(out, ",\n{}", named(process, lane, "thread_name", device))?;
+    fn write_lanes(&self, process: u32, out: &mut dyn Write) -> io::Result<()> {
+        for ((device, spans), lane) in lock(&self.0.lanes).iter().zip(FIRST_DEVICE..) {
+            write!(out, ",\n{}", named(process, lane, "thread_name", device))?;
+            for span in spans {
+                let event = json!({
+                    "name": span.name, "ph": "X", "pid": process, "tid": lane,
+                    "ts": span.start as f64 / 1e3, "dur": span.elapsed as f64 / 1e3, "args": { "bytes": span.bytes },
+                });
+                write!(out, ",\n{event}")?;
             }
-            let event = json!({
-                "name": name, "ph": "X", "pid": process, "tid": lane,
-                "ts": start_seconds * 1e6, "dur": seconds * 1e6, "args": { "bytes": bytes },
-            });
-            write!(out, ",\n{event}")?;
         }
         Ok(())
     }

@@ -33,6 +33,14 @@ pub(super) struct Event {
     pub args: Map<String, Value>,
 }
 
+/// A device's span on the collector's clock.
+pub(super) struct Placed {
+    pub name: &'static str,
+    pub start: u64,
+    pub elapsed: u64,
+    pub bytes: u64,
+}
+
 /// All calls of one name, for the table. Times in nanoseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Aggregate {
@@ -58,7 +66,7 @@ pub(super) struct Inner {
     kept: AtomicU64,
     max_events: u64,
     pub threads: Mutex<BTreeMap<u64, String>>,
-    pub device: Mutex<Vec<DeviceSpan>>,
+    pub lanes: Mutex<BTreeMap<String, Vec<Placed>>>,
     ranges: Option<Box<dyn RangeSink>>,
 }
 
@@ -98,7 +106,7 @@ impl Collector {
             kept: AtomicU64::new(0),
             max_events,
             threads: Mutex::default(),
-            device: Mutex::default(),
+            lanes: Mutex::default(),
             ranges,
         }))
     }
@@ -118,11 +126,17 @@ impl Collector {
         self.0.origin
     }
 
-    /// Adds work that a device has timed. Beyond a million spans they are no longer kept.
-    pub fn add_device(&self, spans: impl IntoIterator<Item = DeviceSpan>) {
-        let mut device = lock(&self.0.device);
-        let room = (self.0.max_events as usize).saturating_sub(device.len());
-        device.extend(spans.into_iter().take(room));
+    /// Adds work that `device` has timed. Beyond a million spans they are no longer kept.
+    pub fn add_device(&self, device: &str, spans: impl IntoIterator<Item = DeviceSpan>) {
+        let mut lanes = lock(&self.0.lanes);
+        let room = (self.0.max_events as usize).saturating_sub(lanes.values().map(Vec::len).sum());
+        let lane = lanes.entry(device.to_owned()).or_default();
+        lane.extend(spans.into_iter().take(room).map(|span| Placed {
+            name: span.name,
+            start: span.start.saturating_duration_since(self.0.origin).as_nanos() as u64,
+            elapsed: span.duration.as_nanos() as u64,
+            bytes: span.bytes,
+        }));
     }
 
     /// Calls that are not in the file because there were too many.
@@ -160,9 +174,9 @@ impl Collector {
 
     fn name_thread(&self) {
         let thread = thread_number();
-        lock(&self.0.threads).entry(thread).or_insert_with(|| {
-            std::thread::current().name().map_or_else(|| format!("thread {thread}"), str::to_owned)
-        });
+        lock(&self.0.threads)
+            .entry(thread)
+            .or_insert_with(|| std::thread::current().name().map_or_else(|| format!("thread {thread}"), str::to_owned));
     }
 }
 

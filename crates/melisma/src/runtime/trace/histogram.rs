@@ -12,12 +12,14 @@ const BITS: u32 = 6;
 pub(super) struct Histogram {
     counts: BTreeMap<u16, u64>,
     total: u64,
+    largest: u64,
 }
 
 impl Histogram {
     pub fn add(&mut self, nanos: u64) {
         *self.counts.entry(bucket(nanos)).or_default() += 1;
         self.total += 1;
+        self.largest = self.largest.max(nanos);
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -25,6 +27,7 @@ impl Histogram {
             *self.counts.entry(*bucket).or_default() += count;
         }
         self.total += other.total;
+        self.largest = self.largest.max(other.largest);
     }
 
     /// The smallest value that at least `share` of all values do not exceed; 0 without values.
@@ -34,7 +37,7 @@ impl Histogram {
         for (bucket, count) in &self.counts {
             seen += count;
             if seen >= wanted {
-                return middle(*bucket);
+                return middle(*bucket).min(self.largest);
             }
         }
         0

@@ -19,6 +19,7 @@ mod busy;
 mod chrome;
 mod collector;
 mod histogram;
+mod nvtx;
 mod report;
 mod span;
 
@@ -26,24 +27,11 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use collector::Collector;
+pub use melisma_kernels::DeviceSpan;
+pub use nvtx::Nvtx;
 pub use report::{Report, Row};
 
 use crate::{Error, Result};
-
-/// Work that a device did, timed by the device.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DeviceSpan {
-    /// The span that caused it.
-    pub name: String,
-    /// The device, e.g. `cuda:0`.
-    pub device: String,
-    /// Seconds from [`Collector::origin`] to its start.
-    pub start_seconds: f64,
-    /// How long it took.
-    pub seconds: f64,
-    /// Bytes it read and wrote, where known.
-    pub bytes: u64,
-}
 
 /// Takes nested ranges as they happen, e.g. for NVTX.
 pub trait RangeSink: Send + Sync {

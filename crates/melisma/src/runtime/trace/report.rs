@@ -1,6 +1,6 @@
 //! The table of spans.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -68,25 +68,22 @@ impl Collector {
             }
             busy.merge(&shard.busy);
         });
-        let mut devices = BTreeSet::new();
-        let mut device_times: BTreeMap<String, f64> = BTreeMap::new();
-        let spans = lock(&self.0.device);
-        if !spans.is_empty() {
+        let lanes = lock(&self.0.lanes);
+        if !lanes.is_empty() {
             busy = Busy::default();
         }
-        for span in spans.iter() {
-            let start = (span.start_seconds.max(0.0) * 1e9) as u64;
-            busy.add(start, start + (span.seconds.max(0.0) * 1e9) as u64);
-            devices.insert(span.device.clone());
-            *device_times.entry(span.name.clone()).or_default() += span.seconds;
-            aggregates.entry(span.name.clone()).or_default();
+        let mut device_times: BTreeMap<&str, u64> = BTreeMap::new();
+        for span in lanes.values().flatten() {
+            busy.add(span.start, span.start.saturating_add(span.elapsed));
+            *device_times.entry(span.name).or_default() += span.elapsed;
+            aggregates.entry(span.name.to_owned()).or_default();
         }
-        let device_time = |name: &str| device_times.get(name).copied().unwrap_or(0.0);
+        let device_time = |name: &str| device_times.get(name).copied().unwrap_or(0) as f64 / 1e9;
         Report {
             rows: aggregates.iter().map(|(name, all)| row(name, all, device_time(name))).collect(),
             wall_seconds,
             busy_seconds: busy.covered() as f64 / 1e9,
-            devices: if devices.is_empty() { vec!["cpu".to_owned()] } else { devices.into_iter().collect() },
+            devices: if lanes.is_empty() { vec!["cpu".to_owned()] } else { lanes.keys().cloned().collect() },
             dropped: self.dropped(),
             is_partial: busy.is_partial(),
         }

@@ -22,6 +22,11 @@ fn nested_work() {
     outer.record("note", "late");
 }
 
+fn device_span(collector: &Collector, name: &'static str, milliseconds: u64) -> DeviceSpan {
+    let start = collector.origin() + Duration::from_millis(1);
+    DeviceSpan { name, start, duration: Duration::from_millis(milliseconds), bytes: 8 }
+}
+
 fn chrome(collector: &Collector) -> Vec<Value> {
     let mut text = Vec::new();
     collector.write_chrome(&mut text).unwrap();
@@ -33,13 +38,7 @@ fn chrome(collector: &Collector) -> Vec<Value> {
 fn the_file_parses_and_its_spans_nest() {
     let collector = Collector::new();
     collect(&collector, nested_work);
-    collector.add_device([DeviceSpan {
-        name: "inner".into(),
-        device: "cuda:0".into(),
-        start_seconds: 0.001,
-        seconds: 0.002,
-        bytes: 8,
-    }]);
+    collector.add_device("cuda:0", [device_span(&collector, "inner", 2)]);
     let events = chrome(&collector);
     let calls = |name: &str| -> Vec<Value> {
         events.iter().filter(|event| event["name"] == name && event["args"]["bytes"].is_u64()).cloned().collect()
@@ -129,14 +128,7 @@ fn the_busy_share_is_of_the_device_or_of_kernels() {
     let on_cpu = collector.report();
     assert!(on_cpu.busy_seconds >= 0.005 && on_cpu.busy_share() <= 1.0);
     assert_eq!(on_cpu.devices, ["cpu"]);
-    let span = DeviceSpan {
-        name: "matmul".into(),
-        device: "cuda:0".into(),
-        start_seconds: 0.0,
-        seconds: 0.001,
-        bytes: 0,
-    };
-    collector.add_device([span.clone(), span]);
+    collector.add_device("cuda:0", [device_span(&collector, "matmul", 1); 2]);
     let on_gpu = collector.report();
     assert!((on_gpu.busy_seconds - 0.001).abs() < 1e-9);
     assert!((on_gpu.rows.iter().find(|row| row.name == "matmul").unwrap().device_seconds - 0.002).abs() < 1e-9);
