@@ -1,2 +1,52 @@
-//! Checks, golden files, benches and GPU packing.
-fn main() {}
+//! Checks, golden files, benches and GPU packing: `cargo xtask check`, `golden`, `bench`, `cuda`.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod cuda;
+mod golden;
+mod hygiene;
+mod licences;
+mod nvrtc;
+mod process;
+mod shim;
+mod spdx;
+mod table;
+mod toolchain;
+mod tree;
+mod venv;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks, golden files, benches and GPU packing")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the checks, all of them or the named ones
+    Check(check::Arguments),
+    /// Rewrite golden/MANIFEST.sha256 from the files under golden/
+    Golden,
+    /// Run `melisma bench`, record the figures or compare them with a record
+    Bench(bench::Arguments),
+    /// Pack test and bench binaries for a machine with a GPU
+    Cuda(cuda::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Golden => golden::write(),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Cuda(arguments) => cuda::run(&arguments),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}

@@ -33,6 +33,7 @@ struct Product {
 struct Preference {
   int search_mode = 0;
   uint64_t workspace_bytes = 0;
+  uint32_t reduction_schemes = 0;
 };
 
 struct Algorithm {
@@ -81,6 +82,7 @@ Field field(Preference& preference, int attribute) {
   switch (attribute) {
     case 0: return {&preference.search_mode, 4};
     case 1: return {&preference.workspace_bytes, 8};
+    case 3: return {&preference.reduction_schemes, 4};
     default: return {};
   }
 }

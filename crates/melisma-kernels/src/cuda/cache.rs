@@ -67,11 +67,12 @@ fn file_name(source: Source, target: Target<'_>) -> String {
     let mut key = blake3::Hasher::new();
     // Where there is no compiler its version is not part of the key, and an entry made elsewhere cannot be found.
     let compiler = nvrtc::version().unwrap_or_default();
-    let facts = format!("{target:?} {compiler:?} {OPTIONS:?}");
+    let Target { device, architecture, driver_version } = target;
+    let facts = format!("{device} {architecture} {driver_version} {compiler:?} {OPTIONS:?}");
     for part in [facts.as_str(), DEVICE_HEADER, source.text] {
         key.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
-    format!("{}-sm{}-{}.cubin", source.name, target.architecture, &key.finalize().to_hex()[..32])
+    format!("{}-sm{architecture}-{}.cubin", source.name, &key.finalize().to_hex()[..32])
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {

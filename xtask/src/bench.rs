@@ -1,0 +1,131 @@
+//! `cargo xtask bench`: runs `melisma bench`, keeps the figures, compares them with a record.
+//!
+//! Records of two days differ by the machine's mood; ratios to peers measured in the same run do not. So `--against`
+//! compares ratios, and a row that lost more than [`LOSS`] of its ratio to any peer makes the exit code 3.
+
+mod machine;
+mod row;
+
+use crate::process::{cargo, output, run as execute};
+use crate::{table, tree};
+use anyhow::{Context, Result, bail};
+use row::Row;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The rooms that have a bench.
+const ROOMS: &[&str] = &["runtime"];
+/// The share of a ratio that may be lost.
+const LOSS: f64 = 0.10;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Rooms to measure; without any, all of them
+    #[arg(value_name = "ROOM")]
+    rooms: Vec<String>,
+    /// Compare the ratios to peers with those of this record
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Store the figures as bench/record/MACHINE/ROOM.json
+    #[arg(long)]
+    record: bool,
+    /// The machine's name in the record, instead of one made from its CPU or GPU
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
+    /// Further arguments for `melisma bench`, such as `--device cpu`
+    #[arg(last = true, value_name = "ARGUMENT")]
+    rest: Vec<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let record = arguments.against.as_deref().map(read).transpose()?;
+    execute(&mut cargo(["build", "--release", "-p", "melisma-cli"]))?;
+    let mut rows = Vec::new();
+    for room in rooms(arguments) {
+        let figures = measure(room, &arguments.rest)?;
+        let measured = Row::all(&figures).with_context(|| format!("melisma bench {room}"))?;
+        println!("\n{room}");
+        show(&measured);
+        rows.extend(measured);
+        if arguments.record {
+            store(room, &figures, arguments.machine.as_deref())?;
+        }
+    }
+    match record {
+        Some(record) => compare(&record, &rows),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn rooms(arguments: &Arguments) -> Vec<&str> {
+    match arguments.rooms.is_empty() {
+        true => ROOMS.to_vec(),
+        false => arguments.rooms.iter().map(String::as_str).collect(),
+    }
+}
+
+fn measure(room: &str, rest: &[String]) -> Result<Value> {
+    let program = tree::target().join("release/melisma");
+    let figures = output(Command::new(program).args(["bench", room, "--json"]).args(rest))?;
+    serde_json::from_str(&figures).with_context(|| format!("the output of `melisma bench {room} --json`"))
+}
+
+fn read(path: &Path) -> Result<Vec<Row>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let figures = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    Row::all(&figures).with_context(|| path.display().to_string())
+}
+
+fn store(room: &str, figures: &Value, machine: Option<&str>) -> Result<()> {
+    let machine = machine.map_or_else(|| machine::name(figures["device"].as_str().unwrap_or("cpu")), str::to_string);
+    let path = tree::root().join("bench/record").join(machine).join(format!("{room}.json"));
+    let folder = path.parent().context("a record has a folder")?;
+    fs::create_dir_all(folder).with_context(|| tree::shown(folder))?;
+    fs::write(&path, format!("{figures:#}\n")).with_context(|| tree::shown(&path))?;
+    println!("recorded in {}", tree::shown(&path));
+    Ok(())
+}
+
+fn show(rows: &[Row]) {
+    let cells = |row: &Row| {
+        let share = row.ceiling.map_or("-".into(), |ceiling| format!("{:.2}", row.median / ceiling));
+        let peers = row.peers.iter().map(|(peer, median)| format!("{peer} {median:.4} ({:.2}x)", row.ratio(*median)));
+        vec![
+            row.name.clone(),
+            format!("{:.4}", row.median),
+            format!("{:.4}", row.spread),
+            row.unit.clone(),
+            share,
+            peers.collect::<Vec<_>>().join(", "),
+        ]
+    };
+    table::print(
+        &["name", "median", "spread", "unit", "of ceiling", "peers (x: our factor)"],
+        &rows.iter().map(cells).collect::<Vec<_>>(),
+    );
+}
+
+fn compare(before: &[Row], now: &[Row]) -> Result<ExitCode> {
+    let changes = row::changes(before, now);
+    if changes.is_empty() {
+        bail!("the record has no row with a peer to compare with");
+    }
+    let lost = |change: &row::Change| change.factor() < 1.0 - LOSS;
+    let cells = |change: &row::Change| {
+        vec![
+            change.row.to_string(),
+            change.peer.to_string(),
+            format!("{:.3}", change.before),
+            change.now.map_or("-".into(), |now| format!("{now:.3}")),
+            change.now.map_or("not measured".into(), |_| format!("{:+.1} %", (change.factor() - 1.0) * 100.0)),
+            if lost(change) { "LOST" } else { "" }.into(),
+        ]
+    };
+    println!();
+    table::print(&["name", "peer", "before", "now", "change", ""], &changes.iter().map(cells).collect::<Vec<_>>());
+    let n_lost = changes.iter().filter(|change| lost(change)).count();
+    println!("\n{} ratios compared, {n_lost} lost more than {:.0} %", changes.len(), LOSS * 100.0);
+    Ok(ExitCode::from(if n_lost == 0 { 0 } else { 3 }))
+}

@@ -1,0 +1,141 @@
+//! Rows of `melisma bench --json`: `{name, unit, median, spread, n, ceiling, peers[] {name, median}}`.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// One figure of ours, with those of its peers from the same run.
+#[derive(Debug)]
+pub struct Row {
+    pub name: String,
+    pub unit: String,
+    pub median: f64,
+    pub spread: f64,
+    pub ceiling: Option<f64>,
+    /// Name and median.
+    pub peers: Vec<(String, f64)>,
+    better: Better,
+}
+
+#[derive(Debug, PartialEq)]
+enum Better {
+    Larger,
+    Smaller,
+}
+
+impl Better {
+    /// Rates and factors should grow, times and sizes should shrink.
+    fn of(unit: &str) -> Result<Self> {
+        match unit {
+            "s" | "ms" | "us" | "ns" | "bytes" | "B" | "KiB" | "MiB" | "GiB" => Ok(Self::Smaller),
+            "x" | "%" => Ok(Self::Larger),
+            _ if unit.ends_with("/s") => Ok(Self::Larger),
+            _ => bail!("`{unit}` is not a unit of figures"),
+        }
+    }
+}
+
+impl Row {
+    pub fn all(figures: &Value) -> Result<Vec<Self>> {
+        figures["rows"].as_array().context("there is no list `rows`")?.iter().map(Self::read).collect()
+    }
+
+    fn read(value: &Value) -> Result<Self> {
+        let text = |value: &Value, key: &str| {
+            value[key].as_str().map(str::to_string).with_context(|| format!("a row has no `{key}`: {value}"))
+        };
+        let name = text(value, "name")?;
+        let number = |value: &Value, key: &str| {
+            value[key].as_f64().with_context(|| format!("row `{name}` has no number `{key}`"))
+        };
+        let peers = value["peers"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+        let unit = text(value, "unit")?;
+        Ok(Self {
+            better: Better::of(&unit).with_context(|| format!("row `{name}`"))?,
+            unit,
+            median: number(value, "median")?,
+            spread: number(value, "spread")?,
+            ceiling: value["ceiling"].as_f64(),
+            peers: peers.map(|peer| Ok((text(peer, "name")?, number(peer, "median")?))).collect::<Result<_>>()?,
+            name,
+        })
+    }
+
+    /// How many times better we are than a peer with this median.
+    pub fn ratio(&self, peer: f64) -> f64 {
+        match self.better {
+            Better::Larger => self.median / peer,
+            Better::Smaller => peer / self.median,
+        }
+    }
+}
+
+/// The ratio to one peer of one row, before and now.
+pub struct Change<'a> {
+    pub row: &'a str,
+    pub peer: &'a str,
+    pub before: f64,
+    /// Absent where the row or the peer was not measured this time.
+    pub now: Option<f64>,
+}
+
+impl Change<'_> {
+    /// 1 is unchanged, 0.9 a loss of a tenth; what was not measured is lost.
+    pub fn factor(&self) -> f64 {
+        self.now.map_or(0.0, |now| now / self.before)
+    }
+}
+
+/// The ratios to every peer of `before`.
+pub fn changes<'a>(before: &'a [Row], now: &[Row]) -> Vec<Change<'a>> {
+    let mut found = Vec::new();
+    for old in before {
+        let new = now.iter().find(|row| row.name == old.name);
+        for (peer, median) in &old.peers {
+            let measured = new.and_then(|row| Some((row, row.peers.iter().find(|(name, _)| name == peer)?.1)));
+            let now = measured.map(|(row, median)| row.ratio(median));
+            found.push(Change { row: &old.name, peer, before: old.ratio(*median), now });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn row(unit: &str, median: f64, peer: f64) -> Row {
+        let row = json!({ "name": "matmul", "unit": unit, "median": median, "spread": 0.0, "n": 9, "ceiling": null,
+            "peers": [{ "name": "numpy", "median": peer }] });
+        Row::all(&json!({ "rows": [row] })).unwrap().remove(0)
+    }
+
+    #[test]
+    fn rates_grow_and_times_shrink() {
+        assert_eq!(row("GFLOP/s", 200.0, 100.0).ratio(100.0), 2.0);
+        assert_eq!(row("s", 1.0, 2.0).ratio(2.0), 2.0);
+    }
+
+    #[test]
+    fn a_slower_machine_is_no_loss_but_a_slower_ratio_is() {
+        let before = [row("s", 1.0, 2.0)];
+        assert_eq!(changes(&before, &[row("s", 2.0, 4.0)])[0].factor(), 1.0);
+        assert_eq!(changes(&before, &[row("s", 2.0, 2.0)])[0].factor(), 0.5);
+    }
+
+    #[test]
+    fn what_is_not_measured_is_lost() {
+        assert_eq!(changes(&[row("s", 1.0, 2.0)], &[])[0].factor(), 0.0);
+    }
+
+    #[test]
+    fn an_unknown_unit_is_an_error() {
+        assert!(Better::of("furlongs").is_err());
+    }
+
+    #[test]
+    fn a_row_without_its_keys_is_an_error() {
+        let error = Row::all(&json!({ "rows": [{ "name": "matmul", "unit": "s" }] })).unwrap_err();
+        assert!(error.to_string().contains("median"), "{error}");
+    }
+}

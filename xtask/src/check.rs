@@ -1,0 +1,140 @@
+//! `cargo xtask check`: the steps, one line each in [`STEPS`], and the report at the end.
+
+use crate::{golden, hygiene, licences, nvrtc, shim, table, toolchain, tree};
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+use std::time::Instant;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Steps to run, by name; without any, all steps of the tier
+    #[arg(value_name = "STEP")]
+    steps: Vec<String>,
+    /// Also run the steps that take long or need more tools
+    #[arg(long)]
+    extended: bool,
+    /// Stop at the first step that fails
+    #[arg(long)]
+    fail_fast: bool,
+    /// Print the steps and what they do, and run none
+    #[arg(long)]
+    list: bool,
+}
+
+/// How a step ended when it did not fail.
+pub enum Outcome {
+    Passed,
+    /// Passed, with a figure worth a place in the report.
+    Counted(String),
+    /// Could not run here, and why.
+    Skipped(String),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Tier {
+    Always,
+    Extended,
+}
+
+struct Step {
+    name: &'static str,
+    tier: Tier,
+    about: &'static str,
+    run: fn() -> Result<Outcome>,
+}
+
+const fn always(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
+    Step { name, tier: Tier::Always, about, run }
+}
+
+const fn extended(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
+    Step { name, tier: Tier::Extended, about, run }
+}
+
+/// Every step, in the order in which they run.
+const STEPS: &[Step] = &[
+    always("fmt", "formatting", toolchain::fmt),
+    always("clippy", "lints, warnings are errors", toolchain::clippy),
+    always("docs", "API documentation, warnings are errors", toolchain::docs),
+    always("test", "every test of the workspace", toolchain::test),
+    always("nvrtc", "every .cu compiled for sm_80, sm_87 and sm_90, within its budgets", nvrtc::check),
+    always("shim", "the CUDA suites on the CPU, through the host shim", shim::check),
+    always("cuda12", "the build against CUDA 12.6", toolchain::cuda12),
+    always("aarch64", "the build for 64-bit Arm Linux", toolchain::aarch64),
+    always("licences", "licences, bans and sources of all dependencies", licences::check),
+    always("golden", "golden files against their manifest", golden::check),
+    always("hygiene", "no machine paths, no unfinished code, no overlong files", hygiene::check),
+    extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", toolchain::miri),
+    extended("fuzz", "fuzz targets build, on a nightly compiler", toolchain::fuzz),
+];
+
+/// The steps that this tree has.
+fn steps() -> impl Iterator<Item = &'static Step> {
+    let fuzz = tree::root().join("fuzz").is_dir();
+    STEPS.iter().filter(move |step| step.name != "fuzz" || fuzz)
+}
+
+struct Report {
+    rows: Vec<Vec<String>>,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.list {
+        list();
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut report = Report { rows: Vec::new(), passed: 0, failed: 0, skipped: 0 };
+    for step in chosen(arguments)? {
+        report.run(step);
+        if report.failed > 0 && arguments.fail_fast {
+            break;
+        }
+    }
+    println!();
+    table::print(&["step", "seconds", "result", ""], &report.rows);
+    println!("\n{} passed, {} failed, {} skipped", report.passed, report.failed, report.skipped);
+    Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Report {
+    fn run(&mut self, step: &Step) {
+        println!("\n== {}: {}", step.name, step.about);
+        let start = Instant::now();
+        let result = (step.run)();
+        let seconds = format!("{:.1}", start.elapsed().as_secs_f64());
+        let (word, detail) = match result {
+            Ok(Outcome::Passed) => ("ok", String::new()),
+            Ok(Outcome::Counted(figure)) => ("ok", figure),
+            Ok(Outcome::Skipped(reason)) => ("SKIPPED", reason),
+            Err(error) => ("FAILED", format!("{error:#}")),
+        };
+        *match word {
+            "ok" => &mut self.passed,
+            "SKIPPED" => &mut self.skipped,
+            _ => &mut self.failed,
+        } += 1;
+        let colon = if detail.is_empty() { "" } else { ": " };
+        println!("== {}: {seconds} s {word}{colon}{detail}", step.name);
+        let first = detail.lines().next().unwrap_or_default();
+        self.rows.push(vec![step.name.into(), seconds, word.into(), first.into()]);
+    }
+}
+
+fn chosen(arguments: &Arguments) -> Result<Vec<&'static Step>> {
+    let names: Vec<&str> = steps().map(|step| step.name).collect();
+    if let Some(unknown) = arguments.steps.iter().find(|name| !names.contains(&name.as_str())) {
+        bail!("no step is called `{unknown}`\nhint: the steps are {}", names.join(", "));
+    }
+    let named = |step: &Step| arguments.steps.iter().any(|name| name == step.name);
+    let in_tier = |step: &Step| step.tier == Tier::Always || arguments.extended;
+    Ok(steps().filter(|step| if arguments.steps.is_empty() { in_tier(step) } else { named(step) }).collect())
+}
+
+fn list() {
+    let tier = |step: &Step| if step.tier == Tier::Always { "" } else { "--extended" }.to_string();
+    let rows: Vec<_> = steps().map(|step| vec![step.name.to_string(), step.about.to_string(), tier(step)]).collect();
+    table::print(&["step", "what it checks", ""], &rows);
+}

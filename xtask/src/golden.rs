@@ -1,0 +1,81 @@
+//! `golden/MANIFEST.sha256`: one `HASH  PATH` line per golden file, in the form of `sha256sum`.
+
+use crate::check::Outcome;
+use crate::tree;
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::{fs, path::PathBuf};
+
+/// Compares every file below `golden/` with the manifest.
+pub fn check() -> Result<Outcome> {
+    let recorded = read()?;
+    let present = hash_all()?;
+    let mut wrong = Vec::new();
+    for (path, hash) in &present {
+        match recorded.get(path) {
+            None => wrong.push(format!("golden/{path}: not in the manifest")),
+            Some(expected) if expected != hash => wrong.push(format!("golden/{path}: its bytes have changed")),
+            Some(_) => {}
+        }
+    }
+    wrong.extend(
+        recorded.keys().filter(|path| !present.contains_key(*path)).map(|path| format!("golden/{path}: missing")),
+    );
+    if !wrong.is_empty() {
+        for line in &wrong {
+            println!("{line}");
+        }
+        bail!(
+            "{} golden files differ from the manifest; `cargo xtask golden` rewrites it when that is meant",
+            wrong.len()
+        );
+    }
+    Ok(Outcome::Counted(format!("{} files", present.len())))
+}
+
+/// Rewrites the manifest.
+pub fn write() -> Result<ExitCode> {
+    let present = hash_all()?;
+    let text = present.iter().fold(String::new(), |text, (path, hash)| format!("{text}{hash}  {path}\n"));
+    fs::create_dir_all(folder()).context("golden/")?;
+    fs::write(manifest(), text).context("golden/MANIFEST.sha256")?;
+    println!("golden/MANIFEST.sha256: {} files", present.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn folder() -> PathBuf {
+    tree::root().join("golden")
+}
+
+fn manifest() -> PathBuf {
+    folder().join("MANIFEST.sha256")
+}
+
+fn read() -> Result<BTreeMap<String, String>> {
+    let text = fs::read_to_string(manifest()).context("golden/MANIFEST.sha256; `cargo xtask golden` makes it")?;
+    let entry = |line: &str| -> Result<_> {
+        let (hash, path) =
+            line.split_once("  ").with_context(|| format!("golden/MANIFEST.sha256: bad line `{line}`"))?;
+        Ok((path.to_string(), hash.to_string()))
+    };
+    text.lines().map(entry).collect()
+}
+
+fn hash_all() -> Result<BTreeMap<String, String>> {
+    let mut hashes = BTreeMap::new();
+    for path in tree::files(&folder())? {
+        if path == manifest() {
+            continue;
+        }
+        let bytes = fs::read(&path).with_context(|| tree::shown(&path))?;
+        let mut hash = String::new();
+        for byte in Sha256::digest(&bytes) {
+            write!(hash, "{byte:02x}")?;
+        }
+        hashes.insert(path.strip_prefix(folder())?.display().to_string(), hash);
+    }
+    Ok(hashes)
+}

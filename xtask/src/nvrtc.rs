@@ -1,0 +1,153 @@
+//! Compiles every `.cu` below `crates/` with NVRTC for each architecture we serve, and holds each kernel to its budget.
+//!
+//! The options are read from the production launch code; of headers there are only our own `.cuh` files, in memory.
+
+mod budget;
+mod log;
+
+use crate::check::Outcome;
+use crate::process::exchange;
+use crate::{table, tree, venv};
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+const PACKAGES: &[&str] = &["nvidia-cuda-nvrtc==13.0.88"];
+const ARCHITECTURES: &[&str] = &["sm_80", "sm_87", "sm_90"];
+/// Added to the production options: no header but ours, and figures in the log.
+const OPTIONS: &[&str] = &["--no-source-include", "--ptxas-options=-v"];
+/// Kernels below such a folder need a budget; those of the shim's self-test only have to compile.
+const HELD: &str = "/src/";
+/// Where the production options are.
+const LAUNCHER: &str = "crates/melisma-kernels/src/cuda/nvrtc.rs";
+const COMPILER: &str = include_str!("nvrtc.py");
+
+pub fn check() -> Result<Outcome> {
+    let sources = texts(tree::sources("cu")?, tree::shown)?;
+    if sources.is_empty() {
+        return Ok(Outcome::Skipped("there is no .cu file yet".into()));
+    }
+    let headers = texts(tree::sources("cuh")?, |path| path.file_name().unwrap_or_default().to_string_lossy().into())?;
+    let answer = compile(&headers, &sources)?;
+
+    let mut rows = Vec::new();
+    let mut wrong = Vec::new();
+    for result in &answer {
+        let text = sources.get(&result.source).and_then(Value::as_str).unwrap_or_default();
+        judge(result, text, &mut rows, &mut wrong);
+    }
+    table::print(&["file", "kernel", "arch", "registers", "shared", "stack", "spill", "budget"], &rows);
+    if !wrong.is_empty() {
+        println!();
+        for line in &wrong {
+            println!("{line}");
+        }
+        bail!("{} problems; the first: {}", wrong.len(), wrong[0].lines().next().unwrap_or_default());
+    }
+    Ok(Outcome::Counted(format!("{} kernels in {} files", rows.len() / ARCHITECTURES.len(), sources.len())))
+}
+
+/// One file compiled for one architecture.
+struct Compiled {
+    source: String,
+    architecture: String,
+    /// What the compiler said; `None` stands for success.
+    failure: Option<String>,
+    log: String,
+}
+
+fn judge(result: &Compiled, text: &str, rows: &mut Vec<Vec<String>>, wrong: &mut Vec<String>) {
+    let Compiled { source, architecture, .. } = result;
+    if let Some(failure) = &result.failure {
+        wrong.push(format!("{source}: does not compile for {architecture}\n{failure}"));
+        return;
+    }
+    for warning in log::warnings(&result.log) {
+        println!("{source}: {architecture}: {warning}");
+    }
+    let usages = log::usages(&result.log);
+    if usages.is_empty() {
+        wrong.push(format!("{source}: no kernel in it for {architecture}"));
+    }
+    for usage in usages {
+        let budget = budget::find(text, &usage.kernel);
+        rows.push(vec![
+            source.rsplit('/').next().unwrap_or(source).into(),
+            usage.kernel.clone(),
+            architecture.clone(),
+            usage.registers.to_string(),
+            usage.shared.to_string(),
+            usage.stack.to_string(),
+            usage.spill.to_string(),
+            budget.as_ref().map_or("none".into(), |budget| format!("{}, {}", budget.registers, budget.spill)),
+        ]);
+        let problem = match budget {
+            Err(_) if !source.contains(HELD) => continue,
+            Err(error) => format!("{source}: {error:#}"),
+            Ok(budget) => match budget.exceeded_by(&usage) {
+                None => continue,
+                Some(excess) => format!("{source}: {} on {architecture}: {excess}", usage.kernel),
+            },
+        };
+        if !wrong.contains(&problem) {
+            wrong.push(problem);
+        }
+    }
+}
+
+fn compile(headers: &Map<String, Value>, sources: &Map<String, Value>) -> Result<Vec<Compiled>> {
+    let launcher = fs::read_to_string(tree::root().join(LAUNCHER)).context(LAUNCHER)?;
+    let mut options = production_options(&launcher).with_context(|| format!("{LAUNCHER} has no `const OPTIONS`"))?;
+    options.extend(OPTIONS);
+    let python = venv::python(PACKAGES)?;
+    let request = json!({
+        "headers": headers, "sources": sources, "architectures": ARCHITECTURES, "options": options
+    });
+    let answer =
+        exchange(Command::new(python).arg("-c").arg(COMPILER), &request.to_string()).context("compiling with NVRTC")?;
+    let answer: Vec<Value> = serde_json::from_str(&answer).context("the answer of nvrtc.py")?;
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_string();
+    Ok(answer
+        .iter()
+        .map(|value| Compiled {
+            source: text(value, "source"),
+            architecture: text(value, "architecture"),
+            failure: (value["compiled"] != true).then(|| text(value, "log")),
+            log: text(value, "log"),
+        })
+        .collect())
+}
+
+/// The strings of `const OPTIONS: [&str; N] = ["...", ...]` in the launcher's source.
+fn production_options(launcher: &str) -> Option<Vec<&str>> {
+    let (_, rest) = launcher.split_once("const OPTIONS:")?;
+    let (_, rest) = rest.split_once('=')?;
+    let (_, rest) = rest.split_once('[')?;
+    let (list, _) = rest.split_once(']')?;
+    Some(list.split('"').skip(1).step_by(2).collect())
+}
+
+fn texts(paths: Vec<PathBuf>, name: impl Fn(&std::path::Path) -> String) -> Result<Map<String, Value>> {
+    let mut map = Map::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).with_context(|| tree::shown(&path))?;
+        if map.insert(name(&path), text.into()).is_some() {
+            bail!("two files are called {}", name(&path));
+        }
+    }
+    Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::production_options;
+
+    #[test]
+    fn the_launchers_options_are_read_from_its_source() {
+        let source = "pub(super) const OPTIONS: [&str; 2] =\n    [\"--std=c++17\", \"--fmad=false\"];\nfn other() {}";
+        assert_eq!(production_options(source).unwrap(), ["--std=c++17", "--fmad=false"]);
+        assert_eq!(production_options("fn other() {}"), None);
+    }
+}

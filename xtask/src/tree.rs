@@ -1,0 +1,53 @@
+//! Where things are: the repository, the target folder, and files by suffix.
+
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// The repository's root.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
+}
+
+/// Cargo's target folder; everything that a step makes goes below it.
+pub fn target() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+/// Every file below `folder` in the order of their paths; empty where the folder does not exist.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    if folder.is_dir() {
+        collect(folder, &mut found)?;
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Every file below `crates/` that ends in `.suffix`.
+pub fn sources(suffix: &str) -> Result<Vec<PathBuf>> {
+    let mut found = files(&root().join("crates"))?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == suffix));
+    Ok(found)
+}
+
+/// `path` as shown to people: relative to the repository, with forward slashes.
+pub fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| shown(folder))? {
+        let entry = entry.with_context(|| shown(folder))?;
+        let path = entry.path();
+        if !entry.file_type().with_context(|| shown(&path))?.is_dir() {
+            found.push(path);
+        } else if entry.file_name() != "__pycache__" {
+            collect(&path, found)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! `target/venv`: the Python packages that steps need, installed on demand.
+
+use crate::process::{exists, output, run};
+use crate::tree;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The venv's Python, with `packages` (pinned, `name==version`) installed.
+pub fn python(packages: &[&str]) -> Result<PathBuf> {
+    let folder = tree::target().join("venv");
+    let python = folder.join("bin/python");
+    if !output(Command::new(&python).arg("--version")).is_ok_and(|version| version.starts_with("Python 3")) {
+        create(&folder)?;
+    }
+    let list = folder.join("installed.txt");
+    let installed = fs::read_to_string(&list).unwrap_or_default();
+    let missing: Vec<&str> =
+        packages.iter().copied().filter(|package| !installed.lines().any(|line| line == *package)).collect();
+    if !missing.is_empty() {
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(&missing))
+        .context("Python packages could not be installed; is the package index reachable?")?;
+        let lines = missing.iter().fold(installed, |text, package| format!("{text}{package}\n"));
+        fs::write(&list, lines).with_context(|| tree::shown(&list))?;
+    }
+    Ok(python)
+}
+
+fn create(folder: &Path) -> Result<()> {
+    if !exists("python3") {
+        bail!("python3 is missing; install Python 3.9 or newer with its venv module (`.ci/run` does so on Debian)");
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| tree::shown(folder))?;
+    }
+    run(Command::new("python3").args(["-m", "venv"]).arg(folder))
+        .context("python3 has no working venv module; on Debian it is the package python3-venv (`.ci/run` installs it)")
+}
