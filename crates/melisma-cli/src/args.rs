@@ -9,6 +9,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
 
+const PROFILES: [&str; 3] = ["emergency", "field", "training"];
+const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];
+
 /// Tokens, scores, waveforms and weights to tensors and sound.
 #[derive(Debug, Parser)]
 #[command(
@@ -112,7 +115,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
     /// The set of values under those of the file
-    #[arg(long, global = true, value_name = "PROFILE", value_parser = PossibleValuesParser::new(["emergency", "field", "training"]))]
+    #[arg(long, global = true, value_name = "PROFILE", value_parser = PossibleValuesParser::new(PROFILES))]
     pub profile: Option<String>,
     /// The configuration file instead of the default one
     #[arg(long, global = true, value_name = "FILE")]
@@ -130,7 +133,7 @@ pub struct Globals {
     #[arg(long, global = true)]
     pub profile_table: bool,
     /// The column that the table is sorted by
-    #[arg(long, global = true, value_name = "COLUMN", value_parser = PossibleValuesParser::new(["self", "total", "calls", "name", "p99", "device", "bytes"]))]
+    #[arg(long, global = true, value_name = "COLUMN", value_parser = PossibleValuesParser::new(COLUMNS))]
     pub profile_sort: Option<String>,
     /// Rows of the table [default: 20]
     #[arg(long, global = true, value_name = "N")]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use melisma::bench::{self, Record};
+use melisma::bench::{self, Place, Record};
 use melisma::runtime::output;
 use melisma::{Error, Kind, Result};
 use serde_json::json;
@@ -21,10 +21,10 @@ pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
 
 fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
     let _span = tracing::info_span!("bench").entered();
-    let device = &session.engine()?.device;
+    let engine = session.engine()?;
     // Before any work: a file that cannot be written is refused at once.
     let file = args.output.as_ref().map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
-    let record = bench::run(&args.rooms)?;
+    let record = bench::run(&args.rooms, Place { device: &engine.device, memory: &engine.memory })?;
     let json = serde_json::to_value(&record).map_err(|error| Error::invalid(error.to_string()))?;
     if let Some(mut file) = file {
         let path = file.path().to_owned();
@@ -33,7 +33,7 @@ fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
         std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| output::failed(&path, error))?;
         file.commit()?;
     }
-    session.print(device, || format!("{}\n{}", record.machine, record.table().text()), json)
+    session.print(&engine.device, || format!("{}\n{}", record.machine, record.table().text()), json)
 }
 
 fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {

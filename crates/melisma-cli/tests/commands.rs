@@ -1,13 +1,13 @@
 //! Help, JSON and what each command does.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod melisma;
 
-use melisma::{Bench, golden};
+use melisma::{Sandbox, golden};
 use serde_json::Value;
 
-fn json(bench: &Bench, args: &[&str]) -> Value {
-    let ran = bench.run(args);
+fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let ran = sandbox.run(args);
     assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
     let value: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"));
     assert!(value.is_object() && value["device"].is_string(), "{value}");
@@ -16,7 +16,7 @@ fn json(bench: &Bench, args: &[&str]) -> Value {
 
 #[test]
 fn every_help_text_has_two_examples() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     for args in [
         &["--help"][..],
         &["demo", "--help"],
@@ -25,7 +25,7 @@ fn every_help_text_has_two_examples() {
         &["doctor", "--help"],
         &["completions", "--help"],
     ] {
-        let ran = bench.run(args);
+        let ran = sandbox.run(args);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}");
         let (_, examples) = ran.stdout.split_once("Examples:\n").unwrap();
         assert_eq!(examples.lines().filter(|line| line.starts_with("  melisma ")).count(), 2, "{args:?}");
@@ -36,15 +36,15 @@ fn every_help_text_has_two_examples() {
 
 #[test]
 fn json_is_one_object_with_the_device() {
-    let bench = Bench::new();
-    let doctor = json(&bench, &["--json", "--device", "cpu", "doctor"]);
+    let sandbox = Sandbox::new();
+    let doctor = json(&sandbox, &["--json", "--device", "cpu", "doctor"]);
     assert_eq!(doctor["device"], "cpu");
     assert!(doctor["machine"]["cores"].as_u64().unwrap() > 0);
     assert!(doctor["cuda"]["gpus"].is_array() && doctor["caches"]["kernels"]["bytes"].is_u64());
-    let config = json(&bench, &["--print-config", "--json"]);
+    let config = json(&sandbox, &["--print-config", "--json"]);
     assert_eq!(config["config"]["profile"]["value"], "field");
-    assert!(json(&bench, &["completions", "zsh", "--json"])["script"].as_str().unwrap().contains("melisma"));
-    let demo = json(&bench, &["demo", "--json", "--device", "cpu"]);
+    assert!(json(&sandbox, &["completions", "zsh", "--json"])["script"].as_str().unwrap().contains("melisma"));
+    let demo = json(&sandbox, &["demo", "--json", "--device", "cpu"]);
     let steps: Vec<&str> = demo["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
     assert!(steps.starts_with(&["machine", "runtime"]), "{steps:?}");
     assert!(demo["steps"][0]["seconds"].is_f64());
@@ -53,10 +53,11 @@ fn json_is_one_object_with_the_device() {
 
 #[test]
 fn flags_go_before_or_after_the_command_and_beat_the_environment() {
-    let bench = Bench::new();
-    std::fs::write(bench.path("a.yaml"), "threads: 2\nmemory_limit: 1GiB\n").unwrap();
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("a.yaml"), "threads: 2\nmemory_limit: 1GiB\n").unwrap();
     let run = |args: &[&str]| {
-        let output = bench.command(args).env("MELISMA_MEMORY_LIMIT", "2GiB").env("MELISMA_JSON", "1").output().unwrap();
+        let output =
+            sandbox.command(args).env("MELISMA_MEMORY_LIMIT", "2GiB").env("MELISMA_JSON", "1").output().unwrap();
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     for args in [
@@ -72,9 +73,9 @@ fn flags_go_before_or_after_the_command_and_beat_the_environment() {
 
 #[test]
 fn print_config_says_where_each_value_came_from() {
-    let bench = Bench::new();
-    std::fs::write(bench.path("a.yaml"), "profile: training\ntf32: true\n").unwrap();
-    let ran = bench
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("a.yaml"), "profile: training\ntf32: true\n").unwrap();
+    let ran = sandbox
         .command(&["--print-config", "--config", "a.yaml", "--threads", "4"])
         .env("MELISMA_DEVICE", "cpu")
         .env("MELISMA_CACHE_DIR", "/cache")
@@ -85,8 +86,8 @@ fn print_config_says_where_each_value_came_from() {
 
 #[test]
 fn doctor_works_without_cuda() {
-    let bench = Bench::new();
-    let output = bench.command(&["doctor"]).env("LD_LIBRARY_PATH", "").env("TERM", "dumb").output().unwrap();
+    let sandbox = Sandbox::new();
+    let output = sandbox.command(&["doctor"]).env("LD_LIBRARY_PATH", "").env("TERM", "dumb").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));
     for what in ["cpu features", "instruction set", "memory", "cuda driver", "cuda nvrtc", "cache kernels", "will use"]
@@ -97,41 +98,41 @@ fn doctor_works_without_cuda() {
 
 #[test]
 fn the_report_is_one_file_that_loads_nothing() {
-    let bench = Bench::new();
-    let ran = bench.run(&["demo", "-o", "out", "--trace", "trace.json", "--profile-table", "--profile-sort", "name"]);
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["demo", "-o", "out", "--trace", "trace.json", "--profile-table", "--profile-sort", "name"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stderr.contains("self") && ran.stderr.contains(" busy "), "{}", ran.stderr);
-    let html = std::fs::read_to_string(bench.path("out/report.html")).unwrap();
+    let html = std::fs::read_to_string(sandbox.path("out/report.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
     for loaded in ["src=", "href=", "@import", "url("] {
         assert!(!html.contains(loaded), "{loaded}");
     }
-    let trace: Value = serde_json::from_slice(&std::fs::read(bench.path("trace.json")).unwrap()).unwrap();
+    let trace: Value = serde_json::from_slice(&std::fs::read(sandbox.path("trace.json")).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     assert!(events.iter().any(|event| event["name"] == "step" && event["args"]["step"] == "machine"), "{events:?}");
 }
 
 #[test]
 fn the_trace_is_written_when_the_command_fails() {
-    let bench = Bench::new();
-    let ran = bench.run(&["bench", "cellar", "--trace", "trace.json"]);
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["bench", "cellar", "--trace", "trace.json"]);
     assert_eq!(ran.code, 2);
-    assert_eq!(bench.files(), ["trace.json"]);
+    assert_eq!(sandbox.files(), ["trace.json"]);
 }
 
 #[test]
 fn a_loss_beyond_a_tenth_is_code_3() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let record = |median: f64| {
         let row = serde_json::json!({ "name": "a/copy", "unit": "GB/s", "median": median, "spread": 0.01, "n": 9,
             "ceiling": null, "peers": [] });
         serde_json::json!({ "machine": "test", "rows": [row], "device": "cpu" }).to_string()
     };
     for (name, median) in [("old", 10.0), ("same", 9.5), ("slow", 8.0)] {
-        std::fs::write(bench.path(name), record(median)).unwrap();
+        std::fs::write(sandbox.path(name), record(median)).unwrap();
     }
-    assert_eq!(bench.run(&["bench", "compare", "old", "same"]).code, 0);
-    let slow = bench.run(&["bench", "compare", "old", "slow"]);
+    assert_eq!(sandbox.run(&["bench", "compare", "old", "same"]).code, 0);
+    let slow = sandbox.run(&["bench", "compare", "old", "slow"]);
     assert_eq!(slow.code, 3);
     assert!(slow.stdout.contains("-20.0 %"), "{}", slow.stdout);
     assert!(slow.stderr.starts_with("error: more than 10 % lost: a/copy\nhint: "), "{}", slow.stderr);
@@ -139,9 +140,9 @@ fn a_loss_beyond_a_tenth_is_code_3() {
 
 #[test]
 fn completions_exist_for_the_common_shells() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish"] {
-        let ran = bench.run(&["completions", shell]);
+        let ran = sandbox.run(&["completions", shell]);
         assert!(ran.code == 0 && ran.stdout.contains("print-config"), "{shell}");
     }
 }

@@ -1,17 +1,17 @@
 //! Bad input: the message, the hint, the exit code, and that nothing is left behind.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod melisma;
 
 use std::fs::File;
 use std::process::Stdio;
 
-use melisma::{Bench, Ran, golden};
+use melisma::{Ran, Sandbox, golden};
 
 #[test]
 fn wrong_usage_and_bad_settings_give_an_error_a_hint_and_a_code() {
-    let bench = Bench::new();
-    let write = |name: &str, text: &str| std::fs::write(bench.path(name), text).unwrap();
+    let sandbox = Sandbox::new();
+    let write = |name: &str, text: &str| std::fs::write(sandbox.path(name), text).unwrap();
     write("not.yaml", "threads: [1\ndevice: }\n");
     write("unknown.yaml", "# settings\ndevise: cpu\n");
     write("type.yaml", "tensor_optimizations:\n  enabled: maybe\n");
@@ -42,10 +42,10 @@ fn wrong_usage_and_bad_settings_give_an_error_a_hint_and_a_code() {
         (2, &["bench", "compare", "record.json", "record.json"]),
         (2, &["bench", "compare", "absent.json", "record.json"]),
     ];
-    let before = bench.files();
+    let before = sandbox.files();
     let mut transcript = String::new();
     for (code, args) in cases {
-        let Ran { code: found, stdout, stderr } = bench.run(args);
+        let Ran { code: found, stdout, stderr } = sandbox.run(args);
         assert_eq!((found, stdout.as_str()), (*code, ""), "{args:?}: {stderr}");
         let mut lines = stderr.lines();
         assert!(lines.next().unwrap_or_default().starts_with("error: "), "{args:?}: {stderr}");
@@ -53,23 +53,23 @@ fn wrong_usage_and_bad_settings_give_an_error_a_hint_and_a_code() {
         transcript += &format!("$ melisma {}\n{stderr}[{found}]\n\n", args.join(" "));
     }
     golden("errors.txt", &transcript);
-    assert_eq!(bench.files(), before);
-    assert_eq!(std::fs::read_to_string(bench.path("taken.json")).unwrap(), "mine");
+    assert_eq!(sandbox.files(), before);
+    assert_eq!(std::fs::read_to_string(sandbox.path("taken.json")).unwrap(), "mine");
 }
 
 #[test]
 fn a_device_that_does_not_exist_is_code_4() {
-    let bench = Bench::new();
-    let ran = bench.run(&["doctor", "--device", "cuda:4242"]);
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["doctor", "--device", "cuda:4242"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (4, ""), "{}", ran.stderr);
     assert!(ran.stderr.starts_with("error: cuda:4242: ") && ran.stderr.contains("\nhint: "), "{}", ran.stderr);
 }
 
 #[test]
 fn an_unwritable_output_is_refused_before_any_work() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     for output in ["/proc/melisma", "/dev/null/demo"] {
-        let ran = bench.run(&["demo", "-o", output]);
+        let ran = sandbox.run(&["demo", "-o", output]);
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert!(
             ran.stderr.starts_with(&format!("error: {output}")) && ran.stderr.contains("\nhint: "),
@@ -82,36 +82,36 @@ fn an_unwritable_output_is_refused_before_any_work() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_code_4_and_leaves_nothing() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let full = || Stdio::from(File::create("/dev/full").unwrap());
-    let stdout = Ran::from(bench.command(&["doctor"]).stdout(full()).stderr(Stdio::piped()).output().unwrap());
-    let trace = bench.run(&["doctor", "--trace", "/dev/full"]);
+    let stdout = Ran::from(sandbox.command(&["doctor"]).stdout(full()).stderr(Stdio::piped()).output().unwrap());
+    let trace = sandbox.run(&["doctor", "--trace", "/dev/full"]);
     for (ran, place) in [(stdout, "stdout"), (trace, "/dev/full")] {
         assert_eq!(ran.code, 4, "{}", ran.stderr);
         assert!(ran.stderr.starts_with(&format!("error: {place}: No space left")), "{}", ran.stderr);
         assert!(ran.stderr.contains("\nhint: free some space"), "{}", ran.stderr);
     }
-    assert!(bench.files().is_empty(), "{:?}", bench.files());
+    assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
 }
 
 #[test]
 fn existing_outputs_need_force() {
-    let bench = Bench::new();
-    assert_eq!(bench.run(&["demo", "-o", "out"]).code, 0);
-    let first = std::fs::read_to_string(bench.path("out/report.html")).unwrap();
-    let again = bench.run(&["demo", "-o", "out"]);
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.run(&["demo", "-o", "out"]).code, 0);
+    let first = std::fs::read_to_string(sandbox.path("out/report.html")).unwrap();
+    let again = sandbox.run(&["demo", "-o", "out"]);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("out/report.html: the file exists already\nhint: use -f"), "{}", again.stderr);
-    assert_eq!(std::fs::read_to_string(bench.path("out/report.html")).unwrap(), first);
-    assert_eq!(bench.run(&["demo", "-o", "out", "-f"]).code, 0);
-    assert_eq!(std::fs::read_dir(bench.path("out")).unwrap().count(), 1, "no partial file is left");
+    assert_eq!(std::fs::read_to_string(sandbox.path("out/report.html")).unwrap(), first);
+    assert_eq!(sandbox.run(&["demo", "-o", "out", "-f"]).code, 0);
+    assert_eq!(std::fs::read_dir(sandbox.path("out")).unwrap().count(), 1, "no partial file is left");
 }
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let mut child =
-        bench.command(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        sandbox.command(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
@@ -120,15 +120,15 @@ fn a_closed_pipe_is_no_error() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_is_code_130_and_still_writes_the_trace() {
-    let bench = Bench::new();
-    let mut child = bench
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
         .command(&["bench", "runtime", "--trace", "trace.json", "-o", "record.json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // Both partial files are there once the bench itself has begun.
-    while !bench.path("record.json.partial").exists() {
+    while !sandbox.path("record.json.partial").exists() {
         assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
@@ -136,7 +136,7 @@ fn an_interrupt_is_code_130_and_still_writes_the_trace() {
     assert!(killed.success());
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stderr.as_str()), (130, "interrupted\n"));
-    assert_eq!(bench.files(), ["trace.json"]);
-    let text = std::fs::read(bench.path("trace.json")).unwrap();
+    assert_eq!(sandbox.files(), ["trace.json"]);
+    let text = std::fs::read(sandbox.path("trace.json")).unwrap();
     assert!(serde_json::from_slice::<serde_json::Value>(&text).unwrap()["traceEvents"].is_array());
 }

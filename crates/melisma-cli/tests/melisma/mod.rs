@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A folder of its own, and the binary with no settings but those given.
-pub struct Bench {
+pub struct Sandbox {
     pub directory: tempfile::TempDir,
 }
 
@@ -16,7 +16,7 @@ pub struct Ran {
     pub stderr: String,
 }
 
-impl Bench {
+impl Sandbox {
     pub fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }

@@ -13,7 +13,9 @@ pub use compare::{Better, Change, Comparison, better, compare};
 pub use measure::{Measured, Plan, measure};
 pub use peer::peer;
 
+use crate::runtime::MemoryTracker;
 use crate::runtime::config::nearest;
+use crate::runtime::device::Device;
 use crate::runtime::machine::Machine;
 use crate::runtime::table::{Align, Table};
 use crate::{Error, Result};
@@ -52,31 +54,44 @@ pub struct Peer {
 pub struct Record {
     /// The machine, in words.
     pub machine: String,
+    /// The device that was measured, `cpu` or `cuda:N`.
+    #[serde(default)]
+    pub device: String,
     /// The figures.
     pub rows: Vec<Row>,
 }
 
+/// What a room measures on.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// Its budget and scopes.
+    pub memory: &'a MemoryTracker,
+}
+
 /// Measures the rows of one room.
-pub type Room = fn() -> Result<Vec<Row>>;
+pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
 /// The rooms that can be measured, by name.
 pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows)];
 
-/// Measures `rooms` in the order given, or all of them when none is named.
+/// Measures `rooms` at `place` in the order given, or all of them when none is named.
 ///
 /// # Errors
 /// When a room does not exist, before anything is measured; or when a room fails.
-pub fn run(rooms: &[String]) -> Result<Record> {
+pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     let chosen: Vec<Room> = match rooms {
         [] => ROOMS.iter().map(|(_, room)| *room).collect(),
         _ => rooms.iter().map(|name| find(name)).collect::<Result<_>>()?,
     };
     let mut rows = Vec::new();
     for room in chosen {
-        rows.extend(room()?);
+        rows.extend(room(place)?);
     }
     let machine = Machine::look();
-    Ok(Record { machine: format!("{} ({} cores, {})", machine.cpu, machine.cores, machine.arch), rows })
+    let machine = format!("{} ({} cores, {})", machine.cpu, machine.cores, machine.arch);
+    Ok(Record { machine, device: place.device.to_string(), rows })
 }
 
 fn find(name: &str) -> Result<Room> {
@@ -133,21 +148,19 @@ fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::memory::Budget;
 
     #[test]
     fn unknown_rooms_are_named_with_those_there_are() {
-        let error = run(&["runtimes".to_owned()]).unwrap_err();
-        assert_eq!(error.hint(), Some("did you mean `runtime`?"));
-        let error = run(&["kitchen-sink".to_owned()]).unwrap_err();
-        assert!(error.hint().unwrap().starts_with("the rooms are runtime"), "{error}");
+        let device = Device::cpu().unwrap();
+        let memory = MemoryTracker::new(Budget::unlimited());
+        let refused = |room: &str| run(&[room.to_owned()], Place { device: &device, memory: &memory }).unwrap_err();
+        assert_eq!(refused("runtimes").hint(), Some("did you mean `runtime`?"));
+        assert!(refused("kitchen-sink").hint().unwrap().starts_with("the rooms are runtime"));
     }
 
     #[test]
     fn figures_have_four_digits() {
-        assert_eq!(
-            [figure(0.012345), figure(12.3456), figure(98765.4), figure(0.0)].map(|text| text.len() <= 11),
-            [true; 4]
-        );
         assert_eq!([figure(0.012345), figure(12.3456), figure(98765.4)], ["0.01235", "12.35", "98765"]);
     }
 }

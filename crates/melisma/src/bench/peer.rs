@@ -11,7 +11,7 @@ const TIME: Duration = Duration::from_secs(300);
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Runs `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of its last line. When there is no
-/// Python, a module is missing, or it takes longer than five minutes, the reason goes to stderr and the peer is left out.
+/// Python, a module is missing, or it takes longer than five minutes, the reason goes to stderr.
 pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
     let python = std::env::var("MELISMA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     match run(&python, script, args, TIME) {

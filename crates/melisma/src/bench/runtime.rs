@@ -2,13 +2,15 @@
 
 use std::hint::black_box;
 
-use super::{Plan, Row, measure};
+use super::{Place, Plan, Row, measure};
 use crate::Result;
+use crate::runtime::memory::Space;
 
 /// Larger than any cache, so that the memory is measured.
 const BYTES: usize = 256 << 20;
 
-pub(super) fn rows() -> Result<Vec<Row>> {
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let _counted = place.memory.reserve(Space::Host, 2 * BYTES as u64)?;
     let from = vec![1u8; BYTES];
     let mut to = vec![0u8; BYTES];
     let copied = measure(Plan::default(), || {

@@ -48,8 +48,8 @@ impl FromStr for DeviceRequest {
 /// Picks the device, with `threads` on the CPU: an explicit request is served or refused, never replaced.
 ///
 /// # Errors
-/// [`Kind::Device`](crate::Kind) when a GPU is asked for that this process cannot use; any kind when `MELISMA_ISA` names
-/// an instruction set that is unknown or absent.
+/// [`Kind::Device`](crate::Kind) when a GPU is asked for that this process cannot use; another kind when `MELISMA_ISA`
+/// names an instruction set that is unknown or absent.
 pub fn select(request: DeviceRequest, threads: Threads) -> Result<Device> {
     match request {
         DeviceRequest::Cpu => cpu(threads),

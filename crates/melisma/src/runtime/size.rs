@@ -23,6 +23,7 @@ pub fn parse(text: &str) -> Result<u64> {
     let (number, unit) = split_unit(text.trim());
     let scale = match unit {
         "" => 1,
+        _ if number.is_empty() => return Err(refused(text, "there is no number")),
         _ => match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
             Some(&(_, scale)) => scale,
             None => return Err(refused(text, "the unit is not known")),

@@ -76,7 +76,7 @@ impl Config {
 fn find_file(sources: &Sources) -> Result<Option<PathBuf>> {
     let named = sources.file.clone().or_else(|| sources.environment.path("MELISMA_CONFIG"));
     match named {
-        Some(path) if path.is_file() => Ok(Some(path)),
+        Some(path) if path.exists() && !path.is_dir() => Ok(Some(path)),
         Some(path) => Err(Error::new(Kind::InvalidArgument, format!("{}: no such configuration file", path.display()))
             .with_hint("check --config or MELISMA_CONFIG, or leave it out to use the default file or none")),
         None => {

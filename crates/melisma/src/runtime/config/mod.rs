@@ -4,6 +4,7 @@
 //! Every key has an environment twin: `memory_limit` is `MELISMA_MEMORY_LIMIT`, `tensor_optimizations.chunk_size` is
 //! `MELISMA_TENSOR_OPTIMIZATIONS_CHUNK_SIZE`.
 
+mod amount;
 mod environment;
 mod field;
 mod file;
@@ -14,13 +15,15 @@ mod show;
 use std::fmt;
 use std::path::PathBuf;
 
+pub use amount::{ChunkSize, Limit, Size, Threads};
 pub use environment::Environment;
-pub use field::{ChunkSize, Limit, Raw, Threads};
+pub use field::Raw;
 pub use nearest::nearest;
 pub use show::Entry;
 
+use super::precision::{Format, Request};
 use super::trace::Sort;
-use super::{DeviceRequest, Profile, precision};
+use super::{DeviceRequest, Profile};
 use crate::{Error, Result};
 use field::Field;
 
@@ -118,7 +121,7 @@ settings! {
     "profile" profile: Profile = Profile::Field, "The profile whose values lie under those of the file.";
     "threads" threads: Threads = Threads::Auto, "CPU threads.";
     "memory_limit" memory_limit: Limit = Limit::NONE, "The most bytes that pools, tensors and reservations may hold.";
-    "precision" precision: precision::Request = precision::Request::Fp32, "The precision asked for.";
+    "precision" precision: Request = Request::Fp32, "The precision asked for.";
     "tf32" tf32: bool = false, "Whether f32 products on tensor cores may round their inputs to TF32.";
     "cache_dir" cache_dir: Option<PathBuf> = None, "Where compiled kernels and engines are kept.";
     "trace" trace: Option<PathBuf> = None, "Where to write a Chrome trace.";
@@ -131,8 +134,8 @@ settings! {
     "tensor_optimizations.memory_efficient" memory_efficient: bool = true, "Whether to work in place where possible.";
     "tensor_optimizations.mixed_precision" mixed_precision: bool = false, "Whether engines may lower their precision.";
     "tensor_optimizations.use_tensorrt" use_tensorrt: bool = true, "Whether TensorRT is among the engines.";
-    "tensor_optimizations.trt_workspace_size" trt_workspace: field::Size = field::Size(1 << 30), "Bytes of TensorRT's workspace.";
-    "tensor_optimizations.target_precision" target_precision: precision::Format = precision::Format::Fp16, "What mixed precision lowers to.";
+    "tensor_optimizations.trt_workspace_size" trt_workspace: Size = Size(1 << 30), "Bytes of TensorRT's workspace.";
+    "tensor_optimizations.target_precision" target_precision: Format = Format::Fp16, "What mixed precision lowers to.";
     "tensor_optimizations.chunk_large_tensors" chunk_large_tensors: bool = true, "Whether large operations are split.";
     "tensor_optimizations.chunk_size" chunk_size: ChunkSize = ChunkSize::Auto, "Rows per chunk.";
 }
