@@ -20,16 +20,16 @@ impl Collector {
         let process = std::process::id();
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         write!(out, "{}", named(process, 0, "process_name", "melisma"))?;
-        for (thread, name) in lock(&self.0.threads).iter() {
-            write!(out, ",\n{}", named(process, *thread, "thread_name", name))?;
-        }
         let mut written = Ok(());
         self.each_shard(|shard| {
-            for event in &shard.events {
-                let line = json!({
+            let names = shard.threads.iter().map(|(thread, name)| named(process, *thread, "thread_name", name));
+            let calls = shard.events.iter().map(|event| {
+                json!({
                     "name": event.name, "ph": "X", "pid": process, "tid": event.thread,
                     "ts": event.start as f64 / 1e3, "dur": event.elapsed as f64 / 1e3, "args": event.args,
-                });
+                })
+            });
+            for line in names.chain(calls) {
                 if written.is_ok() {
                     written = write!(out, ",\n{line}");
                 }

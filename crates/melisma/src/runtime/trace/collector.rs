@@ -56,6 +56,8 @@ pub(super) struct Aggregate {
 pub(super) struct Shard {
     pub events: Vec<Event>,
     pub aggregates: HashMap<&'static str, Aggregate>,
+    /// Names of the threads by number.
+    pub threads: BTreeMap<u64, String>,
     pub busy: Busy,
 }
 
@@ -65,7 +67,6 @@ pub(super) struct Inner {
     shards: [Mutex<Shard>; SHARDS],
     kept: AtomicU64,
     max_events: u64,
-    pub threads: Mutex<BTreeMap<u64, String>>,
     pub lanes: Mutex<BTreeMap<String, Vec<Placed>>>,
     ranges: Option<Box<dyn RangeSink>>,
 }
@@ -105,7 +106,6 @@ impl Collector {
             shards: Default::default(),
             kept: AtomicU64::new(0),
             max_events,
-            threads: Mutex::default(),
             lanes: Mutex::default(),
             ranges,
         }))
@@ -157,6 +157,7 @@ impl Collector {
         let thread = thread_number();
         let elapsed = now.saturating_sub(start);
         let mut shard = lock(&self.0.shards[thread as usize % SHARDS]);
+        shard.threads.entry(thread).or_insert_with(|| thread_name(thread));
         let aggregate = shard.aggregates.entry(metadata.name()).or_default();
         aggregate.calls += 1;
         aggregate.own += own;
@@ -171,13 +172,10 @@ impl Collector {
             shard.events.push(Event { name: metadata.name(), thread, start, elapsed, args });
         }
     }
+}
 
-    fn name_thread(&self) {
-        let thread = thread_number();
-        lock(&self.0.threads)
-            .entry(thread)
-            .or_insert_with(|| std::thread::current().name().map_or_else(|| format!("thread {thread}"), str::to_owned));
-    }
+fn thread_name(number: u64) -> String {
+    std::thread::current().name().map_or_else(|| format!("thread {number}"), str::to_owned)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -215,7 +213,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         }
         let Some((start, own)) = leave(self.0.number, id.into_u64(), now) else { return };
         let Some(span) = context.span(id) else { return };
-        self.name_thread();
         let extensions = span.extensions();
         let none = Fields::default();
         self.record(span.metadata(), [start, own, now], extensions.get::<Fields>().unwrap_or(&none));
