@@ -67,6 +67,7 @@ pub(super) struct Inner {
     shards: [Mutex<Shard>; SHARDS],
     kept: AtomicU64,
     max_events: u64,
+    lost_device: AtomicU64,
     pub lanes: Mutex<BTreeMap<String, Vec<Placed>>>,
     ranges: Option<Box<dyn RangeSink>>,
 }
@@ -106,6 +107,7 @@ impl Collector {
             shards: Default::default(),
             kept: AtomicU64::new(0),
             max_events,
+            lost_device: AtomicU64::new(0),
             lanes: Mutex::default(),
             ranges,
         }))
@@ -126,17 +128,23 @@ impl Collector {
         self.0.origin
     }
 
-    /// Adds work that `device` has timed. Beyond a million spans they are no longer kept.
+    /// Adds work that `device` has timed. Beyond a million spans they are only counted, and the report says so.
     pub fn add_device(&self, device: &str, spans: impl IntoIterator<Item = DeviceSpan>) {
         let mut lanes = lock(&self.0.lanes);
         let room = (self.0.max_events as usize).saturating_sub(lanes.values().map(Vec::len).sum());
         let lane = lanes.entry(device.to_owned()).or_default();
-        lane.extend(spans.into_iter().take(room).map(|span| Placed {
+        let mut spans = spans.into_iter();
+        lane.extend(spans.by_ref().take(room).map(|span| Placed {
             name: span.name,
             start: span.start.saturating_duration_since(self.0.origin).as_nanos() as u64,
             elapsed: span.duration.as_nanos() as u64,
             bytes: span.bytes,
         }));
+        self.0.lost_device.fetch_add(spans.count() as u64, Relaxed);
+    }
+
+    pub(super) fn lost_device(&self) -> u64 {
+        self.0.lost_device.load(Relaxed)
     }
 
     /// Calls that are not in the file because there were too many.

@@ -48,6 +48,8 @@ pub struct Report {
     pub devices: Vec<String>,
     /// Calls that are counted here but not in the file.
     pub dropped: u64,
+    /// Device spans that are neither here nor in the file.
+    pub lost_device: u64,
     is_partial: bool,
 }
 
@@ -85,7 +87,8 @@ impl Collector {
             busy_seconds: busy.covered() as f64 / 1e9,
             devices: if lanes.is_empty() { vec!["cpu".to_owned()] } else { lanes.keys().cloned().collect() },
             dropped: self.dropped(),
-            is_partial: busy.is_partial(),
+            lost_device: self.lost_device(),
+            is_partial: busy.is_partial() || self.lost_device() > 0,
         }
     }
 }
@@ -163,6 +166,10 @@ impl Report {
         if self.dropped > 0 {
             text += &format!("{} calls are counted here but not in the trace file\n", self.dropped);
         }
+        if self.lost_device > 0 {
+            text +=
+                &format!("{} device spans were too many to keep: device times are lower bounds\n", self.lost_device);
+        }
         let bound = if self.is_partial { "at least " } else { "" };
         let wall = duration::show(Duration::from_secs_f64(self.wall_seconds));
         text + &format!("{} busy {bound}{:.1} % of {wall}\n", self.devices.join(", "), 100.0 * self.busy_share())
@@ -181,6 +188,7 @@ impl Report {
             "busy_seconds": self.busy_seconds,
             "busy_share": self.busy_share(),
             "dropped_spans": self.dropped,
+            "lost_device_spans": self.lost_device,
         })
     }
 }

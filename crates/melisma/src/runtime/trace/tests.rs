@@ -143,6 +143,9 @@ fn calls_beyond_the_bound_are_counted_not_kept() {
     let report = collector.report();
     assert_eq!(report.rows[0].calls, 5);
     assert!(report.footer(20).contains("3 calls are counted here but not in the trace file"));
+    collector.add_device("cuda:0", [device_span(&collector, "many", 1); 5]);
+    let footer = collector.report().footer(20);
+    assert!(footer.contains("3 device spans were too many") && footer.contains("busy at least"), "{footer}");
 }
 
 #[test]
