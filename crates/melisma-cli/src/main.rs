@@ -1,4 +1,43 @@
 //! The command line of Melisma.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod bench;
+mod completions;
+mod demo;
+mod doctor;
+mod failure;
+mod interrupt;
+mod session;
+mod show;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use melisma::Result;
+use session::Session;
+
+fn main() -> ExitCode {
+    let cli = match args::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let session = Session::open(&cli.globals)?;
+    let outcome = match cli.command {
+        _ if cli.globals.print_config => show::config(&session),
+        Some(Command::Demo(args)) => demo::run(&session, &args),
+        Some(Command::Bench(args)) => bench::run(&session, &args),
+        Some(Command::Doctor) => doctor::run(&session),
+        Some(Command::Completions { shell }) => completions::run(&session, shell),
+        None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),
+    };
+    let finished = session.finish();
+    outcome.and(finished)
+}

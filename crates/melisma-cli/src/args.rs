@@ -1,0 +1,184 @@
+//! Flags and commands. Values that are settings stay text here: `melisma::runtime::config` reads them, as it reads the
+//! file and the environment.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::{BoolishValueParser, PossibleValuesParser};
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure;
+
+const PROFILES: [&str; 3] = ["emergency", "field", "training"];
+const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];
+
+/// Tokens, scores, waveforms and weights to tensors and sound.
+#[derive(Debug, Parser)]
+#[command(
+    name = "melisma",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Every flag but --force has an environment twin: --memory-limit is MELISMA_MEMORY_LIMIT.
+
+Examples:
+  melisma demo
+  melisma doctor --json"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Do every job on built-in material and write a report to look at
+    #[command(after_help = "\
+Examples:
+  melisma demo --open
+  melisma demo -o /tmp/demo --device cpu --force")]
+    Demo(DemoArgs),
+    /// Measure this machine, or compare two records
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
+Examples:
+  melisma bench runtime -o today.json
+  melisma bench compare yesterday.json today.json"
+    )]
+    Bench(BenchArgs),
+    /// Show what was found on this machine and what will be used
+    #[command(after_help = "\
+Examples:
+  melisma doctor
+  melisma doctor --device cuda:0 --json")]
+    Doctor,
+    /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  melisma completions bash > ~/.local/share/bash-completion/completions/melisma
+  melisma completions zsh > ~/.zfunc/_melisma")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Where report.html goes
+    #[arg(short, long, value_name = "DIR", default_value = "melisma-demo")]
+    pub output: PathBuf,
+    /// Show the report in a browser
+    #[arg(long)]
+    pub open: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure; everything when left out
+    #[arg(value_name = "ROOM")]
+    pub rooms: Vec<String>,
+    /// Also write the record to a file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+}
+
+/// Commands below `bench`.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Print the change per row; a loss beyond 10 % fails
+    #[command(after_help = "\
+Examples:
+  melisma bench compare yesterday.json today.json
+  melisma bench compare --json old.json new.json")]
+    Compare {
+        /// The record to compare with
+        old: PathBuf,
+        /// The record that must not be worse
+        new: PathBuf,
+    },
+}
+
+/// Flags of every command, before or after its name.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Globals {
+    /// auto, cpu, cuda or cuda:N; an explicit device is never replaced by another
+    #[arg(long, global = true, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// The set of values under those of the file
+    #[arg(long, global = true, value_name = "PROFILE", value_parser = PossibleValuesParser::new(PROFILES))]
+    pub profile: Option<String>,
+    /// The configuration file instead of the default one
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// CPU threads, or auto
+    #[arg(long, global = true, value_name = "N")]
+    pub threads: Option<String>,
+    /// The most memory to hold, e.g. 6GiB or 512MiB
+    #[arg(long, global = true, value_name = "SIZE")]
+    pub memory_limit: Option<String>,
+    /// Write a trace for chrome://tracing or ui.perfetto.dev
+    #[arg(long, global = true, value_name = "FILE")]
+    pub trace: Option<String>,
+    /// Print where the time went
+    #[arg(long, global = true)]
+    pub profile_table: bool,
+    /// The column that the table is sorted by
+    #[arg(long, global = true, value_name = "COLUMN", value_parser = PossibleValuesParser::new(COLUMNS))]
+    pub profile_sort: Option<String>,
+    /// Rows of the table [default: 20]
+    #[arg(long, global = true, value_name = "N")]
+    pub profile_rows: Option<String>,
+    /// Print one JSON object on stdout
+    #[arg(long, global = true, env = "MELISMA_JSON", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub json: bool,
+    /// Print errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Print every setting and where it came from, and do nothing else
+    #[arg(long, global = true, env = "MELISMA_PRINT_CONFIG", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub print_config: bool,
+    /// Replace existing outputs
+    #[arg(short, long, global = true)]
+    pub force: bool,
+}
+
+impl Globals {
+    /// The settings among the flags: key, flag, text.
+    pub fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
+        let texts = [
+            ("device", "--device", &self.device),
+            ("profile", "--profile", &self.profile),
+            ("threads", "--threads", &self.threads),
+            ("memory_limit", "--memory-limit", &self.memory_limit),
+            ("trace", "--trace", &self.trace),
+            ("profile_sort", "--profile-sort", &self.profile_sort),
+            ("profile_rows", "--profile-rows", &self.profile_rows),
+        ];
+        let switches = [
+            ("profile_table", "--profile-table", self.profile_table),
+            ("quiet", "--quiet", self.quiet),
+            ("verbose", "--verbose", self.verbose),
+        ];
+        let texts = texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)));
+        let on = switches.into_iter().filter(|(_, _, on)| *on).map(|(key, flag, _)| (key, flag, "true".to_owned()));
+        texts.chain(on).collect()
+    }
+}
+
+/// Reads the command line; help, version and wrong usage are printed here and end the program with the code returned.
+pub fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| failure::usage(&error))
+}

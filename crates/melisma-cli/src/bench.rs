@@ -1,0 +1,55 @@
+//! `melisma bench`.
+
+use std::path::Path;
+
+use melisma::bench::{self, Place, Record};
+use melisma::runtime::output;
+use melisma::{Error, Kind, Result};
+use serde_json::json;
+
+use crate::args::{BenchArgs, BenchCommand};
+use crate::session::{Session, read_text};
+
+const MAX_RECORD_BYTES: u64 = 16 << 20;
+
+pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
+    match &args.command {
+        Some(BenchCommand::Compare { old, new }) => compare(session, old, new),
+        None => measure(session, args),
+    }
+}
+
+fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
+    let _span = tracing::info_span!("bench").entered();
+    let engine = session.engine()?;
+    // Before any work: a file that cannot be written is refused at once.
+    let file = args.output.as_ref().map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
+    let record = bench::run(&args.rooms, Place { device: &engine.device, memory: &engine.memory })?;
+    let json = serde_json::to_value(&record).map_err(|error| Error::invalid(error.to_string()))?;
+    if let Some(mut file) = file {
+        let path = file.path().to_owned();
+        let mut text = format!("{json:#}");
+        text.push('\n');
+        std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| output::failed(&path, error))?;
+        file.commit()?;
+    }
+    session.print(&engine.device, || format!("{}\n{}", record.machine, record.table().text()), json)
+}
+
+fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {
+    let _span = tracing::info_span!("compare").entered();
+    let comparison = bench::compare(&read(old)?, &read(new)?)?;
+    let json = json!({
+        "rows": comparison.changes, "missing": comparison.missing, "added": comparison.added,
+        "passed": comparison.check().is_ok(),
+    });
+    session.print(session.config.device.value, || comparison.table().text(), json)?;
+    comparison.check()
+}
+
+fn read(path: &Path) -> Result<Record> {
+    serde_json::from_str(&read_text(path, MAX_RECORD_BYTES)?).map_err(|error| {
+        Error::new(Kind::Corrupt, format!("{}: this is not a bench record: {error}", path.display()))
+            .with_hint("records come from `melisma bench -o FILE`")
+    })
+}

@@ -1,0 +1,82 @@
+//! `melisma demo`: every job on built-in material, and one page to look at.
+
+mod machine;
+mod page;
+mod runtime;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use melisma::Result;
+use melisma::runtime::output::{self, OutputFile};
+use melisma::runtime::{MemoryTracker, duration};
+use serde_json::json;
+
+use crate::args::DemoArgs;
+use crate::session::Session;
+
+/// Does one job and returns its part of the page as HTML.
+type Step = fn(&Session) -> Result<String>;
+
+/// The steps in the order of the page; a room adds its own here.
+const STEPS: &[(&str, Step)] = &[("machine", machine::run), ("runtime", runtime::run)];
+
+/// A step that was done.
+struct Done {
+    name: &'static str,
+    seconds: f64,
+    html: String,
+}
+
+pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
+    let engine = session.engine()?;
+    session.collect()?;
+    std::fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
+    let path = args.output.join("report.html");
+    let mut file = OutputFile::create(&path, session.existing)?;
+    let done = all_steps(session, &engine.memory)?;
+    std::io::Write::write_all(&mut file, page::html(&engine.device.to_string(), &done).as_bytes())
+        .map_err(|error| output::failed(&path, error))?;
+    file.commit()?;
+    if args.open {
+        open(session, &path);
+    }
+    let steps: Vec<_> = done.iter().map(|step| json!({ "name": step.name, "seconds": step.seconds })).collect();
+    let text = || {
+        let line =
+            |step: &Done| format!("{:<10} {}\n", step.name, duration::show(Duration::from_secs_f64(step.seconds)));
+        done.iter().map(line).collect::<String>() + &format!("report     {}\n", path.display())
+    };
+    session.print(&engine.device, text, json!({ "steps": steps, "report": path.display().to_string() }))
+}
+
+fn all_steps(session: &Session, memory: &MemoryTracker) -> Result<Vec<Done>> {
+    let bar = if session.has_audience() { ProgressBar::new(STEPS.len() as u64) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {eta}") {
+        bar.set_style(style);
+    }
+    let mut done = Vec::new();
+    for (name, step) in STEPS {
+        bar.set_message(*name);
+        let start = Instant::now();
+        let html = {
+            let _span = tracing::info_span!("step", step = name).entered();
+            let _scope = memory.scope(*name);
+            step(session)?
+        };
+        done.push(Done { name, seconds: start.elapsed().as_secs_f64(), html });
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(done)
+}
+
+fn open(session: &Session, path: &Path) {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let started = Command::new(opener).arg(path).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Err(error) = started {
+        session.say(&format!("note: {opener}: {error}; open {} yourself", path.display()));
+    }
+}

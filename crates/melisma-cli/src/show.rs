@@ -1,0 +1,15 @@
+//! `--print-config`.
+
+use melisma::Result;
+use serde_json::json;
+
+use crate::session::Session;
+
+pub fn config(session: &Session) -> Result<()> {
+    let config = &session.config;
+    let file = config.file.as_ref().map(|path| path.display().to_string());
+    // A device that cannot be used is shown as it was asked for: printing settings needs no device.
+    let device = session.engine().map_or_else(|_| config.device.value.to_string(), |engine| engine.device.to_string());
+    let json = json!({ "config_file": file, "config": config.json() });
+    session.print(device, || config.table().text(), json)
+}

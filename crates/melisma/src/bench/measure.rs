@@ -1,0 +1,100 @@
+//! The median of repeated runs.
+
+use std::time::{Duration, Instant};
+
+/// How often to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Runs before the clock counts.
+    pub warm_up: u32,
+    /// The fewest measured runs.
+    pub least: u32,
+    /// Runs go on until this much time was measured or [`Plan::most`] runs were made.
+    pub time: Duration,
+    /// The most measured runs.
+    pub most: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { warm_up: 2, least: 7, time: Duration::from_millis(500), most: 1000 }
+    }
+}
+
+/// Seconds per run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// The median.
+    pub median: f64,
+    /// The interquartile range divided by the median.
+    pub spread: f64,
+    /// How many runs.
+    pub n: u64,
+}
+
+impl Measured {
+    /// The row of a rate: `amount` per second, in `unit`. A median's spread is the same for both.
+    pub fn rate(self, name: &str, unit: &str, amount: f64) -> super::Row {
+        self.row(name, unit, amount / self.median)
+    }
+
+    /// The row of a time in seconds.
+    pub fn seconds(self, name: &str) -> super::Row {
+        self.row(name, "s", self.median)
+    }
+
+    fn row(self, name: &str, unit: &str, median: f64) -> super::Row {
+        let Self { spread, n, .. } = self;
+        super::Row { name: name.to_owned(), unit: unit.to_owned(), median, spread, n, ceiling: None, peers: Vec::new() }
+    }
+}
+
+/// Times `work` by `plan`.
+pub fn measure(plan: Plan, mut work: impl FnMut()) -> Measured {
+    (0..plan.warm_up).for_each(|_| work());
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < plan.least.max(1) as usize || (times.len() < plan.most as usize && begin.elapsed() < plan.time)
+    {
+        let start = Instant::now();
+        work();
+        times.push(start.elapsed().as_secs_f64());
+    }
+    of_times(times)
+}
+
+fn of_times(mut times: Vec<f64>) -> Measured {
+    times.sort_by(f64::total_cmp);
+    // A clock that does not move would give an infinite rate.
+    let median = quantile(&times, 0.5).max(1e-12);
+    let spread = (quantile(&times, 0.75) - quantile(&times, 0.25)) / median;
+    Measured { median, spread, n: times.len() as u64 }
+}
+
+/// The value at `share` of sorted `times`, linear between neighbours.
+fn quantile(times: &[f64], share: f64) -> f64 {
+    let place = share * (times.len() - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    times[low] + (times[high] - times[low]) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_spread() {
+        let measured = of_times(vec![5.0, 1.0, 3.0, 2.0, 4.0]);
+        assert_eq!(measured, Measured { median: 3.0, spread: 2.0 / 3.0, n: 5 });
+        assert_eq!(of_times(vec![2.0, 4.0]).median, 3.0);
+        assert_eq!(measured.rate("a", "GB/s", 6.0).median, 2.0);
+    }
+
+    #[test]
+    fn runs_as_often_as_planned() {
+        let mut runs = 0;
+        let plan = Plan { warm_up: 3, least: 5, time: Duration::ZERO, most: 5 };
+        assert_eq!(measure(plan, || runs += 1).n, 5);
+        assert_eq!(runs, 8);
+    }
+}

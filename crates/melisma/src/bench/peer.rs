@@ -1,0 +1,99 @@
+//! Other programs, measured in the same run through their Python packages.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const TIME: Duration = Duration::from_secs(300);
+/// A peer prints one line; what is longer is not from our scripts.
+const MAX_OUTPUT: u64 = 1 << 20;
+
+/// Runs `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of its last line. When there is no
+/// Python, a module is missing, or it takes longer than five minutes, the reason goes to stderr.
+pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
+    let python = std::env::var("MELISMA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    match run(&python, script, args, TIME) {
+        Ok(value) => Some(value),
+        Err(reason) => {
+            eprintln!("note: a peer is left out: {reason}");
+            None
+        }
+    }
+}
+
+fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Value, String> {
+    let mut child = Command::new(python)
+        .arg("-")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{python}: {error}"))?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(script.as_bytes())));
+        let out = scope.spawn(move || text_of(stdout));
+        let err = scope.spawn(move || text_of(stderr));
+        let success = wait(&mut child, time);
+        let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+        let last = |text: &str| text.trim_end().lines().last().unwrap_or_default().to_owned();
+        match success? {
+            true => serde_json::from_str(&last(&out)).map_err(|error| format!("its last line is not JSON: {error}")),
+            false => Err(last(&err)),
+        }
+    })
+}
+
+fn wait(child: &mut Child, time: Duration) -> Result<bool, String> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status.success()),
+            Ok(None) if begin.elapsed() < time => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) => {
+                // It may have ended just now; either way it is gone after this.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it took longer than {} s", time.as_secs()));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn text_of(pipe: Option<impl Read>) -> String {
+    let Some(mut pipe) = pipe else { return String::new() };
+    let mut bytes = Vec::new();
+    // What was read before an error is all there is; the rest is taken so that the peer does not block.
+    let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
+    let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_python_is_a_reason() {
+        let reason = run("/no/such/python", "", &[], TIME).unwrap_err();
+        assert!(reason.contains("/no/such/python"), "{reason}");
+    }
+
+    #[test]
+    fn the_last_line_counts() {
+        if Command::new("python3").arg("--version").output().is_err() {
+            eprintln!("SKIPPED: no python3");
+            return;
+        }
+        let script = "import sys, json\nprint('talk')\nprint(json.dumps({'n': int(sys.argv[1])}))";
+        assert_eq!(run("python3", script, &["7"], TIME).unwrap()["n"], 7);
+        let absent = run("python3", "import no_such_module_here", &[], TIME).unwrap_err();
+        assert!(absent.contains("no_such_module_here"), "{absent}");
+        let slow = run("python3", "import time; time.sleep(60)", &[], Duration::from_millis(300)).unwrap_err();
+        assert!(slow.contains("longer"), "{slow}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Settings that are amounts: threads, bytes, rows.
+
+use std::num::NonZeroU64;
+
+use serde_json::{Value, json};
+
+use super::field::{Field, Raw};
+use crate::runtime::size;
+use crate::{Error, Result};
+
+/// More threads than any machine has cores.
+const MAX_THREADS: u64 = 1024;
+
+/// How many CPU threads to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// One per core that this process may use.
+    Auto,
+    /// That many.
+    Count(usize),
+}
+
+impl Threads {
+    /// The number, at least 1.
+    pub fn count(self) -> usize {
+        match self {
+            Self::Auto => std::thread::available_parallelism().map_or(1, usize::from),
+            Self::Count(count) => count,
+        }
+    }
+}
+
+impl Field for Threads {
+    fn parse(raw: &Raw) -> Result<Self> {
+        if raw.is_word("auto") {
+            return Ok(Self::Auto);
+        }
+        match raw.integer("a number of threads or `auto`")? {
+            0 => Err(Error::invalid("0 threads cannot do any work")
+                .with_hint("write 1 or more, or `auto` for one thread per core")),
+            count @ 1..=MAX_THREADS => Ok(Self::Count(count as usize)),
+            count => Err(Error::invalid(format!("{count} threads are more than the {MAX_THREADS} allowed"))),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Count(count) => count.to_string(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::Auto => json!("auto"),
+            Self::Count(count) => json!(count),
+        }
+    }
+}
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+const SIZE: &str = "a size such as 512MiB";
+
+impl Field for Size {
+    fn parse(raw: &Raw) -> Result<Self> {
+        match raw {
+            Raw::Text(text) | Raw::Word(text) => size::parse(text).map(Self),
+            _ => raw.integer(SIZE).map(Self),
+        }
+    }
+
+    fn show(&self) -> String {
+        size::exact(self.0)
+    }
+
+    fn json(&self) -> Value {
+        json!(self.0)
+    }
+}
+
+/// A memory limit in bytes, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit(pub Option<NonZeroU64>);
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Self = Self(None);
+
+    /// The bytes, if there is a limit.
+    pub fn bytes(self) -> Option<u64> {
+        self.0.map(NonZeroU64::get)
+    }
+}
+
+impl Field for Limit {
+    fn parse(raw: &Raw) -> Result<Self> {
+        if raw.is_word("none") {
+            return Ok(Self::NONE);
+        }
+        match NonZeroU64::new(Size::parse(raw)?.0) {
+            Some(bytes) => Ok(Self(Some(bytes))),
+            None => Err(Error::invalid("a memory limit of 0 leaves no room for any work")
+                .with_hint("write a size such as 6GiB, or `none` for no limit")),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.bytes().map_or_else(|| "none".to_owned(), size::exact)
+    }
+
+    fn json(&self) -> Value {
+        self.bytes().map_or(Value::Null, |bytes| json!(bytes))
+    }
+}
+
+/// How many rows a chunk of a large operation has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChunkSize {
+    /// As many as the free memory allows.
+    Auto,
+    /// That many.
+    Rows(NonZeroU64),
+}
+
+impl Field for ChunkSize {
+    fn parse(raw: &Raw) -> Result<Self> {
+        if raw.is_word("auto") {
+            return Ok(Self::Auto);
+        }
+        let rows = raw.integer("a number of rows or `auto`")?;
+        NonZeroU64::new(rows).map(Self::Rows).ok_or_else(|| {
+            Error::invalid("a chunk of 0 rows makes no progress")
+                .with_hint("write 1 or more, or `auto`; chunk_large_tensors: false switches chunking off")
+        })
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Rows(rows) => rows.to_string(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::Auto => json!("auto"),
+            Self::Rows(rows) => json!(rows),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The layers, merged.
+
+use std::path::{Path, PathBuf};
+
+use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, nearest};
+use crate::runtime::Profile;
+use crate::{Error, Kind, Result};
+
+/// A value that some layer gives to a key.
+struct Given {
+    key: String,
+    raw: Raw,
+    origin: Origin,
+}
+
+impl Config {
+    /// Reads and merges all layers.
+    ///
+    /// # Errors
+    /// When a named file does not exist or is not YAML, a key is unknown or written twice, or a value has the wrong
+    /// type or range, in any layer, even one that a later layer overrides. The message names the file and line, the
+    /// variable or the flag.
+    pub fn load(sources: &Sources) -> Result<Self> {
+        let file = find_file(sources)?;
+        let mut given = match &file {
+            Some(path) => from_file(path)?,
+            None => Vec::new(),
+        };
+        given.extend(from_environment(&sources.environment)?);
+        given.extend(sources.flags.iter().map(|(key, flag, text)| Given {
+            key: (*key).to_owned(),
+            raw: Raw::Word(text.clone()),
+            origin: Origin::Flag(flag),
+        }));
+
+        let mut config = Self { file, ..Self::default() };
+        for profile in given.iter().filter(|given| given.key == "profile") {
+            config.give(profile)?;
+        }
+        let profile = config.profile.value;
+        for (key, value) in profile.values() {
+            let origin = Origin::Profile(profile);
+            config.give(&Given { key: (*key).to_owned(), raw: Raw::Word((*value).to_owned()), origin })?;
+        }
+        for value in &given {
+            config.give(value)?;
+        }
+        config.complete(&sources.environment);
+        Ok(config)
+    }
+
+    /// The defaults under `profile`: no file, no environment.
+    ///
+    /// # Errors
+    /// Never for the profiles there are.
+    pub fn with_profile(profile: Profile) -> Result<Self> {
+        let flags = vec![("profile", "--profile", profile.to_string())];
+        Self::load(&Sources { flags, ..Sources::default() })
+    }
+
+    fn give(&mut self, given: &Given) -> Result<()> {
+        self.set(&given.key, &given.raw, given.origin.clone()).map_err(|error| match &given.origin {
+            Origin::File { .. } => error.at(format!("{}: `{}`", given.origin, given.key)),
+            _ => error.at(&given.origin),
+        })
+    }
+
+    fn complete(&mut self, environment: &Environment) {
+        if self.cache_dir.value.is_none() {
+            let value = environment.directory("XDG_CACHE_HOME", ".cache");
+            self.cache_dir = Setting { value, origin: Origin::Default };
+        }
+    }
+}
+
+fn find_file(sources: &Sources) -> Result<Option<PathBuf>> {
+    let named = sources.file.clone().or_else(|| sources.environment.path("MELISMA_CONFIG"));
+    match named {
+        Some(path) if path.exists() && !path.is_dir() => Ok(Some(path)),
+        Some(path) => Err(Error::new(Kind::InvalidArgument, format!("{}: no such configuration file", path.display()))
+            .with_hint("check --config or MELISMA_CONFIG, or leave it out to use the default file or none")),
+        None => {
+            let directory = sources.environment.directory("XDG_CONFIG_HOME", ".config");
+            Ok(directory.map(|directory| directory.join("melisma.yaml")).filter(|path| path.is_file()))
+        }
+    }
+}
+
+fn from_file(path: &Path) -> Result<Vec<Given>> {
+    let mut given = Vec::new();
+    for file::Line { key, raw, line } in file::read(path)? {
+        let origin = Origin::File { path: path.to_owned(), line };
+        if !KEYS.contains(&key.as_str()) {
+            return Err(unknown(&key, &raw).at(origin));
+        }
+        given.push(Given { key, raw, origin });
+    }
+    Ok(given)
+}
+
+fn unknown(key: &str, raw: &Raw) -> Error {
+    let section = format!("{key}.");
+    if KEYS.iter().any(|known| known.starts_with(&section)) {
+        return Error::invalid(format!("`{key}` is a section, not a value ({raw:?})"))
+            .with_hint(format!("put its keys below it, indented: {}", below(&section)));
+    }
+    let error = Error::invalid(format!("the key `{key}` does not exist"));
+    let (head, _) = key.split_at(key.find('.').map_or(0, |dot| dot + 1));
+    match nearest(key, KEYS.iter().copied()) {
+        Some(known) => error.with_hint(format!("did you mean `{known}`?")),
+        None => error.with_hint(format!("the keys here are {}", below(head))),
+    }
+}
+
+/// The keys directly in `section`, which is empty or ends with a dot.
+fn below(section: &str) -> String {
+    let mut keys: Vec<&str> = KEYS
+        .iter()
+        .filter_map(|key| key.strip_prefix(section))
+        .map(|key| key.split_once('.').map_or(key, |(section, _)| section))
+        .collect();
+    keys.dedup();
+    if keys.is_empty() { below("") } else { keys.join(", ") }
+}
+
+fn from_environment(environment: &Environment) -> Result<Vec<Given>> {
+    let mut given = Vec::new();
+    for key in KEYS {
+        let name = twin(key);
+        if let Some(text) = environment.text(&name)? {
+            given.push(Given { key: (*key).to_owned(), raw: Raw::Word(text.to_owned()), origin: Origin::Env(name) });
+        }
+    }
+    Ok(given)
+}
+
+/// The environment variable of `key`.
+pub(super) fn twin(key: &str) -> String {
+    format!("MELISMA_{}", key.replace('.', "_").to_uppercase())
+}

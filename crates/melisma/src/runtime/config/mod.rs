@@ -1,0 +1,144 @@
+//! Settings and where each came from: defaults, then the profile, `melisma.yaml`, the environment, and flags, the
+//! later ones winning.
+//!
+//! Every key has an environment twin: `memory_limit` is `MELISMA_MEMORY_LIMIT`, `tensor_optimizations.chunk_size` is
+//! `MELISMA_TENSOR_OPTIMIZATIONS_CHUNK_SIZE`.
+
+mod amount;
+mod environment;
+mod field;
+mod file;
+mod layer;
+mod nearest;
+mod show;
+
+use std::fmt;
+use std::path::PathBuf;
+
+pub use amount::{ChunkSize, Limit, Size, Threads};
+pub use environment::Environment;
+pub use field::Raw;
+pub use nearest::nearest;
+pub use show::Entry;
+
+use super::precision::{Format, Request};
+use super::trace::Sort;
+use super::{DeviceRequest, Profile};
+use crate::{Error, Result};
+use field::Field;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Built in.
+    Default,
+    /// Set by the profile.
+    Profile(Profile),
+    /// Written in a file.
+    File {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+    },
+    /// An environment variable.
+    Env(String),
+    /// A flag, with its dashes.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Profile(profile) => write!(f, "profile {profile}"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Env(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A value with its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value.
+    pub value: T,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// What the layers are made of.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The file that the user named; it must exist.
+    pub file: Option<PathBuf>,
+    /// The variables to look at.
+    pub environment: Environment,
+    /// Key, flag with its dashes, and the text given.
+    pub flags: Vec<(&'static str, &'static str, String)>,
+}
+
+macro_rules! settings {
+    ($($key:literal $field:ident : $type:ty = $default:expr, $doc:literal;)+) => {
+        /// All settings, resolved.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Config {
+            /// The file that was read, if there was one.
+            pub file: Option<PathBuf>,
+            $(#[doc = $doc] pub $field: Setting<$type>,)+
+        }
+
+        /// Every key, in the order of `--print-config`.
+        pub const KEYS: &[&str] = &[$($key),+];
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { file: None, $($field: Setting { value: $default, origin: Origin::Default },)+ }
+            }
+        }
+
+        impl Config {
+            /// Sets `key`; the error names neither the key nor its origin.
+            fn set(&mut self, key: &str, raw: &Raw, origin: Origin) -> Result<()> {
+                match key {
+                    $($key => self.$field = Setting { value: <$type>::parse(raw)?, origin },)+
+                    _ => return Err(Error::invalid(format!("the key `{key}` does not exist"))),
+                }
+                Ok(())
+            }
+
+            /// Every key with its value and origin.
+            pub fn entries(&self) -> Vec<Entry<'_>> {
+                vec![$(Entry::new($key, &self.$field.value, &self.$field.origin)),+]
+            }
+        }
+    };
+}
+
+settings! {
+    "device" device: DeviceRequest = DeviceRequest::Auto, "Which device to use.";
+    "profile" profile: Profile = Profile::Field, "The profile whose values lie under those of the file.";
+    "threads" threads: Threads = Threads::Auto, "CPU threads.";
+    "memory_limit" memory_limit: Limit = Limit::NONE, "The most bytes that pools, tensors and reservations may hold.";
+    "precision" precision: Request = Request::Fp32, "The precision asked for.";
+    "tf32" tf32: bool = false, "Whether f32 products on tensor cores may round their inputs to TF32.";
+    "cache_dir" cache_dir: Option<PathBuf> = None, "Where compiled kernels and engines are kept.";
+    "trace" trace: Option<PathBuf> = None, "Where to write a Chrome trace.";
+    "profile_table" profile_table: bool = false, "Whether to print the table of spans.";
+    "profile_sort" profile_sort: Sort = Sort::SelfTime, "The column that the table of spans is sorted by.";
+    "profile_rows" profile_rows: u64 = 20, "How many rows the table of spans has.";
+    "quiet" quiet: bool = false, "Whether to print errors only.";
+    "verbose" verbose: bool = false, "Whether to say more about what is done.";
+    "tensor_optimizations.enabled" enabled: bool = true, "Master switch of the section.";
+    "tensor_optimizations.memory_efficient" memory_efficient: bool = true, "Whether to work in place where possible.";
+    "tensor_optimizations.mixed_precision" mixed_precision: bool = false, "Whether engines may lower their precision.";
+    "tensor_optimizations.use_tensorrt" use_tensorrt: bool = true, "Whether TensorRT is among the engines.";
+    "tensor_optimizations.trt_workspace_size" trt_workspace: Size = Size(1 << 30), "Bytes of TensorRT's workspace.";
+    "tensor_optimizations.target_precision" target_precision: Format = Format::Fp16, "What mixed precision lowers to.";
+    "tensor_optimizations.chunk_large_tensors" chunk_large_tensors: bool = true, "Whether large operations are split.";
+    "tensor_optimizations.chunk_size" chunk_size: ChunkSize = ChunkSize::Auto, "Rows per chunk.";
+}
+
+#[cfg(test)]
+mod tests;

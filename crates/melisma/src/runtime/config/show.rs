@@ -1,0 +1,44 @@
+//! `--print-config`.
+
+use serde_json::{Map, Value, json};
+
+use super::field::Field;
+use super::{Config, Origin};
+use crate::runtime::table::{Align, Table};
+
+/// A key with its value and origin, ready to print.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry<'a> {
+    /// The key; those of a section are written `section.key`.
+    pub key: &'static str,
+    /// The value as one would write it in the file.
+    pub value: String,
+    /// The value as JSON: sizes in bytes.
+    pub json: Value,
+    /// Where it came from.
+    pub origin: &'a Origin,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(key: &'static str, value: &impl Field, origin: &'a Origin) -> Self {
+        Self { key, value: value.show(), json: value.json(), origin }
+    }
+}
+
+impl Config {
+    /// Every key, its value and where it came from.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new([("key", Align::Left), ("value", Align::Left), ("from", Align::Left)]);
+        for entry in self.entries() {
+            table.push([entry.key.to_owned(), entry.value, entry.origin.to_string()]);
+        }
+        table
+    }
+
+    /// The same as one object: key to `{value, from}`.
+    pub fn json(&self) -> Value {
+        let entry =
+            |entry: Entry<'_>| (entry.key.to_owned(), json!({ "value": entry.json, "from": entry.origin.to_string() }));
+        Value::Object(self.entries().into_iter().map(entry).collect::<Map<_, _>>())
+    }
+}

@@ -1,0 +1,116 @@
+//! Which device is asked for, and which one is used.
+
+use std::fmt;
+use std::str::FromStr;
+
+use melisma_kernels::{Cpu, Isa};
+pub use melisma_kernels::{Device, cuda};
+
+use super::config::Threads;
+use crate::{Error, Result};
+
+/// A device as the user names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeviceRequest {
+    /// The first GPU that works, else the CPU.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// That GPU.
+    Cuda(u16),
+}
+
+impl fmt::Display for DeviceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
+impl FromStr for DeviceRequest {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => text.strip_prefix("cuda:").and_then(|index| index.parse().ok()).map(Self::Cuda).ok_or_else(|| {
+                Error::invalid(format!("`{text}` is not a device")).with_hint("use auto, cpu, cuda or cuda:N")
+            }),
+        }
+    }
+}
+
+/// Picks the device, with `threads` on the CPU: an explicit request is served or refused, never replaced.
+///
+/// # Errors
+/// [`Kind::Device`](crate::Kind) when a GPU is asked for that this process cannot use; another kind when `MELISMA_ISA`
+/// names an instruction set that is unknown or absent.
+pub fn select(request: DeviceRequest, threads: Threads) -> Result<Device> {
+    match request {
+        DeviceRequest::Cpu => cpu(threads),
+        DeviceRequest::Auto => Device::cuda(0).or_else(|_| cpu(threads)),
+        DeviceRequest::Cuda(ordinal) => Device::cuda(ordinal.into()).map_err(|error| refused(ordinal, error)),
+    }
+}
+
+fn cpu(threads: Threads) -> Result<Device> {
+    Ok(Device::Cpu(Cpu { isa: Isa::from_env()?, threads: threads.count() }))
+}
+
+fn refused(ordinal: u16, error: Error) -> Error {
+    let place = format!("cuda:{ordinal}");
+    let error = if error.to_string().starts_with(&place) { error } else { error.at(place) };
+    if error.hint().is_some() { error } else { error.with_hint("`melisma doctor` shows what was found") }
+}
+
+/// The CPU's instruction set that kernels use: that of `MELISMA_ISA`, else the best.
+///
+/// # Errors
+/// `MELISMA_ISA` names one that is unknown or absent.
+pub fn instruction_set() -> Result<&'static str> {
+    Isa::from_env().map(|isa| isa.level().name())
+}
+
+/// What `device` itself says is in use, in bytes; none for the CPU.
+pub fn bytes_in_use(device: &Device) -> Option<u64> {
+    match device {
+        Device::Cpu(_) => None,
+        Device::Cuda(cuda) => cuda.memory().ok().map(|(free, total)| total.saturating_sub(free)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn reads_device_names() {
+        for (text, request) in [
+            ("auto", DeviceRequest::Auto),
+            ("cpu", DeviceRequest::Cpu),
+            ("cuda", DeviceRequest::Cuda(0)),
+            ("cuda:7", DeviceRequest::Cuda(7)),
+        ] {
+            assert_eq!(text.parse::<DeviceRequest>().unwrap(), request);
+        }
+        for text in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999", "CPU"] {
+            assert!(text.parse::<DeviceRequest>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_explicit_gpu_is_never_replaced() {
+        let on_cpu = select(DeviceRequest::Cpu, Threads::Count(3)).unwrap();
+        assert!(matches!(on_cpu, Device::Cpu(Cpu { threads: 3, .. })));
+        let error = select(DeviceRequest::Cuda(9999), Threads::Auto).unwrap_err();
+        assert_eq!(error.kind(), Kind::Device);
+        assert!(error.to_string().starts_with("cuda:9999: "), "{error}");
+        assert!(error.hint().is_some());
+    }
+}

@@ -1,0 +1,138 @@
+//! Facts about the machine, read from the operating system.
+
+use std::fs::read_to_string;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// What `doctor` and bench records say about the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// The operating system.
+    pub os: String,
+    /// The instruction set architecture.
+    pub arch: String,
+    /// The processor's product name.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Vector extensions that the processor has.
+    pub features: Vec<String>,
+    /// RAM in bytes.
+    pub memory_bytes: Option<u64>,
+    /// RAM that is free or can be freed, in bytes.
+    pub available_bytes: Option<u64>,
+    /// The limit of this process's control group, in bytes.
+    pub control_group_limit_bytes: Option<u64>,
+}
+
+impl Machine {
+    /// Looks.
+    pub fn look() -> Self {
+        let memory = read_to_string("/proc/meminfo").unwrap_or_default();
+        let limit = read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
+        Self {
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            cpu: cpu_model(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            features: features(),
+            memory_bytes: kibibytes(&memory, "MemTotal"),
+            available_bytes: kibibytes(&memory, "MemAvailable"),
+            control_group_limit_bytes: limit.trim().parse().ok(),
+        }
+    }
+}
+
+/// The processor's product name, or the architecture where the system does not tell.
+pub fn cpu_model() -> String {
+    let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let value = |key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    value("model name").or_else(|| value("Model")).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+/// The most physical memory that this process has had, in bytes.
+pub fn peak_resident_bytes() -> Option<u64> {
+    kibibytes(&read_to_string("/proc/self/status").ok()?, "VmHWM")
+}
+
+/// Files below `directory` and their bytes; 0 and 0 when there is none.
+pub fn disk_use(directory: &Path) -> (u64, u64) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return (0, 0) };
+    entries.flatten().fold((0, 0), |(files, bytes), entry| match entry.metadata() {
+        Ok(data) if data.is_dir() => {
+            let below = disk_use(&entry.path());
+            (files + below.0, bytes + below.1)
+        }
+        Ok(data) if data.is_file() => (files + 1, bytes + data.len()),
+        _ => (files, bytes),
+    })
+}
+
+/// The value of a line `key:  123 kB`, in bytes.
+fn kibibytes(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn features() -> Vec<String> {
+    macro_rules! detected {
+        ($($name:tt),+) => { [$(($name, std::arch::is_x86_feature_detected!($name))),+] };
+    }
+    let all = detected!(
+        "sse4.2",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512vnni",
+        "avx512bf16",
+        "avx512fp16"
+    );
+    all.iter().filter(|(_, present)| *present).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+#[cfg(target_arch = "aarch64")]
+fn features() -> Vec<String> {
+    macro_rules! detected {
+        ($($name:tt),+) => { [$(($name, std::arch::is_aarch64_feature_detected!($name))),+] };
+    }
+    let all = detected!("neon", "fp16", "dotprod", "bf16", "i8mm", "sve");
+    all.iter().filter(|(_, present)| *present).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn features() -> Vec<String> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_proc_files() {
+        let text = "MemTotal:       16303912 kB\nMemFree:  1 kB\nOdd: x kB\n";
+        assert_eq!(kibibytes(text, "MemTotal"), Some(16_303_912 * 1024));
+        assert_eq!(kibibytes(text, "Mem"), None);
+        assert_eq!(kibibytes(text, "Odd"), None);
+    }
+
+    #[test]
+    fn counts_files_below_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("a")).unwrap();
+        std::fs::write(directory.path().join("a/one"), [0; 10]).unwrap();
+        std::fs::write(directory.path().join("two"), [0; 5]).unwrap();
+        assert_eq!(disk_use(directory.path()), (2, 15));
+        assert_eq!(disk_use(&directory.path().join("none")), (0, 0));
+    }
+}

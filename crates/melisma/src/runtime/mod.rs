@@ -1,0 +1,21 @@
+//! What all rooms share: settings and profiles, memory, precision, trace, output files and the machine itself.
+
+pub mod config;
+pub mod device;
+pub mod duration;
+pub mod machine;
+pub mod memory;
+pub mod output;
+pub mod policy;
+pub mod precision;
+pub mod profile;
+pub mod size;
+pub mod table;
+pub mod trace;
+
+pub use config::Config;
+pub use device::DeviceRequest;
+pub use memory::MemoryTracker;
+pub use policy::{Chunking, Policy};
+pub use precision::Precision;
+pub use profile::Profile;

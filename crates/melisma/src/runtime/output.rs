@@ -1,0 +1,251 @@
+//! Output files that appear whole or not at all: written beside their name (`NAME.partial`), synced, then renamed.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::{Error, Result};
+
+/// What to do with a file that is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse to touch it.
+    Refuse,
+    /// Replace it once the new one is complete.
+    Replace,
+}
+
+/// The partial files of this process, so that an interrupt can remove them.
+static PARTIALS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes every partial file of this process; for use right before the process ends.
+pub fn remove_partials() {
+    let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in partials.drain(..) {
+        // Nothing can be done about a failure here, and the name says what the file is.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// A file on its way to `path`. Dropped without [`commit`](Self::commit), it leaves nothing behind.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    /// None for pipes and character devices, which are written in place.
+    partial: Option<PathBuf>,
+    file: io::BufWriter<File>,
+    existing: Existing,
+}
+
+impl OutputFile {
+    /// Opens `path.partial`; a stale one of an earlier process is overwritten.
+    ///
+    /// # Errors
+    /// When `path` exists and is not to be replaced, is a directory, cannot be written, or is being written by
+    /// another process.
+    pub fn create(path: &Path, existing: Existing) -> Result<Self> {
+        match std::fs::metadata(path) {
+            Ok(data) if data.is_dir() => {
+                return Err(
+                    Error::invalid(format!("{}: this is a directory", path.display())).with_hint("name a file in it")
+                );
+            }
+            Ok(data) if data.is_file() && existing == Existing::Refuse => return Err(already(path)),
+            Ok(data) if !data.is_file() => {
+                let file = OpenOptions::new().write(true).open(path).map_err(|error| failed(path, error))?;
+                return Ok(Self { path: path.to_owned(), partial: None, file: io::BufWriter::new(file), existing });
+            }
+            _ => {}
+        }
+        let partial = beside(path)?;
+        let file = open_alone(&partial, path)?;
+        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).push(partial.clone());
+        let file = io::BufWriter::with_capacity(1 << 18, file);
+        Ok(Self { path: path.to_owned(), partial: Some(partial), file, existing })
+    }
+
+    /// Makes the file appear under its name, complete and on disk.
+    ///
+    /// # Errors
+    /// When the disk is full or the file cannot be synced or renamed; nothing is left behind then.
+    pub fn commit(mut self) -> Result<()> {
+        self.file.flush().map_err(|error| failed(&self.path, error))?;
+        let Some(partial) = self.partial.clone() else { return Ok(()) };
+        self.file.get_ref().sync_all().map_err(|error| failed(&self.path, error))?;
+        if self.existing == Existing::Refuse && self.path.exists() {
+            return Err(already(&self.path));
+        }
+        std::fs::rename(&partial, &self.path).map_err(|error| failed(&self.path, error))?;
+        self.forget();
+        // Makes the new name survive a power cut; not every file system can, and the data are safe either way.
+        if let Some(directory) = self.path.parent() {
+            let _ = File::open(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
+                .and_then(|directory| directory.sync_all());
+        }
+        Ok(())
+    }
+
+    /// Where it will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn forget(&mut self) -> Option<PathBuf> {
+        let partial = self.partial.take()?;
+        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != partial);
+        Some(partial)
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(partial) = self.forget() {
+            // A drop cannot report; the name says what the file is.
+            let _ = std::fs::remove_file(partial);
+        }
+    }
+}
+
+/// Writes all of `bytes` to `path` as an [`OutputFile`].
+///
+/// # Errors
+/// Those of [`OutputFile::create`] and [`OutputFile::commit`].
+pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
+    let mut file = OutputFile::create(path, existing)?;
+    file.write_all(bytes).map_err(|error| failed(path, error))?;
+    file.commit()
+}
+
+/// An error of the operating system about the output `path`, with a hint on the common causes.
+pub fn failed(path: &Path, error: io::Error) -> Error {
+    let hint = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or write to another disk",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "choose a place that you may write to",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "make the directory first, or choose another",
+        _ => return Error::io(path.display(), error),
+    };
+    Error::io(path.display(), error).with_hint(hint)
+}
+
+fn already(path: &Path) -> Error {
+    Error::invalid(format!("{}: the file exists already", path.display()))
+        .with_hint("use -f to replace it, or choose another name")
+}
+
+fn beside(path: &Path) -> Result<PathBuf> {
+    let mut name = match path.file_name() {
+        Some(name) => name.to_owned(),
+        None => return Err(Error::invalid(format!("{}: this does not name a file", path.display()))),
+    };
+    name.push(".partial");
+    Ok(path.with_file_name(name))
+}
+
+/// Opens `partial` empty and locked. A file that its last writer renamed away between the opening and the locking is
+/// let go, so that a finished output is never truncated.
+fn open_alone(partial: &Path, path: &Path) -> Result<File> {
+    for _ in 0..100 {
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(partial);
+        let file = opened.map_err(|error| failed(path, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => break,
+            // File systems without locks: the last writer wins, as everywhere.
+            Err(TryLockError::Error(_)) => {}
+        }
+        if is_same(&file, partial) {
+            file.set_len(0).map_err(|error| failed(path, error))?;
+            return Ok(file);
+        }
+    }
+    Err(Error::invalid(format!("{}: another process is writing this file", path.display()))
+        .with_hint("wait for it to end, or choose another name"))
+}
+
+#[cfg(unix)]
+fn is_same(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_same(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appears_whole_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.bin");
+        let partial = directory.path().join("out.bin.partial");
+        let mut file = OutputFile::create(&path, Existing::Refuse).unwrap();
+        file.write_all(b"half").unwrap();
+        assert!(partial.exists() && !path.exists());
+        drop(file);
+        assert!(!partial.exists() && !path.exists());
+
+        std::fs::write(&partial, b"stale and longer").unwrap();
+        write(&path, b"whole", Existing::Refuse).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+        assert!(!partial.exists());
+    }
+
+    #[test]
+    fn existing_files_are_refused_unless_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        write(&path, b"first", Existing::Refuse).unwrap();
+        let refused = write(&path, b"second", Existing::Refuse).unwrap_err();
+        assert!(refused.to_string().contains("exists already"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        write(&path, b"second", Existing::Replace).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"second");
+    }
+
+    #[test]
+    fn two_writers_do_not_mix() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut first = OutputFile::create(&path, Existing::Refuse).unwrap();
+        let second = OutputFile::create(&path, Existing::Refuse).unwrap_err();
+        assert!(second.to_string().contains("another process"), "{second}");
+        first.write_all(b"mine").unwrap();
+        first.commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn bad_places_give_a_hint() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = write(&directory.path().join("no/such/out"), b"x", Existing::Refuse).unwrap_err();
+        assert!(missing.hint().unwrap().contains("directory"), "{missing}");
+        let folder = write(directory.path(), b"x", Existing::Replace).unwrap_err();
+        assert!(folder.to_string().contains("is a directory"), "{folder}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error_with_a_hint() {
+        let full = write(Path::new("/dev/full"), &[0; 1 << 20], Existing::Refuse).unwrap_err();
+        assert_eq!(full.kind(), crate::Kind::Io);
+        assert!(full.hint().unwrap().contains("free some space"), "{full}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The section `tensor_optimizations` and the keys around it, resolved into what the rooms act on.
+
+use super::config::ChunkSize;
+use super::precision::{Format, Lowering, Precision};
+use super::{Config, precision};
+
+/// Whether and how a large operation is split by rows. Results never depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunking {
+    /// Never: work that does not fit is refused.
+    Off,
+    /// Always, that many rows at a time.
+    Rows(u64),
+    /// Only when the free memory requires it, with as many rows as fit.
+    Auto,
+}
+
+/// Whether operations may overwrite their inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Outputs have memory of their own.
+    Separate,
+    /// Outputs take the place of inputs that are no longer needed.
+    InPlace,
+}
+
+/// Bounds of TensorRT, where it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorRt {
+    /// The most bytes its tactics may use.
+    pub workspace_bytes: u64,
+}
+
+/// What a room needs to know of the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Number formats.
+    pub precision: Precision,
+    /// Splitting.
+    pub chunking: Chunking,
+    /// Reuse of memory.
+    pub placement: Placement,
+    /// Set when TensorRT is among the engines.
+    pub tensorrt: Option<TensorRt>,
+}
+
+impl Policy {
+    /// The policy of `config`. With `enabled: false` every other key of the section has no effect.
+    pub fn new(config: &Config) -> Self {
+        let request = config.precision.value;
+        let tf32 = config.tf32.value;
+        if !config.enabled.value {
+            return Self { precision: Precision { tf32, ..Precision::new(request, Lowering::Never) }, ..Self::off() };
+        }
+        let lowering = match (config.mixed_precision.value, config.target_precision.value) {
+            (false, _) | (true, Format::Fp32) => Lowering::Never,
+            (true, format) => Lowering::To(format),
+        };
+        Self {
+            precision: Precision { tf32, ..Precision::new(request, lowering) },
+            chunking: match (config.chunk_large_tensors.value, config.chunk_size.value) {
+                (false, _) => Chunking::Off,
+                (true, ChunkSize::Auto) => Chunking::Auto,
+                (true, ChunkSize::Rows(rows)) => Chunking::Rows(rows.get()),
+            },
+            placement: if config.memory_efficient.value { Placement::InPlace } else { Placement::Separate },
+            tensorrt: config.use_tensorrt.value.then_some(TensorRt { workspace_bytes: config.trt_workspace.value.0 }),
+        }
+    }
+
+    fn off() -> Self {
+        Self {
+            precision: Precision::new(precision::Request::Fp32, Lowering::Never),
+            chunking: Chunking::Off,
+            placement: Placement::Separate,
+            tensorrt: None,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Precision as a value that is handed to the rooms: what is audible stays FP32 unless the user asks otherwise, and
+//! nothing is lowered without being asked for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// A number format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// IEEE 754 binary32.
+    Fp32,
+    /// IEEE 754 binary16.
+    Fp16,
+    /// The upper half of binary32.
+    Bf16,
+    /// Eight-bit integers with scales from a calibration.
+    Int8,
+}
+
+/// What the user asked for with `precision`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// Nothing is lowered.
+    Fp32,
+    /// Values are stored in FP16; sums stay in FP32.
+    Fp16,
+    /// Values are stored in BF16; sums stay in FP32.
+    Bf16,
+    /// Engines may lower where it is faster and inside the tolerance; what is audible stays FP32.
+    Auto,
+}
+
+/// How one kind of tensor is kept and computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// The format in memory and files.
+    pub storage: Format,
+    /// The format of products' sums.
+    pub compute: Format,
+}
+
+/// How far an engine may lower, always inside the user's tolerance and only where it is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lowering {
+    /// Not at all.
+    Never,
+    /// To that format.
+    To(Format),
+    /// To whichever is fastest.
+    Auto,
+}
+
+/// The policy: one rule per kind of tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Precision {
+    /// Synthesis, codec and everything else that is heard.
+    pub audible: Rule,
+    /// Mel spectrograms: FP32 arithmetic, FP16 in files.
+    pub mel: Rule,
+    /// Models run by an engine.
+    pub engine: Lowering,
+    /// Whether f32 products on tensor cores may round their inputs to TF32.
+    pub tf32: bool,
+}
+
+impl Precision {
+    /// The policy for what the user asked for, with `engine` on top where it lowers further.
+    pub fn new(request: Request, engine: Lowering) -> Self {
+        let (storage, asked) = match request {
+            Request::Fp32 => (Format::Fp32, Lowering::Never),
+            Request::Fp16 => (Format::Fp16, Lowering::To(Format::Fp16)),
+            Request::Bf16 => (Format::Bf16, Lowering::To(Format::Bf16)),
+            Request::Auto => (Format::Fp32, Lowering::Auto),
+        };
+        Self {
+            audible: Rule { storage, compute: Format::Fp32 },
+            mel: Rule { storage: Format::Fp16, compute: Format::Fp32 },
+            engine: if engine == Lowering::Never { asked } else { engine },
+            tf32: false,
+        }
+    }
+}
+
+impl Default for Precision {
+    fn default() -> Self {
+        Self::new(Request::Fp32, Lowering::Never)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        })
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8];
+        let found = all.into_iter().find(|format| format.to_string() == text);
+        found.ok_or_else(|| {
+            Error::invalid(format!("`{text}` is not a number format")).with_hint("use fp32, fp16, bf16 or int8")
+        })
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Auto => "auto",
+        })
+    }
+}
+
+impl FromStr for Request {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Auto];
+        let found = all.into_iter().find(|request| request.to_string() == text);
+        found.ok_or_else(|| {
+            Error::invalid(format!("`{text}` is not a precision")).with_hint("use fp32, fp16, bf16 or auto")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lowered_without_being_asked_for() {
+        let policy = Precision::default();
+        assert_eq!(policy.audible, Rule { storage: Format::Fp32, compute: Format::Fp32 });
+        assert_eq!(policy.mel, Rule { storage: Format::Fp16, compute: Format::Fp32 });
+        assert_eq!(policy.engine, Lowering::Never);
+        assert!(!policy.tf32);
+    }
+
+    #[test]
+    fn a_request_lowers_storage_but_not_sums() {
+        let policy = Precision::new(Request::Bf16, Lowering::Never);
+        assert_eq!(policy.audible, Rule { storage: Format::Bf16, compute: Format::Fp32 });
+        assert_eq!(policy.engine, Lowering::To(Format::Bf16));
+        let auto = Precision::new(Request::Auto, Lowering::Never);
+        assert_eq!((auto.audible.storage, auto.engine), (Format::Fp32, Lowering::Auto));
+        let mixed = Precision::new(Request::Fp16, Lowering::To(Format::Int8));
+        assert_eq!(mixed.engine, Lowering::To(Format::Int8));
+    }
+}

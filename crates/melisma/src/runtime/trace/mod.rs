@@ -1,0 +1,100 @@
+//! Where the time goes: one collector of `tracing` spans that feeds a Chrome/Perfetto file and a table.
+//!
+//! ```
+//! use melisma::runtime::trace::{Collector, Sort};
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! let collector = Collector::new();
+//! let subscriber = tracing_subscriber::registry().with(collector.clone());
+//! tracing::subscriber::with_default(subscriber, || {
+//!     let _span = tracing::info_span!("matmul", shape = "64x64", bytes = 49152u64).entered();
+//! });
+//! println!("{}", collector.report().text(Sort::Total, 20));
+//! ```
+//!
+//! A call is one entering and leaving of a span. Self time is the call's time less that of the spans entered inside it
+//! on the same thread.
+
+mod busy;
+mod chrome;
+mod collector;
+mod histogram;
+mod nvtx;
+mod report;
+mod span;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use collector::Collector;
+pub use melisma_kernels::DeviceSpan;
+pub use nvtx::Nvtx;
+pub use report::{Report, Row};
+
+use crate::{Error, Result};
+
+/// Takes nested ranges as they happen, e.g. for NVTX.
+pub trait RangeSink: Send + Sync {
+    /// A span is entered on this thread.
+    fn push(&self, name: &str);
+    /// The span entered last on this thread is left.
+    fn pop(&self);
+}
+
+/// The column that the table is sorted by; figures with the largest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sort {
+    /// Time outside of inner spans.
+    SelfTime,
+    /// All time.
+    Total,
+    /// Number of calls.
+    Calls,
+    /// The name, alphabetically.
+    Name,
+    /// The 99th percentile.
+    P99,
+    /// Time on the device.
+    Device,
+    /// Bytes.
+    Bytes,
+}
+
+impl Sort {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::SelfTime, Self::Total, Self::Calls, Self::Name, Self::P99, Self::Device, Self::Bytes];
+
+    /// As it is written on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SelfTime => "self",
+            Self::Total => "total",
+            Self::Calls => "calls",
+            Self::Name => "name",
+            Self::P99 => "p99",
+            Self::Device => "device",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+impl fmt::Display for Sort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Sort {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|sort| sort.name() == text).ok_or_else(|| {
+            Error::invalid(format!("`{text}` is not a column"))
+                .with_hint("use self, total, calls, name, p99, device or bytes")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

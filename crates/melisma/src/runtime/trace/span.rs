@@ -1,0 +1,102 @@
+//! What is kept of a span: its fields while it lives, its frame while it is entered.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+
+/// Longer texts are cut, so that a span's memory is bounded.
+const MAX_TEXT: usize = 256;
+
+/// The fields of a span; `bytes` is also summed in the table.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    pub bytes: u64,
+    pub args: Map<String, Value>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        self.args.insert(field.name().to_owned(), value);
+    }
+
+    fn put_text(&mut self, field: &Field, text: &str) {
+        let end = text.char_indices().nth(MAX_TEXT).map_or(text.len(), |(end, _)| end);
+        self.put(field, text[..end].into());
+    }
+}
+
+impl Visit for Fields {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "bytes" {
+            self.bytes = value;
+        }
+        self.put(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        match u64::try_from(value) {
+            Ok(value) => self.record_u64(field, value),
+            Err(_) => self.put(field, value.into()),
+        }
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put_text(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put_text(field, &format!("{value:?}"));
+    }
+}
+
+/// A span that is entered on this thread.
+pub(super) struct Frame {
+    pub collector: u64,
+    pub span: u64,
+    pub start: u64,
+    pub children: u64,
+}
+
+thread_local! {
+    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    static THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+pub(super) fn enter(frame: Frame) {
+    FRAMES.with_borrow_mut(|frames| frames.push(frame));
+}
+
+/// Takes the newest frame of `span` and adds its time to the frame around it; returns its start and self time.
+pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<(u64, u64)> {
+    FRAMES.with_borrow_mut(|frames| {
+        let at = frames.iter().rposition(|frame| frame.collector == collector && frame.span == span)?;
+        let frame = frames.remove(at);
+        let elapsed = now.saturating_sub(frame.start);
+        if let Some(outer) = frames[..at].iter_mut().rev().find(|outer| outer.collector == collector) {
+            outer.children += elapsed;
+        }
+        Some((frame.start, elapsed.saturating_sub(frame.children)))
+    })
+}
+
+/// This thread's number, from 1, in the order in which threads first asked.
+pub(super) fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    THREAD.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Relaxed));
+        }
+        number.get()
+    })
+}
