@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use melisma::runtime::config::{Environment, Sources};
-use melisma::runtime::device::{self, Device};
+use melisma::runtime::device::{self, Device, Queue};
 use melisma::runtime::output::{self, Existing, OutputFile};
 use melisma::runtime::trace::{Collector, Nvtx};
 use melisma::runtime::{Config, MemoryTracker, memory};
@@ -33,10 +33,11 @@ pub struct Session {
     trace: Trace,
 }
 
-/// The device and its memory, made when a command first needs them.
+/// The device, its memory and its queue, made when a command first needs them.
 pub struct Engine {
     pub device: Device,
     pub memory: MemoryTracker,
+    pub queue: Queue,
 }
 
 /// The trace file, taken by whoever ends the session first.
@@ -52,6 +53,9 @@ impl Session {
         let environment = Environment::process();
         let sources = Sources { file: globals.config.clone(), environment, flags: globals.settings() };
         let config = Config::load(&sources)?;
+        if let Some(directory) = &config.cache_dir.value {
+            device::cuda::set_cache_directory(directory.clone());
+        }
         let existing = if globals.force { Existing::Replace } else { Existing::Refuse };
         let file = match &config.trace.value {
             Some(path) if !globals.print_config => Some(OutputFile::create(path, existing)?),
@@ -81,7 +85,11 @@ impl Session {
         }
         let device = device::select(self.config.device.value, self.config.threads.value)?;
         let memory = MemoryTracker::new(memory::budget(self.config.memory_limit.value, &device));
-        Ok(self.engine.get_or_init(|| Engine { device, memory }))
+        let queue = device.queue(memory.budget())?;
+        if self.is_collecting.load(Relaxed) {
+            queue.start_timing()?;
+        }
+        Ok(self.engine.get_or_init(|| Engine { device, memory, queue }))
     }
 
     /// Prints the result: `text`, or `json` with the device in it.
@@ -110,6 +118,9 @@ impl Session {
 
     /// Writes the trace and prints the tables that were asked for, also when the command failed.
     pub fn finish(&self) -> Result<()> {
+        if let Some(engine) = self.engine.get() {
+            self.collector.add_device(&engine.device.to_string(), engine.queue.device_spans()?);
+        }
         if self.config.profile_table.value {
             let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
             eprintln_if_open(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());

@@ -31,8 +31,8 @@ struct Done {
 }
 
 pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
-    let engine = session.engine()?;
     session.collect()?;
+    let engine = session.engine()?;
     std::fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
     let path = args.output.join("report.html");
     let mut file = OutputFile::create(&path, session.existing)?;

@@ -129,13 +129,8 @@ loops! {
 fn quantize<const BITS: u32>(x: f32) -> i32 {
     let full_scale = (1u32 << BITS) as f32;
     let scaled = (x * full_scale).round_ties_even().max(-full_scale).min(full_scale - 1.0);
-    // NaN fails the comparison; everything else is in range by now.
-    if x == x {
-        // SAFETY: between -2^23 and 2^23 - 1.
-        unsafe { scaled.to_int_unchecked::<i32>() }
-    } else {
-        0
-    }
+    // SAFETY: between -2^23 and 2^23 - 1.
+    if x.is_nan() { 0 } else { unsafe { scaled.to_int_unchecked::<i32>() } }
 }
 
 #[inline(always)]

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::module::Source;
 use super::nvrtc::{self, DEVICE_HEADER, OPTIONS};
@@ -31,10 +32,21 @@ pub fn report() -> CacheReport {
     CacheReport { path, entries: sizes.len() as u64, bytes: sizes.iter().sum() }
 }
 
-/// `kernels` in `MELISMA_CACHE_DIR`, else in `melisma` of the user's cache folder.
+static ROOT: OnceLock<PathBuf> = OnceLock::new();
+
+/// Puts the cache below `root` instead of the folder that the environment names. The first call counts.
+pub fn set_directory(root: PathBuf) {
+    let _ = ROOT.set(root);
+}
+
+/// `kernels` below what [`set_directory`] was given, else in `MELISMA_CACHE_DIR`, else in `melisma` of the user's cache
+/// folder.
 fn directory() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let root = variable("MELISMA_CACHE_DIR")
+    let root = ROOT
+        .get()
+        .cloned()
+        .or_else(|| variable("MELISMA_CACHE_DIR"))
         .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("melisma")))
         .or_else(|| variable("HOME").map(|home| home.join(".cache/melisma")))?;
     Some(root.join("kernels"))

@@ -1,7 +1,7 @@
 //! CUDA C++ to machine code, at run time.
 
 use std::ffi::{CStr, CString, c_char};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use cudarc::nvrtc::sys;
 
@@ -110,7 +110,7 @@ fn check(outcome: sys::nvrtcResult, what: &str) -> Result<()> {
     }
     // SAFETY: returns a static string for any code.
     let text = unsafe { sys::nvrtcGetErrorString(outcome) };
-    let reason = if text == null() {
+    let reason = if text.is_null() {
         format!("{outcome:?}")
     } else {
         // SAFETY: as above, null-terminated.

@@ -15,9 +15,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use melisma_kernels::Watch;
 pub use melisma_kernels::{Budget, Reservation, Space, Usage};
 
 use super::config::Limit;
@@ -51,8 +51,6 @@ pub struct ScopeUse {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Peaks of the scopes that are open now.
-    open: Vec<Arc<[AtomicU64; 3]>>,
     closed: BTreeMap<String, ScopeUse>,
     device: Option<(String, u64)>,
 }
@@ -77,21 +75,16 @@ impl MemoryTracker {
 
     /// Opens a scope until the guard is dropped.
     pub fn scope(&self, name: impl Into<String>) -> Scope {
-        let entry = self.now();
-        let peak = Arc::new(entry.map(AtomicU64::new));
-        self.state().open.push(Arc::clone(&peak));
-        let budget_peak = Space::ALL.map(|space| self.budget.usage(space).peak);
-        Scope { tracker: self.clone(), name: name.into(), entry, peak, budget_peak }
+        let (entry, watch) = (self.now(), self.budget.watch());
+        Scope { tracker: self.clone(), name: name.into(), entry, watch }
     }
 
-    /// Counts `bytes` like [`Budget::reserve`], and raises the peaks of all open scopes.
+    /// Counts `bytes` like [`Budget::reserve`].
     ///
     /// # Errors
     /// [`Kind::Memory`](crate::Kind) when the limit would be exceeded.
     pub fn reserve(&self, space: Space, bytes: u64) -> Result<Reservation> {
-        let reservation = self.budget.reserve(space, bytes)?;
-        self.poll();
-        Ok(reservation)
+        self.budget.reserve(space, bytes)
     }
 
     /// Records what the device itself says it has in use.
@@ -119,15 +112,6 @@ impl MemoryTracker {
         Space::ALL.map(|space| self.budget.usage(space).now)
     }
 
-    fn poll(&self) {
-        let now = self.now();
-        for scope in &self.state().open {
-            for (peak, bytes) in scope.iter().zip(now) {
-                peak.fetch_max(bytes, Relaxed);
-            }
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,8 +124,7 @@ pub struct Scope {
     tracker: MemoryTracker,
     name: String,
     entry: [u64; 3],
-    peak: Arc<[AtomicU64; 3]>,
-    budget_peak: [u64; 3],
+    watch: Watch,
 }
 
 impl Scope {
@@ -153,18 +136,9 @@ impl Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        self.tracker.poll();
         let exit = self.tracker.now();
-        let mut peak = [0, 1, 2].map(|i| self.peak[i].load(Relaxed));
-        for (i, space) in Space::ALL.into_iter().enumerate() {
-            // A new maximum of the whole budget was reached inside this scope.
-            let budget_peak = self.tracker.budget.usage(space).peak;
-            if budget_peak > self.budget_peak[i] {
-                peak[i] = peak[i].max(budget_peak);
-            }
-        }
+        let peak = Space::ALL.map(|space| self.watch.peak(space));
         let mut state = self.tracker.state();
-        state.open.retain(|open| !Arc::ptr_eq(open, &self.peak));
         let total = state.closed.entry(std::mem::take(&mut self.name)).or_default();
         total.calls += 1;
         total.entry = self.entry;
@@ -260,8 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn sees_new_maxima_of_direct_reservations() {
+    fn sees_direct_reservations_below_an_earlier_maximum() {
         let tracker = MemoryTracker::new(Budget::unlimited());
+        drop(tracker.budget().reserve(Space::Pinned, 900).unwrap());
         for bytes in [100, 200] {
             let _scope = tracker.scope("pool");
             drop(tracker.budget().reserve(Space::Pinned, bytes).unwrap());
