@@ -18,6 +18,7 @@
 
 mod budget;
 mod buffer;
+pub mod ceiling;
 pub mod convert;
 pub mod cuda;
 mod device;

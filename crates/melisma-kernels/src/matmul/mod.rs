@@ -76,6 +76,14 @@ macro_rules! half_storage {
 half_storage!(f16, bf16);
 impl Scalar for f32 {}
 
+/// Stores `values` as elements of `T`, rounded to nearest even.
+///
+/// # Panics
+/// `values.len() != stored.len()`
+pub fn store<T: Scalar>(values: &[f32], stored: &mut [T]) {
+    T::narrow(Isa::best(), values, stored);
+}
+
 impl Matmul {
     /// A product with TF32 off.
     pub fn new(m: usize, k: usize, n: usize) -> Self {

@@ -63,7 +63,8 @@ pub fn measure(plan: Plan, mut work: impl FnMut()) -> Measured {
     of_times(times)
 }
 
-fn of_times(mut times: Vec<f64>) -> Measured {
+/// The median of these.
+pub(super) fn of_times(mut times: Vec<f64>) -> Measured {
     times.sort_by(f64::total_cmp);
     // A clock that does not move would give an infinite rate.
     let median = quantile(&times, 0.5).max(1e-12);
