@@ -1,4 +1,6 @@
 //! Melisma: a tensor engine for audio AI.
 #![forbid(unsafe_code)]
 
+pub mod audio;
+
 pub use melisma_kernels::{Error, Kind, Result};
