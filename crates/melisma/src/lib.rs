@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod audio;
+pub mod snac;
 
 pub use melisma_kernels::{Error, Kind, Result};

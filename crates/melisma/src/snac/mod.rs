@@ -1,0 +1,3 @@
+//! SNAC.
+
+pub mod checkpoint;
