@@ -30,6 +30,7 @@ pub mod populate;
 mod quantizer;
 pub mod residual;
 mod stream;
+pub mod tokens;
 mod weights;
 
 pub use codes::{Codes, Slot, slots};
