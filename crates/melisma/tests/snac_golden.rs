@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use melisma::audio::wav;
 use melisma::snac::checkpoint::Checkpoint;
+use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Model, Noise};
 use safetensors::SafeTensors;
 
@@ -85,12 +86,28 @@ fn encoded_matches(name: &str) {
     let error = worst(latents.data(), &expected) / largest(&expected);
     println!("{name}: latents {error:e} relative");
     assert!(error < 1e-3);
-    let (codes, expected) = (model.encode(&audio).unwrap(), vectors.codes("encoded", 0, &model));
-    for (level, (codes, expected)) in codes.levels().iter().zip(expected.levels()).enumerate() {
-        let n_other = codes.iter().zip(expected).filter(|(a, b)| a != b).count();
-        println!("{name}: level {level}: {n_other} of {} codes differ", codes.len());
-        assert_eq!(codes, expected, "level {level}");
-    }
+    let expected = vectors.codes("encoded", 0, &model);
+    let n_ties = near_ties(&model, &audio, &expected);
+    println!("{name}: {n_ties} frames differ at near ties");
+    assert_eq!(model.encode(&audio).unwrap().n_frames(), expected.n_frames());
+}
+
+/// Frames whose codes differ from the expected ones. The first code to differ in a frame, coarse before fine, must be a
+/// near tie; finer levels follow it.
+fn near_ties(model: &Model, audio: &[f32], expected: &Codes) -> usize {
+    let choices = model.quantizer().encode(&model.latents(audio));
+    let differs = |frame: usize| {
+        choices.iter().zip(expected.levels()).any(|(choices, codes)| {
+            let per_frame = codes.len() / expected.n_frames();
+            let range = frame * per_frame..(frame + 1) * per_frame;
+            let other = range.into_iter().find(|&at| choices[at].code != codes[at]);
+            other.is_some_and(|at| {
+                assert!(choices[at].margin < 1e-4, "frame {frame}: {:?}, expected {}", choices[at], codes[at]);
+                true
+            })
+        })
+    };
+    (0..expected.n_frames()).filter(|&frame| differs(frame)).count()
 }
 
 #[test]
@@ -135,12 +152,7 @@ fn both_files_hold_the_same_tensors() {
 #[test]
 fn mini24_decodes_its_sample() {
     let model = Model::open("builtin:mini24").unwrap();
-    let text = String::from_utf8(file("models/mini24/sample_tokens.txt")).unwrap();
-    let numbers =
-        text.split("<custom_token_").skip(1).map(|rest| rest.split('>').next().unwrap().parse::<i32>().unwrap());
-    let frames: Vec<i32> = numbers.enumerate().map(|(i, n)| n - 10 - 4096 * (i as i32 % 7)).collect();
-    let codes = Codes::from_frames(model.config(), &frames).unwrap();
-    assert_eq!(codes.n_frames(), 66);
+    let codes = sample_codes(&model);
     let start = std::time::Instant::now();
     let samples = model.decode(&codes, &Noise::Off);
     let seconds = start.elapsed().as_secs_f64();
@@ -151,19 +163,21 @@ fn mini24_decodes_its_sample() {
     assert!(error < 1e-4 + 1.0 / 32_768.0, "{error}");
 }
 
-/// Near ties may fall the other way where sines round differently: at most one code in a hundred.
 #[test]
 fn mini24_encodes_its_sample() {
     let model = Model::open("builtin:mini24").unwrap();
     let sound = file("models/mini24/sample.wav");
-    let codes = model.encode(&wav::read(&sound).unwrap().to_clip().samples).unwrap();
-    let text = String::from_utf8(file("models/mini24/sample_tokens.txt")).unwrap();
-    let numbers =
-        text.split("<custom_token_").skip(1).map(|rest| rest.split('>').next().unwrap().parse::<i32>().unwrap());
-    let expected: Vec<i32> = numbers.enumerate().map(|(i, n)| n - 10 - 4096 * (i as i32 % 7)).collect();
-    let frames = codes.to_frames(model.config());
-    assert_eq!(frames.len(), expected.len());
-    let n_other = frames.iter().zip(&expected).filter(|(a, b)| a != b).count();
-    println!("mini24: {n_other} of {} codes differ", expected.len());
-    assert!(n_other * 100 < expected.len(), "{n_other} of {}", expected.len());
+    let samples = wav::read(&sound).unwrap().to_clip().samples;
+    let n_ties = near_ties(&model, &samples, &sample_codes(&model));
+    println!("mini24: {n_ties} of 66 frames differ at near ties");
+    assert!(n_ties <= 2);
+}
+
+fn sample_codes(model: &Model) -> Codes {
+    let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
+    let mut frames = Vec::new();
+    reader.push(&file("models/mini24/sample_tokens.txt"), &mut frames).unwrap();
+    reader.finish(&mut frames).unwrap();
+    assert_eq!(reader.ledger(), Ledger { accepted: 66 * 7, frames: 66, ..Ledger::default() });
+    Codes::from_frames(model.config(), &frames).unwrap()
 }

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-use melisma::snac::{Codes, Config, Model, Noise, Stream, slots};
+use melisma::snac::layer::Flow;
+use melisma::snac::{Codes, Config, Model, Noise, Plane, Stream, slots};
 use proptest::prelude::*;
 
 fn golden(name: &str) -> Arc<Model> {
@@ -68,6 +69,43 @@ proptest! {
         }
         streamed.extend(stream.finish());
         prop_assert_eq!(bits(&streamed), bits(&whole));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Below frames: single latents into the decoder, single samples into the encoder.
+    #[test]
+    fn layers_do_not_see_the_cuts(which in 0_usize..3, cuts in prop::collection::vec(0_usize..23, 1..12)) {
+        let model = &MODELS[which];
+        let len = cuts.iter().sum();
+        let (n_channels, noise) = (model.config().latent_dim(), Noise::Seed(2));
+        let values = (0..n_channels * len).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
+        let latents = Plane::new(n_channels, values);
+        let decoder = model.decoder();
+        let whole = decoder.push(&mut decoder.start(), &latents, &noise, Flow::Last);
+        prop_assert_eq!(whole.len(), len * model.config().hop_len());
+        let (mut state, mut start, mut pieces) = (decoder.start(), 0, Vec::new());
+        for cut in &cuts {
+            pieces.extend(decoder.push(&mut state, &latents.slice(start, start + cut), &noise, Flow::More));
+            start += cut;
+        }
+        pieces.extend(decoder.push(&mut state, &latents.slice(len, len), &noise, Flow::Last));
+        prop_assert_eq!(bits(&pieces), bits(&whole));
+
+        let sound = Plane::new(1, whole);
+        let encoder = model.encoder();
+        let whole = encoder.push(&mut encoder.start(), &sound, Flow::Last);
+        prop_assert_eq!(whole.len(), len);
+        let (mut state, mut start, mut pieces) = (encoder.start(), 0, Vec::new());
+        for cut in cuts.iter().map(|cut| cut * 301 % (sound.len() + 1)) {
+            let end = (start + cut).min(sound.len());
+            pieces.push(encoder.push(&mut state, &sound.slice(start, end), Flow::More));
+            start = end;
+        }
+        pieces.push(encoder.push(&mut state, &sound.slice(start, sound.len()), Flow::Last));
+        prop_assert_eq!(bits(Plane::join(n_channels, &pieces).data()), bits(whole.data()));
     }
 }
 

@@ -13,13 +13,13 @@ use crate::Result;
 /// A local attention layer.
 #[derive(Debug)]
 pub struct LocalMha {
-    window: usize,
-    norm_weight: Vec<f32>,
-    norm_bias: Vec<f32>,
-    to_qkv: Conv1d,
-    to_out: Conv1d,
+    pub(super) window: usize,
+    pub(super) norm_weight: Vec<f32>,
+    pub(super) norm_bias: Vec<f32>,
+    pub(super) to_qkv: Conv1d,
+    pub(super) to_out: Conv1d,
     /// `[window, HEAD_DIM / 2]`: cosine and sine of position times frequency.
-    rotation: Vec<[f32; 2]>,
+    pub(super) rotation: Vec<[f32; 2]>,
 }
 
 /// State of a [`LocalMha`]: the window that is being filled.

@@ -17,21 +17,21 @@ use crate::Result;
 /// The decoder.
 #[derive(Debug)]
 pub struct Decoder {
-    entry: Conv1d,
-    project: Option<Conv1d>,
-    attention: Option<LocalMha>,
-    blocks: Vec<Block>,
-    snake: Snake,
-    exit: Conv1d,
+    pub(super) entry: Conv1d,
+    pub(super) project: Option<Conv1d>,
+    pub(super) attention: Option<LocalMha>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) snake: Snake,
+    pub(super) exit: Conv1d,
 }
 
 /// DecoderBlock.
 #[derive(Debug)]
-struct Block {
-    snake: Snake,
-    upsample: ConvTranspose1d,
-    noise: Option<Conv1d>,
-    units: Vec<ResidualUnit>,
+pub(super) struct Block {
+    pub(super) snake: Snake,
+    pub(super) upsample: ConvTranspose1d,
+    pub(super) noise: Option<Conv1d>,
+    pub(super) units: Vec<ResidualUnit>,
 }
 
 /// Everything that a stream must remember between pieces.

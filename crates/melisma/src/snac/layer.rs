@@ -39,8 +39,8 @@ pub(super) fn accumulate(y: &mut [f32], weights: &[f32], inputs: &[&[f32]]) {
 /// Snake: y = x + sin²(αx)/α, α per channel. Ziyin et al. 2020.
 #[derive(Debug)]
 pub struct Snake {
-    alpha: Vec<f32>,
-    inverse: Vec<f32>,
+    pub(super) alpha: Vec<f32>,
+    pub(super) inverse: Vec<f32>,
 }
 
 impl Snake {

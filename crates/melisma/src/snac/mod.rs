@@ -38,6 +38,6 @@ pub use config::Config;
 pub use model::Model;
 pub use noise::Noise;
 pub use plane::Plane;
-pub use quantizer::Quantizer;
+pub use quantizer::{Choice, Quantizer};
 pub use stream::{Progress, Stream};
 pub use weights::Weights;

@@ -132,24 +132,12 @@ impl Model {
 
     /// Samples to latents `[C, T]`: the end is padded with silence to whole frames and whole attention windows.
     pub fn latents(&self, samples: &[f32]) -> Plane {
-        let unit = self.config.hop_len() * lcm(self.config.frame_latents(), self.config.attn_window_size.unwrap_or(1));
-        let padded = samples.len().next_multiple_of(unit);
-        let mut latents = Plane::zeros(self.config.latent_dim(), 0);
-        let mut state = self.encoder.start();
-        let piece_len = unit.max(PIECE_FRAMES * self.config.frame_len());
-        let mut start = 0;
-        while start < padded {
-            let end = (start + piece_len).min(padded);
-            let mut piece = samples[start.min(samples.len())..end.min(samples.len())].to_vec();
-            piece.resize(end - start, 0.0);
-            let flow = if end == padded { Flow::Last } else { Flow::More };
-            latents = latents.then(&self.encoder.push(&mut state, &Plane::new(1, piece), flow));
-            start = end;
-        }
-        latents
+        let mut pieces = Vec::new();
+        self.each_latents(samples, |piece| pieces.push(piece));
+        Plane::join(self.config.latent_dim(), &pieces)
     }
 
-    /// Samples to codes.
+    /// Samples to codes; the end is padded as for [`Model::latents`].
     ///
     /// # Errors
     /// `InvalidArgument` when a sample is not finite.
@@ -157,7 +145,30 @@ impl Model {
         if let Some(at) = samples.iter().position(|sample| !sample.is_finite()) {
             return Err(Error::new(Kind::InvalidArgument, format!("sample {at} is {}", samples[at])));
         }
-        Codes::new(&self.config, self.quantizer.encode(&self.latents(samples)))
+        let mut levels = vec![Vec::new(); self.config.vq_strides.len()];
+        let mut pending = Plane::zeros(self.config.latent_dim(), 0);
+        self.each_latents(samples, |piece| {
+            let seen = pending.then(&piece);
+            let whole = seen.len() - seen.len() % self.config.frame_latents();
+            for (level, choices) in levels.iter_mut().zip(self.quantizer.encode(&seen.slice(0, whole))) {
+                level.extend(choices.iter().map(|choice| choice.code));
+            }
+            pending = seen.slice(whole, seen.len());
+        });
+        Codes::new(&self.config, levels)
+    }
+
+    fn each_latents(&self, samples: &[f32], mut found: impl FnMut(Plane)) {
+        let unit = self.config.hop_len() * lcm(self.config.frame_latents(), self.config.attn_window_size.unwrap_or(1));
+        let padded = samples.len().next_multiple_of(unit);
+        let mut state = self.encoder.start();
+        for start in (0..padded).step_by(unit) {
+            let end = start + unit;
+            let mut piece = samples[start..end.min(samples.len())].to_vec();
+            piece.resize(unit, 0.0);
+            let flow = if end == padded { Flow::Last } else { Flow::More };
+            found(self.encoder.push(&mut state, &Plane::new(1, piece), flow));
+        }
     }
 }
 

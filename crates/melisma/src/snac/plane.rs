@@ -60,14 +60,26 @@ impl Plane {
 
     /// A copy of the time steps `start..end`.
     pub fn slice(&self, start: usize, end: usize) -> Self {
-        let data = (0..self.n_channels).flat_map(|channel| &self.row(channel)[start..end]).copied().collect();
-        Self { n_channels: self.n_channels, len: end - start, data }
+        let mut data = Vec::with_capacity(self.n_channels * (end - start));
+        for channel in 0..self.n_channels {
+            data.extend_from_slice(&self.row(channel)[start..end]);
+        }
+        Self::new(self.n_channels, data)
     }
 
     /// This, then `next`, in time.
     pub fn then(&self, next: &Self) -> Self {
-        assert_eq!(self.n_channels, next.n_channels, "channels of planes to join");
-        let rows = (0..self.n_channels).flat_map(|channel| self.row(channel).iter().chain(next.row(channel)));
-        Self { n_channels: self.n_channels, len: self.len + next.len, data: rows.copied().collect() }
+        Self::join(self.n_channels, &[self, next])
+    }
+
+    /// Pieces one after the other in time.
+    pub fn join(n_channels: usize, pieces: &[impl std::borrow::Borrow<Self>]) -> Self {
+        let mut data = Vec::with_capacity(pieces.iter().map(|piece| piece.borrow().data.len()).sum());
+        for channel in 0..n_channels {
+            for piece in pieces {
+                data.extend_from_slice(piece.borrow().row(channel));
+            }
+        }
+        Self::new(n_channels, data)
     }
 }

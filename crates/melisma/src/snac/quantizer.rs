@@ -13,17 +13,26 @@ use crate::Result;
 /// The quantiser.
 #[derive(Debug)]
 pub struct Quantizer {
-    levels: Vec<Level>,
+    pub(super) levels: Vec<Level>,
     latent_dim: usize,
 }
 
+/// A code that the encoder chose.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    /// The code.
+    pub code: i32,
+    /// How much larger its cosine is than that of the next best: near 0, another order of additions may choose that one.
+    pub margin: f32,
+}
+
 #[derive(Debug)]
-struct Level {
-    stride: usize,
-    in_proj: Conv1d,
-    out_proj: Conv1d,
+pub(super) struct Level {
+    pub(super) stride: usize,
+    pub(super) in_proj: Conv1d,
+    pub(super) out_proj: Conv1d,
     /// `[codebook_size, codebook_dim]`
-    codebook: Vec<f32>,
+    pub(super) codebook: Vec<f32>,
     /// The codebook with rows of length 1.
     directions: Vec<f32>,
     dim: usize,
@@ -61,12 +70,13 @@ impl Quantizer {
     }
 
     /// Latents `[C, T]` to codes; T must be a multiple of every stride.
-    pub fn encode(&self, latents: &Plane) -> Vec<Vec<i32>> {
+    pub fn encode(&self, latents: &Plane) -> Vec<Vec<Choice>> {
         let mut residual = latents.clone();
         let encode = |level: &Level| {
-            let codes = level.encode(&residual);
+            let choices = level.encode(&residual);
+            let codes: Vec<i32> = choices.iter().map(|choice| choice.code).collect();
             add_repeated(&mut residual, &level.decode(&codes), level.stride, -1.0);
-            codes
+            choices
         };
         self.levels.iter().map(encode).collect()
     }
@@ -83,7 +93,7 @@ impl Level {
         self.out_proj.valid(&vectors)
     }
 
-    fn encode(&self, residual: &Plane) -> Vec<i32> {
+    fn encode(&self, residual: &Plane) -> Vec<Choice> {
         let mut pooled = Plane::zeros(residual.n_channels(), residual.len() / self.stride);
         for channel in 0..residual.n_channels() {
             let means = residual.row(channel).chunks_exact(self.stride);
@@ -100,16 +110,18 @@ impl Level {
     }
 
     /// The code of largest cosine; the first of equals.
-    fn nearest(&self, vector: &[f32]) -> i32 {
+    fn nearest(&self, vector: &[f32]) -> Choice {
         let direction: Vec<f32> = normalised(vector).collect();
-        let mut best = (f32::NEG_INFINITY, 0);
-        for (code, row) in self.directions.chunks_exact(self.dim).enumerate() {
+        let (mut best, mut second, mut code) = (f32::NEG_INFINITY, f32::NEG_INFINITY, 0);
+        for (index, row) in self.directions.chunks_exact(self.dim).enumerate() {
             let cosine = row.iter().zip(&direction).map(|(a, b)| a * b).sum();
-            if cosine > best.0 {
-                best = (cosine, code as i32);
+            if cosine > best {
+                (best, second, code) = (cosine, best, index as i32);
+            } else if cosine > second {
+                second = cosine;
             }
         }
-        best.1
+        Choice { code, margin: best - second }
     }
 }
 

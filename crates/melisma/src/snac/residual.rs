@@ -9,10 +9,10 @@ use crate::Result;
 /// A residual unit.
 #[derive(Debug)]
 pub struct ResidualUnit {
-    entry: Snake,
-    wide: Conv1d,
-    middle: Snake,
-    mix: Conv1d,
+    pub(super) entry: Snake,
+    pub(super) wide: Conv1d,
+    pub(super) middle: Snake,
+    pub(super) mix: Conv1d,
 }
 
 /// State of a [`ResidualUnit`]: the wide convolution's halo, and the inputs whose outputs are still to come.

@@ -73,6 +73,12 @@ fn tensors_outside_their_storage_are_refused() {
 }
 
 #[test]
+fn a_small_storage_cannot_stand_for_many_weights() {
+    let error = Checkpoint::read(&checkpoint(&program("FloatStorage", 0, [255, 255], [0, 0]))).map(drop).unwrap_err();
+    assert!(error.to_string().contains("w: overlaps"), "{error}");
+}
+
+#[test]
 fn integers_are_listed_but_not_converted() {
     let bytes = checkpoint(&program("LongStorage", 0, [1, 1], [1, 1]));
     let error = Checkpoint::read(&bytes).unwrap().get("w").unwrap().to_f32().unwrap_err();

@@ -18,11 +18,19 @@ pub fn read(bytes: &[u8]) -> Result<Checkpoint<'_>> {
         return Err(Error::unsupported("a checkpoint of a big-endian machine"));
     }
     let mut tensors = BTreeMap::new();
+    // Elements taken from each storage. Tensors may share one, but not its elements: otherwise a small file could
+    // stand for any amount of weights.
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
     for (name, tensor) in pickle::read(program).map_err(|error| error.at("data.pkl"))? {
         let file = format!("{root}data/{}", tensor.key);
         let storage =
             files.get(file.as_str()).ok_or_else(|| corrupt(format!("{name}: its storage {file} is missing")))?;
         let view = view(&tensor, storage).map_err(|error| error.at(name))?;
+        let taken = taken.entry(tensor.key).or_default();
+        *taken = taken.saturating_add(view.shape.iter().product());
+        if view.dtype.bytes().is_some_and(|len| *taken > storage.len() / len) {
+            return Err(corrupt(format!("{name}: overlaps itself or another tensor in {file}")));
+        }
         tensors.insert(name.to_owned(), view);
     }
     Ok(Checkpoint { tensors })

@@ -17,6 +17,7 @@ pub fn entries(bytes: &[u8]) -> Result<BTreeMap<&str, &[u8]>> {
         return Err(Error::unsupported("a checkpoint in zip64 format"));
     }
     let mut entries = BTreeMap::new();
+    let mut total = 0;
     for _ in 0..n_entries {
         let head = slice(bytes, at, ENTRY_LEN)?;
         if !head.starts_with(b"PK\x01\x02") {
@@ -30,6 +31,10 @@ pub fn entries(bytes: &[u8]) -> Result<BTreeMap<&str, &[u8]>> {
             return Err(Error::unsupported(format!("{name}: a compressed zip entry")));
         }
         let data = contents(bytes, u32_at(head, 42)? as usize, u32_at(head, 24)? as usize)?;
+        total += data.len();
+        if total > bytes.len() {
+            return Err(corrupt(format!("{name}: zip entries overlap")));
+        }
         if entries.insert(name, data).is_some() {
             return Err(corrupt(format!("{name}: two zip entries of this name")));
         }
