@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use melisma::snac::layer::Flow;
+use melisma::snac::seam::{self, Seam};
 use melisma::snac::{Codes, Config, Model, Noise, Plane, Stream, slots};
 use proptest::prelude::*;
 
@@ -172,6 +173,23 @@ fn an_early_peek_changes_nothing_later() {
         assert_eq!(streamed.len(), whole.len());
         assert_eq!(bits(&streamed[early.len()..]), bits(&whole[early.len()..]));
     }
+}
+
+#[test]
+fn only_the_stream_has_no_seams() {
+    let model = Arc::new(Model::mini24().unwrap());
+    let all = codes(&model, &frames(&model, 8, 3));
+    let whole = model.decode(&all, &Noise::Off);
+    let mut stream = Stream::new(Arc::clone(&model), Noise::Off);
+    let mut streamed = stream.push(&all);
+    streamed.extend(stream.finish());
+    let seam = Seam::measure(&streamed, &whole);
+    assert_eq!((seam.n_samples, seam.n_different, seam.max_abs), (8 * 2048, 0, 0.0));
+    let windows = seam::windowed(&model, &all, &Noise::Off).unwrap();
+    assert_eq!(windows.len(), 5 * 2048);
+    let seam = Seam::measure(&windows, seam::windowed_part(&model, &whole));
+    println!("windows of 28 tokens: {seam:?}");
+    assert!(seam.max_abs > 1e-4, "{seam:?}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod plane;
 pub mod populate;
 mod quantizer;
 pub mod residual;
+pub mod seam;
 mod stream;
 pub mod tokens;
 mod weights;

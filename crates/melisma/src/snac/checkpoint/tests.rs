@@ -63,6 +63,19 @@ fn reads_a_tensor_and_its_transpose() {
 }
 
 #[test]
+fn a_parameter_is_its_tensor() {
+    let tensor = program("FloatStorage", 0, [2, 3], [3, 1]);
+    let text = b"wctorch._utils\n_rebuild_tensor_v2\n";
+    let at = tensor.windows(text.len()).position(|window| window == text).unwrap() + 1;
+    let mut program = tensor[..at].to_vec();
+    program.extend_from_slice(b"ctorch._utils\n_rebuild_parameter\n");
+    program.extend_from_slice(&tensor[at..tensor.len() - 2]);
+    program.extend_from_slice(b"\x89ccollections\nOrderedDict\n)R\x87Rs.");
+    let bytes = checkpoint(&program);
+    assert_eq!(Checkpoint::read(&bytes).unwrap().get("w").unwrap().shape, [2, 3]);
+}
+
+#[test]
 fn tensors_outside_their_storage_are_refused() {
     for (offset, shape, strides) in [(0, [2, 3], [4, 1]), (1, [2, 3], [3, 1]), (0, [255, 255], [255, 255])] {
         let bytes = checkpoint(&program("FloatStorage", offset, shape, strides));

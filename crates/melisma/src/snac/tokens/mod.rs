@@ -126,7 +126,7 @@ impl Reader {
         }
     }
 
-    /// Takes bytes, appends the frames that became complete to `frames`, seven codes (or as many as the model has slots) each.
+    /// Takes bytes, appends the frames that became complete to `frames`: a code for each of the model's slots.
     ///
     /// # Errors
     /// `Unsupported` when a list of codes passes 256 MiB, or the format found does not fit the model.
