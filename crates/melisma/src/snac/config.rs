@@ -199,8 +199,8 @@ fn wrong(message: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"sampling_rate": 24000, "encoder_dim": 48, "encoder_rates": [2, 4, 8, 8], "decoder_dim": 1024,
-        "decoder_rates": [8, 8, 4, 2], "attn_window_size": null, "codebook_size": 4096, "codebook_dim": 8,
+    const GOOD: &str = r#"{"sampling_rate": 24000, "encoder_dim": 48, "encoder_rates": [2, 4, 8, 8],
+        "decoder_dim": 1024, "decoder_rates": [8, 8, 4, 2], "attn_window_size": null, "codebook_size": 4096, "codebook_dim": 8,
         "vq_strides": [4, 2, 1], "noise": true, "depthwise": true}"#;
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Every layer has a state, and one `push` that serves streams and whole clips alike; a clip is a single piece that is
 //! also the last. Each output value is one sum in a fixed order (bias, then input channels, then taps), whatever the
-//! piece it is computed in, and rows are swept along time, so that vector code and its remainders do the same additions.
+//! piece it is computed in, and rows are swept along time, so that vector code and its tails do the same additions.
 //! Hence the result does not depend, in any bit, on how the input was cut.
 
 use super::plane::Plane;

@@ -1,7 +1,7 @@
 //! SNAC: a neural audio codec whose tokens language models speak. Codes on several time scales to sound, and back.
 //!
 //! Siuzdak, Grötschla, Lanzendörfer 2024, "SNAC: Multi-Scale Neural Audio Codec". Shapes are written with C channels
-//! and T time steps. In the 24 kHz model a *latent* is 512 samples and a *frame*, the least unit of whole codes, is four
+//! and T time steps. In the 24 kHz model a *latent* is 512 samples and a *frame*, the least unit of whole codes, four
 //! latents with 1 + 2 + 4 codes on its three levels.
 //!
 //! This is the reference model: one file for each box of the paper, plain loops, the same code for streams and clips.

@@ -22,7 +22,7 @@ pub struct Quantizer {
 pub struct Choice {
     /// The code.
     pub code: i32,
-    /// How much larger its cosine is than that of the next best: near 0, another order of additions may choose that one.
+    /// How much larger its cosine is than the next best: near 0, another order of additions may choose that one.
     pub margin: f32,
 }
 

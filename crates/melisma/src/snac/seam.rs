@@ -1,7 +1,7 @@
 //! The seam meter: how far a way of streaming is from decoding the whole clip.
 //!
-//! A [`Stream`](super::Stream) measures 0. [`windowed`] is what servers do that keep no state: they decode the last four
-//! frames again for every new one and play the second of them. It lacks context on both sides, never plays the first
+//! A [`Stream`](super::Stream) measures 0. [`windowed`] is what servers do that keep no state: they decode the last
+//! four frames again for every new one and play the second of them. It lacks context on both sides, never plays the first
 //! frame and the last two, and costs four times as much.
 
 use super::codes::Codes;
@@ -21,7 +21,7 @@ pub struct Seam {
     pub n_different: usize,
     /// The largest difference, of full scale.
     pub max_abs: f32,
-    /// The energy of the difference relative to that of the expected samples, in dB; minus infinity when they are equal.
+    /// The energy of the difference relative to the expected samples, in dB; minus infinity when they are equal.
     pub relative_db: f64,
 }
 

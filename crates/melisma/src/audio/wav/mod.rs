@@ -1,6 +1,6 @@
 //! WAV: RIFF, RF64 and BW64 files with PCM of 8 to 32 bits or floats of 32 and 64 bits.
 //!
-//! Integers map to floats by a power of two (16 bits: 32768), both ways, so that reading and writing a file is lossless.
+//! Integers map to floats by a power of two (16 bits: 32768), both ways, so that reading and writing is lossless.
 //!
 //! ```
 //! use melisma::audio::{Clip, wav};

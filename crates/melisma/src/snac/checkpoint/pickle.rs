@@ -1,8 +1,8 @@
 //! A pickle reader that can only describe tensors.
 //!
 //! It knows the opcodes and the few global names that `torch.save` writes for a state dict, and refuses all others by
-//! name; "calling" a global builds a description and nothing else. Values live in flat arenas and refer to each other by
-//! index: there is no recursion, however deep a file nests, and memory stays within a small multiple of the program.
+//! name; "calling" a global builds a description and nothing else. Values live in flat arenas and refer to each other
+//! by index: there is no recursion, however deep a file nests, and memory stays within a small multiple of the program.
 
 use std::collections::HashMap;
 

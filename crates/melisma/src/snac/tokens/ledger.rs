@@ -26,8 +26,8 @@ impl Ledger {
 
 /// Puts tokens into the slots of the current frame.
 ///
-/// A token of a later slot leaves a hole; slot 0 begins the next frame. Any other step back is rejected, unless the next
-/// token continues it: then the start of a frame was lost, and the two begin it. A frame with more than half of its
+/// A token of a later slot leaves a hole; slot 0 begins the next frame. Any other step back is rejected, unless the
+/// next token continues it: then the start of a frame was lost, and the two begin it. A frame with more than half of its
 /// tokens has its holes filled from the frame before; one with fewer, or without a frame before, is dropped.
 #[derive(Debug)]
 pub struct Assembler {

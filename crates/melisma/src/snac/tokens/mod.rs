@@ -4,7 +4,7 @@
 //! |---|---|
 //! | orpheus | text with `<custom_token_N>` anywhere in it: N = 10 + 4096 · slot + code |
 //! | ids | integers with whitespace between them: vocabulary ids, 128256 + N |
-//! | codes | JSON `[[level 0], [level 1], …]`, `.npy` of `[frames, slots]`, `.safetensors` with `codes.0`, `codes.1`, … |
+//! | codes | JSON `[[level 0], …]`, `.npy` of `[frames, slots]`, `.safetensors` with `codes.0`, `codes.1`, … |
 //!
 //! The slot is in the number, so that a lost or foreign token spoils one frame, not all that follow.
 //!
