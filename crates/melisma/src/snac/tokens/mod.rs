@@ -31,6 +31,7 @@ pub use ledger::Ledger;
 pub use write::{to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 
 use super::config::Config;
+use super::model::Model;
 use crate::{Error, Result};
 use detect::{Detected, detect};
 use ledger::Assembler;
@@ -70,6 +71,15 @@ impl Format {
             _ => None,
         }
     }
+}
+
+/// Which model made the tokens, as far as they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The model asked about.
+    Same,
+    /// They do not say; codebooks of another model would make them sound like garble.
+    Unknown,
 }
 
 /// Reads tokens as bytes arrive. For orpheus and ids its memory is bounded, however long the stream.
@@ -115,6 +125,21 @@ impl Reader {
     /// The hash of the model that made the tokens, where they say so.
     pub fn stamp(&self) -> Option<&str> {
         self.stamp.as_deref()
+    }
+
+    /// Compares the stamp with a model.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the tokens were made by another model.
+    pub fn origin(&self, model: &Model) -> Result<Origin> {
+        match self.stamp() {
+            None => Ok(Origin::Unknown),
+            Some(stamp) if stamp == model.hash() => Ok(Origin::Same),
+            Some(stamp) => {
+                let message = format!("these tokens were made by the model {stamp:.32}, this is {}", model.hash());
+                Err(Error::invalid(message).with_hint("decode them with the model that encoded them"))
+            }
+        }
     }
 
     /// The format as given or found; `Auto` while it is not known yet.

@@ -161,6 +161,10 @@ fn written_codes_come_back() {
         }
         reader.finish(&mut back).unwrap();
         assert_eq!((&back, reader.stamp()), (&frames, stamp));
+        let expected = if stamp.is_some() { Origin::Same } else { Origin::Unknown };
+        assert_eq!(reader.origin(&model).unwrap(), expected);
+        let other = Model::random(model.config().clone(), 1).unwrap();
+        assert_eq!(reader.origin(&other).is_err(), stamp.is_some());
         assert_eq!(reader.ledger(), Ledger { accepted: 35, frames: 5, ..Ledger::default() });
         for len in 0..bytes.len() {
             let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
