@@ -4,6 +4,9 @@
 //! [`mod@bench`] measures the rooms and compares records.
 #![forbid(unsafe_code)]
 
+pub mod audio;
+pub mod snac;
+
 pub use melisma_kernels::{Error, Kind, Result};
 
 pub mod bench;

@@ -5,7 +5,7 @@ mod cuda;
 
 use std::collections::BTreeMap;
 
-use super::{Peer, Place, Row, peer};
+use super::{Peer, Place, Room, Row, peer};
 use crate::Result;
 use crate::runtime::device::Device;
 
@@ -13,7 +13,7 @@ const PEERS: &str = include_str!("../../../../bench/peers/runtime.py");
 
 /// The peers run before and after us, and the better of their two medians stands beside ours.
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let (kind, measured): (_, fn(Place<'_>) -> Result<Vec<Row>>) = match place.device {
+    let (kind, measured): (_, Room) = match place.device {
         Device::Cpu(_) => ("cpu", cpu::rows),
         Device::Cuda(_) => ("cuda", cuda::rows),
     };

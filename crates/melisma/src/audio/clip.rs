@@ -1,0 +1,49 @@
+/// Sound in memory: interleaved samples, full scale is -1..=1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clip {
+    /// Samples per second and channel.
+    pub sample_rate: u32,
+    /// Channels, at least one.
+    pub n_channels: usize,
+    /// `[T, C]`, interleaved.
+    pub samples: Vec<f32>,
+}
+
+impl Clip {
+    /// One channel at `sample_rate` Hz.
+    pub fn mono(sample_rate: u32, samples: Vec<f32>) -> Self {
+        Self { sample_rate, n_channels: 1, samples }
+    }
+
+    /// Samples per channel.
+    pub fn n_frames(&self) -> usize {
+        self.samples.len() / self.n_channels.max(1)
+    }
+
+    /// Length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.n_frames() as f64 / f64::from(self.sample_rate.max(1))
+    }
+
+    /// The mean of all channels, `[T]`.
+    pub fn downmix(&self) -> Vec<f32> {
+        if self.n_channels <= 1 {
+            return self.samples.clone();
+        }
+        let scale = 1.0 / self.n_channels as f32;
+        self.samples.chunks_exact(self.n_channels).map(|frame| frame.iter().sum::<f32>() * scale).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn downmix_is_the_mean() {
+        let clip = Clip { sample_rate: 8000, n_channels: 2, samples: vec![1.0, 0.0, -0.5, 0.5] };
+        assert_eq!(clip.downmix(), [0.5, 0.0]);
+        assert_eq!(clip.n_frames(), 2);
+        assert_eq!(clip.seconds(), 2.0 / 8000.0);
+    }
+}

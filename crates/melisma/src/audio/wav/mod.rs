@@ -1,0 +1,71 @@
+//! WAV: RIFF, RF64 and BW64 files with PCM of 8 to 32 bits or floats of 32 and 64 bits.
+//!
+//! Integers map to floats by a power of two (16 bits: 32768), both ways, so that reading and writing is lossless.
+//!
+//! ```
+//! use melisma::audio::{Clip, wav};
+//! let clip = Clip::mono(24_000, vec![0.0, 0.5, -0.5]);
+//! let bytes = wav::write(&clip, wav::SampleFormat::S16)?;
+//! assert_eq!(wav::read(&bytes)?.to_clip(), clip);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+mod read;
+mod write;
+
+pub use read::{Wav, read};
+pub use write::{Writer, write};
+
+/// How a sample is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SampleFormat {
+    /// 8-bit unsigned integers.
+    U8,
+    /// 16-bit integers.
+    #[default]
+    S16,
+    /// 24-bit integers.
+    S24,
+    /// 32-bit integers.
+    S32,
+    /// 32-bit floats.
+    F32,
+    /// 64-bit floats.
+    F64,
+}
+
+impl SampleFormat {
+    /// Bytes of one sample.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::U8 => 1,
+            Self::S16 => 2,
+            Self::S24 => 3,
+            Self::S32 | Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// The format called `name` on the command line: `s16`, `s24` or `f32`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "s16" => Some(Self::S16),
+            "s24" => Some(Self::S24),
+            "f32" => Some(Self::F32),
+            _ => None,
+        }
+    }
+
+    fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+const TAG_PCM: u16 = 1;
+const TAG_FLOAT: u16 = 3;
+const TAG_EXTENSIBLE: u16 = 0xFFFE;
+/// A size that the writer of a pipe could not know.
+const UNKNOWN_SIZE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests;

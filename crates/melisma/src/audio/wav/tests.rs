@@ -1,0 +1,113 @@
+use super::*;
+use crate::Kind;
+use crate::audio::Clip;
+
+fn ramp(n: usize, n_channels: usize) -> Clip {
+    let samples = (0..n * n_channels).map(|i| (i as f32 / (n * n_channels) as f32) * 1.9 - 0.95).collect();
+    Clip { sample_rate: 24_000, n_channels, samples }
+}
+
+#[test]
+fn every_format_comes_back() {
+    for format in [
+        SampleFormat::U8,
+        SampleFormat::S16,
+        SampleFormat::S24,
+        SampleFormat::S32,
+        SampleFormat::F32,
+        SampleFormat::F64,
+    ] {
+        for (n, n_channels) in [(0, 1), (1, 1), (101, 1), (77, 2), (5, 7)] {
+            let clip = ramp(n, n_channels);
+            let bytes = write(&clip, format).unwrap();
+            let wav = read(&bytes).unwrap();
+            assert_eq!((wav.format, wav.n_channels, wav.n_frames(), &wav.note), (format, n_channels, n, &None));
+            let back = wav.to_clip();
+            let step = if format.is_float() { 0.0 } else { 0.5_f32.powi(8 * format.bytes() as i32) };
+            for (a, b) in clip.samples.iter().zip(&back.samples) {
+                assert!((a - b).abs() <= step + 1e-7, "{format:?}: {a} came back as {b}");
+            }
+            assert_eq!(write(&back, format).unwrap(), bytes, "{format:?}: the second file differs");
+        }
+    }
+}
+
+#[test]
+fn rounds_to_even_and_clips() {
+    let samples = vec![0.5 / 32_768.0, 1.5 / 32_768.0, 2.0, -2.0, f32::NAN, f32::INFINITY];
+    let bytes = write(&Clip::mono(8000, samples), SampleFormat::S16).unwrap();
+    let stored: Vec<i16> = bytes[44..].as_chunks().0.iter().map(|&b| i16::from_le_bytes(b)).collect();
+    assert_eq!(stored, [0, 2, 32_767, -32_768, 0, 32_767]);
+}
+
+#[test]
+fn a_pipe_has_unknown_sizes_and_reads_back() {
+    let mut writer = Writer::new(Vec::new(), 24_000, 1, SampleFormat::S16).unwrap();
+    writer.write(&[0.25; 10]).unwrap();
+    let bytes = writer.finish().unwrap();
+    assert_eq!(&bytes[4..8], [0xFF; 4]);
+    assert_eq!(&bytes[40..44], [0xFF; 4]);
+    let wav = read(&bytes).unwrap();
+    assert_eq!(wav.n_frames(), 10);
+    assert!(wav.note.unwrap().contains("data size"));
+}
+
+#[test]
+fn every_truncation_is_an_error_or_a_note() {
+    for format in [SampleFormat::S16, SampleFormat::F32] {
+        let bytes = write(&ramp(9, 2), format).unwrap();
+        for len in 0..bytes.len() {
+            assert_eq!(read(&bytes[..len]).unwrap_err().kind(), Kind::Truncated, "cut at {len}");
+        }
+    }
+}
+
+#[test]
+fn no_changed_byte_panics() {
+    let bytes = write(&ramp(9, 2), SampleFormat::F32).unwrap();
+    for at in 0..bytes.len().min(64) {
+        for value in 0..=255 {
+            let mut changed = bytes.clone();
+            changed[at] = value;
+            if let Ok(wav) = read(&changed) {
+                assert!(wav.to_clip().samples.len() <= changed.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn absurd_headers_are_refused() {
+    let good = write(&ramp(9, 1), SampleFormat::S16).unwrap();
+    let with = |at: usize, value: &[u8]| {
+        let mut bytes = good.clone();
+        bytes[at..at + value.len()].copy_from_slice(value);
+        read(&bytes).unwrap_err()
+    };
+    assert!(with(24, &[0; 4]).to_string().contains("0 Hz"));
+    assert!(with(22, &[0; 2]).to_string().contains("0 channels"));
+    assert_eq!(with(22, &[0xFF, 0xFF]).kind(), Kind::Unsupported);
+    assert_eq!(with(20, &[2, 0]).kind(), Kind::Unsupported);
+    assert!(with(32, &[3, 0]).to_string().contains("blocks of 3 bytes"));
+    assert_eq!(with(40, &[0xFE, 0xFF, 0xFF, 0xFF]).kind(), Kind::Truncated);
+    assert_eq!(with(0, b"OggS").kind(), Kind::Corrupt);
+}
+
+#[test]
+fn extensible_and_rf64_are_read() {
+    let mut fmt =
+        vec![0xFE, 0xFF, 1, 0, 0xC0, 0x5D, 0, 0, 0x80, 0xBB, 0, 0, 2, 0, 16, 0, 22, 0, 16, 0, 4, 0, 0, 0, 1, 0];
+    fmt.resize(40, 0);
+    let mut bytes = b"RF64\xFF\xFF\xFF\xFFWAVEds64".to_vec();
+    bytes.extend_from_slice(&28_u32.to_le_bytes());
+    for value in [0_u64, 4, 2] {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(b"fmt ");
+    bytes.extend_from_slice(&40_u32.to_le_bytes());
+    bytes.extend_from_slice(&fmt);
+    bytes.extend_from_slice(b"data\xFF\xFF\xFF\xFF\x00\x40\x00\xC0junk");
+    let wav = read(&bytes).unwrap();
+    assert_eq!((wav.sample_rate, wav.to_clip().samples), (24_000, vec![0.5, -0.5]));
+}

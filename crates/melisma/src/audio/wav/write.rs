@@ -1,0 +1,156 @@
+use std::io::{Cursor, Seek, SeekFrom, Write};
+
+use super::{SampleFormat, TAG_FLOAT, TAG_PCM, UNKNOWN_SIZE};
+use crate::audio::Clip;
+use crate::{Error, Result};
+
+/// Writes WAV as the samples come.
+///
+/// The header first says that the sizes are unknown, which readers of pipes accept; [`Writer::seal`] puts them in
+/// where the sink can seek. Beyond 4 GiB they stay unknown.
+#[derive(Debug)]
+pub struct Writer<W> {
+    sink: W,
+    format: SampleFormat,
+    block_len: u64,
+    data_len: u64,
+    scratch: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for 0 Hz, or channels outside 1..=256; `Io` when the sink fails.
+    pub fn new(mut sink: W, sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<Self> {
+        sink.write_all(&header(sample_rate, n_channels, format)?).map_err(failed)?;
+        let block_len = (n_channels * format.bytes()) as u64;
+        Ok(Self { sink, format, block_len, data_len: 0, scratch: Vec::new() })
+    }
+
+    /// Appends interleaved samples; integers are rounded to nearest, ties to even, and clipped, and a NaN is silence.
+    ///
+    /// # Errors
+    /// `Io` when the sink fails.
+    pub fn write(&mut self, samples: &[f32]) -> Result<()> {
+        for block in samples.chunks(4096) {
+            self.scratch.clear();
+            for &sample in block {
+                store(sample, self.format, &mut self.scratch);
+            }
+            self.sink.write_all(&self.scratch).map_err(failed)?;
+            self.data_len += self.scratch.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Hands whatever the sink buffers to its reader.
+    ///
+    /// # Errors
+    /// `Io` when the sink fails.
+    pub fn flush(&mut self) -> Result<()> {
+        self.sink.flush().map_err(failed)
+    }
+
+    /// Ends a pipe: the header keeps its unknown sizes.
+    ///
+    /// # Errors
+    /// `Io` when the sink fails.
+    pub fn finish(mut self) -> Result<W> {
+        if self.data_len % 2 == 1 {
+            self.sink.write_all(&[0]).map_err(failed)?;
+        }
+        self.flush()?;
+        Ok(self.sink)
+    }
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Ends a file: the sizes are put into the header, which starts at the sink's position 0.
+    ///
+    /// # Errors
+    /// `Io` when the sink fails.
+    pub fn seal(self) -> Result<W> {
+        let Self { format, data_len, block_len, .. } = self;
+        let header_len = header_len(format);
+        let mut sink = self.finish()?;
+        let Ok(riff_len) = u32::try_from(header_len - 8 + data_len + data_len % 2) else { return Ok(sink) };
+        let mut put = |at: u64, value: u32| -> Result<()> {
+            sink.seek(SeekFrom::Start(at)).map_err(failed)?;
+            sink.write_all(&value.to_le_bytes()).map_err(failed)
+        };
+        put(4, riff_len)?;
+        put(header_len - 4, data_len as u32)?;
+        if format.is_float() {
+            put(header_len - 12, (data_len / block_len) as u32)?;
+        }
+        sink.seek(SeekFrom::End(0)).map_err(failed)?;
+        sink.flush().map_err(failed)?;
+        Ok(sink)
+    }
+}
+
+/// The bytes of a WAV file.
+///
+/// # Errors
+/// Those of [`Writer::new`].
+pub fn write(clip: &Clip, format: SampleFormat) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Cursor::new(Vec::new()), clip.sample_rate, clip.n_channels, format)?;
+    writer.write(&clip.samples)?;
+    Ok(writer.seal()?.into_inner())
+}
+
+/// RIFF 12, fmt 8 + 16 (floats: 18, and a fact chunk of 12), data 8.
+fn header_len(format: SampleFormat) -> u64 {
+    if format.is_float() { 12 + 26 + 12 + 8 } else { 12 + 24 + 8 }
+}
+
+fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<Vec<u8>> {
+    if sample_rate == 0 {
+        return Err(Error::invalid("a WAV file of 0 Hz"));
+    }
+    let channels = u16::try_from(n_channels).ok().filter(|n| (1..=256).contains(n));
+    let channels = channels.ok_or_else(|| Error::invalid(format!("a WAV file of {n_channels} channels; 1 to 256")))?;
+    let block_len = n_channels * format.bytes();
+    let mut out = Vec::with_capacity(64);
+    let (tag, fmt_len) = if format.is_float() { (TAG_FLOAT, 18_u32) } else { (TAG_PCM, 16) };
+    out.extend_from_slice(b"RIFF");
+    out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
+    out.extend_from_slice(b"WAVEfmt ");
+    out.extend_from_slice(&fmt_len.to_le_bytes());
+    out.extend_from_slice(&tag.to_le_bytes());
+    out.extend_from_slice(&channels.to_le_bytes());
+    out.extend_from_slice(&sample_rate.to_le_bytes());
+    out.extend_from_slice(&sample_rate.saturating_mul(block_len as u32).to_le_bytes());
+    out.extend_from_slice(&(block_len as u16).to_le_bytes());
+    out.extend_from_slice(&(8 * format.bytes() as u16).to_le_bytes());
+    if format.is_float() {
+        out.extend_from_slice(&0_u16.to_le_bytes());
+        out.extend_from_slice(b"fact");
+        out.extend_from_slice(&4_u32.to_le_bytes());
+        out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
+    }
+    out.extend_from_slice(b"data");
+    out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
+    Ok(out)
+}
+
+fn store(sample: f32, format: SampleFormat, out: &mut Vec<u8>) {
+    // `as` saturates, which is the clipping, and turns a NaN into 0. Products with a power of two are exact.
+    let scaled = |scale: f64| (f64::from(sample) * scale).round_ties_even();
+    match format {
+        SampleFormat::U8 => out.push((scaled(128.0) as i32).clamp(-128, 127).wrapping_add(128) as u8),
+        SampleFormat::S16 => out.extend_from_slice(&(scaled(32_768.0) as i16).to_le_bytes()),
+        SampleFormat::S24 => {
+            let value = (scaled(8_388_608.0) as i32).clamp(-8_388_608, 8_388_607);
+            out.extend_from_slice(&value.to_le_bytes()[..3]);
+        }
+        SampleFormat::S32 => out.extend_from_slice(&(scaled(2_147_483_648.0) as i32).to_le_bytes()),
+        SampleFormat::F32 => out.extend_from_slice(&sample.to_le_bytes()),
+        SampleFormat::F64 => out.extend_from_slice(&f64::from(sample).to_le_bytes()),
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::io("writing WAV", error)
+}

@@ -1,0 +1,375 @@
+//! A pickle reader that can only describe tensors.
+//!
+//! It knows the opcodes and the few global names that `torch.save` writes for a state dict, and refuses all others by
+//! name; "calling" a global builds a description and nothing else. Values live in flat arenas and refer to each other
+//! by index: there is no recursion, however deep a file nests, and memory stays within a small multiple of the program.
+
+use std::collections::HashMap;
+
+use super::DType;
+use crate::{Error, Kind, Result};
+
+/// State dicts of the largest models take a few megabytes.
+const MAX_PROGRAM_LEN: usize = 64 << 20;
+/// Tensors of more dimensions do not occur in audio models; without a limit, tensors that share one long shape would
+/// take memory quadratic in the program.
+const MAX_RANK: usize = 8;
+
+/// A tensor as the pickle describes it; nothing is checked against a storage yet.
+#[derive(Debug, Clone)]
+pub struct Tensor<'a> {
+    pub key: &'a str,
+    pub dtype: DType,
+    pub offset: usize,
+    pub shape: Vec<usize>,
+    pub strides: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Value<'a> {
+    Mark,
+    None,
+    Bool,
+    Int(i64),
+    Float,
+    Str(&'a str),
+    Tuple(usize),
+    List,
+    Dict(usize),
+    Callable(Callable),
+    StorageClass(DType),
+    Storage(usize),
+    Tensor(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Callable {
+    OrderedDict,
+    RebuildTensor,
+    RebuildParameter,
+}
+
+struct Machine<'a> {
+    program: &'a [u8],
+    at: usize,
+    stack: Vec<Value<'a>>,
+    memo: HashMap<u32, Value<'a>>,
+    tuples: Vec<Vec<Value<'a>>>,
+    dicts: Vec<Vec<(Value<'a>, Value<'a>)>>,
+    storages: Vec<(&'a str, DType)>,
+    tensors: Vec<Tensor<'a>>,
+}
+
+/// The named tensors of a pickled state dict, in its order.
+pub fn read(program: &[u8]) -> Result<Vec<(&str, Tensor<'_>)>> {
+    if program.len() > MAX_PROGRAM_LEN {
+        return Err(Error::unsupported(format!("{} bytes of pickle; at most {MAX_PROGRAM_LEN}", program.len())));
+    }
+    let mut machine = Machine {
+        program,
+        at: 0,
+        stack: Vec::new(),
+        memo: HashMap::new(),
+        tuples: Vec::new(),
+        dicts: Vec::new(),
+        storages: Vec::new(),
+        tensors: Vec::new(),
+    };
+    while machine.step()? {}
+    let Value::Dict(dict) = machine.pop()? else { return Err(corrupt("not a dictionary of tensors")) };
+    let named = machine.dicts[dict].iter().map(|&(key, value)| match (key, value) {
+        (Value::Str(name), Value::Tensor(tensor)) => Ok((name, machine.tensors[tensor].clone())),
+        (Value::Str(name), _) => Err(corrupt(format!("{name}: not a tensor"))),
+        _ => Err(corrupt("an entry whose key is not a string")),
+    });
+    named.collect()
+}
+
+impl<'a> Machine<'a> {
+    /// Runs one opcode; false after STOP.
+    fn step(&mut self) -> Result<bool> {
+        let at = self.at;
+        let [opcode] = self.take()?;
+        match opcode {
+            0x80 => {
+                let [version] = self.take()?;
+                if version > 5 {
+                    return Err(Error::new(Kind::Version, format!("pickle protocol {version}; 5 is the latest known")));
+                }
+            }
+            0x95 => self.take::<8>().map(drop)?,
+            b'.' => return Ok(false),
+            b'(' => self.stack.push(Value::Mark),
+            b'N' => self.stack.push(Value::None),
+            0x88 | 0x89 => self.stack.push(Value::Bool),
+            b'J' => {
+                let value = i32::from_le_bytes(self.take()?);
+                self.stack.push(Value::Int(value.into()));
+            }
+            b'K' => {
+                let [value] = self.take()?;
+                self.stack.push(Value::Int(value.into()));
+            }
+            b'M' => {
+                let value = u16::from_le_bytes(self.take()?);
+                self.stack.push(Value::Int(value.into()));
+            }
+            0x8A => self.long()?,
+            b'G' => {
+                self.take::<8>()?;
+                self.stack.push(Value::Float);
+            }
+            b'X' => {
+                let len = u32::from_le_bytes(self.take()?);
+                self.string(len as usize)?;
+            }
+            0x8C => {
+                let [len] = self.take()?;
+                self.string(len.into())?;
+            }
+            b')' => self.push_tuple(Vec::new()),
+            b't' => {
+                let items = self.pop_to_mark()?;
+                self.push_tuple(items);
+            }
+            0x85..=0x87 => {
+                let start = self.stack.len().checked_sub(usize::from(opcode - 0x84)).ok_or_else(underflow)?;
+                let items = self.stack.split_off(start);
+                self.push_tuple(items);
+            }
+            b']' => self.stack.push(Value::List),
+            b'a' => {
+                self.pop()?;
+                self.expect_list()?;
+            }
+            b'e' => {
+                self.pop_to_mark()?;
+                self.expect_list()?;
+            }
+            b'}' => self.push_dict(),
+            b's' => {
+                let (value, key) = (self.pop()?, self.pop()?);
+                self.extend_dict(&[key, value])?;
+            }
+            b'u' => {
+                let items = self.pop_to_mark()?;
+                self.extend_dict(&items)?;
+            }
+            b'q' => {
+                let [slot] = self.take()?;
+                self.store(slot.into())?;
+            }
+            b'r' => {
+                let slot = u32::from_le_bytes(self.take()?);
+                self.store(slot)?;
+            }
+            0x94 => self.store(self.memo.len() as u32)?,
+            b'h' => {
+                let [slot] = self.take()?;
+                self.recall(slot.into())?;
+            }
+            b'j' => {
+                let slot = u32::from_le_bytes(self.take()?);
+                self.recall(slot)?;
+            }
+            b'c' => {
+                let (module, name) = (self.line()?, self.line()?);
+                self.global(module, name)?;
+            }
+            0x93 => match (self.pop()?, self.pop()?) {
+                (Value::Str(name), Value::Str(module)) => self.global(module, name)?,
+                _ => return Err(corrupt("a global whose name is not a string")),
+            },
+            b'Q' => self.storage()?,
+            b'R' => self.reduce()?,
+            // BUILD gives an OrderedDict its attributes (the module versions); they describe no tensor.
+            b'b' => {
+                self.pop()?;
+                if !matches!(self.stack.last(), Some(Value::Dict(_))) {
+                    return Err(corrupt("attributes for something that is no dictionary"));
+                }
+            }
+            _ => {
+                return Err(Error::unsupported(format!("opcode {opcode:#04x} at byte {at} is not allowed"))
+                    .with_hint("only plain state dicts are read; convert the file to .safetensors"));
+            }
+        }
+        Ok(true)
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.bytes(N)?.try_into().map_err(|_| underflow())
+    }
+
+    fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
+        let rest = self.program.get(self.at..).unwrap_or(&[]);
+        let bytes = rest.get(..len).ok_or_else(|| {
+            Error::new(Kind::Truncated, format!("{len} bytes needed at {}, {} are left", self.at, rest.len()))
+        })?;
+        self.at += len;
+        Ok(bytes)
+    }
+
+    fn string(&mut self, len: usize) -> Result<()> {
+        let at = self.at;
+        let text = std::str::from_utf8(self.bytes(len)?).map_err(|_| corrupt(format!("text at {at} is not UTF-8")))?;
+        self.stack.push(Value::Str(text));
+        Ok(())
+    }
+
+    fn line(&mut self) -> Result<&'a str> {
+        let rest = self.program.get(self.at..).unwrap_or(&[]);
+        let len = rest.iter().take(256).position(|&byte| byte == b'\n');
+        let len = len.ok_or_else(|| Error::new(Kind::Truncated, format!("a name at {} without an end", self.at)))?;
+        let line = std::str::from_utf8(self.bytes(len)?).map_err(|_| corrupt("a global's name is not UTF-8"))?;
+        self.at += 1;
+        Ok(line)
+    }
+
+    fn long(&mut self) -> Result<()> {
+        let [len] = self.take()?;
+        if len > 8 {
+            return Err(corrupt(format!("an integer of {len} bytes")));
+        }
+        let bytes = self.bytes(len.into())?;
+        let sign = bytes.last().map_or(0, |&top| if top & 0x80 != 0 { 0xFF } else { 0 });
+        let mut wide = [sign; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        self.stack.push(Value::Int(i64::from_le_bytes(wide)));
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<Value<'a>> {
+        self.stack.pop().ok_or_else(underflow)
+    }
+
+    fn pop_to_mark(&mut self) -> Result<Vec<Value<'a>>> {
+        let mark = self.stack.iter().rposition(|value| *value == Value::Mark).ok_or_else(underflow)?;
+        let items = self.stack.split_off(mark + 1);
+        self.stack.truncate(mark);
+        Ok(items)
+    }
+
+    fn push_tuple(&mut self, items: Vec<Value<'a>>) {
+        self.stack.push(Value::Tuple(self.tuples.len()));
+        self.tuples.push(items);
+    }
+
+    fn push_dict(&mut self) {
+        self.stack.push(Value::Dict(self.dicts.len()));
+        self.dicts.push(Vec::new());
+    }
+
+    fn extend_dict(&mut self, items: &[Value<'a>]) -> Result<()> {
+        let Some(&Value::Dict(dict)) = self.stack.last() else {
+            return Err(corrupt("items for something that is no dictionary"));
+        };
+        let (pairs, rest) = items.as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(corrupt("a key without a value"));
+        }
+        self.dicts[dict].extend(pairs.iter().map(|&[key, value]| (key, value)));
+        Ok(())
+    }
+
+    fn expect_list(&self) -> Result<()> {
+        match self.stack.last() {
+            Some(Value::List) => Ok(()),
+            _ => Err(corrupt("items for something that is no list")),
+        }
+    }
+
+    fn store(&mut self, slot: u32) -> Result<()> {
+        let value = *self.stack.last().ok_or_else(underflow)?;
+        self.memo.insert(slot, value);
+        Ok(())
+    }
+
+    fn recall(&mut self, slot: u32) -> Result<()> {
+        let value = self.memo.get(&slot).ok_or_else(|| corrupt(format!("memo {slot} was never stored")))?;
+        self.stack.push(*value);
+        Ok(())
+    }
+
+    fn global(&mut self, module: &str, name: &str) -> Result<()> {
+        let value = match (module, name) {
+            ("collections", "OrderedDict") => Value::Callable(Callable::OrderedDict),
+            ("torch._utils", "_rebuild_tensor_v2") => Value::Callable(Callable::RebuildTensor),
+            ("torch._utils", "_rebuild_parameter") => Value::Callable(Callable::RebuildParameter),
+            ("torch", class) if DType::from_storage(class).is_some() => {
+                DType::from_storage(class).map_or(Value::None, Value::StorageClass)
+            }
+            _ => {
+                let text: String = format!("{module}.{name}").escape_default().take(128).collect();
+                return Err(Error::unsupported(format!("the global {text} is not allowed"))
+                    .with_hint("only plain state dicts are read; a file that needs more could run code when loaded"));
+            }
+        };
+        self.stack.push(value);
+        Ok(())
+    }
+
+    /// BINPERSID: ('storage', class, key, location, number of elements).
+    fn storage(&mut self) -> Result<()> {
+        let Value::Tuple(tuple) = self.pop()? else { return Err(corrupt("a storage that is no tuple")) };
+        let &[Value::Str("storage"), Value::StorageClass(dtype), Value::Str(key), Value::Str(_), Value::Int(_)] =
+            self.tuples[tuple].as_slice()
+        else {
+            return Err(corrupt("a storage whose fields are not (storage, class, key, location, length)"));
+        };
+        self.stack.push(Value::Storage(self.storages.len()));
+        self.storages.push((key, dtype));
+        Ok(())
+    }
+
+    fn reduce(&mut self) -> Result<()> {
+        let (arguments, callable) = (self.pop()?, self.pop()?);
+        let (Value::Tuple(tuple), Value::Callable(callable)) = (arguments, callable) else {
+            return Err(corrupt("a call of something that cannot be called"));
+        };
+        let arguments = self.tuples[tuple].as_slice();
+        match (callable, arguments) {
+            (Callable::OrderedDict, []) => self.push_dict(),
+            (
+                Callable::RebuildTensor,
+                &[Value::Storage(storage), Value::Int(offset), Value::Tuple(shape), Value::Tuple(strides), ..],
+            ) => {
+                let (key, dtype) = self.storages[storage];
+                let tensor = Tensor {
+                    key,
+                    dtype,
+                    offset: size(Value::Int(offset))?,
+                    shape: sizes(&self.tuples[shape])?,
+                    strides: sizes(&self.tuples[strides])?,
+                };
+                self.stack.push(Value::Tensor(self.tensors.len()));
+                self.tensors.push(tensor);
+            }
+            (Callable::RebuildParameter, &[Value::Tensor(tensor), ..]) => self.stack.push(Value::Tensor(tensor)),
+            _ => return Err(corrupt(format!("{callable:?} with unknown arguments"))),
+        }
+        Ok(())
+    }
+}
+
+fn sizes(values: &[Value<'_>]) -> Result<Vec<usize>> {
+    if values.len() > MAX_RANK {
+        return Err(corrupt(format!("a tensor of {} dimensions; at most {MAX_RANK}", values.len())));
+    }
+    values.iter().copied().map(size).collect()
+}
+
+fn size(value: Value<'_>) -> Result<usize> {
+    match value {
+        Value::Int(value) => usize::try_from(value).map_err(|_| corrupt(format!("a size of {value}"))),
+        _ => Err(corrupt("a size that is no integer")),
+    }
+}
+
+fn underflow() -> Error {
+    corrupt("an opcode without its operands")
+}
+
+fn corrupt(message: impl Into<String>) -> Error {
+    Error::new(Kind::Corrupt, message)
+}

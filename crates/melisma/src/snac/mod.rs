@@ -1,0 +1,44 @@
+//! SNAC: a neural audio codec whose tokens language models speak. Codes on several time scales to sound, and back.
+//!
+//! Siuzdak, Grötschla, Lanzendörfer 2024, "SNAC: Multi-Scale Neural Audio Codec". Shapes are written with C channels
+//! and T time steps. In the 24 kHz model a *latent* is 512 samples and a *frame*, the least unit of whole codes, four
+//! latents with 1 + 2 + 4 codes on its three levels.
+//!
+//! This is the reference model: one file for each box of the paper, plain loops, the same code for streams and clips.
+//!
+//! ```
+//! use melisma::snac::{Codes, Model, Noise};
+//! let model = Model::open("builtin:mini24")?;
+//! let codes = Codes::from_frames(model.config(), &[0, 1, 2, 3, 4, 5, 6])?;
+//! assert_eq!(model.decode(&codes, &Noise::Off).len(), 2048);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+pub mod attention;
+pub mod checkpoint;
+mod codes;
+mod config;
+pub mod conv;
+pub mod conv_transpose;
+pub mod decoder;
+pub mod encoder;
+pub mod layer;
+mod model;
+pub mod noise;
+mod plane;
+pub mod populate;
+mod quantizer;
+pub mod residual;
+pub mod seam;
+mod stream;
+pub mod tokens;
+mod weights;
+
+pub use codes::{Codes, Slot, slots};
+pub use config::Config;
+pub use model::Model;
+pub use noise::Noise;
+pub use plane::Plane;
+pub use quantizer::{Choice, Quantizer};
+pub use stream::{Progress, Stream};
+pub use weights::Weights;

@@ -1,0 +1,183 @@
+//! A model: where it comes from, and decoding and encoding of whole clips.
+
+use std::path::Path;
+
+use super::checkpoint::Checkpoint;
+use super::codes::Codes;
+use super::config::Config;
+use super::decoder::Decoder;
+use super::encoder::Encoder;
+use super::layer::Flow;
+use super::noise::Noise;
+use super::plane::Plane;
+use super::quantizer::Quantizer;
+use super::weights::Weights;
+use crate::{Error, Kind, Result};
+
+/// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
+pub(super) const PIECE_FRAMES: usize = 4;
+
+const WEIGHT_FILES: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
+
+/// The reference model: plain loops that define what every faster implementation must compute.
+#[derive(Debug)]
+pub struct Model {
+    config: Config,
+    hash: String,
+    quantizer: Quantizer,
+    encoder: Encoder,
+    decoder: Decoder,
+}
+
+impl Model {
+    /// Opens `builtin:mini24`, a directory with `config.json` and weights, or a file of weights with `config.json`
+    /// beside it.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be read; otherwise those of [`Model::from_bytes`]. The message names the file.
+    pub fn open(source: &str) -> Result<Self> {
+        if let Some(name) = source.strip_prefix("builtin:") {
+            return match name {
+                "mini24" => Self::mini24(),
+                _ => Err(Error::invalid(format!("{source}: there is no such built-in model"))
+                    .with_hint("builtin:mini24 is the only one")),
+            };
+        }
+        let path = Path::new(source);
+        let (directory, weights) = if path.is_dir() {
+            let weights = WEIGHT_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file());
+            let missing = || Error::invalid(format!("{source}: no {} in this directory", WEIGHT_FILES.join(" or ")));
+            (path, weights.ok_or_else(missing)?)
+        } else {
+            (path.parent().unwrap_or(Path::new("")), path.to_owned())
+        };
+        let bytes = std::fs::read(&weights).map_err(|error| Error::io(weights.display(), error))?;
+        let config = directory.join("config.json");
+        let text = std::fs::read(&config).map_err(|error| {
+            Error::io(config.display(), error).with_hint("the model's config.json belongs beside its weights")
+        })?;
+        Self::from_bytes(&text, &bytes).map_err(|error| error.at(weights.display()))
+    }
+
+    /// The small model that is part of this library.
+    ///
+    /// # Errors
+    /// None in practice; a test loads it.
+    pub fn mini24() -> Result<Self> {
+        let config = include_bytes!("../../../../models/mini24/config.json");
+        let weights = include_bytes!("../../../../models/mini24/model.safetensors");
+        Self::from_bytes(config, weights).map_err(|error| error.at("builtin:mini24"))
+    }
+
+    /// A model from the text of `config.json` and the bytes of a weights file.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Truncated` or `Unsupported`; the message names the key or tensor.
+    pub fn from_bytes(config: &[u8], weights: &[u8]) -> Result<Self> {
+        Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(weights)?))
+    }
+
+    /// A model of the given shape with made-up weights.
+    ///
+    /// # Errors
+    /// None for a configuration that was read or is one of the published.
+    pub fn random(config: Config, seed: u64) -> Result<Self> {
+        Self::build(config, Weights::random(seed))
+    }
+
+    fn build(config: Config, mut weights: Weights<'_>) -> Result<Self> {
+        let encoder = Encoder::load(&mut weights, &config)?;
+        let quantizer = Quantizer::load(&mut weights, &config)?;
+        let decoder = Decoder::load(&mut weights, &config)?;
+        Ok(Self { hash: weights.hash(), config, quantizer, encoder, decoder })
+    }
+
+    /// Its shape.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What tells its codes from those of other models: 32 hexadecimal digits over all weights.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// Its quantiser.
+    pub fn quantizer(&self) -> &Quantizer {
+        &self.quantizer
+    }
+
+    /// Its decoder.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// Its encoder.
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// Codes to samples, `frame_len` for each frame.
+    pub fn decode(&self, codes: &Codes, noise: &Noise) -> Vec<f32> {
+        let mut state = self.decoder.start();
+        let mut samples = Vec::new();
+        for start in (0..codes.n_frames()).step_by(PIECE_FRAMES) {
+            let end = (start + PIECE_FRAMES).min(codes.n_frames());
+            let latents = self.quantizer.decode(&codes.frames(start, end));
+            let flow = if end == codes.n_frames() { Flow::Last } else { Flow::More };
+            samples.extend(self.decoder.push(&mut state, &latents, noise, flow));
+        }
+        samples
+    }
+
+    /// Samples to latents `[C, T]`: the end is padded with silence to whole frames and whole attention windows.
+    pub fn latents(&self, samples: &[f32]) -> Plane {
+        let mut pieces = Vec::new();
+        self.each_latents(samples, |piece| pieces.push(piece));
+        Plane::join(self.config.latent_dim(), &pieces)
+    }
+
+    /// Samples to codes; the end is padded as for [`Model::latents`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` when a sample is not finite.
+    pub fn encode(&self, samples: &[f32]) -> Result<Codes> {
+        if let Some(at) = samples.iter().position(|sample| !sample.is_finite()) {
+            return Err(Error::new(Kind::InvalidArgument, format!("sample {at} is {}", samples[at])));
+        }
+        let mut levels = vec![Vec::new(); self.config.vq_strides.len()];
+        let mut pending = Plane::zeros(self.config.latent_dim(), 0);
+        self.each_latents(samples, |piece| {
+            let seen = pending.then(&piece);
+            let whole = seen.len() - seen.len() % self.config.frame_latents();
+            for (level, choices) in levels.iter_mut().zip(self.quantizer.encode(&seen.slice(0, whole))) {
+                level.extend(choices.iter().map(|choice| choice.code));
+            }
+            pending = seen.slice(whole, seen.len());
+        });
+        Codes::new(&self.config, levels)
+    }
+
+    fn each_latents(&self, samples: &[f32], mut found: impl FnMut(Plane)) {
+        let unit = self.config.hop_len() * lcm(self.config.frame_latents(), self.config.attn_window_size.unwrap_or(1));
+        let padded = samples.len().next_multiple_of(unit);
+        let mut state = self.encoder.start();
+        for start in (0..padded).step_by(unit) {
+            let end = start + unit;
+            let mut piece = samples[start..end.min(samples.len())].to_vec();
+            piece.resize(unit, 0.0);
+            let flow = if end == padded { Flow::Last } else { Flow::More };
+            found(self.encoder.push(&mut state, &Plane::new(1, piece), flow));
+        }
+    }
+}
+
+fn lcm(a: usize, b: usize) -> usize {
+    let gcd = |mut a: usize, mut b: usize| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    a / gcd(a, b) * b
+}

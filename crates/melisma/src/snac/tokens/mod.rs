@@ -1,0 +1,264 @@
+//! Tokens in: whatever a language model, a file or a pipe delivers, to whole frames of codes and an honest account.
+//!
+//! | format | content |
+//! |---|---|
+//! | orpheus | text with `<custom_token_N>` anywhere in it: N = 10 + 4096 · slot + code |
+//! | ids | integers with whitespace between them: vocabulary ids, 128256 + N |
+//! | codes | JSON `[[level 0], …]`, `.npy` of `[frames, slots]`, `.safetensors` with `codes.0`, `codes.1`, … |
+//!
+//! The slot is in the number, so that a lost or foreign token spoils one frame, not all that follow.
+//!
+//! ```
+//! use melisma::snac::Config;
+//! use melisma::snac::tokens::{Format, Reader};
+//! let mut reader = Reader::new(Format::Auto, &Config::snac_24khz())?;
+//! let mut frames = Vec::new();
+//! reader.push(b"data: <custom_token_10><custom_token_4107><custom_token_8204> ...", &mut frames)?;
+//! reader.push(b"<custom_token_12301><custom_token_16398><custom_token_20495><custom_token_24592>", &mut frames)?;
+//! reader.finish(&mut frames)?;
+//! assert_eq!(frames, [0, 1, 2, 3, 4, 5, 6]);
+//! assert_eq!(reader.ledger().accepted, 7);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+mod detect;
+mod file;
+mod ledger;
+mod scan;
+mod write;
+
+pub use ledger::Ledger;
+pub use write::{to_ids, to_json, to_npy, to_orpheus, to_safetensors};
+
+use super::config::Config;
+use super::model::Model;
+use crate::{Error, Result};
+use detect::{Detected, detect};
+use ledger::Assembler;
+use scan::{Scanner, Token};
+
+/// Numbers below 10 are control tokens.
+pub(crate) const FIRST_TOKEN: i64 = 10;
+/// Codes per slot in the numbering of Orpheus.
+pub(crate) const SLOT_CODES: i64 = 4096;
+/// The vocabulary id of `<custom_token_0>`.
+pub(crate) const FIRST_ID: i64 = 128_256;
+/// Formats that cannot be read piece by piece are kept in memory up to this length.
+const MAX_FILE_LEN: usize = 256 << 20;
+
+/// How tokens are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Look at the content.
+    #[default]
+    Auto,
+    /// `<custom_token_N>` in any text.
+    Orpheus,
+    /// Vocabulary ids.
+    Ids,
+    /// Lists of codes: JSON, npy or safetensors.
+    Codes,
+}
+
+impl Format {
+    /// The format called `name` on the command line.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "orpheus" => Some(Self::Orpheus),
+            "ids" => Some(Self::Ids),
+            "codes" => Some(Self::Codes),
+            _ => None,
+        }
+    }
+}
+
+/// Which model made the tokens, as far as they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The model asked about.
+    Same,
+    /// They do not say; codebooks of another model would make them sound like garble.
+    Unknown,
+}
+
+/// Reads tokens as bytes arrive. For orpheus and ids its memory is bounded, however long the stream.
+#[derive(Debug)]
+pub struct Reader {
+    config: Config,
+    input: Input,
+    assembler: Assembler,
+    stamp: Option<String>,
+}
+
+#[derive(Debug)]
+enum Input {
+    Undecided(Vec<u8>),
+    Text(Scanner),
+    File(Vec<u8>),
+}
+
+impl Reader {
+    /// A reader of `format` for a model's frames.
+    ///
+    /// # Errors
+    /// `Unsupported` for orpheus and ids when the model's frames do not have their seven slots.
+    pub fn new(format: Format, config: &Config) -> Result<Self> {
+        let input = match format {
+            Format::Auto => Input::Undecided(Vec::new()),
+            Format::Orpheus => Input::Text(Scanner::tags()),
+            Format::Ids => Input::Text(Scanner::words()),
+            Format::Codes => Input::File(Vec::new()),
+        };
+        if matches!(input, Input::Text(_)) {
+            check_orpheus(config)?;
+        }
+        let assembler = Assembler::new(super::slots(config).len());
+        Ok(Self { config: config.clone(), input, assembler, stamp: None })
+    }
+
+    /// What was read so far.
+    pub fn ledger(&self) -> Ledger {
+        self.assembler.ledger()
+    }
+
+    /// The hash of the model that made the tokens, where they say so.
+    pub fn stamp(&self) -> Option<&str> {
+        self.stamp.as_deref()
+    }
+
+    /// Compares the stamp with a model.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the tokens were made by another model.
+    pub fn origin(&self, model: &Model) -> Result<Origin> {
+        match self.stamp() {
+            None => Ok(Origin::Unknown),
+            Some(stamp) if stamp == model.hash() => Ok(Origin::Same),
+            Some(stamp) => {
+                let message = format!("these tokens were made by the model {stamp:.32}, this is {}", model.hash());
+                Err(Error::invalid(message).with_hint("decode them with the model that encoded them"))
+            }
+        }
+    }
+
+    /// The format as given or found; `Auto` while it is not known yet.
+    pub fn format(&self) -> Format {
+        match &self.input {
+            Input::Undecided(_) => Format::Auto,
+            Input::Text(scanner) => scanner.format(),
+            Input::File(_) => Format::Codes,
+        }
+    }
+
+    /// Takes bytes, appends the frames that became complete to `frames`: a code for each of the model's slots.
+    ///
+    /// # Errors
+    /// `Unsupported` when a list of codes passes 256 MiB, or the format found does not fit the model.
+    pub fn push(&mut self, bytes: &[u8], frames: &mut Vec<i32>) -> Result<()> {
+        match &mut self.input {
+            Input::Undecided(seen) => {
+                // What is more than the detector looks at is read by the format it chooses.
+                let (now, later) = bytes.split_at(bytes.len().min(detect::MAX_LEN.saturating_sub(seen.len())));
+                seen.extend_from_slice(now);
+                let Some(detected) = detect(seen) else { return Ok(()) };
+                self.decide(detected, frames)?;
+                self.push(later, frames)
+            }
+            Input::Text(scanner) => {
+                let (assembler, stamp, config) = (&mut self.assembler, &mut self.stamp, &self.config);
+                scanner.push(bytes, |token| offer(assembler, stamp, config, token, frames));
+                Ok(())
+            }
+            Input::File(seen) => {
+                if seen.len() + bytes.len() > MAX_FILE_LEN {
+                    return Err(Error::unsupported(format!("a list of codes of more than {MAX_FILE_LEN} bytes"))
+                        .with_hint("use orpheus or ids, which are read piece by piece"));
+                }
+                seen.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the input: appends what can still be completed.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated` when a list of codes is malformed; `Unsupported` as for [`Reader::push`].
+    pub fn finish(&mut self, frames: &mut Vec<i32>) -> Result<()> {
+        if let Input::Undecided(seen) = &self.input {
+            let detected = detect::at_end(seen);
+            self.decide(detected, frames)?;
+        }
+        match &mut self.input {
+            Input::Undecided(_) => {}
+            Input::Text(scanner) => {
+                let (assembler, stamp, config) = (&mut self.assembler, &mut self.stamp, &self.config);
+                scanner.finish(|token| offer(assembler, stamp, config, token, frames));
+            }
+            Input::File(seen) => {
+                let list = file::read(&std::mem::take(seen), &self.config)?;
+                list.each_slot(&self.config, |slot, code| match in_codebook(&self.config, code) {
+                    Some(code) => self.assembler.offer(slot, code, frames),
+                    None => self.assembler.reject(),
+                });
+                self.stamp = list.stamp;
+            }
+        }
+        self.assembler.finish(frames);
+        Ok(())
+    }
+
+    fn decide(&mut self, detected: Detected, frames: &mut Vec<i32>) -> Result<()> {
+        let next = match detected {
+            Detected::Tags => Input::Text(Scanner::tags()),
+            Detected::Words => Input::Text(Scanner::words()),
+            Detected::File => Input::File(Vec::new()),
+        };
+        if matches!(next, Input::Text(_)) {
+            check_orpheus(&self.config)?;
+        }
+        if let Input::Undecided(seen) = std::mem::replace(&mut self.input, next) {
+            self.push(&seen, frames)?;
+        }
+        Ok(())
+    }
+}
+
+fn offer(
+    assembler: &mut Assembler,
+    stamp: &mut Option<String>,
+    config: &Config,
+    token: Token<'_>,
+    frames: &mut Vec<i32>,
+) {
+    let number = match token {
+        Token::Number(number) => number - FIRST_TOKEN,
+        Token::Id(id) => id - FIRST_ID - FIRST_TOKEN,
+        Token::Malformed => -1,
+        Token::Stamp(text) => return *stamp = Some(text.to_owned()),
+    };
+    let code = in_codebook(config, number.rem_euclid(SLOT_CODES)).filter(|_| (0..7 * SLOT_CODES).contains(&number));
+    match code {
+        Some(code) => assembler.offer((number / SLOT_CODES) as usize, code, frames),
+        None => assembler.reject(),
+    }
+}
+
+fn in_codebook(config: &Config, code: i64) -> Option<i32> {
+    i32::try_from(code).ok().filter(|&code| (0..config.codebook_size as i32).contains(&code))
+}
+
+fn check_orpheus(config: &Config) -> Result<()> {
+    if config.vq_strides == [4, 2, 1] {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "orpheus tokens for a model with strides {:?}; they need [4, 2, 1]",
+        config.vq_strides
+    ))
+    .with_hint("give the codes as JSON, .npy or .safetensors"))
+}
+
+#[cfg(test)]
+mod tests;

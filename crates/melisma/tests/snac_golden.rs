@@ -1,0 +1,183 @@
+//! The reference model against vectors of the original implementation.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use melisma::audio::wav;
+use melisma::snac::checkpoint::Checkpoint;
+use melisma::snac::tokens::{Format, Ledger, Reader};
+use melisma::snac::{Codes, Model, Noise};
+use safetensors::SafeTensors;
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn file(path: &str) -> Vec<u8> {
+    std::fs::read(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn model(name: &str) -> Model {
+    Model::open(repository().join("golden/snac").join(name).to_str().unwrap()).unwrap()
+}
+
+struct Vectors(Vec<u8>);
+
+impl Vectors {
+    fn open(name: &str) -> Self {
+        Self(file(&format!("golden/snac/{name}/vectors.safetensors")))
+    }
+
+    /// Item `item` of the batch.
+    fn item<T>(&self, name: &str, item: usize, element: fn([u8; 4]) -> T) -> Vec<T> {
+        let tensors = SafeTensors::deserialize(&self.0).unwrap();
+        let tensor = tensors.tensor(name).unwrap();
+        let values: Vec<T> = tensor.data().as_chunks().0.iter().map(|&bytes| element(bytes)).collect();
+        let len = values.len() / tensor.shape()[0];
+        values.into_iter().skip(item * len).take(len).collect()
+    }
+
+    fn floats(&self, name: &str, item: usize) -> Vec<f32> {
+        self.item(name, item, f32::from_le_bytes)
+    }
+
+    fn codes(&self, prefix: &str, item: usize, model: &Model) -> Codes {
+        let levels = 0..model.config().vq_strides.len();
+        let levels = levels.map(|level| self.item(&format!("{prefix}.{level}"), item, i32::from_le_bytes));
+        Codes::new(model.config(), levels.collect()).unwrap()
+    }
+}
+
+fn worst(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+fn largest(a: &[f32]) -> f32 {
+    a.iter().fold(0.0, |max, x| max.max(x.abs()))
+}
+
+fn decoded_matches(name: &str) {
+    let (model, vectors) = (model(name), Vectors::open(name));
+    for item in 0..2 {
+        let codes = vectors.codes("codes", item, &model);
+        let given: Vec<Vec<f32>> = (0..4).map(|block| vectors.floats(&format!("noise.{block}"), item)).collect();
+        let levels: Vec<&[i32]> = codes.levels().iter().map(Vec::as_slice).collect();
+        let expected = vectors.floats("z_q", item);
+        let error = worst(model.quantizer().decode(&levels).data(), &expected) / largest(&expected);
+        println!("{name} item {item}: z_q {error:e} relative");
+        assert!(error < 1e-5);
+        for (noise, key) in [(Noise::Off, "decoded_noise_off"), (Noise::Given(Arc::from(given)), "decoded_noise_given")]
+        {
+            let expected = vectors.floats(key, item);
+            let error = worst(&model.decode(&codes, &noise), &expected);
+            println!("{name} item {item}: {key} {error:e} of full scale, peak {}", largest(&expected));
+            assert!(error < 1e-4, "{key}: {error}");
+        }
+    }
+}
+
+fn encoded_matches(name: &str) {
+    let (model, vectors) = (model(name), Vectors::open(name));
+    let audio = vectors.floats("audio", 0);
+    let expected = vectors.floats("latent", 0);
+    let latents = model.latents(&audio);
+    let error = worst(latents.data(), &expected) / largest(&expected);
+    println!("{name}: latents {error:e} relative");
+    assert!(error < 1e-3);
+    let expected = vectors.codes("encoded", 0, &model);
+    let n_ties = near_ties(&model, &audio, &expected);
+    println!("{name}: {n_ties} frames differ at near ties");
+    assert_eq!(model.encode(&audio).unwrap().n_frames(), expected.n_frames());
+}
+
+/// Frames whose codes differ from the expected ones. The first code to differ in a frame, coarse before fine, must be a
+/// near tie; finer levels follow it.
+fn near_ties(model: &Model, audio: &[f32], expected: &Codes) -> usize {
+    let choices = model.quantizer().encode(&model.latents(audio));
+    let differs = |frame: usize| {
+        choices.iter().zip(expected.levels()).any(|(choices, codes)| {
+            let per_frame = codes.len() / expected.n_frames();
+            let range = frame * per_frame..(frame + 1) * per_frame;
+            let other = range.into_iter().find(|&at| choices[at].code != codes[at]);
+            other.is_some_and(|at| {
+                assert!(choices[at].margin < 1e-4, "frame {frame}: {:?}, expected {}", choices[at], codes[at]);
+                true
+            })
+        })
+    };
+    (0..expected.n_frames()).filter(|&frame| differs(frame)).count()
+}
+
+#[test]
+fn tiny24_decodes() {
+    decoded_matches("tiny24");
+}
+
+#[test]
+fn tiny44_decodes_with_attention() {
+    decoded_matches("tiny44");
+}
+
+#[test]
+fn tiny24_encodes() {
+    encoded_matches("tiny24");
+}
+
+#[test]
+fn tiny44_encodes_with_attention() {
+    encoded_matches("tiny44");
+}
+
+#[test]
+fn both_files_hold_the_same_tensors() {
+    for name in ["tiny24", "tiny44"] {
+        let bytes = ["model.safetensors", "pytorch_model.bin"]
+            .map(|file_name| file(&format!("golden/snac/{name}/{file_name}")));
+        let [a, b] = bytes.each_ref().map(|bytes| Checkpoint::read(bytes).unwrap());
+        assert!(a.names().eq(b.names()));
+        for name in a.names() {
+            let (a, b) = (a.get(name).unwrap(), b.get(name).unwrap());
+            assert_eq!((&a.shape, a.dtype), (&b.shape, b.dtype), "{name}");
+            assert_eq!(a.to_f32().unwrap(), b.to_f32().unwrap(), "{name}");
+        }
+        let config = file(&format!("golden/snac/{name}/config.json"));
+        let [a, b] = bytes.each_ref().map(|bytes| Model::from_bytes(&config, bytes).unwrap());
+        assert_eq!(a.hash(), b.hash());
+    }
+}
+
+/// The file has 16 bits: its writer may be off by one step of 2^-15, and decoding itself by 1e-4.
+#[test]
+fn mini24_decodes_its_sample() {
+    let model = Model::open("builtin:mini24").unwrap();
+    let codes = sample_codes(&model);
+    let start = std::time::Instant::now();
+    let samples = model.decode(&codes, &Noise::Off);
+    let seconds = start.elapsed().as_secs_f64();
+    let expected = file("models/mini24/sample_decoded.wav");
+    let expected = wav::read(&expected).unwrap().to_clip();
+    let error = worst(&samples, &expected.samples);
+    println!("mini24: {error:e} of full scale, {:.2} s of sound in {seconds:.2} s", expected.seconds());
+    assert!(error < 1e-4 + 1.0 / 32_768.0, "{error}");
+}
+
+#[test]
+fn mini24_encodes_its_sample() {
+    let model = Model::open("builtin:mini24").unwrap();
+    let sound = file("models/mini24/sample.wav");
+    let samples = wav::read(&sound).unwrap().to_clip().samples;
+    let n_ties = near_ties(&model, &samples, &sample_codes(&model));
+    println!("mini24: {n_ties} of 66 frames differ at near ties");
+    assert!(n_ties <= 2);
+}
+
+fn sample_codes(model: &Model) -> Codes {
+    let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
+    let mut frames = Vec::new();
+    reader.push(&file("models/mini24/sample_tokens.txt"), &mut frames).unwrap();
+    reader.finish(&mut frames).unwrap();
+    assert_eq!(reader.ledger(), Ledger { accepted: 66 * 7, frames: 66, ..Ledger::default() });
+    Codes::from_frames(model.config(), &frames).unwrap()
+}
