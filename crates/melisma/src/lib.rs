@@ -1,13 +1,12 @@
 //! Melisma: a tensor engine for audio AI.
 //!
 //! [`runtime`] is what every room stands on: configuration, memory, precision, trace and output files.
-//! [`mod@bench`] measures the rooms and compares records.
+//! [`audio`] reads and writes sound, [`snac`] turns codec tokens into sound and back, [`mod@bench`] measures the rooms.
 #![forbid(unsafe_code)]
 
 pub mod audio;
+pub mod bench;
+pub mod runtime;
 pub mod snac;
 
 pub use melisma_kernels::{Error, Kind, Result};
-
-pub mod bench;
-pub mod runtime;
