@@ -8,8 +8,10 @@ mod demo;
 mod doctor;
 mod failure;
 mod interrupt;
+mod pack;
 mod session;
 mod show;
+mod unpack;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,8 @@ fn run(cli: Cli) -> Result<()> {
         _ if cli.globals.print_config => show::config(&session),
         Some(Command::Demo(args)) => demo::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
+        Some(Command::Pack(args)) => pack::run(&session, &args),
+        Some(Command::Unpack(args)) => unpack::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),

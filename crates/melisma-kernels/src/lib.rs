@@ -29,6 +29,7 @@ pub mod matmul;
 pub mod nvtx;
 mod pool;
 mod queue;
+pub mod rans;
 #[cfg(test)]
 mod suite;
 mod tensor;

@@ -1,0 +1,189 @@
+//! Which mode stores a plane in the fewest bytes.
+
+use super::cost::{self, BIT};
+use super::record::{ALIGN, Mode};
+use super::table::{self, Frequencies};
+use super::{LANES, Slices};
+
+/// A sample of this many bytes in each [`STRIDE`] tells planes that are noise from others.
+const SAMPLE: usize = 64;
+const STRIDE: usize = 512;
+/// Planes up to this length are looked at whole.
+const WHOLE: usize = 1 << 14;
+/// The nibble of a byte that is not in the palette.
+pub(super) const ESCAPE: u8 = 15;
+
+/// How a plane will be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Model {
+    Raw,
+    Constant(u8),
+    Bytes(Frequencies),
+    Pairs { palette: [u8; 16], frequencies: Frequencies },
+}
+
+impl Model {
+    pub(super) fn mode(&self) -> Mode {
+        match self {
+            Self::Raw => Mode::Raw,
+            Self::Constant(_) => Mode::Constant,
+            Self::Bytes(_) => Mode::Bytes,
+            Self::Pairs { .. } => Mode::Pairs,
+        }
+    }
+}
+
+/// A plane as pairs of palette entries.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    pub(super) symbols: Vec<u8>,
+    pub(super) escapes: Vec<u8>,
+    /// Escapes up to the end of each slice.
+    pub(super) ends: [usize; super::MAX_SLICES],
+}
+
+/// Chooses for `plane`; where it chooses pairs, they are in `pairs`.
+pub(super) fn choose(plane: &[u8], slices: Slices, pairs: &mut Pairs) -> Model {
+    let sample = sample(plane);
+    let n_sampled: u64 = sample.iter().map(|&n| u64::from(n)).sum();
+    if n_sampled == 0 || cost::entropy(&sample) > n_sampled * BIT * 79 / 10 {
+        return Model::Raw;
+    }
+    let (palette, inverse, n_covered) = palette(&sample);
+    let mut best = Model::Raw;
+    // A plane that saves less than this is not worth the time that decoding takes.
+    let mut least = (plane.len() - plane.len() / 64) as u64;
+    let counts = if n_covered * 50 >= n_sampled * 49 {
+        let pair_counts = pairs.fill(plane, slices, &inverse);
+        if n_distinct(&pair_counts) > 1 {
+            let frequencies = table::normalize(&pair_counts);
+            let extra = 16 + pairs.escapes.len().next_multiple_of(ALIGN);
+            let len = coded_len(&pair_counts, &frequencies, slices) + extra as u64;
+            // Bytes take twice the steps; they must save half a percent of the plane to be chosen.
+            if len < least {
+                (best, least) = (Model::Pairs { palette, frequencies }, len.saturating_sub(plane.len() as u64 / 200));
+            }
+        }
+        marginals(&pair_counts, &palette, plane.len(), &pairs.escapes)
+    } else {
+        count(plane)
+    };
+    match n_distinct(&counts) {
+        1 => return Model::Constant(plane[0]),
+        _ => {
+            let frequencies = table::normalize(&counts);
+            if coded_len(&counts, &frequencies, slices) < least {
+                best = Model::Bytes(frequencies);
+            }
+        }
+    }
+    best
+}
+
+fn n_distinct(counts: &[u32; 256]) -> usize {
+    counts.iter().filter(|&&n| n > 0).count()
+}
+
+/// Bytes of a coded plane without palette and escapes: exact but for the rounding of words.
+fn coded_len(counts: &[u32; 256], frequencies: &Frequencies, slices: Slices) -> u64 {
+    let bits = cost::of_frequency();
+    let payload: u64 =
+        counts.iter().zip(frequencies).map(|(&n, &f)| u64::from(n) * u64::from(bits[usize::from(f)])).sum();
+    let fixed = (8 + 4 * LANES) * slices.count + table::stored_len(frequencies).next_multiple_of(ALIGN);
+    payload / (8 * BIT) + fixed as u64
+}
+
+/// How often each byte occurs.
+fn count(bytes: &[u8]) -> [u32; 256] {
+    // Four tables, so that equal neighbours do not wait for each other.
+    let mut parts = [[0u32; 256]; 4];
+    let (fours, rest) = bytes.as_chunks::<4>();
+    for four in fours {
+        for (part, &byte) in parts.iter_mut().zip(four) {
+            part[usize::from(byte)] += 1;
+        }
+    }
+    for &byte in rest {
+        parts[0][usize::from(byte)] += 1;
+    }
+    std::array::from_fn(|i| parts.iter().map(|part| part[i]).sum())
+}
+
+fn sample(plane: &[u8]) -> [u32; 256] {
+    if plane.len() <= WHOLE {
+        return count(plane);
+    }
+    let mut counts = [0; 256];
+    for block in plane.chunks(STRIDE) {
+        for &byte in &block[..block.len().min(SAMPLE)] {
+            counts[usize::from(byte)] += 1;
+        }
+    }
+    counts
+}
+
+/// The 15 most frequent bytes of a sample, the nibble of every byte, and how many of the sample are covered.
+fn palette(sample: &[u32; 256]) -> ([u8; 16], [u8; 256], u64) {
+    let (mut palette, mut inverse, mut covered) = ([0; 16], [ESCAPE; 256], 0);
+    for (nibble, entry) in palette.iter_mut().take(usize::from(ESCAPE)).enumerate() {
+        let left = (0..=255u8).filter(|&byte| inverse[usize::from(byte)] == ESCAPE);
+        let Some(byte) = left.max_by_key(|&byte| (sample[usize::from(byte)], 255 - byte)) else { break };
+        if sample[usize::from(byte)] == 0 {
+            break;
+        }
+        *entry = byte;
+        inverse[usize::from(byte)] = nibble as u8;
+        covered += u64::from(sample[usize::from(byte)]);
+    }
+    (palette, inverse, covered)
+}
+
+/// The counts of bytes, from those of pairs and the escapes.
+fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[u8]) -> [u32; 256] {
+    let mut nibbles = [0u32; 16];
+    for (pair, &count) in pair_counts.iter().enumerate() {
+        nibbles[pair & 15] += count;
+        nibbles[pair >> 4] += count;
+    }
+    // An odd length is filled up with entry 0.
+    nibbles[0] -= (n % 2) as u32;
+    let mut counts = count(escapes);
+    for (&byte, &n) in palette.iter().zip(&nibbles[..usize::from(ESCAPE)]) {
+        counts[usize::from(byte)] += n;
+    }
+    counts
+}
+
+impl Pairs {
+    /// Makes pairs of `plane` and counts them.
+    fn fill(&mut self, plane: &[u8], slices: Slices, inverse: &[u8; 256]) -> [u32; 256] {
+        self.symbols.clear();
+        self.symbols.resize(plane.len().div_ceil(2), 0);
+        self.escapes.clear();
+        for slice in 0..slices.count {
+            let range = slices.range(slice);
+            self.fill_slice(&plane[range.clone()], range.start / 2, inverse);
+            self.ends[slice] = self.escapes.len();
+        }
+        count(&self.symbols)
+    }
+
+    fn fill_slice(&mut self, bytes: &[u8], first: usize, inverse: &[u8; 256]) {
+        let symbols = &mut self.symbols[first..first + bytes.len().div_ceil(2)];
+        for (block, symbols) in bytes.chunks(128).zip(symbols.chunks_mut(64)) {
+            let (pairs, odd) = block.as_chunks::<2>();
+            let mut has_escapes = false;
+            for (symbol, &[low, high]) in symbols.iter_mut().zip(pairs) {
+                *symbol = inverse[usize::from(low)] | inverse[usize::from(high)] << 4;
+                has_escapes |= *symbol >= ESCAPE << 4 || *symbol & ESCAPE == ESCAPE;
+            }
+            if let (&[last], Some(symbol)) = (odd, symbols.last_mut()) {
+                *symbol = inverse[usize::from(last)];
+                has_escapes |= *symbol == ESCAPE;
+            }
+            if has_escapes {
+                self.escapes.extend(block.iter().filter(|&&byte| inverse[usize::from(byte)] == ESCAPE));
+            }
+        }
+    }
+}
