@@ -64,7 +64,7 @@ impl Encoder {
 
     /// Appends one plane.
     fn plane(&mut self, plane: std::ops::Range<usize>, slices: Slices, out: &mut Vec<u8>) -> Mode {
-        let model = model::choose(&self.planes[plane.clone()], slices, &mut self.pairs);
+        let model = model::choose(self.isa, &self.planes[plane.clone()], slices, &mut self.pairs);
         match &model {
             Model::Raw => out.extend_from_slice(&self.planes[plane]),
             Model::Constant(byte) => out.push(*byte),

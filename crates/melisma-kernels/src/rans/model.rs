@@ -3,11 +3,12 @@
 use super::cost::{self, BIT};
 use super::record::{ALIGN, Mode};
 use super::table::{self, Frequencies};
-use super::{LANES, Slices};
+use super::{LANES, Slices, cpu};
+use crate::Isa;
 
 /// A sample of this many bytes in each [`STRIDE`] tells planes that are noise from others.
 const SAMPLE: usize = 64;
-const STRIDE: usize = 512;
+const STRIDE: usize = 1024;
 /// Planes up to this length are looked at whole.
 const WHOLE: usize = 1 << 14;
 /// The nibble of a byte that is not in the palette.
@@ -43,7 +44,7 @@ pub(super) struct Pairs {
 }
 
 /// Chooses for `plane`; where it chooses pairs, they are in `pairs`.
-pub(super) fn choose(plane: &[u8], slices: Slices, pairs: &mut Pairs) -> Model {
+pub(super) fn choose(isa: Isa, plane: &[u8], slices: Slices, pairs: &mut Pairs) -> Model {
     let sample = sample(plane);
     let n_sampled: u64 = sample.iter().map(|&n| u64::from(n)).sum();
     if n_sampled == 0 || cost::entropy(&sample) > n_sampled * BIT * 79 / 10 {
@@ -54,7 +55,7 @@ pub(super) fn choose(plane: &[u8], slices: Slices, pairs: &mut Pairs) -> Model {
     // A plane that saves less than this is not worth the time that decoding takes.
     let mut least = (plane.len() - plane.len() / 64) as u64;
     let counts = if n_covered * 50 >= n_sampled * 49 {
-        let pair_counts = pairs.fill(plane, slices, &inverse);
+        let pair_counts = pairs.fill(isa, plane, slices, &inverse);
         if n_distinct(&pair_counts) > 1 {
             let frequencies = table::normalize(&pair_counts);
             let extra = 16 + pairs.escapes.len().next_multiple_of(ALIGN);
@@ -95,8 +96,13 @@ fn coded_len(counts: &[u32; 256], frequencies: &Frequencies, slices: Slices) -> 
 
 /// How often each byte occurs.
 fn count(bytes: &[u8]) -> [u32; 256] {
-    // Four tables, so that equal neighbours do not wait for each other.
-    let mut parts = [[0u32; 256]; 4];
+    let mut parts = [[0; 256]; 4];
+    add(&mut parts, bytes);
+    sum(&parts)
+}
+
+/// Counts in four tables, so that equal neighbours do not wait for each other.
+fn add(parts: &mut [[u32; 256]; 4], bytes: &[u8]) {
     let (fours, rest) = bytes.as_chunks::<4>();
     for four in fours {
         for (part, &byte) in parts.iter_mut().zip(four) {
@@ -106,6 +112,9 @@ fn count(bytes: &[u8]) -> [u32; 256] {
     for &byte in rest {
         parts[0][usize::from(byte)] += 1;
     }
+}
+
+fn sum(parts: &[[u32; 256]; 4]) -> [u32; 256] {
     std::array::from_fn(|i| parts.iter().map(|part| part[i]).sum())
 }
 
@@ -113,13 +122,11 @@ fn sample(plane: &[u8]) -> [u32; 256] {
     if plane.len() <= WHOLE {
         return count(plane);
     }
-    let mut counts = [0; 256];
+    let mut parts = [[0; 256]; 4];
     for block in plane.chunks(STRIDE) {
-        for &byte in &block[..block.len().min(SAMPLE)] {
-            counts[usize::from(byte)] += 1;
-        }
+        add(&mut parts, &block[..block.len().min(SAMPLE)]);
     }
-    counts
+    sum(&parts)
 }
 
 /// The 15 most frequent bytes of a sample, the nibble of every byte, and how many of the sample are covered.
@@ -156,34 +163,38 @@ fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[
 
 impl Pairs {
     /// Makes pairs of `plane` and counts them.
-    fn fill(&mut self, plane: &[u8], slices: Slices, inverse: &[u8; 256]) -> [u32; 256] {
+    fn fill(&mut self, isa: Isa, plane: &[u8], slices: Slices, inverse: &[u8; 256]) -> [u32; 256] {
         self.symbols.clear();
         self.symbols.resize(plane.len().div_ceil(2), 0);
         self.escapes.clear();
         for slice in 0..slices.count {
             let range = slices.range(slice);
-            self.fill_slice(&plane[range.clone()], range.start / 2, inverse);
+            self.fill_slice(isa, &plane[range.clone()], range.start / 2, inverse);
             self.ends[slice] = self.escapes.len();
         }
         count(&self.symbols)
     }
 
-    fn fill_slice(&mut self, bytes: &[u8], first: usize, inverse: &[u8; 256]) {
+    fn fill_slice(&mut self, isa: Isa, bytes: &[u8], first: usize, inverse: &[u8; 256]) {
         let symbols = &mut self.symbols[first..first + bytes.len().div_ceil(2)];
-        for (block, symbols) in bytes.chunks(128).zip(symbols.chunks_mut(64)) {
-            let (pairs, odd) = block.as_chunks::<2>();
-            let mut has_escapes = false;
-            for (symbol, &[low, high]) in symbols.iter_mut().zip(pairs) {
-                *symbol = inverse[usize::from(low)] | inverse[usize::from(high)] << 4;
-                has_escapes |= *symbol >= ESCAPE << 4 || *symbol & ESCAPE == ESCAPE;
-            }
-            if let (&[last], Some(symbol)) = (odd, symbols.last_mut()) {
-                *symbol = inverse[usize::from(last)];
-                has_escapes |= *symbol == ESCAPE;
-            }
+        let blocks = bytes.chunks(2 * cpu::BLOCK).zip(symbols.chunks_mut(cpu::BLOCK));
+        for (block, symbols) in blocks {
+            let has_escapes = match (block.try_into(), symbols.try_into()) {
+                (Ok(block), Ok(symbols)) => cpu::narrow(isa, inverse, block, symbols),
+                _ => narrow_last(inverse, block, symbols),
+            };
             if has_escapes {
                 self.escapes.extend(block.iter().filter(|&&byte| inverse[usize::from(byte)] == ESCAPE));
             }
         }
     }
+}
+
+/// A block that is not full, the last byte perhaps without a partner.
+fn narrow_last(inverse: &[u8; 256], block: &[u8], symbols: &mut [u8]) -> bool {
+    let nibble = |byte: Option<&u8>| byte.map_or(0, |&byte| inverse[usize::from(byte)]);
+    for (symbol, pair) in symbols.iter_mut().zip(block.chunks(2)) {
+        *symbol = nibble(pair.first()) | nibble(pair.get(1)) << 4;
+    }
+    block.iter().any(|&byte| inverse[usize::from(byte)] == ESCAPE)
 }

@@ -24,18 +24,25 @@ pub(super) fn normalize(counts: &[u32; 256]) -> Frequencies {
             sum += usize::from(*f);
         }
     }
-    // The symbol for which one step costs least: n log(f + 1 / f) is close to n / (f + 1/2).
-    while sum < M {
-        let gain = |i: usize| (u64::from(counts[i]) << 32) / (2 * u64::from(frequencies[i]) + 1);
-        let best = (0..256).filter(|&i| counts[i] > 0).max_by_key(|&i| (gain(i), 255 - i)).unwrap_or(0);
-        frequencies[best] += 1;
-        sum += 1;
-    }
-    while sum > M {
-        let loss = |i: usize| (u64::from(counts[i]) << 32) / (2 * u64::from(frequencies[i]) - 1);
-        let best = (0..256).filter(|&i| frequencies[i] > 1).min_by_key(|&i| (loss(i), i)).unwrap_or(0);
-        frequencies[best] -= 1;
-        sum -= 1;
+    // What the next step of a symbol is worth: n log((f + 1) / f) is close to n / (f + 1/2).
+    let worth = |n: u32, twice: u16| (u64::from(n) << 32) / u64::from(twice).max(1);
+    if sum < M {
+        let mut gains: [u64; 256] = std::array::from_fn(|i| worth(counts[i], 2 * frequencies[i] + 1));
+        for _ in sum..M {
+            let most = gains.iter().max().copied().unwrap_or(0);
+            let best = gains.iter().position(|&gain| gain == most).unwrap_or(0);
+            frequencies[best] += 1;
+            gains[best] = worth(counts[best], 2 * frequencies[best] + 1);
+        }
+    } else {
+        let loss = |i: usize, f: u16| if f > 1 { worth(counts[i], 2 * f - 1) } else { u64::MAX };
+        let mut losses: [u64; 256] = std::array::from_fn(|i| loss(i, frequencies[i]));
+        for _ in M..sum {
+            let least = losses.iter().min().copied().unwrap_or(0);
+            let best = losses.iter().position(|&loss| loss == least).unwrap_or(0);
+            frequencies[best] -= 1;
+            losses[best] = loss(best, frequencies[best]);
+        }
     }
     frequencies
 }

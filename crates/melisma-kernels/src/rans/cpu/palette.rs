@@ -1,9 +1,9 @@
-//! Pairs of palette entries to bytes.
+//! Pairs of palette entries to bytes and back.
 
 use crate::isa::{Isa, Level};
 
 /// Symbols between two looks for escapes.
-const BLOCK: usize = 64;
+pub(in super::super) const BLOCK: usize = 64;
 
 /// The palette's byte for each nibble, low one first; escapes (nibble 15) take the next byte of `escapes`.
 /// `out` holds two bytes for each symbol, or one less. False when the escapes run out.
@@ -60,11 +60,70 @@ fn expand_block(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BL
     has_escapes
 }
 
+/// The pairs of a block: `inverse` has the nibble of each byte. True when some are escapes.
+pub(in super::super) fn narrow(
+    isa: Isa,
+    inverse: &[u8; 256],
+    bytes: &[u8; 2 * BLOCK],
+    symbols: &mut [u8; BLOCK],
+) -> bool {
+    match isa.level() {
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { x86::narrow_avx512(inverse, bytes, symbols) },
+        _ => {
+            let mut has_escapes = false;
+            for (symbol, &[low, high]) in symbols.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                *symbol = inverse[usize::from(low)] | inverse[usize::from(high)] << 4;
+                has_escapes |= *symbol >= 0xf0 || *symbol & 15 == 15;
+            }
+            has_escapes
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use super::BLOCK;
+
+    /// Looks up 16 bytes of the table at a time, those rows only that hold more than escapes.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
+    pub(super) unsafe fn narrow_avx512(
+        inverse: &[u8; 256],
+        bytes: &[u8; 2 * BLOCK],
+        symbols: &mut [u8; BLOCK],
+    ) -> bool {
+        let nibble = _mm512_set1_epi8(15);
+        // SAFETY: 128 bytes, 64 symbols, and a table of 256.
+        unsafe {
+            let halves: [__m512i; 2] =
+                std::array::from_fn(|half| _mm512_loadu_si512(bytes.as_ptr().add(64 * half).cast()));
+            let mut nibbles = [nibble; 2];
+            for row in 0..16 {
+                let table = _mm_loadu_si128(inverse.as_ptr().add(16 * row).cast());
+                if _mm_movemask_epi8(_mm_cmpeq_epi8(table, _mm_set1_epi8(15))) == 0xffff {
+                    continue;
+                }
+                let table = _mm512_broadcast_i32x4(table);
+                let upper = _mm512_set1_epi8((row << 4) as i8);
+                for (bytes, nibbles) in halves.iter().zip(&mut nibbles) {
+                    // Bytes of this row become 0 to 15; the others keep a bit above and stay as they are.
+                    let index = _mm512_xor_si512(*bytes, upper);
+                    let inside = _mm512_testn_epi8_mask(index, _mm512_set1_epi8(0xf0u8 as i8));
+                    *nibbles = _mm512_mask_shuffle_epi8(*nibbles, inside, table, index);
+                }
+            }
+            let mut escapes = 0;
+            for (half, &nibbles) in nibbles.iter().enumerate() {
+                escapes |= _mm512_cmpeq_epi8_mask(nibbles, nibble);
+                let pairs = _mm512_or_si512(nibbles, _mm512_srli_epi16::<4>(nibbles));
+                _mm256_storeu_si256(symbols.as_mut_ptr().add(32 * half).cast(), _mm512_cvtepi16_epi8(pairs));
+            }
+            escapes != 0
+        }
+    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx2")]
     pub(super) unsafe fn expand_avx512(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {

@@ -19,9 +19,10 @@ pub(super) fn decode(lookup: &Lookup, stream: &mut Stream<'_>, out: &mut [u8]) {
             let x = (entry >> 20) * (*state >> SCALE_BITS) + (entry >> 8) % M as u32;
             let index = taken % (2 * LANES);
             let word = u16::from_le_bytes([words[index], words[index + 1]]);
-            let refill = x < L;
-            *state = if refill { x << 16 | u32::from(word) } else { x };
-            taken += 2 * usize::from(refill);
+            // Without a branch: it would be guessed wrong once in a few symbols.
+            let refill = u32::from(x < L);
+            *state = x << (16 * refill) | u32::from(word) & refill.wrapping_neg();
+            taken += 2 * refill as usize;
         }
         at += taken;
     }
@@ -40,12 +41,10 @@ pub(super) fn encode(
     for (&symbol, state) in symbols.iter().zip(states).rev() {
         let Coding { reciprocal, rest } = codings[usize::from(symbol)];
         let (f, bias, shift) = (rest % M as u32, rest >> 12 & 0x1fff, rest >> 25);
-        let mut x = *state;
-        if x >= f << 19 {
-            at -= 2;
-            out[at..at + 2].copy_from_slice(&(x as u16).to_le_bytes());
-            x >>= 16;
-        }
+        let full = u32::from(*state >= f << 19);
+        out[at - 2..at].copy_from_slice(&(*state as u16).to_le_bytes());
+        at -= 2 * full as usize;
+        let x = *state >> (16 * full);
         let quotient = ((u64::from(x) * u64::from(reciprocal)) >> 32) as u32 >> shift;
         *state = x + bias + quotient * (M as u32 - f);
     }
