@@ -15,6 +15,8 @@ mod tile;
 
 use std::marker::PhantomData;
 
+pub use chunked::Chunk;
+
 use half::{bf16, f16};
 
 use crate::queue::kernel_span;
