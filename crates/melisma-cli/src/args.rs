@@ -52,7 +52,7 @@ Audio leaves as soon as it is final, and is the same for every --chunk and every
 
 Examples:
   melisma decode tokens.txt -o speech.wav --model snac_24khz/
-  my-language-model | melisma decode - -o - --model snac_24khz/ | aplay")]
+  melisma decode - -o - --model snac_24khz/ < tokens.fifo | aplay")]
     Decode(DecodeArgs),
     /// Turn sound into codec tokens
     #[command(after_help = "\

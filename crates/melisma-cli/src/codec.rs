@@ -7,14 +7,15 @@ use std::time::Instant;
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::snac::Model;
-use melisma::{Error, Result};
+use melisma::{Error, Kind, Result};
 
 use crate::session::Session;
 
 /// The model that is part of the program.
 pub const BUILTIN: &str = "builtin:mini24";
 
-const HINT: &str =
+const DAMAGED: &str = "fetch the model again: its files are damaged, or not of one model";
+const WANTED: &str =
     "a model is a directory with config.json and model.safetensors or pytorch_model.bin, or builtin:mini24";
 
 /// A model and where it runs.
@@ -30,7 +31,10 @@ impl Codec {
         let _span = tracing::info_span!("load").entered();
         let device = place(session.config.device.value, session.config.threads.value)?;
         let start = Instant::now();
-        let model = open(source).map_err(|error| with_hint(error, HINT))?;
+        let model = open(source).map_err(|error| match error.kind() {
+            Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
+            _ => with_hint(error, WANTED),
+        })?;
         Ok(Self { model: Arc::new(model), device, load_seconds: start.elapsed().as_secs_f64() })
     }
 }

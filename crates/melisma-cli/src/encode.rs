@@ -9,7 +9,7 @@ use melisma::runtime::output::OutputFile;
 use melisma::runtime::{MemoryTracker, duration, output};
 use melisma::snac::tokens::{Format, to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 use melisma::snac::{Codes, Model, slots};
-use melisma::{Error, Result};
+use melisma::{Error, Kind, Result};
 use serde_json::json;
 
 use crate::args::EncodeArgs;
@@ -49,7 +49,8 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     let bar = progress::bar(session, None);
     bar.set_message(format!("encoding {}", duration::show(Duration::from_secs_f64(sound.seconds))));
     bar.enable_steady_tick(Duration::from_millis(100));
-    let codes = codec.model.encode(&sound.samples).map_err(|error| error.at(&name));
+    let codes = codec.model.encode(&sound.samples);
+    let codes = codes.map_err(|error| with_hint(error.at(&name), "repair the file: samples must be finite numbers"));
     bar.finish_and_clear();
     let codes = codes?;
     let bytes = written.bytes(&codec.model, &codes)?;
@@ -96,8 +97,10 @@ impl Sound {
         let memory = MemoryTracker::new(memory::budget(session.config.memory_limit.value, &codec.device));
         let _file = memory.reserve(Space::Host, input.len().unwrap_or(0).min(MAX_WAV_LEN))?;
         let bytes = input.read_all(MAX_WAV_LEN)?;
-        let hint = "only WAV is read: convert it, as in `ffmpeg -i IN -ar 24000 -ac 1 OUT.wav`";
-        let wav = wav::read(&bytes).map_err(|error| with_hint(error, hint))?;
+        let wav = wav::read(&bytes).map_err(|error| match error.kind() {
+            Kind::Truncated => with_hint(error, "the file was cut off: make or fetch it again"),
+            _ => with_hint(error, "only WAV is read: convert it, as in `ffmpeg -i IN -ar 24000 -ac 1 OUT.wav`"),
+        })?;
         let rate = codec.model.config().sampling_rate;
         if wav.sample_rate != rate {
             let message = format!("the sample rate is {} Hz, this model needs {rate} Hz", wav.sample_rate);

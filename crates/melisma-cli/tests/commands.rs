@@ -20,6 +20,8 @@ fn every_help_text_has_two_examples() {
     for args in [
         &["--help"][..],
         &["demo", "--help"],
+        &["decode", "--help"],
+        &["encode", "--help"],
         &["bench", "--help"],
         &["bench", "compare", "--help"],
         &["doctor", "--help"],
