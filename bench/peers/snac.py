@@ -1,6 +1,6 @@
 """Peers of `melisma bench snac`: PyTorch `snac` 1.2.1 and ONNX Runtime, the published 24 kHz shape with random weights.
 
-usage: snac.py torch | onnxruntime | population cpu | population cuda | cuda
+usage: snac.py torch | folded | load | onnxruntime | population cpu | population cuda | cuda
 The last line of output is one JSON object {row: {peer: figure}}, figures in the row's unit.
 
 What servers do for one new frame is to decode the last four again (28 tokens); that is what the rows of single frames
@@ -88,23 +88,23 @@ def decoded_on_cpu(rows, peer, threads, decode):
         fill(rows, "snac/one frame 1t p99", f"{peer}, 28-token window", 1e3 * p99(found))
 
 
-def pytorch(rows):
+def pytorch(rows, peer="torch"):
     import torch
 
-    for peer, made in (("torch", model(torch)), ("torch folded", model(torch, folded=True))):
+    made = model(torch, folded=peer != "torch")
 
-        def decode(n_frames):
-            given = codes(torch, n_frames)
-            return lambda: made.decode(given)
+    def decode(n_frames):
+        given = codes(torch, n_frames)
+        return lambda: made.decode(given)
 
-        with torch.inference_mode():
-            for threads in (1, 2):
-                torch.set_num_threads(threads)
-                decoded_on_cpu(rows, peer, threads, decode)
-    loading(rows, torch)
+    with torch.inference_mode():
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            decoded_on_cpu(rows, peer, threads, decode)
 
 
-def loading(rows, torch):
+def loading(rows):
+    import torch
     from snac import SNAC
 
     with tempfile.TemporaryDirectory() as directory:
@@ -256,7 +256,14 @@ def cuda(rows):
             measure(f"{peer} graph", replay)
 
 
-PARTS = {"torch": pytorch, "onnxruntime": onnx_runtime, "population": population, "cuda": cuda}
+PARTS = {
+    "torch": pytorch,
+    "folded": lambda rows: pytorch(rows, "torch folded"),
+    "load": loading,
+    "onnxruntime": onnx_runtime,
+    "population": population,
+    "cuda": cuda,
+}
 
 if __name__ == "__main__":
     figures = {}

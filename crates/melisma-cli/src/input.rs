@@ -31,7 +31,7 @@ impl Input {
         if data.is_dir() {
             return Err(Error::invalid(format!("{name}: this is a directory")).with_hint("name a file in it"));
         }
-        Ok(Self { len: data.is_file().then(|| data.len()), name, bytes: Box::new(file) })
+        Ok(Self { len: data.is_file().then_some(data.len()), name, bytes: Box::new(file) })
     }
 
     /// What to call it in messages.

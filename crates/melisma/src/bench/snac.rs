@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 const PEERS: &str = include_str!("../../../../bench/peers/snac.py");
 /// Each part in a process of its own: one that is missing leaves its column out.
-const PARTS: [&[&str]; 3] = [&["torch"], &["onnxruntime"], &["population", "cpu"]];
+const PARTS: [&[&str]; 5] = [&["torch"], &["folded"], &["load"], &["onnxruntime"], &["population", "cpu"]];
 
 /// Frames of the long clip, ten seconds; the peers decode as many.
 const CLIP_FRAMES: usize = 117;
