@@ -23,22 +23,31 @@ impl Snake {
         let n = x.len();
         let (y, alpha, inverse) = (&mut y[..n], &self.alpha[first..first + n], &self.inverse[first..first + n]);
         // Whole lanes by value: nothing to prove about overlaps.
-        let whole = n - n % LANES;
-        for first in (0..whole).step_by(LANES) {
-            let lanes = |values: &[f32]| -> [f32; LANES] { std::array::from_fn(|lane| values[first + lane]) };
-            let (x, alpha, inverse) = (lanes(x), lanes(alpha), lanes(inverse));
-            let result: [f32; LANES] = std::array::from_fn(|lane| snake(x[lane], alpha[lane], inverse[lane]));
-            y[first..first + LANES].copy_from_slice(&result);
+        let (xs, alphas, inverses) = (x.as_chunks().0, alpha.as_chunks().0, inverse.as_chunks().0);
+        for (((y, x), alpha), inverse) in y.as_chunks_mut().0.iter_mut().zip(xs).zip(alphas).zip(inverses) {
+            *y = lanes(x, alpha, inverse);
         }
+        let whole = n - n % LANES;
         for c in whole..n {
             y[c] = snake(x[c], alpha[c], inverse[c]);
         }
     }
 }
 
-const LANES: usize = 16;
 const PI_HIGH: f32 = std::f32::consts::PI;
 const PI_LOW: f32 = -8.742_278e-8;
+
+/// Channels that are computed side by side.
+pub(crate) const LANES: usize = 16;
+
+#[inline(always)]
+pub(crate) fn lanes(x: &[f32; LANES], alpha: &[f32; LANES], inverse: &[f32; LANES]) -> [f32; LANES] {
+    let mut y = [0.0; LANES];
+    for lane in 0..LANES {
+        y[lane] = snake(x[lane], alpha[lane], inverse[lane]);
+    }
+    y
+}
 
 #[inline(always)]
 pub(crate) fn snake(x: f32, alpha: f32, inverse: f32) -> f32 {

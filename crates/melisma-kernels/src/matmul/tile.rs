@@ -98,6 +98,9 @@ mod x86 {
 
     use super::{STRIDE_A, STRIP, Start, Tile};
 
+    /// How far ahead of its use a strip is asked for: 32 steps, 4 KiB.
+    const AHEAD: usize = 32 * STRIP;
+
     /// # Safety
     /// As [`super::Run`].
     #[target_feature(enable = "avx512f")]
@@ -115,16 +118,13 @@ mod x86 {
                     *sums = [_mm512_maskz_loadu_ps(lanes[0], c), _mm512_maskz_loadu_ps(lanes[1], c.wrapping_add(16))];
                 }
             }
-            for row in 0..ROWS {
-                // The tile to the right is next; its sums are far away.
-                let c = tile.c.add(row * tile.stride_c).wrapping_add(STRIP);
-                _mm_prefetch::<_MM_HINT_T0>(c.cast());
-                _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(16).cast());
-            }
             let mut b = tile.b;
             let mut a = tile.a;
             for _ in 0..tile.k {
                 let strip = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
+                // Large panels come from afar; the hardware follows a sweep only to the end of a page.
+                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD).cast());
+                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD + 16).cast());
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let a = _mm512_set1_ps(*a.add(row * STRIDE_A));
                     sums[0] = _mm512_fmadd_ps(a, strip[0], sums[0]);
