@@ -1,16 +1,24 @@
 //! Flags and commands. Values that are settings stay text here: `melisma::runtime::config` reads them, as it reads the
 //! file and the environment.
 
+mod pack;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
+pub use pack::{PackArgs, UnpackArgs};
+
 use crate::failure;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
 const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];
+const TOKEN_FORMATS: [&str; 4] = ["auto", "orpheus", "ids", "codes"];
+const SAMPLE_FORMATS: [&str; 3] = ["s16", "s24", "f32"];
+/// More frames at a time would only cost memory.
+const MAX_CHUNK: i64 = 65_536;
 
 /// Tokens, scores, waveforms and weights to tensors and sound.
 #[derive(Debug, Parser)]
@@ -41,6 +49,23 @@ Examples:
   melisma demo --open
   melisma demo -o /tmp/demo --device cpu --force")]
     Demo(DemoArgs),
+    /// Turn codec tokens into sound, also while they are still being made
+    #[command(after_help = "\
+TOKENS is text with <custom_token_N> in it, vocabulary ids, or lists of codes (JSON, .npy, .safetensors).
+Audio leaves as soon as it is final, and is the same for every --chunk and every pace of a pipe.
+
+Examples:
+  melisma decode tokens.txt -o speech.wav --model snac_24khz/
+  melisma decode - -o - --model snac_24khz/ < tokens.fifo | aplay")]
+    Decode(DecodeArgs),
+    /// Turn sound into codec tokens
+    #[command(after_help = "\
+The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes.
+
+Examples:
+  melisma encode speech.wav -o tokens.txt
+  melisma encode speech.wav -o tokens.safetensors --model snac_24khz/")]
+    Encode(EncodeArgs),
     /// Measure this machine, or compare two records
     #[command(
         args_conflicts_with_subcommands = true,
@@ -90,59 +115,50 @@ pub struct DemoArgs {
     pub open: bool,
 }
 
-/// Arguments of `pack`.
+/// Arguments of `decode`.
 #[derive(Debug, Args)]
-pub struct PackArgs {
-    /// The file: .safetensors, its shards' index, or a checkpoint of PyTorch; with -t and -l a packed one
-    #[arg(value_name = "FILE")]
-    pub input: PathBuf,
-    /// Where the packed file goes; - is a pipe [default: NAME.packed.safetensors]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// The side of tiles: 256, 512 or 1024
-    #[arg(long, value_name = "N", default_value = "512", value_parser = PossibleValuesParser::new(["256", "512", "1024"]))]
-    pub tile_size: String,
-    /// Store only what differs from this file
-    #[arg(long, value_name = "BASE")]
-    pub delta: Option<PathBuf>,
-    /// Remove the source once its replacement is verified
-    #[arg(long, conflicts_with = "keep")]
-    pub rm: bool,
-    /// Keep the source, as is done anyway
-    #[arg(short, long)]
-    pub keep: bool,
-    /// Check every hash of a packed file by decoding it
-    #[arg(short, long, conflicts_with_all = ["list", "output", "rm"])]
-    pub test: bool,
-    /// List the tensors of a packed file
-    #[arg(short, long, conflicts_with_all = ["output", "rm"])]
-    pub list: bool,
+pub struct DecodeArgs {
+    /// A file of tokens, or - for a pipe
+    #[arg(value_name = "TOKENS")]
+    pub tokens: PathBuf,
+    /// The WAV file, or - for a pipe
+    #[arg(short, long, value_name = "OUT.wav")]
+    pub output: PathBuf,
+    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
+    pub model: String,
+    /// How the tokens are written; auto looks at them
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = PossibleValuesParser::new(TOKEN_FORMATS))]
+    pub format: String,
+    /// What the decoder's noise blocks add: off, or seed:N
+    #[arg(long, value_name = "NOISE", default_value = "seed:0")]
+    pub noise: String,
+    /// Decode as a stream of so many frames at a time
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=MAX_CHUNK))]
+    pub chunk: Option<u32>,
+    /// Start with the first frame, approximately, instead of waiting until it is final
+    #[arg(long)]
+    pub early: bool,
+    /// How samples are stored
+    #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
+    pub sample_format: String,
 }
 
-/// Arguments of `unpack`.
+/// Arguments of `encode`.
 #[derive(Debug, Args)]
-pub struct UnpackArgs {
-    /// The packed file
-    #[arg(value_name = "FILE")]
+pub struct EncodeArgs {
+    /// A WAV file, or - for a pipe
+    #[arg(value_name = "IN.wav")]
     pub input: PathBuf,
-    /// Where the result goes; - is a pipe [default: the name without .packed]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Only this tensor, as a file of its own
-    #[arg(long, value_name = "NAME", requires = "output")]
-    pub tensor: Option<String>,
-    /// Only this tile of the tensor, by row and column
-    #[arg(long, value_name = "R,C", requires = "tensor")]
-    pub tile: Option<String>,
-    /// The file that a delta was made against
-    #[arg(long, value_name = "BASE")]
-    pub delta: Option<PathBuf>,
-    /// Remove the packed file once the result is complete
-    #[arg(long, conflicts_with_all = ["keep", "tensor"])]
-    pub rm: bool,
-    /// Keep the packed file, as is done anyway
-    #[arg(short, long)]
-    pub keep: bool,
+    /// The file of tokens, or - for a pipe
+    #[arg(short, long, value_name = "TOKENS")]
+    pub output: PathBuf,
+    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
+    pub model: String,
+    /// How the tokens are written; auto goes by the suffix
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = PossibleValuesParser::new(TOKEN_FORMATS))]
+    pub format: String,
 }
 
 /// Arguments of `bench`.

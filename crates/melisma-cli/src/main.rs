@@ -3,12 +3,17 @@
 
 mod args;
 mod bench;
+mod codec;
 mod completions;
+mod decode;
 mod demo;
 mod doctor;
+mod encode;
 mod failure;
+mod input;
 mod interrupt;
 mod pack;
+mod progress;
 mod session;
 mod show;
 mod unpack;
@@ -35,6 +40,8 @@ fn run(cli: Cli) -> Result<()> {
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),
         Some(Command::Demo(args)) => demo::run(&session, &args),
+        Some(Command::Decode(args)) => decode::run(&session, &args),
+        Some(Command::Encode(args)) => encode::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
         Some(Command::Pack(args)) => pack::run(&session, &args),
         Some(Command::Unpack(args)) => unpack::run(&session, &args),
