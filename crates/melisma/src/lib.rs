@@ -7,6 +7,7 @@
 
 pub mod audio;
 pub mod bench;
+pub mod checkpoint;
 pub mod pack;
 pub mod runtime;
 pub mod snac;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::checkpoint::Checkpoint;
+use crate::checkpoint::Checkpoint;
 use super::codes::Codes;
 use super::config::Config;
 use super::decoder::Decoder;
