@@ -95,8 +95,8 @@ enum Cut {
 }
 
 /// Encodes and decodes all tiles of a layer.
-fn round_trip(layer: &Vec<u8>, kept: Kept, side: u32, cut: Cut) -> Result<()> {
-    let header = Header::read(layer)?;
+fn round_trip(layer: &[u8], kept: Kept, side: u32, cut: Cut) -> Result<()> {
+    let header = Header::read(&layer)?;
     let data = &layer[header.len as usize..];
     let mut layout = Layout::of(&header.tensors[0], side)?;
     if cut == Cut::Runs {
@@ -137,8 +137,8 @@ fn round_trip(layer: &Vec<u8>, kept: Kept, side: u32, cut: Cut) -> Result<()> {
 }
 
 /// Tiles, packed bytes and memory of a worker for each size.
-fn sides(layer: &Vec<u8>) -> Result<Vec<Row>> {
-    let header = Header::read(layer)?;
+fn sides(layer: &[u8]) -> Result<Vec<Row>> {
+    let header = Header::read(&layer)?;
     let mut rows = Vec::new();
     for side in crate::pack::TILE_SIDES {
         let layout = Layout::of(&header.tensors[0], side)?;

@@ -21,8 +21,8 @@ struct Tiles {
 }
 
 impl Tiles {
-    fn of(source: &Vec<u8>) -> Result<Self> {
-        let header = Header::read(source)?;
+    fn of(source: &[u8]) -> Result<Self> {
+        let header = Header::read(&source)?;
         let mut tiles = Self { split: Split::Bytes1, bytes: Vec::new(), records: Vec::new(), len: 0 };
         for entry in header.tensors.iter().filter(|entry| entry.len() >= 1 << 17) {
             let layout = Layout::of(entry, 512)?;
@@ -71,7 +71,7 @@ fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
     Some((number, items.get(number)?))
 }
 
-pub(super) fn rows(name: &str, source: &Vec<u8>, figures: &Figures) -> Result<Vec<Row>> {
+pub(super) fn rows(name: &str, source: &[u8], figures: &Figures) -> Result<Vec<Row>> {
     let tiles = Tiles::of(source)?;
     let gigabytes = tiles.len as f64 / 1e9;
     let memcpy = {
