@@ -220,15 +220,17 @@ fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part,
             let b = &packed[(strip * k + block * BLOCK_K) * STRIP..][..steps * STRIP];
             for first in (0..n_rows).step_by(group_rows) {
                 let rows = group_rows.min(n_rows - first);
+                // SAFETY: a row and a column of the part, inside Y.
+                let c = unsafe { part.y.add((part.rows.start + first) * part.n + strip * STRIP) };
                 let tile = Tile {
                     k: steps,
                     a: a[first * STRIDE_A..].as_ptr(),
+                    stride_a: STRIDE_A,
                     b: b.as_ptr(),
-                    // SAFETY: a row and a column of the part, inside Y.
-                    c: unsafe { part.y.add((part.rows.start + first) * part.n + strip * STRIP) },
+                    c,
                     stride_c: part.n,
                     columns,
-                    start: Start::Resume,
+                    start: Start::Resume { from: c, stride: part.n },
                 };
                 // SAFETY: the slices above hold what the tile says, Y's part is this task's own, and the instruction
                 // set is the queue's.
