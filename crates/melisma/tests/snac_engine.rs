@@ -268,6 +268,8 @@ fn speed() {
             }
             println!("{threads} threads, {n_streams} streams: first {:.2} ms", times[0]);
             times.sort_by(f64::total_cmp);
+            cpu_times.sort_by(f64::total_cmp);
+            println!("  this thread's time: median {:.2} ms, least {:.2} ms", cpu_times[15], cpu_times[0]);
             let cpu = (cpu_ns() - cpu) / 30e6;
             println!(
                 "  a frame of each: median {:.2} ms, least {:.2} ms, on this thread {cpu:.2} ms",
