@@ -26,6 +26,7 @@ mod dtype;
 mod error;
 mod isa;
 pub mod matmul;
+pub mod mel;
 pub mod nvtx;
 mod pool;
 mod queue;
