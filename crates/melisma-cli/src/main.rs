@@ -4,10 +4,12 @@
 mod args;
 mod bench;
 mod completions;
+mod dataset;
 mod demo;
 mod doctor;
 mod failure;
 mod interrupt;
+mod mel;
 mod session;
 mod show;
 
@@ -23,21 +25,23 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => failure::report(&error),
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     let session = Session::open(&cli.globals)?;
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),
         Some(Command::Demo(args)) => demo::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
+        Some(Command::Mel(args)) => mel::run(&session, &args),
+        Some(Command::Dataset(args)) => dataset::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),
     };
     let finished = session.finish();
-    outcome.and(finished)
+    outcome.and(finished).map(|()| session.exit_code())
 }

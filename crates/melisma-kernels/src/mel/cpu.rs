@@ -6,7 +6,7 @@
 use super::fft::{Complex, Fft, Source, root};
 use super::lanes::{Lanes, Portable, ln};
 use super::reference::beyond;
-use super::{Batch, Edge, Mel, Offset, Order, Power, Sample, Scale, Value};
+use super::{Batch, Mel, Offset, Order, Power, Sample, Scale, Value};
 use crate::Result;
 use crate::isa::Level;
 use crate::queue::CpuQueue;
@@ -434,6 +434,7 @@ const _: () = assert!(TASK_FRAMES.is_multiple_of(16));
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mel::Edge;
 
     #[test]
     fn rows_are_the_samples_of_neighbouring_frames() {
