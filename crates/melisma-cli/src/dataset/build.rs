@@ -28,8 +28,8 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     let tail = if args.drop_tail { Tail::Drop } else { Tail::Pad };
     let mut options = Options::new(mel::config(&args.mel)?, segment, hop, tail)?;
     match args.dtype.as_deref() {
-        Some("f16") => options.dtype = DType::F16,
-        Some(_) => options.dtype = DType::F32,
+        Some("f16") => options.mel.dtype = DType::F16,
+        Some(_) => options.mel.dtype = DType::F32,
         None => {}
     }
     let inputs = Inputs::find(&args.inputs)?;

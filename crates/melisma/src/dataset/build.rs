@@ -224,7 +224,7 @@ fn layout(plan: &Plan) -> Layout {
         melisma_kernels::mel::Order::FilterTime => vec![config.n_mels, n_frames],
         melisma_kernels::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
     };
-    let element = if options.dtype == DType::F16 { Type::F16 } else { Type::F32 };
+    let element = if config.dtype == DType::F16 { Type::F16 } else { Type::F32 };
     let columns = vec![
         Column::flat("path", Type::Text(width)),
         Column::flat("file_index", Type::I64),

@@ -164,7 +164,7 @@ impl<'a> Worker<'a> {
             n_samples: options.segment_samples,
             n_frames,
             n_values: options.mel.n_mels * n_frames,
-            dtype: options.dtype,
+            dtype: options.mel.dtype,
         };
         let free = (0..tuning.n_slots).map(|_| Slot::new(&device, budget, shape)).collect::<Result<_>>()?;
         let queue = device.queue(budget)?;

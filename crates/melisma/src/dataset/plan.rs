@@ -39,8 +39,6 @@ pub struct Options {
     pub segment_hop_samples: usize,
     /// What happens to the end of a file.
     pub tail: Tail,
-    /// The element type of `mel`.
-    pub dtype: DType,
 }
 
 impl Options {
@@ -62,7 +60,8 @@ impl Options {
             return Err(Error::invalid(format!("a segment of {segment_samples} samples has no frame")));
         }
         let dtype = if mel.log == Log::None { DType::F32 } else { DType::F16 };
-        Ok(Self { mel, segment_samples, segment_hop_samples, tail, dtype })
+        let mel = Config { dtype, ..mel };
+        Ok(Self { mel, segment_samples, segment_hop_samples, tail })
     }
 
     /// Frames of a row.
@@ -201,7 +200,7 @@ impl Plan {
 
     /// Bytes of a row of `mel`.
     pub fn row_bytes(&self) -> usize {
-        self.options.mel.n_mels * self.options.n_frames() * self.options.dtype.bytes()
+        self.options.mel.n_mels * self.options.n_frames() * self.options.mel.dtype.bytes()
     }
 }
 

@@ -256,7 +256,8 @@ impl Config {
             if (least..=most).contains(&value) {
                 return Ok(());
             }
-            Err(Error::invalid(format!("{key} is {value}; it must be between {least} and {most}")))
+            Err(Error::invalid(format!("{key} is {value}; it must be between {least} and {most}"))
+                .with_hint(format!("change it with `--set {key}=...`")))
         };
         let nyquist = f64::from(self.sample_rate) / 2.0;
         within("sample_rate", f64::from(self.sample_rate), 1.0, 3_072_000.0)?;
@@ -275,7 +276,8 @@ impl Config {
         within("offset", self.offset, -1e6, 1e6)?;
         within("range", self.range.unwrap_or(1.0), 0.0, 1e6)?;
         if self.f_min >= self.top_hz() {
-            return Err(Error::invalid(format!("f_min is {}, f_max {}: no room for filters", self.f_min, self.top_hz())));
+            return Err(Error::invalid(format!("f_min is {}, f_max {}: no room for filters", self.f_min, self.top_hz()))
+                .with_hint("change them with `--set f_min=... --set f_max=...`"));
         }
         Ok(())
     }
