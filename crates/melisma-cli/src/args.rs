@@ -1,11 +1,15 @@
 //! Flags and commands. Values that are settings stay text here: `melisma::runtime::config` reads them, as it reads the
 //! file and the environment.
 
+mod pack;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
+
+pub use pack::{PackArgs, UnpackArgs};
 
 use crate::failure;
 
@@ -86,6 +90,18 @@ Examples:
   melisma dataset verify train.h5"
     )]
     Dataset(DatasetArgs),
+    /// Compress weights without loss, or test or list a packed file
+    #[command(after_help = "\
+Examples:
+  melisma pack model.safetensors
+  melisma pack -l model.packed.safetensors")]
+    Pack(PackArgs),
+    /// Restore a packed file byte for byte, or one of its tensors
+    #[command(after_help = "\
+Examples:
+  melisma unpack model.packed.safetensors -o model.safetensors
+  melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
+    Unpack(UnpackArgs),
     /// Show what was found on this machine and what will be used
     #[command(after_help = "\
 Examples:

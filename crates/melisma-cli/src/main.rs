@@ -14,9 +14,11 @@ mod failure;
 mod input;
 mod interrupt;
 mod mel;
+mod pack;
 mod progress;
 mod session;
 mod show;
+mod unpack;
 
 use std::process::ExitCode;
 
@@ -45,6 +47,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Bench(args)) => bench::run(&session, &args),
         Some(Command::Mel(args)) => mel::run(&session, &args),
         Some(Command::Dataset(args)) => dataset::run(&session, &args),
+        Some(Command::Pack(args)) => pack::run(&session, &args),
+        Some(Command::Unpack(args)) => unpack::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),

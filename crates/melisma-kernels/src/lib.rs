@@ -40,6 +40,7 @@ pub mod pointwise;
 mod pool;
 pub mod populate;
 mod queue;
+pub mod rans;
 pub mod residual;
 mod snake;
 pub mod step;

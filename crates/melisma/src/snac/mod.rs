@@ -15,7 +15,6 @@
 //! ```
 
 pub mod attention;
-pub mod checkpoint;
 mod codes;
 mod config;
 pub mod conv;
