@@ -11,7 +11,7 @@ pub(crate) mod cuda;
 mod reference;
 #[cfg(test)]
 mod tests;
-mod tile;
+pub(crate) mod tile;
 
 use std::marker::PhantomData;
 

@@ -6,38 +6,38 @@
 use crate::isa::{Isa, Level};
 
 /// Columns of a strip. Two vectors of AVX-512, two times two of AVX2.
-pub(super) const STRIP: usize = 32;
+pub(crate) const STRIP: usize = 32;
 
 /// Steps of K that a tile takes at once.
-pub(super) const BLOCK_K: usize = 256;
+pub(crate) const BLOCK_K: usize = 256;
 
 /// Rows of a block of A lie this far apart: a constant makes them immediates of the loads, and it is no multiple of
 /// 4 KiB, where all rows would share one set of L1.
-pub(super) const STRIDE_A: usize = BLOCK_K + 16;
+pub(crate) const STRIDE_A: usize = BLOCK_K + 16;
 
 /// The most rows that a tile has for any instruction set.
-pub(super) const MAX_ROWS: usize = 12;
+pub(crate) const MAX_ROWS: usize = 12;
 
 /// One tile's work.
 #[derive(Clone, Copy)]
-pub(super) struct Tile {
+pub(crate) struct Tile {
     /// Steps of this block of K.
-    pub(super) k: usize,
+    pub(crate) k: usize,
     /// `rows` rows of A, [`STRIDE_A`] apart.
-    pub(super) a: *const f32,
+    pub(crate) a: *const f32,
     /// A packed strip, `k` x [`STRIP`].
-    pub(super) b: *const f32,
+    pub(crate) b: *const f32,
     /// `rows` rows of C, `stride_c` apart, of which `columns` are written.
-    pub(super) c: *mut f32,
-    pub(super) stride_c: usize,
+    pub(crate) c: *mut f32,
+    pub(crate) stride_c: usize,
     /// 1 ..= `STRIP`.
-    pub(super) columns: usize,
-    pub(super) start: Start,
+    pub(crate) columns: usize,
+    pub(crate) start: Start,
 }
 
 /// What a tile's sums start from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(crate) enum Start {
     Zero,
     Resume,
 }
@@ -46,7 +46,7 @@ pub(super) enum Start {
 ///
 /// # Safety
 /// The pointers of the tile hold what its fields say, and the machine has the instruction set.
-pub(super) type Run = unsafe fn(Tile);
+pub(crate) type Run = unsafe fn(Tile);
 
 macro_rules! rows {
     ($run:path: $($rows:literal)+) => { [$({
@@ -56,7 +56,7 @@ macro_rules! rows {
 }
 
 /// The tile functions of `isa` for 1, 2, ... rows; the last is the full tile.
-pub(super) fn runs(isa: Isa) -> &'static [Run] {
+pub(crate) fn runs(isa: Isa) -> &'static [Run] {
     match isa.level() {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => &const { rows!(x86::avx512: 1 2 3 4 5 6 7 8 9 10 11 12) },
@@ -101,7 +101,7 @@ mod x86 {
     /// # Safety
     /// As [`super::Run`].
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn avx512<const ROWS: usize>(tile: Tile) {
+    pub(crate) unsafe fn avx512<const ROWS: usize>(tile: Tile) {
         let lanes: [__mmask16; 2] = [0, 16].map(|first| {
             let live = tile.columns.saturating_sub(first).min(16);
             ((1u32 << live) - 1) as __mmask16
@@ -144,7 +144,7 @@ mod x86 {
     /// # Safety
     /// As [`super::Run`].
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn avx2<const ROWS: usize>(tile: Tile) {
+    pub(crate) unsafe fn avx2<const ROWS: usize>(tile: Tile) {
         // Two halves of the strip, one after the other: 12 sums, 2 vectors of B and 1 of A fill the 16 registers.
         for first in (0..tile.columns).step_by(STRIP / 2) {
             // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
