@@ -125,7 +125,6 @@ impl Rows {
     }
 
     /// `[B, 6]` in device memory.
-    #[expect(dead_code, reason = "read by the kernels on CUDA")]
     pub(crate) fn words(&self) -> Result<View<'_, i64>> {
         match &self.copy_dev {
             Some(copy) => copy.view::<i64>()?.first(self.len() * WORDS),

@@ -8,11 +8,13 @@
 //! devices results agree within 4e-6 · C of the largest term.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
+use crate::cuda::layer::MemoryArgument;
 use crate::queue::kernel_span;
 use crate::step::{Activations, Arena, Step, Timeline};
 use crate::view::check_len;
@@ -56,6 +58,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
+    Cuda(cuda::Prepared),
 }
 
 impl Residual<'_> {
@@ -76,7 +79,11 @@ impl Residual<'_> {
         }
         let (on, state_len) = match device {
             Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self, budget)?), (TAPS - 1) * self.dilation * n_channels),
-            Device::Cuda(_) => return Err(Error::unsupported("residual on CUDA")),
+            Device::Cuda(cuda) => {
+                let prepared = cuda::Prepared::new(self, cuda, budget)?;
+                let state_len = MemoryArgument::state_len(prepared.memory());
+                (On::Cuda(prepared), state_len)
+            }
         };
         Ok(Plan { n_channels, timeline: self.timeline, state_len, on })
     }
@@ -102,6 +109,9 @@ impl Plan {
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(queue)) => {
                 prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
+            }
+            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
             }
             _ => Err(Error::invalid("residual: the queue is of another device than the plan")),
         }
