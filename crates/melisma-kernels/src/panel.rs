@@ -65,6 +65,13 @@ pub(crate) struct Operand<'a> {
 }
 
 impl Operand<'_> {
+    /// 16 steps of K from `first` on, a multiple of 16; what is written beyond K is not looked at.
+    #[inline(always)]
+    pub(crate) fn lanes(&mut self, row: usize, first: usize) -> &mut [f32; 16] {
+        let at = (first / BLOCK_K * self.n_rows + row) * STRIDE_A + first % BLOCK_K;
+        (&mut self.floats[at..at + 16]).try_into().expect("16 floats")
+    }
+
     /// Writes `values` from step `first` of K on.
     #[inline(always)]
     pub(crate) fn write(&mut self, row: usize, first: usize, values: &[f32]) {

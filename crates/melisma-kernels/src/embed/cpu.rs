@@ -66,8 +66,8 @@ fn frame(layer: &Prepared, codes: &[i32], y: &mut [f32]) {
             let bias = &level.bias[..y.len()];
             for c in 0..y.len() {
                 let mut sum = bias[c];
-                for d in 0..dim {
-                    sum = level.weight[d * n_channels + c].mul_add(vector[d], sum);
+                for (d, value) in vector.iter().enumerate() {
+                    sum = level.weight[d * n_channels + c].mul_add(*value, sum);
                 }
                 y[c] += sum;
             }

@@ -58,6 +58,11 @@ impl Noise<'_> {
 }
 
 impl Plan {
+    /// Where each block's deviates lie in time.
+    pub fn blocks(&self) -> &[Timeline] {
+        &self.blocks
+    }
+
     /// Deviates of one row for each latent, all blocks together.
     pub fn per_latent(&self) -> usize {
         self.blocks.iter().map(|block| block.rate).sum()

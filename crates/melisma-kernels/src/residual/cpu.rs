@@ -10,29 +10,52 @@ use crate::snake::{Snake, snake};
 use crate::step::{Arena, Step, Timeline};
 use crate::{Budget, Result};
 
+const LANES: usize = 16;
+
 #[derive(Debug)]
 pub(super) struct Prepared {
     n_channels: usize,
     dilation: usize,
     entry: Snake,
-    /// `[7, C]`
-    taps: Vec<f32>,
-    wide_bias: Vec<f32>,
-    middle: Snake,
+    /// The wide convolution and the Snake after it, 16 channels at a time.
+    groups: Vec<Group>,
     mix_bias: Vec<f32>,
     panels: Panels,
+}
+
+/// Constants of 16 channels; those beyond the last are 0.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Group {
+    taps: [[f32; LANES]; TAPS],
+    bias: [f32; LANES],
+    alpha: [f32; LANES],
+    inverse: [f32; LANES],
+}
+
+impl Group {
+    fn new(layer: &Residual<'_>, middle: &Snake, first: usize) -> Self {
+        let lanes = |value: &dyn Fn(usize) -> f32| {
+            std::array::from_fn(|lane| if first + lane < layer.n_channels { value(first + lane) } else { 0.0 })
+        };
+        Self {
+            taps: std::array::from_fn(|k| lanes(&|c| layer.wide[c * TAPS + k])),
+            bias: lanes(&|c| layer.wide_bias[c]),
+            alpha: lanes(&|c| middle.alpha[c]),
+            inverse: lanes(&|c| middle.inverse[c]),
+        }
+    }
 }
 
 impl Prepared {
     pub(super) fn new(layer: &Residual<'_>, budget: &Budget) -> Result<Self> {
         let n = layer.n_channels;
+        let middle = Snake::new(layer.mix_alpha);
         Ok(Self {
             n_channels: n,
             dilation: layer.dilation,
             entry: Snake::new(layer.alpha),
-            taps: (0..TAPS).flat_map(|k| (0..n).map(move |c| layer.wide[c * TAPS + k])).collect(),
-            wide_bias: layer.wide_bias.to_vec(),
-            middle: Snake::new(layer.mix_alpha),
+            groups: (0..n).step_by(LANES).map(|first| Group::new(layer, &middle, first)).collect(),
             mix_bias: layer.mix_bias.to_vec(),
             panels: Panels::pack_transposed(budget, [n, n], layer.mix)?,
         })
@@ -40,6 +63,11 @@ impl Prepared {
 
     fn halo(&self) -> usize {
         (TAPS - 1) * self.dilation
+    }
+
+    /// Floats of a row in scratch: whole lanes, and some more so that rows do not share the sets of a cache.
+    fn width(&self) -> usize {
+        self.n_channels.next_multiple_of(LANES) + LANES
     }
 
     pub(super) fn run(
@@ -84,52 +112,53 @@ impl Layer for Pass<'_> {
 
     /// The Snake of a block's rows and of those before them.
     fn scratch_len(&self, n_rows: usize) -> usize {
-        (n_rows + self.layer.halo()) * self.layer.n_channels
+        (n_rows + self.layer.halo()) * self.layer.width()
     }
 }
 
 #[inline(always)]
 fn prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
     let layer = pass.layer;
-    let (n, dilation) = (layer.n_channels, layer.dilation);
+    let (n, width) = (layer.n_channels, layer.width());
     for segment in part.segments(pass.step.n_latents * pass.timeline.rate) {
         let history = pass.histories.of(&pass.step, pass.x, segment.stream, n);
         // Output row t sees the rows t ..= t + 6 d of memory and step together; its skip is row t + 3 d.
         let first = segment.rows.start;
-        for (index, z) in scratch.chunks_exact_mut(n).take(segment.rows.len() + layer.halo()).enumerate() {
+        for (index, z) in scratch.chunks_exact_mut(width).take(segment.rows.len() + layer.halo()).enumerate() {
             layer.entry.apply(0, history.row(first + index), z);
         }
         for index in 0..segment.rows.len() {
             let row = part.rows.start + segment.first + index;
             let columns = part.columns.clone();
-            let skip = &history.row(first + index + 3 * dilation)[columns.clone()];
+            let skip = &history.row(first + index + 3 * layer.dilation)[columns.clone()];
             let (bias, sums) = (&layer.mix_bias[columns], part.sums(row));
             let (skip, bias) = (&skip[..sums.len()], &bias[..sums.len()]);
             for c in 0..sums.len() {
                 sums[c] = skip[c] + bias[c];
             }
-            for (first, to) in operand.row(segment.first + index) {
-                wide(layer, &scratch[index * n..], first, to);
+        }
+        for (group, constants) in layer.groups.iter().enumerate() {
+            for index in 0..segment.rows.len() {
+                let z = &scratch[index * width + group * LANES..];
+                *operand.lanes(segment.first + index, group * LANES) = wide(constants, z, layer.dilation * width);
             }
         }
     }
 }
 
-/// Snake of the wide convolution for the channels from `first` on; `z` begins with its first row.
+/// Snake of the wide convolution for 16 channels; their rows lie `stride` apart in `z`.
 #[inline(always)]
-fn wide(layer: &Prepared, z: &[f32], first: usize, to: &mut [f32]) {
-    let (n, len) = (layer.n_channels, to.len());
-    let row = |k: usize| &z[k * layer.dilation * n + first..][..len];
-    let tap = |k: usize| &layer.taps[k * n + first..][..len];
-    let rows: [&[f32]; TAPS] = [row(0), row(1), row(2), row(3), row(4), row(5), row(6)];
-    let taps: [&[f32]; TAPS] = [tap(0), tap(1), tap(2), tap(3), tap(4), tap(5), tap(6)];
-    let bias = &layer.wide_bias[first..][..len];
-    let (alpha, inverse) = (&layer.middle.alpha[first..][..len], &layer.middle.inverse[first..][..len]);
-    for c in 0..len {
-        let mut sum = bias[c];
-        for k in 0..TAPS {
-            sum = taps[k][c].mul_add(rows[k][c], sum);
+fn wide(constants: &Group, z: &[f32], stride: usize) -> [f32; LANES] {
+    let z = &z[..(TAPS - 1) * stride + LANES];
+    let mut sum = constants.bias;
+    for k in 0..TAPS {
+        let row: &[f32] = &z[k * stride..k * stride + LANES];
+        for lane in 0..LANES {
+            sum[lane] = constants.taps[k][lane].mul_add(row[lane], sum[lane]);
         }
-        to[c] = snake(sum, alpha[c], inverse[c]);
     }
+    for lane in 0..LANES {
+        sum[lane] = snake(sum[lane], constants.alpha[lane], constants.inverse[lane]);
+    }
+    sum
 }

@@ -22,6 +22,7 @@ pub mod conv;
 pub mod conv_transpose;
 pub mod decoder;
 pub mod encoder;
+mod engine;
 pub mod layer;
 mod model;
 pub mod noise;
@@ -36,6 +37,7 @@ mod weights;
 
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
+pub use engine::{Engine, Samples, StreamId};
 pub use model::Model;
 pub use noise::Noise;
 pub use plane::Plane;
