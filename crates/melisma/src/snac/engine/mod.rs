@@ -74,8 +74,6 @@ pub struct Engine {
     /// One for each slot but the last, which belongs to the engine.
     streams: Vec<Option<Live>>,
     n_opened: u64,
-    /// `[B, T · hop]`
-    samples: Vec<f32>,
     /// `[slot_len]`: zeros, and a slot on its way.
     zeros: Tensor,
     moved: Tensor,
@@ -123,7 +121,7 @@ impl Engine {
             frame_latents: config.frame_latents(),
             frame_codes: slots(config).len(),
         };
-        let batch = Batch::new(&layers, &device, budget, capacity)?;
+        let batch = Batch::new(&layers, queue, budget, capacity)?;
         let slot = || -> Result<Tensor> {
             let zeros = Tensor::from_slice(budget, &vec![0f32; layers.slot_len], &[layers.slot_len])?;
             match device {
@@ -134,7 +132,6 @@ impl Engine {
         Ok(Self {
             zeros: slot()?,
             moved: Tensor::new(&device, budget, DType::F32, &[layers.slot_len])?,
-            samples: vec![0.0; capacity.n_frames * config.frame_len()],
             config: config.clone(),
             queue: queue.clone(),
             batch,
@@ -204,7 +201,7 @@ impl Engine {
                 live.advance(n_latents);
             }
         }
-        Ok(Samples { samples: &self.samples, ranges })
+        Ok(Samples { samples: self.batch.samples()?, ranges })
     }
 
     /// Frames that a step can take, all streams together.
@@ -231,8 +228,8 @@ impl Engine {
         let live = self.live(stream)?.clone();
         let spare = self.spare();
         let (from, to) = (self.floats(stream.slot), self.floats(spare));
-        self.queue.copy(self.batch.arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
-        self.queue.copy(self.moved.view()?, self.batch.arena.view_mut::<f32>()?.range(to)?)?;
+        self.queue.copy(self.batch.buffers().arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
+        self.queue.copy(self.moved.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(to)?)?;
         self.flush(live, spare)
     }
 
@@ -249,7 +246,7 @@ impl Engine {
         for piece in frames.chunks(CLIP_FRAMES * self.capacity.frame_codes) {
             let n_latents = piece.len() / self.capacity.frame_codes * self.config.frame_latents();
             let ranges = self.run(&[live.row(slot, OPEN)], std::slice::from_ref(noise), piece, n_latents)?;
-            samples.extend_from_slice(&self.samples[ranges[0].clone()]);
+            samples.extend_from_slice(&self.batch.samples()?[ranges[0].clone()]);
             live.advance(n_latents);
         }
         samples.extend(self.flush(live, slot)?);
@@ -269,7 +266,7 @@ impl Engine {
             let codes = &codes[..now * self.capacity.frame_codes];
             let ranges =
                 self.run(&[live.row(slot, end)], std::slice::from_ref(&live.noise.clone()), codes, n_latents)?;
-            samples.extend_from_slice(&self.samples[ranges[0].clone()]);
+            samples.extend_from_slice(&self.batch.samples()?[ranges[0].clone()]);
             live.advance(n_latents);
             left -= now;
         }
@@ -286,9 +283,8 @@ impl Engine {
     ) -> Result<Vec<std::ops::Range<usize>>> {
         let noise: Vec<&Noise> = noise.iter().collect();
         let len = n_latents * self.layers.timeline.rate;
-        let samples = &mut self.samples[..rows.len() * len];
         let input = Input { rows, noise: &noise, codes, n_latents };
-        self.batch.step(&self.layers, &self.queue, &input, samples)?;
+        self.batch.step(&self.layers, &self.queue, &input)?;
         let range = |(index, row): (usize, &Row)| {
             let live = self.layers.timeline.live(row, n_latents);
             index * len + live.start..index * len + live.end
@@ -337,7 +333,7 @@ impl Engine {
 
     fn clear(&mut self, slot: usize) -> Result<()> {
         let range = self.floats(slot);
-        self.queue.copy(self.zeros.view()?, self.batch.arena.view_mut::<f32>()?.range(range)?)
+        self.queue.copy(self.zeros.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(range)?)
     }
 }
 
