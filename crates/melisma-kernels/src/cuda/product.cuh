@@ -13,7 +13,9 @@
 //   Column column(n)            what it knows of column n, also from the number of columns on
 //   float4 fetch(column, k)     four raw inputs from k on, zero where there are none
 //   float4 form(k, raw)         the operands made of them
-//   void store(n, m, sums)      for outputs m .. m + 3 of column n, which may be outside
+//   Target target(n)            what it needs to store column n
+//   float4 base(m)              what all columns start from, for outputs m .. m + 3, which may be outside
+//   void store(target, n, m, base, sums)
 //   void remember()             by all threads of the grid
 #pragma once
 #include "step.cuh"
@@ -75,16 +77,19 @@ __device__ __forceinline__ void add(float (&totals)[2][N][4], const float (&sums
   for (int i = 0; i < 8 * N; i++) totals[i / (4 * N)][i / 4 % N][i % 4] += sums[i / (4 * N)][i / 4 % N][i % 4];
 }
 
-template <int N, class Layer>
-__device__ __forceinline__ void store(const Layer& layer, u32 n_columns, u32 first, u32 group, const float (&totals)[2][N][4]) {
-  const u32 g = lane_id() / 4, t = lane_id() % 4;
+// `targets(i)` is the target of column `first` + i.
+template <int N, class Layer, class Targets>
+__device__ __forceinline__ void store(const Layer& layer, u32 n_columns, u32 first, u32 group, const float (&totals)[2][N][4],
+                                      const Targets& targets) {
+  const u32 g = lane_id() / 4, t = lane_id() % 4, m = GROUP_M * group + 4 * g;
+  const float4 base = layer.base(m);
 #pragma unroll
   for (int n = 0; n < N; n++) {
 #pragma unroll
     for (int c = 0; c < 2; c++) {
-      const u32 column = first + 8 * n + 2 * t + c;
+      const u32 i = 8 * n + 2 * t + c;
       const float4 sums = make_float4(totals[0][n][c], totals[0][n][c + 2], totals[1][n][c], totals[1][n][c + 2]);
-      if (column < n_columns) layer.store(column, GROUP_M * group + 4 * g, sums);
+      if (first + i < n_columns) layer.store(targets(i), first + i, m, base, sums);
     }
   }
 }
@@ -139,30 +144,35 @@ __device__ __forceinline__ void product_few(const Layer& layer, const Factors& f
       const float sums[2][1][4] = {{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}};
       add(totals, sums);
     }
-    store(layer, factors.n_columns, blockIdx.x * 8, group, totals);
+    const u32 start = blockIdx.x * 8;
+    store(layer, factors.n_columns, start, group, totals, [&](u32 i) { return layer.target(start + i); });
   }
   layer.remember();
 }
 
 // Many columns: a block of 8 warps makes 32 · WARPS_M outputs of 64 columns. All threads form the operands of the next
-// chunk, in shared memory and in the order in which a warp reads them, while tensor cores work on this one.
+// chunk, in shared memory and in the order in which a warp reads them, between the products of this one; their inputs
+// were asked for one chunk before.
 template <int WARPS_M, class Layer>
 __device__ __forceinline__ void product_many(const Layer& layer, const Factors& factors) {
   constexpr int N = WARPS_M;  // 8 / WARPS_M warps side by side, of N fragments of 8 columns each, are 64 columns
   __shared__ uint4 operands[2][2][8][32];
-  const u32 lane = lane_id(), warp = threadIdx.x / 32;
+  __shared__ typename Layer::Target targets[64];
+  const u32 lane = lane_id(), warp = threadIdx.x / 32, last = factors.n_chunks - 1;
   const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
   const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
   const u32 first = blockIdx.x * 64, own_k = 4 * (lane % 4);
+  if (threadIdx.x < 64 && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
   const auto column = layer.column(first + threadIdx.x / 4);
+  // The last chunk stands for those after it, which are never multiplied.
+  const auto fetch = [&](u32 chunk) { return layer.fetch(column, CHUNK_K * min(chunk, last) + own_k); };
   const auto put = [&](u32 chunk, float4 raw) {
-    const float4 x = layer.form(CHUNK_K * chunk + own_k, raw);
+    const float4 x = layer.form(CHUNK_K * min(chunk, last) + own_k, raw);
     operands[chunk % 2][0][warp][lane] = split_operand(x.x, x.y);
     operands[chunk % 2][1][warp][lane] = split_operand(x.z, x.w);
   };
   float4 next_w[2];
   const auto read = [&](u32 step) {
-    if (step >= 2 * factors.n_chunks) return;
     next_w[0] = __ldg(weights + (u64)step * 64);
     next_w[1] = __ldg(weights + (u64)step * 64 + 32);
   };
@@ -170,28 +180,31 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
   clear(sums);
   clear(totals);
   read(0);
-  put(0, layer.fetch(column, own_k));
+  put(0, fetch(0));
+  float4 next = fetch(1);
   __syncthreads();
-  for (u32 chunk = 0; chunk < factors.n_chunks; chunk++) {
-    const bool more = chunk + 1 < factors.n_chunks;
-    float4 next = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (more) next = layer.fetch(column, CHUNK_K * (chunk + 1) + own_k);
+  for (u32 chunk = 0; chunk <= last; chunk++) {
+    const float4 later = fetch(chunk + 2);
+    put(chunk + 1, next);
 #pragma unroll
     for (int step = 0; step < 2; step++) {
       const float4 w[2] = {next_w[0], next_w[1]};
-      read(2 * chunk + step + 1);
+      read(min(2 * chunk + step + 1, 2 * last + 1));
       uint4 x[N];
 #pragma unroll
       for (int n = 0; n < N; n++) x[n] = operands[chunk % 2][step][warp_n * N + n][lane];
       multiply(sums, w, x);
     }
-    if (chunk % SLICE_CHUNKS == SLICE_CHUNKS - 1 || !more) {
+    if (chunk % SLICE_CHUNKS == SLICE_CHUNKS - 1 || chunk == last) {
       add(totals, sums);
       clear(sums);
     }
-    if (more) put(chunk + 1, next);
+    next = later;
     __syncthreads();
   }
-  if (group < factors.n_groups) store(layer, factors.n_columns, first + warp_n * N * 8, group, totals);
+  const u32 own = warp_n * N * 8;
+  if (group < factors.n_groups) {
+    store(layer, factors.n_columns, first + own, group, totals, [&](u32 i) { return targets[own + i]; });
+  }
   layer.remember();
 }

@@ -31,17 +31,23 @@ struct Pointwise : Shape {
   }
   __device__ __forceinline__ float4 form(u32, float4 raw) const { return raw; }
 
-  __device__ __forceinline__ void store(u32 n, u32 m, float4 sums) const {
-    float* to = y + (u64)n * n_out;
-    if (MODE == NOISE) {
-      const float4 own = load4(x + (u64)n * n_in, m, n_in);
-      store4(to, m, n_out, with[n] == 0.0f ? own : add4(own, sums));
-      return;
-    }
+  // Whether the column exists; of noise, whether it has any.
+  struct Target {
+    u32 live;
+  };
+  __device__ __forceinline__ Target target(u32 n) const {
+    if (MODE == NOISE) return {with[n] != 0.0f};
     const u32 len = step.n_latents * timeline.rate;
-    const bool live = live_outputs(step.rows[n / len], timeline, step.n_latents).has(n % len);
-    const float4 start = MODE == ADD ? load4(with + (u64)n * n_out, m, n_out) : load4(bias, m, n_out);
-    store4(to, m, n_out, live ? add4(start, sums) : make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+    return {live_outputs(step.rows[n / len], timeline, step.n_latents).has(n % len)};
+  }
+  __device__ __forceinline__ float4 base(u32 m) const { return load4(bias, m, n_out); }
+
+  __device__ __forceinline__ void store(Target target, u32 n, u32 m, float4 base, float4 sums) const {
+    const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float4 start = MODE == NOISE ? load4(x + (u64)n * n_in, m, n_in)
+                         : MODE == ADD ? load4(with + (u64)n * n_out, m, n_out)
+                                       : base;
+    store4(y + (u64)n * n_out, m, n_out, target.live ? add4(start, sums) : MODE == NOISE ? start : none);
   }
   __device__ __forceinline__ void remember() const {}
 };

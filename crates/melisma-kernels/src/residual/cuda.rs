@@ -16,7 +16,7 @@ const SOURCE: Source = Source { name: "residual", text: include_str!("residual.c
 
 const BLOCK: usize = 256;
 /// Outputs of a thread of `residual_hidden`.
-const RUN: usize = 8;
+const RUN: usize = 12;
 
 /// `Shape` of `residual.cu`.
 #[repr(C)]

@@ -3,7 +3,7 @@
 
 constexpr u32 TAPS = 7;
 // Outputs of a thread, `dilation` rows apart.
-constexpr u32 RUN = 8;
+constexpr u32 RUN = 12;
 
 struct Shape {
   Step step;
@@ -38,10 +38,17 @@ extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
     for (u32 stream = blockIdx.y; stream < shape.step.n_rows; stream += gridDim.y) {
       const History seen = history(shape.step, shape.memory, shape.x, stream, len);
       float raw[RUN + TAPS - 1];
+      // Rows from this one on do not exist; those before it of which none is remembered lie a fixed distance apart.
+      const u32 end = len + (TAPS - 1) * dilation;
+      if (first >= seen.n_past) {
+        const float* from = seen.row(first) + c;
 #pragma unroll
-      for (u32 i = 0; i < RUN + TAPS - 1; i++) {
-        const u32 t = first + (i < TAPS - 1 ? 0 : i - (TAPS - 1)) * dilation;
-        raw[i] = t < len ? seen.row(first + i * dilation)[c] : 0.0f;
+        for (u32 i = 0; i < RUN + TAPS - 1; i++) raw[i] = first + i * dilation < end ? from[i * dilation * n] : 0.0f;
+      } else {
+#pragma unroll
+        for (u32 i = 0; i < RUN + TAPS - 1; i++) {
+          raw[i] = first + i * dilation < end ? seen.row(first + i * dilation)[c] : 0.0f;
+        }
       }
       float* to = shape.hidden + ((u64)stream * len + first) * n + c;
 #pragma unroll
@@ -52,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
         float sum = bias;
 #pragma unroll
         for (u32 k = 0; k < TAPS; k++) sum = fused_multiply_add(taps[k], z[(j + k) % TAPS], sum);
-        if (first + j * dilation < len) to[(u64)j * dilation * n] = snake(sum, mix_alpha, mix_inverse);
+        if (first + j * dilation < len) to[j * dilation * n] = snake(sum, mix_alpha, mix_inverse);
       }
     }
   }
@@ -73,12 +80,22 @@ struct Mix : Shape {
   }
   __device__ __forceinline__ float4 form(u32, float4 raw) const { return raw; }
 
-  __device__ __forceinline__ void store(u32 n, u32 m, float4 sums) const {
+  // The row that is skipped to it; none where it does not exist.
+  struct Target {
+    const float* skip;
+  };
+  __device__ __forceinline__ Target target(u32 n) const {
     const u32 stream = n / len(), t = n % len();
     const History seen = history(step, memory, x, stream, len());
     const bool live = live_outputs(step.rows[stream], timeline, step.n_latents).has(t);
-    const float4 start = add4(load4(seen.row(t + TAPS / 2 * dilation), m, n_channels), load4(mix_bias, m, n_channels));
-    store4(y + (u64)n * n_channels, m, n_channels, live ? add4(start, sums) : make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+    return {live ? seen.row(t + TAPS / 2 * dilation) : nullptr};
+  }
+  __device__ __forceinline__ float4 base(u32 m) const { return load4(mix_bias, m, n_channels); }
+
+  __device__ __forceinline__ void store(Target target, u32 n, u32 m, float4 base, float4 sums) const {
+    float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (target.skip) value = add4(add4(load4(target.skip, m, n_channels), base), sums);
+    store4(y + (u64)n * n_channels, m, n_channels, value);
   }
   __device__ __forceinline__ void remember() const {}
 };

@@ -33,14 +33,23 @@ struct Upsample : Shape {
     return snake.at4(k < padded_in ? k : k - padded_in, raw);
   }
 
-  __device__ __forceinline__ void store(u32 n, u32 m, float4 sums) const {
-    const u32 n_rows = stride * n_out, first = n % len() * stride;
-    const Live live = live_outputs(step.rows[n / len()], timeline, step.n_latents);
-    const float4 y4 = add4(load4(bias, m, n_rows), sums);
+  // Its first row, and which rows exist.
+  struct Target {
+    u32 first;
+    Live live;
+  };
+  __device__ __forceinline__ Target target(u32 n) const {
+    return {n % len() * stride, live_outputs(step.rows[n / len()], timeline, step.n_latents)};
+  }
+  __device__ __forceinline__ float4 base(u32 m) const { return load4(bias, m, stride * n_out); }
+
+  __device__ __forceinline__ void store(Target target, u32 n, u32 m, float4 base, float4 sums) const {
+    const u32 n_rows = stride * n_out;
+    const float4 y4 = add4(base, sums);
     float values[4] = {y4.x, y4.y, y4.z, y4.w};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      if (!live.has(first + (m + i) / n_out)) values[i] = 0.0f;
+      if (!target.live.has(target.first + (m + i) / n_out)) values[i] = 0.0f;
     }
     store4(y + (u64)n * n_rows, m, n_rows, make_float4(values[0], values[1], values[2], values[3]));
   }
