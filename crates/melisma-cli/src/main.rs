@@ -3,11 +3,16 @@
 
 mod args;
 mod bench;
+mod codec;
 mod completions;
+mod decode;
 mod demo;
 mod doctor;
+mod encode;
 mod failure;
+mod input;
 mod interrupt;
+mod progress;
 mod session;
 mod show;
 
@@ -33,6 +38,8 @@ fn run(cli: Cli) -> Result<()> {
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),
         Some(Command::Demo(args)) => demo::run(&session, &args),
+        Some(Command::Decode(args)) => decode::run(&session, &args),
+        Some(Command::Encode(args)) => encode::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),

@@ -103,6 +103,11 @@ impl Session {
         }
     }
 
+    /// Whether the result is JSON.
+    pub fn wants_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
     /// Says something on stderr unless quiet.
     pub fn say(&self, text: &str) {
         if !self.config.quiet.value {

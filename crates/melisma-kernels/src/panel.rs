@@ -13,8 +13,8 @@ use crate::{Budget, Buffer, Isa, Result};
 
 /// Floats of A that a block of rows has at most: half of a usual L2.
 const BLOCK_FLOATS: usize = 96 << 10;
-/// Rows of a block at most: more would gain nothing, and fewer tasks would be left to share.
-const BLOCK_ROWS: usize = 256;
+/// Rows of a block at most: its inputs and outputs stay in the cache beside the operand.
+const BLOCK_ROWS: usize = 128;
 
 /// W `[K, N]`, packed.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ pub(crate) struct Operand<'a> {
 }
 
 impl Operand<'_> {
-    /// 16 steps of K from `first` on, a multiple of 16; what is written beyond K is not looked at.
+    /// From row `row` on, step `first` of K first; rows lie [`STRIDE_A`] apart, with room for 16 floats beyond a block's
+    /// last. What is written beyond K is not looked at.
     #[inline(always)]
-    pub(crate) fn lanes(&mut self, row: usize, first: usize) -> &mut [f32; 16] {
-        let at = (first / BLOCK_K * self.n_rows + row) * STRIDE_A + first % BLOCK_K;
-        (&mut self.floats[at..at + 16]).try_into().expect("16 floats")
+    pub(crate) fn lanes(&mut self, row: usize, first: usize) -> &mut [f32] {
+        &mut self.floats[(first / BLOCK_K * self.n_rows + row) * STRIDE_A + first % BLOCK_K..]
     }
 
     /// Writes `values` from step `first` of K on.
@@ -220,15 +220,17 @@ fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part,
             let b = &packed[(strip * k + block * BLOCK_K) * STRIP..][..steps * STRIP];
             for first in (0..n_rows).step_by(group_rows) {
                 let rows = group_rows.min(n_rows - first);
+                // SAFETY: a row and a column of the part, inside Y.
+                let c = unsafe { part.y.add((part.rows.start + first) * part.n + strip * STRIP) };
                 let tile = Tile {
                     k: steps,
                     a: a[first * STRIDE_A..].as_ptr(),
+                    stride_a: STRIDE_A,
                     b: b.as_ptr(),
-                    // SAFETY: a row and a column of the part, inside Y.
-                    c: unsafe { part.y.add((part.rows.start + first) * part.n + strip * STRIP) },
+                    c,
                     stride_c: part.n,
                     columns,
-                    start: Start::Resume,
+                    start: Start::Resume { from: c, stride: part.n },
                 };
                 // SAFETY: the slices above hold what the tile says, Y's part is this task's own, and the instruction
                 // set is the queue's.

@@ -177,21 +177,41 @@ proptest! {
 }
 
 #[test]
-fn a_peek_is_the_clip_so_far() {
+fn an_early_peek_changes_nothing_later() {
     for model in MODELS.iter() {
         let n_codes = slots(model.config()).len();
-        let all = frames(model, 6, 5);
+        let all = frames(model, 9, 5);
         let mut engine = engine(model, Isa::best(), 2, 2);
+        let whole = engine.decode(&codes(model, &all), &Noise::Seed(9)).unwrap();
         let stream = engine.open(Noise::Seed(9)).unwrap();
-        let mut heard = Vec::new();
-        for (index, frame) in all.chunks(n_codes).enumerate() {
-            heard.extend_from_slice(engine.step(&[(stream, frame)]).unwrap().of(0));
-            let early = engine.peek(stream).unwrap();
-            let so_far = engine.decode(&codes(model, &all[..(index + 1) * n_codes]), &Noise::Seed(9)).unwrap();
-            assert_eq!(bits(&[heard.as_slice(), &early].concat()), bits(&so_far));
+        assert!(engine.peek(stream).unwrap().is_empty());
+        let first = codes(model, &all[..n_codes]);
+        engine.push(stream, &first).unwrap();
+        if engine.progress(stream).unwrap().emitted > 0 {
+            continue;
         }
+        let early = engine.peek(stream).unwrap();
+        assert_eq!(bits(&early), bits(&engine.decode(&first, &Noise::Seed(9)).unwrap()));
+        assert_eq!(engine.progress(stream).unwrap().gap(), early.len() as u64);
+        assert!(engine.peek(stream).unwrap().is_empty(), "each sample once");
+        let mut heard = early.clone();
+        heard.extend(engine.push(stream, &codes(model, &all[n_codes..])).unwrap());
         heard.extend(engine.finish(stream).unwrap());
-        assert_eq!(bits(&heard), bits(&engine.decode(&codes(model, &all), &Noise::Seed(9)).unwrap()));
+        assert_eq!(heard.len(), whole.len());
+        assert_eq!(bits(&heard[early.len()..]), bits(&whole[early.len()..]));
+    }
+}
+
+#[test]
+fn the_lag_is_that_of_the_receptive_field() {
+    let model = &MODELS[0];
+    let mut engine = engine(model, Isa::best(), 1, 1);
+    assert_eq!((engine.lag(), engine.state_bytes() % 4), (4757, 0));
+    let stream = engine.open(Noise::Off).unwrap();
+    for n_frames in 1..=6_u64 {
+        engine.push(stream, &codes(model, &frames(model, 1, n_frames as u32))).unwrap();
+        let expected = (2048 * n_frames).saturating_sub(4757);
+        assert_eq!(engine.progress(stream).unwrap().exact, expected, "after {n_frames} frames");
     }
 }
 
@@ -229,19 +249,27 @@ fn speed() {
         let start = Instant::now();
         let mut engine = Engine::new(&model, &queue, &budget, 8).unwrap();
         println!("{threads} threads: prepared in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
+        let cpu = cpu_ns();
+        let wall = Instant::now();
+        let ceiling =
+            melisma_kernels::ceiling::flops(Isa::best()) * wall.elapsed().as_nanos() as f64 / (cpu_ns() - cpu);
+        println!("ceiling {:.0} GFLOP/s of this thread's time", ceiling / 1e9);
         for n_streams in [1, 8] {
             let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed)).unwrap()).collect();
             let frame = frames(&model, 1, 5);
             let mut times = Vec::new();
-            let cpu = cpu_ns();
+            let (cpu, mut cpu_times) = (cpu_ns(), Vec::new());
             for _ in 0..30 {
-                let start = Instant::now();
+                let (start, cpu_before) = (Instant::now(), cpu_ns());
                 let input: Vec<_> = streams.iter().map(|&stream| (stream, frame.as_slice())).collect();
                 engine.step(&input).unwrap();
                 times.push(start.elapsed().as_secs_f64() * 1e3);
+                cpu_times.push((cpu_ns() - cpu_before) / 1e6);
             }
             println!("{threads} threads, {n_streams} streams: first {:.2} ms", times[0]);
             times.sort_by(f64::total_cmp);
+            cpu_times.sort_by(f64::total_cmp);
+            println!("  this thread's time: median {:.2} ms, least {:.2} ms", cpu_times[15], cpu_times[0]);
             let cpu = (cpu_ns() - cpu) / 30e6;
             println!(
                 "  a frame of each: median {:.2} ms, least {:.2} ms, on this thread {cpu:.2} ms",

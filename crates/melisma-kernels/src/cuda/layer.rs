@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use super::{Address, Cuda, CudaQueue};
-use crate::snake::Snake;
 use crate::step::{Arena, Step, Timeline};
 use crate::{Budget, Device, Element, Error, Queue, Result, Tensor};
 
@@ -89,10 +88,13 @@ pub(crate) struct SnakeTable {
 impl SnakeTable {
     /// Padded with zeros to `padded` channels.
     pub(crate) fn new(upload: &Upload<'_>, alpha: &[f32], padded: usize) -> Result<Self> {
-        let Snake { mut alpha, mut inverse } = Snake::new(alpha);
-        alpha.resize(padded.max(1), 0.0);
-        inverse.resize(padded.max(1), 0.0);
-        Ok(Self { alpha: upload.slice(&alpha)?, inverse: upload.slice(&inverse)? })
+        let inverse = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9));
+        let pad = |values: Vec<f32>| values.into_iter().chain(std::iter::repeat(0.0)).take(padded.max(1));
+        let (alpha, inverse) = (pad(alpha.to_vec()), pad(inverse.collect()));
+        Ok(Self {
+            alpha: upload.slice(&alpha.collect::<Vec<_>>())?,
+            inverse: upload.slice(&inverse.collect::<Vec<_>>())?,
+        })
     }
 
     pub(crate) fn argument(&self) -> Result<SnakeArgument> {

@@ -12,7 +12,8 @@
 // A layer has
 //   Column column(n)            what it knows of column n, also from the number of columns on
 //   float4 fetch(column, k)     four raw inputs from k on, zero where there are none
-//   float4 form(k, raw)         the operands made of them
+//   Constants constants(k)      what turns four raw inputs from k on
+//   float4 form(constants, raw) into operands
 //   Target target(n)            what it needs to store column n
 //   float4 base(m)              what all columns start from, for outputs m .. m + 3, which may be outside
 //   void store(target, n, m, base, sums)
@@ -32,22 +33,27 @@ struct Fragment {
   u32 big[4], small[4];
 };
 
-// The carry of the rounding may go into the exponent, which is right; weights are finite.
+// The nearest TF32 number. The carry may go into the exponent, which is right.
+__device__ __forceinline__ u32 big_part(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
+// What is left, exactly; tensor cores cut off what TF32 does not hold, which is at most 2^-21 of x. A NaN stays one here,
+// whatever the rounding made of its big part.
+__device__ __forceinline__ u32 small_part(float x, u32 big) { return __float_as_uint(x - __uint_as_float(big)); }
+
 __device__ __forceinline__ Fragment split_weights(float4 w) {
   const float values[4] = {w.x, w.y, w.z, w.w};
   Fragment fragment;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    fragment.big[i] = (__float_as_uint(values[i]) + 0x1000u) & 0xffffe000u;
-    fragment.small[i] = __float_as_uint(values[i] - __uint_as_float(fragment.big[i])) + 0x1000u;
+    fragment.big[i] = big_part(values[i]);
+    fragment.small[i] = small_part(values[i], fragment.big[i]);
   }
   return fragment;
 }
 
 // Big parts in x and y, small ones in z and w.
 __device__ __forceinline__ uint4 split_operand(float a, float b) {
-  const u32 big_a = f32_to_tf32(a), big_b = f32_to_tf32(b);
-  return make_uint4(big_a, big_b, f32_to_tf32(a - __uint_as_float(big_a)), f32_to_tf32(b - __uint_as_float(big_b)));
+  const u32 big_a = big_part(a), big_b = big_part(b);
+  return make_uint4(big_a, big_b, small_part(a, big_a), small_part(b, big_b));
 }
 
 // Two fragments of weights with N fragments of operands, in rounds that keep neighbouring instructions independent.
@@ -123,7 +129,7 @@ __device__ __forceinline__ void product_few(const Layer& layer, const Factors& f
 #pragma unroll
       for (int slot = 0; slot < AHEAD; slot++) {
         if (chunk + slot >= last) break;
-        const float4 x = layer.form(CHUNK_K * (chunk + slot) + 4 * t, raw[slot]);
+        const float4 x = layer.form(layer.constants(CHUNK_K * (chunk + slot) + 4 * t), raw[slot]);
         const uint4 first[1] = {split_operand(x.x, x.y)}, second[1] = {split_operand(x.z, x.w)};
         multiply(sums, w[slot][0], first);
         multiply(sums, w[slot][1], second);
@@ -166,8 +172,9 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
   const auto column = layer.column(first + threadIdx.x / 4);
   // The last chunk stands for those after it, which are never multiplied.
   const auto fetch = [&](u32 chunk) { return layer.fetch(column, CHUNK_K * min(chunk, last) + own_k); };
-  const auto put = [&](u32 chunk, float4 raw) {
-    const float4 x = layer.form(CHUNK_K * min(chunk, last) + own_k, raw);
+  const auto constants = [&](u32 chunk) { return layer.constants(CHUNK_K * min(chunk, last) + own_k); };
+  const auto put = [&](u32 chunk, const typename Layer::Constants& constants, float4 raw) {
+    const float4 x = layer.form(constants, raw);
     operands[chunk % 2][0][warp][lane] = split_operand(x.x, x.y);
     operands[chunk % 2][1][warp][lane] = split_operand(x.z, x.w);
   };
@@ -180,12 +187,12 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
   clear(sums);
   clear(totals);
   read(0);
-  put(0, fetch(0));
+  put(0, constants(0), fetch(0));
   float4 next = fetch(1);
   __syncthreads();
   for (u32 chunk = 0; chunk <= last; chunk++) {
+    const auto next_constants = constants(chunk + 1);
     const float4 later = fetch(chunk + 2);
-    put(chunk + 1, next);
 #pragma unroll
     for (int step = 0; step < 2; step++) {
       const float4 w[2] = {next_w[0], next_w[1]};
@@ -194,6 +201,7 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
 #pragma unroll
       for (int n = 0; n < N; n++) x[n] = operands[chunk % 2][step][warp_n * N + n][lane];
       multiply(sums, w, x);
+      if (step == 0) put(chunk + 1, next_constants, next);
     }
     if (chunk % SLICE_CHUNKS == SLICE_CHUNKS - 1 || chunk == last) {
       add(totals, sums);

@@ -37,6 +37,13 @@ pub(crate) struct Product {
     tall: Function,
 }
 
+/// The nearest sum of two TF32 numbers, as kernels take it apart.
+fn two_parts(weight: f32) -> f32 {
+    let nearest = |x: f32| f32::from_bits(x.to_bits().wrapping_add(0x1000) & 0xffff_e000);
+    let big = nearest(weight);
+    big + nearest(weight - big)
+}
+
 impl Product {
     /// Packs W `[M, K]`, whose elements `weight(m, k)` gives. The kernels are those of `source` that begin with `symbol`.
     pub(crate) fn new(
@@ -55,7 +62,7 @@ impl Product {
             let to_m = chunk / n_chunks * GROUP_M + 4 * (lane / 4) + 2 * fragment + own_m;
             let to_k = chunk % n_chunks * CHUNK_K + 4 * (lane % 4) + 2 * step + own_k;
             if to_m < m && to_k < k {
-                *value = weight(to_m, to_k);
+                *value = two_parts(weight(to_m, to_k));
             }
         }
         let function = |form: &str| cuda.function(source, &format!("{symbol}_{form}"));

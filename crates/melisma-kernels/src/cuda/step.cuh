@@ -77,7 +77,8 @@ __device__ __forceinline__ void roll(const Step& step, const Memory& memory, con
   }
 }
 
-// y = x + sin²(αx)/α by the operations of `snake.rs`, in its order.
+// y = x + sin²(αx)/α: αx is reduced to r in [-π/2, π/2] by two fused steps, sin r is r times a polynomial in r². As
+// accurate as the CPU's, see `snake.rs`: for |αx| below 2^20 the error of sin² is at most 3e-7.
 __device__ __forceinline__ float snake(float x, float alpha, float inverse) {
   const float z = alpha * x;
   const float turns = rintf(z * 0.318309886183790671538f);
@@ -98,10 +99,17 @@ struct Snake {
   __device__ __forceinline__ float at(u32 channel, float x) const {
     return snake(x, __ldg(alpha + channel), __ldg(inverse + channel));
   }
-  __device__ __forceinline__ float4 at4(u32 channel, float4 x) const {
-    const float4 a = *reinterpret_cast<const float4*>(alpha + channel);
-    const float4 i = *reinterpret_cast<const float4*>(inverse + channel);
-    return make_float4(snake(x.x, a.x, i.x), snake(x.y, a.y, i.y), snake(x.z, a.z, i.z), snake(x.w, a.w, i.w));
+  // Of four channels. The inverse is needed last, so it is read late and takes no registers before.
+  struct Four {
+    float4 a;
+    const float* inverse;
+    __device__ __forceinline__ float4 of(float4 x) const {
+      const float4 i = __ldg(reinterpret_cast<const float4*>(inverse));
+      return make_float4(snake(x.x, a.x, i.x), snake(x.y, a.y, i.y), snake(x.z, a.z, i.z), snake(x.w, a.w, i.w));
+    }
+  };
+  __device__ __forceinline__ Four four(u32 channel) const {
+    return {__ldg(reinterpret_cast<const float4*>(alpha + channel)), inverse + channel};
   }
 };
 

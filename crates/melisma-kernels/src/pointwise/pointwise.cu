@@ -29,7 +29,9 @@ struct Pointwise : Shape {
     if (MODE == NOISE) v = make_float4(column.scale * v.x, column.scale * v.y, column.scale * v.z, column.scale * v.w);
     return v;
   }
-  __device__ __forceinline__ float4 form(u32, float4 raw) const { return raw; }
+  struct Constants {};
+  __device__ __forceinline__ Constants constants(u32) const { return {}; }
+  __device__ __forceinline__ float4 form(Constants, float4 raw) const { return raw; }
 
   // Whether the column exists; of noise, whether it has any.
   struct Target {

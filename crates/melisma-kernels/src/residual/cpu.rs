@@ -4,13 +4,12 @@
 use super::{Residual, TAPS};
 use crate::history::Histories;
 use crate::isa::dispatch;
+use crate::matmul::tile::STRIDE_A;
 use crate::panel::{self, Layer, Operand, Panels, Part};
 use crate::queue::CpuQueue;
-use crate::snake::{Snake, snake};
+use crate::snake::{LANES, Lanes, Snake, lanes};
 use crate::step::{Arena, Step, Timeline};
 use crate::{Budget, Result};
-
-const LANES: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -27,10 +26,11 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Group {
-    taps: [[f32; LANES]; TAPS],
-    bias: [f32; LANES],
-    alpha: [f32; LANES],
-    inverse: [f32; LANES],
+    taps: [Lanes; TAPS],
+    bias: Lanes,
+    high: Lanes,
+    low: Lanes,
+    inverse: Lanes,
 }
 
 impl Group {
@@ -41,7 +41,8 @@ impl Group {
         Self {
             taps: std::array::from_fn(|k| lanes(&|c| layer.wide[c * TAPS + k])),
             bias: lanes(&|c| layer.wide_bias[c]),
-            alpha: lanes(&|c| middle.alpha[c]),
+            high: lanes(&|c| middle.high[c]),
+            low: lanes(&|c| middle.low[c]),
             inverse: lanes(&|c| middle.inverse[c]),
         }
     }
@@ -137,28 +138,43 @@ fn prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch:
                 sums[c] = skip[c] + bias[c];
             }
         }
+        let z = &scratch[..(segment.rows.len() + layer.halo()) * width];
         for (group, constants) in layer.groups.iter().enumerate() {
-            for index in 0..segment.rows.len() {
-                let z = &scratch[index * width + group * LANES..];
-                *operand.lanes(segment.first + index, group * LANES) = wide(constants, z, layer.dilation * width);
-            }
+            let (z, to) = (&z[group * LANES..], operand.lanes(segment.first, group * LANES));
+            wide(constants, Rows { z, width, dilation: layer.dilation, to, n_rows: segment.rows.len() });
         }
     }
 }
 
-/// Snake of the wide convolution for 16 channels; their rows lie `stride` apart in `z`.
+/// Sixteen channels of a segment.
+struct Rows<'a> {
+    /// Rows of the Snake, `width` floats apart.
+    z: &'a [f32],
+    width: usize,
+    dilation: usize,
+    /// Rows of the operand, `STRIDE_A` floats apart.
+    to: &'a mut [f32],
+    n_rows: usize,
+}
+
+/// Snake of the wide convolution.
 #[inline(always)]
-fn wide(constants: &Group, z: &[f32], stride: usize) -> [f32; LANES] {
-    let z = &z[..(TAPS - 1) * stride + LANES];
-    let mut sum = constants.bias;
-    for k in 0..TAPS {
-        let row: &[f32] = &z[k * stride..k * stride + LANES];
-        for lane in 0..LANES {
-            sum[lane] = constants.taps[k][lane].mul_add(row[lane], sum[lane]);
+fn wide(constants: &Group, rows: Rows<'_>) {
+    let Rows { z, width, dilation, to, n_rows } = rows;
+    assert!(z.len() >= (n_rows + (TAPS - 1) * dilation - 1) * width + LANES);
+    assert!(to.len() >= (n_rows - 1) * STRIDE_A + LANES);
+    let offsets: [usize; TAPS] = std::array::from_fn(|k| k * dilation * width);
+    for row in 0..n_rows {
+        let mut sum = constants.bias;
+        for k in 0..TAPS {
+            // SAFETY: row + k d is below n_rows + 6 d, and the assertion above holds 16 floats of every such row.
+            let z = unsafe { &*z.as_ptr().add(row * width + offsets[k]).cast::<Lanes>() };
+            for lane in 0..LANES {
+                sum[lane] = constants.taps[k][lane].mul_add(z[lane], sum[lane]);
+            }
         }
+        let result = lanes(&sum, &constants.high, &constants.low, &constants.inverse);
+        // SAFETY: row is below n_rows, and the assertion above holds 16 floats of every such row.
+        unsafe { *to.as_mut_ptr().add(row * STRIDE_A).cast::<Lanes>() = result };
     }
-    for lane in 0..LANES {
-        sum[lane] = snake(sum[lane], constants.alpha[lane], constants.inverse[lane]);
-    }
-    sum
 }

@@ -78,7 +78,9 @@ struct Mix : Shape {
   __device__ __forceinline__ float4 fetch(const Column& column, u32 k) const {
     return column.hidden ? load4(column.hidden, k, n_channels) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   }
-  __device__ __forceinline__ float4 form(u32, float4 raw) const { return raw; }
+  struct Constants {};
+  __device__ __forceinline__ Constants constants(u32) const { return {}; }
+  __device__ __forceinline__ float4 form(Constants, float4 raw) const { return raw; }
 
   // The row that is skipped to it; none where it does not exist.
   struct Target {

@@ -29,9 +29,9 @@ struct Upsample : Shape {
     if (!column.now) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     return k < padded_in ? load4(column.before, k, n_in) : load4(column.now, k - padded_in, n_in);
   }
-  __device__ __forceinline__ float4 form(u32 k, float4 raw) const {
-    return snake.at4(k < padded_in ? k : k - padded_in, raw);
-  }
+  using Constants = Snake::Four;
+  __device__ __forceinline__ Constants constants(u32 k) const { return snake.four(k < padded_in ? k : k - padded_in); }
+  __device__ __forceinline__ float4 form(const Constants& constants, float4 raw) const { return constants.of(raw); }
 
   // Its first row, and which rows exist.
   struct Target {

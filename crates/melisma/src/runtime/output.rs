@@ -1,7 +1,7 @@
 //! Output files that appear whole or not at all: written beside their name (`NAME.partial`), synced, then renamed.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -91,6 +91,11 @@ impl OutputFile {
         &self.path
     }
 
+    /// Whether it is a file, in which earlier parts can still be changed, and not a pipe or a device.
+    pub fn is_seekable(&self) -> bool {
+        self.partial.is_some()
+    }
+
     fn forget(&mut self) -> Option<PathBuf> {
         let partial = self.partial.take()?;
         PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != partial);
@@ -105,6 +110,12 @@ impl Write for OutputFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+impl Seek for OutputFile {
+    fn seek(&mut self, place: io::SeekFrom) -> io::Result<u64> {
+        self.file.seek(place)
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) struct Capacity {
 pub(super) struct Input<'a> {
     pub(super) rows: &'a [Row],
     /// Of each row.
-    pub(super) noise: &'a [&'a Noise],
+    pub(super) noise: &'a [Noise],
     /// `[B, F, S]`
     pub(super) codes: &'a [i32],
     pub(super) n_latents: usize,

@@ -6,11 +6,10 @@
 //! They are those of the reference model within 1e-4 of full scale.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use melisma::snac::{Codes, Engine, Model, Noise};
 //! use melisma_kernels::{Budget, Device};
 //!
-//! let model = Arc::new(Model::open("builtin:mini24")?);
+//! let model = Model::open("builtin:mini24")?;
 //! let budget = Budget::unlimited();
 //! let queue = Device::cpu()?.queue(&budget)?;
 //! let mut engine = Engine::new(&model, &queue, &budget, 2)?;
@@ -30,6 +29,7 @@
 mod batch;
 mod layers;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use melisma_kernels::step::{OPEN, Row};
@@ -39,6 +39,7 @@ use super::codes::{Codes, slots};
 use super::config::Config;
 use super::model::Model;
 use super::noise::Noise;
+use super::stream::Progress;
 use crate::{Error, Result};
 use batch::{Batch, Capacity, Input};
 use layers::Layers;
@@ -62,6 +63,7 @@ struct Live {
     /// Latents taken.
     start: i64,
     n_steps: i64,
+    progress: Progress,
 }
 
 /// A decoder on a device.
@@ -78,13 +80,18 @@ pub struct Engine {
     zeros: Tensor,
     moved: Tensor,
     capacity: Capacity,
+    /// Of the step being made.
+    rows: Vec<Row>,
+    noise: Vec<Noise>,
+    codes: Vec<i32>,
+    ranges: Vec<Range<usize>>,
 }
 
 /// The samples that a step made final, one list for each of its streams.
 #[derive(Debug)]
 pub struct Samples<'a> {
     samples: &'a [f32],
-    ranges: Vec<std::ops::Range<usize>>,
+    ranges: &'a [Range<usize>],
 }
 
 impl Samples<'_> {
@@ -129,7 +136,7 @@ impl Engine {
                 Device::Cuda(_) => zeros.to::<f32>(queue, budget),
             }
         };
-        Ok(Self {
+        let mut engine = Self {
             zeros: slot()?,
             moved: Tensor::new(&device, budget, DType::F32, &[layers.slot_len])?,
             config: config.clone(),
@@ -139,7 +146,20 @@ impl Engine {
             n_opened: 0,
             capacity,
             layers,
-        })
+            rows: Vec::new(),
+            noise: Vec::new(),
+            codes: Vec::new(),
+            ranges: Vec::new(),
+        };
+        engine.warm_up()?;
+        Ok(engine)
+    }
+
+    /// Touches everything that a step touches, so that the first is as fast as the others.
+    fn warm_up(&mut self) -> Result<()> {
+        let (slot, codes) = (self.spare(), vec![0; self.capacity.frame_codes]);
+        self.alone(&mut Live::new(0, Noise::default()), slot, OPEN, &codes)?;
+        Ok(())
     }
 
     /// Samples by which the output is behind the input.
@@ -164,7 +184,7 @@ impl Engine {
         self.clear(slot)?;
         self.n_opened += 1;
         let serial = self.n_opened;
-        self.streams[slot] = Some(Live { serial, noise, start: 0, n_steps: 0 });
+        self.streams[slot] = Some(Live::new(serial, noise));
         Ok(StreamId { slot, serial })
     }
 
@@ -179,7 +199,7 @@ impl Engine {
     }
 
     /// Takes frames of some streams, each at most once and the same number of each: codes in a row, in the order of
-    /// [`slots`]. Gives the samples that became final. Nothing is allocated after the first steps but the answer's list.
+    /// [`slots`]. Gives the samples that became final. Nothing is allocated after the first steps.
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown or repeated stream, codes that are no whole frames or not in the codebook, more
@@ -187,21 +207,46 @@ impl Engine {
     pub fn step(&mut self, input: &[(StreamId, &[i32])]) -> Result<Samples<'_>> {
         let n_frames = self.check(input)?;
         let n_latents = n_frames * self.config.frame_latents();
-        let mut rows = Vec::with_capacity(input.len());
-        let mut codes = Vec::with_capacity(input.len() * n_frames * self.capacity.frame_codes);
+        self.rows.clear();
+        self.codes.clear();
+        self.noise.clear();
         for (stream, frames) in input {
-            rows.push(self.live(*stream)?.row(stream.slot, OPEN));
-            codes.extend_from_slice(frames);
+            if let Some(live) = &self.streams[stream.slot] {
+                self.rows.push(live.row(stream.slot, OPEN));
+                self.noise.push(live.noise.clone());
+            }
+            self.codes.extend_from_slice(frames);
         }
-        let noise: Vec<Noise> =
-            input.iter().map(|(stream, _)| Ok(self.live(*stream)?.noise.clone())).collect::<Result<_>>()?;
-        let ranges = self.run(&rows, &noise, &codes, n_latents)?;
-        for (stream, _) in input {
+        self.run(n_latents)?;
+        for (index, (stream, _)) in input.iter().enumerate() {
             if let Some(live) = &mut self.streams[stream.slot] {
                 live.advance(n_latents);
+                live.progress.pushed += (n_latents * self.layers.timeline.rate) as u64;
+                let known = live.hear(self.ranges[index].len());
+                self.ranges[index].start += known;
             }
         }
-        Ok(Samples { samples: self.batch.samples()?, ranges })
+        Ok(Samples { samples: self.batch.samples()?, ranges: &self.ranges })
+    }
+
+    /// Takes any number of frames of one stream, gives the samples that became final.
+    ///
+    /// # Errors
+    /// There is no such stream, `codes` are of another model, or the device fails.
+    pub fn push(&mut self, stream: StreamId, codes: &Codes) -> Result<Vec<f32>> {
+        let mut samples = Vec::new();
+        for piece in codes.to_frames(&self.config).chunks(CLIP_FRAMES * self.capacity.frame_codes) {
+            samples.extend_from_slice(self.step(&[(stream, piece)])?.of(0));
+        }
+        Ok(samples)
+    }
+
+    /// Where a stream stands.
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn progress(&self, stream: StreamId) -> Result<Progress> {
+        Ok(self.live(stream)?.progress)
     }
 
     /// Frames that a step can take, all streams together.
@@ -215,39 +260,46 @@ impl Engine {
     /// There is no such stream, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Vec<f32>> {
         let live = self.live(stream)?.clone();
-        let samples = self.flush(live, stream.slot)?;
+        let mut samples = self.flush(live, stream.slot)?;
+        let known = self.live(stream)?.progress.gap().min(samples.len() as u64);
+        samples.drain(..known as usize);
         self.streams[stream.slot] = None;
         Ok(samples)
     }
 
-    /// The samples still to come as they would be if the stream ended here, without touching it.
+    /// The newest samples as they would be if the stream ended here, without touching its state; only before anything
+    /// was handed out, and nothing afterwards. They are not handed out again when they become final.
     ///
     /// # Errors
     /// There is no such stream, or the device fails.
     pub fn peek(&mut self, stream: StreamId) -> Result<Vec<f32>> {
         let live = self.live(stream)?.clone();
+        if live.progress.emitted > 0 {
+            return Ok(Vec::new());
+        }
         let spare = self.spare();
         let (from, to) = (self.floats(stream.slot), self.floats(spare));
         self.queue.copy(self.batch.buffers().arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
         self.queue.copy(self.moved.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(to)?)?;
-        self.flush(live, spare)
+        let samples = self.flush(live, spare)?;
+        if let Some(live) = &mut self.streams[stream.slot] {
+            live.progress.emitted = samples.len() as u64;
+            live.progress.early = live.progress.emitted - live.progress.exact;
+        }
+        Ok(samples)
     }
 
     /// A whole clip.
     ///
     /// # Errors
-    /// The device fails.
+    /// `codes` are of another model, or the device fails.
     pub fn decode(&mut self, codes: &Codes, noise: &Noise) -> Result<Vec<f32>> {
         let slot = self.spare();
         self.clear(slot)?;
-        let mut live = Live { serial: 0, noise: noise.clone(), start: 0, n_steps: 0 };
+        let mut live = Live::new(0, noise.clone());
         let mut samples = Vec::with_capacity(codes.n_frames() * self.config.frame_len());
-        let frames = codes.to_frames(&self.config);
-        for piece in frames.chunks(CLIP_FRAMES * self.capacity.frame_codes) {
-            let n_latents = piece.len() / self.capacity.frame_codes * self.config.frame_latents();
-            let ranges = self.run(&[live.row(slot, OPEN)], std::slice::from_ref(noise), piece, n_latents)?;
-            samples.extend_from_slice(&self.batch.samples()?[ranges[0].clone()]);
-            live.advance(n_latents);
+        for piece in codes.to_frames(&self.config).chunks(CLIP_FRAMES * self.capacity.frame_codes) {
+            samples.extend_from_slice(self.alone(&mut live, slot, OPEN, piece)?);
         }
         samples.extend(self.flush(live, slot)?);
         Ok(samples)
@@ -256,40 +308,43 @@ impl Engine {
     /// Steps beyond the end until everything is out.
     fn flush(&mut self, mut live: Live, slot: usize) -> Result<Vec<f32>> {
         let end = live.start;
-        let n_frames = self.lag().div_ceil(self.config.frame_len());
-        let codes = vec![0; self.capacity.n_frames.min(n_frames) * self.capacity.frame_codes];
         let mut samples = Vec::new();
-        let mut left = if end == 0 { 0 } else { n_frames };
+        let mut left = if end == 0 { 0 } else { self.lag().div_ceil(self.config.frame_len()) };
+        let nothing = vec![0; left.min(CLIP_FRAMES) * self.capacity.frame_codes];
         while left > 0 {
-            let now = left.min(self.capacity.n_frames);
-            let n_latents = now * self.config.frame_latents();
-            let codes = &codes[..now * self.capacity.frame_codes];
-            let ranges =
-                self.run(&[live.row(slot, end)], std::slice::from_ref(&live.noise.clone()), codes, n_latents)?;
-            samples.extend_from_slice(&self.batch.samples()?[ranges[0].clone()]);
-            live.advance(n_latents);
+            let now = left.min(CLIP_FRAMES);
+            let codes = &nothing[..now * self.capacity.frame_codes];
+            samples.extend_from_slice(self.alone(&mut live, slot, end, codes)?);
             left -= now;
         }
         Ok(samples)
     }
 
-    /// One step; the answer says where the samples that exist lie.
-    fn run(
-        &mut self,
-        rows: &[Row],
-        noise: &[Noise],
-        codes: &[i32],
-        n_latents: usize,
-    ) -> Result<Vec<std::ops::Range<usize>>> {
-        let noise: Vec<&Noise> = noise.iter().collect();
+    /// One step of one stream; the samples that exist.
+    fn alone(&mut self, live: &mut Live, slot: usize, end: i64, codes: &[i32]) -> Result<&[f32]> {
+        let n_latents = codes.len() / self.capacity.frame_codes * self.config.frame_latents();
+        self.rows.clear();
+        self.rows.push(live.row(slot, end));
+        self.noise.clear();
+        self.noise.push(live.noise.clone());
+        self.codes.clear();
+        self.codes.extend_from_slice(codes);
+        self.run(n_latents)?;
+        live.advance(n_latents);
+        Ok(&self.batch.samples()?[self.ranges[0].clone()])
+    }
+
+    /// One step of what stands in `rows`, `noise` and `codes`; `ranges` say afterwards which samples exist.
+    fn run(&mut self, n_latents: usize) -> Result<()> {
         let len = n_latents * self.layers.timeline.rate;
-        let input = Input { rows, noise: &noise, codes, n_latents };
+        let input = Input { rows: &self.rows, noise: &self.noise, codes: &self.codes, n_latents };
         self.batch.step(&self.layers, &self.queue, &input)?;
-        let range = |(index, row): (usize, &Row)| {
+        self.ranges.clear();
+        self.ranges.extend(self.rows.iter().enumerate().map(|(index, row)| {
             let live = self.layers.timeline.live(row, n_latents);
             index * len + live.start..index * len + live.end
-        };
-        Ok(rows.iter().enumerate().map(range).collect())
+        }));
+        Ok(())
     }
 
     fn check(&self, input: &[(StreamId, &[i32])]) -> Result<usize> {
@@ -327,7 +382,7 @@ impl Engine {
         self.capacity.n_slots - 1
     }
 
-    fn floats(&self, slot: usize) -> std::ops::Range<usize> {
+    fn floats(&self, slot: usize) -> Range<usize> {
         slot * self.layers.slot_len..(slot + 1) * self.layers.slot_len
     }
 
@@ -338,6 +393,18 @@ impl Engine {
 }
 
 impl Live {
+    fn new(serial: u64, noise: Noise) -> Self {
+        Self { serial, noise, start: 0, n_steps: 0, progress: Progress::default() }
+    }
+
+    /// `n` more samples are final; of these, the first so many were handed out before.
+    fn hear(&mut self, n: usize) -> usize {
+        let known = self.progress.gap().min(n as u64);
+        self.progress.exact += n as u64;
+        self.progress.emitted += n as u64 - known;
+        known as usize
+    }
+
     fn row(&self, slot: usize, end: i64) -> Row {
         let (seed, noise) = match self.noise {
             Noise::Seed(seed) => (seed, 1),
