@@ -69,7 +69,8 @@ __device__ __forceinline__ void roll(const Step& step, const Memory& memory, con
   const u32 thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   const u64 n_workers = (u64)gridDim.x * gridDim.y * gridDim.z * n_threads;
   for (u64 i = (u64)block * n_threads + thread; i < (u64)size * step.n_rows; i += n_workers) {
-    const u32 stream = (u32)(i / size), at = (u32)(i % size);
+    // 64-bit divisions are slow, and hardly ever needed.
+    const u32 stream = i >> 32 ? (u32)(i / size) : (u32)i / size, at = (u32)(i - (u64)stream * size);
     const Row& row = step.rows[stream];
     if (row.end == 0) continue;
     const History seen = history(step, memory, x, stream, len);
@@ -81,7 +82,8 @@ __device__ __forceinline__ void roll(const Step& step, const Memory& memory, con
 // accurate as the CPU's, see `snake.rs`: for |αx| below 2^20 the error of sin² is at most 3e-7.
 __device__ __forceinline__ float snake(float x, float alpha, float inverse) {
   const float z = alpha * x;
-  const float turns = rintf(z * 0.318309886183790671538f);
+  // Adding 1.5 · 2^23 leaves no room for a fraction: rounds to the nearest integer, at full rate.
+  const float turns = (z * 0.318309886183790671538f + 12582912.0f) - 12582912.0f;
   const float r = fused_multiply_add(turns, 8.742278e-8f, fused_multiply_add(turns, -3.1415927f, z));
   const float square = r * r, most = 1.57079632679489661923f * 1.57079632679489661923f;
   const float u = square > most ? most : square;

@@ -1,7 +1,7 @@
 //! One step of several streams through all layers.
 //!
 //! On a GPU a step of one frame is a graph, recorded when the engine is made: one for each batch size that is a power of
-//! two, and for the largest. A step of fewer streams is filled up with rows of nothing.
+//! two or, from 16 on, half-way between two, and for the largest. A step of fewer streams is filled up with rows of nothing.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,8 +137,11 @@ impl Batch {
     /// Records the graphs, the largest first: what kernels need beside the buffers is then large enough for all.
     fn record(&mut self, layers: &Arc<Layers>, queue: &Queue) -> Result<()> {
         let (most, n_latents) = (self.capacity.n_rows, self.capacity.frame_latents);
-        let sizes = std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|&n| n < most).chain([most]);
-        for n_rows in sizes.collect::<Vec<usize>>().into_iter().rev() {
+        let powers = std::iter::successors(Some(1), |n| Some(2 * n));
+        let between = powers.flat_map(|n| if n < 16 { [n, n] } else { [n, n + n / 2] }).take_while(|&n| n < most);
+        let mut sizes: Vec<usize> = between.chain([most]).collect();
+        sizes.dedup();
+        for n_rows in sizes.into_iter().rev() {
             let mut recorded = Recorded { layers: layers.clone(), shared: self.shared.clone(), n_rows, n_latents };
             self.buffers().rows.set(queue, &vec![self.nothing(); n_rows])?;
             Recorded::run(queue, &mut recorded)?;
