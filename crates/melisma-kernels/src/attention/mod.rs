@@ -58,7 +58,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Attention {
@@ -88,7 +88,7 @@ impl Attention {
             Device::Cuda(cuda) => {
                 let prepared = cuda::Prepared::new(self, cuda, budget)?;
                 let state_len = prepared.state_len();
-                (On::Cuda(prepared), state_len)
+                (On::Cuda(Box::new(prepared)), state_len)
             }
         };
         Ok(Plan { attention: *self, state_len, on })

@@ -46,7 +46,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Depthwise<'_> {
@@ -65,7 +65,7 @@ impl Depthwise<'_> {
             Device::Cuda(cuda) => {
                 let prepared = cuda::Prepared::new(self, cuda, budget)?;
                 let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(prepared), state_len)
+                (On::Cuda(Box::new(prepared)), state_len)
             }
         };
         Ok(Plan { n_channels: self.n_channels, timeline: self.timeline, state_len, on })

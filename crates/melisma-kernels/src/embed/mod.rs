@@ -62,7 +62,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Embed<'_> {
@@ -93,7 +93,7 @@ impl Embed<'_> {
         }
         let on = match device {
             Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self)),
-            Device::Cuda(cuda) => On::Cuda(cuda::Prepared::new(self, cuda, budget)?),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
         };
         Ok(Plan { n_channels: self.n_channels, frame_latents: self.frame_latents, frame_codes, on })
     }

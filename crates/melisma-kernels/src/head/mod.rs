@@ -48,7 +48,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Head<'_> {
@@ -64,7 +64,7 @@ impl Head<'_> {
             Device::Cuda(cuda) => {
                 let prepared = cuda::Prepared::new(self, cuda, budget)?;
                 let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(prepared), state_len)
+                (On::Cuda(Box::new(prepared)), state_len)
             }
         };
         Ok(Plan { n_channels: self.n_channels, timeline: self.timeline, state_len, on })

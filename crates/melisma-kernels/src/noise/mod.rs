@@ -40,7 +40,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu,
-    Cuda(cuda::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Noise<'_> {
@@ -51,7 +51,7 @@ impl Noise<'_> {
     pub fn plan(&self, device: &Device) -> Result<Plan> {
         let on = match device {
             Device::Cpu(_) => On::Cpu,
-            Device::Cuda(cuda) => On::Cuda(cuda::Prepared::new(self.blocks, cuda)?),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self.blocks, cuda)?)),
         };
         Ok(Plan { blocks: self.blocks.to_vec(), on })
     }

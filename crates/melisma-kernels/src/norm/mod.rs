@@ -43,7 +43,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Norm<'_> {
@@ -56,7 +56,7 @@ impl Norm<'_> {
         check_len("norm: bias", self.bias.len(), self.n_channels)?;
         let on = match device {
             Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self)),
-            Device::Cuda(cuda) => On::Cuda(cuda::Prepared::new(self, cuda, budget)?),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
         };
         Ok(Plan { n_channels: self.n_channels, rate: self.rate, on })
     }

@@ -63,7 +63,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Pointwise<'_> {
@@ -84,7 +84,7 @@ impl Pointwise<'_> {
         }
         let on = match device {
             Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self, budget)?),
-            Device::Cuda(cuda) => On::Cuda(cuda::Prepared::new(self, cuda, budget)?),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
         };
         Ok(Plan { n_in: self.n_in, n_out: self.n_out, mode: self.mode, timeline: self.timeline, on })
     }

@@ -57,8 +57,8 @@ pub struct Plan {
 
 #[derive(Debug)]
 enum On {
-    Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cpu(Box<cpu::Prepared>),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Residual<'_> {
@@ -78,11 +78,13 @@ impl Residual<'_> {
             return Err(Error::invalid("residual: the dilation is 0"));
         }
         let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self, budget)?), (TAPS - 1) * self.dilation * n_channels),
+            Device::Cpu(_) => {
+                (On::Cpu(Box::new(cpu::Prepared::new(self, budget)?)), (TAPS - 1) * self.dilation * n_channels)
+            }
             Device::Cuda(cuda) => {
                 let prepared = cuda::Prepared::new(self, cuda, budget)?;
                 let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(prepared), state_len)
+                (On::Cuda(Box::new(prepared)), state_len)
             }
         };
         Ok(Plan { n_channels, timeline: self.timeline, state_len, on })

@@ -53,8 +53,8 @@ pub struct Plan {
 
 #[derive(Debug)]
 enum On {
-    Cpu(cpu::Prepared),
-    Cuda(cuda::Prepared),
+    Cpu(Box<cpu::Prepared>),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Upsample<'_> {
@@ -71,11 +71,11 @@ impl Upsample<'_> {
             return Err(Error::invalid(format!("upsample: the rate {} is no multiple of {stride}", timeline.rate)));
         }
         let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self, budget)?), n_in),
+            Device::Cpu(_) => (On::Cpu(Box::new(cpu::Prepared::new(self, budget)?)), n_in),
             Device::Cuda(cuda) => {
                 let prepared = cuda::Prepared::new(self, cuda, budget)?;
                 let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(prepared), state_len)
+                (On::Cuda(Box::new(prepared)), state_len)
             }
         };
         Ok(Plan { n_in, n_out, stride, timeline, state_len, on })
