@@ -76,8 +76,6 @@ pub struct Engine {
     /// One for each slot but the last, which belongs to the engine.
     streams: Vec<Option<Live>>,
     n_opened: u64,
-    /// `[B, T · hop]`
-    samples: Vec<f32>,
     /// `[slot_len]`: zeros, and a slot on its way.
     zeros: Tensor,
     moved: Tensor,
@@ -130,7 +128,7 @@ impl Engine {
             frame_latents: config.frame_latents(),
             frame_codes: slots(config).len(),
         };
-        let batch = Batch::new(&layers, &device, budget, capacity)?;
+        let batch = Batch::new(&layers, queue, budget, capacity)?;
         let slot = || -> Result<Tensor> {
             let zeros = Tensor::from_slice(budget, &vec![0f32; layers.slot_len], &[layers.slot_len])?;
             match device {
@@ -141,7 +139,6 @@ impl Engine {
         let mut engine = Self {
             zeros: slot()?,
             moved: Tensor::new(&device, budget, DType::F32, &[layers.slot_len])?,
-            samples: vec![0.0; capacity.n_frames * config.frame_len()],
             config: config.clone(),
             queue: queue.clone(),
             batch,
@@ -229,7 +226,7 @@ impl Engine {
                 self.ranges[index].start += known;
             }
         }
-        Ok(Samples { samples: &self.samples, ranges: &self.ranges })
+        Ok(Samples { samples: self.batch.samples()?, ranges: &self.ranges })
     }
 
     /// Takes any number of frames of one stream, gives the samples that became final.
@@ -282,8 +279,8 @@ impl Engine {
         }
         let spare = self.spare();
         let (from, to) = (self.floats(stream.slot), self.floats(spare));
-        self.queue.copy(self.batch.arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
-        self.queue.copy(self.moved.view()?, self.batch.arena.view_mut::<f32>()?.range(to)?)?;
+        self.queue.copy(self.batch.buffers().arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
+        self.queue.copy(self.moved.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(to)?)?;
         let samples = self.flush(live, spare)?;
         if let Some(live) = &mut self.streams[stream.slot] {
             live.progress.emitted = samples.len() as u64;
@@ -334,15 +331,14 @@ impl Engine {
         self.codes.extend_from_slice(codes);
         self.run(n_latents)?;
         live.advance(n_latents);
-        Ok(&self.samples[self.ranges[0].clone()])
+        Ok(&self.batch.samples()?[self.ranges[0].clone()])
     }
 
     /// One step of what stands in `rows`, `noise` and `codes`; `ranges` say afterwards which samples exist.
     fn run(&mut self, n_latents: usize) -> Result<()> {
         let len = n_latents * self.layers.timeline.rate;
-        let samples = &mut self.samples[..self.rows.len() * len];
         let input = Input { rows: &self.rows, noise: &self.noise, codes: &self.codes, n_latents };
-        self.batch.step(&self.layers, &self.queue, &input, samples)?;
+        self.batch.step(&self.layers, &self.queue, &input)?;
         self.ranges.clear();
         self.ranges.extend(self.rows.iter().enumerate().map(|(index, row)| {
             let live = self.layers.timeline.live(row, n_latents);
@@ -392,7 +388,7 @@ impl Engine {
 
     fn clear(&mut self, slot: usize) -> Result<()> {
         let range = self.floats(slot);
-        self.queue.copy(self.zeros.view()?, self.batch.arena.view_mut::<f32>()?.range(range)?)
+        self.queue.copy(self.zeros.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(range)?)
     }
 }
 
