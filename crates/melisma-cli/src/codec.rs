@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use melisma::runtime::config::Threads;
-use melisma::runtime::device::{self, Device, DeviceRequest};
+use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
+use melisma::runtime::{MemoryTracker, memory};
 use melisma::snac::Model;
 use melisma::{Error, Kind, Result};
 
@@ -22,6 +23,8 @@ const WANTED: &str =
 pub struct Codec {
     pub model: Arc<Model>,
     pub device: Device,
+    pub queue: Queue,
+    pub memory: MemoryTracker,
     pub load_seconds: f64,
 }
 
@@ -35,7 +38,9 @@ impl Codec {
             Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
             _ => with_hint(error, WANTED),
         })?;
-        Ok(Self { model: Arc::new(model), device, load_seconds: start.elapsed().as_secs_f64() })
+        let memory = MemoryTracker::new(memory::budget(session.config.memory_limit.value, &device));
+        let queue = device.queue(memory.budget())?;
+        Ok(Self { model: Arc::new(model), device, queue, memory, load_seconds: start.elapsed().as_secs_f64() })
     }
 }
 

@@ -1,12 +1,11 @@
 //! Bytes to frames to samples, in bounded memory however long the stream.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use melisma::runtime::size;
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
-use melisma::snac::{Codes, Noise, Stream, slots};
+use melisma::snac::{Codes, Noise, Playback, slots};
 use melisma::{Error, Kind, Result};
 
 use super::sink::Sink;
@@ -57,7 +56,7 @@ pub struct Flow<'a> {
     codec: &'a Codec,
     options: &'a Options,
     reader: Reader,
-    stream: Stream,
+    stream: Playback,
     sink: Sink,
     bar: ProgressBar,
     /// Frames that wait for their chunk to be full.
@@ -86,7 +85,7 @@ impl<'a> Flow<'a> {
             codec,
             options,
             reader: Reader::new(options.format, config)?,
-            stream: Stream::new(Arc::clone(&codec.model), options.noise.clone()),
+            stream: Playback::new(&codec.model, options.noise.clone(), &codec.queue, codec.memory.budget())?,
             sink,
             bar: ProgressBar::hidden(),
             pending: Vec::new(),
@@ -109,7 +108,7 @@ impl<'a> Flow<'a> {
         let Self { stream, mut sink, reader, mut decoding, mut n_samples, .. } = self;
         let early_samples = stream.progress().early;
         let start = Instant::now();
-        let rest = stream.finish();
+        let rest = stream.finish()?;
         decoding += start.elapsed();
         n_samples += rest.len() as u64;
         sink.write(&rest)?;
@@ -173,9 +172,9 @@ impl<'a> Flow<'a> {
         let _span = tracing::info_span!("frames", n = frames.len() / self.frame_codes).entered();
         let codes = Codes::from_frames(self.codec.model.config(), frames)?;
         let start = Instant::now();
-        let mut samples = self.stream.push(&codes);
+        let mut samples = self.stream.push(&codes)?;
         if samples.is_empty() && self.options.start == Start::Early {
-            samples = self.stream.peek();
+            samples = self.stream.peek()?;
         }
         self.decoding += start.elapsed();
         self.gap_samples = self.gap_samples.max(self.stream.progress().gap());

@@ -12,11 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use melisma_kernels::{Budget, Cpu};
+
 use super::measure::{of_times, quantile};
 use super::{Peer, Place, Plan, Row, measure, peer};
-use crate::runtime::device::Device;
+use crate::runtime::MemoryTracker;
+use crate::runtime::device::{Device, Queue};
 use crate::snac::noise::philox4x32;
-use crate::snac::{Codes, Config, Model, Noise, slots};
+use crate::snac::{Codes, Config, Engine, Model, Noise, slots};
 use crate::{Error, Result};
 
 const PEERS: &str = include_str!("../../../../bench/peers/snac.py");
@@ -33,19 +36,21 @@ const SEED: u64 = 0;
 type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    if matches!(place.device, Device::Cuda(_)) {
+    let Device::Cpu(cpu) = place.device else {
         eprintln!("note: snac is measured on the CPU only; use --device cpu");
         return Ok(Vec::new());
-    }
+    };
+    let place = Threads { cpu: *cpu, memory: place.memory };
     let live = live_time()?;
     let figures = figures();
     let model = Arc::new(Model::random(Config::snac_24khz(), SEED)?);
-    let mut rows = vec![clip(&model)?];
-    rows.extend(frame::rows(&model)?);
-    rows.extend(live::rows(&model, live)?);
-    rows.extend(file::rows()?);
+    let engine = Engine::new(&model, &place.queue(1)?, place.budget(), 1)?;
+    let mut rows = vec![clip(&engine, &model, &place, 1)?, clip(&engine, &model, &place, 2)?];
+    rows.extend(frame::rows(&engine, &model, &place)?);
+    rows.extend(live::rows(&engine, &model, &place, live)?);
+    rows.extend(file::rows(&place)?);
     rows.extend(population::rows());
-    rows.extend(technique::rows(&model)?);
+    rows.extend(technique::rows(&engine, &model, &place)?);
     for row in &mut rows {
         let peers = figures.get(&row.name).into_iter().flatten();
         row.peers.extend(peers.map(|(name, &median)| Peer { name: name.clone(), median }));
@@ -54,11 +59,31 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn clip(model: &Model) -> Result<Row> {
+/// The CPU with a number of threads that the row says.
+struct Threads<'a> {
+    cpu: Cpu,
+    memory: &'a MemoryTracker,
+}
+
+impl Threads<'_> {
+    fn queue(&self, threads: usize) -> Result<Queue> {
+        Device::Cpu(Cpu { threads, ..self.cpu }).queue(self.budget())
+    }
+
+    fn budget(&self) -> &Budget {
+        self.memory.budget()
+    }
+}
+
+fn clip(engine: &Engine, model: &Model, place: &Threads<'_>, threads: usize) -> Result<Row> {
     let codes = codes(model.config(), CLIP_FRAMES)?;
+    let mut engine = engine.sibling(&place.queue(threads)?, place.budget(), 1)?;
     let plan = Plan { warm_up: 1, least: 3, most: 9, time: Duration::from_secs(10) };
-    let measured = measure(plan, || drop(model.decode(&codes, &Noise::default())));
-    Ok(measured.rate("snac/clip 1t", "x", CLIP_FRAMES as f64 * frame_time(model.config()).as_secs_f64()))
+    let mut outcome = Ok(Vec::new());
+    let measured = measure(plan, || outcome = engine.decode(&codes, &Noise::default()));
+    outcome?;
+    let sound = CLIP_FRAMES as f64 * frame_time(model.config()).as_secs_f64();
+    Ok(measured.rate(&format!("snac/clip {threads}t"), "x", sound))
 }
 
 fn figures() -> Figures {

@@ -4,13 +4,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Row, SEED, frame_time, frames, of_times};
+use super::{Row, SEED, Threads, frame_time, frames, of_times};
 use crate::Result;
 use crate::snac::populate::{FRAME_CODES, Populated, populate, populate_into};
-use crate::snac::{Codes, Config, Model, Noise, Stream, seam};
+use crate::snac::{Codes, Config, Engine, Model, Noise, Playback};
 
 const N_FRAMES: usize = 28;
 const N_RUNS: usize = 3;
+const WINDOW_FRAMES: usize = 4;
 
 /// How codes reach the decoder.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,22 +24,30 @@ enum Population {
     Loop,
 }
 
-pub(super) fn rows(model: &Arc<Model>) -> Result<Vec<Row>> {
+pub(super) fn rows(engine: &Engine, model: &Arc<Model>, place: &Threads<'_>) -> Result<Vec<Row>> {
     let all = frames(model.config(), N_FRAMES);
-    let streamed = |population, chunk| move |model: &Arc<Model>, all: &[i32]| stream(model, all, population, chunk);
-    let windowed = |model: &Arc<Model>, all: &[i32]| -> Result<()> {
-        let codes = Codes::from_frames(model.config(), all)?;
-        seam::windowed(model, &codes, &Noise::default()).map(|samples| drop(black_box(samples)))
+    let queue = place.queue(1)?;
+    let sibling = || engine.sibling(&queue, place.budget(), 1);
+    let streamed = |population, chunk| {
+        let all = &all;
+        move || stream(Playback::on(sibling()?, Noise::default())?, model.config(), all, population, chunk)
+    };
+    let mut windows = sibling()?;
+    let mut windowed = || -> Result<()> {
+        for window in all.windows(WINDOW_FRAMES * FRAME_CODES).step_by(FRAME_CODES) {
+            black_box(windows.decode(&Codes::from_frames(model.config(), window)?, &Noise::default())?);
+        }
+        Ok(())
     };
     let mut rows = vec![
-        row(model, "all techniques", || streamed(Population::Kept, 1)(model, &all))?,
-        row(model, "population by a loop", || streamed(Population::Loop, 1)(model, &all))?,
-        row(model, "buffers not kept", || streamed(Population::Fresh, 1)(model, &all))?,
-        row(model, "chunks of 4 frames", || streamed(Population::Kept, 4)(model, &all))?,
-        row(model, "chunks of 28 frames", || streamed(Population::Kept, 28)(model, &all))?,
+        row(model, "all techniques", streamed(Population::Kept, 1))?,
+        row(model, "population by a loop", streamed(Population::Loop, 1))?,
+        row(model, "buffers not kept", streamed(Population::Fresh, 1))?,
+        row(model, "chunks of 4 frames", streamed(Population::Kept, 4))?,
+        row(model, "chunks of 28 frames", streamed(Population::Kept, 28))?,
     ];
-    rows.push(cold(&all)?);
-    let windows = row(model, "28-token windows instead of state", || windowed(model, &all))?;
+    rows.push(cold(&all, place)?);
+    let windows = row(model, "28-token windows instead of state", &mut windowed)?;
     // A window is decoded for each frame but three.
     let share = (N_FRAMES - 3) as f64 / N_FRAMES as f64;
     rows.push(Row { median: windows.median * share, ..windows });
@@ -56,12 +65,13 @@ fn row(model: &Model, name: &str, mut work: impl FnMut() -> Result<()>) -> Resul
 }
 
 /// Without warm-up: every run is the first of a model.
-fn cold(all: &[i32]) -> Result<Row> {
+fn cold(all: &[i32], place: &Threads<'_>) -> Result<Row> {
     let mut times = Vec::new();
     for _ in 0..N_RUNS {
         let model = Arc::new(Model::random(Config::snac_24khz(), SEED)?);
         let start = Instant::now();
-        stream(&model, all, Population::Kept, 1)?;
+        let playback = Playback::new(&model, Noise::default(), &place.queue(1)?, place.budget())?;
+        stream(playback, model.config(), all, Population::Kept, 1)?;
         times.push(start.elapsed().as_secs_f64());
     }
     let seconds = sound(&Config::snac_24khz()).as_secs_f64();
@@ -72,9 +82,7 @@ fn sound(config: &Config) -> Duration {
     frame_time(config) * N_FRAMES as u32
 }
 
-fn stream(model: &Arc<Model>, all: &[i32], population: Population, chunk: usize) -> Result<()> {
-    let config = model.config();
-    let mut stream = Stream::new(Arc::clone(model), Noise::default());
+fn stream(mut stream: Playback, config: &Config, all: &[i32], population: Population, chunk: usize) -> Result<()> {
     let mut kept = Populated::default();
     for frames in all.chunks(chunk * FRAME_CODES) {
         match population {
@@ -82,9 +90,9 @@ fn stream(model: &Arc<Model>, all: &[i32], population: Population, chunk: usize)
             Population::Fresh => kept = populate(frames, config.codebook_size as i32),
             Population::Loop => populate_by_loop(frames, config.codebook_size as i32, &mut kept),
         }
-        black_box(stream.push(&Codes::new(config, kept.levels.to_vec())?));
+        black_box(stream.push(&Codes::new(config, kept.levels.to_vec())?)?);
     }
-    black_box(stream.finish());
+    black_box(stream.finish()?);
     Ok(())
 }
 
