@@ -24,6 +24,8 @@ fn every_help_text_has_two_examples() {
         &["encode", "--help"],
         &["bench", "--help"],
         &["bench", "compare", "--help"],
+        &["pack", "--help"],
+        &["unpack", "--help"],
         &["doctor", "--help"],
         &["completions", "--help"],
     ] {

@@ -1,6 +1,9 @@
 //! Sound in files: reading and writing.
 
 mod clip;
+mod file;
+mod source;
 pub mod wav;
 
 pub use clip::Clip;
+pub use source::{Element, Facts, Source};

@@ -4,7 +4,7 @@
 //! and T time steps. In the 24 kHz model a *latent* is 512 samples and a *frame*, the least unit of whole codes, four
 //! latents with 1 + 2 + 4 codes on its three levels.
 //!
-//! [`Engine`] decodes on a device, many streams in a batch; [`Playback`] is one stream of it. [`Model`] and [`Stream`] are
+//! [`Engine`] decodes on a device, many streams in a batch; [`Player`] is one stream of it. [`Model`] and [`Stream`] are
 //! the reference: one file for each box of the paper, plain loops that define what the engine must compute.
 //!
 //! ```
@@ -16,7 +16,6 @@
 //! ```
 
 pub mod attention;
-pub mod checkpoint;
 mod codes;
 mod config;
 pub mod conv;
@@ -28,7 +27,7 @@ pub mod layer;
 mod model;
 pub mod noise;
 mod plane;
-mod playback;
+mod player;
 pub mod populate;
 mod quantizer;
 pub mod residual;
@@ -43,7 +42,7 @@ pub use engine::{Engine, Samples, StreamId};
 pub use model::Model;
 pub use noise::Noise;
 pub use plane::Plane;
-pub use playback::Playback;
+pub use player::Player;
 pub use quantizer::{Choice, Quantizer};
 pub use stream::{Progress, Stream};
 pub use weights::Weights;

@@ -1,46 +1,43 @@
 //! One new frame of one stream, and the first one after loading.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Peer, Row, Threads, codes, of_times, quantiles};
-use crate::Result;
-use crate::snac::{Codes, Config, Engine, Model, Noise, Playback};
+use super::{Peer, Rig, Row, frames, of_times, quantiles};
+use crate::snac::{Config, Engine, Model, Noise, StreamId};
+use crate::{Error, Result};
 
 const N_FRAMES: usize = 100;
 const N_LOADS: u64 = 5;
 
-pub(super) fn rows(engine: &Engine, model: &Arc<Model>, place: &Threads<'_>) -> Result<Vec<Row>> {
-    let one = codes(model.config(), 1)?;
-    let mut stream = Playback::on(engine.sibling(&place.queue(1)?, place.budget(), 1)?, Noise::default())?;
+pub(super) fn rows(model: &Model, rig: &Rig) -> Result<Vec<Row>> {
+    let one = frames(model.config(), 1);
+    let mut engine = rig.engine(model, 1)?;
+    let stream = engine.open(Noise::default())?;
     // Past the first samples, every frame is the same amount of work.
     for _ in 0..4 {
-        stream.push(&one)?;
+        timed(&mut engine, stream, &one)?;
     }
-    let times = (0..N_FRAMES).map(|_| timed(&mut stream, &one)).collect::<Result<Vec<Duration>>>()?;
-    let mut rows = quantiles("snac/one frame 1t", &times).to_vec();
-    rows.push(first_chunk(engine, &one, place)?);
+    let times = (0..N_FRAMES).map(|_| timed(&mut engine, stream, &one)).collect::<Result<Vec<_>>>()?;
+    let mut rows = quantiles(&format!("snac/one frame{}", rig.suffix()), &times).to_vec();
+    rows.push(first_chunk(rig, &one, rows[0].median)?);
     Ok(rows)
 }
 
-/// The first frame that a model decodes, beside the first frame of a stream when the model is warm.
-fn first_chunk(engine: &Engine, one: &Codes, place: &Threads<'_>) -> Result<Row> {
-    let queue = place.queue(1)?;
-    let first = |engine: Engine| Ok(timed(&mut Playback::on(engine, Noise::default())?, one)?.as_secs_f64());
-    let warm = || first(engine.sibling(&queue, place.budget(), 1)?);
-    let steady = of_times((0..20).map(|_| warm()).collect::<Result<Vec<f64>>>()?).median;
-    let cold = |seed| {
-        let model = Model::random(Config::snac_24khz(), seed)?;
-        first(Engine::new(&model, &place.queue(1)?, place.budget(), 1)?)
+/// The first frame that an engine decodes after its model was loaded, beside the median of later ones.
+fn first_chunk(rig: &Rig, one: &[i32], steady: f64) -> Result<Row> {
+    let first = |seed| {
+        let mut engine = rig.engine(&Model::random(Config::snac_24khz(), seed)?, 1)?;
+        let stream = engine.open(Noise::default())?;
+        Ok(timed(&mut engine, stream, one)?.as_secs_f64())
     };
-    let cold = (1..=N_LOADS).map(cold).collect::<Result<Vec<f64>>>()?;
-    let row = of_times(cold).seconds("snac/first chunk after load");
-    let peers = vec![Peer { name: "when warm".to_owned(), median: 1e3 * steady }];
+    let first = (1..=N_LOADS).map(first).collect::<Result<Vec<f64>, Error>>()?;
+    let row = of_times(first).seconds("snac/first chunk after load");
+    let peers = vec![Peer { name: "steady".to_owned(), median: steady }];
     Ok(Row { unit: "ms".to_owned(), median: 1e3 * row.median, peers, ..row })
 }
 
-fn timed(stream: &mut Playback, one: &Codes) -> Result<Duration> {
+fn timed(engine: &mut Engine, stream: StreamId, one: &[i32]) -> Result<Duration> {
     let start = Instant::now();
-    stream.push(one)?;
+    std::hint::black_box(engine.step(&[(stream, one)])?);
     Ok(start.elapsed())
 }

@@ -2,17 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Row, Threads, frame_time, frames, quantiles};
+use super::{Rig, Row, frame_time, frames, quantiles};
 use crate::snac::{Engine, Model, Noise, StreamId};
 use crate::{Error, Kind, Result};
 
 const N_STREAMS: u32 = 8;
 const N_THREADS: u32 = 2;
 
-pub(super) fn rows(engine: &Engine, model: &Model, place: &Threads<'_>, time: Duration) -> Result<Vec<Row>> {
+pub(super) fn rows(model: &Model, rig: &Rig, time: Duration) -> Result<Vec<Row>> {
     let one = &frames(model.config(), 1);
-    let server = |thread| Server::new(engine, frame_time(model.config()), place, thread);
-    let servers = (0..N_THREADS).map(server).collect::<Result<Vec<_>>>()?;
+    let servers = (0..N_THREADS).map(|thread| Server::new(model, rig, thread)).collect::<Result<Vec<_>>>()?;
     let begin = Instant::now() + Duration::from_millis(20);
     let served = std::thread::scope(|scope| {
         let serve = |server: Server| scope.spawn(move || server.serve(one, begin, time));
@@ -52,12 +51,14 @@ struct Served {
 }
 
 impl Server {
-    fn new(engine: &Engine, period: Duration, place: &Threads<'_>, thread: u32) -> Result<Self> {
-        let indices = (thread..N_STREAMS).step_by(N_THREADS as usize);
-        let mut engine = engine.sibling(&place.queue(1)?, place.budget(), indices.len())?;
-        // Evenly spread over the period.
-        let stream = |index: u32| Ok((period * index / N_STREAMS, engine.open(Noise::Seed(index.into()))?));
-        let streams = indices.map(stream).collect::<Result<Vec<_>>>()?;
+    fn new(model: &Model, rig: &Rig, thread: u32) -> Result<Self> {
+        let period = frame_time(model.config());
+        let mut engine = rig.engine(model, (N_STREAMS / N_THREADS) as usize)?;
+        let mut streams = Vec::new();
+        for index in (thread..N_STREAMS).step_by(N_THREADS as usize) {
+            // Evenly spread over the period.
+            streams.push((period * index / N_STREAMS, engine.open(Noise::Seed(index.into()))?));
+        }
         Ok(Self { engine, streams, period })
     }
 
@@ -65,7 +66,7 @@ impl Server {
         let n_rounds = (time.as_secs_f64() / self.period.as_secs_f64()).ceil() as u32;
         let mut served = Served { latencies: Vec::new(), n_due: u64::from(n_rounds) * self.streams.len() as u64 };
         for round in 0..n_rounds {
-            for (phase, stream) in &self.streams {
+            for (phase, stream) in &mut self.streams {
                 let due = begin + self.period * round + *phase;
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 self.engine.step(&[(*stream, one)])?;
