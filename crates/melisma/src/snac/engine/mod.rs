@@ -113,6 +113,15 @@ impl Engine {
         Self::with_layers(layers, model.config(), queue, budget, max_streams)
     }
 
+    /// Another engine with the same weights, which are not packed again, and streams of its own: one for each thread that
+    /// serves streams, say. `queue` must be of the same device.
+    ///
+    /// # Errors
+    /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
+    pub fn sibling(&self, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
+        Self::with_layers(Arc::clone(&self.layers), &self.config, queue, budget, max_streams)
+    }
+
     fn with_layers(
         layers: Arc<Layers>,
         config: &Config,
@@ -352,7 +361,7 @@ impl Engine {
         let n_codes = input.first().map_or(0, |(_, codes)| codes.len());
         let n_frames = n_codes / per_frame;
         let same = input.iter().all(|(_, codes)| codes.len() == n_codes);
-        if !same || n_codes % per_frame != 0 || n_frames * input.len() > self.capacity.n_frames {
+        if !same || !n_codes.is_multiple_of(per_frame) || n_frames * input.len() > self.capacity.n_frames {
             return Err(Error::invalid(format!(
                 "engine: {} streams with {n_codes} codes each; frames have {per_frame}, a step {} frames in all",
                 input.len(),
