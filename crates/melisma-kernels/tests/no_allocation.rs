@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use half::f16;
 use melisma_kernels::matmul::Matmul;
+use melisma_kernels::rans::{Decoder, Encoder, Split};
 use melisma_kernels::residual::Residual;
 use melisma_kernels::step::{Activations, Arena, Row, Rows, Step, Timeline};
 use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Pool, Tensor, convert};
@@ -82,7 +83,30 @@ fn hot_paths_allocate_nothing_after_warm_up() {
             assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{isa:?}, {threads} threads");
         }
     }
+    tiles_allocate_nothing();
     let before = ALLOCATIONS.load(Relaxed);
     drop(std::hint::black_box(vec![1u8; 100]));
     assert_eq!(ALLOCATIONS.load(Relaxed) - before, 1, "the counter counts");
+}
+
+/// Encoders and decoders, after the first tile.
+fn tiles_allocate_nothing() {
+    let weights: Vec<u8> = (0..300_000u32)
+        .flat_map(|i| f16::from_f32((i.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
+        .collect();
+    for isa in Isa::available() {
+        let (mut encoder, mut decoder) = (Encoder::new(isa), Decoder::new(isa));
+        let (mut record, mut out) = (Vec::new(), vec![0; weights.len()]);
+        for split in [Split::BrainFloat16, Split::Bytes2, Split::Float32, Split::Bytes1] {
+            let mut work = || {
+                record.clear();
+                let tile = encoder.encode(split, 1, &weights, &mut record).expect("a record");
+                decoder.decode(split, 1, &tile, &record, &mut out).expect("a tile");
+            };
+            work();
+            let before = ALLOCATIONS.load(Relaxed);
+            (0..3).for_each(|_| work());
+            assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{isa:?}, {split:?}");
+        }
+    }
 }

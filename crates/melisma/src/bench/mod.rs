@@ -4,6 +4,7 @@
 
 mod compare;
 mod measure;
+mod pack;
 mod peer;
 mod runtime;
 mod snac;
@@ -75,7 +76,7 @@ pub struct Place<'a> {
 pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
 /// The rooms that can be measured, by name.
-pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows), ("snac", snac::rows)];
+pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows), ("snac", snac::rows), ("pack", pack::rows)];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.
 ///

@@ -39,7 +39,7 @@ mod weights;
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
 pub use engine::{Engine, Samples, StreamId};
-pub use model::Model;
+pub use model::{Model, mini24_weights};
 pub use noise::Noise;
 pub use plane::Plane;
 pub use player::Player;
