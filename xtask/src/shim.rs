@@ -27,12 +27,24 @@ pub fn check() -> Result<Outcome> {
     run(Command::new("bash").arg(build).arg(&libraries))?;
     run(Command::new("bash").arg(selftest))?;
     toolchain::run_tests(
-        cargo(["test", "-p", "melisma-kernels"])
-            .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
-            .env("MELISMA_CUDA_PATH", &libraries)
-            .env("MELISMA_CACHE_DIR", &cache)
-            .env("MELISMA_SHIM", "1")
-            .env("REQUIRE_CUDA", "1"),
+        cargo([
+            "test",
+            "-p",
+            "melisma-kernels",
+            "-p",
+            "melisma-cli",
+            "--lib",
+            "--tests",
+            "--",
+            "on_cuda",
+            "cuda::",
+            "ranges_are",
+        ])
+        .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
+        .env("MELISMA_CUDA_PATH", &libraries)
+        .env("MELISMA_CACHE_DIR", &cache)
+        .env("MELISMA_SHIM", "1")
+        .env("REQUIRE_CUDA", "1"),
     )
 }
 

@@ -1,16 +1,24 @@
 //! Flags and commands. Values that are settings stay text here: `melisma::runtime::config` reads them, as it reads the
 //! file and the environment.
 
+mod pack;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
+pub use pack::{PackArgs, UnpackArgs};
+
 use crate::failure;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
 const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];
+const TOKEN_FORMATS: [&str; 4] = ["auto", "orpheus", "ids", "codes"];
+const SAMPLE_FORMATS: [&str; 3] = ["s16", "s24", "f32"];
+/// More frames at a time would only cost memory.
+const MAX_CHUNK: i64 = 65_536;
 
 /// Tokens, scores, waveforms and weights to tensors and sound.
 #[derive(Debug, Parser)]
@@ -41,6 +49,23 @@ Examples:
   melisma demo --open
   melisma demo -o /tmp/demo --device cpu --force")]
     Demo(DemoArgs),
+    /// Turn codec tokens into sound, also while they are still being made
+    #[command(after_help = "\
+TOKENS is text with <custom_token_N> in it, vocabulary ids, or lists of codes (JSON, .npy, .safetensors).
+Audio leaves as soon as it is final, and is the same for every --chunk and every pace of a pipe.
+
+Examples:
+  melisma decode tokens.txt -o speech.wav --model snac_24khz/
+  melisma decode - -o - --model snac_24khz/ < tokens.fifo | aplay")]
+    Decode(DecodeArgs),
+    /// Turn sound into codec tokens
+    #[command(after_help = "\
+The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes.
+
+Examples:
+  melisma encode speech.wav -o tokens.txt
+  melisma encode speech.wav -o tokens.safetensors --model snac_24khz/")]
+    Encode(EncodeArgs),
     /// Measure this machine, or compare two records
     #[command(
         args_conflicts_with_subcommands = true,
@@ -65,6 +90,18 @@ Examples:
   melisma dataset verify train.h5"
     )]
     Dataset(DatasetArgs),
+    /// Compress weights without loss, or test or list a packed file
+    #[command(after_help = "\
+Examples:
+  melisma pack model.safetensors
+  melisma pack -l model.packed.safetensors")]
+    Pack(PackArgs),
+    /// Restore a packed file byte for byte, or one of its tensors
+    #[command(after_help = "\
+Examples:
+  melisma unpack model.packed.safetensors -o model.safetensors
+  melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
+    Unpack(UnpackArgs),
     /// Show what was found on this machine and what will be used
     #[command(after_help = "\
 Examples:
@@ -91,6 +128,52 @@ pub struct DemoArgs {
     /// Show the report in a browser
     #[arg(long)]
     pub open: bool,
+}
+
+/// Arguments of `decode`.
+#[derive(Debug, Args)]
+pub struct DecodeArgs {
+    /// A file of tokens, or - for a pipe
+    #[arg(value_name = "TOKENS")]
+    pub tokens: PathBuf,
+    /// The WAV file, or - for a pipe
+    #[arg(short, long, value_name = "OUT.wav")]
+    pub output: PathBuf,
+    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
+    pub model: String,
+    /// How the tokens are written; auto looks at them
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = PossibleValuesParser::new(TOKEN_FORMATS))]
+    pub format: String,
+    /// What the decoder's noise blocks add: off, or seed:N
+    #[arg(long, value_name = "NOISE", default_value = "seed:0")]
+    pub noise: String,
+    /// Decode as a stream of so many frames at a time
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=MAX_CHUNK))]
+    pub chunk: Option<u32>,
+    /// Start with the first frame, approximately, instead of waiting until it is final
+    #[arg(long)]
+    pub early: bool,
+    /// How samples are stored
+    #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
+    pub sample_format: String,
+}
+
+/// Arguments of `encode`.
+#[derive(Debug, Args)]
+pub struct EncodeArgs {
+    /// A WAV file, or - for a pipe
+    #[arg(value_name = "IN.wav")]
+    pub input: PathBuf,
+    /// The file of tokens, or - for a pipe
+    #[arg(short, long, value_name = "TOKENS")]
+    pub output: PathBuf,
+    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
+    pub model: String,
+    /// How the tokens are written; auto goes by the suffix
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = PossibleValuesParser::new(TOKEN_FORMATS))]
+    pub format: String,
 }
 
 /// Arguments of `bench`.

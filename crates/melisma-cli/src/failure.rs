@@ -40,7 +40,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let first = lines.next().unwrap_or_default();
-    let missing: Vec<&str> = lines.filter(|line| line.starts_with('<')).collect();
+    let missing: Vec<&str> = lines.filter(|line| line.starts_with(['<', '-'])).collect();
     let message = first.strip_prefix("error: ").unwrap_or(first);
     say(format!("{message} {}", missing.join(" ")).trim_end(), Some(&hint(error)));
     ExitCode::from(USAGE)

@@ -3,15 +3,22 @@
 
 mod args;
 mod bench;
+mod codec;
 mod completions;
 mod dataset;
+mod decode;
 mod demo;
 mod doctor;
+mod encode;
 mod failure;
+mod input;
 mod interrupt;
 mod mel;
+mod pack;
+mod progress;
 mod session;
 mod show;
+mod unpack;
 
 use std::process::ExitCode;
 
@@ -35,9 +42,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),
         Some(Command::Demo(args)) => demo::run(&session, &args),
+        Some(Command::Decode(args)) => decode::run(&session, &args),
+        Some(Command::Encode(args)) => encode::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
         Some(Command::Mel(args)) => mel::run(&session, &args),
         Some(Command::Dataset(args)) => dataset::run(&session, &args),
+        Some(Command::Pack(args)) => pack::run(&session, &args),
+        Some(Command::Unpack(args)) => unpack::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),

@@ -42,8 +42,12 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
             .with_hint("name a .npy, .safetensors or .png file, or a folder"));
     }
     if is_folder && !suffix.is_empty() {
-        return Err(Error::invalid(format!("{}: one file cannot hold {} spectrograms", args.output.display(), args.inputs.len()))
-            .with_hint("name a .safetensors file, or a folder"));
+        return Err(Error::invalid(format!(
+            "{}: one file cannot hold {} spectrograms",
+            args.output.display(),
+            args.inputs.len()
+        ))
+        .with_hint("name a .safetensors file, or a folder"));
     }
     let engine = session.engine()?;
     let config = config(&args.mel)?;

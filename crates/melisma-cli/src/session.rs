@@ -105,6 +105,11 @@ impl Session {
         }
     }
 
+    /// Whether the result is JSON.
+    pub fn wants_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
     /// Says that the work is done, but some inputs were refused and listed.
     pub fn refused_some(&self) {
         self.has_refused.store(true, Relaxed);

@@ -20,8 +20,12 @@ fn every_help_text_has_two_examples() {
     for args in [
         &["--help"][..],
         &["demo", "--help"],
+        &["decode", "--help"],
+        &["encode", "--help"],
         &["bench", "--help"],
         &["bench", "compare", "--help"],
+        &["pack", "--help"],
+        &["unpack", "--help"],
         &["doctor", "--help"],
         &["completions", "--help"],
     ] {
@@ -46,7 +50,7 @@ fn json_is_one_object_with_the_device() {
     assert!(json(&sandbox, &["completions", "zsh", "--json"])["script"].as_str().unwrap().contains("melisma"));
     let demo = json(&sandbox, &["demo", "--json", "--device", "cpu"]);
     let steps: Vec<&str> = demo["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
-    assert!(steps.starts_with(&["machine", "runtime"]), "{steps:?}");
+    assert!(steps.starts_with(&["machine", "runtime", "snac"]), "{steps:?}");
     assert!(demo["steps"][0]["seconds"].is_f64());
     assert_eq!(demo["report"], "melisma-demo/report.html");
 }
@@ -104,9 +108,12 @@ fn the_report_is_one_file_that_loads_nothing() {
     assert!(ran.stderr.contains("self") && ran.stderr.contains(" busy "), "{}", ran.stderr);
     let html = std::fs::read_to_string(sandbox.path("out/report.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
+    let elsewhere = html.replace("src=\"data:audio/wav;base64,", "");
     for loaded in ["src=", "href=", "@import", "url("] {
-        assert!(!html.contains(loaded), "{loaded}");
+        assert!(!elsewhere.contains(loaded), "{loaded}");
     }
+    assert_eq!(html.matches("<audio controls").count(), 3);
+    assert!(html.contains("<svg") && html.contains("tokens accepted") && html.contains("stateful stream"));
     let trace: Value = serde_json::from_slice(&std::fs::read(sandbox.path("trace.json")).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     assert!(events.iter().any(|event| event["name"] == "step" && event["args"]["step"] == "machine"), "{events:?}");

@@ -17,7 +17,8 @@ use sound::{noise, wav};
 fn corpus(sandbox: &Sandbox, n: usize) {
     std::fs::create_dir(sandbox.path("w")).unwrap();
     for i in 0..n {
-        std::fs::write(sandbox.path(&format!("w/{i:03}.wav")), wav(22_050, &noise(i as u64, 9000 + 1531 * (i % 9)))).unwrap();
+        std::fs::write(sandbox.path(&format!("w/{i:03}.wav")), wav(22_050, &noise(i as u64, 9000 + 1531 * (i % 9))))
+            .unwrap();
     }
 }
 
@@ -58,7 +59,10 @@ fn a_finished_dataset_is_left_alone_and_another_plan_is_refused() {
     let (code, json, _) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "1s"]);
     assert_eq!((code, &json["segments_resumed"]), (0, &json["segments"]));
     let (code, _, stderr) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "2s"]);
-    assert!(code == 2 && stderr.contains("a.h5: the file exists already") && stderr.contains("hint: use -f"), "{stderr}");
+    assert!(
+        code == 2 && stderr.contains("a.h5: the file exists already") && stderr.contains("hint: use -f"),
+        "{stderr}"
+    );
     assert!(bytes(&sandbox, "a.h5") == first);
     assert_eq!(build(&sandbox, &["w", "-o", "a.h5", "--segment", "2s", "-f"]).0, 0);
     assert!(bytes(&sandbox, "a.h5") != first);
@@ -99,7 +103,8 @@ fn every_damaged_file_is_listed_and_no_good_one_is_lost() {
     let odd = std::ffi::OsStr::from_bytes(b"y-\xff\xfe.wav");
     std::fs::write(sandbox.path("w").join(Path::new(odd)), &good).unwrap();
 
-    let mut expected = vec!["zero", "header", "short", "cut", "long", "codec", "0hz", "channels", "text", "nan", "infinite"];
+    let mut expected =
+        vec!["zero", "header", "short", "cut", "long", "codec", "0hz", "channels", "text", "nan", "infinite"];
     expected.extend(["folder", "link"]);
     let reads_all = std::fs::File::open(sandbox.path("w/x-unreadable.wav")).is_ok();
     expected.extend((!reads_all).then_some("unreadable"));
@@ -124,7 +129,8 @@ fn every_damaged_file_is_listed_and_no_good_one_is_lost() {
     }
     assert_eq!(build(&sandbox, &["w", "-o", "b.h5", "--segment", "250ms"]).0, 0);
     let (all, good) = (sound::rows(&sandbox.path("a.h5")), sound::rows(&sandbox.path("b.h5")));
-    let kept: Vec<_> = all.iter().filter(|row| !expected.iter().any(|name| row.path == format!("x-{name}.wav"))).collect();
+    let kept: Vec<_> =
+        all.iter().filter(|row| !expected.iter().any(|name| row.path == format!("x-{name}.wav"))).collect();
     assert_eq!(kept.len(), good.len());
     for (kept, good) in kept.iter().zip(&good) {
         assert_eq!((&kept.path, kept.status, kept.checksum), (&good.path, 0, good.checksum));

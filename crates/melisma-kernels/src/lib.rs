@@ -16,23 +16,40 @@
 //! # Ok::<(), melisma_kernels::Error>(())
 //! ```
 
+pub mod attention;
 mod budget;
 mod buffer;
 pub mod ceiling;
 pub mod convert;
 pub mod cuda;
+pub mod depthwise;
 mod device;
 mod dtype;
+pub mod embed;
 mod error;
+pub mod head;
+mod history;
 mod isa;
 pub mod matmul;
 pub mod mel;
+pub mod noise;
+pub mod norm;
 pub mod nvtx;
+mod panel;
+pub mod pointwise;
 mod pool;
+pub mod populate;
 mod queue;
+pub mod rans;
+pub mod residual;
+mod snake;
+pub mod step;
+#[cfg(test)]
+mod streams;
 #[cfg(test)]
 mod suite;
 mod tensor;
+pub mod upsample;
 mod view;
 mod workers;
 

@@ -1,6 +1,7 @@
 //! Typed views: what kernels read and write. A view knows its element type, its length and where its memory is.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use crate::cuda::Address;
 use crate::{Element, Error, Result};
@@ -88,6 +89,21 @@ impl<'a, T: Element> View<'a, T> {
         })
     }
 
+    /// The elements `start..end`.
+    ///
+    /// # Errors
+    /// It has fewer than `end`, or `end` is before `start`.
+    pub fn range(self, range: Range<usize>) -> Result<Self> {
+        check_range(&range, self.len())?;
+        Ok(match self {
+            Self::Host(host) => Self::Host(&host[range]),
+            Self::Cuda(cuda) => {
+                let offset = (range.start * size_of::<T>()) as Address;
+                Self::Cuda(CudaView::new(cuda.address_dev + offset, range.len()))
+            }
+        })
+    }
+
     pub(crate) fn cuda(self) -> Result<CudaView<'a, T>> {
         match self {
             Self::Cuda(cuda) => Ok(cuda),
@@ -133,6 +149,21 @@ impl<'a, T: Element> ViewMut<'a, T> {
         })
     }
 
+    /// The elements `start..end`.
+    ///
+    /// # Errors
+    /// As [`View::range`].
+    pub fn range(self, range: Range<usize>) -> Result<Self> {
+        check_range(&range, self.len())?;
+        Ok(match self {
+            Self::Host(host) => Self::Host(&mut host[range]),
+            Self::Cuda(cuda) => {
+                let offset = (range.start * size_of::<T>()) as Address;
+                Self::Cuda(CudaViewMut::new(cuda.address_dev + offset, range.len()))
+            }
+        })
+    }
+
     pub(crate) fn cuda(self) -> Result<CudaViewMut<'a, T>> {
         match self {
             Self::Cuda(cuda) => Ok(cuda),
@@ -162,6 +193,13 @@ fn check_fits(len: usize, available: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("the view has {available} elements, not {len}")))
+}
+
+fn check_range(range: &Range<usize>, available: usize) -> Result<()> {
+    if range.start <= range.end && range.end <= available {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the view has {available} elements, not {range:?}")))
 }
 
 /// Checks that a view has exactly the number of elements that a plan was made for.

@@ -48,10 +48,7 @@ fn cases() -> Vec<(Config, &'static str)> {
             config("torchaudio", &["sample_rate=22050", "n_fft=1024", "hop_length=256", "n_mels=80"]),
             "torchaudio_22k_1024_256_80",
         ),
-        (
-            config("librosa", &["padding=reflect"]),
-            "torchaudio_22k_slaney_2048_512_128",
-        ),
+        (config("librosa", &["padding=reflect"]), "torchaudio_22k_slaney_2048_512_128"),
         (config("librosa", &[]), "librosa_22k_default"),
         (config("librosa-db", &[]), "librosa_22k_default_db"),
         (config("whisper-80", &[]), "whisper_80"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use melisma::audio::wav;
-use melisma::snac::checkpoint::Checkpoint;
+use melisma::checkpoint::Checkpoint;
 use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Model, Noise};
 use safetensors::SafeTensors;

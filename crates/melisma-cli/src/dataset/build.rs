@@ -90,7 +90,10 @@ fn watched(session: &Session, request: &Request<'_>) -> Result<Outcome> {
                 let speed = now.samples as f64 / f64::from(samples_per_second) / seconds;
                 bar.set_position(resumed as u64 + now.rows);
                 let failed = refused as u64 + now.failed;
-                bar.set_message(format!("{:.0} files/s  {speed:.0}x realtime  {failed} failed", now.files as f64 / seconds));
+                bar.set_message(format!(
+                    "{:.0} files/s  {speed:.0}x realtime  {failed} failed",
+                    now.files as f64 / seconds
+                ));
                 std::thread::sleep(Duration::from_millis(100));
             }
         });

@@ -3,6 +3,7 @@
 mod machine;
 mod page;
 mod runtime;
+mod snac;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,7 +22,7 @@ use crate::session::Session;
 type Step = fn(&Session) -> Result<String>;
 
 /// The steps in the order of the page; a room adds its own here.
-const STEPS: &[(&str, Step)] = &[("machine", machine::run), ("runtime", runtime::run)];
+const STEPS: &[(&str, Step)] = &[("machine", machine::run), ("runtime", runtime::run), ("snac", snac::run)];
 
 /// A step that was done.
 struct Done {

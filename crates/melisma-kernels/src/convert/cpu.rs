@@ -53,27 +53,37 @@ impl<D> Tasks<D> {
     }
 }
 
+/// Four parts of a block advance side by side: a core waits for memory, and the hardware's prefetch, which stops at every
+/// page, then runs ahead in four pages at once.
 #[cfg(target_arch = "x86_64")]
 fn stream<S: Convert<D>, D: Element>(isa: Isa, src: &[S], dst: &mut [D]) {
-    const BLOCK: usize = 1024;
+    const PARTS: usize = 4;
+    const PART: usize = 2048;
+    const GROUP: usize = 128;
     #[repr(align(64))]
-    struct Block([u8; BLOCK * 4]);
+    struct Group([u8; GROUP * 4]);
 
-    let misaligned = dst.as_ptr().align_offset(64);
-    let head = if misaligned < dst.len() { misaligned } else { dst.len() };
+    let head = dst.as_ptr().align_offset(64).min(dst.len());
     let (src_head, src) = src.split_at(head);
     let (dst_head, dst) = dst.split_at_mut(head);
     S::slice(isa, src_head, dst_head);
-    let mut block = Block([0; BLOCK * 4]);
-    for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
-        if dst.len() < BLOCK {
+    let mut group = Group([0; GROUP * 4]);
+    for (src, dst) in src.chunks(PARTS * PART).zip(dst.chunks_mut(PARTS * PART)) {
+        if dst.len() < PARTS * PART {
             S::slice(isa, src, dst);
             continue;
         }
-        let bytes = size_of_val(dst);
-        S::slice(isa, src, bytemuck::cast_slice_mut(&mut block.0[..bytes]));
-        // SAFETY: `dst` starts on a multiple of 64 bytes and holds `bytes`, a multiple of 64; SSE2 is always there.
-        unsafe { stream_bytes(&block.0[..bytes], dst.as_mut_ptr().cast()) };
+        for step in (0..PART).step_by(GROUP) {
+            for part in 0..PARTS {
+                let first = part * PART + step;
+                let to = &mut dst[first..first + GROUP];
+                let bytes = size_of_val(to);
+                S::slice(isa, &src[first..first + GROUP], bytemuck::cast_slice_mut(&mut group.0[..bytes]));
+                // SAFETY: `dst` starts on a multiple of 64 bytes, and so does every group of 128 elements; `bytes` is a
+                // multiple of 64; SSE2 is always there.
+                unsafe { stream_bytes(&group.0[..bytes], to.as_mut_ptr().cast()) };
+            }
+        }
     }
     // SAFETY: orders the streaming stores before everything that follows.
     unsafe { std::arch::x86_64::_mm_sfence() };
@@ -172,60 +182,68 @@ pub(super) fn f16_f32(isa: Isa, src: &[f16], dst: &mut [f32]) {
     }
 }
 
-/// Half precision by hardware; each function takes slices of equal length.
+/// Half precision by hardware; each function takes slices of equal length. The last, partial vector goes through an
+/// array of a whole one.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use half::f16;
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    const ROUNDING: i32 = _MM_FROUND_TO_NEAREST_INT;
+
+    #[target_feature(enable = "avx512f")]
     pub(super) fn f32_f16_avx512(src: &[f32], dst: &mut [f16]) {
-        for (src, dst) in src.chunks(16).zip(dst.chunks_mut(16)) {
-            let lanes = (u32::MAX >> (32 - src.len())) as __mmask16;
-            // SAFETY: the mask has one bit per element of the chunks.
+        in_vectors::<16, _, _>(src, dst, |src, dst| {
+            // SAFETY: both arrays hold 16 elements.
             unsafe {
-                let x = _mm512_maskz_loadu_ps(lanes, src.as_ptr());
-                let y = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
-                _mm256_mask_storeu_epi16(dst.as_mut_ptr().cast(), lanes, y);
+                let half = _mm512_cvtps_ph::<ROUNDING>(_mm512_loadu_ps(src.as_ptr()));
+                _mm256_storeu_si256(dst.as_mut_ptr().cast(), half);
             }
-        }
+        });
     }
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    #[target_feature(enable = "avx512f")]
     pub(super) fn f16_f32_avx512(src: &[f16], dst: &mut [f32]) {
-        for (src, dst) in src.chunks(16).zip(dst.chunks_mut(16)) {
-            let lanes = (u32::MAX >> (32 - src.len())) as __mmask16;
-            // SAFETY: the mask has one bit per element of the chunks.
-            unsafe {
-                let x = _mm256_maskz_loadu_epi16(lanes, src.as_ptr().cast());
-                _mm512_mask_storeu_ps(dst.as_mut_ptr(), lanes, _mm512_cvtph_ps(x));
-            }
-        }
+        in_vectors::<16, _, _>(src, dst, |src, dst| {
+            // SAFETY: both arrays hold 16 elements.
+            unsafe { _mm512_storeu_ps(dst.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(src.as_ptr().cast()))) }
+        });
     }
 
     #[target_feature(enable = "avx2,f16c")]
     pub(super) fn f32_f16_avx2(src: &[f32], dst: &mut [f16]) {
-        for (src, dst) in src.chunks(8).zip(dst.chunks_mut(8)) {
-            let (mut x, mut y) = ([0f32; 8], [f16::ZERO; 8]);
-            x[..src.len()].copy_from_slice(src);
+        in_vectors::<8, _, _>(src, dst, |src, dst| {
             // SAFETY: both arrays hold 8 elements.
             unsafe {
-                let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(x.as_ptr()));
-                _mm_storeu_si128(y.as_mut_ptr().cast(), half);
+                let half = _mm256_cvtps_ph::<ROUNDING>(_mm256_loadu_ps(src.as_ptr()));
+                _mm_storeu_si128(dst.as_mut_ptr().cast(), half);
             }
-            dst.copy_from_slice(&y[..dst.len()]);
-        }
+        });
     }
 
     #[target_feature(enable = "avx2,f16c")]
     pub(super) fn f16_f32_avx2(src: &[f16], dst: &mut [f32]) {
-        for (src, dst) in src.chunks(8).zip(dst.chunks_mut(8)) {
-            let (mut x, mut y) = ([f16::ZERO; 8], [0f32; 8]);
-            x[..src.len()].copy_from_slice(src);
+        in_vectors::<8, _, _>(src, dst, |src, dst| {
             // SAFETY: both arrays hold 8 elements.
-            unsafe { _mm256_storeu_ps(y.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().cast()))) };
-            dst.copy_from_slice(&y[..dst.len()]);
+            unsafe { _mm256_storeu_ps(dst.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(src.as_ptr().cast()))) }
+        });
+    }
+
+    #[inline(always)]
+    fn in_vectors<const N: usize, S: crate::Element, D: crate::Element>(
+        src: &[S],
+        dst: &mut [D],
+        convert: impl Fn(&[S; N], &mut [D; N]),
+    ) {
+        let (vectors, rest) = src.as_chunks::<N>();
+        let (dst_vectors, dst_rest) = dst.as_chunks_mut::<N>();
+        for (src, dst) in vectors.iter().zip(dst_vectors) {
+            convert(src, dst);
         }
+        let (mut last, mut dst_last) = ([S::zeroed(); N], [D::zeroed(); N]);
+        last[..rest.len()].copy_from_slice(rest);
+        convert(&last, &mut dst_last);
+        dst_rest.copy_from_slice(&dst_last[..dst_rest.len()]);
     }
 }

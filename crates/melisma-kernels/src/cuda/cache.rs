@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::module::Source;
-use super::nvrtc::{self, DEVICE_HEADER, OPTIONS};
+use super::nvrtc::{self, HEADERS, OPTIONS};
 use crate::Result;
 
 const MAGIC: [u8; 8] = *b"MELKRN01";
@@ -62,7 +62,11 @@ pub(super) struct Target<'a> {
 
 /// Machine code of `source`, from the cache or compiled now.
 pub(super) fn machine_code(source: Source, target: Target<'_>) -> Result<Vec<u8>> {
-    let path = directory().map(|directory| directory.join(file_name(source, target)));
+    machine_code_in(directory(), source, target)
+}
+
+fn machine_code_in(directory: Option<PathBuf>, source: Source, target: Target<'_>) -> Result<Vec<u8>> {
+    let path = directory.map(|directory| directory.join(file_name(source, target)));
     if let Some(code) = path.as_deref().and_then(read) {
         return Ok(code);
     }
@@ -81,7 +85,7 @@ fn file_name(source: Source, target: Target<'_>) -> String {
     let compiler = nvrtc::version().unwrap_or_default();
     let Target { device, architecture, driver_version } = target;
     let facts = format!("{device} {architecture} {driver_version} {compiler:?} {OPTIONS:?}");
-    for part in [facts.as_str(), DEVICE_HEADER, source.text] {
+    for part in [facts.as_str(), source.text].into_iter().chain(HEADERS.map(|(_, text)| text)) {
         key.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
     format!("{}-sm{architecture}-{}.cubin", source.name, &key.finalize().to_hex()[..32])
@@ -126,6 +130,22 @@ mod tests {
             std::fs::write(&path, &whole[..position]).unwrap();
             assert_eq!(read(&path), None, "cut at byte {position}");
         }
+    }
+
+    #[test]
+    fn a_damaged_entry_is_made_again_and_a_bad_folder_is_done_without() {
+        let Ok(crate::Device::Cuda(cuda)) = crate::Device::cuda(0) else { return println!("SKIPPED: no CUDA") };
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target { device: cuda.name(), architecture: cuda.architecture(), driver_version: 1 };
+        let source = crate::convert::cuda::SOURCE;
+        let make = |folder: &Path| machine_code_in(Some(folder.to_owned()), source, target).unwrap();
+        let made = make(folder.path());
+        let path = folder.path().join(file_name(source, target));
+        let entry = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &entry[..entry.len() / 2]).unwrap();
+        assert_eq!(make(folder.path()).len(), made.len());
+        assert_eq!(std::fs::read(&path).unwrap().len(), entry.len());
+        assert_eq!(make(&path.join("below a file")).len(), made.len());
     }
 
     #[test]

@@ -4,58 +4,80 @@
 //! and rows pass through two slots, each with its own queue, so that the copies of one hide behind the work of the other.
 
 use super::{Matmul, Plan, Scalar};
-use crate::cuda::Cuda;
-use crate::{Budget, Buffer, Error, Kind, Pool, Queue, Result, Space};
+use crate::view::check_len;
+use crate::{Budget, Buffer, Device, Error, Kind, Pool, Queue, Result, Space};
 
 /// Chunks smaller than this cost more in launches than they save in memory.
 const FEWEST_ROWS: usize = 64;
 const N_SLOTS: usize = 2;
 
+/// What bounds a chunk.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    /// The working set stays inside this.
+    pub budget: &'a Budget,
+    /// The most rows of a chunk, even where more would fit.
+    pub most_rows: usize,
+}
+
+impl<'a> Chunk<'a> {
+    /// As many rows as fit into `budget`.
+    pub fn fitting(budget: &'a Budget) -> Self {
+        Self { budget, most_rows: usize::MAX }
+    }
+}
+
 impl<T: Scalar> Plan<T> {
-    /// Computes `c` = `a`·`b` with a working set inside `budget`, the bits being those of [`Plan::run`]. Returns how
-    /// many rows a chunk had.
+    /// Computes `c` = `a`·`b` in chunks of rows, the bits being those of [`Plan::run`]. Returns how many rows a chunk had.
     ///
     /// # Errors
     /// [`Kind::Memory`] when not even the smallest chunk fits, and as [`Plan::run`].
-    pub fn run_chunked(&self, queue: &Queue, budget: &Budget, a: &[T], b: &[T], c: &mut [T]) -> Result<usize> {
+    pub fn run_chunked(&self, queue: &Queue, chunk: Chunk<'_>, [a, b]: [&[T]; 2], c: &mut [T]) -> Result<usize> {
+        let Matmul { m, k, n, .. } = self.matmul;
+        check_len("matmul: A", a.len(), m * k)?;
+        check_len("matmul: B", b.len(), k * n)?;
+        check_len("matmul: C", c.len(), m * n)?;
         match queue {
-            Queue::Cpu(_) => {
-                self.run(queue, a.into(), b.into(), c.into())?;
-                Ok(self.matmul.m)
-            }
-            Queue::Cuda(cuda) => self.run_in_slots(queue, cuda.cuda(), budget, [a, b], c),
+            Queue::Cpu(_) => self.run_in_place(queue, chunk, [a, b], c),
+            Queue::Cuda(_) => self.run_in_slots(queue, chunk, [a, b], c),
         }
     }
 
-    fn run_in_slots(
-        &self,
-        queue: &Queue,
-        cuda: &Cuda,
-        budget: &Budget,
-        [a, b]: [&[T]; 2],
-        c: &mut [T],
-    ) -> Result<usize> {
+    fn run_in_place(&self, queue: &Queue, chunk: Chunk<'_>, [a, b]: [&[T]; 2], c: &mut [T]) -> Result<usize> {
         let Matmul { m, k, n, .. } = self.matmul;
-        crate::view::check_len("matmul: A", a.len(), m * k)?;
-        crate::view::check_len("matmul: C", c.len(), m * n)?;
+        let rows = chunk.most_rows.clamp(1, m.max(1));
+        for first in (0..m).step_by(rows) {
+            let last = m.min(first + rows);
+            let (a, c) = (&a[first * k..last * k], &mut c[first * n..last * n]);
+            self.run_rows(queue, last - first, a.into(), b.into(), c.into())?;
+        }
+        Ok(rows)
+    }
+
+    fn run_in_slots(&self, queue: &Queue, chunk: Chunk<'_>, [a, b]: [&[T]; 2], c: &mut [T]) -> Result<usize> {
+        let Matmul { m, k, n, .. } = self.matmul;
+        let budget = chunk.budget;
+        if m * n == 0 {
+            return Ok(m);
+        }
         let device_pool = Pool::of(queue, budget);
         let mut b_dev = device_pool.take(size_of_val(b))?;
         queue.copy(b.into(), b_dev.view_mut::<T>()?)?;
-        let rows = self.rows_that_fit(budget)?;
+        let rows = self.rows_that_fit(budget)?.min(chunk.most_rows.max(1));
         let mut slots = Vec::with_capacity(N_SLOTS);
         for _ in 0..N_SLOTS.min(m.div_ceil(rows)) {
-            slots.push(Slot::new::<T>(cuda, budget, rows * k, rows * n)?);
+            slots.push(Slot::new::<T>(&queue.device(), budget, rows * k, rows * n)?);
         }
-        let chunks = a.chunks(rows * k).zip(0..);
-        for (chunk, index) in chunks {
+        for (index, first) in (0..m).step_by(rows).enumerate() {
+            let chunk_rows = rows.min(m - first);
+            let chunk = &a[first * k..(first + chunk_rows) * k];
             let slot = &mut slots[index % N_SLOTS];
             slot.drain(c)?;
             slot.fill(chunk)?;
-            let chunk_rows = chunk.len() / k;
             let input = slot.device_in.view::<T>()?.first(chunk.len())?;
             let output = slot.device_out.view_mut::<T>()?.first(chunk_rows * n)?;
             self.run_rows(&slot.queue, chunk_rows, input, b_dev.view()?, output)?;
-            slot.start_drain::<T>(index * rows * n, chunk_rows * n)?;
+            slot.start_drain::<T>(first * n, chunk_rows * n)?;
         }
         slots.iter_mut().try_for_each(|slot| slot.drain(c))?;
         Ok(rows)
@@ -93,10 +115,11 @@ struct Slot {
 }
 
 impl Slot {
-    fn new<T: Scalar>(cuda: &Cuda, budget: &Budget, len_in: usize, len_out: usize) -> Result<Self> {
+    fn new<T: Scalar>(device: &Device, budget: &Budget, len_in: usize, len_out: usize) -> Result<Self> {
+        let Device::Cuda(cuda) = device else { return Err(Error::unsupported("slots are for GPUs")) };
         let (bytes_in, bytes_out) = (len_in * size_of::<T>(), len_out * size_of::<T>());
         Ok(Self {
-            queue: crate::Device::Cuda(cuda.clone()).queue(budget)?,
+            queue: device.queue(budget)?,
             pinned_in: Buffer::pinned(cuda, budget, bytes_in)?,
             device_in: Buffer::device(cuda, budget, bytes_in)?,
             device_out: Buffer::device(cuda, budget, bytes_out)?,

@@ -1,7 +1,7 @@
 //! Blocks around the tiles: B is packed into strips once per panel, rows of C are shared out among the threads.
 //!
-//! Sizes: a strip of `BLOCK_K` steps (32 KiB) stays in L1 while the rows of a task pass over it; a task's rows of A
-//! stay in L2. A panel is as many columns of B as `PANEL_FLOATS` hold.
+//! A tile's rows of A stay in L1 while the strips of a block of K pass over them; those strips stay in L2 while the
+//! rows of a task pass over them.
 
 use super::tile::{BLOCK_K, MAX_ROWS, Run, STRIDE_A, STRIP, Start, Tile, runs};
 use super::{Matmul, Scalar};
@@ -12,8 +12,10 @@ use crate::{DType, Isa, Result};
 const MOST_ROWS: usize = 20 * MAX_ROWS;
 /// Tasks per thread, so that a slow thread takes fewer.
 const TASKS_PER_THREAD: usize = 4;
-/// 16 MiB: bounds the scratch, far above what a layer of ours needs.
-const PANEL_FLOATS: usize = 4 << 20;
+/// Columns of a panel: a block of K of it (1 MiB) stays in L2.
+const PANEL_COLUMNS: usize = 1024;
+/// Up to this many strips, floats of A are used where they lie: copying them would cost more than it saves.
+const FEW_STRIPS: usize = 2;
 
 pub(super) fn run<T: Scalar>(queue: &CpuQueue, shape: Matmul, a: &[T], b: &[T], c: &mut [T]) -> Result<()> {
     let Matmul { m, k, n, .. } = shape;
@@ -31,14 +33,12 @@ pub(super) fn run<T: Scalar>(queue: &CpuQueue, shape: Matmul, a: &[T], b: &[T], 
         pack(queue, Part { isa, k, n, first, columns }, b, packed);
         let packed: &[f32] = packed;
         let task_rows = blocks.task_rows;
-        let scratch_len = task_rows * blocks.floats_per_row;
-        queue.run_with_scratch(m.div_ceil(task_rows), scratch_len, |scratch, task| {
+        queue.run_with_scratch(m.div_ceil(task_rows), blocks.floats_per_task, |scratch, task| {
             let row = task * task_rows;
             let rows = task_rows.min(m - row);
-            let (block_a, sums) = scratch.split_at_mut(task_rows * STRIDE_A);
             let block = Block { isa, rows, k, columns, a: &a[row * k..(row + rows) * k], packed };
             // SAFETY: tasks write disjoint rows of C.
-            unsafe { output.write(block, row, first, block_a, sums) };
+            unsafe { output.write(block, row, first, blocks.parts(scratch)) };
         })?;
     }
     Ok(())
@@ -48,22 +48,45 @@ pub(super) fn run<T: Scalar>(queue: &CpuQueue, shape: Matmul, a: &[T], b: &[T], 
 struct Blocks {
     panel_columns: usize,
     task_rows: usize,
-    /// Scratch of one row: its steps of A, and its sums where C is not stored as floats.
-    floats_per_row: usize,
+    /// Scratch of a task: its block of A, its unfinished sums, its sums where C is not stored as floats.
+    lens: [usize; 3],
+    floats_per_task: usize,
 }
 
 impl Blocks {
     fn fit<T: Scalar>(queue: &CpuQueue, shape: Matmul) -> Self {
         let Matmul { m, k, n, .. } = shape;
         let (room, threads) = (queue.scratch_room(), queue.cpu().threads);
-        let panel_columns = (PANEL_FLOATS.min(room / 2) / k.max(1) / STRIP).max(1) * STRIP;
-        let panel_columns = panel_columns.min(n.next_multiple_of(STRIP));
-        let floats_per_row = STRIDE_A + if T::DTYPE == DType::F32 { 0 } else { panel_columns };
+        let panel_columns = (room / 2 / k.max(1) / STRIP).max(1) * STRIP;
+        let panel_columns = panel_columns.min(PANEL_COLUMNS).min(n.next_multiple_of(STRIP));
+        let is_float = T::DTYPE == DType::F32;
+        let copies_a = !is_float || panel_columns > FEW_STRIPS * STRIP;
+        let per_row = [
+            if copies_a { STRIDE_A } else { 0 },
+            if k > BLOCK_K { panel_columns } else { 0 },
+            if is_float { 0 } else { panel_columns },
+        ];
         let n_tasks = (threads * TASKS_PER_THREAD).max(m.div_ceil(MOST_ROWS));
-        let wanted = m.div_ceil(n_tasks).next_multiple_of(MAX_ROWS);
-        let fitting = room.saturating_sub(panel_columns * k) / threads / floats_per_row;
-        Self { panel_columns, task_rows: wanted.min(fitting).max(1), floats_per_row }
+        let fitting = room.saturating_sub(panel_columns * k) / threads / per_row.iter().sum::<usize>().max(1);
+        let task_rows = m.div_ceil(n_tasks).min(fitting).max(1).next_multiple_of(MAX_ROWS);
+        let lens = per_row.map(|len| len * task_rows);
+        Self { panel_columns, task_rows, lens, floats_per_task: lens.iter().sum() }
     }
+
+    fn parts<'a>(&self, scratch: &'a mut [f32]) -> Parts<'a> {
+        let (block_a, rest) = scratch.split_at_mut(self.lens[0]);
+        let (unfinished, sums) = rest.split_at_mut(self.lens[1]);
+        Parts { block_a, unfinished, sums }
+    }
+}
+
+/// A task's scratch.
+struct Parts<'a> {
+    /// Rows of A, `STRIDE_A` apart; empty where A is used as it lies.
+    block_a: &'a mut [f32],
+    /// [tile of rows][strip][rows][`STRIP`]: contiguous, unlike C, whose rows may all share a few sets of the cache.
+    unfinished: &'a mut [f32],
+    sums: &'a mut [f32],
 }
 
 /// Some columns of B.
@@ -141,36 +164,55 @@ impl<T: Scalar> Block<'_, T> {
     ///
     /// # Safety
     /// `c` holds them.
-    unsafe fn sum(&self, block_a: &mut [f32], c: *mut f32, stride_c: usize) {
+    unsafe fn sum(&self, block_a: &mut [f32], unfinished: &mut [f32], (c, stride_c): (*mut f32, usize)) {
         let runs: &[Run] = runs(self.isa);
         let n_strips = self.columns.div_ceil(STRIP);
         for first_k in (0..self.k).step_by(BLOCK_K) {
             let steps = BLOCK_K.min(self.k - first_k);
-            for (row, to) in block_a.chunks_exact_mut(STRIDE_A).take(self.rows).enumerate() {
-                let start = row * self.k + first_k;
-                T::widen(self.isa, &self.a[start..start + steps], &mut to[..steps]);
-            }
-            let start = if first_k == 0 { Start::Zero } else { Start::Resume };
+            let (a, stride_a) = self.rows_of_a(first_k, steps, block_a);
             let panel = &self.packed[first_k * n_strips * STRIP..];
             for row in (0..self.rows).step_by(runs.len()) {
                 let rows = runs.len().min(self.rows - row);
                 for strip in 0..n_strips {
-                    let columns = STRIP.min(self.columns - strip * STRIP);
+                    // What is unfinished waits in scratch; the last block of K writes C.
+                    let waiting = (row * n_strips + strip * runs.len()) * STRIP;
+                    let waiting = unfinished.get_mut(waiting..).map_or(std::ptr::null_mut(), <[f32]>::as_mut_ptr);
+                    let is_last = first_k + steps == self.k;
+                    // SAFETY: within `c`, by the caller's promise.
+                    let finished = unsafe { c.add(row * stride_c + strip * STRIP) };
                     let tile = Tile {
                         k: steps,
-                        a: block_a[row * STRIDE_A..].as_ptr(),
+                        a: a[row * stride_a..].as_ptr(),
+                        stride_a,
                         b: panel[strip * steps * STRIP..].as_ptr(),
-                        // SAFETY: within `c`, by the caller's promise.
-                        c: unsafe { c.add(row * stride_c + strip * STRIP) },
-                        stride_c,
-                        columns,
-                        start,
+                        c: if is_last { finished } else { waiting },
+                        stride_c: if is_last { stride_c } else { STRIP },
+                        columns: STRIP.min(self.columns - strip * STRIP),
+                        start: match first_k {
+                            0 => Start::Zero,
+                            _ => Start::Resume { from: waiting, stride: STRIP },
+                        },
                     };
-                    // SAFETY: the blocks above hold what the tile says; `isa` proves the instruction set.
+                    // SAFETY: the blocks above hold what the tile says; `isa` proves the instruction set. There is room
+                    // for unfinished sums where K has more than one block.
                     unsafe { runs[rows - 1](tile) };
                 }
             }
         }
+    }
+
+    /// Steps `first_k..` of the task's rows as floats, and how far apart the rows are.
+    fn rows_of_a<'a>(&'a self, first_k: usize, steps: usize, block_a: &'a mut [f32]) -> (&'a [f32], usize) {
+        if block_a.is_empty()
+            && let Some(floats) = T::floats(self.a)
+        {
+            return (&floats[first_k..], self.k);
+        }
+        for (row, to) in block_a.chunks_exact_mut(STRIDE_A).take(self.rows).enumerate() {
+            let start = row * self.k + first_k;
+            T::widen(self.isa, &self.a[start..start + steps], &mut to[..steps]);
+        }
+        (block_a, STRIDE_A)
     }
 }
 
@@ -188,17 +230,18 @@ impl<T: Scalar> Output<T> {
     ///
     /// # Safety
     /// C has these rows and columns, and no other task writes them.
-    unsafe fn write(&self, block: Block<'_, T>, row: usize, first: usize, block_a: &mut [f32], sums: &mut [f32]) {
+    unsafe fn write(&self, block: Block<'_, T>, row: usize, first: usize, parts: Parts<'_>) {
+        let Parts { block_a, unfinished, sums } = parts;
         if block.k == 0 {
             return self.each_row(&block, row, first, |c| c.fill(T::zeroed()));
         }
         if let Some(c) = self.floats() {
             // SAFETY: the caller's promise.
-            return unsafe { block.sum(block_a, c.add(row * self.n + first), self.n) };
+            return unsafe { block.sum(block_a, unfinished, (c.add(row * self.n + first), self.n)) };
         }
         let stride = block.columns.next_multiple_of(STRIP);
         // SAFETY: `sums` holds the task's rows of `stride`.
-        unsafe { block.sum(block_a, sums.as_mut_ptr(), stride) };
+        unsafe { block.sum(block_a, unfinished, (sums.as_mut_ptr(), stride)) };
         let mut rows = sums.chunks_exact(stride);
         self.each_row(&block, row, first, |c| {
             if let Some(sums) = rows.next() {

@@ -11,9 +11,11 @@ pub(crate) mod cuda;
 mod reference;
 #[cfg(test)]
 mod tests;
-mod tile;
+pub(crate) mod tile;
 
 use std::marker::PhantomData;
+
+pub use chunked::Chunk;
 
 use half::{bf16, f16};
 
@@ -41,8 +43,10 @@ mod sealed {
     use super::Isa;
 
     pub trait Scalar: Sized {
-        /// Floats of this storage, or the same slice where it is float already.
+        /// Floats of this storage.
         fn widen(isa: Isa, src: &[Self], dst: &mut [f32]);
+        /// The slice itself where it is float already.
+        fn floats(src: &[Self]) -> Option<&[f32]>;
         /// The storage of these floats, rounded to nearest even.
         fn narrow(isa: Isa, src: &[f32], dst: &mut [Self]);
     }
@@ -52,6 +56,10 @@ impl sealed::Scalar for f32 {
     #[inline(always)]
     fn widen(_: Isa, src: &[Self], dst: &mut [f32]) {
         dst.copy_from_slice(src);
+    }
+
+    fn floats(src: &[Self]) -> Option<&[f32]> {
+        Some(src)
     }
 
     fn narrow(_: Isa, src: &[f32], dst: &mut [Self]) {
@@ -64,6 +72,10 @@ macro_rules! half_storage {
         impl sealed::Scalar for $type {
             fn widen(isa: Isa, src: &[Self], dst: &mut [f32]) {
                 convert::slice(isa, src, dst);
+            }
+
+            fn floats(_: &[Self]) -> Option<&[f32]> {
+                None
             }
 
             fn narrow(isa: Isa, src: &[f32], dst: &mut [Self]) {

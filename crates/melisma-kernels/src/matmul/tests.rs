@@ -1,7 +1,7 @@
 use half::{bf16, f16};
 
 use super::reference::{chain, matmul};
-use super::{Matmul, Scalar};
+use super::{Chunk, Matmul, Scalar};
 use crate::suite::{Bench, Random, suite};
 use crate::{Budget, Cpu, Device, Isa, Kind, Space, Tensor};
 
@@ -123,9 +123,13 @@ fn chunks_give_the_bits_of_the_whole(bench: &Bench) {
     for rows in [64, 333, 1000] {
         let slots = 2 * rows as u64 * (shape.k + shape.n) as u64 * 4;
         let budget = Budget::new(slots + (1 << 20), slots + size_of_val(&b[..]) as u64 + (1 << 14));
-        let mut c = vec![f32::NAN; whole.len()];
-        let chunk = plan.run_chunked(&bench.queue, &budget, &a, &b, &mut c).unwrap();
-        assert_eq!(c, whole, "chunks of {chunk} rows");
+        for most_rows in [usize::MAX, 70] {
+            let mut c = vec![f32::NAN; whole.len()];
+            let chunk = Chunk { budget: &budget, most_rows };
+            let rows = plan.run_chunked(&bench.queue, chunk, [&a, &b], &mut c).unwrap();
+            assert!(rows <= most_rows);
+            assert_eq!(c, whole, "chunks of {rows} rows");
+        }
     }
 }
 
@@ -134,18 +138,15 @@ fn chunks_stay_in_the_budget(bench: &Bench) {
     let (a, b) = inputs::<f32>(shape);
     let quarter = (size_of_val(&a[..]) * 2 + size_of_val(&b[..])) as u64 / 4;
     let budget = Budget::new(quarter, quarter);
-    let device = match &bench.device {
-        Device::Cpu(cpu) => Device::Cpu(*cpu),
-        Device::Cuda(cuda) => Device::Cuda(cuda.clone()),
-    };
+    let device = bench.device.clone();
     let queue = device.queue(&budget).unwrap();
     let mut c = vec![0.0; shape.m * shape.n];
-    shape.plan::<f32>(&device).unwrap().run_chunked(&queue, &budget, &a, &b, &mut c).unwrap();
+    let plan = shape.plan::<f32>(&device).unwrap();
+    plan.run_chunked(&queue, Chunk::fitting(&budget), [&a, &b], &mut c).unwrap();
     assert!(Space::ALL.iter().all(|&space| budget.usage(space).peak <= quarter));
     let tight = Budget::new(1000, 1000);
-    let refused = device
-        .queue(&tight)
-        .and_then(|queue| shape.plan::<f32>(&device)?.run_chunked(&queue, &tight, &a, &b, &mut c).map(drop));
+    let refused =
+        device.queue(&tight).and_then(|queue| plan.run_chunked(&queue, Chunk::fitting(&tight), [&a, &b], &mut c));
     assert_eq!(refused.unwrap_err().kind(), Kind::Memory);
 }
 

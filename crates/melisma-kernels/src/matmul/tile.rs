@@ -1,52 +1,56 @@
 //! The innermost loop: a few rows of A times one strip of B, held in registers.
 //!
 //! A strip is `STRIP` columns of B packed as [k][STRIP]. A tile is up to `rows` rows by one strip of C. Its sums start
-//! from 0 or resume from C, and grow by one fused multiply-add per k, in order: blocking K does not change them.
+//! from 0 or resume from earlier ones, and grow by one fused multiply-add per k, in order: blocking K does not change them.
 
 use crate::isa::{Isa, Level};
 
 /// Columns of a strip. Two vectors of AVX-512, two times two of AVX2.
-pub(super) const STRIP: usize = 32;
+pub(crate) const STRIP: usize = 32;
 
 /// Steps of K that a tile takes at once.
-pub(super) const BLOCK_K: usize = 256;
+pub(crate) const BLOCK_K: usize = 256;
 
-/// Rows of a block of A lie this far apart: a constant makes them immediates of the loads, and it is no multiple of
-/// 4 KiB, where all rows would share one set of L1.
-pub(super) const STRIDE_A: usize = BLOCK_K + 16;
+/// Rows of a copied block of A lie this far apart: no multiple of 4 KiB, where all rows would share one set of L1.
+pub(crate) const STRIDE_A: usize = BLOCK_K + 16;
 
 /// The most rows that a tile has for any instruction set.
-pub(super) const MAX_ROWS: usize = 12;
+pub(crate) const MAX_ROWS: usize = 12;
 
 /// One tile's work.
 #[derive(Clone, Copy)]
-pub(super) struct Tile {
+pub(crate) struct Tile {
     /// Steps of this block of K.
-    pub(super) k: usize,
-    /// `rows` rows of A, [`STRIDE_A`] apart.
-    pub(super) a: *const f32,
+    pub(crate) k: usize,
+    /// `rows` rows of A, `stride_a` apart.
+    pub(crate) a: *const f32,
+    pub(crate) stride_a: usize,
     /// A packed strip, `k` x [`STRIP`].
-    pub(super) b: *const f32,
+    pub(crate) b: *const f32,
     /// `rows` rows of C, `stride_c` apart, of which `columns` are written.
-    pub(super) c: *mut f32,
-    pub(super) stride_c: usize,
+    pub(crate) c: *mut f32,
+    pub(crate) stride_c: usize,
     /// 1 ..= `STRIP`.
-    pub(super) columns: usize,
-    pub(super) start: Start,
+    pub(crate) columns: usize,
+    pub(crate) start: Start,
 }
 
 /// What a tile's sums start from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+#[derive(Clone, Copy)]
+pub(crate) enum Start {
     Zero,
-    Resume,
+    /// Earlier sums, `columns` of each row, `stride` apart.
+    Resume {
+        from: *const f32,
+        stride: usize,
+    },
 }
 
 /// A tile function for a fixed number of rows.
 ///
 /// # Safety
 /// The pointers of the tile hold what its fields say, and the machine has the instruction set.
-pub(super) type Run = unsafe fn(Tile);
+pub(crate) type Run = unsafe fn(Tile);
 
 macro_rules! rows {
     ($run:path: $($rows:literal)+) => { [$({
@@ -56,7 +60,7 @@ macro_rules! rows {
 }
 
 /// The tile functions of `isa` for 1, 2, ... rows; the last is the full tile.
-pub(super) fn runs(isa: Isa) -> &'static [Run] {
+pub(crate) fn runs(isa: Isa) -> &'static [Run] {
     match isa.level() {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => &const { rows!(x86::avx512: 1 2 3 4 5 6 7 8 9 10 11 12) },
@@ -72,15 +76,15 @@ unsafe fn portable<const ROWS: usize>(tile: Tile) {
     let mut sums = [[0f32; STRIP]; ROWS];
     // SAFETY: the caller's promise, for every access of this function.
     unsafe {
-        if tile.start == Start::Resume {
+        if let Start::Resume { from, stride } = tile.start {
             for (row, sums) in sums.iter_mut().enumerate() {
-                std::ptr::copy_nonoverlapping(tile.c.add(row * tile.stride_c), sums.as_mut_ptr(), tile.columns);
+                std::ptr::copy_nonoverlapping(from.add(row * stride), sums.as_mut_ptr(), tile.columns);
             }
         }
         for step in 0..tile.k {
             let b = &*tile.b.add(step * STRIP).cast::<[f32; STRIP]>();
             for (row, sums) in sums.iter_mut().enumerate() {
-                let a = *tile.a.add(row * STRIDE_A + step);
+                let a = *tile.a.add(row * tile.stride_a + step);
                 for (sum, &b) in sums.iter_mut().zip(b) {
                     *sum = a.mul_add(b, *sum);
                 }
@@ -96,12 +100,15 @@ unsafe fn portable<const ROWS: usize>(tile: Tile) {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{STRIDE_A, STRIP, Start, Tile};
+    use super::{STRIP, Start, Tile};
+
+    /// How far ahead of its use a strip is asked for: 32 steps, 4 KiB.
+    const AHEAD: usize = 32 * STRIP;
 
     /// # Safety
     /// As [`super::Run`].
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn avx512<const ROWS: usize>(tile: Tile) {
+    pub(crate) unsafe fn avx512<const ROWS: usize>(tile: Tile) {
         let lanes: [__mmask16; 2] = [0, 16].map(|first| {
             let live = tile.columns.saturating_sub(first).min(16);
             ((1u32 << live) - 1) as __mmask16
@@ -109,24 +116,22 @@ mod x86 {
         let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
         // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
         unsafe {
-            if tile.start == Start::Resume {
+            if let Start::Resume { from, stride } = tile.start {
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let c = tile.c.add(row * tile.stride_c);
-                    *sums = [_mm512_maskz_loadu_ps(lanes[0], c), _mm512_maskz_loadu_ps(lanes[1], c.wrapping_add(16))];
+                    let from = from.add(row * stride);
+                    let right = _mm512_maskz_loadu_ps(lanes[1], from.wrapping_add(16));
+                    *sums = [_mm512_maskz_loadu_ps(lanes[0], from), right];
                 }
-            }
-            for row in 0..ROWS {
-                // The tile to the right is next; its sums are far away.
-                let c = tile.c.add(row * tile.stride_c).wrapping_add(STRIP);
-                _mm_prefetch::<_MM_HINT_T0>(c.cast());
-                _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(16).cast());
             }
             let mut b = tile.b;
             let mut a = tile.a;
             for _ in 0..tile.k {
                 let strip = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
+                // Large panels come from afar; the hardware follows a sweep only to the end of a page.
+                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD).cast());
+                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD + 16).cast());
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm512_set1_ps(*a.add(row * STRIDE_A));
+                    let a = _mm512_set1_ps(*a.add(row * tile.stride_a));
                     sums[0] = _mm512_fmadd_ps(a, strip[0], sums[0]);
                     sums[1] = _mm512_fmadd_ps(a, strip[1], sums[1]);
                 }
@@ -144,13 +149,17 @@ mod x86 {
     /// # Safety
     /// As [`super::Run`].
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn avx2<const ROWS: usize>(tile: Tile) {
+    pub(crate) unsafe fn avx2<const ROWS: usize>(tile: Tile) {
         // Two halves of the strip, one after the other: 12 sums, 2 vectors of B and 1 of A fill the 16 registers.
         for first in (0..tile.columns).step_by(STRIP / 2) {
             // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
             unsafe {
                 let (b, c) = (tile.b.add(first), tile.c.add(first));
-                avx2_half::<ROWS>(Tile { b, c, columns: tile.columns - first, ..tile });
+                let start = match tile.start {
+                    Start::Zero => Start::Zero,
+                    Start::Resume { from, stride } => Start::Resume { from: from.add(first), stride },
+                };
+                avx2_half::<ROWS>(Tile { b, c, start, columns: tile.columns - first, ..tile });
             }
         }
     }
@@ -166,10 +175,10 @@ mod x86 {
         let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
         // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
         unsafe {
-            if tile.start == Start::Resume {
+            if let Start::Resume { from, stride } = tile.start {
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let c = tile.c.add(row * tile.stride_c);
-                    *sums = [_mm256_maskload_ps(c, lanes[0]), _mm256_maskload_ps(c.wrapping_add(8), lanes[1])];
+                    let from = from.add(row * stride);
+                    *sums = [_mm256_maskload_ps(from, lanes[0]), _mm256_maskload_ps(from.wrapping_add(8), lanes[1])];
                 }
             }
             let mut b = tile.b;
@@ -177,7 +186,7 @@ mod x86 {
             for _ in 0..tile.k {
                 let strip = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8))];
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm256_set1_ps(*a.add(row * STRIDE_A));
+                    let a = _mm256_set1_ps(*a.add(row * tile.stride_a));
                     sums[0] = _mm256_fmadd_ps(a, strip[0], sums[0]);
                     sums[1] = _mm256_fmadd_ps(a, strip[1], sums[1]);
                 }

@@ -63,7 +63,8 @@ impl Fft {
                 .flat_map(|p| (1..radix).map(move |k| (p, k)))
                 .map(|(p, k)| root(p * k % left, left))
                 .collect();
-            let roots = if matches!(radix, 2..=5 | 8) { Vec::new() } else { (0..radix).map(|j| root(j, radix)).collect() };
+            let roots =
+                if matches!(radix, 2..=5 | 8) { Vec::new() } else { (0..radix).map(|j| root(j, radix)).collect() };
             passes.push(Pass { radix, groups, stride, twiddles, roots });
             (left, stride) = (groups, stride * radix);
         }

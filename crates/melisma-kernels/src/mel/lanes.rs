@@ -235,8 +235,18 @@ mod x86 {
     }
 
     lanes!(
-        __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_add_ps, _mm256_sub_ps, _mm256_mul_ps,
-        _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_sqrt_ps, _mm256_max_ps,
+        __m256,
+        8,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_set1_ps,
+        _mm256_add_ps,
+        _mm256_sub_ps,
+        _mm256_mul_ps,
+        _mm256_fmadd_ps,
+        _mm256_fnmadd_ps,
+        _mm256_sqrt_ps,
+        _mm256_max_ps,
         #[inline(always)]
         unsafe fn split(self) -> (Self, Self) {
             // SAFETY: the trait's promise.
@@ -264,8 +274,18 @@ mod x86 {
     );
 
     lanes!(
-        __m512, 16, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_add_ps, _mm512_sub_ps, _mm512_mul_ps,
-        _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_sqrt_ps, _mm512_max_ps,
+        __m512,
+        16,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_set1_ps,
+        _mm512_add_ps,
+        _mm512_sub_ps,
+        _mm512_mul_ps,
+        _mm512_fmadd_ps,
+        _mm512_fnmadd_ps,
+        _mm512_sqrt_ps,
+        _mm512_max_ps,
         #[inline(always)]
         unsafe fn split(self) -> (Self, Self) {
             // SAFETY: the trait's promise.

@@ -188,7 +188,10 @@ impl Mel {
         }
         if let Scale::Log { floor, gain, offset, range } = self.scale {
             if floor.is_nan() || floor < f32::MIN_POSITIVE {
-                return Err(Error::invalid(format!("mel: a floor of {floor}; at least {} is needed", f32::MIN_POSITIVE)));
+                return Err(Error::invalid(format!(
+                    "mel: a floor of {floor}; at least {} is needed",
+                    f32::MIN_POSITIVE
+                )));
             }
             numbers.extend([floor, gain, offset]);
             numbers.extend(range);

@@ -188,8 +188,7 @@ fn special_floats(bench: &Bench) {
         let mut samples = vec![0.25f32; 16 * 40];
         samples[5 * 16 + 3] = f32::NAN;
         samples[7 * 16 + 3] = f32::INFINITY;
-        let values: Vec<f32> =
-            run(bench, &mel, Batch { n_items: 1, n_samples: samples.len(), n_frames: 40 }, &samples);
+        let values: Vec<f32> = run(bench, &mel, Batch { n_items: 1, n_samples: samples.len(), n_frames: 40 }, &samples);
         for (index, value) in values.iter().enumerate() {
             // The second filter has no weights: it never sees the sample.
             let is_hit = [5, 7].contains(&(index % 40)) && index / 40 != 1;

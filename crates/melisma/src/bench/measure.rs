@@ -73,7 +73,7 @@ pub(super) fn of_times(mut times: Vec<f64>) -> Measured {
 }
 
 /// The value at `share` of sorted `times`, linear between neighbours.
-fn quantile(times: &[f64], share: f64) -> f64 {
+pub(super) fn quantile(times: &[f64], share: f64) -> f64 {
     let place = share * (times.len() - 1) as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);
     times[low] + (times[high] - times[low]) * place.fract()

@@ -6,6 +6,7 @@ mod compare;
 mod measure;
 mod peer;
 mod runtime;
+mod snac;
 
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ pub struct Place<'a> {
 pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
 /// The rooms that can be measured, by name.
-pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows)];
+pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows), ("snac", snac::rows)];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.
 ///

@@ -122,8 +122,11 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
                 planned(&plan, plan.rows.len());
                 Ok(outcome(paths.read_failures(), plan.rows.len(), 0.0))
             }
-            _ => Err(Error::invalid(format!("{}: the file exists already, and is not of this plan", request.output.display()))
-                .with_hint("use -f to replace it, or choose another name")),
+            _ => Err(Error::invalid(format!(
+                "{}: the file exists already, and is not of this plan",
+                request.output.display()
+            ))
+            .with_hint("use -f to replace it, or choose another name")),
         };
     }
     let header = Header::new(&hash, &plan.fingerprint);

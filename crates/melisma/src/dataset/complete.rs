@@ -19,7 +19,8 @@ pub(super) struct Paths {
 
 impl Paths {
     pub(super) fn new(output: &Path) -> Result<Self> {
-        let name = output.file_name().ok_or_else(|| Error::invalid(format!("{}: this names no file", output.display())))?;
+        let name =
+            output.file_name().ok_or_else(|| Error::invalid(format!("{}: this names no file", output.display())))?;
         let beside = |suffix: &str| {
             let mut name: OsString = name.to_owned();
             name.push(suffix);
@@ -56,7 +57,9 @@ impl Paths {
     pub(super) fn write_failures(&self, failures: &[Failure]) -> Result<()> {
         if failures.is_empty() {
             return match std::fs::remove_file(&self.failures) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(output::failed(&self.failures, error)),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(output::failed(&self.failures, error))
+                }
                 _ => Ok(()),
             };
         }

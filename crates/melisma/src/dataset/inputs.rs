@@ -9,7 +9,8 @@ use crate::{Error, Result};
 
 /// Suffixes of files that are looked at in folders.
 const SUFFIXES: &[&str] = &[
-    "wav", "wave", "w64", "rf64", "bw64", "flac", "mp3", "ogg", "oga", "m4a", "mp4", "aac", "alac", "caf", "aif", "aiff",
+    "wav", "wave", "w64", "rf64", "bw64", "flac", "mp3", "ogg", "oga", "m4a", "mp4", "aac", "alac", "caf", "aif",
+    "aiff",
 ];
 /// Folders within folders.
 const MAX_DEPTH: usize = 64;
@@ -43,7 +44,8 @@ impl Inputs {
             match suffix(place) {
                 _ if data.is_dir() => walk(place, place, 0, &mut found)?,
                 Some("txt" | "lst" | "list") => read_list(place, &mut found)?,
-                _ => found.push(Input { name: name(place.file_name().unwrap_or(place.as_os_str())), path: place.clone() }),
+                _ => found
+                    .push(Input { name: name(place.file_name().unwrap_or(place.as_os_str())), path: place.clone() }),
             }
         }
         found.sort_unstable();

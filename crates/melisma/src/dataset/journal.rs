@@ -188,7 +188,9 @@ mod tests {
             let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
             match read(&path) {
                 None => assert_eq!(lines, 0, "cut at {len}"),
-                Some(past) => assert_eq!((past.header, past.records.len() + 1), (header.clone(), lines), "cut at {len}"),
+                Some(past) => {
+                    assert_eq!((past.header, past.records.len() + 1), (header.clone(), lines), "cut at {len}")
+                }
             }
         }
         for at in 0..whole.len() {
@@ -203,7 +205,8 @@ mod tests {
     fn after_a_crash_of_the_machine_only_what_was_synced_counts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.journal");
-        let mut journal = Journal::create(&path, &Header { boot: "other".to_owned(), ..Header::new("p", "i") }).unwrap();
+        let mut journal =
+            Journal::create(&path, &Header { boot: "other".to_owned(), ..Header::new("p", "i") }).unwrap();
         journal.record(record(0)).unwrap();
         journal.synced().unwrap();
         journal.record(record(2)).unwrap();

@@ -79,11 +79,8 @@ struct Shared<'a> {
 /// Makes every row that `done` does not hold; returns the files that failed.
 pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Vec<Late>> {
     let layout = &work.store.layout;
-    let columns = Columns {
-        mel: layout.column("mel")?,
-        status: layout.column("status")?,
-        checksum: layout.column("checksum")?,
-    };
+    let columns =
+        Columns { mel: layout.column("mel")?, status: layout.column("status")?, checksum: layout.column("checksum")? };
     let shared = Shared {
         work,
         columns,

@@ -50,7 +50,9 @@ impl Options {
         let samples = |what: &str, time: Duration| {
             let n = (time.as_secs_f64() * f64::from(mel.sample_rate)).round();
             if n < 1.0 || n > MAX_SEGMENT as f64 {
-                return Err(Error::invalid(format!("{what} of {time:?} is {n} samples; 1 to {MAX_SEGMENT} are possible")));
+                return Err(Error::invalid(format!(
+                    "{what} of {time:?} is {n} samples; 1 to {MAX_SEGMENT} are possible"
+                )));
             }
             Ok(n as usize)
         };
@@ -79,7 +81,8 @@ impl Options {
 
     fn valid_frames(&self, n_samples: usize) -> u32 {
         let all = self.n_frames();
-        let valid = if n_samples >= self.segment_samples { all } else { self.mel.n_frames(n_samples).unwrap_or(1).min(all) };
+        let valid =
+            if n_samples >= self.segment_samples { all } else { self.mel.n_frames(n_samples).unwrap_or(1).min(all) };
         valid as u32
     }
 }

@@ -132,7 +132,8 @@ impl Slot {
         let batch = Batch { n_items: self.entries.len(), n_samples, n_frames };
         let (n_in, n_out) = (batch.n_items * n_samples, batch.n_items * n_values);
         let Some([samples, values]) = &mut self.on_device else {
-            let (samples, values) = (self.samples.view::<S>()?.first(n_in)?, self.values.view_mut::<D>()?.first(n_out)?);
+            let (samples, values) =
+                (self.samples.view::<S>()?.first(n_in)?, self.values.view_mut::<D>()?.first(n_out)?);
             return transform.plan().run(queue, batch, samples, values);
         };
         queue.start_copy(&self.samples, samples, n_in * size_of::<S>())?;

@@ -276,8 +276,12 @@ impl Config {
         within("offset", self.offset, -1e6, 1e6)?;
         within("range", self.range.unwrap_or(1.0), 0.0, 1e6)?;
         if self.f_min >= self.top_hz() {
-            return Err(Error::invalid(format!("f_min is {}, f_max {}: no room for filters", self.f_min, self.top_hz()))
-                .with_hint("change them with `--set f_min=... --set f_max=...`"));
+            return Err(Error::invalid(format!(
+                "f_min is {}, f_max {}: no room for filters",
+                self.f_min,
+                self.top_hz()
+            ))
+            .with_hint("change them with `--set f_min=... --set f_max=...`"));
         }
         Ok(())
     }

@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn sets_every_type() {
         let mut config = Config::preset("torchaudio").unwrap();
-        for assignment in ["n_fft=512", "log=log10", "db_mult=20.0", "f_max=7600", "remove_dc=true", "mel_scale=slaney"] {
+        for assignment in ["n_fft=512", "log=log10", "db_mult=20.0", "f_max=7600", "remove_dc=true", "mel_scale=slaney"]
+        {
             config.set(assignment).unwrap();
         }
         assert_eq!((config.n_fft, config.win_length, config.log), (512, 512, Log::Log10));

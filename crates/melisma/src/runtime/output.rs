@@ -1,7 +1,7 @@
 //! Output files that appear whole or not at all: written beside their name (`NAME.partial`), synced, then renamed.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -86,9 +86,42 @@ impl OutputFile {
         Ok(())
     }
 
+    /// Replaces bytes that were written before.
+    ///
+    /// # Errors
+    /// When it is a pipe or a device, or cannot be written.
+    pub fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        use std::io::{Seek, SeekFrom};
+        self.regular()?;
+        let patched = self.file.seek(SeekFrom::Start(at)).and_then(|_| self.file.write_all(bytes));
+        patched.and_then(|()| self.file.seek(SeekFrom::End(0))).map_err(|error| failed(&self.path, error))?;
+        Ok(())
+    }
+
+    /// A second handle that reads what was written so far.
+    ///
+    /// # Errors
+    /// When it is a pipe or a device, or cannot be read.
+    pub fn reader(&mut self) -> Result<File> {
+        let partial = self.regular()?.to_owned();
+        self.file.flush().map_err(|error| failed(&self.path, error))?;
+        File::open(partial).map_err(|error| failed(&self.path, error))
+    }
+
+    fn regular(&self) -> Result<&Path> {
+        self.partial.as_deref().ok_or_else(|| {
+            Error::invalid(format!("{}: not a regular file, which this output must be", self.path.display()))
+        })
+    }
+
     /// Where it will be.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it is a file, in which earlier parts can still be changed, and not a pipe or a device.
+    pub fn is_seekable(&self) -> bool {
+        self.partial.is_some()
     }
 
     fn forget(&mut self) -> Option<PathBuf> {
@@ -105,6 +138,12 @@ impl Write for OutputFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+impl Seek for OutputFile {
+    fn seek(&mut self, place: io::SeekFrom) -> io::Result<u64> {
+        self.file.seek(place)
     }
 }
 

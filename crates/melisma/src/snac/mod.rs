@@ -15,17 +15,18 @@
 //! ```
 
 pub mod attention;
-pub mod checkpoint;
 mod codes;
 mod config;
 pub mod conv;
 pub mod conv_transpose;
 pub mod decoder;
 pub mod encoder;
+mod engine;
 pub mod layer;
 mod model;
 pub mod noise;
 mod plane;
+mod player;
 pub mod populate;
 mod quantizer;
 pub mod residual;
@@ -36,9 +37,11 @@ mod weights;
 
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
+pub use engine::{Engine, Samples, StreamId};
 pub use model::Model;
 pub use noise::Noise;
 pub use plane::Plane;
+pub use player::Player;
 pub use quantizer::{Choice, Quantizer};
 pub use stream::{Progress, Stream};
 pub use weights::Weights;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::checkpoint::Checkpoint;
 use super::codes::Codes;
 use super::config::Config;
 use super::decoder::Decoder;
@@ -12,6 +11,7 @@ use super::noise::Noise;
 use super::plane::Plane;
 use super::quantizer::Quantizer;
 use super::weights::Weights;
+use crate::checkpoint::Checkpoint;
 use crate::{Error, Kind, Result};
 
 /// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.

@@ -4,8 +4,8 @@
 //! for each index of dimension 0. Newer files call them `parametrizations.weight.original0` and `original1`, older ones
 //! `weight_g` and `weight_v`; a plain `weight` is taken as it is.
 
-use super::checkpoint::Checkpoint;
 use super::noise::fill_normal;
+use crate::checkpoint::Checkpoint;
 use crate::{Error, Kind, Result};
 
 const STYLES: [[&str; 2]; 2] =

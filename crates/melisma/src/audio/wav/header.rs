@@ -27,7 +27,8 @@ impl Bytes for [u8] {
 
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         let from = usize::try_from(at).ok().and_then(|at| self.get(at..)?.get(..to.len()));
-        let from = from.ok_or_else(|| truncated(format!("{} bytes at byte {at} of {}", to.len(), <[u8]>::len(self))))?;
+        let from =
+            from.ok_or_else(|| truncated(format!("{} bytes at byte {at} of {}", to.len(), <[u8]>::len(self))))?;
         to.copy_from_slice(from);
         Ok(())
     }
@@ -111,8 +112,7 @@ impl Header {
                 }
                 b"fmt " => layout = Some(Layout::read(source, &chunk, family)?),
                 b"data" => {
-                    let layout: Layout =
-                        layout.ok_or_else(|| corrupt("the data chunk comes before the fmt chunk"))?;
+                    let layout: Layout = layout.ok_or_else(|| corrupt("the data chunk comes before the fmt chunk"))?;
                     let declared = long_data_len.filter(|_| chunk.len == u64::from(UNKNOWN_SIZE)).unwrap_or(chunk.len);
                     return layout.with_data(chunk.body, declared, left);
                 }
@@ -224,7 +224,8 @@ impl Layout {
         let mut tag = field(0)?;
         let n_channels = field(2)?;
         let halves = [u32::from(field(4)?), u32::from(field(6)?)];
-        let sample_rate = if family == Family::Rifx { halves[0] << 16 | halves[1] } else { halves[1] << 16 | halves[0] };
+        let sample_rate =
+            if family == Family::Rifx { halves[0] << 16 | halves[1] } else { halves[1] << 16 | halves[0] };
         let (block_len, n_bits) = (field(12)?, field(14)?);
         if tag == TAG_EXTENSIBLE {
             // The first two bytes of the sub-format's GUID are a plain format tag.

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use melisma_kernels::matmul::Matmul;
+use melisma_kernels::matmul::{Chunk, Matmul};
 use melisma_kernels::{Budget, Cpu, Device, Space, ceiling, convert};
 
 use super::noise;
@@ -94,7 +94,7 @@ fn chunked(cpu: Cpu) -> Result<Row> {
         outcome = plan.run(&queue, a[..].into(), b[..].into(), whole[..].as_mut().into());
     });
     let time_chunks = measure(once, || {
-        outcome = plan.run_chunked(&limited_queue, &limited, &a, &b, &mut chunks).map(drop);
+        outcome = plan.run_chunked(&limited_queue, Chunk::fitting(&limited), [&a, &b], &mut chunks).map(drop);
     });
     outcome?;
     if whole != chunks || limited.usage(Space::Host).peak > limit {

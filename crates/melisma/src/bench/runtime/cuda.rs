@@ -100,7 +100,7 @@ impl Bench<'_> {
         Ok(Row {
             median: 100.0 * hidden,
             ceiling: Some(100.0),
-            ..both.rate("runtime/copy hidden behind a product", "% hidden", 1.0)
+            ..both.rate("runtime/copy hidden behind a product", "%", 1.0)
         })
     }
 

@@ -185,7 +185,10 @@ impl Store {
             let len = file.metadata().map_err(failed)?.len();
             let mut header = vec![0; plan.header.len()];
             if len != plan.len || file.read_exact_at(&mut header, 0).is_err() || header != plan.header {
-                return Err(Error::new(crate::Kind::Corrupt, format!("{}: its header is another", plan.path.display())));
+                return Err(Error::new(
+                    crate::Kind::Corrupt,
+                    format!("{}: its header is another", plan.path.display()),
+                ));
             }
         }
         Self::attach(plans, places, layout)
@@ -205,7 +208,11 @@ impl Store {
         })?;
         let mut start = [0; 8];
         file.read_exact_at(&mut start, 0).map_err(|error| Error::io(path.display(), error))?;
-        if start == hdf5::SIGNATURE { hdf5::open(path, file).map_err(at) } else { safetensors::open(path, file).map_err(at) }
+        if start == hdf5::SIGNATURE {
+            hdf5::open(path, file).map_err(at)
+        } else {
+            safetensors::open(path, file).map_err(at)
+        }
     }
 
     fn attach(plans: Vec<FilePlan>, places: Vec<Place>, layout: Layout) -> Result<Self> {

@@ -25,7 +25,10 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
         return Err(corrupt("the superblock's checksum is wrong"));
     }
     if u64_at(&superblock, 28)? != len {
-        return Err(Error::new(Kind::Truncated, format!("{} bytes are declared, {len} are there", u64_at(&superblock, 28)?)));
+        return Err(Error::new(
+            Kind::Truncated,
+            format!("{} bytes are declared, {len} are there", u64_at(&superblock, 28)?),
+        ));
     }
     let mut layout = Layout { n_rows: 0, columns: Vec::new(), attributes: Map::new() };
     let mut places = Vec::new();

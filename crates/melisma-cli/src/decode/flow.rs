@@ -1,0 +1,256 @@
+//! Bytes to frames to samples, in bounded memory however long the stream.
+
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use melisma::runtime::size;
+use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
+use melisma::snac::{Codes, Noise, Player, Progress, slots};
+use melisma::{Error, Kind, Result};
+
+use super::sink::Sink;
+use crate::codec::{BUILTIN, Codec, with_hint};
+use crate::input::Input;
+use crate::progress;
+use crate::session::Session;
+
+/// What is read at a time.
+const READ_LEN: usize = 1 << 16;
+/// Frames that are decoded before their samples are written, when no chunk is asked for.
+const PIECE_FRAMES: usize = 64;
+/// A stream that has no frame in so many bytes has none at all.
+const MAX_FRAMELESS: u64 = 64 << 20;
+
+const FORMATS: &str = "tokens are text with <custom_token_N>, vocabulary ids, or lists of codes; --format says which";
+
+/// When the first samples leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// When they are final.
+    Exact,
+    /// With the first chunk, as they would be if it were the last.
+    Early,
+}
+
+pub struct Options {
+    pub model: String,
+    pub format: Format,
+    pub noise: Noise,
+    pub chunk: Option<usize>,
+    pub start: Start,
+}
+
+/// What became of the tokens.
+pub struct Outcome {
+    pub ledger: Ledger,
+    pub n_samples: u64,
+    pub format: &'static str,
+    pub notes: Vec<String>,
+    pub early_samples: u64,
+    pub gap_samples: u64,
+    pub decode_seconds: f64,
+}
+
+pub struct Flow<'a> {
+    session: &'a Session,
+    codec: &'a Codec,
+    options: &'a Options,
+    reader: Reader,
+    stream: Player,
+    progress: Progress,
+    sink: Sink,
+    bar: ProgressBar,
+    /// Frames that wait for their chunk to be full.
+    pending: Vec<i32>,
+    frame_codes: usize,
+    n_samples: u64,
+    /// Bytes since the last frame.
+    n_frameless: u64,
+    gap_samples: u64,
+    decoding: Duration,
+    notes: Vec<String>,
+}
+
+/// Whether more frames may come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frames {
+    More,
+    Last,
+}
+
+impl<'a> Flow<'a> {
+    pub fn new(session: &'a Session, codec: &'a Codec, options: &'a Options, sink: Sink) -> Result<Self> {
+        let config = codec.model.config();
+        let engine = session.engine()?;
+        let stream = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.noise.clone())?;
+        Ok(Self {
+            session,
+            codec,
+            options,
+            reader: Reader::new(options.format, config)?,
+            stream,
+            progress: Progress::default(),
+            sink,
+            bar: ProgressBar::hidden(),
+            pending: Vec::new(),
+            frame_codes: slots(config).len(),
+            n_samples: 0,
+            n_frameless: 0,
+            gap_samples: 0,
+            decoding: Duration::ZERO,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Decodes all of `input` and ends the output.
+    pub fn run(mut self, mut input: Input) -> Result<Outcome> {
+        self.bar = progress::bar(self.session, input.len());
+        let outcome = self.read_all(&mut input).map_err(|error| error_at(error, input.name()));
+        self.bar.finish_and_clear();
+        outcome?;
+        self.check_frames().map_err(|error| error.at(input.name()))?;
+        let Self { stream, mut sink, reader, mut decoding, mut n_samples, .. } = self;
+        let early_samples = self.progress.early;
+        let start = Instant::now();
+        let rest = stream.finish()?;
+        decoding += start.elapsed();
+        n_samples += rest.len() as u64;
+        sink.write(&rest)?;
+        sink.finish()?;
+        Ok(Outcome {
+            ledger: reader.ledger(),
+            n_samples,
+            format: name(reader.format()),
+            notes: self.notes,
+            early_samples,
+            gap_samples: self.gap_samples,
+            decode_seconds: decoding.as_secs_f64(),
+        })
+    }
+
+    fn read_all(&mut self, input: &mut Input) -> Result<()> {
+        let mut bytes = vec![0; READ_LEN];
+        loop {
+            let n = input.read(&mut bytes)?;
+            let before = self.reader.ledger().frames;
+            match n {
+                0 => self.reader.finish(&mut self.pending)?,
+                _ => self.reader.push(&bytes[..n], &mut self.pending)?,
+            }
+            let found = self.reader.ledger().frames > before;
+            self.n_frameless = if found { 0 } else { self.n_frameless + n as u64 };
+            self.check_endless()?;
+            self.check_origin()?;
+            self.decode(if n == 0 { Frames::Last } else { Frames::More })?;
+            if n == 0 {
+                return Ok(());
+            }
+            self.bar.inc(n as u64);
+        }
+    }
+
+    /// Decodes the frames that make whole chunks, at the end also the rest.
+    fn decode(&mut self, frames: Frames) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        let mut rest = pending.as_slice();
+        while !rest.is_empty() {
+            let piece = self.piece_frames() * self.frame_codes;
+            if rest.len() < piece && self.options.chunk.is_some() && frames == Frames::More {
+                break;
+            }
+            let (now, later) = rest.split_at(piece.min(rest.len()));
+            self.decode_piece(now)?;
+            rest = later;
+        }
+        self.pending = rest.to_vec();
+        self.sink.flush()
+    }
+
+    fn piece_frames(&self) -> usize {
+        let is_first = self.progress.pushed == 0;
+        let first = if is_first && self.options.start == Start::Early { 1 } else { PIECE_FRAMES };
+        self.options.chunk.unwrap_or(first)
+    }
+
+    fn decode_piece(&mut self, frames: &[i32]) -> Result<()> {
+        let _span = tracing::info_span!("frames", n = frames.len() / self.frame_codes).entered();
+        let codes = Codes::from_frames(self.codec.model.config(), frames)?;
+        let start = Instant::now();
+        let mut samples = self.stream.push(&codes)?;
+        if samples.is_empty() && self.options.start == Start::Early {
+            samples = self.stream.peek()?;
+        }
+        self.progress = self.stream.progress()?;
+        self.decoding += start.elapsed();
+        self.gap_samples = self.gap_samples.max(self.progress.gap());
+        self.n_samples += samples.len() as u64;
+        let speed = self.n_samples as f64 / f64::from(self.codec.model.config().sampling_rate);
+        let speed = speed / self.decoding.as_secs_f64().max(1e-9);
+        self.bar.set_message(format!("{} frames, {speed:.1}x realtime", self.reader.ledger().frames));
+        self.sink.write(&samples)
+    }
+
+    /// Refuses tokens of another model, and warns once of tokens that may be.
+    fn check_origin(&mut self) -> Result<()> {
+        let origin = self.reader.origin(&self.codec.model)?;
+        let is_orpheus = matches!(self.reader.format(), Format::Orpheus | Format::Ids);
+        let has_frames = self.reader.ledger().frames > 0;
+        if origin == Origin::Unknown
+            && is_orpheus
+            && has_frames
+            && self.options.model == BUILTIN
+            && self.notes.is_empty()
+        {
+            let note = format!(
+                "these tokens do not say which model made them; {BUILTIN} has codebooks of its own, and tokens of another \
+                 model sound like garble"
+            );
+            self.bar.suspend(|| {
+                self.session.say(&format!("warning: {note}\nhint: name the model that made them with --model"));
+            });
+            self.notes.push(note);
+        }
+        Ok(())
+    }
+
+    fn check_endless(&self) -> Result<()> {
+        // A list of codes is known at its end, and has a limit of its own.
+        if self.n_frameless < MAX_FRAMELESS || self.reader.format() == Format::Codes {
+            return Ok(());
+        }
+        let (len, ledger) = (size::show(MAX_FRAMELESS), self.reader.ledger());
+        let message = format!("{len} without a whole frame; {} tokens were rejected so far", ledger.rejected);
+        Err(Error::new(Kind::Corrupt, message).with_hint(FORMATS))
+    }
+
+    /// No frame at all is a mistake, except in what an encoder made of no sound.
+    fn check_frames(&self) -> Result<()> {
+        let ledger = self.reader.ledger();
+        let is_made_empty = self.reader.stamp().is_some() || self.reader.format() == Format::Codes;
+        if ledger.frames > 0 || (ledger.seen() == 0 && is_made_empty) {
+            return Ok(());
+        }
+        let message = match ledger.seen() {
+            0 => "no tokens in it".to_owned(),
+            n => format!("{n} tokens, but no whole frame of {} in order", self.frame_codes),
+        };
+        Err(Error::new(Kind::Corrupt, message).with_hint(FORMATS))
+    }
+}
+
+/// Names the input in errors about it, but not in those about the output.
+fn error_at(error: Error, input: &str) -> Error {
+    match error.kind() {
+        Kind::Io => error,
+        _ => with_hint(error.at(input), FORMATS),
+    }
+}
+
+fn name(format: Format) -> &'static str {
+    match format {
+        Format::Auto => "auto",
+        Format::Orpheus => "orpheus",
+        Format::Ids => "ids",
+        Format::Codes => "codes",
+    }
+}

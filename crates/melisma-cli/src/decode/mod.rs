@@ -1,0 +1,133 @@
+//! `melisma decode`: tokens in, sound out, as soon as it is final.
+
+mod flow;
+mod sink;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use melisma::audio::wav::SampleFormat;
+use melisma::runtime::duration;
+use melisma::snac::Noise;
+use melisma::snac::tokens::Format;
+use melisma::{Error, Result};
+use serde_json::{Value, json};
+
+use crate::args::DecodeArgs;
+use crate::codec::Codec;
+use crate::input::{Input, is_pipe};
+use crate::session::Session;
+use flow::{Flow, Options, Outcome};
+use sink::{Layout, Place, Sink};
+
+pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
+    let _span = tracing::info_span!("decode").entered();
+    let options = options(args)?;
+    refuse_mixing(session, &args.output)?;
+    // What cannot be read or written is refused before the model is loaded.
+    let input = Input::open(&args.tokens)?;
+    let place = Place::open(&args.output, session.existing)?;
+    let codec = Codec::open(session, &args.model)?;
+    let format = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
+    let sink = Sink::new(place, Layout { sample_rate: codec.model.config().sampling_rate, format });
+    let start = Instant::now();
+    let outcome = match Flow::new(session, &codec, &options, sink)?.run(input) {
+        Err(error) if sink::is_closed_pipe(&error) => return Ok(()),
+        outcome => outcome?,
+    };
+    let report = Report { codec: &codec, outcome, wall: start.elapsed() };
+    if is_pipe(&args.output) {
+        session.say(report.text().trim_end());
+        return Ok(());
+    }
+    session.print(&codec.device, || report.text(), report.json(&args.model))
+}
+
+/// A pipe cannot carry both a result and its description.
+pub fn refuse_mixing(session: &Session, output: &Path) -> Result<()> {
+    if is_pipe(output) && session.wants_json() {
+        return Err(Error::invalid("--json and -o - both need stdout").with_hint("write the result to a file"));
+    }
+    Ok(())
+}
+
+fn options(args: &DecodeArgs) -> Result<Options> {
+    let wrong = || Error::invalid(format!("`{}` is no noise", args.noise)).with_hint("use off, or seed:N as in seed:7");
+    let noise = match args.noise.as_str() {
+        "off" => Noise::Off,
+        text => Noise::Seed(text.strip_prefix("seed:").and_then(|seed| seed.parse().ok()).ok_or_else(wrong)?),
+    };
+    Ok(Options {
+        model: args.model.clone(),
+        format: Format::from_name(&args.format).unwrap_or_default(),
+        noise,
+        chunk: args.chunk.map(|frames| frames as usize),
+        start: if args.early { flow::Start::Early } else { flow::Start::Exact },
+    })
+}
+
+struct Report<'a> {
+    codec: &'a Codec,
+    outcome: Outcome,
+    wall: Duration,
+}
+
+impl Report<'_> {
+    fn sample_rate(&self) -> u32 {
+        self.codec.model.config().sampling_rate
+    }
+
+    fn audio_seconds(&self) -> f64 {
+        self.outcome.n_samples as f64 / f64::from(self.sample_rate())
+    }
+
+    fn text(&self) -> String {
+        let ledger = self.outcome.ledger;
+        let (audio, wall) = (self.audio_seconds(), self.wall.as_secs_f64());
+        let early = match self.outcome.early_samples {
+            0 => String::new(),
+            n => format!("early: {n} samples were played before they were final\n"),
+        };
+        format!(
+            "{} frames, {} of sound at {} Hz in {} ({:.1}x realtime)\n\
+             tokens: {} accepted, {} rejected, {} resyncs; frames: {} concealed, {} dropped\n{early}",
+            ledger.frames,
+            duration::show(Duration::from_secs_f64(audio)),
+            self.sample_rate(),
+            duration::show(self.wall),
+            audio / wall.max(1e-9),
+            ledger.accepted,
+            ledger.rejected,
+            ledger.resyncs,
+            ledger.concealed_frames,
+            ledger.dropped_frames,
+        )
+    }
+
+    fn json(&self, source: &str) -> Value {
+        let Outcome { ledger, n_samples, format, notes, early_samples, gap_samples, decode_seconds } = &self.outcome;
+        let (audio, wall) = (self.audio_seconds(), self.wall.as_secs_f64());
+        json!({
+            "frames": ledger.frames,
+            "samples": n_samples,
+            "sample_rate_hz": self.sample_rate(),
+            "audio_seconds": audio,
+            "wall_seconds": wall,
+            "load_seconds": self.codec.load_seconds,
+            "decode_seconds": decode_seconds,
+            // Seconds of work per second of sound: below 1 is faster than it plays.
+            "real_time_factor": (audio > 0.0).then(|| wall / audio),
+            "tokens": {
+                "accepted": ledger.accepted,
+                "rejected": ledger.rejected,
+                "resyncs": ledger.resyncs,
+                "concealed_frames": ledger.concealed_frames,
+                "dropped_frames": ledger.dropped_frames,
+            },
+            "format": format,
+            "model": { "source": source, "hash": self.codec.model.hash() },
+            "early": { "samples": early_samples, "gap_samples": gap_samples },
+            "notes": notes,
+        })
+    }
+}

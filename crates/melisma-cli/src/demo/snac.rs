@@ -1,0 +1,182 @@
+//! The step `snac`: a built-in sample to tokens and back, its ledger, and the seams of two ways to stream.
+
+mod picture;
+mod player;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use melisma::audio::{Clip, wav};
+use melisma::runtime::duration;
+use melisma::runtime::table::{Align, Table, escape};
+use melisma::snac::seam::{self, Seam};
+use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
+use melisma::snac::{self, Codes, Model, Noise, Player};
+use melisma::{Error, Kind, Result};
+
+use crate::codec::{BUILTIN, Codec};
+use crate::session::{Engine, Session};
+
+const SAMPLE: &[u8] = include_bytes!("../../../../models/mini24/sample.wav");
+/// Windows decode every frame four times; so many frames show it.
+const WINDOWED_FRAMES: usize = 24;
+
+pub fn run(session: &Session) -> Result<String> {
+    let codec = Codec::open(session, BUILTIN)?;
+    let engine = session.engine()?;
+    let streamed = |codes: &Codes| streamed(&codec.model, engine, codes);
+    let whole = |codes: &Codes| {
+        let mut decoder = snac::Engine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
+        decoder.decode(codes, &Noise::default())
+    };
+    let original = wav::read(SAMPLE)?.to_clip();
+    let trip = Trip::make(&codec.model, &original, streamed)?;
+    let seams = Seams::measure(&codec.model, &trip.codes, streamed, whole)?;
+    let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
+    let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
+    let players = [
+        player::html("the original", &original)?,
+        player::html("through tokens and back", &decoded)?,
+        player::html(&format!("the same tokens in 28-token windows, {WINDOWED_FRAMES} frames"), &windowed)?,
+    ];
+    let tokens: String = trip.tokens.chars().take(160).collect();
+    Ok([
+        format!("<p>A sentence and a chord to {} tokens and back with <code>{BUILTIN}</code>.</p>", trip.ledger.seen()),
+        players.concat(),
+        picture::waveforms(&[("original", &original.samples), ("decoded", &decoded.samples)]),
+        picture::spectra(original.sample_rate, &[("original", &original.samples), ("decoded", &decoded.samples)]),
+        format!("<h3>Tokens</h3>\n<p><code>{} …</code></p>", escape(&tokens)),
+        trip.table().html(),
+        "<h3>Seams</h3>\n<p>Samples against those of decoding the whole clip at once.</p>".to_owned(),
+        seams.table().html(),
+    ]
+    .join("\n"))
+}
+
+/// There and back, with what it took.
+struct Trip {
+    codes: Codes,
+    tokens: String,
+    ledger: Ledger,
+    samples: Vec<f32>,
+    encoding: Duration,
+    decoding: Duration,
+    first: Duration,
+    seconds: f64,
+}
+
+impl Trip {
+    fn make(model: &Arc<Model>, original: &Clip, streamed: impl Fn(&Codes) -> Streamed) -> Result<Self> {
+        let start = Instant::now();
+        let tokens = to_orpheus(model, &model.encode(&original.samples)?)?;
+        let encoding = start.elapsed();
+        let mut reader = Reader::new(Format::Auto, model.config())?;
+        let mut frames = Vec::new();
+        reader.push(tokens.as_bytes(), &mut frames)?;
+        reader.finish(&mut frames)?;
+        let codes = Codes::from_frames(model.config(), &frames)?;
+        let start = Instant::now();
+        let (samples, first) = streamed(&codes)?;
+        let decoding = start.elapsed();
+        let seconds = original.seconds();
+        Ok(Self { codes, tokens, ledger: reader.ledger(), samples, encoding, decoding, first, seconds })
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([("what", Align::Left), ("found", Align::Right)]);
+        let factor = |time: Duration| format!("{:.3}", time.as_secs_f64() / self.seconds);
+        let Ledger { accepted, rejected, resyncs, frames, concealed_frames, dropped_frames } = self.ledger;
+        for (what, found) in [
+            ("sound", duration::show(Duration::from_secs_f64(self.seconds))),
+            ("encoded in", duration::show(self.encoding)),
+            ("decoded as a stream in", duration::show(self.decoding)),
+            ("first samples after", duration::show(self.first)),
+            ("real-time factor of encoding", factor(self.encoding)),
+            ("real-time factor of decoding", factor(self.decoding)),
+            ("frames", frames.to_string()),
+            ("tokens accepted", accepted.to_string()),
+            ("tokens rejected", rejected.to_string()),
+            ("resyncs", resyncs.to_string()),
+            ("frames concealed", concealed_frames.to_string()),
+            ("frames dropped", dropped_frames.to_string()),
+        ] {
+            table.push([what.to_owned(), found]);
+        }
+        table
+    }
+}
+
+/// Samples, and when the first of them came.
+type Streamed = Result<(Vec<f32>, Duration)>;
+
+/// Frame by frame.
+fn streamed(model: &Arc<Model>, engine: &Engine, codes: &Codes) -> Streamed {
+    let config = model.config();
+    let frames = codes.to_frames(config);
+    let mut stream = Player::new(model, &engine.queue, engine.memory.budget(), Noise::default())?;
+    let (mut samples, mut first) = (Vec::new(), None);
+    let start = Instant::now();
+    for frame in frames.chunks(frames.len() / codes.n_frames().max(1)) {
+        samples.extend(stream.push(&Codes::from_frames(config, frame)?)?);
+        if !samples.is_empty() {
+            first.get_or_insert_with(|| start.elapsed());
+        }
+    }
+    samples.extend(stream.finish()?);
+    let first = first.unwrap_or_else(|| start.elapsed());
+    Ok((samples, first))
+}
+
+/// The stream and the windows that others use, measured on the start of the clip.
+struct Seams {
+    stream: Seam,
+    windows: Seam,
+    windowed: Vec<f32>,
+}
+
+impl Seams {
+    fn measure(
+        model: &Arc<Model>,
+        codes: &Codes,
+        streamed: impl Fn(&Codes) -> Streamed,
+        whole: impl Fn(&Codes) -> Result<Vec<f32>>,
+    ) -> Result<Self> {
+        let config = model.config();
+        let frames = codes.to_frames(config);
+        let frame_codes = frames.len() / codes.n_frames().max(1);
+        let start = frames.get(..WINDOWED_FRAMES * frame_codes).unwrap_or(&frames);
+        let codes = Codes::from_frames(config, start)?;
+        let whole = whole(&codes)?;
+        let stream = Seam::measure(&streamed(&codes)?.0, &whole);
+        if stream.n_different > 0 || stream.n_samples != whole.len() {
+            return Err(Error::new(Kind::Check, format!("a stream differs from its clip: {stream:?}")));
+        }
+        let windowed = seam::windowed(model, &codes, &Noise::default())?;
+        let windows = Seam::measure(&windowed, seam::windowed_part(model, &whole));
+        Ok(Self { stream, windows, windowed })
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            ("streaming", Align::Left),
+            ("samples", Align::Right),
+            ("different", Align::Right),
+            ("largest difference", Align::Right),
+            ("difference", Align::Right),
+        ]);
+        for (name, seam) in [("stateful stream", self.stream), ("windows of 28 tokens", self.windows)] {
+            let difference = match seam.n_different {
+                0 => "none".to_owned(),
+                _ => format!("{:.1} dB", seam.relative_db),
+            };
+            table.push([
+                name.to_owned(),
+                seam.n_samples.to_string(),
+                seam.n_different.to_string(),
+                format!("{:.6}", seam.max_abs),
+                difference,
+            ]);
+        }
+        table
+    }
+}

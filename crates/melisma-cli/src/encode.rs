@@ -1,0 +1,174 @@
+//! `melisma encode`: sound in, tokens out.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use melisma::audio::wav;
+use melisma::runtime::memory::{self, Space};
+use melisma::runtime::output::OutputFile;
+use melisma::runtime::{MemoryTracker, duration, output};
+use melisma::snac::tokens::{Format, to_ids, to_json, to_npy, to_orpheus, to_safetensors};
+use melisma::snac::{Codes, Model, slots};
+use melisma::{Error, Kind, Result};
+use serde_json::json;
+
+use crate::args::EncodeArgs;
+use crate::codec::{Codec, with_hint};
+use crate::decode::refuse_mixing;
+use crate::input::{Input, is_pipe};
+use crate::progress;
+use crate::session::{self, Session};
+
+/// Sound is held in memory: more than this is not a clip.
+const MAX_WAV_LEN: u64 = 4 << 30;
+
+/// How tokens are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Orpheus,
+    Ids,
+    Json,
+    Npy,
+    Safetensors,
+}
+
+pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
+    let _span = tracing::info_span!("encode").entered();
+    let written = Written::choose(&args.output, Format::from_name(&args.format).unwrap_or_default())?;
+    refuse_mixing(session, &args.output)?;
+    let input = Input::open(&args.input)?;
+    let name = input.name().to_owned();
+    let file = match is_pipe(&args.output) {
+        true => None,
+        false => Some(OutputFile::create(&args.output, session.existing)?),
+    };
+    let codec = Codec::open_encoder(session, &args.model)?;
+    written.check(&codec.model)?;
+    let start = Instant::now();
+    let sound = Sound::read(session, &codec, input).map_err(|error| error.at(&name))?;
+    let bar = progress::bar(session, None);
+    bar.set_message(format!("encoding {}", duration::show(Duration::from_secs_f64(sound.seconds))));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let codes = codec.model.encode(&sound.samples);
+    let codes = codes.map_err(|error| with_hint(error.at(&name), "repair the file: samples must be finite numbers"));
+    bar.finish_and_clear();
+    let codes = codes?;
+    let bytes = written.bytes(&codec.model, &codes)?;
+    match file {
+        Some(mut file) => {
+            std::io::Write::write_all(&mut file, &bytes).map_err(|error| output::failed(&args.output, error))?;
+            file.commit()?;
+        }
+        // Only text formats go to a pipe.
+        None => session::print(&String::from_utf8_lossy(&bytes))?,
+    }
+    let wall = start.elapsed();
+    let n_tokens = codes.n_frames() * slots(codec.model.config()).len();
+    let text = || {
+        let seconds = duration::show(Duration::from_secs_f64(sound.seconds));
+        format!("{} frames, {n_tokens} tokens of {seconds} of sound in {}\n", codes.n_frames(), duration::show(wall))
+    };
+    if is_pipe(&args.output) {
+        session.say(text().trim_end());
+        return Ok(());
+    }
+    let json = json!({
+        "frames": codes.n_frames(),
+        "tokens": n_tokens,
+        "audio_seconds": sound.seconds,
+        "wall_seconds": wall.as_secs_f64(),
+        "load_seconds": codec.load_seconds,
+        "format": written.name(),
+        "model": { "source": args.model, "hash": codec.model.hash() },
+        "notes": sound.notes,
+    });
+    session.print(&codec.device, text, json)
+}
+
+/// One channel at the model's rate.
+struct Sound {
+    samples: Vec<f32>,
+    seconds: f64,
+    notes: Vec<String>,
+}
+
+impl Sound {
+    fn read(session: &Session, codec: &Codec, input: Input) -> Result<Self> {
+        let memory = MemoryTracker::new(memory::budget(session.config.memory_limit.value, &codec.device));
+        let _file = memory.reserve(Space::Host, input.len().unwrap_or(0).min(MAX_WAV_LEN))?;
+        let bytes = input.read_all(MAX_WAV_LEN)?;
+        let wav = wav::read(&bytes).map_err(|error| match error.kind() {
+            Kind::Truncated => with_hint(error, "the file was cut off: make or fetch it again"),
+            _ => with_hint(error, "only WAV is read: convert it, as in `ffmpeg -i IN -ar 24000 -ac 1 OUT.wav`"),
+        })?;
+        let rate = codec.model.config().sampling_rate;
+        if wav.sample_rate != rate {
+            let message = format!("the sample rate is {} Hz, this model needs {rate} Hz", wav.sample_rate);
+            let hint = format!("resample it first, as in `ffmpeg -i IN -ar {rate} OUT.wav`");
+            return Err(Error::invalid(message).with_hint(hint));
+        }
+        let _samples = memory.reserve(Space::Host, 4 * (wav.n_frames() * (wav.n_channels + 1)) as u64)?;
+        let mut notes: Vec<String> = wav.note.iter().cloned().collect();
+        if wav.n_channels > 1 {
+            notes.push(format!("{} channels were mixed down to one", wav.n_channels));
+        }
+        notes.iter().for_each(|note| session.say(&format!("note: {note}")));
+        let clip = wav.to_clip();
+        let seconds = clip.seconds();
+        let samples = if clip.n_channels == 1 { clip.samples } else { clip.downmix() };
+        Ok(Self { samples, seconds, notes })
+    }
+}
+
+impl Written {
+    fn choose(path: &Path, format: Format) -> Result<Self> {
+        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
+        let by_suffix = match suffix.as_deref() {
+            _ if is_pipe(path) => Some(Self::Orpheus),
+            Some("txt") => Some(Self::Orpheus),
+            Some("json") => Some(Self::Json),
+            Some("npy") => Some(Self::Npy),
+            Some("safetensors") => Some(Self::Safetensors),
+            _ => None,
+        };
+        let is_list = matches!(by_suffix, Some(Self::Json | Self::Npy | Self::Safetensors));
+        match format {
+            Format::Auto => by_suffix.ok_or_else(|| {
+                Error::invalid(format!("{}: its suffix does not say how to write tokens", path.display()))
+                    .with_hint("name it .txt, .json, .npy or .safetensors, or use --format")
+            }),
+            Format::Orpheus | Format::Ids if is_list => {
+                let message = format!("{}: this suffix is for lists of codes", path.display());
+                Err(Error::invalid(message).with_hint("name it .txt, or use --format codes"))
+            }
+            Format::Orpheus => Ok(Self::Orpheus),
+            Format::Ids => Ok(Self::Ids),
+            Format::Codes if is_list => Ok(by_suffix.unwrap_or(Self::Json)),
+            Format::Codes => Ok(Self::Json),
+        }
+    }
+
+    /// Refuses before any work what the writer would refuse after it.
+    fn check(self, model: &Model) -> Result<()> {
+        let nothing = Codes::from_frames(model.config(), &[])?;
+        self.bytes(model, &nothing).map(drop)
+    }
+
+    fn bytes(self, model: &Model, codes: &Codes) -> Result<Vec<u8>> {
+        Ok(match self {
+            Self::Orpheus => to_orpheus(model, codes)?.into_bytes(),
+            Self::Ids => to_ids(model, codes)?.into_bytes(),
+            Self::Json => to_json(codes).into_bytes(),
+            Self::Npy => to_npy(model, codes),
+            Self::Safetensors => to_safetensors(model, codes)?,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Orpheus => "orpheus",
+            Self::Ids => "ids",
+            Self::Json | Self::Npy | Self::Safetensors => "codes",
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Bytes from a file or, for `-`, from stdin.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use melisma::{Error, Result};
+
+/// An open input.
+pub struct Input {
+    name: String,
+    len: Option<u64>,
+    bytes: Box<dyn Read>,
+}
+
+/// Whether `path` stands for a pipe.
+pub fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+impl Input {
+    /// Opens `path`.
+    pub fn open(path: &Path) -> Result<Self> {
+        if is_pipe(path) {
+            return Ok(Self { name: "stdin".to_owned(), len: None, bytes: Box::new(io::stdin()) });
+        }
+        let name = path.display().to_string();
+        let failed = |error| Error::io(&name, error).with_hint("check the name, and that you may read it");
+        let file = File::open(path).map_err(failed)?;
+        let data = file.metadata().map_err(failed)?;
+        if data.is_dir() {
+            return Err(Error::invalid(format!("{name}: this is a directory")).with_hint("name a file in it"));
+        }
+        Ok(Self { len: data.is_file().then_some(data.len()), name, bytes: Box::new(file) })
+    }
+
+    /// What to call it in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its length, where it has one.
+    pub fn len(&self) -> Option<u64> {
+        self.len
+    }
+
+    /// What is there now, 0 bytes only at the end; waits for the first byte.
+    pub fn read(&mut self, bytes: &mut [u8]) -> Result<usize> {
+        loop {
+            match self.bytes.read(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read.map_err(|error| Error::io(&self.name, error)),
+            }
+        }
+    }
+
+    /// All of it, when it has at most `limit` bytes.
+    pub fn read_all(mut self, limit: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let too_long = || Error::invalid(format!("{}: more than {limit} bytes", self.name)).with_hint("cut it first");
+        if self.len.is_some_and(|len| len > limit) {
+            return Err(too_long());
+        }
+        self.bytes.by_ref().take(limit + 1).read_to_end(&mut bytes).map_err(|error| Error::io(&self.name, error))?;
+        if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(bytes) }
+    }
+}

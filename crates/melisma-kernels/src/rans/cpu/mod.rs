@@ -1,0 +1,169 @@
+//! The loops over steps: 32 symbols of each of N streams at a time, N so large that one core's latencies overlap.
+//!
+//! Vector code reads 32 words from where a stream stands and uses as many as states ask for. Where fewer are left, the
+//! rest is copied to a buffer with room behind it; a stream that goes on beyond its end is refused after the step.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod palette;
+mod scalar;
+
+pub(super) use palette::{BLOCK, expand, narrow};
+
+use super::table::{Coding, Lookup};
+use super::{L, LANES};
+use crate::isa::{Isa, Level};
+use crate::{Error, Kind, Result};
+
+/// A stream while it is decoded.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(super) struct Stream<'a> {
+    states: [u32; LANES],
+    /// What is left of the stream's words, 2 bytes each.
+    words: &'a [u8],
+    /// The last words, then zeros.
+    tail: [u8; 4 * LANES],
+    /// Bytes of `tail` taken, once nothing of `words` is left.
+    taken: usize,
+    tail_len: usize,
+}
+
+/// Bytes that a step may take.
+const STEP: usize = 2 * LANES;
+
+impl<'a> Stream<'a> {
+    /// A stream from its stored states and words.
+    pub(super) fn new(states: &[u8; 4 * LANES], words: &'a [u8]) -> Result<Self> {
+        let mut stream =
+            Self { states: [0; LANES], words, tail: [0; 4 * LANES], taken: usize::MAX, tail_len: usize::MAX };
+        for (state, bytes) in stream.states.iter_mut().zip(states.as_chunks::<4>().0) {
+            *state = u32::from_le_bytes(*bytes);
+            if !(L..1 << 31).contains(state) {
+                return Err(Error::new(Kind::Corrupt, format!("a state of {state:#x}")));
+            }
+        }
+        Ok(stream)
+    }
+
+    /// An empty stream.
+    pub(super) fn empty() -> Self {
+        Self { states: [L; LANES], words: &[], tail: [0; 4 * LANES], taken: 0, tail_len: 0 }
+    }
+
+    /// Whether it ended as it was begun: every word taken, every state L.
+    pub(super) fn is_finished(&self) -> bool {
+        let taken = if self.in_tail() { self.taken == self.tail_len } else { self.words.is_empty() };
+        taken && self.states == [L; LANES]
+    }
+
+    fn in_tail(&self) -> bool {
+        self.tail_len != usize::MAX
+    }
+
+    /// How many steps can be run before this is asked again; 0 when the stream was read beyond its end.
+    fn safe_steps(&mut self) -> usize {
+        if !self.in_tail() {
+            if self.words.len() >= STEP {
+                return self.words.len() / STEP;
+            }
+            self.tail[..self.words.len()].copy_from_slice(self.words);
+            (self.taken, self.tail_len) = (0, self.words.len());
+        }
+        usize::from(self.taken <= self.tail_len)
+    }
+
+    /// The words from where the stream stands: at least [`STEP`] bytes for each safe step.
+    fn next(&self) -> &[u8] {
+        if self.in_tail() { &self.tail[self.taken.min(STEP)..] } else { self.words }
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        if self.in_tail() {
+            self.taken += bytes;
+        } else {
+            self.words = &self.words[bytes..];
+        }
+    }
+}
+
+/// Decodes as many symbols of each stream as its output holds. False when a stream ends too early.
+///
+/// Outputs hold a multiple of 32 symbols but for the last call.
+pub(super) fn decode<const N: usize>(
+    isa: Isa,
+    lookup: &Lookup,
+    streams: &mut [Stream<'_>; N],
+    out: &mut [&mut [u8]; N],
+) -> bool {
+    let steps = out.iter().map(|out| out.len() / LANES).min().unwrap_or(0);
+    let mut done = 0;
+    while done < steps {
+        let safe = streams.iter_mut().map(Stream::safe_steps).min().unwrap_or(0).min(steps - done);
+        if safe == 0 {
+            return false;
+        }
+        let mut part = out.each_mut().map(|out| &mut out[LANES * done..LANES * (done + safe)]);
+        match isa.level() {
+            // SAFETY: an `Isa` exists only on machines that have its features; `safe` steps stay within the words.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { avx512::decode(lookup, streams, &mut part) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { avx2::decode(lookup, streams, &mut part) },
+            _ => streams.iter_mut().zip(part).for_each(|(stream, out)| scalar::decode(lookup, stream, out)),
+        }
+        done += safe;
+    }
+    streams.iter_mut().zip(out).all(|(stream, out)| rest(lookup, stream, &mut out[LANES * steps..]))
+}
+
+/// The symbols of one stream that the others do not have, the last step among them.
+fn rest(lookup: &Lookup, stream: &mut Stream<'_>, out: &mut [u8]) -> bool {
+    out.chunks_mut(LANES).all(|step| {
+        let is_safe = stream.safe_steps() > 0;
+        if is_safe {
+            scalar::decode(lookup, stream, step);
+        }
+        is_safe
+    })
+}
+
+/// Encodes N streams of symbols, all of one length but for the last. Words go to the ends of `out`, which hold 2 bytes
+/// for each symbol and 64 more; returned is where each begins. `states` are those the decoder starts from.
+pub(super) fn encode<const N: usize>(
+    isa: Isa,
+    codings: &[Coding; 256],
+    symbols: &[&[u8]; N],
+    out: &mut [&mut [u8]; N],
+    states: &mut [[u32; LANES]; N],
+) -> [usize; N] {
+    for (out, symbols) in out.iter().zip(symbols) {
+        assert!(out.len() >= 2 * symbols.len() + STEP, "rans: the output is too short");
+    }
+    *states = [[L; LANES]; N];
+    let mut at = out.each_ref().map(|out| out.len());
+    let steps = symbols.iter().map(|symbols| symbols.len() / LANES).min().unwrap_or(0);
+    for k in 0..N {
+        let beyond = &symbols[k][LANES * steps..];
+        for step in beyond.chunks(LANES).rev() {
+            at[k] = scalar::encode(codings, step, out[k], at[k], &mut states[k]);
+        }
+    }
+    let whole = symbols.map(|symbols| &symbols[..LANES * steps]);
+    match isa.level() {
+        // SAFETY: an `Isa` exists only on machines that have its features; the outputs were checked.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512::encode(codings, &whole, out, &mut at, states) },
+        _ => {
+            for k in 0..N {
+                for step in whole[k].as_chunks::<LANES>().0.iter().rev() {
+                    at[k] = scalar::encode(codings, step, out[k], at[k], &mut states[k]);
+                }
+            }
+        }
+    }
+    at
+}

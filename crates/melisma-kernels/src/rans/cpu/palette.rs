@@ -1,0 +1,165 @@
+//! Pairs of palette entries to bytes and back.
+
+use crate::isa::{Isa, Level};
+
+/// Symbols between two looks for escapes.
+pub(in super::super) const BLOCK: usize = 64;
+
+/// The palette's byte for each nibble, low one first; escapes (nibble 15) take the next byte of `escapes`.
+/// `out` holds two bytes for each symbol, or one less. False when the escapes run out.
+pub(in super::super) fn expand(
+    isa: Isa,
+    palette: &[u8; 16],
+    symbols: &[u8],
+    escapes: &mut &[u8],
+    out: &mut [u8],
+) -> bool {
+    let whole = out.len() / (2 * BLOCK);
+    let (blocks, rest) = symbols.split_at(whole * BLOCK);
+    let (out_blocks, out_rest) = out.split_at_mut(whole * 2 * BLOCK);
+    for (symbols, out) in blocks.as_chunks::<BLOCK>().0.iter().zip(out_blocks.as_chunks_mut().0) {
+        let has_escapes = match isa.level() {
+            // SAFETY: an `Isa` exists only on machines that have its features.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { x86::expand_avx512(palette, symbols, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { x86::expand_avx2(palette, symbols, out) },
+            _ => expand_block(palette, symbols, out),
+        };
+        if has_escapes && !fill_escapes(symbols, escapes, out) {
+            return false;
+        }
+    }
+    let mut last = [0; 2 * BLOCK];
+    for (pair, &symbol) in last.as_chunks_mut::<2>().0.iter_mut().zip(rest) {
+        *pair = [palette[usize::from(symbol & 15)], palette[usize::from(symbol >> 4)]];
+    }
+    let used = out_rest.len();
+    out_rest.copy_from_slice(&last[..used]);
+    fill_escapes(rest, escapes, out_rest)
+}
+
+fn fill_escapes(symbols: &[u8], escapes: &mut &[u8], out: &mut [u8]) -> bool {
+    let nibbles = symbols.iter().flat_map(|symbol| [symbol & 15, symbol >> 4]);
+    for (out, _) in out.iter_mut().zip(nibbles).filter(|(_, nibble)| *nibble == 15) {
+        match escapes.split_first() {
+            Some((&byte, rest)) => (*out, *escapes) = (byte, rest),
+            None => return false,
+        }
+    }
+    true
+}
+
+fn expand_block(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
+    let mut has_escapes = false;
+    for (pair, &symbol) in out.as_chunks_mut::<2>().0.iter_mut().zip(symbols) {
+        *pair = [palette[usize::from(symbol & 15)], palette[usize::from(symbol >> 4)]];
+        has_escapes |= symbol >= 0xf0 || symbol & 15 == 15;
+    }
+    has_escapes
+}
+
+/// The pairs of a block: `inverse` has the nibble of each byte. True when some are escapes.
+pub(in super::super) fn narrow(
+    isa: Isa,
+    inverse: &[u8; 256],
+    bytes: &[u8; 2 * BLOCK],
+    symbols: &mut [u8; BLOCK],
+) -> bool {
+    match isa.level() {
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { x86::narrow_avx512(inverse, bytes, symbols) },
+        _ => {
+            let mut has_escapes = false;
+            for (symbol, &[low, high]) in symbols.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                *symbol = inverse[usize::from(low)] | inverse[usize::from(high)] << 4;
+                has_escapes |= *symbol >= 0xf0 || *symbol & 15 == 15;
+            }
+            has_escapes
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::BLOCK;
+
+    /// Looks up 16 bytes of the table at a time, those rows only that hold more than escapes.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
+    pub(super) unsafe fn narrow_avx512(
+        inverse: &[u8; 256],
+        bytes: &[u8; 2 * BLOCK],
+        symbols: &mut [u8; BLOCK],
+    ) -> bool {
+        let nibble = _mm512_set1_epi8(15);
+        // SAFETY: 128 bytes, 64 symbols, and a table of 256.
+        unsafe {
+            let halves: [__m512i; 2] =
+                std::array::from_fn(|half| _mm512_loadu_si512(bytes.as_ptr().add(64 * half).cast()));
+            let mut nibbles = [nibble; 2];
+            for row in 0..16 {
+                let table = _mm_loadu_si128(inverse.as_ptr().add(16 * row).cast());
+                if _mm_movemask_epi8(_mm_cmpeq_epi8(table, _mm_set1_epi8(15))) == 0xffff {
+                    continue;
+                }
+                let table = _mm512_broadcast_i32x4(table);
+                let upper = _mm512_set1_epi8((row << 4) as i8);
+                for (bytes, nibbles) in halves.iter().zip(&mut nibbles) {
+                    // Bytes of this row become 0 to 15; the others keep a bit above and stay as they are.
+                    let index = _mm512_xor_si512(*bytes, upper);
+                    let inside = _mm512_testn_epi8_mask(index, _mm512_set1_epi8(0xf0u8 as i8));
+                    *nibbles = _mm512_mask_shuffle_epi8(*nibbles, inside, table, index);
+                }
+            }
+            let mut escapes = 0;
+            for (half, &nibbles) in nibbles.iter().enumerate() {
+                escapes |= _mm512_cmpeq_epi8_mask(nibbles, nibble);
+                let pairs = _mm512_or_si512(nibbles, _mm512_srli_epi16::<4>(nibbles));
+                _mm256_storeu_si256(symbols.as_mut_ptr().add(32 * half).cast(), _mm512_cvtepi16_epi8(pairs));
+            }
+            escapes != 0
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx2")]
+    pub(super) unsafe fn expand_avx512(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
+        let nibble = _mm512_set1_epi8(15);
+        // SAFETY: 16 bytes.
+        let table = _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(palette.as_ptr().cast()) });
+        let mut escapes = 0;
+        for half in 0..2 {
+            // SAFETY: 32 symbols and 64 bytes.
+            unsafe {
+                let symbols = _mm512_cvtepu8_epi16(_mm256_loadu_si256(symbols.as_ptr().add(32 * half).cast()));
+                let spread = _mm512_or_si512(symbols, _mm512_slli_epi16::<4>(symbols));
+                let index = _mm512_and_si512(spread, nibble);
+                escapes |= _mm512_cmpeq_epi8_mask(index, nibble);
+                _mm512_storeu_si512(out.as_mut_ptr().add(64 * half).cast(), _mm512_shuffle_epi8(table, index));
+            }
+        }
+        escapes != 0
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn expand_avx2(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
+        let nibble = _mm256_set1_epi8(15);
+        // SAFETY: 16 bytes.
+        let table = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(palette.as_ptr().cast()) });
+        let mut escapes = _mm256_setzero_si256();
+        for quarter in 0..4 {
+            // SAFETY: 16 symbols and 32 bytes.
+            unsafe {
+                let symbols = _mm256_cvtepu8_epi16(_mm_loadu_si128(symbols.as_ptr().add(16 * quarter).cast()));
+                let spread = _mm256_or_si256(symbols, _mm256_slli_epi16::<4>(symbols));
+                let index = _mm256_and_si256(spread, nibble);
+                escapes = _mm256_or_si256(escapes, _mm256_cmpeq_epi8(index, nibble));
+                _mm256_storeu_si256(out.as_mut_ptr().add(32 * quarter).cast(), _mm256_shuffle_epi8(table, index));
+            }
+        }
+        _mm256_testz_si256(escapes, escapes) == 0
+    }
+}

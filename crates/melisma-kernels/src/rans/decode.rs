@@ -1,0 +1,215 @@
+//! Records to tiles: planes are decoded a chunk at a time, joined and hashed while they are in the first cache.
+
+use super::cpu::{self, Stream};
+use super::hash::{self, Lanes};
+use super::planes::{self, Split};
+use super::record::{self, Coded, MAX_PLANES, MAX_TILE_LEN, Mode, Tile};
+use super::table::{self, Lookup};
+use super::{M, MAX_SLICES, Slices};
+use crate::{Error, Isa, Kind, Result};
+
+/// Elements of each slice that are decoded at once.
+const CHUNK: usize = 2048;
+
+/// Decodes tiles on one thread; reusable, and free of allocations after the first tile of the widest elements.
+#[derive(Debug)]
+pub struct Decoder {
+    isa: Isa,
+    /// One table for each coded plane.
+    lookups: Vec<Box<Lookup>>,
+    /// A chunk of each slice of each plane.
+    bytes: Vec<u8>,
+    /// A chunk of pairs of each slice.
+    pairs: Vec<u8>,
+}
+
+/// Where a plane's bytes come from.
+#[expect(clippy::large_enum_variant, reason = "on the stack, since a box would be an allocation for each tile")]
+enum Source<'a> {
+    Raw(&'a [u8]),
+    Constant,
+    Coded { mode: Mode, palette: [u8; 16], streams: Box4<Stream<'a>>, escapes: [&'a [u8]; MAX_SLICES] },
+}
+
+type Box4<T> = [T; MAX_SLICES];
+
+impl Decoder {
+    /// A decoder for this instruction set.
+    pub fn new(isa: Isa) -> Self {
+        Self { isa, lookups: Vec::new(), bytes: Vec::new(), pairs: Vec::new() }
+    }
+
+    /// Decodes tile `number` from `record` into `out`, which is exactly as long as the tile, and checks its hash.
+    /// After an error `out` holds anything.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Truncated` or `Version` when the record is not what the encoder wrote for this tile.
+    pub fn decode(&mut self, split: Split, number: u64, tile: &Tile, record: &[u8], out: &mut [u8]) -> Result<()> {
+        let width = split.width();
+        if out.len() > MAX_TILE_LEN || !out.len().is_multiple_of(width) {
+            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", out.len())));
+        }
+        if record.len() != tile.len as usize {
+            let message = format!("a record of {} bytes, the index says {}", record.len(), tile.len);
+            return Err(Error::new(Kind::Truncated, message));
+        }
+        let slices = Slices::of(out.len() / width);
+        let found = match slices.count {
+            1 => self.run::<1>(split, number, tile, record, out)?,
+            2 => self.run::<2>(split, number, tile, record, out)?,
+            _ => self.run::<4>(split, number, tile, record, out)?,
+        };
+        if found == tile.hash {
+            return Ok(());
+        }
+        Err(Error::new(Kind::Corrupt, format!("the tile's hash is {found:016x}, not {:016x}", tile.hash)))
+    }
+
+    fn run<const N: usize>(
+        &mut self,
+        split: Split,
+        number: u64,
+        tile: &Tile,
+        record: &[u8],
+        out: &mut [u8],
+    ) -> Result<u64> {
+        let width = split.width();
+        let slices = Slices::of(out.len() / width);
+        self.grow(width);
+        let mut sources = self.sources(split, slices, tile, record)?;
+        let mut lanes: [Lanes; N] = std::array::from_fn(|_| Lanes::new());
+        for start in (0..slices.len).step_by(CHUNK) {
+            let chunk = |k: usize| {
+                let range = slices.range(k);
+                (range.start + start).min(range.end)..(range.start + start + CHUNK).min(range.end)
+            };
+            let ranges: [_; N] = std::array::from_fn(chunk);
+            for (plane, source) in sources[..width].iter_mut().enumerate() {
+                let bytes = &mut self.bytes[plane * MAX_SLICES * CHUNK..][..MAX_SLICES * CHUNK];
+                if let Source::Coded { mode, palette, streams, escapes } = source {
+                    let lens = ranges.each_ref().map(|range| range.len());
+                    let mut place = Place { isa: self.isa, lookup: &self.lookups[plane], pairs: &mut self.pairs };
+                    let decoded = match mode {
+                        Mode::Pairs => place.pairs::<N>(palette, streams, escapes, lens, bytes),
+                        _ => place.bytes::<N>(streams, lens, bytes),
+                    };
+                    if !decoded {
+                        return Err(Error::new(Kind::Corrupt, "a stream goes on beyond its end"));
+                    }
+                }
+            }
+            for (k, range) in ranges.into_iter().enumerate() {
+                let mut parts = [&[][..]; MAX_PLANES];
+                for (plane, part) in parts[..width].iter_mut().enumerate() {
+                    *part = match &sources[plane] {
+                        Source::Raw(bytes) => &bytes[range.clone()],
+                        _ => &self.bytes[(plane * MAX_SLICES + k) * CHUNK..][..range.len()],
+                    };
+                }
+                let elements = &mut out[range.start * width..range.end * width];
+                planes::join(self.isa, split, &parts, elements);
+                lanes[k].update(self.isa, elements);
+            }
+        }
+        check_ends(&sources[..width])?;
+        Ok(hash::fold(number, out.len(), &lanes))
+    }
+
+    fn grow(&mut self, width: usize) {
+        let bytes = width * MAX_SLICES * CHUNK;
+        if self.bytes.len() < bytes {
+            self.bytes.resize(bytes, 0);
+        }
+        self.pairs.resize(MAX_SLICES * CHUNK / 2, 0);
+        while self.lookups.len() < width {
+            self.lookups.push(vec![0; M].into_boxed_slice().try_into().unwrap_or_else(|_| Box::new([0; M])));
+        }
+    }
+
+    fn sources<'a>(
+        &mut self,
+        split: Split,
+        slices: Slices,
+        tile: &Tile,
+        record: &'a [u8],
+    ) -> Result<[Source<'a>; MAX_PLANES]> {
+        let parts = record::planes(record, split.width())?;
+        let mut sources = [const { Source::Constant }; MAX_PLANES];
+        for (plane, part) in parts[..split.width()].iter().enumerate() {
+            let wrong = |needed: usize| {
+                let message = format!("plane {plane} has {} bytes, not {needed}", part.len());
+                Err(Error::new(Kind::Corrupt, message))
+            };
+            sources[plane] = match (tile.mode(plane)?, *part) {
+                (Mode::Raw, part) if part.len() == slices.n => Source::Raw(part),
+                (Mode::Raw, _) => return wrong(slices.n),
+                (Mode::Constant, &[byte]) => {
+                    self.bytes[plane * MAX_SLICES * CHUNK..][..MAX_SLICES * CHUNK].fill(byte);
+                    Source::Constant
+                }
+                (Mode::Constant, _) => return wrong(1),
+                (mode, part) => {
+                    let coded = Coded::read(mode, slices, part)?;
+                    table::fill(&coded.frequencies, &mut self.lookups[plane]);
+                    let mut streams = std::array::from_fn(|_| Stream::empty());
+                    for (k, stream) in streams[..slices.count].iter_mut().enumerate() {
+                        *stream = Stream::new(coded.states[k], coded.words[k])?;
+                    }
+                    Source::Coded { mode, palette: coded.palette, streams, escapes: coded.escapes }
+                }
+            };
+        }
+        Ok(sources)
+    }
+}
+
+fn check_ends(sources: &[Source<'_>]) -> Result<()> {
+    for source in sources {
+        if let Source::Coded { streams, escapes, .. } = source
+            && !(streams.iter().all(Stream::is_finished) && escapes.iter().all(|escapes| escapes.is_empty()))
+        {
+            return Err(Error::new(Kind::Corrupt, "a stream does not end where it should"));
+        }
+    }
+    Ok(())
+}
+
+/// What decoding a chunk of a plane works with.
+struct Place<'a> {
+    isa: Isa,
+    lookup: &'a Lookup,
+    pairs: &'a mut [u8],
+}
+
+impl Place<'_> {
+    fn bytes<const N: usize>(&mut self, streams: &mut Box4<Stream<'_>>, lens: [usize; N], out: &mut [u8]) -> bool {
+        let mut parts = out.chunks_mut(CHUNK);
+        let mut out = lens.map(|len| &mut parts.next().unwrap_or_default()[..len]);
+        first::<N, _>(streams).is_some_and(|streams| cpu::decode(self.isa, self.lookup, streams, &mut out))
+    }
+
+    fn pairs<const N: usize>(
+        &mut self,
+        palette: &[u8; 16],
+        streams: &mut Box4<Stream<'_>>,
+        escapes: &mut [&[u8]; MAX_SLICES],
+        lens: [usize; N],
+        out: &mut [u8],
+    ) -> bool {
+        let mut parts = self.pairs.chunks_mut(CHUNK / 2);
+        let mut symbols = lens.map(|len| &mut parts.next().unwrap_or_default()[..len.div_ceil(2)]);
+        let decoded =
+            first::<N, _>(streams).is_some_and(|streams| cpu::decode(self.isa, self.lookup, streams, &mut symbols));
+        let out = out.chunks_mut(CHUNK).zip(lens).map(|(out, len)| &mut out[..len]);
+        decoded
+            && symbols
+                .iter()
+                .zip(escapes)
+                .zip(out)
+                .all(|((symbols, escapes), out)| cpu::expand(self.isa, palette, symbols, escapes, out))
+    }
+}
+
+fn first<const N: usize, T>(array: &mut [T; MAX_SLICES]) -> Option<&mut [T; N]> {
+    array.first_chunk_mut::<N>()
+}

@@ -1,0 +1,71 @@
+//! The hash of a decoded tile: 32 lanes of u32 for each slice, as a warp computes them, folded into 64 bits.
+//!
+//! Word j of a slice's bytes (little-endian, the last one filled up with zeros) goes to lane j mod 32:
+//! `t = (h ^ word) · 0x9e3779b1; h = t ^ t >> 15`. Every step is a bijection, so a change of one word is always seen.
+
+use super::{LANES, MAX_SLICES};
+use crate::Isa;
+use crate::isa::dispatch;
+
+const LANE_FACTOR: u32 = 0x9e37_79b1;
+const FOLD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Bytes that all lanes take together.
+pub(super) const ROUND: usize = 4 * LANES;
+
+/// The lanes of one slice.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(super) struct Lanes([u32; LANES]);
+
+impl Lanes {
+    pub(super) fn new() -> Self {
+        Self([0; LANES])
+    }
+
+    /// Takes the next bytes: a multiple of [`ROUND`], but for the last call.
+    pub(super) fn update(&mut self, isa: Isa, bytes: &[u8]) {
+        let lanes = &mut self.0;
+        dispatch!(isa, update(lanes: &mut [u32; LANES], bytes: &[u8]));
+    }
+}
+
+#[inline(always)]
+fn update(lanes: &mut [u32; LANES], bytes: &[u8]) {
+    let mut h = *lanes;
+    let (rounds, rest) = bytes.as_chunks::<ROUND>();
+    for round in rounds {
+        take(&mut h, round);
+    }
+    if !rest.is_empty() {
+        let mut last = [0; ROUND];
+        last[..rest.len()].copy_from_slice(rest);
+        let words = rest.len().div_ceil(4);
+        let before = h;
+        take(&mut h, &last);
+        h[words..].copy_from_slice(&before[words..]);
+    }
+    *lanes = h;
+}
+
+#[inline(always)]
+fn take(h: &mut [u32; LANES], round: &[u8; ROUND]) {
+    for (h, word) in h.iter_mut().zip(round.as_chunks::<4>().0) {
+        let t = (*h ^ u32::from_le_bytes(*word)).wrapping_mul(LANE_FACTOR);
+        *h = t ^ (t >> 15);
+    }
+}
+
+/// The tile's hash: its number and length in bytes, then the lanes of its slices in order.
+pub(super) fn fold(number: u64, len: usize, slices: &[Lanes]) -> u64 {
+    debug_assert!(slices.len() <= MAX_SLICES);
+    let mut hash = step(step(0, number), len as u64);
+    for lane in slices.iter().flat_map(|lanes| lanes.0) {
+        hash = step(hash, lane.into());
+    }
+    hash
+}
+
+fn step(hash: u64, value: u64) -> u64 {
+    let product = (hash ^ value).wrapping_mul(FOLD_FACTOR);
+    product ^ product >> 32
+}

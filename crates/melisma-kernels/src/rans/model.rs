@@ -1,0 +1,200 @@
+//! Which mode stores a plane in the fewest bytes.
+
+use super::cost::{self, BIT};
+use super::record::{ALIGN, Mode};
+use super::table::{self, Frequencies};
+use super::{LANES, Slices, cpu};
+use crate::Isa;
+
+/// A sample of this many bytes in each [`STRIDE`] tells planes that are noise from others.
+const SAMPLE: usize = 64;
+const STRIDE: usize = 1024;
+/// Planes up to this length are looked at whole.
+const WHOLE: usize = 1 << 14;
+/// The nibble of a byte that is not in the palette.
+pub(super) const ESCAPE: u8 = 15;
+
+/// How a plane will be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Model {
+    Raw,
+    Constant(u8),
+    Bytes(Frequencies),
+    Pairs { palette: [u8; 16], frequencies: Frequencies },
+}
+
+impl Model {
+    pub(super) fn mode(&self) -> Mode {
+        match self {
+            Self::Raw => Mode::Raw,
+            Self::Constant(_) => Mode::Constant,
+            Self::Bytes(_) => Mode::Bytes,
+            Self::Pairs { .. } => Mode::Pairs,
+        }
+    }
+}
+
+/// A plane as pairs of palette entries.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    pub(super) symbols: Vec<u8>,
+    pub(super) escapes: Vec<u8>,
+    /// Escapes up to the end of each slice.
+    pub(super) ends: [usize; super::MAX_SLICES],
+}
+
+/// Chooses for `plane`; where it chooses pairs, they are in `pairs`.
+pub(super) fn choose(isa: Isa, plane: &[u8], slices: Slices, pairs: &mut Pairs) -> Model {
+    let sample = sample(plane);
+    let n_sampled: u64 = sample.iter().map(|&n| u64::from(n)).sum();
+    if n_sampled == 0 || cost::entropy(&sample) > n_sampled * BIT * 79 / 10 {
+        return Model::Raw;
+    }
+    let (palette, inverse, n_covered) = palette(&sample);
+    let mut best = Model::Raw;
+    // A plane that saves less than this is not worth the time that decoding takes.
+    let mut least = (plane.len() - plane.len() / 64) as u64;
+    let counts = if n_covered * 50 >= n_sampled * 49 {
+        let pair_counts = pairs.fill(isa, plane, slices, &inverse);
+        if n_distinct(&pair_counts) > 1 {
+            let frequencies = table::normalize(&pair_counts);
+            let extra = 16 + pairs.escapes.len().next_multiple_of(ALIGN);
+            let len = coded_len(&pair_counts, &frequencies, slices) + extra as u64;
+            // Bytes take twice the steps; they must save half a percent of the plane to be chosen.
+            if len < least {
+                (best, least) = (Model::Pairs { palette, frequencies }, len.saturating_sub(plane.len() as u64 / 200));
+            }
+        }
+        marginals(&pair_counts, &palette, plane.len(), &pairs.escapes)
+    } else {
+        count(plane)
+    };
+    match n_distinct(&counts) {
+        1 => return Model::Constant(plane[0]),
+        _ => {
+            let frequencies = table::normalize(&counts);
+            if coded_len(&counts, &frequencies, slices) < least {
+                best = Model::Bytes(frequencies);
+            }
+        }
+    }
+    best
+}
+
+fn n_distinct(counts: &[u32; 256]) -> usize {
+    counts.iter().filter(|&&n| n > 0).count()
+}
+
+/// Bytes of a coded plane without palette and escapes: exact but for the rounding of words.
+fn coded_len(counts: &[u32; 256], frequencies: &Frequencies, slices: Slices) -> u64 {
+    let bits = cost::of_frequency();
+    let payload: u64 =
+        counts.iter().zip(frequencies).map(|(&n, &f)| u64::from(n) * u64::from(bits[usize::from(f)])).sum();
+    let fixed = (8 + 4 * LANES) * slices.count + table::stored_len(frequencies).next_multiple_of(ALIGN);
+    payload / (8 * BIT) + fixed as u64
+}
+
+/// How often each byte occurs.
+fn count(bytes: &[u8]) -> [u32; 256] {
+    let mut parts = [[0; 256]; 4];
+    add(&mut parts, bytes);
+    sum(&parts)
+}
+
+/// Counts in four tables, so that equal neighbours do not wait for each other.
+fn add(parts: &mut [[u32; 256]; 4], bytes: &[u8]) {
+    let (fours, rest) = bytes.as_chunks::<4>();
+    for four in fours {
+        for (part, &byte) in parts.iter_mut().zip(four) {
+            part[usize::from(byte)] += 1;
+        }
+    }
+    for &byte in rest {
+        parts[0][usize::from(byte)] += 1;
+    }
+}
+
+fn sum(parts: &[[u32; 256]; 4]) -> [u32; 256] {
+    std::array::from_fn(|i| parts.iter().map(|part| part[i]).sum())
+}
+
+fn sample(plane: &[u8]) -> [u32; 256] {
+    if plane.len() <= WHOLE {
+        return count(plane);
+    }
+    let mut parts = [[0; 256]; 4];
+    for block in plane.chunks(STRIDE) {
+        add(&mut parts, &block[..block.len().min(SAMPLE)]);
+    }
+    sum(&parts)
+}
+
+/// The 15 most frequent bytes of a sample, the nibble of every byte, and how many of the sample are covered.
+fn palette(sample: &[u32; 256]) -> ([u8; 16], [u8; 256], u64) {
+    let (mut palette, mut inverse, mut covered) = ([0; 16], [ESCAPE; 256], 0);
+    for (nibble, entry) in palette.iter_mut().take(usize::from(ESCAPE)).enumerate() {
+        let left = (0..=255u8).filter(|&byte| inverse[usize::from(byte)] == ESCAPE);
+        let Some(byte) = left.max_by_key(|&byte| (sample[usize::from(byte)], 255 - byte)) else { break };
+        if sample[usize::from(byte)] == 0 {
+            break;
+        }
+        *entry = byte;
+        inverse[usize::from(byte)] = nibble as u8;
+        covered += u64::from(sample[usize::from(byte)]);
+    }
+    (palette, inverse, covered)
+}
+
+/// The counts of bytes, from those of pairs and the escapes.
+fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[u8]) -> [u32; 256] {
+    let mut nibbles = [0u32; 16];
+    for (pair, &count) in pair_counts.iter().enumerate() {
+        nibbles[pair & 15] += count;
+        nibbles[pair >> 4] += count;
+    }
+    // An odd length is filled up with entry 0.
+    nibbles[0] -= (n % 2) as u32;
+    let mut counts = count(escapes);
+    for (&byte, &n) in palette.iter().zip(&nibbles[..usize::from(ESCAPE)]) {
+        counts[usize::from(byte)] += n;
+    }
+    counts
+}
+
+impl Pairs {
+    /// Makes pairs of `plane` and counts them.
+    fn fill(&mut self, isa: Isa, plane: &[u8], slices: Slices, inverse: &[u8; 256]) -> [u32; 256] {
+        self.symbols.clear();
+        self.symbols.resize(plane.len().div_ceil(2), 0);
+        self.escapes.clear();
+        for slice in 0..slices.count {
+            let range = slices.range(slice);
+            self.fill_slice(isa, &plane[range.clone()], range.start / 2, inverse);
+            self.ends[slice] = self.escapes.len();
+        }
+        count(&self.symbols)
+    }
+
+    fn fill_slice(&mut self, isa: Isa, bytes: &[u8], first: usize, inverse: &[u8; 256]) {
+        let symbols = &mut self.symbols[first..first + bytes.len().div_ceil(2)];
+        let blocks = bytes.chunks(2 * cpu::BLOCK).zip(symbols.chunks_mut(cpu::BLOCK));
+        for (block, symbols) in blocks {
+            let has_escapes = match (block.try_into(), symbols.try_into()) {
+                (Ok(block), Ok(symbols)) => cpu::narrow(isa, inverse, block, symbols),
+                _ => narrow_last(inverse, block, symbols),
+            };
+            if has_escapes {
+                self.escapes.extend(block.iter().filter(|&&byte| inverse[usize::from(byte)] == ESCAPE));
+            }
+        }
+    }
+}
+
+/// A block that is not full, the last byte perhaps without a partner.
+fn narrow_last(inverse: &[u8; 256], block: &[u8], symbols: &mut [u8]) -> bool {
+    let nibble = |byte: Option<&u8>| byte.map_or(0, |&byte| inverse[usize::from(byte)]);
+    for (symbol, pair) in symbols.iter_mut().zip(block.chunks(2)) {
+        *symbol = nibble(pair.first()) | nibble(pair.get(1)) << 4;
+    }
+    block.iter().any(|&byte| inverse[usize::from(byte)] == ESCAPE)
+}

@@ -1,0 +1,207 @@
+//! A packed file, opened: what is in it, and its tiles.
+
+use melisma_kernels::Isa;
+use melisma_kernels::rans::Decoder;
+
+use super::blob::{ALIGN, Blob, Content};
+use super::header::{Header, TensorEntry};
+use super::storage::{ReadAt, read};
+use super::trailer::{HASH_LEN, Trailer};
+use super::{Layout, TRAILER, VERSION, VERSION_KEY};
+use crate::{Error, Kind, Result};
+
+/// A packed file whose header, trailer and indices were read and checked; the tiles were not.
+pub struct Archive<'a> {
+    pub(super) file: &'a dyn ReadAt,
+    pub(super) source: Header,
+    pub(super) trailer: Trailer,
+    /// In the order of `source`.
+    pub(super) blobs: Vec<Blob>,
+    lens: Vec<u64>,
+    pub(super) base: Option<(&'a dyn ReadAt, Header)>,
+}
+
+/// What a listing says of a tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorInfo {
+    /// The tensor as the source had it.
+    pub entry: TensorEntry,
+    /// Its bytes in the packed file.
+    pub packed_len: u64,
+    /// How it is cut into tiles.
+    pub layout: Layout,
+    /// For each plane, highest first, each mode with the number of tiles stored by it.
+    pub modes: Vec<Vec<(&'static str, u64)>>,
+}
+
+impl<'a> Archive<'a> {
+    /// Opens a packed file.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: a plain safetensors file. `Version`: made by a newer build. `Corrupt` or `Truncated`: damaged.
+    pub fn open(file: &'a dyn ReadAt) -> Result<Self> {
+        let header = Header::read(file)?;
+        match header.metadata.get(VERSION_KEY).map(String::as_str) {
+            None => {
+                return Err(Error::invalid("this safetensors file is not packed").with_hint("`melisma pack` packs it"));
+            }
+            Some(version) if version != VERSION.to_string() => {
+                let message = format!("format version `{version}`; this build reads {VERSION}");
+                return Err(Error::new(Kind::Version, message).with_hint("a newer melisma may read it"));
+            }
+            Some(_) => {}
+        }
+        let Some((last, packed)) = header.tensors.split_last().filter(|(last, _)| last.name == TRAILER) else {
+            return Err(corrupt(format!("the last tensor is not {TRAILER}")));
+        };
+        let (trailer, source) = Trailer::read(file, header.len + last.bytes[0], last.len())?;
+        if source.tensors.len() != packed.len() {
+            let message = format!("{} packed tensors, the source has {}", packed.len(), source.tensors.len());
+            return Err(corrupt(message));
+        }
+        let mut blobs = Vec::with_capacity(packed.len());
+        for (packed, tensor) in packed.iter().zip(&source.tensors) {
+            if packed.name != tensor.name || packed.dtype != "U8" || packed.shape != [packed.len()] {
+                return Err(corrupt(format!("{}: not the blob of {}", packed.name, tensor.name)));
+            }
+            let at = header.len + packed.bytes[0];
+            if !at.is_multiple_of(ALIGN) || !packed.len().is_multiple_of(ALIGN) {
+                return Err(corrupt(format!("{}: not on a multiple of {ALIGN} bytes", packed.name)));
+            }
+            blobs.push(Blob::read(file, tensor, at, packed.len())?);
+        }
+        let lens = packed.iter().map(TensorEntry::len).collect();
+        Ok(Self { file, source, trailer, blobs, lens, base: None })
+    }
+
+    /// Gives a delta the file that it was made against.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: this is no delta, or of another file.
+    pub fn with_base(mut self, base: &'a dyn ReadAt) -> Result<Self> {
+        if !self.is_delta() {
+            return Err(Error::invalid("this packed file is complete, it needs no base"));
+        }
+        if super::writer::hash(base)? != self.trailer.base {
+            return Err(Error::invalid("the base is not the file that this delta was made against")
+                .with_hint("its BLAKE3 differs"));
+        }
+        self.base = Some((base, Header::read(base)?));
+        Ok(self)
+    }
+
+    /// Whether a base is needed to unpack it.
+    pub fn is_delta(&self) -> bool {
+        self.trailer.base != [0; 32]
+    }
+
+    /// The header of the source file.
+    pub fn source(&self) -> &Header {
+        &self.source
+    }
+
+    /// Bytes of the source file.
+    pub fn source_len(&self) -> u64 {
+        self.trailer.source_len
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    /// `Version`: a tile has a mode that this build does not know.
+    pub fn list(&self) -> Result<Vec<TensorInfo>> {
+        let infos = self.source.tensors.iter().zip(&self.blobs).zip(&self.lens).map(|((entry, blob), &packed_len)| {
+            let modes = (0..blob.layout.split.width()).map(|plane| modes(blob, plane)).collect::<Result<_>>();
+            Ok(TensorInfo { entry: entry.clone(), packed_len, layout: blob.layout, modes: modes? })
+        });
+        infos.collect()
+    }
+
+    /// The bytes of one tile, row by row, and its rows and columns within the tensor's matrix. Only its record is read.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: no such tensor or tile. `Corrupt` and the like: the tile is damaged.
+    pub fn tile(&self, name: &str, at: [u64; 2]) -> Result<(Vec<u8>, [std::ops::Range<u64>; 2])> {
+        let index = self.find(name)?;
+        let blob = &self.blobs[index];
+        let [down, across] = blob.layout.grid();
+        if at[0] >= down || at[1] >= across {
+            let message = format!("{name}: there is no tile {},{}; there are {down} x {across}", at[0], at[1]);
+            return Err(Error::invalid(message));
+        }
+        let number = at[0] * across + at[1];
+        let mut out = vec![0; blob.layout.tile_len(number)];
+        let mut decoder = Decoder::new(Isa::from_env()?);
+        self.decode_tile(&mut decoder, index, number, &mut Vec::new(), &mut out)?;
+        let [rows, cols] = blob.layout.tile(number);
+        if blob.content == Content::Delta {
+            let (width, cols_all) = (blob.layout.split.width() as u64, blob.layout.cols);
+            let row_len = ((cols.end - cols.start) * width) as usize;
+            for (row, part) in rows.clone().zip(out.chunks_mut(row_len)) {
+                self.apply_base(index, (row * cols_all + cols.start) * width, part)?;
+            }
+        }
+        Ok((out, [rows, cols]))
+    }
+
+    pub(super) fn find(&self, name: &str) -> Result<usize> {
+        self.source.tensors.iter().position(|tensor| tensor.name == name).ok_or_else(|| {
+            let near = crate::runtime::config::nearest(name, self.source.tensors.iter().map(|t| t.name.as_str()));
+            let error = Error::invalid(format!("there is no tensor `{name}`"));
+            match near {
+                Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+                None => error.with_hint("`melisma pack -l` lists them"),
+            }
+        })
+    }
+
+    /// Decodes one tile of tensor `index` into `out`; `record` is scratch.
+    pub(super) fn decode_tile(
+        &self,
+        decoder: &mut Decoder,
+        index: usize,
+        number: u64,
+        record: &mut Vec<u8>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let blob = &self.blobs[index];
+        let tile = &blob.tiles[number as usize];
+        record.resize(tile.len as usize, 0);
+        let place = || format!("{}, tile {number}", self.source.tensors[index].name);
+        self.file.read_at(blob.starts[number as usize], record).map_err(|error| error.at(place()))?;
+        decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))
+    }
+
+    /// Undoes the exclusive-or with the base's bytes from `at` on in tensor `index`.
+    pub(super) fn apply_base(&self, index: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
+        let name = &self.source.tensors[index].name;
+        let (file, header) = self.base.as_ref().ok_or_else(|| {
+            Error::invalid(format!("{name}: this is a delta")).with_hint("give the base file with --delta")
+        })?;
+        let entry = header.get(name).ok_or_else(|| corrupt(format!("{name}: the base has no such tensor")))?;
+        super::writer::exclusive_or(*file, header.len + entry.bytes[0] + at, bytes)
+    }
+
+    /// The hash that the file says it has.
+    pub(super) fn stored_hash(&self) -> Result<[u8; HASH_LEN]> {
+        let mut hash = [0; HASH_LEN];
+        hash.copy_from_slice(&read(self.file, self.file.size()? - HASH_LEN as u64, HASH_LEN)?);
+        Ok(hash)
+    }
+}
+
+fn modes(blob: &Blob, plane: usize) -> Result<Vec<(&'static str, u64)>> {
+    let mut counts: Vec<(&'static str, u64)> = Vec::new();
+    for tile in &blob.tiles {
+        let name = tile.mode(plane)?.name();
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    Ok(counts)
+}
+
+fn corrupt(message: impl Into<String>) -> Error {
+    Error::new(Kind::Corrupt, message)
+}

@@ -1,0 +1,111 @@
+//! Work in parallel, results in order: workers take numbers, and their results are handed on as if one had done it all.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::Result;
+
+/// Results in flight for each worker.
+const AHEAD: usize = 2;
+
+struct State<T> {
+    next: usize,
+    done: usize,
+    stop: bool,
+    free: Vec<T>,
+    slots: Vec<Option<Result<T>>>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    room: Condvar,
+    ready: Condvar,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls `work(worker, index, result)` for each index below `n` on `threads` threads, each with a worker of its own, and
+/// `take(index, result)` on this thread in order. Results are reused. Stops at the first error in order.
+pub(super) fn in_order<W, T: Default + Send>(
+    threads: usize,
+    n: usize,
+    worker: impl Fn() -> W + Sync,
+    work: impl Fn(&mut W, usize, &mut T) -> Result<()> + Sync,
+    mut take: impl FnMut(usize, &mut T) -> Result<()>,
+) -> Result<()> {
+    if threads <= 1 || n <= 1 {
+        let (mut worker, mut result) = (worker(), T::default());
+        return (0..n).try_for_each(|index| {
+            work(&mut worker, index, &mut result)?;
+            take(index, &mut result)
+        });
+    }
+    let window = AHEAD * threads;
+    let slots = (0..window).map(|_| None).collect();
+    let state = State { next: 0, done: 0, stop: false, free: Vec::new(), slots };
+    let shared = Shared { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new() };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(n) {
+            scope.spawn(|| {
+                let _stop = Stop { shared: &shared, is_due: std::thread::panicking };
+                let mut worker = worker();
+                while let Some((index, mut result)) = next(&shared, n, window) {
+                    let outcome = work(&mut worker, index, &mut result).map(|()| result);
+                    shared.lock().slots[index % window] = Some(outcome);
+                    shared.ready.notify_all();
+                }
+            });
+        }
+        let _stop = Stop { shared: &shared, is_due: || true };
+        for index in 0..n {
+            let mut state = shared.lock();
+            let outcome = loop {
+                if let Some(outcome) = state.slots[index % window].take() {
+                    break outcome;
+                }
+                assert!(!state.stop, "a worker panicked");
+                state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(state);
+            let mut result = outcome?;
+            take(index, &mut result)?;
+            let mut state = shared.lock();
+            state.free.push(result);
+            state.done = index + 1;
+            drop(state);
+            shared.room.notify_all();
+        }
+        Ok(())
+    })
+}
+
+fn next<T: Default>(shared: &Shared<T>, n: usize, window: usize) -> Option<(usize, T)> {
+    let mut state = shared.lock();
+    while !state.stop && state.next < n && state.next >= state.done + window {
+        state = shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    if state.stop || state.next >= n {
+        return None;
+    }
+    state.next += 1;
+    Some((state.next - 1, state.free.pop().unwrap_or_default()))
+}
+
+/// Lets everybody go when its holder ends: the caller at any time, a worker by a panic.
+struct Stop<'a, T> {
+    shared: &'a Shared<T>,
+    is_due: fn() -> bool,
+}
+
+impl<T> Drop for Stop<'_, T> {
+    fn drop(&mut self) {
+        if (self.is_due)() {
+            self.shared.lock().stop = true;
+            self.shared.room.notify_all();
+            self.shared.ready.notify_all();
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! How a tensor is cut into tiles. The rule is part of the format: a file holds the side, the rest follows.
+
+use std::ops::Range;
+
+use melisma_kernels::rans::Split;
+
+use super::header::TensorEntry;
+use crate::{Error, Kind, Result};
+
+/// The sides a tile may have, in elements.
+pub const TILE_SIDES: [u32; 3] = [256, 512, 1024];
+/// Rows of tiles that are not contiguous in memory are read together; together they have at most this many bytes.
+const MAX_BAND: u64 = 64 << 20;
+
+/// A matrix cut into tiles: the last dimension is the columns, all others together are the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// How elements become planes.
+    pub split: Split,
+    /// The side that tiles were asked to have.
+    pub side: u32,
+    /// Rows of the matrix.
+    pub rows: u64,
+    /// Columns of the matrix.
+    pub cols: u64,
+    /// Rows of a tile; fewer in the last row of tiles.
+    pub tile_rows: u64,
+    /// Columns of a tile; fewer in the last column of tiles.
+    pub tile_cols: u64,
+}
+
+/// Tiles whose bytes are contiguous in the tensor: one, or a row of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) tiles: Range<u64>,
+    /// Within the tensor's bytes.
+    pub(super) bytes: Range<u64>,
+}
+
+impl Layout {
+    /// The layout of a tensor.
+    ///
+    /// # Errors
+    /// `Corrupt`: the shape overflows, or does not have the tensor's bytes.
+    pub fn of(tensor: &TensorEntry, side: u32) -> Result<Self> {
+        let (split, parts) = match tensor.dtype.as_str() {
+            "BF16" => (Split::BrainFloat16, 1),
+            "F32" => (Split::Float32, 1),
+            "C64" => (Split::Float32, 2),
+            "F16" | "I16" | "U16" => (Split::Bytes2, 1),
+            "I32" | "U32" => (Split::Bytes4, 1),
+            "F64" | "I64" | "U64" => (Split::Bytes8, 1),
+            "BOOL" | "U8" | "I8" | "F8_E4M3" | "F8_E5M2" | "F8_E8M0" => (Split::Bytes1, 1),
+            // Elements of less than a byte, and types of the future.
+            _ => return Ok(Self::new(Split::Bytes1, 1, tensor.len(), side)),
+        };
+        let (cols, outer) = tensor.shape.split_last().map_or((1, &[][..]), |(&cols, outer)| (cols, outer));
+        let rows = outer.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
+        let (rows, cols) = match (rows, cols.checked_mul(parts)) {
+            (Some(rows), Some(cols)) => (rows, cols),
+            _ => return Err(wrong_shape(tensor)),
+        };
+        let bytes = rows.checked_mul(cols).and_then(|n| n.checked_mul(split.width() as u64));
+        if bytes != Some(tensor.len()) {
+            return Err(wrong_shape(tensor));
+        }
+        Ok(Self::new(split, rows, cols, side))
+    }
+
+    pub(super) fn new(split: Split, rows: u64, cols: u64, side: u32) -> Self {
+        let (width, area) = (split.width() as u64, u64::from(side) * u64::from(side));
+        let (rows_1, cols_1) = (rows.max(1), cols.max(1));
+        let mut tile_cols = cols_1.min(side.into());
+        let mut tile_rows = rows_1.min(area / tile_cols);
+        if tile_cols < cols_1 {
+            tile_rows = tile_rows.min((MAX_BAND / width / cols_1).max(1));
+            tile_cols = cols_1.min(area / tile_rows);
+        }
+        // Equal parts, so that no tile is a small rest.
+        tile_rows = rows_1.div_ceil(rows_1.div_ceil(tile_rows));
+        if tile_cols < cols_1 {
+            tile_cols = cols_1.div_ceil(cols_1.div_ceil(tile_cols)).next_multiple_of(64).min(tile_cols);
+        }
+        Self { split, side, rows, cols, tile_rows, tile_cols }
+    }
+
+    /// Rows and columns of tiles.
+    pub fn grid(&self) -> [u64; 2] {
+        [self.rows.div_ceil(self.tile_rows), self.cols.div_ceil(self.tile_cols)]
+    }
+
+    /// How many tiles there are; none in a tensor without elements.
+    pub fn n_tiles(&self) -> u64 {
+        let [down, across] = self.grid();
+        down * across
+    }
+
+    /// Rows and columns of elements of a tile.
+    pub fn tile(&self, number: u64) -> [Range<u64>; 2] {
+        let across = self.grid()[1].max(1);
+        let (row, col) = (number / across * self.tile_rows, number % across * self.tile_cols);
+        [row..(row + self.tile_rows).min(self.rows), col..(col + self.tile_cols).min(self.cols)]
+    }
+
+    /// Bytes of a decoded tile.
+    pub(super) fn tile_len(&self, number: u64) -> usize {
+        let [rows, cols] = self.tile(number);
+        ((rows.end - rows.start) * (cols.end - cols.start)) as usize * self.split.width()
+    }
+
+    fn tiles_per_run(&self) -> u64 {
+        if self.tile_cols >= self.cols || self.tile_rows == 1 { 1 } else { self.grid()[1] }
+    }
+
+    /// How many runs the tensor has.
+    pub(super) fn n_runs(&self) -> u64 {
+        self.n_tiles().div_ceil(self.tiles_per_run().max(1))
+    }
+
+    /// One run: tiles in order, bytes in order.
+    pub(super) fn run(&self, index: u64) -> Run {
+        let per_run = self.tiles_per_run().max(1);
+        let tiles = index * per_run..(index + 1) * per_run;
+        let [rows, cols] = self.tile(tiles.start);
+        let begin = if per_run == 1 { rows.start * self.cols + cols.start } else { rows.start * self.cols };
+        let [rows, cols] = self.tile(tiles.end - 1);
+        let end = (rows.end - 1) * self.cols + cols.end;
+        let width = self.split.width() as u64;
+        Run { tiles, bytes: begin * width..end * width }
+    }
+
+    /// Where the rows of a tile are within its run's bytes: the first one's start, the step, and a row's length.
+    pub(super) fn rows_in_run(&self, number: u64) -> [usize; 3] {
+        let (width, per_run) = (self.split.width(), self.tiles_per_run().max(1));
+        let [_, cols] = self.tile(number);
+        let row_len = (cols.end - cols.start) as usize * width;
+        match per_run {
+            1 => [0, row_len, row_len],
+            _ => [cols.start as usize * width, self.cols as usize * width, row_len],
+        }
+    }
+}
+
+fn wrong_shape(tensor: &TensorEntry) -> Error {
+    let TensorEntry { name, dtype, shape, .. } = tensor;
+    Error::new(Kind::Corrupt, format!("{name}: {dtype} of shape {shape:?} does not have {} bytes", tensor.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_cover_every_byte_once() {
+        for (rows, cols) in [(0, 5), (5, 0), (1, 1), (1, 1_000_000), (3, 70_000), (1536, 384), (700, 700), (2048, 2816)]
+        {
+            for side in TILE_SIDES {
+                let layout = Layout::new(Split::BrainFloat16, rows, cols, side);
+                let (mut tiles, mut bytes, mut in_tiles) = (0, 0, 0);
+                for index in 0..layout.n_runs() {
+                    let run = layout.run(index);
+                    assert_eq!((run.tiles.start, run.bytes.start), (tiles, bytes), "{layout:?}");
+                    (tiles, bytes) = (run.tiles.end, run.bytes.end);
+                    in_tiles += run.tiles.map(|tile| layout.tile_len(tile) as u64).sum::<u64>();
+                }
+                assert_eq!(
+                    (tiles, bytes, in_tiles),
+                    (layout.n_tiles(), rows * cols * 2, rows * cols * 2),
+                    "{layout:?}"
+                );
+                assert!(layout.tile_rows * layout.tile_cols <= u64::from(side) * u64::from(side), "{layout:?}");
+            }
+        }
+    }
+}

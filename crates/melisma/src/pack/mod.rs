@@ -1,0 +1,51 @@
+//! Lossless compression of weights: safetensors in, a smaller safetensors out, every tile verified.
+//!
+//! The format is described in `docs/format.md`. A packed file keeps the names of its tensors; each is a blob of tiles
+//! with an index, so that a tensor or a tile can be read alone. `unpack` restores the source file byte for byte.
+//!
+//! ```
+//! use melisma::pack::{self, Archive, Options};
+//!
+//! let header = br#"{"w":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}}        "#;
+//! let mut source = (header.len() as u64).to_le_bytes().to_vec();
+//! source.extend_from_slice(header);
+//! source.extend_from_slice(&[0x80, 0x3f].repeat(8));
+//! let mut packed = Vec::new();
+//! pack::pack(&source[..], &mut packed, &Options::default(), &|_| {})?;
+//! let mut restored = Vec::new();
+//! Archive::open(&packed[..])?.unpack(&mut restored, 1, &|_| {})?;
+//! assert_eq!(restored, source);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+mod archive;
+mod blob;
+mod crew;
+mod header;
+mod layout;
+mod storage;
+mod trailer;
+mod unpack;
+mod writer;
+
+pub use archive::{Archive, TensorInfo};
+pub use header::{Header, TensorEntry};
+pub use layout::{Layout, TILE_SIDES};
+pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
+pub use storage::{ReadAt, Sink};
+pub use writer::{Options, Packed, pack};
+
+/// The version that this build writes, and the latest that it reads.
+pub const VERSION: u32 = 1;
+/// The key of the packed file's metadata that holds the version.
+const VERSION_KEY: &str = "melisma.pack";
+/// The last tensor: the source's header and the hash of everything before it.
+const TRAILER: &str = "__melisma__";
+
+/// Whether `file` is a packed one rather than another safetensors file.
+///
+/// # Errors
+/// The header cannot be read; see [`Header::read`].
+pub fn is_packed(file: &dyn ReadAt) -> crate::Result<bool> {
+    Ok(Header::read(file)?.metadata.contains_key(VERSION_KEY))
+}

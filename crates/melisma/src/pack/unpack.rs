@@ -1,0 +1,133 @@
+//! Packed files back to what they were: whole, one tensor, or only checked.
+
+use std::io::Write;
+
+use melisma_kernels::Isa;
+use melisma_kernels::rans::Decoder;
+
+use super::archive::Archive;
+use super::blob::Content;
+use super::crew;
+use super::trailer::HASH_LEN;
+use super::writer::{Runs, hash_first};
+use crate::{Error, Kind, Result};
+
+/// What a worker keeps.
+struct Worker {
+    decoder: Decoder,
+    record: Vec<u8>,
+    tile: Vec<u8>,
+}
+
+impl Archive<'_> {
+    /// Writes the source file, byte for byte, on `threads` threads. Every tile's hash is checked before it is written,
+    /// the whole file's hash before anything is; `progress` is told the bytes as they are written.
+    ///
+    /// # Errors
+    /// `Corrupt` when a hash is wrong, with tensor and tile; `Io` when writing fails.
+    pub fn unpack(&self, out: &mut dyn Write, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
+        self.check_hash()?;
+        out.write_all(&self.trailer.header).map_err(|error| Error::io("writing", error))?;
+        self.runs(0..self.blobs.len(), threads, &mut |bytes| {
+            out.write_all(bytes).map_err(|error| Error::io("writing", error))?;
+            progress(bytes.len() as u64);
+            Ok(())
+        })
+    }
+
+    /// Writes the bytes of one tensor, reading only its blob.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: no such tensor. Otherwise as [`Archive::unpack`].
+    pub fn unpack_tensor(&self, name: &str, out: &mut dyn Write, threads: usize) -> Result<()> {
+        let index = self.find(name)?;
+        self.runs(index..index + 1, threads, &mut |bytes| {
+            out.write_all(bytes).map_err(|error| Error::io("writing", error))
+        })
+    }
+
+    /// Checks everything: the file's hash, and every tile by decoding it. `progress` is told the tiles' bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` when something is wrong.
+    pub fn check(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
+        self.check_hash()?;
+        self.check_tiles(threads, progress)
+    }
+
+    /// Checks the hash of the whole file.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is wrong.
+    pub fn check_hash(&self) -> Result<()> {
+        if hash_first(self.file, self.file.size()? - HASH_LEN as u64)? == self.stored_hash()? {
+            return Ok(());
+        }
+        Err(Error::new(Kind::Corrupt, "the hash of the whole file is wrong")
+            .with_hint("`unpack --tensor` still reads the tensors whose tiles are whole"))
+    }
+
+    pub(super) fn check_tiles(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
+        let tensors = 0..self.blobs.len();
+        self.decode_runs(tensors, threads, |_, _, _| Ok(()), &mut |bytes| {
+            progress(bytes.len() as u64);
+            Ok(())
+        })
+    }
+
+    /// Hands on the bytes of these tensors in order.
+    fn runs(
+        &self,
+        tensors: std::ops::Range<usize>,
+        threads: usize,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let with_base = |index: usize, at: u64, bytes: &mut [u8]| match self.blobs[index].content {
+            Content::Plain => Ok(()),
+            Content::Delta => self.apply_base(index, at, bytes),
+        };
+        self.decode_runs(tensors, threads, with_base, take)
+    }
+
+    fn decode_runs(
+        &self,
+        tensors: std::ops::Range<usize>,
+        threads: usize,
+        finish: impl Fn(usize, u64, &mut [u8]) -> Result<()> + Sync,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let isa = Isa::from_env()?;
+        let runs = Runs::new(self.blobs[tensors.clone()].iter().map(|blob| blob.layout.n_runs()));
+        crew::in_order(
+            threads,
+            runs.len(),
+            || Worker { decoder: Decoder::new(isa), record: Vec::new(), tile: Vec::new() },
+            |worker, index, bytes: &mut Vec<u8>| {
+                let (tensor, run) = runs.get(index);
+                let at = self.decode_run(worker, tensors.start + tensor, run, bytes)?;
+                finish(tensors.start + tensor, at, bytes)
+            },
+            |_, bytes| take(bytes),
+        )
+    }
+
+    /// Decodes a run, and returns where it begins within the tensor.
+    fn decode_run(&self, worker: &mut Worker, tensor: usize, run: u64, bytes: &mut Vec<u8>) -> Result<u64> {
+        let layout = &self.blobs[tensor].layout;
+        let run = layout.run(run);
+        bytes.resize((run.bytes.end - run.bytes.start) as usize, 0);
+        for number in run.tiles {
+            let [first, step, row_len] = layout.rows_in_run(number);
+            if step == row_len {
+                self.decode_tile(&mut worker.decoder, tensor, number, &mut worker.record, bytes)?;
+                continue;
+            }
+            worker.tile.resize(layout.tile_len(number), 0);
+            self.decode_tile(&mut worker.decoder, tensor, number, &mut worker.record, &mut worker.tile)?;
+            for (row, from) in bytes[first..].chunks_mut(step).zip(worker.tile.chunks(row_len)) {
+                row[..row_len].copy_from_slice(from);
+            }
+        }
+        Ok(run.bytes.start)
+    }
+}

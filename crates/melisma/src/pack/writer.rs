@@ -1,0 +1,338 @@
+//! A safetensors file to a packed one: header reserved, blobs written, header patched, everything decoded again, then
+//! the hash.
+
+use melisma_kernels::Isa;
+use melisma_kernels::rans::{Encoder, Tile};
+
+use super::archive::Archive;
+use super::blob::{self, Content};
+use super::header::{Header, TensorEntry};
+use super::layout::{Layout, Run};
+use super::storage::{ReadAt, Sink, read};
+use super::trailer::{HASH_LEN, Trailer};
+use super::{TRAILER, VERSION, VERSION_KEY, crew};
+use crate::{Error, Kind, Result};
+
+/// How to pack. Only `side` and `base` change the result.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// The side of tiles, one of [`TILE_SIDES`](super::TILE_SIDES).
+    pub side: u32,
+    /// Threads to work on.
+    pub threads: usize,
+    /// A file whose tensors of the same name, type and shape are taken off first.
+    pub base: Option<&'a dyn ReadAt>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self { side: 512, threads: 1, base: None }
+    }
+}
+
+/// What was packed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Packed {
+    /// Bytes of the source file.
+    pub source_len: u64,
+    /// Bytes of the packed file.
+    pub packed_len: u64,
+    /// Seconds until the file was written, without verification.
+    pub encode_seconds: f64,
+}
+
+/// Packs `source` into `sink`, reads it back and decodes every tile. `progress` is told the source's bytes as they are
+/// encoded, then once more as they are verified.
+///
+/// # Errors
+/// `InvalidArgument`: the source is packed already, or has a tensor called `__melisma__`. `Corrupt` or `Truncated`: it
+/// is no safetensors file. `Check`: what was written does not decode to the source.
+pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Packed> {
+    let begin = std::time::Instant::now();
+    let header = Header::read(source)?;
+    if header.metadata.contains_key(VERSION_KEY) {
+        return Err(Error::invalid("this file is packed already").with_hint("`melisma unpack` unpacks it"));
+    }
+    if let Some(tensor) = header.tensors.iter().find(|tensor| tensor.name == TRAILER) {
+        return Err(Error::invalid(format!("a tensor is called `{}`, which is reserved", tensor.name)));
+    }
+    let base = options.base.map(|base| Ok::<_, Error>((base, Header::read(base)?))).transpose()?;
+    let mut plans = Vec::with_capacity(header.tensors.len());
+    for tensor in &header.tensors {
+        let in_base = base.as_ref().and_then(|(_, base)| base.get(&tensor.name).map(|entry| (entry, base.len)));
+        let base_at = in_base
+            .filter(|(entry, _)| entry.dtype == tensor.dtype && entry.shape == tensor.shape)
+            .map(|(entry, len)| len + entry.bytes[0]);
+        plans.push(Plan { layout: Layout::of(tensor, options.side)?, at: header.len + tensor.bytes[0], base_at });
+    }
+    let source_len = source.size()?;
+    let header_len = reserved_len(&header, source_len);
+    sink.append(&vec![0; header_len as usize])?;
+    let input = Input { source, base: options.base, plans: &plans };
+    let lens = blobs(&header, &input, sink, options.threads, progress)?;
+    let trailer = Trailer {
+        source_len,
+        base: options.base.map_or(Ok([0; 32]), hash)?,
+        header: read(source, 0, header.len as usize)?,
+    };
+    sink.append(&trailer.to_bytes())?;
+    sink.patch(0, &packed_header(&header, &lens, header_len)?)?;
+    let encode_seconds = begin.elapsed().as_secs_f64();
+    let hash = verify(sink, options, progress)?;
+    sink.append(&hash)?;
+    let packed_len = header_len + lens.iter().sum::<u64>() + Trailer::stored_len(header.len);
+    Ok(Packed { source_len, packed_len, encode_seconds })
+}
+
+/// Where a tensor's bytes are, and how they are cut.
+struct Plan {
+    layout: Layout,
+    at: u64,
+    base_at: Option<u64>,
+}
+
+impl Plan {
+    fn content(&self) -> Content {
+        if self.base_at.is_some() { Content::Delta } else { Content::Plain }
+    }
+}
+
+struct Input<'a> {
+    source: &'a dyn ReadAt,
+    base: Option<&'a dyn ReadAt>,
+    plans: &'a [Plan],
+}
+
+/// One run on its way: source bytes, then records.
+#[derive(Default)]
+struct Work {
+    bytes: Vec<u8>,
+    records: Vec<u8>,
+    tiles: Vec<Tile>,
+}
+
+/// Writes the blobs, and returns their lengths.
+fn blobs(
+    header: &Header,
+    input: &Input<'_>,
+    sink: &mut dyn Sink,
+    threads: usize,
+    progress: &dyn Fn(u64),
+) -> Result<Vec<u64>> {
+    let runs = Runs::new(input.plans.iter().map(|plan| plan.layout.n_runs()));
+    let mut open = Open { header, plans: input.plans, sink, lens: Vec::new(), tiles: Vec::new(), written: 0 };
+    let isa = Isa::from_env()?;
+    crew::in_order(
+        threads,
+        runs.len(),
+        || (Encoder::new(isa), Vec::new()),
+        |(encoder, tile), index, work: &mut Work| {
+            let (tensor, run) = runs.get(index);
+            let plan = &input.plans[tensor];
+            input.read(plan, &plan.layout.run(run), &mut work.bytes)?;
+            encode_run(encoder, &plan.layout, run, work, tile).map_err(|error| error.at(&header.tensors[tensor].name))
+        },
+        |index, work| {
+            open.add(runs.get(index).0, work)?;
+            progress(work.bytes.len() as u64);
+            Ok(())
+        },
+    )?;
+    open.begin(input.plans.len())?;
+    Ok(open.lens)
+}
+
+impl Input<'_> {
+    fn read(&self, plan: &Plan, run: &Run, bytes: &mut Vec<u8>) -> Result<()> {
+        bytes.resize((run.bytes.end - run.bytes.start) as usize, 0);
+        self.source.read_at(plan.at + run.bytes.start, bytes)?;
+        match (self.base, plan.base_at) {
+            (Some(base), Some(at)) => exclusive_or(base, at + run.bytes.start, bytes),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Exclusive-ors `bytes` with those of `file` from `at` on.
+pub(super) fn exclusive_or(file: &dyn ReadAt, at: u64, bytes: &mut [u8]) -> Result<()> {
+    let mut block = [0; 1 << 14];
+    for (index, part) in bytes.chunks_mut(block.len()).enumerate() {
+        let block = &mut block[..part.len()];
+        file.read_at(at + (index << 14) as u64, block)?;
+        part.iter_mut().zip(block).for_each(|(byte, base)| *byte ^= *base);
+    }
+    Ok(())
+}
+
+fn encode_run(encoder: &mut Encoder, layout: &Layout, run: u64, work: &mut Work, tile: &mut Vec<u8>) -> Result<()> {
+    work.records.clear();
+    work.tiles.clear();
+    for number in layout.run(run).tiles {
+        let [first, step, row_len] = layout.rows_in_run(number);
+        let elements = if step == row_len {
+            &work.bytes
+        } else {
+            tile.clear();
+            work.bytes[first..].chunks(step).for_each(|row| tile.extend_from_slice(&row[..row_len]));
+            &*tile
+        };
+        work.tiles.push(encoder.encode(layout.split, number, elements, &mut work.records)?);
+    }
+    Ok(())
+}
+
+/// The blob that is being written.
+struct Open<'a> {
+    header: &'a Header,
+    plans: &'a [Plan],
+    sink: &'a mut dyn Sink,
+    /// Lengths of those that are complete.
+    lens: Vec<u64>,
+    tiles: Vec<Tile>,
+    written: u64,
+}
+
+impl Open<'_> {
+    fn add(&mut self, tensor: usize, work: &Work) -> Result<()> {
+        self.begin(tensor)?;
+        self.sink.append(&work.records)?;
+        self.written += work.records.len() as u64;
+        self.tiles.extend_from_slice(&work.tiles);
+        Ok(())
+    }
+
+    /// Completes every blob before that of `tensor`, and begins that one.
+    fn begin(&mut self, tensor: usize) -> Result<()> {
+        loop {
+            let current = self.lens.len();
+            let Some(plan) = self.plans.get(current) else { return Ok(()) };
+            let header = blob::header(&plan.layout, plan.content());
+            if self.written == 0 {
+                self.sink.append(&header)?;
+                self.written = header.len() as u64;
+            }
+            if current == tensor {
+                return Ok(());
+            }
+            let footer = blob::footer(&self.header.tensors[current].name, &header, &self.tiles, self.written);
+            self.sink.append(&footer)?;
+            self.lens.push(self.written + footer.len() as u64);
+            self.tiles.clear();
+            self.written = 0;
+        }
+    }
+}
+
+/// The runs of all tensors, numbered one after another.
+pub(super) struct Runs(Vec<u64>);
+
+impl Runs {
+    /// From the number of each tensor's runs.
+    pub(super) fn new(counts: impl Iterator<Item = u64>) -> Self {
+        Self(
+            counts
+                .scan(0, |end, count| {
+                    *end += count;
+                    Some(*end)
+                })
+                .collect(),
+        )
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.last().map_or(0, |&end| end as usize)
+    }
+
+    /// Tensor and run within it.
+    pub(super) fn get(&self, index: usize) -> (usize, u64) {
+        let tensor = self.0.partition_point(|&end| end <= index as u64);
+        let before = if tensor == 0 { 0 } else { self.0[tensor - 1] };
+        (tensor, index as u64 - before)
+    }
+}
+
+/// In the order of the data, written by hand: maps of JSON libraries have an order of their own.
+fn packed_json(tensors: &[TensorEntry], lens: &[u64], trailer_len: u64) -> Result<Vec<u8>> {
+    let mut json = format!(r#"{{"__metadata__":{{"{VERSION_KEY}":"{VERSION}"}}"#);
+    let mut at = 0;
+    let names = tensors.iter().map(|tensor| tensor.name.as_str()).chain([TRAILER]);
+    for (name, &len) in names.zip(lens.iter().chain([&trailer_len])) {
+        let name = serde_json::to_string(name).map_err(|error| Error::invalid(error.to_string()))?;
+        let end = at + len;
+        json += &format!(r#",{name}:{{"dtype":"U8","shape":[{len}],"data_offsets":[{at},{end}]}}"#);
+        at = end;
+    }
+    json.push('}');
+    Ok(json.into_bytes())
+}
+
+/// Bytes that the packed file's header will need at most, a multiple of the blobs' alignment.
+fn reserved_len(header: &Header, source_len: u64) -> u64 {
+    // More than any offset can become: incompressible tensors grow by less.
+    let digits = (2 * source_len + (1 << 20) * (header.tensors.len() as u64 + 1)).to_string().len() as u64;
+    let fixed = r#""":{"dtype":"U8","shape":[],"data_offsets":[,]},"#.len() as u64 + 3 * digits;
+    let name = |tensor: &TensorEntry| serde_json::to_string(&tensor.name).map_or(0, |name| name.len() as u64);
+    let names: u64 = header.tensors.iter().map(|tensor| name(tensor) + fixed).sum();
+    (8 + names + fixed + 100).next_multiple_of(blob::ALIGN)
+}
+
+fn packed_header(header: &Header, lens: &[u64], header_len: u64) -> Result<Vec<u8>> {
+    let json = packed_json(&header.tensors, lens, Trailer::stored_len(header.len))?;
+    let mut bytes = (header_len - 8).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&json);
+    if bytes.len() as u64 > header_len {
+        return Err(Error::new(Kind::Check, "the header outgrew the room that was kept for it"));
+    }
+    bytes.resize(header_len as usize, b' ');
+    Ok(bytes)
+}
+
+/// Decodes everything that was written, and returns the file's hash.
+fn verify(sink: &mut dyn Sink, options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<[u8; HASH_LEN]> {
+    let mut hash = [0; HASH_LEN];
+    sink.check(&mut |file| {
+        let complete = Complete { file, size: file.size()? + HASH_LEN as u64 };
+        Archive::open(&complete)?.check_tiles(options.threads, progress)?;
+        hash = self::hash(file)?;
+        Ok(())
+    })
+    .map_err(|error| {
+        Error::new(Kind::Check, format!("what was written does not verify: {error}")).with_source(error)
+    })?;
+    Ok(hash)
+}
+
+/// A file whose hash is not written yet.
+struct Complete<'a> {
+    file: &'a dyn ReadAt,
+    size: u64,
+}
+
+impl ReadAt for Complete<'_> {
+    fn size(&self) -> Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_at(at, out)
+    }
+}
+
+/// BLAKE3 of a whole file.
+pub(super) fn hash(file: &dyn ReadAt) -> Result<[u8; HASH_LEN]> {
+    hash_first(file, file.size()?)
+}
+
+/// BLAKE3 of the first `len` bytes.
+pub(super) fn hash_first(file: &dyn ReadAt, len: u64) -> Result<[u8; HASH_LEN]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut block = vec![0; len.min(1 << 20) as usize];
+    let mut at = 0;
+    while at < len {
+        let part = (len - at).min(block.len() as u64) as usize;
+        file.read_at(at, &mut block[..part])?;
+        hasher.update(&block[..part]);
+        at += part as u64;
+    }
+    Ok(*hasher.finalize().as_bytes())
+}

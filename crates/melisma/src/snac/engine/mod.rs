@@ -1,0 +1,420 @@
+//! The decoder on a device: many streams in one batch, each latent computed once.
+//!
+//! A stream is a slot of state. [`Engine::step`] takes one frame (or several) of each of some streams and gives the samples
+//! that became final; the others are not touched. Samples do not depend, in any bit, on which streams share a step or on
+//! how many frames a step has, and so [`Engine::decode`], which takes many frames at once, gives the samples of a stream.
+//! They are those of the reference model within 1e-4 of full scale.
+//!
+//! ```
+//! use melisma::snac::{Codes, Engine, Model, Noise};
+//! use melisma_kernels::{Budget, Device};
+//!
+//! let model = Model::open("builtin:mini24")?;
+//! let budget = Budget::unlimited();
+//! let queue = Device::cpu()?.queue(&budget)?;
+//! let mut engine = Engine::new(&model, &queue, &budget, 2)?;
+//! let codes = Codes::from_frames(model.config(), &[0, 1, 2, 3, 4, 5, 6].repeat(4))?;
+//! let whole = engine.decode(&codes, &Noise::default())?;
+//!
+//! let stream = engine.open(Noise::default())?;
+//! let mut samples = Vec::new();
+//! for frame in codes.to_frames(model.config()).chunks(7) {
+//!     samples.extend_from_slice(engine.step(&[(stream, frame)])?.of(0));
+//! }
+//! samples.extend(engine.finish(stream)?);
+//! assert_eq!(samples, whole);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+mod batch;
+mod layers;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use melisma_kernels::step::{OPEN, Row};
+use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
+
+use super::codes::{Codes, slots};
+use super::config::Config;
+use super::model::Model;
+use super::noise::Noise;
+use super::stream::Progress;
+use crate::{Error, Result};
+use batch::{Batch, Capacity, Input};
+use layers::Layers;
+
+/// Frames that a clip's step has: the weights are read once for all of them.
+const CLIP_FRAMES: usize = 8;
+
+/// A stream of an [`Engine`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamId {
+    slot: usize,
+    /// Tells the streams of a slot apart.
+    serial: u64,
+}
+
+/// What the engine knows of a stream.
+#[derive(Debug, Clone)]
+struct Live {
+    serial: u64,
+    noise: Noise,
+    /// Latents taken.
+    start: i64,
+    n_steps: i64,
+    progress: Progress,
+}
+
+/// A decoder on a device.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    layers: Arc<Layers>,
+    queue: Queue,
+    batch: Batch,
+    /// One for each slot but the last, which belongs to the engine.
+    streams: Vec<Option<Live>>,
+    n_opened: u64,
+    /// `[slot_len]`: zeros, and a slot on its way.
+    zeros: Tensor,
+    moved: Tensor,
+    capacity: Capacity,
+    /// Of the step being made.
+    rows: Vec<Row>,
+    noise: Vec<Noise>,
+    codes: Vec<i32>,
+    ranges: Vec<Range<usize>>,
+}
+
+/// The samples that a step made final, one list for each of its streams.
+#[derive(Debug)]
+pub struct Samples<'a> {
+    samples: &'a [f32],
+    ranges: &'a [Range<usize>],
+}
+
+impl Samples<'_> {
+    /// Those of the step's stream `index`.
+    pub fn of(&self, index: usize) -> &[f32] {
+        &self.samples[self.ranges[index].clone()]
+    }
+}
+
+impl Engine {
+    /// An engine for up to `max_streams` streams on the device of `queue`.
+    ///
+    /// # Errors
+    /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
+    /// refuses.
+    pub fn new(model: &Model, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
+        let device = queue.device();
+        let layers = Arc::new(Layers::new(model, &device, budget)?);
+        Self::with_layers(layers, model.config(), queue, budget, max_streams)
+    }
+
+    fn with_layers(
+        layers: Arc<Layers>,
+        config: &Config,
+        queue: &Queue,
+        budget: &Budget,
+        max_streams: usize,
+    ) -> Result<Self> {
+        let device = queue.device();
+        let capacity = Capacity {
+            n_slots: max_streams + 1,
+            n_rows: max_streams.max(1),
+            n_frames: max_streams.max(CLIP_FRAMES),
+            frame_latents: config.frame_latents(),
+            frame_codes: slots(config).len(),
+        };
+        let batch = Batch::new(&layers, queue, budget, capacity)?;
+        let slot = || -> Result<Tensor> {
+            let zeros = Tensor::from_slice(budget, &vec![0f32; layers.slot_len], &[layers.slot_len])?;
+            match device {
+                Device::Cpu(_) => Ok(zeros),
+                Device::Cuda(_) => zeros.to::<f32>(queue, budget),
+            }
+        };
+        let mut engine = Self {
+            zeros: slot()?,
+            moved: Tensor::new(&device, budget, DType::F32, &[layers.slot_len])?,
+            config: config.clone(),
+            queue: queue.clone(),
+            batch,
+            streams: vec![None; max_streams],
+            n_opened: 0,
+            capacity,
+            layers,
+            rows: Vec::new(),
+            noise: Vec::new(),
+            codes: Vec::new(),
+            ranges: Vec::new(),
+        };
+        engine.warm_up()?;
+        Ok(engine)
+    }
+
+    /// Touches everything that a step touches, so that the first is as fast as the others.
+    fn warm_up(&mut self) -> Result<()> {
+        let (slot, codes) = (self.spare(), vec![0; self.capacity.frame_codes]);
+        self.alone(&mut Live::new(0, Noise::default()), slot, OPEN, &codes)?;
+        Ok(())
+    }
+
+    /// Samples by which the output is behind the input.
+    pub fn lag(&self) -> usize {
+        self.layers.timeline.lag
+    }
+
+    /// Bytes of state of one stream.
+    pub fn state_bytes(&self) -> usize {
+        self.layers.slot_len * size_of::<f32>()
+    }
+
+    /// Begins a stream.
+    ///
+    /// # Errors
+    /// All slots are taken, or the device fails.
+    pub fn open(&mut self, noise: Noise) -> Result<StreamId> {
+        let Some(slot) = self.streams.iter().position(Option::is_none) else {
+            let message = format!("engine: all {} streams are taken", self.streams.len());
+            return Err(Error::invalid(message).with_hint("finish or close one, or make the engine larger"));
+        };
+        self.clear(slot)?;
+        self.n_opened += 1;
+        let serial = self.n_opened;
+        self.streams[slot] = Some(Live::new(serial, noise));
+        Ok(StreamId { slot, serial })
+    }
+
+    /// Ends a stream without the samples that are still to come.
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn close(&mut self, stream: StreamId) -> Result<()> {
+        self.live(stream)?;
+        self.streams[stream.slot] = None;
+        Ok(())
+    }
+
+    /// Takes frames of some streams, each at most once and the same number of each: codes in a row, in the order of
+    /// [`slots`]. Gives the samples that became final. Nothing is allocated after the first steps.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown or repeated stream, codes that are no whole frames or not in the codebook, more
+    /// frames than [`Engine::max_frames`]; otherwise the device failed.
+    pub fn step(&mut self, input: &[(StreamId, &[i32])]) -> Result<Samples<'_>> {
+        let n_frames = self.check(input)?;
+        let n_latents = n_frames * self.config.frame_latents();
+        self.rows.clear();
+        self.codes.clear();
+        self.noise.clear();
+        for (stream, frames) in input {
+            if let Some(live) = &self.streams[stream.slot] {
+                self.rows.push(live.row(stream.slot, OPEN));
+                self.noise.push(live.noise.clone());
+            }
+            self.codes.extend_from_slice(frames);
+        }
+        self.run(n_latents)?;
+        for (index, (stream, _)) in input.iter().enumerate() {
+            if let Some(live) = &mut self.streams[stream.slot] {
+                live.advance(n_latents);
+                live.progress.pushed += (n_latents * self.layers.timeline.rate) as u64;
+                let known = live.hear(self.ranges[index].len());
+                self.ranges[index].start += known;
+            }
+        }
+        Ok(Samples { samples: self.batch.samples()?, ranges: &self.ranges })
+    }
+
+    /// Takes any number of frames of one stream, gives the samples that became final.
+    ///
+    /// # Errors
+    /// There is no such stream, `codes` are of another model, or the device fails.
+    pub fn push(&mut self, stream: StreamId, codes: &Codes) -> Result<Vec<f32>> {
+        let mut samples = Vec::new();
+        for piece in codes.to_frames(&self.config).chunks(CLIP_FRAMES * self.capacity.frame_codes) {
+            samples.extend_from_slice(self.step(&[(stream, piece)])?.of(0));
+        }
+        Ok(samples)
+    }
+
+    /// Where a stream stands.
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn progress(&self, stream: StreamId) -> Result<Progress> {
+        Ok(self.live(stream)?.progress)
+    }
+
+    /// Frames that a step can take, all streams together.
+    pub fn max_frames(&self) -> usize {
+        self.capacity.n_frames
+    }
+
+    /// Ends a stream: gives the samples that are still to come.
+    ///
+    /// # Errors
+    /// There is no such stream, or the device fails.
+    pub fn finish(&mut self, stream: StreamId) -> Result<Vec<f32>> {
+        let live = self.live(stream)?.clone();
+        let mut samples = self.flush(live, stream.slot)?;
+        let known = self.live(stream)?.progress.gap().min(samples.len() as u64);
+        samples.drain(..known as usize);
+        self.streams[stream.slot] = None;
+        Ok(samples)
+    }
+
+    /// The newest samples as they would be if the stream ended here, without touching its state; only before anything
+    /// was handed out, and nothing afterwards. They are not handed out again when they become final.
+    ///
+    /// # Errors
+    /// There is no such stream, or the device fails.
+    pub fn peek(&mut self, stream: StreamId) -> Result<Vec<f32>> {
+        let live = self.live(stream)?.clone();
+        if live.progress.emitted > 0 {
+            return Ok(Vec::new());
+        }
+        let spare = self.spare();
+        let (from, to) = (self.floats(stream.slot), self.floats(spare));
+        self.queue.copy(self.batch.buffers().arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
+        self.queue.copy(self.moved.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(to)?)?;
+        let samples = self.flush(live, spare)?;
+        if let Some(live) = &mut self.streams[stream.slot] {
+            live.progress.emitted = samples.len() as u64;
+            live.progress.early = live.progress.emitted - live.progress.exact;
+        }
+        Ok(samples)
+    }
+
+    /// A whole clip.
+    ///
+    /// # Errors
+    /// `codes` are of another model, or the device fails.
+    pub fn decode(&mut self, codes: &Codes, noise: &Noise) -> Result<Vec<f32>> {
+        let slot = self.spare();
+        self.clear(slot)?;
+        let mut live = Live::new(0, noise.clone());
+        let mut samples = Vec::with_capacity(codes.n_frames() * self.config.frame_len());
+        for piece in codes.to_frames(&self.config).chunks(CLIP_FRAMES * self.capacity.frame_codes) {
+            samples.extend_from_slice(self.alone(&mut live, slot, OPEN, piece)?);
+        }
+        samples.extend(self.flush(live, slot)?);
+        Ok(samples)
+    }
+
+    /// Steps beyond the end until everything is out.
+    fn flush(&mut self, mut live: Live, slot: usize) -> Result<Vec<f32>> {
+        let end = live.start;
+        let mut samples = Vec::new();
+        let mut left = if end == 0 { 0 } else { self.lag().div_ceil(self.config.frame_len()) };
+        let nothing = vec![0; left.min(CLIP_FRAMES) * self.capacity.frame_codes];
+        while left > 0 {
+            let now = left.min(CLIP_FRAMES);
+            let codes = &nothing[..now * self.capacity.frame_codes];
+            samples.extend_from_slice(self.alone(&mut live, slot, end, codes)?);
+            left -= now;
+        }
+        Ok(samples)
+    }
+
+    /// One step of one stream; the samples that exist.
+    fn alone(&mut self, live: &mut Live, slot: usize, end: i64, codes: &[i32]) -> Result<&[f32]> {
+        let n_latents = codes.len() / self.capacity.frame_codes * self.config.frame_latents();
+        self.rows.clear();
+        self.rows.push(live.row(slot, end));
+        self.noise.clear();
+        self.noise.push(live.noise.clone());
+        self.codes.clear();
+        self.codes.extend_from_slice(codes);
+        self.run(n_latents)?;
+        live.advance(n_latents);
+        Ok(&self.batch.samples()?[self.ranges[0].clone()])
+    }
+
+    /// One step of what stands in `rows`, `noise` and `codes`; `ranges` say afterwards which samples exist.
+    fn run(&mut self, n_latents: usize) -> Result<()> {
+        let len = n_latents * self.layers.timeline.rate;
+        let input = Input { rows: &self.rows, noise: &self.noise, codes: &self.codes, n_latents };
+        self.batch.step(&self.layers, &self.queue, &input)?;
+        self.ranges.clear();
+        self.ranges.extend(self.rows.iter().enumerate().map(|(index, row)| {
+            let live = self.layers.timeline.live(row, n_latents);
+            index * len + live.start..index * len + live.end
+        }));
+        Ok(())
+    }
+
+    fn check(&self, input: &[(StreamId, &[i32])]) -> Result<usize> {
+        let per_frame = self.capacity.frame_codes;
+        let n_codes = input.first().map_or(0, |(_, codes)| codes.len());
+        let n_frames = n_codes / per_frame;
+        let same = input.iter().all(|(_, codes)| codes.len() == n_codes);
+        if !same || n_codes % per_frame != 0 || n_frames * input.len() > self.capacity.n_frames {
+            return Err(Error::invalid(format!(
+                "engine: {} streams with {n_codes} codes each; frames have {per_frame}, a step {} frames in all",
+                input.len(),
+                self.capacity.n_frames
+            )));
+        }
+        for (index, (stream, codes)) in input.iter().enumerate() {
+            self.live(*stream)?;
+            if input[..index].iter().any(|(other, _)| other == stream) {
+                return Err(Error::invalid("engine: a stream stands twice in one step"));
+            }
+            if let Some(code) = codes.iter().find(|&&code| !(0..self.config.codebook_size as i32).contains(&code)) {
+                let last = self.config.codebook_size - 1;
+                return Err(Error::invalid(format!("engine: code {code}; 0 to {last} exist")));
+            }
+        }
+        Ok(n_frames)
+    }
+
+    fn live(&self, stream: StreamId) -> Result<&Live> {
+        let live = self.streams.get(stream.slot).and_then(Option::as_ref);
+        live.filter(|live| live.serial == stream.serial)
+            .ok_or_else(|| Error::invalid(format!("engine: stream {} is over", stream.serial)))
+    }
+
+    fn spare(&self) -> usize {
+        self.capacity.n_slots - 1
+    }
+
+    fn floats(&self, slot: usize) -> Range<usize> {
+        slot * self.layers.slot_len..(slot + 1) * self.layers.slot_len
+    }
+
+    fn clear(&mut self, slot: usize) -> Result<()> {
+        let range = self.floats(slot);
+        self.queue.copy(self.zeros.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(range)?)
+    }
+}
+
+impl Live {
+    fn new(serial: u64, noise: Noise) -> Self {
+        Self { serial, noise, start: 0, n_steps: 0, progress: Progress::default() }
+    }
+
+    /// `n` more samples are final; of these, the first so many were handed out before.
+    fn hear(&mut self, n: usize) -> usize {
+        let known = self.progress.gap().min(n as u64);
+        self.progress.exact += n as u64;
+        self.progress.emitted += n as u64 - known;
+        known as usize
+    }
+
+    fn row(&self, slot: usize, end: i64) -> Row {
+        let (seed, noise) = match self.noise {
+            Noise::Seed(seed) => (seed, 1),
+            Noise::Off | Noise::Given(_) => (0, 0),
+        };
+        Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, seed: seed as i64, noise }
+    }
+
+    fn advance(&mut self, n_latents: usize) {
+        self.start += n_latents as i64;
+        self.n_steps += 1;
+    }
+}

@@ -1,0 +1,191 @@
+//! Packing and unpacking whole files.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+mod pack_source;
+
+use melisma::pack::{self, Archive, Decoder, Encoder, Header, Layout, Options, Split};
+use melisma_kernels::Isa;
+use pack_source::{Random, file};
+
+fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let told = std::cell::Cell::new(0);
+    let summary = pack::pack(&source.to_vec(), &mut out, options, &|bytes| told.set(told.get() + bytes)).unwrap();
+    assert_eq!((summary.source_len, summary.packed_len), (source.len() as u64, out.len() as u64));
+    let data_len = source.len() as u64 - Header::read(&source.to_vec()).unwrap().len;
+    assert_eq!(told.get(), 2 * data_len, "encoded and verified");
+    out
+}
+
+fn unpacked(packed: &[u8], threads: usize) -> Vec<u8> {
+    let packed = packed.to_vec();
+    let archive = Archive::open(&packed).unwrap();
+    archive.check(threads, &|_| {}).unwrap();
+    let mut out = Vec::new();
+    archive.unpack(&mut out, threads, &|_| {}).unwrap();
+    out
+}
+
+/// Every type and many shapes: scalars, empty ones, vectors, wide, tall and three-dimensional ones.
+fn all_sorts() -> Vec<u8> {
+    let mut random = Random(1);
+    let mut tensors: Vec<pack_source::Tensor<'_>> = vec![
+        ("wide", "BF16", &[3, 70_001], random.bf16(3 * 70_001)),
+        ("tall", "BF16", &[70_001, 3], random.bf16(3 * 70_001)),
+        ("matrix", "BF16", &[700, 900], random.bf16(700 * 900)),
+        ("scalar", "F32", &[], vec![1, 2, 3, 4]),
+        ("empty", "F32", &[0, 7], vec![]),
+        ("empty too", "I64", &[7, 0], vec![]),
+        ("noise", "U8", &[100_000], random.bytes(100_000)),
+        ("zeros", "F64", &[333, 100], vec![0; 8 * 33_300]),
+    ];
+    for (name, dtype, width) in [
+        ("a", "BOOL", 1),
+        ("b", "I8", 1),
+        ("c", "F8_E4M3", 1),
+        ("d", "F8_E5M2", 1),
+        ("e", "I16", 2),
+        ("f", "U16", 2),
+        ("g", "F16", 2),
+        ("h", "I32", 4),
+        ("i", "U32", 4),
+        ("j", "F32", 4),
+        ("k", "F64", 8),
+        ("l", "I64", 8),
+        ("m", "U64", 8),
+        ("n", "C64", 8),
+        ("o", "F8_E8M0", 1),
+        ("p", "F4", 1),
+        ("q", "FROM_THE_FUTURE", 1),
+    ] {
+        let bytes = (0..3 * 5 * 411 * width).map(|_| (random.bits() & random.bits()) as u8).collect();
+        tensors.push((name, dtype, &[3, 5, 411], bytes));
+    }
+    file(&tensors)
+}
+
+#[test]
+fn files_come_back_byte_for_byte_whatever_the_threads() {
+    let source = all_sorts();
+    for side in pack::TILE_SIDES {
+        let one = packed(&source, &Options { side, ..Options::default() });
+        assert!(one.len() < source.len());
+        for threads in [2, 3, 16] {
+            assert!(one == packed(&source, &Options { side, threads, ..Options::default() }), "{side}, {threads}");
+        }
+        for threads in [1, 4] {
+            assert!(unpacked(&one, threads) == source, "{side}, {threads}");
+        }
+    }
+}
+
+#[test]
+fn tensors_and_tiles_can_be_read_alone() {
+    let source = all_sorts();
+    let header = Header::read(&source).unwrap();
+    let packed = packed(&source, &Options { side: 256, threads: 2, base: None });
+    let archive = Archive::open(&packed).unwrap();
+    for entry in &header.tensors {
+        let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
+        let mut bytes = Vec::new();
+        archive.unpack_tensor(&entry.name, &mut bytes, 2).unwrap();
+        assert!(bytes == expected, "{}", entry.name);
+        let layout = Layout::of(entry, 256).unwrap();
+        let width = layout.split.width();
+        for row in 0..layout.grid()[0].min(2) {
+            for col in 0..layout.grid()[1].min(2) {
+                let (tile, [rows, cols]) = archive.tile(&entry.name, [row, col]).unwrap();
+                let row_len = (cols.end - cols.start) as usize * width;
+                for (row, found) in rows.zip(tile.chunks(row_len)) {
+                    let at = (row * layout.cols + cols.start) as usize * width;
+                    assert_eq!(found, &expected[at..at + row_len], "{}", entry.name);
+                }
+            }
+        }
+    }
+    assert!(archive.tile("matrix", [0, 99]).unwrap_err().to_string().contains("there are"));
+    assert!(archive.tile("matrx", [0, 0]).unwrap_err().hint().unwrap().contains("matrix"));
+    let matrix = archive.list().unwrap().into_iter().find(|info| info.entry.name == "matrix").unwrap();
+    assert!(matrix.packed_len < matrix.entry.len() * 7 / 10, "{matrix:?}");
+    assert_eq!(matrix.modes, [[("pairs", 12)], [("raw", 12)]]);
+}
+
+#[test]
+fn deltas_need_their_base_and_shrink() {
+    let mut random = Random(3);
+    let weights = random.bf16(400_000);
+    let mut tuned = weights.clone();
+    for _ in 0..8_000 {
+        let at = random.bits() as usize % tuned.len();
+        tuned[at] ^= 1;
+    }
+    let base = file(&[("w", "BF16", &[400, 1000], weights)]);
+    let source = file(&[("w", "BF16", &[400, 1000], tuned), ("new", "BF16", &[64], random.bf16(64))]);
+    let delta = packed(&source, &Options { base: Some(&base), ..Options::default() });
+    assert!(delta.len() < source.len() / 10, "{} of {}", delta.len(), source.len());
+    let archive = Archive::open(&delta).unwrap();
+    assert!(archive.unpack(&mut Vec::new(), 1, &|_| {}).unwrap_err().to_string().contains("delta"));
+    let archive = archive.with_base(&base).unwrap();
+    let mut out = Vec::new();
+    archive.unpack(&mut out, 2, &|_| {}).unwrap();
+    assert!(out == source);
+    assert!(Archive::open(&delta).unwrap().with_base(&source).is_err());
+}
+
+#[test]
+fn sixteen_threads_share_nothing() {
+    let weights = Random(4).bf16(70_000);
+    let encode = |encoder: &mut Encoder| {
+        let mut record = Vec::new();
+        let tile = encoder.encode(Split::BrainFloat16, 5, &weights, &mut record).unwrap();
+        (tile, record)
+    };
+    let expected = encode(&mut Encoder::new(Isa::best()));
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            // Made here, used there: both are `Send`.
+            let (mut encoder, mut decoder) = (Encoder::new(Isa::best()), Decoder::new(Isa::best()));
+            let (expected, weights) = (&expected, &weights);
+            scope.spawn(move || {
+                for _ in 0..4 {
+                    assert!(encode(&mut encoder) == *expected);
+                    let mut out = vec![0; weights.len()];
+                    decoder.decode(Split::BrainFloat16, 5, &expected.0, &expected.1, &mut out).unwrap();
+                    assert!(out == *weights);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn noise_costs_a_thousandth_at_most() {
+    let source = file(&[("noise", "F16", &[1024, 512], Random(5).bytes(1 << 20))]);
+    let packed = packed(&source, &Options::default());
+    assert!(packed.len() as f64 <= 1.001 * source.len() as f64, "{} of {}", packed.len(), source.len());
+}
+
+/// Written by the first build of the format; `UPDATE_GOLDEN=1` makes it where it is missing.
+#[test]
+fn version_1_stays_readable_and_is_still_what_is_written() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/pack/v1_0_modes.packed.safetensors");
+    let (source, options) = (pack_source::golden(), Options { side: 256, ..Options::default() });
+    if std::env::var_os("UPDATE_GOLDEN").is_some() && !std::path::Path::new(path).exists() {
+        std::fs::write(path, packed(&source, &options)).unwrap();
+    }
+    let golden = std::fs::read(path).unwrap();
+    assert!(unpacked(&golden, 1) == source);
+    assert!(packed(&source, &options) == golden, "the same input now gives another file");
+    let mut modes: Vec<_> = Archive::open(&golden)
+        .unwrap()
+        .list()
+        .unwrap()
+        .into_iter()
+        .flat_map(|info| info.modes)
+        .flatten()
+        .map(|(mode, _)| mode)
+        .collect();
+    modes.sort_unstable();
+    modes.dedup();
+    assert_eq!(modes, ["bytes", "constant", "pairs", "raw"]);
+}

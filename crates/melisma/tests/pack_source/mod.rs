@@ -1,0 +1,71 @@
+//! Safetensors files made for tests.
+
+use std::fmt::Write;
+
+/// SplitMix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// About normal, of standard deviation 0.02.
+    pub fn weight(&mut self) -> f32 {
+        let sum: f32 = (0..12).map(|_| (self.bits() >> 40) as f32 / (1u64 << 24) as f32 - 0.5).sum();
+        sum * 0.02
+    }
+
+    pub fn bf16(&mut self, n: usize) -> Vec<u8> {
+        (0..n).flat_map(|_| half::bf16::from_f32(self.weight()).to_le_bytes()).collect()
+    }
+
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| self.bits() as u8).collect()
+    }
+}
+
+/// A tensor: name, type, shape, bytes.
+pub type Tensor<'a> = (&'a str, &'a str, &'a [u64], Vec<u8>);
+
+/// A file of these tensors in order, with metadata and odd spacing that must survive.
+pub fn file(tensors: &[Tensor<'_>]) -> Vec<u8> {
+    let mut json = String::from(r#"{ "__metadata__" : {"format":"pt", "note":"ünïcode"}"#);
+    let mut at = 0;
+    for (name, dtype, shape, bytes) in tensors {
+        let end = at + bytes.len();
+        write!(json, r#", "{name}": {{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{at},{end}]}}"#).unwrap();
+        at = end;
+    }
+    json.push_str("}  \n");
+    let mut file = (json.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(json.as_bytes());
+    tensors.iter().for_each(|(_, _, _, bytes)| file.extend_from_slice(bytes));
+    file
+}
+
+/// The source of `golden/pack/v1_0_modes.packed.safetensors`: every split, every mode, one, two and four slices.
+#[allow(dead_code, reason = "one of the tests that share this module uses it")]
+pub fn golden() -> Vec<u8> {
+    let mut random = Random(2026);
+    let mut few =
+        |n: usize, mask: u64| -> Vec<u8> { (0..n).map(|_| (random.bits() & random.bits() & mask) as u8).collect() };
+    let tensors: &[Tensor<'_>] = &[
+        ("four slices of pairs", "U8", &[131_100], few(131_100, 7)),
+        ("two slices of bytes", "I8", &[33, 1000], few(33_000, 0x3f)),
+        ("integers", "I32", &[90, 11], few(3960, 3)),
+        ("halves", "F16", &[1001], few(2002, 15)),
+        ("doubles", "F64", &[301], few(2408, 31)),
+        ("constant", "F32", &[5, 600], [0, 0, 128, 63].repeat(3000)),
+        ("empty", "BF16", &[0], vec![]),
+        ("scalar", "I64", &[], vec![1, 2, 3, 4, 5, 6, 7, 8]),
+        ("noise", "U8", &[500], random.bytes(500)),
+        ("weights", "BF16", &[20, 70], random.bf16(1400)),
+        ("floats", "F32", &[900], (0..900).flat_map(|_| random.weight().to_le_bytes()).collect()),
+    ];
+    file(tensors)
+}

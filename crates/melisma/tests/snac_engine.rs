@@ -1,0 +1,291 @@
+//! The engine against the reference model, and its speed.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use melisma::snac::{Codes, Config, Engine, Model, Noise, slots};
+use melisma_kernels::{Budget, Cpu, Device, Isa, Queue};
+use proptest::prelude::*;
+use safetensors::SafeTensors;
+
+fn queue(isa: Isa, threads: usize) -> Queue {
+    Device::Cpu(Cpu { isa, threads }).queue(&Budget::unlimited()).unwrap()
+}
+
+fn frames(model: &Model, n_frames: usize, seed: u32) -> Vec<i32> {
+    let n = n_frames * slots(model.config()).len();
+    (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect()
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn golden(name: &str) -> Model {
+    Model::open(repository().join("golden/snac").join(name).to_str().unwrap()).unwrap()
+}
+
+/// Small models of every kind: without and with attention, without noise, odd rates.
+static MODELS: LazyLock<Vec<Model>> = LazyLock::new(|| {
+    let odd = Config {
+        encoder_dim: 4,
+        encoder_rates: vec![3, 1, 5],
+        decoder_dim: 24,
+        decoder_rates: vec![5, 1, 3],
+        vq_strides: vec![6, 3, 2],
+        noise: false,
+        ..Config::snac_24khz()
+    };
+    vec![golden("tiny24"), golden("tiny44"), Model::random(odd, 1).unwrap()]
+});
+
+fn engine(model: &Model, isa: Isa, threads: usize, max_streams: usize) -> Engine {
+    Engine::new(model, &queue(isa, threads), &Budget::unlimited(), max_streams).unwrap()
+}
+
+fn codes(model: &Model, frames: &[i32]) -> Codes {
+    Codes::from_frames(model.config(), frames).unwrap()
+}
+
+fn bits(samples: &[f32]) -> Vec<u32> {
+    samples.iter().map(|sample| sample.to_bits()).collect()
+}
+
+fn worst(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// Item `item` of a batch in a golden file.
+fn item<T>(file: &[u8], name: &str, item: usize, element: fn([u8; 4]) -> T) -> Vec<T> {
+    let tensors = SafeTensors::deserialize(file).unwrap();
+    let tensor = tensors.tensor(name).unwrap();
+    let values: Vec<T> = tensor.data().as_chunks().0.iter().map(|&bytes| element(bytes)).collect();
+    let len = values.len() / tensor.shape()[0];
+    values.into_iter().skip(item * len).take(len).collect()
+}
+
+fn golden_decodes(name: &str) {
+    let model = golden(name);
+    let file = std::fs::read(repository().join(format!("golden/snac/{name}/vectors.safetensors"))).unwrap();
+    for isa in Isa::available() {
+        let mut engine = engine(&model, isa, 2, 1);
+        for index in 0..2 {
+            let levels = (0..model.config().vq_strides.len())
+                .map(|level| item(&file, &format!("codes.{level}"), index, i32::from_le_bytes));
+            let codes = Codes::new(model.config(), levels.collect()).unwrap();
+            let given: Vec<Vec<f32>> =
+                (0..4).map(|block| item(&file, &format!("noise.{block}"), index, f32::from_le_bytes)).collect();
+            let given = Noise::Given(Arc::from(given));
+            for (noise, key) in [(Noise::Off, "decoded_noise_off"), (given, "decoded_noise_given")] {
+                let expected = item(&file, key, index, f32::from_le_bytes);
+                let error = worst(&engine.decode(&codes, &noise).unwrap(), &expected);
+                println!("{name} item {index}, {isa:?}: {key} {error:e} of full scale");
+                assert!(error < 1e-4, "{key}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tiny24_decodes() {
+    golden_decodes("tiny24");
+}
+
+#[test]
+fn tiny44_decodes_with_attention() {
+    golden_decodes("tiny44");
+}
+
+#[test]
+fn agrees_with_the_reference_model() {
+    for (index, model) in MODELS.iter().enumerate() {
+        let codes = codes(model, &frames(model, 11, 4));
+        let expected = model.decode(&codes, &Noise::Seed(6));
+        let found = engine(model, Isa::best(), 1, 1).decode(&codes, &Noise::Seed(6)).unwrap();
+        let error = worst(&found, &expected);
+        println!("model {index}: {error:e} of full scale");
+        assert!(error < 1e-4);
+    }
+}
+
+#[test]
+fn every_cpu_gives_the_same_bits() {
+    for model in MODELS.iter() {
+        let codes = codes(model, &frames(model, 9, 4));
+        let expected = engine(model, Isa::SCALAR, 1, 1).decode(&codes, &Noise::Seed(6)).unwrap();
+        for isa in Isa::available() {
+            for threads in [1, 2, 3] {
+                let found = engine(model, isa, threads, 1).decode(&codes, &Noise::Seed(6)).unwrap();
+                assert_eq!(bits(&found), bits(&expected), "{isa:?}, {threads} threads");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Streams join and leave at any time, with steps of any number of frames; each gives the bits of its clip.
+    #[test]
+    fn streams_do_not_see_each_other(
+        which in 0_usize..3,
+        lens in prop::collection::vec(0_usize..7, 1..5),
+        starts in prop::collection::vec(0_usize..5, 5),
+        seed in any::<u32>(),
+        isa in 0_usize..3,
+    ) {
+        let model = &MODELS[which];
+        let isa = Isa::available().nth(isa).unwrap_or(Isa::best());
+        let n_codes = slots(model.config()).len();
+        let noise = |index: usize| if index % 3 == 2 { Noise::Off } else { Noise::Seed(u64::from(seed) + index as u64) };
+        let clips: Vec<Vec<i32>> =
+            lens.iter().enumerate().map(|(index, &len)| frames(model, len, seed ^ index as u32)).collect();
+        let mut alone = engine(model, isa, 1, 1);
+        let mut shared = engine(model, isa, 2, clips.len());
+        let mut streams = vec![None; clips.len()];
+        let mut heard = vec![Vec::new(); clips.len()];
+        for step in 0..16 {
+            let mut input = Vec::new();
+            for (index, clip) in clips.iter().enumerate() {
+                let at = step as i64 - starts[index] as i64;
+                if at == 0 {
+                    streams[index] = Some(shared.open(noise(index)).unwrap());
+                }
+                if at >= 0 && (at as usize) < lens[index] {
+                    let at = at as usize * n_codes;
+                    input.push((index, streams[index].unwrap(), &clip[at..at + n_codes]));
+                } else if at == lens[index] as i64 {
+                    let rest = shared.finish(streams[index].unwrap()).unwrap();
+                    heard[index].extend(rest);
+                }
+            }
+            let parts: Vec<_> = input.iter().map(|&(_, stream, frame)| (stream, frame)).collect();
+            let samples = shared.step(&parts).unwrap();
+            for (place, (index, ..)) in input.iter().enumerate() {
+                heard[*index].extend_from_slice(samples.of(place));
+            }
+        }
+        for (index, clip) in clips.iter().enumerate() {
+            let whole = alone.decode(&codes(model, clip), &noise(index)).unwrap();
+            prop_assert_eq!(whole.len(), lens[index] * model.config().frame_len());
+            prop_assert_eq!(bits(&heard[index]), bits(&whole), "stream {}", index);
+        }
+    }
+}
+
+#[test]
+fn an_early_peek_changes_nothing_later() {
+    for model in MODELS.iter() {
+        let n_codes = slots(model.config()).len();
+        let all = frames(model, 9, 5);
+        let mut engine = engine(model, Isa::best(), 2, 2);
+        let whole = engine.decode(&codes(model, &all), &Noise::Seed(9)).unwrap();
+        let stream = engine.open(Noise::Seed(9)).unwrap();
+        assert!(engine.peek(stream).unwrap().is_empty());
+        let first = codes(model, &all[..n_codes]);
+        engine.push(stream, &first).unwrap();
+        if engine.progress(stream).unwrap().emitted > 0 {
+            continue;
+        }
+        let early = engine.peek(stream).unwrap();
+        assert_eq!(bits(&early), bits(&engine.decode(&first, &Noise::Seed(9)).unwrap()));
+        assert_eq!(engine.progress(stream).unwrap().gap(), early.len() as u64);
+        assert!(engine.peek(stream).unwrap().is_empty(), "each sample once");
+        let mut heard = early.clone();
+        heard.extend(engine.push(stream, &codes(model, &all[n_codes..])).unwrap());
+        heard.extend(engine.finish(stream).unwrap());
+        assert_eq!(heard.len(), whole.len());
+        assert_eq!(bits(&heard[early.len()..]), bits(&whole[early.len()..]));
+    }
+}
+
+#[test]
+fn the_lag_is_that_of_the_receptive_field() {
+    let model = &MODELS[0];
+    let mut engine = engine(model, Isa::best(), 1, 1);
+    assert_eq!((engine.lag(), engine.state_bytes() % 4), (4757, 0));
+    let stream = engine.open(Noise::Off).unwrap();
+    for n_frames in 1..=6_u64 {
+        engine.push(stream, &codes(model, &frames(model, 1, n_frames as u32))).unwrap();
+        let expected = (2048 * n_frames).saturating_sub(4757);
+        assert_eq!(engine.progress(stream).unwrap().exact, expected, "after {n_frames} frames");
+    }
+}
+
+#[test]
+fn misuse_is_refused() {
+    let model = &MODELS[0];
+    let mut engine = engine(model, Isa::best(), 1, 2);
+    let frame = frames(model, 1, 1);
+    let (a, b) = (engine.open(Noise::Off).unwrap(), engine.open(Noise::Off).unwrap());
+    assert!(engine.open(Noise::Off).unwrap_err().to_string().contains("all 2 streams"));
+    assert!(engine.step(&[(a, &frame), (a, &frame)]).unwrap_err().to_string().contains("twice"));
+    assert!(engine.step(&[(a, &frame), (b, &frame[..6])]).is_err());
+    assert!(engine.step(&[(a, &[4096; 7])]).unwrap_err().to_string().contains("code 4096"));
+    engine.close(a).unwrap();
+    assert!(engine.step(&[(a, &frame)]).unwrap_err().to_string().contains("is over"));
+    let c = engine.open(Noise::Off).unwrap();
+    assert!(engine.finish(a).is_err(), "a slot was given to another stream");
+    assert!(engine.finish(c).unwrap().is_empty());
+    assert!(engine.step(&[]).is_ok());
+}
+
+/// Nanoseconds that this thread has run: what other processes take is not in it.
+fn cpu_ns() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
+}
+
+#[test]
+#[ignore = "extended: figures of this machine"]
+fn speed() {
+    let model = Model::random(Config::snac_24khz(), 0).unwrap();
+    let budget = Budget::unlimited();
+    for threads in [1, 2] {
+        let queue = queue(Isa::best(), threads);
+        let start = Instant::now();
+        let mut engine = Engine::new(&model, &queue, &budget, 8).unwrap();
+        println!("{threads} threads: prepared in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
+        let cpu = cpu_ns();
+        let wall = Instant::now();
+        let ceiling =
+            melisma_kernels::ceiling::flops(Isa::best()) * wall.elapsed().as_nanos() as f64 / (cpu_ns() - cpu);
+        println!("ceiling {:.0} GFLOP/s of this thread's time", ceiling / 1e9);
+        for n_streams in [1, 8] {
+            let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed)).unwrap()).collect();
+            let frame = frames(&model, 1, 5);
+            let mut times = Vec::new();
+            let (cpu, mut cpu_times) = (cpu_ns(), Vec::new());
+            for _ in 0..30 {
+                let (start, cpu_before) = (Instant::now(), cpu_ns());
+                let input: Vec<_> = streams.iter().map(|&stream| (stream, frame.as_slice())).collect();
+                engine.step(&input).unwrap();
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+                cpu_times.push((cpu_ns() - cpu_before) / 1e6);
+            }
+            println!("{threads} threads, {n_streams} streams: first {:.2} ms", times[0]);
+            times.sort_by(f64::total_cmp);
+            cpu_times.sort_by(f64::total_cmp);
+            println!("  this thread's time: median {:.2} ms, least {:.2} ms", cpu_times[15], cpu_times[0]);
+            let cpu = (cpu_ns() - cpu) / 30e6;
+            println!(
+                "  a frame of each: median {:.2} ms, least {:.2} ms, on this thread {cpu:.2} ms",
+                times[15], times[0]
+            );
+            streams.into_iter().for_each(|stream| engine.close(stream).unwrap());
+        }
+        let codes = Codes::from_frames(model.config(), &frames(&model, 80, 3)).unwrap();
+        let (start, cpu) = (Instant::now(), cpu_ns());
+        let samples = engine.decode(&codes, &Noise::Seed(1)).unwrap();
+        let (sound, taken) = (samples.len() as f64 / 24_000.0, start.elapsed().as_secs_f64());
+        let cpu = (cpu_ns() - cpu) / 1e9;
+        println!(
+            "{threads} threads: {sound:.1} s of sound in {taken:.3} s, {:.1}x realtime, {:.1}x on this thread",
+            sound / taken,
+            sound / cpu
+        );
+    }
+}
