@@ -245,6 +245,40 @@ Examples:
   melisma dataset build wavs/ -o train.h5
   melisma dataset build list.txt -o train.safetensors --preset whisper-80 --segment 30s --shard 1/8")]
     Build(BuildArgs),
+    /// Show what a dataset holds
+    #[command(after_help = "\
+Examples:
+  melisma dataset info train.h5
+  melisma dataset info --json train.safetensors")]
+    Info {
+        /// A dataset
+        path: PathBuf,
+    },
+    /// Check every row against its checksum
+    #[command(after_help = "\
+Examples:
+  melisma dataset verify train.h5
+  melisma dataset verify --json train.h5")]
+    Verify {
+        /// A dataset
+        path: PathBuf,
+    },
+    /// Join shards into one dataset
+    #[command(after_help = "\
+Examples:
+  melisma dataset merge part-1.h5 part-2.h5 -o train.h5
+  melisma dataset merge part-*.safetensors -o train.h5")]
+    Merge {
+        /// The shards, in any order
+        #[arg(required = true, value_name = "SHARD")]
+        shards: Vec<PathBuf>,
+        /// Where the whole goes
+        #[arg(short, long, value_name = "OUT")]
+        output: PathBuf,
+        /// hdf5, safetensors or npy [default: by the output's suffix]
+        #[arg(long, value_name = "KIND")]
+        store: Option<String>,
+    },
 }
 
 /// Arguments of `dataset build`.

@@ -61,6 +61,7 @@ impl From<Output> for Ran {
     }
 }
 
+#[allow(dead_code, reason = "not every test file compares")]
 /// Compares with `tests/golden/NAME`; `UPDATE_GOLDEN=1` writes it instead.
 pub fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

@@ -3,9 +3,10 @@
 //! A task is a run of frames of one item. Its samples become f32 once, padded, and are laid out as Y[r][c] = x[c hop + r], so
 //! that sample n of N neighbouring frames is one vector, at Y[n % hop][n / hop + first frame].
 
-use super::fft::{Complex, Fft, Source, root};
+use super::fft::{Complex, Source};
 use super::lanes::{Lanes, Portable, ln};
 use super::reference::beyond;
+use super::tables::Tables;
 use super::{Batch, Mel, Offset, Order, Power, Sample, Scale, Value};
 use crate::Result;
 use crate::isa::Level;
@@ -14,27 +15,13 @@ use crate::queue::CpuQueue;
 /// Frames of one task, a multiple of every vector's lanes.
 const TASK_FRAMES: usize = 32;
 
-/// What depends on the parameters alone.
+/// What depends on the parameters alone, with what the CPU needs besides.
 #[derive(Debug)]
-pub(super) struct Tables {
-    fft: Fft,
-    /// The window, at half its height where the transform is of half the length.
-    window: Vec<f32>,
-    /// -i w^k for the bins of a real transform, k up to n_fft / 4.
-    turns: Vec<[f32; 2]>,
-    filters: Vec<Filter>,
-    weights: Vec<f32>,
+pub(super) struct OnCpu {
+    tables: Tables,
     /// Where sample n of a frame is in Y, and n itself where frames are prepared.
     offsets: Vec<u32>,
     layout: Layout,
-}
-
-/// The part of a filter that is not zero.
-#[derive(Debug, Clone, Copy)]
-struct Filter {
-    first_bin: usize,
-    first_weight: usize,
-    n_bins: usize,
 }
 
 /// The parts of a worker's scratch, in floats.
@@ -75,30 +62,14 @@ fn prepares(mel: &Mel) -> bool {
     mel.offset == Offset::Remove || mel.pre_emphasis != 0.0
 }
 
-impl Tables {
+impl OnCpu {
     pub(super) fn new(mel: &Mel) -> Self {
-        let is_even = mel.n_fft.is_multiple_of(2);
-        let fft = Fft::new(if is_even { mel.n_fft / 2 } else { mel.n_fft });
-        let height = if is_even { 0.5 } else { 1.0 };
-        let mut window: Vec<f32> = mel.window.iter().map(|w| (w * height) as f32).collect();
-        window.resize(mel.n_fft, 0.0);
-        let turn = |k| {
-            let [cos, sin] = root(k, mel.n_fft);
-            [sin, -cos]
-        };
-        let turns = if is_even { (0..=fft.len / 2).map(turn).collect() } else { Vec::new() };
-        let (mut filters, mut weights) = (Vec::new(), Vec::new());
-        for row in mel.filters.chunks(mel.n_bins()) {
-            let first_bin = row.iter().position(|&w| w != 0.0).unwrap_or(0);
-            let end = row.iter().rposition(|&w| w != 0.0).map_or(first_bin, |last| last + 1);
-            filters.push(Filter { first_bin, first_weight: weights.len(), n_bins: end - first_bin });
-            weights.extend(&row[first_bin..end]);
-        }
-        let layout = Layout::new(mel, fft.len);
+        let tables = Tables::new(mel);
+        let layout = Layout::new(mel, tables.fft.len);
         let in_rows = (0..mel.n_fft).map(|n| (n % mel.hop_len * layout.stride + n / mel.hop_len) as u32);
         let prepared = if prepares(mel) { mel.n_fft } else { 0 };
         let offsets = in_rows.chain(0..prepared as u32).collect();
-        Self { fft, window, turns, filters, weights, offsets, layout }
+        Self { tables, offsets, layout }
     }
 }
 
@@ -106,7 +77,7 @@ impl Tables {
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) mel: &'a Mel,
-    pub(super) tables: &'a Tables,
+    pub(super) on: &'a OnCpu,
     pub(super) batch: Batch,
 }
 
@@ -138,7 +109,7 @@ pub(super) fn run<S: Sample, D: Value>(queue: &CpuQueue, job: &Job<'_>, samples:
     let largest = largest.floats(n_items * per_item)?;
     let (out, maxima) = (Shared(values.as_mut_ptr()), Shared(largest.as_mut_ptr()));
     let level = queue.cpu().isa.level();
-    queue.run_with_scratch(n_items * per_item, job.tables.layout.len(), |scratch, index| {
+    queue.run_with_scratch(n_items * per_item, job.on.layout.len(), |scratch, index| {
         let (item, part) = (index / per_item, index % per_item);
         let first_frame = part * TASK_FRAMES;
         let task = Task {
@@ -196,8 +167,8 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
     /// As [`Task::run`], for the instruction set of `V`.
     #[inline(always)]
     unsafe fn frames<V: Lanes>(&self, scratch: &mut [f32]) -> f32 {
-        let Job { mel, tables, .. } = self.job;
-        let layout = &tables.layout;
+        let Job { mel, on, .. } = self.job;
+        let layout = &on.layout;
         let (samples, scratch) = scratch.split_at_mut(layout.samples);
         let (transposed, scratch) = scratch.split_at_mut(layout.transposed);
         let (first, scratch) = scratch.split_at_mut(layout.elements);
@@ -211,7 +182,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
             let buffers = [first.as_mut_ptr(), second.as_mut_ptr()];
             // SAFETY: the parts of the scratch hold what the layout says.
             unsafe {
-                let sound = Sound { from: transposed.as_ptr().add(group), offsets: tables.offsets.as_ptr(), unit: 1 };
+                let sound = Sound { from: transposed.as_ptr().add(group), offsets: on.offsets.as_ptr(), unit: 1 };
                 let sound = if prepares(mel) { self.prepare::<V>(&sound, prepared.as_mut_ptr()) } else { sound };
                 self.transform::<V>(&sound, buffers, spectrum.as_mut_ptr());
                 largest = largest.max(self.filter::<V>(spectrum.as_ptr(), group, live));
@@ -250,7 +221,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
     /// `to` holds `n_fft` vectors.
     #[inline(always)]
     unsafe fn prepare<V: Lanes>(&self, sound: &Sound, to: *mut f32) -> Sound {
-        let Job { mel, tables, .. } = self.job;
+        let Job { mel, on, .. } = self.job;
         // SAFETY: the caller's promise.
         unsafe {
             let mut mean = V::splat(0.0);
@@ -270,7 +241,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
             for n in mel.frame_len..mel.n_fft {
                 V::splat(0.0).store(to.add(n * V::N));
             }
-            Sound { from: to, offsets: tables.offsets.as_ptr().add(mel.n_fft), unit: V::N }
+            Sound { from: to, offsets: on.offsets.as_ptr().add(mel.n_fft), unit: V::N }
         }
     }
 
@@ -280,7 +251,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
     /// The buffers hold a transform each, `spectrum` holds K vectors.
     #[inline(always)]
     unsafe fn transform<V: Lanes>(&self, sound: &Sound, buffers: [*mut f32; 2], spectrum: *mut f32) {
-        let Job { mel, tables, .. } = self.job;
+        let Job { mel, on: OnCpu { tables, .. }, .. } = self.job;
         let window = tables.window.as_ptr();
         // SAFETY: the caller's promise.
         unsafe {
@@ -328,7 +299,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
     /// `spectrum` holds K vectors; no other task writes these frames.
     #[inline(always)]
     unsafe fn filter<V: Lanes>(&self, spectrum: *const f32, group: usize, live: usize) -> f32 {
-        let Job { mel, tables, batch } = self.job;
+        let Job { mel, on: OnCpu { tables, .. }, batch } = self.job;
         let n_filters = tables.filters.len();
         let frame = self.first_frame + group;
         // SAFETY: the caller's promise; filters lie within K bins.

@@ -10,17 +10,17 @@ use super::lanes::Lanes;
 #[derive(Debug)]
 pub(super) struct Fft {
     pub(super) len: usize,
-    passes: Vec<Pass>,
+    pub(super) passes: Vec<Pass>,
 }
 
 #[derive(Debug)]
-struct Pass {
-    radix: usize,
+pub(super) struct Pass {
+    pub(super) radix: usize,
     /// m and s of the form above.
-    groups: usize,
-    stride: usize,
+    pub(super) groups: usize,
+    pub(super) stride: usize,
     /// [m][R - 1] of w_n^{pk} for k from 1.
-    twiddles: Vec<[f32; 2]>,
+    pub(super) twiddles: Vec<[f32; 2]>,
     /// w_R^{j} for j < R, of radices without a butterfly of their own.
     roots: Vec<[f32; 2]>,
 }

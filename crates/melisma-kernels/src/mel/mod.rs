@@ -21,9 +21,11 @@
 //! that it fills.
 
 mod cpu;
+pub(crate) mod cuda;
 mod fft;
 mod lanes;
 pub mod reference;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -155,8 +157,8 @@ impl Mel {
     pub fn plan(self, device: &Device) -> Result<Plan> {
         self.check()?;
         let on = match device {
-            Device::Cpu(_) => On::Cpu(cpu::Tables::new(&self)),
-            Device::Cuda(_) => return Err(Error::unsupported("mel: this build has no CUDA kernel for it")),
+            Device::Cpu(_) => On::Cpu(cpu::OnCpu::new(&self)),
+            Device::Cuda(cuda) => On::Cuda(cuda::OnCuda::new(cuda, &self)?),
         };
         Ok(Plan { mel: self, on })
     }
@@ -292,7 +294,8 @@ pub struct Plan {
 
 #[derive(Debug)]
 enum On {
-    Cpu(cpu::Tables),
+    Cpu(cpu::OnCpu),
+    Cuda(cuda::OnCuda),
 }
 
 impl Plan {
@@ -322,9 +325,10 @@ impl Plan {
             return Ok(());
         }
         match (&self.on, queue) {
-            (On::Cpu(tables), Queue::Cpu(queue)) => {
-                cpu::run(queue, &cpu::Job { mel: &self.mel, tables, batch }, samples.host()?, values.host()?)
+            (On::Cpu(on), Queue::Cpu(queue)) => {
+                cpu::run(queue, &cpu::Job { mel: &self.mel, on, batch }, samples.host()?, values.host()?)
             }
+            (On::Cuda(on), Queue::Cuda(queue)) => on.run(queue, batch, samples.cuda()?, values.cuda()?),
             _ => Err(Error::invalid("mel: the queue is of another device than the plan")),
         }
     }

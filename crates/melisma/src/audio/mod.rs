@@ -1,7 +1,9 @@
 //! Sound in files: reading and writing.
 
 mod clip;
+mod decode;
 mod file;
+mod resample;
 mod source;
 pub mod wav;
 

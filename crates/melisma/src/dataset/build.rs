@@ -11,6 +11,7 @@ use super::counters::{Counters, Snapshot};
 use super::failure::{Failure, Late, in_order};
 use super::inputs::Inputs;
 use super::journal::{self, Header, Journal};
+use super::identity::Identity;
 use super::pipeline::{self, Tuning, Work};
 use super::plan::{Options, Plan};
 use super::row::Status;
@@ -238,12 +239,10 @@ fn layout(plan: &Plan) -> Layout {
         Column { name: "mel".to_owned(), element, shape },
     ];
     let json = serde_json::to_string(options).unwrap_or_default();
-    let mut hash = blake3::Hasher::new();
-    hash.update(json.as_bytes());
+    let mut identity = Identity::new(&json);
     for row in &plan.rows {
         let file = plan.file(row);
-        hash.update(file.input.name.as_bytes());
-        hash.update(&[u64::from(file.index), row.start, u64::from(row.valid_frames)].map(u64::to_le_bytes).concat());
+        identity.add(file.input.name.as_bytes(), [u64::from(file.index), row.start, u64::from(row.valid_frames)]);
     }
     // In the order of their names.
     let attributes = [
@@ -251,7 +250,7 @@ fn layout(plan: &Plan) -> Layout {
         ("format", Value::from("melisma-dataset")),
         ("hop_length", Value::from(config.hop_length)),
         ("multiplier", Value::from(config.multiplier)),
-        ("plan", Value::from(hash.finalize().to_hex().to_string())),
+        ("plan", Value::from(identity.finish())),
         ("preset", Value::from(config.preset.clone())),
         ("sample_rate", Value::from(config.sample_rate)),
         ("segment_hop_samples", Value::from(options.segment_hop_samples)),

@@ -184,7 +184,9 @@ impl<'a> Worker<'a> {
     fn make(&mut self, item: Item) -> Result<()> {
         let Work { plan, counters, .. } = self.shared.work;
         let file = plan.file(&plan.rows[item.first_row as usize]);
-        let opened = counters.time(Stage::Read, || Source::open(&file.input.path, plan.options.mel.sample_rate));
+        let sample_rate = plan.options.mel.sample_rate;
+        let opened =
+            counters.time(Stage::Read, || Source::reopen(&file.input.path, sample_rate, file.n_original));
         let mut source = match opened {
             Ok(source) => source,
             Err(error) => {

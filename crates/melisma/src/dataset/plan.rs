@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::failure::{Action, Failure, Late};
 use super::inputs::Input;
 use super::row::Row;
-use crate::audio::{Element, Source};
+use crate::audio::Source;
 use crate::mel::{Config, DType, Log};
 use crate::{Error, Kind, Result};
 
@@ -94,8 +94,8 @@ pub struct File {
     pub input: Input,
     /// Its place among all inputs.
     pub index: u32,
-    /// The type in which its samples come.
-    pub element: Element,
+    /// Samples per channel in the file.
+    pub n_original: u64,
     /// Whether it can be read from any place.
     pub can_seek: bool,
     /// Its first row.
@@ -186,8 +186,8 @@ impl Plan {
         self.audio_seconds += facts.n_samples as f64 / f64::from(options.mel.sample_rate);
         self.n_repaired += usize::from(facts.note.is_some());
         self.n_resampled += usize::from(facts.sample_rate != options.mel.sample_rate);
-        let (input, element, n_rows) = (input.clone(), facts.element, n_rows as u32);
-        self.files.push(File { input, index, element, can_seek, first_row, n_rows });
+        let (input, n_original, n_rows) = (input.clone(), facts.n_original, n_rows as u32);
+        self.files.push(File { input, index, n_original, can_seek, first_row, n_rows });
         Ok(())
     }
 

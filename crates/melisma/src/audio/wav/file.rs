@@ -43,7 +43,10 @@ impl File {
     /// # Errors
     /// Those of [`super::read`], and `Io` when the system refuses.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = super::super::file::open_regular(path)?;
+        Self::new(crate::audio::file::open_regular(path)?)
+    }
+
+    pub(crate) fn new(file: fs::File) -> Result<Self> {
         let len = file.metadata().map_err(|error| Error::io("its size", error))?.len();
         let header = Header::read(&OnDisk(&file, len))?;
         Ok(Self { file, len, header, bytes: Vec::new() })
