@@ -131,7 +131,8 @@ fn copy(from: &Store, to: &Store, first: u64) -> Result<()> {
             let mut bytes = vec![0; n as usize * width];
             from.read(column, row, &mut bytes)?;
             if width != wide {
-                let padded = |text: &[u8]| text.iter().copied().chain(std::iter::repeat(0)).take(wide).collect::<Vec<_>>();
+                let padded =
+                    |text: &[u8]| text.iter().copied().chain(std::iter::repeat(0)).take(wide).collect::<Vec<_>>();
                 bytes = bytes.chunks(width).flat_map(padded).collect();
             }
             to.write(ours, first + row, &bytes)?;
