@@ -89,7 +89,8 @@ fn other_rates_and_formats_are_taken() {
     std::fs::copy(golden.join("tone.flac"), sandbox.path("w/c.flac")).unwrap();
     std::fs::copy(golden.join("tone.mp3"), sandbox.path("w/d.mp3")).unwrap();
     let built = |name: &str, more: &[&str]| {
-        let args = [&["dataset", "build", "w", "-o", name, "--segment", "100ms", "--segment-hop", "60ms"][..], more].concat();
+        let args =
+            [&["dataset", "build", "w", "-o", name, "--segment", "100ms", "--segment-hop", "60ms"][..], more].concat();
         json(&sandbox, 0, &args)
     };
     let first = built("a.h5", &["--threads", "1"]);

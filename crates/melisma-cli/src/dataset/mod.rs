@@ -28,13 +28,16 @@ fn info(session: &Session, path: &Path) -> Result<()> {
     let mut table = Table::new([("column", Align::Left), ("type", Align::Left), ("shape", Align::Left)]);
     let mut columns = Map::new();
     for column in &layout.columns {
-        let shape: Vec<u64> = std::iter::once(layout.n_rows).chain(column.shape.iter().map(|&axis| axis as u64)).collect();
+        let shape: Vec<u64> =
+            std::iter::once(layout.n_rows).chain(column.shape.iter().map(|&axis| axis as u64)).collect();
         let element = format!("{:?}", column.element).to_lowercase();
         table.push([column.name.clone(), element.clone(), format!("{shape:?}")]);
         columns.insert(column.name.clone(), json!({ "type": element, "shape": shape }));
     }
     let text = || {
-        let line = |(name, value): (&String, &Value)| format!("{name}: {}\n", value.as_str().map_or(value.to_string(), str::to_owned));
+        let line = |(name, value): (&String, &Value)| {
+            format!("{name}: {}\n", value.as_str().map_or(value.to_string(), str::to_owned))
+        };
         table.text() + &layout.attributes.iter().map(line).collect::<String>()
     };
     let json = json!({ "rows": layout.n_rows, "columns": columns, "attributes": layout.attributes });

@@ -82,11 +82,16 @@ impl OnCuda {
         let frames_per_block = (0..)
             .map(|shift| MOST_FRAMES >> shift)
             .take_while(|&frames| frames > 0)
-            .find(|&frames| frames * threads_per_frame <= MOST_THREADS && shared(mel, len, frames, buffers) <= SHARED_BYTES)
+            .find(|&frames| {
+                frames * threads_per_frame <= MOST_THREADS && shared(mel, len, frames, buffers) <= SHARED_BYTES
+            })
             .ok_or_else(|| {
                 let needed = shared(mel, len, 1, buffers);
-                Error::unsupported(format!("mel: n_fft of {} needs {needed} bytes of shared memory; {SHARED_BYTES} are there", mel.n_fft))
-                    .with_hint("use --device cpu, or a transform of 2048 or less")
+                Error::unsupported(format!(
+                    "mel: n_fft of {} needs {needed} bytes of shared memory; {SHARED_BYTES} are there",
+                    mel.n_fft
+                ))
+                .with_hint("use --device cpu, or a transform of 2048 or less")
             })?;
         let (arguments, tables) = tables(cuda, mel, frames_per_block)?;
         Ok(Self {

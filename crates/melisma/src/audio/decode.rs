@@ -58,12 +58,8 @@ impl Decoder {
         if let Some(suffix) = path.extension().and_then(|suffix| suffix.to_str()) {
             hint.with_extension(suffix);
         }
-        let probed = symphonia::default::get_probe().probe(
-            &hint,
-            stream,
-            FormatOptions::default(),
-            MetadataOptions::default(),
-        );
+        let probed =
+            symphonia::default::get_probe().probe(&hint, stream, FormatOptions::default(), MetadataOptions::default());
         let format = probed.map_err(|error| match error {
             Symphonia::Unsupported(_) => Error::unsupported("no sound format that is known"),
             error => failed(error),
@@ -141,7 +137,10 @@ impl Decoder {
                 Err(error) => return Err(failed(error)),
             };
             if packet.data.len() > MAX_PACKET {
-                return Err(Error::unsupported(format!("a packet of {} bytes; at most {MAX_PACKET} are read", packet.data.len())));
+                return Err(Error::unsupported(format!(
+                    "a packet of {} bytes; at most {MAX_PACKET} are read",
+                    packet.data.len()
+                )));
             }
             let sound = self.decoder.decode(&packet).map_err(failed)?;
             if sound.frames() == 0 {

@@ -38,8 +38,10 @@ impl Ratio {
         }
         let ratio = Self { up: u64::from(new / a.max(1)), down: u64::from(orig / a.max(1)) };
         if ratio.up.saturating_mul(ratio.n_taps() as u64) > MAX_TABLE {
-            return Err(Error::unsupported(format!("resampling from {orig} Hz to {new} Hz needs too many coefficients"))
-                .with_hint("convert it to a common rate first"));
+            return Err(Error::unsupported(format!(
+                "resampling from {orig} Hz to {new} Hz needs too many coefficients"
+            ))
+            .with_hint("convert it to a common rate first"));
         }
         Ok(ratio)
     }
@@ -182,7 +184,9 @@ mod tests {
 
     #[test]
     fn a_tone_stays_a_tone() {
-        for (orig, new, hz) in [(44_100, 22_050, 5000.0), (48_000, 22_050, 9000.0), (16_000, 22_050, 7000.0), (8000, 44_100, 100.0)] {
+        for (orig, new, hz) in
+            [(44_100, 22_050, 5000.0), (48_000, 22_050, 9000.0), (16_000, 22_050, 7000.0), (8000, 44_100, 100.0)]
+        {
             let ratio = Ratio::new(orig, new).unwrap();
             let y = whole(ratio, &sine(f64::from(orig), hz, 20_000));
             assert_eq!(y.len() as u64, ratio.len(20_000));

@@ -185,8 +185,7 @@ impl<'a> Worker<'a> {
         let Work { plan, counters, .. } = self.shared.work;
         let file = plan.file(&plan.rows[item.first_row as usize]);
         let sample_rate = plan.options.mel.sample_rate;
-        let opened =
-            counters.time(Stage::Read, || Source::reopen(&file.input.path, sample_rate, file.n_original));
+        let opened = counters.time(Stage::Read, || Source::reopen(&file.input.path, sample_rate, file.n_original));
         let mut source = match opened {
             Ok(source) => source,
             Err(error) => {
