@@ -1,7 +1,12 @@
 //! `melisma demo`: every job on built-in material, and one page to look at.
 
+mod base64;
 mod machine;
+<<<<<<< HEAD
 mod pack;
+=======
+mod mel;
+>>>>>>> mel
 mod page;
 mod runtime;
 mod snac;
@@ -24,7 +29,11 @@ type Step = fn(&Session) -> Result<String>;
 
 /// The steps in the order of the page; a room adds its own here.
 const STEPS: &[(&str, Step)] =
+<<<<<<< HEAD
     &[("machine", machine::run), ("runtime", runtime::run), ("snac", snac::run), ("pack", pack::run)];
+=======
+    &[("machine", machine::run), ("runtime", runtime::run), ("snac", snac::run), ("mel", mel::run)];
+>>>>>>> mel
 
 /// A step that was done.
 struct Done {

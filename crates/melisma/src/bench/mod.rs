@@ -3,8 +3,13 @@
 //! A room registers its benches in [`ROOMS`]; `melisma bench ROOM` runs them, and records can be compared later.
 
 mod compare;
+mod dataset;
 mod measure;
+<<<<<<< HEAD
 mod pack;
+=======
+mod mel;
+>>>>>>> mel
 mod peer;
 mod runtime;
 mod snac;
@@ -76,7 +81,12 @@ pub struct Place<'a> {
 pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
 /// The rooms that can be measured, by name.
+<<<<<<< HEAD
 pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows), ("snac", snac::rows), ("pack", pack::rows)];
+=======
+pub const ROOMS: &[(&str, Room)] =
+    &[("runtime", runtime::rows), ("snac", snac::rows), ("mel", mel::rows), ("dataset", dataset::rows)];
+>>>>>>> mel
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.
 ///

@@ -10,6 +10,8 @@ use super::store::{Kind, Layout, Store, Type};
 use crate::runtime::output::Existing;
 use crate::{Error, Result};
 
+/// The columns, in the order in which a build writes them.
+const COLUMNS: [&str; 7] = ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", "mel"];
 /// Bytes that are copied at a time.
 const BLOCK: usize = 4 << 20;
 
@@ -77,6 +79,8 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     };
     let mut layout = first.layout.clone();
     layout.n_rows = 0;
+    // Safetensors gives columns in the order of their names.
+    layout.columns.sort_by_key(|column| COLUMNS.iter().position(|name| *name == column.name));
     let config = layout.text("config").unwrap_or_default().to_owned();
     let mut identity = Identity::new(&config);
     for (_, path, part) in parts {

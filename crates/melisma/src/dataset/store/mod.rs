@@ -49,6 +49,8 @@ pub enum Type {
     F16,
     /// Single precision.
     F32,
+    /// Double precision, of attributes.
+    F64,
     /// Signed integer of 64 bits.
     I64,
     /// Signed integer of 32 bits.
@@ -67,7 +69,7 @@ impl Type {
         match self {
             Self::F16 => 2,
             Self::F32 | Self::I32 => 4,
-            Self::I64 | Self::U64 => 8,
+            Self::I64 | Self::U64 | Self::F64 => 8,
             Self::U8 => 1,
             Self::Text(width) => width,
         }

@@ -78,6 +78,7 @@ fn descr(element: Type) -> String {
     match element {
         Type::F16 => "<f2".to_owned(),
         Type::F32 => "<f4".to_owned(),
+        Type::F64 => "<f8".to_owned(),
         Type::I64 => "<i8".to_owned(),
         Type::I32 => "<i4".to_owned(),
         Type::U64 => "<u8".to_owned(),

@@ -69,7 +69,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     let mut places = Vec::new();
     for (name, value) in header {
         if name == "__metadata__" {
-            layout.attributes = value.as_object().cloned().unwrap_or_default();
+            layout.attributes = attributes(&value);
             continue;
         }
         let (column, n_rows, offset) = column(name, &value)?;
@@ -82,6 +82,17 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
         places.push(Place { file: 0, offset: 8 + header_len + offset });
     }
     Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places })
+}
+
+/// Metadata are text; what was a number becomes one again.
+fn attributes(metadata: &Value) -> Map<String, Value> {
+    const TEXTS: [&str; 4] = ["config", "format", "plan", "preset"];
+    let typed = |(name, value): (&String, &Value)| {
+        let number =
+            value.as_str().filter(|_| !TEXTS.contains(&name.as_str())).and_then(|text| serde_json::from_str(text).ok());
+        (name.clone(), number.filter(Value::is_number).unwrap_or_else(|| value.clone()))
+    };
+    metadata.as_object().into_iter().flatten().map(typed).collect()
 }
 
 fn column(name: String, value: &Value) -> Result<(Column, u64, u64)> {
@@ -115,6 +126,7 @@ fn name(element: Type) -> &'static str {
     match element {
         Type::F16 => "F16",
         Type::F32 => "F32",
+        Type::F64 => "F64",
         Type::I64 => "I64",
         Type::I32 => "I32",
         Type::U64 => "U64",

@@ -53,7 +53,7 @@ fn attributes(messages: &mut Vec<u8>, attributes: &Map<String, Value>) {
             Value::String(text) => (Type::Text(text.len().max(1)), text.as_bytes().to_vec()),
             Value::Number(number) => match number.as_i64() {
                 Some(integer) => (Type::I64, integer.to_le_bytes().to_vec()),
-                None => (Type::F32, (number.as_f64().unwrap_or(f64::NAN) as f32).to_le_bytes().to_vec()),
+                None => (Type::F64, number.as_f64().unwrap_or(f64::NAN).to_le_bytes().to_vec()),
             },
             _ => continue,
         };
@@ -108,6 +108,7 @@ pub(super) fn datatype(element: Type) -> Vec<u8> {
     match element {
         Type::F16 => float(15, [10, 5], 10, 15, 2),
         Type::F32 => float(31, [23, 8], 23, 127, 4),
+        Type::F64 => float(63, [52, 11], 52, 1023, 8),
         Type::I64 => integer(1, 8),
         Type::I32 => integer(1, 4),
         Type::U64 => integer(0, 8),

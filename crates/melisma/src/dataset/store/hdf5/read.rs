@@ -127,7 +127,7 @@ fn dataspace(body: &[u8]) -> Result<Vec<u64>> {
 
 fn datatype(body: &[u8]) -> Result<Type> {
     let width = u32_at(body, 4)? as usize;
-    let types = [Type::F16, Type::F32, Type::I64, Type::I32, Type::U64, Type::U8, Type::Text(width)];
+    let types = [Type::F16, Type::F32, Type::F64, Type::I64, Type::I32, Type::U64, Type::U8, Type::Text(width)];
     let found = types.into_iter().find(|&element| {
         let expected = message::datatype(element);
         body.get(..expected.len()) == Some(&expected[..])
@@ -148,7 +148,7 @@ fn attribute(body: &[u8]) -> Result<(String, Value)> {
             Value::from(String::from_utf8_lossy(&data[..end]).into_owned())
         }
         Type::I64 => Value::from(u64_at(data, 0)? as i64),
-        Type::F32 => Value::from(f32::from_bits(u32_at(data, 0)?)),
+        Type::F64 => Value::from(f64::from_bits(u64_at(data, 0)?)),
         _ => return Err(Error::unsupported(format!("the attribute `{name}` of type {element:?}"))),
     };
     Ok((name, value))
