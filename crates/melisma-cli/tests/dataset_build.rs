@@ -95,11 +95,7 @@ fn every_damaged_file_is_listed_and_no_good_one_is_lost() {
     write("x-infinite.wav", &sound::wav_f32(22_050, &floats));
     std::fs::create_dir(sandbox.path("w/x-folder.wav")).unwrap();
     write("x-unreadable.wav", &good);
-<<<<<<< HEAD
-    std::fs::set_permissions(sandbox.path("w/x-unreadable.wav"), PermissionsExt::from_mode(0o000)).unwrap();
-=======
     std::fs::set_permissions(sandbox.path("w/x-unreadable.wav"), PermissionsExt::from_mode(0o0)).unwrap();
->>>>>>> mel
     let fifo = std::process::Command::new("mkfifo").arg(sandbox.path("w/x-pipe.wav")).status();
     std::os::unix::fs::symlink("nowhere.wav", sandbox.path("w/x-link.wav")).unwrap();
     // Names that are long, or no UTF-8, are good files.

@@ -2,11 +2,8 @@
 
 mod base64;
 mod machine;
-<<<<<<< HEAD
-mod pack;
-=======
 mod mel;
->>>>>>> mel
+mod pack;
 mod page;
 mod runtime;
 mod snac;
@@ -28,12 +25,13 @@ use crate::session::Session;
 type Step = fn(&Session) -> Result<String>;
 
 /// The steps in the order of the page; a room adds its own here.
-const STEPS: &[(&str, Step)] =
-<<<<<<< HEAD
-    &[("machine", machine::run), ("runtime", runtime::run), ("snac", snac::run), ("pack", pack::run)];
-=======
-    &[("machine", machine::run), ("runtime", runtime::run), ("snac", snac::run), ("mel", mel::run)];
->>>>>>> mel
+const STEPS: &[(&str, Step)] = &[
+    ("machine", machine::run),
+    ("runtime", runtime::run),
+    ("snac", snac::run),
+    ("mel", mel::run),
+    ("pack", pack::run),
+];
 
 /// A step that was done.
 struct Done {

@@ -5,11 +5,8 @@
 mod compare;
 mod dataset;
 mod measure;
-<<<<<<< HEAD
-mod pack;
-=======
 mod mel;
->>>>>>> mel
+mod pack;
 mod peer;
 mod runtime;
 mod snac;
@@ -81,12 +78,13 @@ pub struct Place<'a> {
 pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
 /// The rooms that can be measured, by name.
-<<<<<<< HEAD
-pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows), ("snac", snac::rows), ("pack", pack::rows)];
-=======
-pub const ROOMS: &[(&str, Room)] =
-    &[("runtime", runtime::rows), ("snac", snac::rows), ("mel", mel::rows), ("dataset", dataset::rows)];
->>>>>>> mel
+pub const ROOMS: &[(&str, Room)] = &[
+    ("runtime", runtime::rows),
+    ("snac", snac::rows),
+    ("mel", mel::rows),
+    ("dataset", dataset::rows),
+    ("pack", pack::rows),
+];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.
 ///
