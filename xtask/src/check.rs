@@ -1,6 +1,6 @@
 //! `cargo xtask check`: the steps, one line each in [`STEPS`], and the report at the end.
 
-use crate::{golden, hygiene, licences, nvrtc, shim, table, toolchain, tree};
+use crate::{dataset, golden, hygiene, licences, nvrtc, shim, table, toolchain, tree};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -62,6 +62,7 @@ const STEPS: &[Step] = &[
     always("cuda12", "the build against CUDA 12.6", toolchain::cuda12),
     always("aarch64", "the build for 64-bit Arm Linux", toolchain::aarch64),
     always("licences", "licences, bans and sources of all dependencies", licences::check),
+    always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("golden", "golden files against their manifest", golden::check),
     always("hygiene", "no machine paths, no unfinished code, no overlong files", hygiene::check),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", toolchain::miri),

@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod cuda;
+mod dataset;
 mod golden;
 mod hygiene;
 mod licences;

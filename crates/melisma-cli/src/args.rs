@@ -75,6 +75,21 @@ Examples:
   melisma bench compare yesterday.json today.json"
     )]
     Bench(BenchArgs),
+    /// Spectrograms of single files
+    #[command(after_help = "\
+Examples:
+  melisma mel speech.wav -o speech.npy --preset whisper-80
+  melisma mel song.wav -o song.png --set n_mels=128 --set f_max=16000 --set sample_rate=44100")]
+    Mel(MelArgs),
+    /// Folders of sound to training tensors
+    #[command(
+        subcommand_required = true,
+        after_help = "\
+Examples:
+  melisma dataset build wavs/ -o train.h5
+  melisma dataset verify train.h5"
+    )]
+    Dataset(DatasetArgs),
     /// Compress weights without loss, or test or list a packed file
     #[command(after_help = "\
 Examples:
@@ -188,6 +203,125 @@ Examples:
         /// The record that must not be worse
         new: PathBuf,
     },
+}
+
+/// How spectrograms are made.
+#[derive(Debug, Args)]
+pub struct MelSettings {
+    /// builder, torchaudio, librosa, librosa-db, whisper-80, whisper-128, kaldi-fbank or hifigan
+    #[arg(long, value_name = "NAME", default_value = "builder")]
+    pub preset: String,
+    /// Change a value of the preset; may be given many times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Arguments of `mel`.
+#[derive(Debug, Args)]
+pub struct MelArgs {
+    /// Sound files
+    #[arg(value_name = "IN", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// A .npy, .safetensors or .png file; a folder for the npy files of several inputs
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub mel: MelSettings,
+}
+
+/// Arguments of `dataset`.
+#[derive(Debug, Args)]
+pub struct DatasetArgs {
+    #[command(subcommand)]
+    pub command: DatasetCommand,
+}
+
+/// Commands below `dataset`.
+#[derive(Debug, Subcommand)]
+pub enum DatasetCommand {
+    /// Build a dataset; started again it goes on where it ended
+    #[command(after_help = "\
+Examples:
+  melisma dataset build wavs/ -o train.h5
+  melisma dataset build list.txt -o train.safetensors --preset whisper-80 --segment 30s --shard 1/8")]
+    Build(BuildArgs),
+    /// Show what a dataset holds
+    #[command(after_help = "\
+Examples:
+  melisma dataset info train.h5
+  melisma dataset info --json train.safetensors")]
+    Info {
+        /// A dataset
+        path: PathBuf,
+    },
+    /// Check every row against its checksum
+    #[command(after_help = "\
+Examples:
+  melisma dataset verify train.h5
+  melisma dataset verify --json train.h5")]
+    Verify {
+        /// A dataset
+        path: PathBuf,
+    },
+    /// Join shards into one dataset
+    #[command(after_help = "\
+Examples:
+  melisma dataset merge part-1.h5 part-2.h5 -o train.h5
+  melisma dataset merge part-*.safetensors -o train.h5")]
+    Merge {
+        /// The shards, in any order
+        #[arg(required = true, value_name = "SHARD")]
+        shards: Vec<PathBuf>,
+        /// Where the whole goes
+        #[arg(short, long, value_name = "OUT")]
+        output: PathBuf,
+        /// hdf5, safetensors or npy [default: by the output's suffix]
+        #[arg(long, value_name = "KIND")]
+        store: Option<String>,
+    },
+}
+
+/// Arguments of `dataset build`.
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    /// Folders, sound files, or text files with one path per line
+    #[arg(value_name = "DIR|LIST", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// Where the dataset goes
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub mel: MelSettings,
+    /// The length of a row
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub segment: String,
+    /// From row to row within a file [default: the segment]
+    #[arg(long, value_name = "TIME")]
+    pub segment_hop: Option<String>,
+    /// Fill the end of a file up with silence; this is the default
+    #[arg(long)]
+    pub pad: bool,
+    /// Leave the end of a file out when it fills no segment
+    #[arg(long, conflicts_with = "pad")]
+    pub drop_tail: bool,
+    /// f16 or f32 [default: f16 for logarithmic presets, f32 for linear ones]
+    #[arg(long, value_name = "TYPE", value_parser = PossibleValuesParser::new(["f16", "f32"]))]
+    pub dtype: Option<String>,
+    /// hdf5, safetensors or npy [default: by the output's suffix]
+    #[arg(long, value_name = "KIND")]
+    pub store: Option<String>,
+    /// Build part I of N, counted from 1
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+    /// skip: list files that fail and go on; fail: stop at the first
+    #[arg(long, value_name = "POLICY", default_value = "skip", value_parser = PossibleValuesParser::new(["skip", "fail"]))]
+    pub on_error: String,
+    /// Buffers in flight per thread on a GPU
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub num_mega_buffers: usize,
+    /// Segments of one buffer [default: by bytes]
+    #[arg(long, value_name = "N")]
+    pub seg_microbatch_segments: Option<usize>,
 }
 
 /// Flags of every command, before or after its name.

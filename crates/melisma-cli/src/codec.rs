@@ -28,8 +28,16 @@ pub struct Codec {
 impl Codec {
     /// Opens the model called `source` on the device that the settings ask for.
     pub fn open(session: &Session, source: &str) -> Result<Self> {
+        Self::open_on(session.engine()?.device.clone(), source)
+    }
+
+    /// Opens it on the CPU, where encoders run.
+    pub fn open_encoder(session: &Session, source: &str) -> Result<Self> {
+        Self::open_on(place(session.config.device.value, session.config.threads.value)?, source)
+    }
+
+    fn open_on(device: Device, source: &str) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();
-        let device = place(session.config.device.value, session.config.threads.value)?;
         let start = Instant::now();
         let model = open(source).map_err(|error| match error.kind() {
             Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
@@ -54,12 +62,12 @@ fn open(source: &str) -> Result<Model> {
     }
 }
 
-/// These models run on the CPU; a GPU that was asked for by name is not replaced by it.
+/// Encoders run on the CPU; a GPU that was asked for by name is not replaced by it.
 fn place(request: DeviceRequest, threads: Threads) -> Result<Device> {
     match request {
         DeviceRequest::Cuda(_) => {
             device::select(request, threads)?;
-            Err(Error::unsupported(format!("{request}: codec models run on the CPU"))
+            Err(Error::unsupported(format!("{request}: encoders run on the CPU"))
                 .with_hint("use --device cpu or --device auto"))
         }
         DeviceRequest::Auto | DeviceRequest::Cpu => device::select(DeviceRequest::Cpu, threads),

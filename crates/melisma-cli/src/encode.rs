@@ -42,7 +42,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
         true => None,
         false => Some(OutputFile::create(&args.output, session.existing)?),
     };
-    let codec = Codec::open(session, &args.model)?;
+    let codec = Codec::open_encoder(session, &args.model)?;
     written.check(&codec.model)?;
     let start = Instant::now();
     let sound = Sound::read(session, &codec, input).map_err(|error| error.at(&name))?;

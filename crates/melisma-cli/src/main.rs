@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod codec;
 mod completions;
+mod dataset;
 mod decode;
 mod demo;
 mod doctor;
@@ -12,6 +13,7 @@ mod encode;
 mod failure;
 mod input;
 mod interrupt;
+mod mel;
 mod pack;
 mod progress;
 mod session;
@@ -30,12 +32,12 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => failure::report(&error),
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     let session = Session::open(&cli.globals)?;
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),
@@ -43,6 +45,8 @@ fn run(cli: Cli) -> Result<()> {
         Some(Command::Decode(args)) => decode::run(&session, &args),
         Some(Command::Encode(args)) => encode::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
+        Some(Command::Mel(args)) => mel::run(&session, &args),
+        Some(Command::Dataset(args)) => dataset::run(&session, &args),
         Some(Command::Pack(args)) => pack::run(&session, &args),
         Some(Command::Unpack(args)) => unpack::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
@@ -50,5 +54,5 @@ fn run(cli: Cli) -> Result<()> {
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),
     };
     let finished = session.finish();
-    outcome.and(finished)
+    outcome.and(finished).map(|()| session.exit_code())
 }

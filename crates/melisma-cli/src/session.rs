@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -30,6 +31,7 @@ pub struct Session {
     format: Format,
     engine: OnceLock<Engine>,
     is_collecting: AtomicBool,
+    has_refused: AtomicBool,
     trace: Trace,
 }
 
@@ -65,8 +67,8 @@ impl Session {
         let trace = Trace { collector: collector.clone(), file: Arc::new(Mutex::new(file)) };
         interrupt::watch(trace.clone())?;
         let format = if globals.json { Format::Json } else { Format::Text };
-        let (engine, is_collecting) = (OnceLock::new(), AtomicBool::new(false));
-        let session = Self { config, existing, collector, format, engine, is_collecting, trace };
+        let (engine, is_collecting, has_refused) = (OnceLock::new(), AtomicBool::new(false), AtomicBool::new(false));
+        let session = Self { config, existing, collector, format, engine, is_collecting, has_refused, trace };
         if session.config.trace.value.is_some() || session.config.profile_table.value || wants_nvtx() {
             session.collect()?;
         }
@@ -106,6 +108,16 @@ impl Session {
     /// Whether the result is JSON.
     pub fn wants_json(&self) -> bool {
         self.format == Format::Json
+    }
+
+    /// Says that the work is done, but some inputs were refused and listed.
+    pub fn refused_some(&self) {
+        self.has_refused.store(true, Relaxed);
+    }
+
+    /// The code of a command that did its work.
+    pub fn exit_code(&self) -> ExitCode {
+        if self.has_refused.load(Relaxed) { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }
 
     /// Says something on stderr unless quiet.

@@ -10,8 +10,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use ::melisma::audio::wav;
+use ::melisma::runtime::device::Device;
+use ::melisma::runtime::memory::Budget;
 use ::melisma::snac::seam::Seam;
-use ::melisma::snac::{Codes, Model, Noise};
+use ::melisma::snac::{Codes, Engine, Model, Noise};
 use melisma::{Ran, Sandbox, golden};
 use serde_json::Value;
 
@@ -114,7 +116,10 @@ fn every_chunk_and_every_format_gives_the_same_bytes() {
     let codes = std::fs::read(sandbox.path("t.json")).unwrap();
     let model = Model::mini24().unwrap();
     let codes = Codes::new(model.config(), serde_json::from_slice(&codes).unwrap()).unwrap();
-    let expected = model.decode(&codes, &Noise::Seed(7));
+    let budget = Budget::unlimited();
+    let queue = Device::cpu().unwrap().queue(&budget).unwrap();
+    let mut engine = Engine::new(&model, &queue, &budget, 1).unwrap();
+    let expected = engine.decode(&codes, &Noise::Seed(7)).unwrap();
     let floats = samples(&decode("t.txt", "f32.wav", &["--sample-format", "f32", "--noise", "seed:7"]));
     assert_eq!(Seam::measure(&floats, &expected).n_different, 0);
     let wide = samples(&decode("t.txt", "s24.wav", &["--sample-format", "s24", "--noise", "seed:7"]));

@@ -26,6 +26,12 @@ fn every_help_text_has_two_examples() {
         &["bench", "compare", "--help"],
         &["pack", "--help"],
         &["unpack", "--help"],
+        &["mel", "--help"],
+        &["dataset", "--help"],
+        &["dataset", "build", "--help"],
+        &["dataset", "info", "--help"],
+        &["dataset", "verify", "--help"],
+        &["dataset", "merge", "--help"],
         &["doctor", "--help"],
         &["completions", "--help"],
     ] {
@@ -108,7 +114,7 @@ fn the_report_is_one_file_that_loads_nothing() {
     assert!(ran.stderr.contains("self") && ran.stderr.contains(" busy "), "{}", ran.stderr);
     let html = std::fs::read_to_string(sandbox.path("out/report.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
-    let elsewhere = html.replace("src=\"data:audio/wav;base64,", "");
+    let elsewhere = html.replace("src=\"data:audio/wav;base64,", "").replace("src=\"data:image/png;base64,", "");
     for loaded in ["src=", "href=", "@import", "url("] {
         assert!(!elsewhere.contains(loaded), "{loaded}");
     }

@@ -31,6 +31,7 @@ pub mod head;
 mod history;
 mod isa;
 pub mod matmul;
+pub mod mel;
 pub mod noise;
 pub mod norm;
 pub mod nvtx;

@@ -13,8 +13,8 @@ use crate::{Budget, Buffer, Isa, Result};
 
 /// Floats of A that a block of rows has at most: half of a usual L2.
 const BLOCK_FLOATS: usize = 96 << 10;
-/// Rows of a block at most: more would gain nothing, and fewer tasks would be left to share.
-const BLOCK_ROWS: usize = 256;
+/// Rows of a block at most: its inputs and outputs stay in the cache beside the operand.
+const BLOCK_ROWS: usize = 128;
 
 /// W `[K, N]`, packed.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use crate::view::check_len;
-use crate::{Budget, DType, Device, Error, Queue, Result, Tensor, View, ViewMut};
+use crate::{Budget, Buffer, Device, Error, Queue, Result, View, ViewMut};
 
 /// The end of a stream that is still open, in latents. Products with any rate fit 64 bits.
 pub const OPEN: i64 = 1 << 40;
@@ -59,8 +59,15 @@ impl Default for Row {
 pub struct Rows {
     host: Vec<Row>,
     n_slots: usize,
-    /// `[max_rows, 6]`, on a GPU.
-    copy_dev: Option<Tensor>,
+    /// On a GPU.
+    copy: Option<Copied>,
+}
+
+/// The rows on a GPU, `[max_rows, 6]`, and on their way there.
+#[derive(Debug)]
+struct Copied {
+    pinned: Buffer,
+    copy_dev: Buffer,
 }
 
 const WORDS: usize = size_of::<Row>() / size_of::<i64>();
@@ -71,11 +78,15 @@ impl Rows {
     /// # Errors
     /// The budget or the device refuses.
     pub fn new(device: &Device, budget: &Budget, max_rows: usize, n_slots: usize) -> Result<Self> {
-        let copy_dev = match device {
+        let bytes = max_rows * size_of::<Row>();
+        let copy = match device {
             Device::Cpu(_) => None,
-            Device::Cuda(_) => Some(Tensor::new(device, budget, DType::I64, &[max_rows, WORDS])?),
+            Device::Cuda(cuda) => {
+                let (pinned, copy_dev) = (Buffer::pinned(cuda, budget, bytes)?, Buffer::device(cuda, budget, bytes)?);
+                Some(Copied { pinned, copy_dev })
+            }
         };
-        Ok(Self { host: Vec::with_capacity(max_rows), n_slots, copy_dev })
+        Ok(Self { host: Vec::with_capacity(max_rows), n_slots, copy })
     }
 
     /// Replaces the rows.
@@ -101,12 +112,10 @@ impl Rows {
         }
         self.host.clear();
         self.host.extend_from_slice(rows);
-        match &mut self.copy_dev {
-            Some(copy) => {
-                queue.copy(bytemuck::cast_slice(rows).into(), copy.view_mut::<i64>()?.first(rows.len() * WORDS)?)
-            }
-            None => Ok(()),
-        }
+        let Some(Copied { pinned, copy_dev }) = &mut self.copy else { return Ok(()) };
+        let words: &[i64] = bytemuck::cast_slice(rows);
+        pinned.view_mut::<i64>()?.host()?[..words.len()].copy_from_slice(words);
+        queue.start_copy(pinned, copy_dev, size_of_val(rows))
     }
 
     /// The rows.
@@ -125,10 +134,9 @@ impl Rows {
     }
 
     /// `[B, 6]` in device memory.
-    #[expect(dead_code, reason = "read by the kernels on CUDA")]
     pub(crate) fn words(&self) -> Result<View<'_, i64>> {
-        match &self.copy_dev {
-            Some(copy) => copy.view::<i64>()?.first(self.len() * WORDS),
+        match &self.copy {
+            Some(copy) => copy.copy_dev.view::<i64>()?.first(self.len() * WORDS),
             None => Err(Error::invalid("step: the rows are in host memory")),
         }
     }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use half::f16;
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::rans::{Decoder, Encoder, Split};
+use melisma_kernels::residual::Residual;
+use melisma_kernels::step::{Activations, Arena, Row, Rows, Step, Timeline};
 use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Pool, Tensor, convert};
 
 struct Counting;
@@ -45,7 +47,31 @@ fn hot_paths_allocate_nothing_after_warm_up() {
             let a = tensor(DType::F16, shape.m, shape.k);
             let b = tensor(DType::F16, shape.k, shape.n);
             let mut c = tensor(DType::F16, shape.m, shape.n);
+            let (rate, n, mix) = (8, 64, vec![0.01; 64 * 64]);
+            let unit = Residual {
+                n_channels: n,
+                dilation: 3,
+                alpha: &[1.0; 64],
+                wide: &mix[..n * 7],
+                wide_bias: &[0.0; 64],
+                mix_alpha: &[1.0; 64],
+                mix: &mix,
+                mix_bias: &[0.0; 64],
+                timeline: Timeline { rate, lag: 9 },
+            };
+            let unit = unit.plan(&device, &budget).unwrap();
+            let mut rows = Rows::new(&device, &budget, 2, 2).unwrap();
+            let mut state = tensor(DType::F32, 2, unit.state_len());
+            let (x, mut y) = (tensor(DType::F32, 2 * 4 * rate, n), tensor(DType::F32, 2 * 4 * rate, n));
+            let mut n_steps = 0;
             let mut work = || {
+                let row = |slot| Row { slot, n_steps, start: 4 * n_steps, ..Row::default() };
+                rows.set(&queue, &[row(1), row(0)]).unwrap();
+                n_steps += 1;
+                let step = Step { rows: &rows, n_latents: 4 };
+                let arena = Arena { floats: state.view_mut().unwrap(), slot_len: unit.state_len(), offset: 0 };
+                let activations = Activations { x: x.view().unwrap(), y: y.view_mut().unwrap() };
+                unit.run(&queue, step, arena, activations).unwrap();
                 product.run(&queue, a.view().unwrap(), b.view().unwrap(), c.view_mut().unwrap()).unwrap();
                 let mut floats = pool.take(shape.m * shape.n * 4).unwrap();
                 widen.run(&queue, c.view().unwrap(), floats.view_mut().unwrap()).unwrap();

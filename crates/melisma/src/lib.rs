@@ -1,13 +1,16 @@
 //! Melisma: a tensor engine for audio AI.
 //!
 //! [`runtime`] is what every room stands on: configuration, memory, precision, trace and output files.
-//! [`mod@pack`] compresses weights without loss,
-//! [`audio`] reads and writes sound, [`snac`] turns codec tokens into sound and back, [`mod@bench`] measures the rooms.
+//! [`audio`] reads and writes sound, [`snac`] turns codec tokens into sound and back, [`mel`] makes spectrograms,
+//! [`dataset`] turns folders of sound into training tensors, [`mod@pack`] compresses weights without loss,
+//! [`checkpoint`] reads them, and [`mod@bench`] measures the rooms.
 #![forbid(unsafe_code)]
 
 pub mod audio;
 pub mod bench;
 pub mod checkpoint;
+pub mod dataset;
+pub mod mel;
 pub mod pack;
 pub mod runtime;
 pub mod snac;

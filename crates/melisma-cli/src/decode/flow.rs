@@ -1,12 +1,11 @@
 //! Bytes to frames to samples, in bounded memory however long the stream.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use melisma::runtime::size;
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
-use melisma::snac::{Codes, Noise, Stream, slots};
+use melisma::snac::{Codes, Noise, Player, Progress, slots};
 use melisma::{Error, Kind, Result};
 
 use super::sink::Sink;
@@ -57,7 +56,8 @@ pub struct Flow<'a> {
     codec: &'a Codec,
     options: &'a Options,
     reader: Reader,
-    stream: Stream,
+    stream: Player,
+    progress: Progress,
     sink: Sink,
     bar: ProgressBar,
     /// Frames that wait for their chunk to be full.
@@ -81,12 +81,15 @@ enum Frames {
 impl<'a> Flow<'a> {
     pub fn new(session: &'a Session, codec: &'a Codec, options: &'a Options, sink: Sink) -> Result<Self> {
         let config = codec.model.config();
+        let engine = session.engine()?;
+        let stream = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.noise.clone())?;
         Ok(Self {
             session,
             codec,
             options,
             reader: Reader::new(options.format, config)?,
-            stream: Stream::new(Arc::clone(&codec.model), options.noise.clone()),
+            stream,
+            progress: Progress::default(),
             sink,
             bar: ProgressBar::hidden(),
             pending: Vec::new(),
@@ -107,9 +110,9 @@ impl<'a> Flow<'a> {
         outcome?;
         self.check_frames().map_err(|error| error.at(input.name()))?;
         let Self { stream, mut sink, reader, mut decoding, mut n_samples, .. } = self;
-        let early_samples = stream.progress().early;
+        let early_samples = self.progress.early;
         let start = Instant::now();
-        let rest = stream.finish();
+        let rest = stream.finish()?;
         decoding += start.elapsed();
         n_samples += rest.len() as u64;
         sink.write(&rest)?;
@@ -164,7 +167,7 @@ impl<'a> Flow<'a> {
     }
 
     fn piece_frames(&self) -> usize {
-        let is_first = self.stream.progress().pushed == 0;
+        let is_first = self.progress.pushed == 0;
         let first = if is_first && self.options.start == Start::Early { 1 } else { PIECE_FRAMES };
         self.options.chunk.unwrap_or(first)
     }
@@ -173,12 +176,13 @@ impl<'a> Flow<'a> {
         let _span = tracing::info_span!("frames", n = frames.len() / self.frame_codes).entered();
         let codes = Codes::from_frames(self.codec.model.config(), frames)?;
         let start = Instant::now();
-        let mut samples = self.stream.push(&codes);
+        let mut samples = self.stream.push(&codes)?;
         if samples.is_empty() && self.options.start == Start::Early {
-            samples = self.stream.peek();
+            samples = self.stream.peek()?;
         }
+        self.progress = self.stream.progress()?;
         self.decoding += start.elapsed();
-        self.gap_samples = self.gap_samples.max(self.stream.progress().gap());
+        self.gap_samples = self.gap_samples.max(self.progress.gap());
         self.n_samples += samples.len() as u64;
         let speed = self.n_samples as f64 / f64::from(self.codec.model.config().sampling_rate);
         let speed = speed / self.decoding.as_secs_f64().max(1e-9);

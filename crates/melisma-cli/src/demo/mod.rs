@@ -1,6 +1,8 @@
 //! `melisma demo`: every job on built-in material, and one page to look at.
 
+mod base64;
 mod machine;
+mod mel;
 mod pack;
 mod page;
 mod runtime;
@@ -23,8 +25,13 @@ use crate::session::Session;
 type Step = fn(&Session) -> Result<String>;
 
 /// The steps in the order of the page; a room adds its own here.
-const STEPS: &[(&str, Step)] =
-    &[("machine", machine::run), ("runtime", runtime::run), ("snac", snac::run), ("pack", pack::run)];
+const STEPS: &[(&str, Step)] = &[
+    ("machine", machine::run),
+    ("runtime", runtime::run),
+    ("snac", snac::run),
+    ("mel", mel::run),
+    ("pack", pack::run),
+];
 
 /// A step that was done.
 struct Done {

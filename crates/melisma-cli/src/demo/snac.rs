@@ -11,26 +11,27 @@ use melisma::runtime::duration;
 use melisma::runtime::table::{Align, Table, escape};
 use melisma::snac::seam::{self, Seam};
 use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
-use melisma::snac::{Codes, Model, Noise, Stream};
+use melisma::snac::{self, Codes, Model, Noise, Player};
 use melisma::{Error, Kind, Result};
 
 use crate::codec::{BUILTIN, Codec};
-use crate::session::Session;
+use crate::session::{Engine, Session};
 
 const SAMPLE: &[u8] = include_bytes!("../../../../models/mini24/sample.wav");
 /// Windows decode every frame four times; so many frames show it.
 const WINDOWED_FRAMES: usize = 24;
 
 pub fn run(session: &Session) -> Result<String> {
-    let codec = match Codec::open(session, BUILTIN) {
-        Err(error) if error.kind() == Kind::Unsupported => {
-            return Ok(format!("<p>left out: {}</p>\n", escape(&error.to_string())));
-        }
-        codec => codec?,
+    let codec = Codec::open(session, BUILTIN)?;
+    let engine = session.engine()?;
+    let streamed = |codes: &Codes| streamed(&codec.model, engine, codes);
+    let whole = |codes: &Codes| {
+        let mut decoder = snac::Engine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
+        decoder.decode(codes, &Noise::default())
     };
     let original = wav::read(SAMPLE)?.to_clip();
-    let trip = Trip::make(&codec.model, &original)?;
-    let seams = Seams::measure(&codec.model, &trip.codes)?;
+    let trip = Trip::make(&codec.model, &original, streamed)?;
+    let seams = Seams::measure(&codec.model, &trip.codes, streamed, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
     let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
     let players = [
@@ -65,7 +66,7 @@ struct Trip {
 }
 
 impl Trip {
-    fn make(model: &Arc<Model>, original: &Clip) -> Result<Self> {
+    fn make(model: &Arc<Model>, original: &Clip, streamed: impl Fn(&Codes) -> Streamed) -> Result<Self> {
         let start = Instant::now();
         let tokens = to_orpheus(model, &model.encode(&original.samples)?)?;
         let encoding = start.elapsed();
@@ -75,7 +76,7 @@ impl Trip {
         reader.finish(&mut frames)?;
         let codes = Codes::from_frames(model.config(), &frames)?;
         let start = Instant::now();
-        let (samples, first) = streamed(model, &codes)?;
+        let (samples, first) = streamed(&codes)?;
         let decoding = start.elapsed();
         let seconds = original.seconds();
         Ok(Self { codes, tokens, ledger: reader.ledger(), samples, encoding, decoding, first, seconds })
@@ -105,20 +106,23 @@ impl Trip {
     }
 }
 
-/// Frame by frame, and when the first samples came.
-fn streamed(model: &Arc<Model>, codes: &Codes) -> Result<(Vec<f32>, Duration)> {
+/// Samples, and when the first of them came.
+type Streamed = Result<(Vec<f32>, Duration)>;
+
+/// Frame by frame.
+fn streamed(model: &Arc<Model>, engine: &Engine, codes: &Codes) -> Streamed {
     let config = model.config();
     let frames = codes.to_frames(config);
-    let mut stream = Stream::new(Arc::clone(model), Noise::default());
+    let mut stream = Player::new(model, &engine.queue, engine.memory.budget(), Noise::default())?;
     let (mut samples, mut first) = (Vec::new(), None);
     let start = Instant::now();
     for frame in frames.chunks(frames.len() / codes.n_frames().max(1)) {
-        samples.extend(stream.push(&Codes::from_frames(config, frame)?));
+        samples.extend(stream.push(&Codes::from_frames(config, frame)?)?);
         if !samples.is_empty() {
             first.get_or_insert_with(|| start.elapsed());
         }
     }
-    samples.extend(stream.finish());
+    samples.extend(stream.finish()?);
     let first = first.unwrap_or_else(|| start.elapsed());
     Ok((samples, first))
 }
@@ -131,14 +135,19 @@ struct Seams {
 }
 
 impl Seams {
-    fn measure(model: &Arc<Model>, codes: &Codes) -> Result<Self> {
+    fn measure(
+        model: &Arc<Model>,
+        codes: &Codes,
+        streamed: impl Fn(&Codes) -> Streamed,
+        whole: impl Fn(&Codes) -> Result<Vec<f32>>,
+    ) -> Result<Self> {
         let config = model.config();
         let frames = codes.to_frames(config);
         let frame_codes = frames.len() / codes.n_frames().max(1);
         let start = frames.get(..WINDOWED_FRAMES * frame_codes).unwrap_or(&frames);
         let codes = Codes::from_frames(config, start)?;
-        let whole = model.decode(&codes, &Noise::default());
-        let stream = Seam::measure(&streamed(model, &codes)?.0, &whole);
+        let whole = whole(&codes)?;
+        let stream = Seam::measure(&streamed(&codes)?.0, &whole);
         if stream.n_different > 0 || stream.n_samples != whole.len() {
             return Err(Error::new(Kind::Check, format!("a stream differs from its clip: {stream:?}")));
         }

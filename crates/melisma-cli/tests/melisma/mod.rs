@@ -1,5 +1,7 @@
 //! Runs the binary away from the user's own settings.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -61,6 +63,7 @@ impl From<Output> for Ran {
     }
 }
 
+#[allow(dead_code, reason = "not every test file compares")]
 /// Compares with `tests/golden/NAME`; `UPDATE_GOLDEN=1` writes it instead.
 pub fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

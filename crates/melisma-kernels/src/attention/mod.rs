@@ -2,7 +2,7 @@
 //! counted from each window's start. qkv `[B, T, 3 C]` (q, then k, then v), x, mixed and skip `[B, T, C]`.
 //!
 //! Latent p attends to the keys p' with p' div W = p div W that exist (0 ≤ p' < end). q and k are turned first: for
-//! i < D/2 and the angle φ = (p mod W) · 10000^(-2i/D), (a, b) = (q[i], q[i + D/2]) become (a cos φ - b sin φ,
+//! i < D/2 and the angle φ = (p mod W) · 10000^(-2i/D), (a, b) = (q\[i\], q[i + D/2]) become (a cos φ - b sin φ,
 //! b cos φ + a sin φ). In one row, a score is summed in 16 lanes d mod 16, added in halves; the softmax subtracts the
 //! largest score, and keys are summed in the order of time. LocalMHA of SNAC without its norm and projections.
 //!
@@ -11,6 +11,7 @@
 //! inputs, [q | x] of the last W - 1. Between devices results agree within 1e-5 of the largest |v|.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Attention {
@@ -75,7 +77,7 @@ impl Attention {
     ///
     /// # Errors
     /// Sizes that do not fit each other, or a device that cannot do it.
-    pub fn plan(&self, device: &Device, _budget: &Budget) -> Result<Plan> {
+    pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         let Attention { n_channels, head_dim, window, timeline } = *self;
         let heads_fit = head_dim > 0 && head_dim.is_multiple_of(2) && n_channels.is_multiple_of(head_dim);
         if !heads_fit || window == 0 || timeline.rate != 1 || timeline.lag < window - 1 {
@@ -83,7 +85,11 @@ impl Attention {
         }
         let (on, state_len) = match device {
             Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self)), 3 * (window - 1) * 2 * n_channels),
-            Device::Cuda(_) => return Err(Error::unsupported("attention on CUDA")),
+            Device::Cuda(cuda) => {
+                let prepared = cuda::Prepared::new(self, cuda, budget)?;
+                let state_len = prepared.state_len();
+                (On::Cuda(Box::new(prepared)), state_len)
+            }
         };
         Ok(Plan { attention: *self, state_len, on })
     }
@@ -109,6 +115,7 @@ impl Plan {
         let _span = kernel_span!(queue, "attention", [pass.x.len()], 24 * pass.x.len());
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(queue)) => prepared.run(queue, step, arena, pass),
+            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, step, arena, pass),
             _ => Err(Error::invalid("attention: the queue is of another device than the plan")),
         }
     }

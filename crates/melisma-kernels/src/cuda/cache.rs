@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::module::Source;
-use super::nvrtc::{self, DEVICE_HEADER, OPTIONS};
+use super::nvrtc::{self, HEADERS, OPTIONS};
 use crate::Result;
 
 const MAGIC: [u8; 8] = *b"MELKRN01";
@@ -85,7 +85,7 @@ fn file_name(source: Source, target: Target<'_>) -> String {
     let compiler = nvrtc::version().unwrap_or_default();
     let Target { device, architecture, driver_version } = target;
     let facts = format!("{device} {architecture} {driver_version} {compiler:?} {OPTIONS:?}");
-    for part in [facts.as_str(), DEVICE_HEADER, source.text] {
+    for part in [facts.as_str(), source.text].into_iter().chain(HEADERS.map(|(_, text)| text)) {
         key.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
     format!("{}-sm{architecture}-{}.cubin", source.name, &key.finalize().to_hex()[..32])

@@ -3,10 +3,12 @@
 mod cache;
 mod event;
 mod graph;
+pub(crate) mod layer;
 mod library;
 mod module;
 mod nvrtc;
 mod probe;
+pub(crate) mod product;
 mod queue;
 mod timing;
 

@@ -9,8 +9,12 @@ use super::library::{Library, require};
 use super::module::Source;
 use crate::{Error, Kind, Result};
 
-/// The one header that our kernels include.
-pub(super) const DEVICE_HEADER: &str = include_str!("device.cuh");
+/// The headers that our kernels include.
+pub(super) const HEADERS: [(&str, &str); 3] = [
+    ("device.cuh", include_str!("device.cuh")),
+    ("step.cuh", include_str!("step.cuh")),
+    ("product.cuh", include_str!("product.cuh")),
+];
 
 /// Contraction is off so that a multiply-add is fused where the kernel says so and nowhere else.
 pub(super) const OPTIONS: [&str; 3] = ["--std=c++17", "-default-device", "--fmad=false"];
@@ -55,8 +59,9 @@ struct Program(sys::nvrtcProgram);
 impl Program {
     fn new(source: Source) -> Result<Self> {
         let (text, name) = (c_string(source.text), c_string(&format!("{}.cu", source.name)));
-        let (header, header_name) = (c_string(DEVICE_HEADER), c"device.cuh");
-        let (headers, header_names) = ([header.as_ptr()], [header_name.as_ptr()]);
+        let texts = HEADERS.map(|(name, text)| (c_string(name), c_string(text)));
+        let (headers, header_names) =
+            (texts.each_ref().map(|(_, text)| text.as_ptr()), texts.each_ref().map(|(name, _)| name.as_ptr()));
         let mut program = null_mut();
         // SAFETY: all strings are null-terminated; NVRTC copies them.
         let outcome = unsafe {
@@ -64,7 +69,7 @@ impl Program {
                 &mut program,
                 text.as_ptr(),
                 name.as_ptr(),
-                1,
+                headers.len() as i32,
                 headers.as_ptr(),
                 header_names.as_ptr(),
             )

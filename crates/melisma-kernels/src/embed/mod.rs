@@ -1,9 +1,9 @@
 //! `embed`: codes of all levels to latents, the decoding half of SNAC's quantiser. codes `[B, F, S]`, y `[B, T, C]`.
 //!
 //! A frame has S codes in a row and stands for L latents, T = F · L. Level l has one code for every `stride` latents;
-//! `places[j]` is where its j-th code of a frame stands in the row. With e = codebook_l[code] (D floats):
+//! `places[j]` is where its j-th code of a frame stands in the row. With e = codebook_l\[code\] (D floats):
 //!
-//! y[t, c] = Σ_l (b_l[c] + Σ_d W_l[c, d] · e[d]), levels in order, each level summed on its own, d rising, fused on the CPU.
+//! y[t, c] = Σ_l (b_l\[c\] + Σ_d W_l[c, d] · e\[d\]), levels in order, each level summed on its own, d rising, fused on the CPU.
 //!
 //! Latents from the row's `end` on are 0. A code outside of its codebook counts as the nearest one inside: callers refuse
 //! such codes before. No state. Between devices results agree within 1e-5 of the largest term.
@@ -11,6 +11,7 @@
 //! For strides (4, 2, 1) a frame is L0 L1 L2 L2 L1 L2 L2: places (0), (1, 4), (2, 3, 5, 6).
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Embed<'_> {
@@ -73,7 +75,7 @@ impl Embed<'_> {
     ///
     /// # Errors
     /// A level of another shape, or a device that cannot do it.
-    pub fn plan(&self, device: &Device, _budget: &Budget) -> Result<Plan> {
+    pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         let frame_codes = self.frame_codes();
         for (index, level) in self.levels.iter().enumerate() {
             check_len("embed: weight", level.weight.len(), self.n_channels * self.dim)?;
@@ -91,7 +93,7 @@ impl Embed<'_> {
         }
         let on = match device {
             Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self)),
-            Device::Cuda(_) => return Err(Error::unsupported("embed on CUDA")),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
         };
         Ok(Plan { n_channels: self.n_channels, frame_latents: self.frame_latents, frame_codes, on })
     }
@@ -113,6 +115,7 @@ impl Plan {
         let _span = kernel_span!(queue, "embed", [n_frames, self.n_channels], 4 * (codes.len() + y.len()));
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(queue)) => prepared.run(queue, step, codes.host()?, y.host()?),
+            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, step, codes.cuda()?, y.cuda()?)?,
             _ => return Err(Error::invalid("embed: the queue is of another device than the plan")),
         }
         Ok(())

@@ -1,16 +1,18 @@
 //! `head`: the last layer of SNAC's decoder, tanh(Conv₇(Snake(x))) to one channel. x `[B, T, C]`, y `[B, T]`.
 //!
-//! y[t] = tanh(b + Σ_k Σ_c w[c, k] · S(x)[t + k - 3, c]), k = 0 .. 6, with S Snake, x + sin²(αx)/α, α per channel. On
+//! y\[t\] = tanh(b + Σ_k Σ_c w[c, k] · S(x)[t + k - 3, c]), k = 0 .. 6, with S Snake, x + sin²(αx)/α, α per channel. On
 //! the CPU the sum is kept in 16 lanes, lane c mod 16, each growing over k and then c by fused multiply-adds; the lanes
 //! are added in halves (i and i + 8, i + 4, i + 2, i + 1), then the bias. x outside of a stream is 0. The output is 3
 //! rows behind the input. State: the last 6 inputs. Between devices results agree within 2e-6 · C.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
+use crate::cuda::layer::MemoryArgument;
 use crate::queue::kernel_span;
 use crate::step::{Activations, Arena, Step, Timeline};
 use crate::view::check_len;
@@ -46,6 +48,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Head<'_> {
@@ -53,12 +56,16 @@ impl Head<'_> {
     ///
     /// # Errors
     /// Weights of another shape, or a device that cannot do it.
-    pub fn plan(&self, device: &Device, _budget: &Budget) -> Result<Plan> {
+    pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         check_len("head: alpha", self.alpha.len(), self.n_channels)?;
         check_len("head: weight", self.weight.len(), self.n_channels * TAPS)?;
         let (on, state_len) = match device {
             Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self)), (TAPS - 1) * self.n_channels),
-            Device::Cuda(_) => return Err(Error::unsupported("head on CUDA")),
+            Device::Cuda(cuda) => {
+                let prepared = cuda::Prepared::new(self, cuda, budget)?;
+                let state_len = MemoryArgument::state_len(prepared.memory());
+                (On::Cuda(Box::new(prepared)), state_len)
+            }
         };
         Ok(Plan { n_channels: self.n_channels, timeline: self.timeline, state_len, on })
     }
@@ -83,6 +90,9 @@ impl Plan {
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(queue)) => {
                 prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
+            }
+            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
             }
             _ => Err(Error::invalid("head: the queue is of another device than the plan")),
         }

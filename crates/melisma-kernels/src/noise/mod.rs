@@ -10,6 +10,7 @@
 //! computed in f64 and rounded once).
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu,
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Noise<'_> {
@@ -49,7 +51,7 @@ impl Noise<'_> {
     pub fn plan(&self, device: &Device) -> Result<Plan> {
         let on = match device {
             Device::Cpu(_) => On::Cpu,
-            Device::Cuda(_) => return Err(Error::unsupported("noise on CUDA")),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self.blocks, cuda)?)),
         };
         Ok(Plan { blocks: self.blocks.to_vec(), on })
     }
@@ -75,6 +77,7 @@ impl Plan {
         let _span = kernel_span!(queue, "noise", [deviates.len()], 4 * deviates.len());
         match (&self.on, queue) {
             (On::Cpu, Queue::Cpu(queue)) => cpu::run(queue, &self.blocks, step, deviates.host()?),
+            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, step, deviates.cuda()?)?,
             _ => return Err(Error::invalid("noise: the queue is of another device than the plan")),
         }
         Ok(())

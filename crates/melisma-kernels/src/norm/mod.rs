@@ -1,10 +1,11 @@
 //! `norm`: layer norm over channels at each time step. x, y `[B, T, C]`.
 //!
-//! y[t, c] = g[c] · (x[t, c] - m) / √(v + 1e-5) + b[c], with mean m and variance v of row t over all C channels, which
+//! y[t, c] = g\[c\] · (x[t, c] - m) / √(v + 1e-5) + b\[c\], with mean m and variance v of row t over all C channels, which
 //! are summed in f64 on the CPU, c rising. No state, no timeline: rows that do not exist are computed like any other and
 //! are nobody's business. Between devices results agree within 1e-5.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Norm<'_> {
@@ -49,12 +51,12 @@ impl Norm<'_> {
     ///
     /// # Errors
     /// Weights of another shape, or a device that cannot do it.
-    pub fn plan(&self, device: &Device, _budget: &Budget) -> Result<Plan> {
+    pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         check_len("norm: weight", self.weight.len(), self.n_channels)?;
         check_len("norm: bias", self.bias.len(), self.n_channels)?;
         let on = match device {
             Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self)),
-            Device::Cuda(_) => return Err(Error::unsupported("norm on CUDA")),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
         };
         Ok(Plan { n_channels: self.n_channels, rate: self.rate, on })
     }
@@ -72,6 +74,7 @@ impl Plan {
         let _span = kernel_span!(queue, "norm", [x.len()], 8 * x.len());
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(_)) => prepared.run(x.host()?, y.host()?),
+            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, x.cuda()?, y.cuda()?)?,
             _ => return Err(Error::invalid("norm: the queue is of another device than the plan")),
         }
         Ok(())

@@ -2,15 +2,16 @@
 //!
 //! | mode | y[t, o] | `with` |
 //! |---|---|---|
-//! | [`Mode::Plain`] | b[o] + Σ_i W[o, i] · x[t, i] | nothing |
+//! | [`Mode::Plain`] | b\[o\] + Σ_i W[o, i] · x[t, i] | nothing |
 //! | [`Mode::Add`] | s[t, o] + Σ_i W[o, i] · x[t, i] | the skip s `[B, T, C_out]` |
-//! | [`Mode::Noise`] | x[t, o] + Σ_i W[o, i] · (n[t] · x[t, i]), and exactly x[t, o] where n[t] = 0 | the deviates n `[B, T]` |
+//! | [`Mode::Noise`] | x[t, o] + Σ_i W[o, i] · (n\[t\] · x[t, i]), and exactly x[t, o] where n\[t\] = 0 | the deviates n `[B, T]` |
 //!
 //! The sum starts from its first term and grows in the order i = 0, 1, ..., fused on the CPU. `Plain` and `Add` write 0
 //! where the timeline says that there is no output; `Noise` has C_in = C_out and no bias (NoiseBlock of SNAC). No
 //! state. Between devices results agree within 2e-6 · C_in of the largest term.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu(cpu::Prepared),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Pointwise<'_> {
@@ -82,7 +84,7 @@ impl Pointwise<'_> {
         }
         let on = match device {
             Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self, budget)?),
-            Device::Cuda(_) => return Err(Error::unsupported("pointwise on CUDA")),
+            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
         };
         Ok(Plan { n_in: self.n_in, n_out: self.n_out, mode: self.mode, timeline: self.timeline, on })
     }
@@ -108,6 +110,9 @@ impl Plan {
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(queue)) => {
                 prepared.run(queue, step, self.timeline, with.host()?, (x.host()?, y.host()?))
+            }
+            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+                prepared.run(queue, step, self.timeline, with, (x.cuda()?, y.cuda()?))
             }
             _ => Err(Error::invalid("pointwise: the queue is of another device than the plan")),
         }

@@ -7,11 +7,13 @@
 //! Frame (10, 20, 30, 31, 21, 32, 33) becomes (10), (20, 21), (30, 31, 32, 33).
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
+use crate::cuda::Function;
 use crate::queue::kernel_span;
 use crate::view::check_len;
 use crate::{Device, Error, Queue, Result, View, ViewMut};
@@ -42,6 +44,7 @@ pub struct Plan {
 #[derive(Debug)]
 enum On {
     Cpu,
+    Cuda(Function),
 }
 
 /// Prepares populations against codebooks of `codebook_size`.
@@ -51,7 +54,7 @@ enum On {
 pub fn plan(device: &Device, codebook_size: i32) -> Result<Plan> {
     let on = match device {
         Device::Cpu(_) => On::Cpu,
-        Device::Cuda(_) => return Err(Error::unsupported("populate on CUDA")),
+        Device::Cuda(cuda) => On::Cuda(cuda.function(cuda::SOURCE, cuda::SYMBOL)?),
     };
     Ok(Plan { codebook_size, on })
 }
@@ -76,6 +79,9 @@ impl Plan {
                 let valid = populate(frames.host()?, self.codebook_size, levels);
                 output.valid.host()?.copy_from_slice(&valid.map(i32::from));
                 Ok(())
+            }
+            (On::Cuda(function), Queue::Cuda(queue)) => {
+                cuda::run(queue, function, self.codebook_size, frames.cuda()?, output)
             }
             _ => Err(Error::invalid("populate: the queue is of another device than the plan")),
         }

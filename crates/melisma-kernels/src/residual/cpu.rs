@@ -7,7 +7,7 @@ use crate::isa::dispatch;
 use crate::matmul::tile::STRIDE_A;
 use crate::panel::{self, Layer, Operand, Panels, Part};
 use crate::queue::CpuQueue;
-use crate::snake::{LANES, Snake, lanes};
+use crate::snake::{LANES, Lanes, Snake, lanes};
 use crate::step::{Arena, Step, Timeline};
 use crate::{Budget, Result};
 
@@ -26,10 +26,11 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Group {
-    taps: [[f32; LANES]; TAPS],
-    bias: [f32; LANES],
-    alpha: [f32; LANES],
-    inverse: [f32; LANES],
+    taps: [Lanes; TAPS],
+    bias: Lanes,
+    high: Lanes,
+    low: Lanes,
+    inverse: Lanes,
 }
 
 impl Group {
@@ -40,7 +41,8 @@ impl Group {
         Self {
             taps: std::array::from_fn(|k| lanes(&|c| layer.wide[c * TAPS + k])),
             bias: lanes(&|c| layer.wide_bias[c]),
-            alpha: lanes(&|c| middle.alpha[c]),
+            high: lanes(&|c| middle.high[c]),
+            low: lanes(&|c| middle.low[c]),
             inverse: lanes(&|c| middle.inverse[c]),
         }
     }
@@ -164,15 +166,15 @@ fn wide(constants: &Group, rows: Rows<'_>) {
     let offsets: [usize; TAPS] = std::array::from_fn(|k| k * dilation * width);
     for row in 0..n_rows {
         let mut sum = constants.bias;
-        for k in 0..TAPS {
+        for (offset, taps) in offsets.iter().zip(&constants.taps) {
             // SAFETY: row + k d is below n_rows + 6 d, and the assertion above holds 16 floats of every such row.
-            let z = unsafe { &*z.as_ptr().add(row * width + offsets[k]).cast::<[f32; LANES]>() };
+            let z = unsafe { &*z.as_ptr().add(row * width + offset).cast::<Lanes>() };
             for lane in 0..LANES {
-                sum[lane] = constants.taps[k][lane].mul_add(z[lane], sum[lane]);
+                sum[lane] = taps[lane].mul_add(z[lane], sum[lane]);
             }
         }
-        let result = lanes(&sum, &constants.alpha, &constants.inverse);
+        let result = lanes(&sum, &constants.high, &constants.low, &constants.inverse);
         // SAFETY: row is below n_rows, and the assertion above holds 16 floats of every such row.
-        unsafe { *to.as_mut_ptr().add(row * STRIDE_A).cast::<[f32; LANES]>() = result };
+        unsafe { *to.as_mut_ptr().add(row * STRIDE_A).cast::<Lanes>() = result };
     }
 }

@@ -1,18 +1,20 @@
 //! `residual`: SNAC's residual unit, x + Conv₁(Snake(Conv₇(Snake(x)))), Conv₇ on each channel alone. x, y `[B, T, C]`.
 //!
-//! h[t, c] = b₇[c] + Σ_k w[c, k] · S(x)[t + (k - 3) d, c], k = 0 .. 6, with dilation d
-//! y[t, o] = (x[t, o] + b₁[o]) + Σ_i W[o, i] · S'(h)[t, i]
+//! h[t, c] = b₇\[c\] + Σ_k w[c, k] · S(x)[t + (k - 3) d, c], k = 0 .. 6, with dilation d
+//! y[t, o] = (x[t, o] + b₁\[o\]) + Σ_i W[o, i] · S'(h)[t, i]
 //!
 //! S and S' are Snake, x + sin²(αx)/α, each with α per channel. Sums grow in the order written, i rising, fused on the
 //! CPU. x outside of a stream is 0. The output is 3 d rows behind the input. State: the last 6 d inputs. Between
 //! devices results agree within 4e-6 · C of the largest term.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
+use crate::cuda::layer::MemoryArgument;
 use crate::queue::kernel_span;
 use crate::step::{Activations, Arena, Step, Timeline};
 use crate::view::check_len;
@@ -55,7 +57,8 @@ pub struct Plan {
 
 #[derive(Debug)]
 enum On {
-    Cpu(cpu::Prepared),
+    Cpu(Box<cpu::Prepared>),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Residual<'_> {
@@ -75,8 +78,14 @@ impl Residual<'_> {
             return Err(Error::invalid("residual: the dilation is 0"));
         }
         let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self, budget)?), (TAPS - 1) * self.dilation * n_channels),
-            Device::Cuda(_) => return Err(Error::unsupported("residual on CUDA")),
+            Device::Cpu(_) => {
+                (On::Cpu(Box::new(cpu::Prepared::new(self, budget)?)), (TAPS - 1) * self.dilation * n_channels)
+            }
+            Device::Cuda(cuda) => {
+                let prepared = cuda::Prepared::new(self, cuda, budget)?;
+                let state_len = MemoryArgument::state_len(prepared.memory());
+                (On::Cuda(Box::new(prepared)), state_len)
+            }
         };
         Ok(Plan { n_channels, timeline: self.timeline, state_len, on })
     }
@@ -102,6 +111,9 @@ impl Plan {
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(queue)) => {
                 prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
+            }
+            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
             }
             _ => Err(Error::invalid("residual: the queue is of another device than the plan")),
         }

@@ -1,19 +1,21 @@
 //! `upsample`: Snake, then a transposed convolution that multiplies the rate by s, with 2s taps. x `[B, T, C_in]`,
 //! y `[B, T · s, C_out]`.
 //!
-//! With z = Snake(x) = x + sin²(αx)/α: u[q·s + r, o] = b[o] + Σ_i (W[o, r, i, 1] · z[q-1, i]) + Σ_i (W[o, r, i, 0] · z[q, i])
-//! for the phases r = 0 .. s-1, and y[j] = u[j + ceil(s/2)]. One product with a matrix `[2 C_in, s C_out]`, added in the
-//! order bias, z[q-1], z[q], channels rising, fused on the CPU. x outside of a stream is 0. A step gives the s outputs
+//! With z = Snake(x) = x + sin²(αx)/α: u[q·s + r, o] = b\[o\] + Σ_i (W[o, r, i, 1] · z[q-1, i]) + Σ_i (W[o, r, i, 0] · z[q, i])
+//! for the phases r = 0 .. s-1, and y\[j\] = u[j + ceil(s/2)]. One product with a matrix `[2 C_in, s C_out]`, added in the
+//! order bias, z[q-1], z\[q\], channels rising, fused on the CPU. x outside of a stream is 0. A step gives the s outputs
 //! u of each of its inputs, so the output is ceil(s/2) rows behind s times the input's lag. State: the last input.
 //! The weights of a `ConvTranspose1d` v are W[o, r, i, k] = v[i, o, r + k s]. Between devices results agree within
 //! 4e-6 · C_in of the largest term.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
+use crate::cuda::layer::MemoryArgument;
 use crate::queue::kernel_span;
 use crate::step::{Activations, Arena, Step, Timeline};
 use crate::view::check_len;
@@ -51,7 +53,8 @@ pub struct Plan {
 
 #[derive(Debug)]
 enum On {
-    Cpu(cpu::Prepared),
+    Cpu(Box<cpu::Prepared>),
+    Cuda(Box<cuda::Prepared>),
 }
 
 impl Upsample<'_> {
@@ -68,8 +71,12 @@ impl Upsample<'_> {
             return Err(Error::invalid(format!("upsample: the rate {} is no multiple of {stride}", timeline.rate)));
         }
         let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self, budget)?), n_in),
-            Device::Cuda(_) => return Err(Error::unsupported("upsample on CUDA")),
+            Device::Cpu(_) => (On::Cpu(Box::new(cpu::Prepared::new(self, budget)?)), n_in),
+            Device::Cuda(cuda) => {
+                let prepared = cuda::Prepared::new(self, cuda, budget)?;
+                let state_len = MemoryArgument::state_len(prepared.memory());
+                (On::Cuda(Box::new(prepared)), state_len)
+            }
         };
         Ok(Plan { n_in, n_out, stride, timeline, state_len, on })
     }
@@ -95,6 +102,9 @@ impl Plan {
         match (&self.on, queue) {
             (On::Cpu(prepared), Queue::Cpu(queue)) => {
                 prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
+            }
+            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
             }
             _ => Err(Error::invalid("upsample: the queue is of another device than the plan")),
         }

@@ -3,7 +3,9 @@
 //! A room registers its benches in [`ROOMS`]; `melisma bench ROOM` runs them, and records can be compared later.
 
 mod compare;
+mod dataset;
 mod measure;
+mod mel;
 mod pack;
 mod peer;
 mod runtime;
@@ -76,7 +78,13 @@ pub struct Place<'a> {
 pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
 /// The rooms that can be measured, by name.
-pub const ROOMS: &[(&str, Room)] = &[("runtime", runtime::rows), ("snac", snac::rows), ("pack", pack::rows)];
+pub const ROOMS: &[(&str, Room)] = &[
+    ("runtime", runtime::rows),
+    ("snac", snac::rows),
+    ("mel", mel::rows),
+    ("dataset", dataset::rows),
+    ("pack", pack::rows),
+];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.
 ///

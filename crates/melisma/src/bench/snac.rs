@@ -4,6 +4,7 @@
 
 mod file;
 mod frame;
+mod gpu;
 mod live;
 mod population;
 mod technique;
@@ -12,16 +13,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use melisma_kernels::{Budget, Cpu, Device, Queue};
+
 use super::measure::{of_times, quantile};
 use super::{Peer, Place, Plan, Row, measure, peer};
-use crate::runtime::device::Device;
 use crate::snac::noise::philox4x32;
-use crate::snac::{Codes, Config, Model, Noise, slots};
+use crate::snac::{Codes, Config, Engine, Model, Noise, Player, slots};
 use crate::{Error, Result};
 
 const PEERS: &str = include_str!("../../../../bench/peers/snac.py");
 /// Each part in a process of its own: one that is missing leaves its column out.
-const PARTS: [&[&str]; 5] = [&["torch"], &["folded"], &["load"], &["onnxruntime"], &["population", "cpu"]];
+const CPU_PARTS: &[&[&str]] = &[&["torch"], &["folded"], &["load"], &["onnxruntime"], &["population", "cpu"]];
+const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"]];
 
 /// Frames of the long clip, ten seconds; the peers decode as many.
 const CLIP_FRAMES: usize = 117;
@@ -32,20 +35,43 @@ const SEED: u64 = 0;
 /// Row to peer to figure.
 type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
-pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    if matches!(place.device, Device::Cuda(_)) {
-        eprintln!("note: snac is measured on the CPU only; use --device cpu");
-        return Ok(Vec::new());
+/// A device to measure on.
+struct Rig {
+    queue: Queue,
+    budget: Budget,
+}
+
+impl Rig {
+    fn new(device: &Device) -> Result<Self> {
+        let budget = Budget::unlimited();
+        Ok(Self { queue: device.queue(&budget)?, budget })
     }
+
+    fn engine(&self, model: &Model, max_streams: usize) -> Result<Engine> {
+        Engine::new(model, &self.queue, &self.budget, max_streams)
+    }
+
+    fn player(&self, model: &Arc<Model>) -> Result<Player> {
+        Player::new(model, &self.queue, &self.budget, Noise::default())
+    }
+
+    /// What a row's name says of the device.
+    fn suffix(&self) -> String {
+        match self.queue.device() {
+            Device::Cpu(cpu) => format!(" {}t", cpu.threads),
+            Device::Cuda(_) => String::new(),
+        }
+    }
+}
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let live = live_time()?;
-    let figures = figures();
     let model = Arc::new(Model::random(Config::snac_24khz(), SEED)?);
-    let mut rows = vec![clip(&model)?];
-    rows.extend(frame::rows(&model)?);
-    rows.extend(live::rows(&model, live)?);
-    rows.extend(file::rows()?);
-    rows.extend(population::rows());
-    rows.extend(technique::rows(&model)?);
+    let (parts, mut rows) = match place.device {
+        Device::Cpu(cpu) => (CPU_PARTS, cpu_rows(*cpu, &model, live)?),
+        Device::Cuda(_) => (CUDA_PARTS, gpu::rows(&Rig::new(place.device)?, &model, live)?),
+    };
+    let figures = figures(parts);
     for row in &mut rows {
         let peers = figures.get(&row.name).into_iter().flatten();
         row.peers.extend(peers.map(|(name, &median)| Peer { name: name.clone(), median }));
@@ -54,16 +80,32 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn clip(model: &Model) -> Result<Row> {
-    let codes = codes(model.config(), CLIP_FRAMES)?;
-    let plan = Plan { warm_up: 1, least: 3, most: 9, time: Duration::from_secs(10) };
-    let measured = measure(plan, || drop(model.decode(&codes, &Noise::default())));
-    Ok(measured.rate("snac/clip 1t", "x", CLIP_FRAMES as f64 * frame_time(model.config()).as_secs_f64()))
+fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
+    let rig = |threads| Rig::new(&Device::Cpu(Cpu { threads, ..cpu }));
+    let (one, two) = (rig(1)?, rig(2)?);
+    let mut rows = vec![clip(model, &one)?, clip(model, &two)?];
+    rows.extend(frame::rows(model, &one)?);
+    rows.extend(live::rows(model, &one, live)?);
+    rows.extend(file::rows(&two)?);
+    rows.extend(population::rows());
+    rows.extend(technique::rows(model, &one)?);
+    Ok(rows)
 }
 
-fn figures() -> Figures {
+fn clip(model: &Model, rig: &Rig) -> Result<Row> {
+    let codes = codes(model.config(), CLIP_FRAMES)?;
+    let mut engine = rig.engine(model, 1)?;
+    let plan = Plan { warm_up: 1, least: 3, most: 9, time: Duration::from_secs(10) };
+    let mut outcome = Ok(());
+    let measured = measure(plan, || outcome = engine.decode(&codes, &Noise::default()).map(drop));
+    outcome?;
+    let seconds = CLIP_FRAMES as f64 * frame_time(model.config()).as_secs_f64();
+    Ok(measured.rate(&format!("snac/clip{}", rig.suffix()), "x", seconds))
+}
+
+fn figures(parts: &[&[&str]]) -> Figures {
     let mut figures = Figures::new();
-    for part in PARTS {
+    for part in parts {
         let found: Option<Figures> = peer(PEERS, part).and_then(|value| serde_json::from_value(value).ok());
         for (row, peers) in found.into_iter().flatten() {
             figures.entry(row).or_default().extend(peers);

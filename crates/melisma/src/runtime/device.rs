@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use melisma_kernels::{Cpu, Isa};
-pub use melisma_kernels::{Device, Queue, cuda};
+pub use melisma_kernels::{Device, Queue, available_threads, cuda};
 
 use super::config::Threads;
 use crate::{Error, Result};

@@ -4,7 +4,7 @@ use melisma::Result;
 use melisma::audio::{Clip, wav};
 use melisma::runtime::table::escape;
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use crate::demo::base64;
 
 /// A player with its title and the whole sound in it.
 pub fn html(title: &str, clip: &Clip) -> Result<String> {
@@ -13,44 +13,6 @@ pub fn html(title: &str, clip: &Clip) -> Result<String> {
     Ok(format!(
         "<figure><figcaption>{title}</figcaption><audio controls preload=\"metadata\" \
          src=\"data:audio/wav;base64,{}\"></audio></figure>\n",
-        base64(&bytes)
+        base64::encode(&bytes)
     ))
-}
-
-/// RFC 4648, with padding.
-fn base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            match digit <= chunk.len() {
-                true => text.push(ALPHABET[(bits >> (18 - 6 * digit) & 63) as usize].into()),
-                false => text.push('='),
-            }
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The vectors of RFC 4648, section 10.
-    #[test]
-    fn base64_known_answers() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-        assert_eq!(base64(&[0xFF, 0xFE, 0xFD]), "//79");
-    }
 }

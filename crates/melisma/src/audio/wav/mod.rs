@@ -1,4 +1,4 @@
-//! WAV: RIFF, RF64 and BW64 files with PCM of 8 to 32 bits or floats of 32 and 64 bits.
+//! WAV: RIFF, RIFX, RF64, BW64 and W64 files with PCM of 8 to 32 bits, floats of 32 and 64 bits, A-law or mu-law.
 //!
 //! Integers map to floats by a power of two (16 bits: 32768), both ways, so that reading and writing is lossless.
 //!
@@ -10,9 +10,14 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
+mod file;
+pub(crate) mod header;
 mod read;
+pub(crate) mod sample;
 mod write;
 
+pub use file::File;
+pub use header::{Coding, Header};
 pub use read::{Wav, read};
 pub use write::{Writer, write};
 
@@ -63,6 +68,8 @@ impl SampleFormat {
 
 const TAG_PCM: u16 = 1;
 const TAG_FLOAT: u16 = 3;
+const TAG_ALAW: u16 = 6;
+const TAG_MULAW: u16 = 7;
 const TAG_EXTENSIBLE: u16 = 0xFFFE;
 /// A size that the writer of a pipe could not know.
 const UNKNOWN_SIZE: u32 = u32::MAX;

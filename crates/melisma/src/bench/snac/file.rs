@@ -6,13 +6,13 @@ use std::time::Duration;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize};
 
-use super::{Plan, Row, SEED, measure};
+use super::{Plan, Rig, Row, SEED, measure};
 use crate::snac::noise::fill_normal;
 use crate::snac::{Config, Model};
 use crate::{Error, Kind, Result};
 
 /// The time from a file to a model that can decode.
-pub(super) fn rows() -> Result<Vec<Row>> {
+pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     let config = Config::snac_24khz();
     let folder = Folder::create()?;
     folder.write("config.json", config_json(&config).as_bytes())?;
@@ -20,7 +20,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     let source = folder.0.display().to_string();
     let mut outcome = Ok(());
     let plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(3) };
-    let measured = measure(plan, || outcome = Model::open(&source).map(drop));
+    let measured = measure(plan, || outcome = Model::open(&source).and_then(|model| rig.engine(&model, 1)).map(drop));
     outcome?;
     Ok(vec![measured.seconds("snac/load")])
 }

@@ -1,24 +1,25 @@
 //! Live streams: each delivers a frame as often as it plays, and wants it decoded before the next.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Row, codes, frame_time, quantiles};
-use crate::snac::{Codes, Model, Noise, Stream};
+use super::{Rig, Row, frame_time, frames, quantiles};
+use crate::snac::{Engine, Model, Noise, StreamId};
 use crate::{Error, Kind, Result};
 
 const N_STREAMS: u32 = 8;
 const N_THREADS: u32 = 2;
 
-pub(super) fn rows(model: &Arc<Model>, time: Duration) -> Result<Vec<Row>> {
-    let one = &codes(model.config(), 1)?;
+pub(super) fn rows(model: &Model, rig: &Rig, time: Duration) -> Result<Vec<Row>> {
+    let one = &frames(model.config(), 1);
+    let servers = (0..N_THREADS).map(|thread| Server::new(model, rig, thread)).collect::<Result<Vec<_>>>()?;
     let begin = Instant::now() + Duration::from_millis(20);
     let served = std::thread::scope(|scope| {
-        let serve = |thread| scope.spawn(move || Server::new(model, thread).serve(one, begin, time));
-        let threads: Vec<_> = (0..N_THREADS).map(serve).collect();
+        let serve = |server: Server| scope.spawn(move || server.serve(one, begin, time));
+        let threads: Vec<_> = servers.into_iter().map(serve).collect();
         threads.into_iter().map(|thread| thread.join()).collect::<Result<Vec<_>, _>>()
     });
     let served = served.map_err(|_| Error::new(Kind::Check, "snac: a thread of live streams panicked"))?;
+    let served = served.into_iter().collect::<Result<Vec<_>>>()?;
     let latencies: Vec<Duration> = served.iter().flat_map(|served| served.latencies.iter().copied()).collect();
     let n_due: u64 = served.iter().map(|served| served.n_due).sum();
     let limit = frame_time(model.config());
@@ -38,7 +39,8 @@ pub(super) fn rows(model: &Arc<Model>, time: Duration) -> Result<Vec<Row>> {
 
 /// One thread and the streams that it serves, in the order in which their frames come.
 struct Server {
-    streams: Vec<(Duration, Stream)>,
+    engine: Engine,
+    streams: Vec<(Duration, StreamId)>,
     period: Duration,
 }
 
@@ -49,24 +51,25 @@ struct Served {
 }
 
 impl Server {
-    fn new(model: &Arc<Model>, thread: u32) -> Self {
+    fn new(model: &Model, rig: &Rig, thread: u32) -> Result<Self> {
         let period = frame_time(model.config());
-        let streams = (thread..N_STREAMS).step_by(N_THREADS as usize);
-        let stream = |index: u32| {
+        let mut engine = rig.engine(model, (N_STREAMS / N_THREADS) as usize)?;
+        let mut streams = Vec::new();
+        for index in (thread..N_STREAMS).step_by(N_THREADS as usize) {
             // Evenly spread over the period.
-            (period * index / N_STREAMS, Stream::new(Arc::clone(model), Noise::Seed(index.into())))
-        };
-        Self { streams: streams.map(stream).collect(), period }
+            streams.push((period * index / N_STREAMS, engine.open(Noise::Seed(index.into()))?));
+        }
+        Ok(Self { engine, streams, period })
     }
 
-    fn serve(mut self, one: &Codes, begin: Instant, time: Duration) -> Served {
+    fn serve(mut self, one: &[i32], begin: Instant, time: Duration) -> Result<Served> {
         let n_rounds = (time.as_secs_f64() / self.period.as_secs_f64()).ceil() as u32;
         let mut served = Served { latencies: Vec::new(), n_due: u64::from(n_rounds) * self.streams.len() as u64 };
         for round in 0..n_rounds {
             for (phase, stream) in &mut self.streams {
                 let due = begin + self.period * round + *phase;
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                stream.push(one);
+                self.engine.step(&[(*stream, one)])?;
                 served.latencies.push(due.elapsed());
             }
             // Hopelessly late: what is left counts as missed.
@@ -74,6 +77,6 @@ impl Server {
                 break;
             }
         }
-        served
+        Ok(served)
     }
 }

@@ -4,10 +4,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Row, SEED, frame_time, frames, of_times};
+use super::{Rig, Row, SEED, frame_time, frames, of_times};
 use crate::Result;
 use crate::snac::populate::{FRAME_CODES, Populated, populate, populate_into};
-use crate::snac::{Codes, Config, Model, Noise, Stream, seam};
+use crate::snac::{Codes, Config, Model, Noise, Player, seam};
 
 const N_FRAMES: usize = 28;
 const N_RUNS: usize = 3;
@@ -23,58 +23,64 @@ enum Population {
     Loop,
 }
 
-pub(super) fn rows(model: &Arc<Model>) -> Result<Vec<Row>> {
+pub(super) fn rows(model: &Arc<Model>, rig: &Rig) -> Result<Vec<Row>> {
     let all = frames(model.config(), N_FRAMES);
-    let streamed = |population, chunk| move |model: &Arc<Model>, all: &[i32]| stream(model, all, population, chunk);
-    let windowed = |model: &Arc<Model>, all: &[i32]| -> Result<()> {
-        let codes = Codes::from_frames(model.config(), all)?;
-        seam::windowed(model, &codes, &Noise::default()).map(|samples| drop(black_box(samples)))
+    let streamed = |name: &str, population, chunk| {
+        let prepare = || rig.player(model);
+        row(model, name, prepare, |player| stream(player, model, &all, Way { population, chunk }))
     };
     let mut rows = vec![
-        row(model, "all techniques", || streamed(Population::Kept, 1)(model, &all))?,
-        row(model, "population by a loop", || streamed(Population::Loop, 1)(model, &all))?,
-        row(model, "buffers not kept", || streamed(Population::Fresh, 1)(model, &all))?,
-        row(model, "chunks of 4 frames", || streamed(Population::Kept, 4)(model, &all))?,
-        row(model, "chunks of 28 frames", || streamed(Population::Kept, 28)(model, &all))?,
+        streamed("all techniques", Population::Kept, 1)?,
+        streamed("population by a loop", Population::Loop, 1)?,
+        streamed("buffers not kept", Population::Fresh, 1)?,
+        streamed("chunks of 4 frames", Population::Kept, 4)?,
+        streamed("chunks of 28 frames", Population::Kept, 28)?,
     ];
-    rows.push(cold(&all)?);
-    let windows = row(model, "28-token windows instead of state", || windowed(model, &all))?;
+    let way = Way { population: Population::Kept, chunk: 1 };
+    // The model's memory is touched for the first time, and its kernels are prepared, while the clock runs.
+    rows.push(row(
+        model,
+        "not warmed up",
+        || Model::random(Config::snac_24khz(), SEED).map(Arc::new),
+        |model| stream(rig.player(&model)?, &model, &all, way),
+    )?);
+    let windowed = |()| -> Result<()> {
+        let codes = Codes::from_frames(model.config(), &all)?;
+        seam::windowed(model, &codes, &Noise::default()).map(|samples| drop(black_box(samples)))
+    };
+    let windows = row(model, "28-token windows instead of state, reference model", || Ok(()), windowed)?;
     // A window is decoded for each frame but three.
     let share = (N_FRAMES - 3) as f64 / N_FRAMES as f64;
     rows.push(Row { median: windows.median * share, ..windows });
     Ok(rows)
 }
 
-fn row(model: &Model, name: &str, mut work: impl FnMut() -> Result<()>) -> Result<Row> {
+/// Times `work` on what `prepare` makes anew for every run.
+fn row<T>(model: &Model, name: &str, prepare: impl Fn() -> Result<T>, work: impl Fn(T) -> Result<()>) -> Result<Row> {
     let mut times = Vec::new();
     for _ in 0..N_RUNS {
+        let prepared = prepare()?;
         let start = Instant::now();
-        work()?;
+        work(prepared)?;
         times.push(start.elapsed().as_secs_f64());
     }
     Ok(of_times(times).rate(&format!("snac/stream, {name}"), "x", sound(model.config()).as_secs_f64()))
-}
-
-/// Without warm-up: every run is the first of a model.
-fn cold(all: &[i32]) -> Result<Row> {
-    let mut times = Vec::new();
-    for _ in 0..N_RUNS {
-        let model = Arc::new(Model::random(Config::snac_24khz(), SEED)?);
-        let start = Instant::now();
-        stream(&model, all, Population::Kept, 1)?;
-        times.push(start.elapsed().as_secs_f64());
-    }
-    let seconds = sound(&Config::snac_24khz()).as_secs_f64();
-    Ok(of_times(times).rate("snac/stream, not warmed up", "x", seconds))
 }
 
 fn sound(config: &Config) -> Duration {
     frame_time(config) * N_FRAMES as u32
 }
 
-fn stream(model: &Arc<Model>, all: &[i32], population: Population, chunk: usize) -> Result<()> {
+#[derive(Clone, Copy)]
+struct Way {
+    population: Population,
+    /// Frames of a step.
+    chunk: usize,
+}
+
+fn stream(mut player: Player, model: &Model, all: &[i32], way: Way) -> Result<()> {
     let config = model.config();
-    let mut stream = Stream::new(Arc::clone(model), Noise::default());
+    let Way { population, chunk } = way;
     let mut kept = Populated::default();
     for frames in all.chunks(chunk * FRAME_CODES) {
         match population {
@@ -82,9 +88,9 @@ fn stream(model: &Arc<Model>, all: &[i32], population: Population, chunk: usize)
             Population::Fresh => kept = populate(frames, config.codebook_size as i32),
             Population::Loop => populate_by_loop(frames, config.codebook_size as i32, &mut kept),
         }
-        black_box(stream.push(&Codes::new(config, kept.levels.to_vec())?));
+        black_box(player.push(&Codes::new(config, kept.levels.to_vec())?)?);
     }
-    black_box(stream.finish());
+    black_box(player.finish()?);
     Ok(())
 }
 

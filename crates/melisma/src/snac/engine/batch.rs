@@ -1,21 +1,41 @@
 //! One step of several streams through all layers.
+//!
+//! On a GPU a step of one frame is a graph, recorded when the engine is made: one for each batch size that is a power of
+//! two or, from 16 on, half-way between two, and for the largest. A step of fewer streams is filled up with rows of nothing.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use melisma_kernels::attention::Pass;
+use melisma_kernels::cuda::Graph;
 use melisma_kernels::step::{Activations, Arena, Row, Rows, Step};
-use melisma_kernels::{Budget, DType, Device, Queue, Tensor, View, ViewMut};
+use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, View, ViewMut};
 
 use super::super::noise::Noise;
 use super::layers::Layers;
 use crate::Result;
 
-/// The state of all slots, and the buffers between layers.
-#[derive(Debug)]
+/// The state of all slots, what lies between the layers, and the way to it and back.
 pub(super) struct Batch {
+    shared: Arc<Mutex<Buffers>>,
+    /// Where the host writes codes and reads samples.
+    codes: Buffer,
+    samples: Buffer,
+    /// Rising in their number of rows.
+    graphs: Vec<Graph<Recorded>>,
+    /// The rows of a step, filled up.
+    rows: Vec<Row>,
+    capacity: Capacity,
+}
+
+/// What the kernels work on.
+#[derive(Debug)]
+pub(super) struct Buffers {
     rows: Rows,
     /// `[n_slots, slot_len]`
     pub(super) arena: Tensor,
     /// `[B, F, S]`
-    codes: Tensor,
+    codes: Buffer,
     /// `[B, T · rate]` for each noise block.
     deviates: Tensor,
     /// Activations, taken in turns.
@@ -25,7 +45,15 @@ pub(super) struct Batch {
     qkv: Tensor,
     skip: Tensor,
     /// `[B, T · hop]`
-    samples: Tensor,
+    samples: Buffer,
+}
+
+/// A step of one frame for `n_rows` rows.
+struct Recorded {
+    layers: Arc<Layers>,
+    shared: Arc<Mutex<Buffers>>,
+    n_rows: usize,
+    n_latents: usize,
 }
 
 /// How large the steps of a batch may be.
@@ -53,42 +81,133 @@ pub(super) struct Input<'a> {
 }
 
 impl Batch {
-    pub(super) fn new(layers: &Layers, device: &Device, budget: &Budget, capacity: Capacity) -> Result<Self> {
+    pub(super) fn new(layers: &Arc<Layers>, queue: &Queue, budget: &Budget, capacity: Capacity) -> Result<Self> {
+        let device = &queue.device();
         let n_latents = capacity.n_frames * capacity.frame_latents;
         let floats = |per_latent: usize| Tensor::new(device, budget, DType::F32, &[n_latents, per_latent]);
         let widest = layers.blocks.iter().map(|block| block.rate * block.n_channels);
         let widest = widest.chain([layers.latent_dim, layers.dim]).max().unwrap_or(0);
         let attention = if layers.attention.is_some() { layers.dim } else { 0 };
         let arena = Tensor::new(device, budget, DType::F32, &[capacity.n_slots, layers.slot_len])?;
-        Ok(Self {
+        let far = |bytes: usize| match device {
+            Device::Cpu(_) => Buffer::host(budget, bytes),
+            Device::Cuda(cuda) => Buffer::device(cuda, budget, bytes),
+        };
+        let near = |bytes: usize| match device {
+            Device::Cpu(_) => Buffer::host(budget, bytes),
+            Device::Cuda(cuda) => Buffer::pinned(cuda, budget, bytes),
+        };
+        let codes_bytes = capacity.n_frames * capacity.frame_codes * size_of::<i32>();
+        let samples_bytes = n_latents * layers.timeline.rate * size_of::<f32>();
+        let buffers = Buffers {
             rows: Rows::new(device, budget, capacity.n_rows, capacity.n_slots)?,
             arena,
-            codes: Tensor::new(device, budget, DType::I32, &[capacity.n_frames, capacity.frame_codes])?,
+            codes: far(codes_bytes)?,
             deviates: floats(layers.noise.per_latent())?,
             now: floats(widest)?,
             next: floats(widest)?,
             qkv: floats(3 * attention)?,
             skip: floats(attention)?,
-            samples: floats(layers.timeline.rate)?,
-        })
+            samples: far(samples_bytes)?,
+        };
+        let mut batch = Self {
+            shared: Arc::new(Mutex::new(buffers)),
+            codes: near(codes_bytes)?,
+            samples: near(samples_bytes)?,
+            graphs: Vec::new(),
+            rows: Vec::with_capacity(capacity.n_rows),
+            capacity,
+        };
+        if let Queue::Cuda(_) = queue {
+            batch.record(layers, queue)?;
+        }
+        Ok(batch)
     }
 
-    /// Runs one step; the samples, `[B, T · hop]`, lie in `samples` afterwards.
-    pub(super) fn step(
-        &mut self,
-        layers: &Layers,
-        queue: &Queue,
-        input: &Input<'_>,
-        samples: &mut [f32],
-    ) -> Result<()> {
-        self.rows.set(queue, input.rows)?;
-        let n_columns = input.rows.len() * input.n_latents;
-        queue.copy(input.codes.into(), self.codes.view_mut::<i32>()?.first(input.codes.len())?)?;
-        self.draw(layers, queue, input)?;
-        self.run(layers, queue, input.n_latents, input.codes.len())?;
-        queue.copy(self.samples.view::<f32>()?.first(n_columns * layers.timeline.rate)?, samples.into())
+    /// What the kernels work on.
+    pub(super) fn buffers(&self) -> MutexGuard<'_, Buffers> {
+        lock(&self.shared)
     }
 
+    /// The samples of the last step, `[B, T · hop]`.
+    pub(super) fn samples(&self) -> Result<&[f32]> {
+        self.samples.view::<f32>()?.host()
+    }
+
+    /// Records the graphs, the largest first: what kernels need beside the buffers is then large enough for all.
+    fn record(&mut self, layers: &Arc<Layers>, queue: &Queue) -> Result<()> {
+        let (most, n_latents) = (self.capacity.n_rows, self.capacity.frame_latents);
+        let powers = std::iter::successors(Some(1), |n| Some(2 * n));
+        let between = powers.flat_map(|n| if n < 16 { [n, n] } else { [n, n + n / 2] }).take_while(|&n| n < most);
+        let mut sizes: Vec<usize> = between.chain([most]).collect();
+        sizes.dedup();
+        for n_rows in sizes.into_iter().rev() {
+            let mut recorded = Recorded { layers: layers.clone(), shared: self.shared.clone(), n_rows, n_latents };
+            self.buffers().rows.set(queue, &vec![self.nothing(); n_rows])?;
+            Recorded::run(queue, &mut recorded)?;
+            queue.synchronize()?;
+            self.graphs.insert(0, Graph::capture(queue, recorded, Recorded::run)?);
+        }
+        Ok(())
+    }
+
+    /// A row that changes nothing.
+    fn nothing(&self) -> Row {
+        Row { slot: self.capacity.n_slots as i64 - 1, end: 0, ..Row::default() }
+    }
+
+    /// Runs one step; [`Batch::samples`] gives its samples afterwards.
+    pub(super) fn step(&mut self, layers: &Layers, queue: &Queue, input: &Input<'_>) -> Result<()> {
+        let given = input.noise.iter().any(|noise| matches!(noise, Noise::Given(_)));
+        let recorded = input.n_latents == self.capacity.frame_latents && !given;
+        let n_rows = input.rows.len();
+        let graph = self.graphs.iter().position(|graph| recorded && graph.state().n_rows >= n_rows);
+        self.rows.clear();
+        self.rows.extend_from_slice(input.rows);
+        if let Some(index) = graph {
+            self.rows.resize(self.graphs[index].state().n_rows, self.nothing());
+        }
+        self.codes.view_mut::<i32>()?.host()?[..input.codes.len()].copy_from_slice(input.codes);
+        {
+            let mut buffers = lock(&self.shared);
+            buffers.rows.set(queue, &self.rows)?;
+            queue.start_copy(&self.codes, &mut buffers.codes, size_of_val(input.codes))?;
+            if graph.is_none() {
+                buffers.draw(layers, queue, input)?;
+                buffers.run(layers, queue, input.n_latents)?;
+            }
+        }
+        if let Some(index) = graph {
+            self.graphs[index].launch(queue)?;
+        }
+        let bytes = n_rows * input.n_latents * layers.timeline.rate * size_of::<f32>();
+        queue.start_copy(&lock(&self.shared).samples, &mut self.samples, bytes)
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("capacity", &self.capacity).field("graphs", &self.graphs.len()).finish()
+    }
+}
+
+impl Recorded {
+    fn run(queue: &Queue, recorded: &mut Self) -> Result<()> {
+        let mut buffers = lock(&recorded.shared);
+        let (layers, n_latents) = (&recorded.layers, recorded.n_latents);
+        let len = recorded.n_rows * n_latents * layers.noise.per_latent();
+        let Buffers { rows, deviates, .. } = &mut *buffers;
+        layers.noise.run(queue, Step { rows, n_latents }, deviates.view_mut::<f32>()?.first(len)?)?;
+        buffers.run(layers, queue, n_latents)
+    }
+}
+
+/// Nothing that holds the lock panics half-way through a change.
+fn lock(shared: &Mutex<Buffers>) -> MutexGuard<'_, Buffers> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Buffers {
     /// Deviates by the kernel, or from the host where a stream brings its own.
     fn draw(&mut self, layers: &Layers, queue: &Queue, input: &Input<'_>) -> Result<()> {
         let len = input.rows.len() * input.n_latents * layers.noise.per_latent();
@@ -109,9 +228,10 @@ impl Batch {
         queue.copy(deviates.as_slice().into(), self.deviates.view_mut::<f32>()?.first(len)?)
     }
 
-    fn run(&mut self, layers: &Layers, queue: &Queue, n_latents: usize, n_codes: usize) -> Result<()> {
+    fn run(&mut self, layers: &Layers, queue: &Queue, n_latents: usize) -> Result<()> {
         let Self { rows, arena, codes, deviates, now, next, qkv, skip, samples } = self;
         let (step, n_columns) = (Step { rows, n_latents }, rows.len() * n_latents);
+        let n_codes = n_columns / layers.frame_latents * layers.frame_codes;
         let mut flow = Flow { queue, step, arena, slot_len: layers.slot_len, now, next };
         layers.embed.run(
             queue,

@@ -43,6 +43,9 @@ pub(super) struct Layers {
     pub(super) slot_len: usize,
     pub(super) latent_dim: usize,
     pub(super) dim: usize,
+    /// Latents and codes of a frame.
+    pub(super) frame_latents: usize,
+    pub(super) frame_codes: usize,
 }
 
 /// LocalMHA.
@@ -144,6 +147,8 @@ impl Layers {
             slot_len: builder.slot_len,
             latent_dim,
             dim,
+            frame_latents: config.frame_latents(),
+            frame_codes: slots(config).len(),
         })
     }
 }

@@ -1,0 +1,115 @@
+//! The step `mel`: one sound through every preset, and a small dataset that is built, killed in the middle, and finished.
+
+use std::time::{Duration, Instant};
+
+use melisma::Result;
+use melisma::audio::{Clip, wav};
+use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail};
+use melisma::mel::{Config, PRESETS, Transform, picture};
+use melisma::runtime::output::{self, Existing};
+use melisma::runtime::table::{Align, Table};
+use melisma::runtime::{duration, size};
+
+use super::base64;
+use crate::session::Session;
+
+/// Files of the dataset.
+const FILES: u32 = 40;
+
+pub fn run(session: &Session) -> Result<String> {
+    let engine = session.engine()?;
+    let mut table =
+        Table::new([("preset", Align::Left), ("shape", Align::Left), ("time", Align::Right), ("is", Align::Left)]);
+    let mut image = String::new();
+    for (name, about) in PRESETS {
+        let config = Config::preset(name)?;
+        let sound = sweep(config.sample_rate, 4.0, 1.0);
+        let transform = Transform::new(&engine.device, config.clone())?;
+        transform.run(&engine.queue, &sound)?;
+        let start = Instant::now();
+        let mel = transform.run(&engine.queue, &sound)?;
+        let time = duration::show(start.elapsed());
+        table.push([(*name).to_owned(), format!("{:?}", mel.shape), time, (*about).to_owned()]);
+        if *name == "builder" {
+            let data = base64::encode(&picture::write(&mel, &config));
+            image = format!(
+                "<figure><figcaption>builder</figcaption><img alt=\"a spectrogram\" src=\"data:image/png;base64,{data}\"></figure>"
+            );
+        }
+    }
+    Ok([
+        "<p>Four seconds of a rising tone over noise.</p>".to_owned(),
+        image,
+        table.html(),
+        "<h3>Dataset</h3>".to_owned(),
+        dataset(session)?.html(),
+    ]
+    .join("\n"))
+}
+
+fn dataset(session: &Session) -> Result<Table> {
+    let engine = session.engine()?;
+    let folder = Scratch(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
+    let sounds = folder.0.join("wavs");
+    std::fs::create_dir_all(&sounds).map_err(|error| output::failed(&sounds, error))?;
+    for index in 0..FILES {
+        let clip = Clip::mono(22_050, sweep(22_050, 2.0, 0.5 + index as f32 / 40.0));
+        let path = sounds.join(format!("{index:02}.wav"));
+        std::fs::write(&path, wav::write(&clip, wav::SampleFormat::S16)?)
+            .map_err(|error| output::failed(&path, error))?;
+    }
+    let broken = sounds.join("broken.wav");
+    std::fs::write(&broken, b"RIFF").map_err(|error| output::failed(&broken, error))?;
+    let second = Duration::from_secs(1);
+    let inputs = Inputs::find(&[sounds])?;
+    let output = folder.0.join("train.h5");
+    let request = Request {
+        inputs: &inputs,
+        shard: (0, 1),
+        options: Options::new(Config::preset("builder")?, second, second, Tail::Pad)?,
+        output: &output,
+        store: StoreKind::Hdf5,
+        existing: Existing::Refuse,
+        stops_on_failure: false,
+        device: &engine.device,
+        budget: engine.memory.budget(),
+        num_mega_buffers: 3,
+        seg_microbatch_segments: None,
+    };
+    let outcome = dataset::build(&request, &Counters::default(), |_, _| {})?;
+    let verified = dataset::verify(&output, 1)?;
+    verified.check()?;
+    let mut table = Table::new([("what", Align::Left), ("value", Align::Left)]);
+    let mut line = |what: &str, value: String| table.push([what.to_owned(), value]);
+    line("files", outcome.files_ok.to_string());
+    line("refused", outcome.failures.iter().map(|failure| format!("{}: {}", failure.path, failure.message)).collect());
+    line("segments of 1 s", outcome.segments.to_string());
+    line("sound", format!("{:.0} s", outcome.audio_seconds));
+    line("time", duration::show(Duration::from_secs_f64(outcome.wall_seconds)));
+    line("times real time", format!("{:.0}", outcome.audio_seconds / outcome.wall_seconds.max(1e-9)));
+    line("checked against checksums", format!("{} rows, {}", verified.rows, size::show(verified.bytes)));
+    Ok(table)
+}
+
+/// A rising tone over noise.
+fn sweep(rate: u32, seconds: f32, speed: f32) -> Vec<f32> {
+    let mut state = 1u32;
+    let mut phase = 0f32;
+    let n = (rate as f32 * seconds) as usize;
+    let sample = |i: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let noise = (state >> 8) as f32 / (1 << 24) as f32 - 0.5;
+        phase = (phase + speed * (200.0 + 3000.0 * i as f32 / n as f32) / rate as f32).fract();
+        0.4 * (std::f32::consts::TAU * phase).sin() + 0.02 * noise
+    };
+    (0..n).map(sample).collect()
+}
+
+struct Scratch(std::path::PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is in the temporary folder.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,55 @@
+//! Sound files and a look into datasets, for tests.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::path::Path;
+
+use ::melisma::audio::Clip;
+use ::melisma::audio::wav::{SampleFormat, write};
+use ::melisma::dataset::store::Store;
+
+/// A tone in noise, the same on every machine.
+pub fn noise(seed: u64, n: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..n).map(|i| 0.3 * (i as f32 * (0.01 + seed as f32 * 0.003)).sin() + 0.2 * next()).collect()
+}
+
+pub fn wav(sample_rate: u32, samples: &[f32]) -> Vec<u8> {
+    write(&Clip::mono(sample_rate, samples.to_vec()), SampleFormat::S16).unwrap()
+}
+
+pub fn wav_f32(sample_rate: u32, samples: &[f32]) -> Vec<u8> {
+    write(&Clip::mono(sample_rate, samples.to_vec()), SampleFormat::F32).unwrap()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    pub path: String,
+    pub start: i64,
+    pub status: u8,
+    pub checksum: u64,
+    pub is_zero: bool,
+}
+
+/// All rows of a dataset, whose structure is checked on the way.
+pub fn rows(path: &Path) -> Vec<Row> {
+    let store = Store::open(path).unwrap();
+    let layout = &store.layout;
+    let read = |name: &str, row: u64| {
+        let column = layout.column(name).unwrap();
+        let mut bytes = vec![0; layout.columns[column].row_bytes()];
+        store.read(column, row, &mut bytes).unwrap();
+        bytes
+    };
+    let row = |row: u64| Row {
+        path: String::from_utf8(read("path", row)).unwrap().trim_end_matches('\0').to_owned(),
+        start: i64::from_le_bytes(read("start_sample", row).try_into().unwrap()),
+        status: read("status", row)[0],
+        checksum: u64::from_le_bytes(read("checksum", row).try_into().unwrap()),
+        is_zero: read("mel", row).iter().all(|&byte| byte == 0),
+    };
+    (0..layout.n_rows).map(row).collect()
+}

@@ -1,0 +1,218 @@
+// Products with a matrix, FP32-accurate on tensor cores: Y[n, m] = what the layer makes of Σ_k W[m, k] · X[n, k].
+//
+// Every factor is split into two TF32 numbers, a = big + small, and a product is small·big + big·small + big·big, in this
+// order. K is cut into slices of 256; a slice's sum grows from zero in steps of 8, and the slices are added in order. So
+// each sum is decided by the layer alone: the two forms below, one for few columns and one for many, give the same bits.
+//
+// W lies in the order in which warps read it, see `product.rs`: for a group of 32 outputs and a chunk of 16 of K, float4
+// [step 2][fragment 2][lane 32], zero where it has no value. With g = lane / 4 and t = lane % 4, fragment f of step s holds
+// outputs 4g + 2f, 4g + 2f + 1 and k = 4t + 2s, 4t + 2s + 1, so that a lane reads four neighbouring k of X and writes
+// four neighbouring outputs.
+//
+// A layer has
+//   Column column(n)            what it knows of column n, also from the number of columns on
+//   float4 fetch(column, k)     four raw inputs from k on, zero where there are none
+//   Constants constants(k)      what turns four raw inputs from k on
+//   float4 form(constants, raw) into operands
+//   Target target(n)            what it needs to store column n
+//   float4 base(m)              what all columns start from, for outputs m .. m + 3, which may be outside
+//   void store(target, n, m, base, sums)
+//   void remember()             by all threads of the grid
+#pragma once
+#include "step.cuh"
+
+constexpr u32 CHUNK_K = 16, SLICE_CHUNKS = 16, GROUP_M = 32, CHUNK_FRAGMENTS = 128;
+constexpr int AHEAD = 4;
+
+struct Factors {
+  const float4* weights;
+  u32 n_columns, n_chunks, n_groups;
+};
+
+struct Fragment {
+  u32 big[4], small[4];
+};
+
+// The nearest TF32 number. The carry may go into the exponent, which is right.
+__device__ __forceinline__ u32 big_part(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
+// What is left, exactly; tensor cores cut off what TF32 does not hold, which is at most 2^-21 of x. A NaN stays one here,
+// whatever the rounding made of its big part.
+__device__ __forceinline__ u32 small_part(float x, u32 big) { return __float_as_uint(x - __uint_as_float(big)); }
+
+__device__ __forceinline__ Fragment split_weights(float4 w) {
+  const float values[4] = {w.x, w.y, w.z, w.w};
+  Fragment fragment;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    fragment.big[i] = big_part(values[i]);
+    fragment.small[i] = small_part(values[i], fragment.big[i]);
+  }
+  return fragment;
+}
+
+// Big parts in x and y, small ones in z and w.
+__device__ __forceinline__ uint4 split_operand(float a, float b) {
+  const u32 big_a = big_part(a), big_b = big_part(b);
+  return make_uint4(big_a, big_b, small_part(a, big_a), small_part(b, big_b));
+}
+
+// Two fragments of weights with N fragments of operands, in rounds that keep neighbouring instructions independent.
+template <int N>
+__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const uint4 (&operands)[N]) {
+  const Fragment a[2] = {split_weights(weights[0]), split_weights(weights[1])};
+#pragma unroll
+  for (int round = 0; round < 3; round++) {
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+      const u32 big[2] = {operands[n].x, operands[n].y}, small[2] = {operands[n].z, operands[n].w};
+#pragma unroll
+      for (int f = 0; f < 2; f++) mma_tf32(sums[f][n], round == 0 ? a[f].small : a[f].big, round == 1 ? small : big);
+    }
+  }
+}
+
+template <int N>
+__device__ __forceinline__ void clear(float (&sums)[2][N][4]) {
+#pragma unroll
+  for (int i = 0; i < 8 * N; i++) sums[i / (4 * N)][i / 4 % N][i % 4] = 0.0f;
+}
+
+template <int N>
+__device__ __forceinline__ void add(float (&totals)[2][N][4], const float (&sums)[2][N][4]) {
+#pragma unroll
+  for (int i = 0; i < 8 * N; i++) totals[i / (4 * N)][i / 4 % N][i % 4] += sums[i / (4 * N)][i / 4 % N][i % 4];
+}
+
+// `targets(i)` is the target of column `first` + i.
+template <int N, class Layer, class Targets>
+__device__ __forceinline__ void store(const Layer& layer, u32 n_columns, u32 first, u32 group, const float (&totals)[2][N][4],
+                                      const Targets& targets) {
+  const u32 g = lane_id() / 4, t = lane_id() % 4, m = GROUP_M * group + 4 * g;
+  const float4 base = layer.base(m);
+#pragma unroll
+  for (int n = 0; n < N; n++) {
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+      const u32 i = 8 * n + 2 * t + c;
+      const float4 sums = make_float4(totals[0][n][c], totals[0][n][c + 2], totals[1][n][c], totals[1][n][c + 2]);
+      if (first + i < n_columns) layer.store(targets(i), first + i, m, base, sums);
+    }
+  }
+}
+
+// Few columns: a warp makes 32 outputs of 8 columns over one slice of K after the other, and a block has as many warps for
+// each group as it has parts of K. Operands go from memory to registers: a lane's inputs are its own fragments.
+// grid: (columns / 8, groups / groups of a block), block: (32, parts, groups), dynamic shared memory: 1 KiB for each
+// slice and group of the block.
+template <class Layer>
+__device__ __forceinline__ void product_few(const Layer& layer, const Factors& factors) {
+  DYNAMIC_SHARED(float4, partial);
+  const u32 lane = threadIdx.x, g = lane / 4, t = lane % 4;
+  const u32 n_slices = (factors.n_chunks + SLICE_CHUNKS - 1) / SLICE_CHUNKS;
+  const u32 group = blockIdx.y * blockDim.z + threadIdx.z;
+  const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
+  const auto column = layer.column(blockIdx.x * 8 + g);
+  for (u32 slice = threadIdx.y; slice < n_slices; slice += blockDim.y) {
+    const u32 last = min((slice + 1) * SLICE_CHUNKS, factors.n_chunks);
+    float sums[2][1][4];
+    clear(sums);
+    float4 w[AHEAD][2][2], raw[AHEAD];
+    const auto read = [&](int slot, u32 chunk) {
+      if (chunk >= last) return;
+#pragma unroll
+      for (int i = 0; i < 4; i++) w[slot][i / 2][i % 2] = __ldg(weights + (u64)chunk * CHUNK_FRAGMENTS + 32 * i);
+      raw[slot] = layer.fetch(column, CHUNK_K * chunk + 4 * t);
+    };
+#pragma unroll
+    for (int slot = 0; slot < AHEAD; slot++) read(slot, slice * SLICE_CHUNKS + slot);
+    for (u32 chunk = slice * SLICE_CHUNKS; chunk < last; chunk += AHEAD) {
+#pragma unroll
+      for (int slot = 0; slot < AHEAD; slot++) {
+        if (chunk + slot >= last) break;
+        const float4 x = layer.form(layer.constants(CHUNK_K * (chunk + slot) + 4 * t), raw[slot]);
+        const uint4 first[1] = {split_operand(x.x, x.y)}, second[1] = {split_operand(x.z, x.w)};
+        multiply(sums, w[slot][0], first);
+        multiply(sums, w[slot][1], second);
+        read(slot, chunk + slot + AHEAD);
+      }
+    }
+    float4* to = partial + ((u64)threadIdx.z * n_slices + slice) * 64 + lane;
+    to[0] = make_float4(sums[0][0][0], sums[0][0][1], sums[0][0][2], sums[0][0][3]);
+    to[32] = make_float4(sums[1][0][0], sums[1][0][1], sums[1][0][2], sums[1][0][3]);
+  }
+  __syncthreads();
+  if (threadIdx.y == 0 && group < factors.n_groups) {
+    float totals[2][1][4];
+    clear(totals);
+    for (u32 slice = 0; slice < n_slices; slice++) {
+      const float4* from = partial + ((u64)threadIdx.z * n_slices + slice) * 64 + lane;
+      const float4 a = from[0], b = from[32];
+      const float sums[2][1][4] = {{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}};
+      add(totals, sums);
+    }
+    const u32 start = blockIdx.x * 8;
+    store(layer, factors.n_columns, start, group, totals, [&](u32 i) { return layer.target(start + i); });
+  }
+  layer.remember();
+}
+
+// Many columns: a block of 8 warps makes 32 · WARPS_M outputs of 64 columns. All threads form the operands of the next
+// chunk, in shared memory and in the order in which a warp reads them, between the products of this one; their inputs
+// were asked for one chunk before.
+template <int WARPS_M, class Layer>
+__device__ __forceinline__ void product_many(const Layer& layer, const Factors& factors) {
+  constexpr int N = WARPS_M;  // 8 / WARPS_M warps side by side, of N fragments of 8 columns each, are 64 columns
+  __shared__ uint4 operands[2][2][8][32];
+  __shared__ typename Layer::Target targets[64];
+  const u32 lane = lane_id(), warp = threadIdx.x / 32, last = factors.n_chunks - 1;
+  const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
+  const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
+  const u32 first = blockIdx.x * 64, own_k = 4 * (lane % 4);
+  if (threadIdx.x < 64 && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
+  const auto column = layer.column(first + threadIdx.x / 4);
+  // The last chunk stands for those after it, which are never multiplied.
+  const auto fetch = [&](u32 chunk) { return layer.fetch(column, CHUNK_K * min(chunk, last) + own_k); };
+  const auto constants = [&](u32 chunk) { return layer.constants(CHUNK_K * min(chunk, last) + own_k); };
+  const auto put = [&](u32 chunk, const typename Layer::Constants& constants, float4 raw) {
+    const float4 x = layer.form(constants, raw);
+    operands[chunk % 2][0][warp][lane] = split_operand(x.x, x.y);
+    operands[chunk % 2][1][warp][lane] = split_operand(x.z, x.w);
+  };
+  float4 next_w[2];
+  const auto read = [&](u32 step) {
+    next_w[0] = __ldg(weights + (u64)step * 64);
+    next_w[1] = __ldg(weights + (u64)step * 64 + 32);
+  };
+  float sums[2][N][4], totals[2][N][4];
+  clear(sums);
+  clear(totals);
+  read(0);
+  put(0, constants(0), fetch(0));
+  float4 next = fetch(1);
+  __syncthreads();
+  for (u32 chunk = 0; chunk <= last; chunk++) {
+    const auto next_constants = constants(chunk + 1);
+    const float4 later = fetch(chunk + 2);
+#pragma unroll
+    for (int step = 0; step < 2; step++) {
+      const float4 w[2] = {next_w[0], next_w[1]};
+      read(min(2 * chunk + step + 1, 2 * last + 1));
+      uint4 x[N];
+#pragma unroll
+      for (int n = 0; n < N; n++) x[n] = operands[chunk % 2][step][warp_n * N + n][lane];
+      multiply(sums, w, x);
+      if (step == 0) put(chunk + 1, next_constants, next);
+    }
+    if (chunk % SLICE_CHUNKS == SLICE_CHUNKS - 1 || chunk == last) {
+      add(totals, sums);
+      clear(sums);
+    }
+    next = later;
+    __syncthreads();
+  }
+  const u32 own = warp_n * N * 8;
+  if (group < factors.n_groups) {
+    store(layer, factors.n_columns, first + own, group, totals, [&](u32 i) { return targets[own + i]; });
+  }
+  layer.remember();
+}

@@ -1,0 +1,105 @@
+//! Weights and launches of `product.cuh`.
+
+use std::ffi::c_void;
+
+use super::layer::{Upload, address};
+use super::{Address, Cuda, CudaQueue, Function, Launch, Source};
+use crate::{Result, Tensor};
+
+/// Steps of K that lie together, and outputs of a warp.
+pub(crate) const CHUNK_K: usize = 16;
+const GROUP_M: usize = 32;
+const SLICE_CHUNKS: usize = 16;
+const CHUNK_FLOATS: usize = CHUNK_K * GROUP_M;
+/// Columns of a block in the form for many, and warps of a block at most.
+const MANY_COLUMNS: usize = 64;
+const WARPS: usize = 8;
+
+/// `Factors` of `product.cuh`.
+#[repr(C)]
+struct Factors {
+    weights_dev: Address,
+    n_columns: u32,
+    n_chunks: u32,
+    n_groups: u32,
+}
+
+/// A matrix on the device, and the kernels that multiply with it.
+#[derive(Debug)]
+pub(crate) struct Product {
+    n_chunks: usize,
+    n_groups: usize,
+    weights: Tensor,
+    few: Function,
+    /// 64 outputs of a block.
+    wide: Function,
+    /// 128 outputs of a block.
+    tall: Function,
+}
+
+/// The nearest sum of two TF32 numbers, as kernels take it apart.
+fn two_parts(weight: f32) -> f32 {
+    let nearest = |x: f32| f32::from_bits(x.to_bits().wrapping_add(0x1000) & 0xffff_e000);
+    let big = nearest(weight);
+    big + nearest(weight - big)
+}
+
+impl Product {
+    /// Packs W `[M, K]`, whose elements `weight(m, k)` gives. The kernels are those of `source` that begin with `symbol`.
+    pub(crate) fn new(
+        cuda: &Cuda,
+        upload: &Upload<'_>,
+        (source, symbol): (Source, &str),
+        [m, k]: [usize; 2],
+        weight: impl Fn(usize, usize) -> f32,
+    ) -> Result<Self> {
+        let (n_groups, n_chunks) = (m.div_ceil(GROUP_M).max(1), k.div_ceil(CHUNK_K).max(1));
+        let mut packed = vec![0f32; n_groups * n_chunks * CHUNK_FLOATS];
+        for (index, value) in packed.iter_mut().enumerate() {
+            let (chunk, at) = (index / CHUNK_FLOATS, index % CHUNK_FLOATS);
+            // [step][fragment][lane][half of k][half of m]
+            let (step, fragment, lane, own_k, own_m) = (at / 256, at / 128 % 2, at / 4 % 32, at / 2 % 2, at % 2);
+            let to_m = chunk / n_chunks * GROUP_M + 4 * (lane / 4) + 2 * fragment + own_m;
+            let to_k = chunk % n_chunks * CHUNK_K + 4 * (lane % 4) + 2 * step + own_k;
+            if to_m < m && to_k < k {
+                *value = two_parts(weight(to_m, to_k));
+            }
+        }
+        let function = |form: &str| cuda.function(source, &format!("{symbol}_{form}"));
+        Ok(Self {
+            n_chunks,
+            n_groups,
+            weights: upload.slice(&packed)?,
+            few: function("few")?,
+            wide: function("wide")?,
+            tall: function("tall")?,
+        })
+    }
+
+    /// Multiplies `n_columns` columns; `layer` is the kernels' first parameter.
+    ///
+    /// # Safety
+    /// `layer` points to what the kernels take, and all device pointers in it hold what they read and write.
+    pub(crate) unsafe fn run(&self, queue: &CudaQueue, n_columns: u32, layer: *mut c_void) -> Result<()> {
+        let (n_chunks, n_groups) = (self.n_chunks as u32, self.n_groups as u32);
+        let mut factors = Factors { weights_dev: address::<f32>(&self.weights)?, n_columns, n_chunks, n_groups };
+        let (function, launch) = self.launch(queue, n_columns as usize);
+        // SAFETY: the caller's promise; the weights are as `Factors` says.
+        unsafe { queue.launch(function, launch, &mut [layer, (&raw mut factors).cast()]) }
+    }
+
+    fn launch(&self, queue: &CudaQueue, n_columns: usize) -> (&Function, Launch) {
+        let (groups, function) = if self.n_groups <= 2 { (2, &self.wide) } else { (4, &self.tall) };
+        let (tiles_n, tiles_m) = (n_columns.div_ceil(MANY_COLUMNS).max(1), self.n_groups.div_ceil(groups));
+        if tiles_n * tiles_m >= queue.cuda().n_processors() as usize {
+            let grid = (tiles_n as u32, tiles_m as u32, 1);
+            return (function, Launch { grid, block: (32 * WARPS as u32, 1, 1), shared_bytes: 0 });
+        }
+        let n_slices = self.n_chunks.div_ceil(SLICE_CHUNKS);
+        let parts = n_slices.min(WARPS);
+        let groups = (WARPS / 2 / parts).clamp(1, self.n_groups);
+        let grid = (n_columns.div_ceil(8).max(1) as u32, self.n_groups.div_ceil(groups) as u32, 1);
+        let shared_bytes = (groups * n_slices * 1024) as u32;
+        (&self.few, Launch { grid, block: (32, parts as u32, groups as u32), shared_bytes })
+    }
+}

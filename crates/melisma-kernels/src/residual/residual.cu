@@ -1,0 +1,116 @@
+// SNAC's residual unit: `residual_hidden` writes h = S'(Conv₇(S(x))), the product adds W h to skip and bias.
+#include "product.cuh"
+
+constexpr u32 TAPS = 7;
+// Outputs of a thread, `dilation` rows apart.
+constexpr u32 RUN = 12;
+
+struct Shape {
+  Step step;
+  Timeline timeline;
+  Memory memory;
+  Snake entry, middle;
+  // [7, C], [C], [C]
+  const float *taps, *wide_bias, *mix_bias;
+  const float* x;
+  float *hidden, *y;
+  u32 n_columns, n_channels, dilation;
+
+  __device__ __forceinline__ u32 len() const { return step.n_latents * timeline.rate; }
+};
+
+// Grid: x over channels and runs of one stream, y over streams. A thread keeps the Snake of the last seven rows that it
+// needs, so that each is computed once for all its taps.
+// budget: 80 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
+  const u32 n = shape.n_channels, len = shape.len(), dilation = shape.dilation;
+  const u32 n_runs = (len + dilation * RUN - 1) / (dilation * RUN) * dilation;
+  const u32 index = blockIdx.x * blockDim.x + threadIdx.x;
+  const u32 c = index % n, run = index / n;
+  const u32 first = run / dilation * (dilation * RUN) + run % dilation;
+  if (run < n_runs && first < len) {
+    float taps[TAPS], z[TAPS];
+#pragma unroll
+    for (u32 k = 0; k < TAPS; k++) taps[k] = __ldg(shape.taps + k * n + c);
+    const float bias = __ldg(shape.wide_bias + c);
+    const float alpha = __ldg(shape.entry.alpha + c), inverse = __ldg(shape.entry.inverse + c);
+    const float mix_alpha = __ldg(shape.middle.alpha + c), mix_inverse = __ldg(shape.middle.inverse + c);
+    for (u32 stream = blockIdx.y; stream < shape.step.n_rows; stream += gridDim.y) {
+      const History seen = history(shape.step, shape.memory, shape.x, stream, len);
+      float raw[RUN + TAPS - 1];
+      // Rows from this one on do not exist; those before it of which none is remembered lie a fixed distance apart.
+      const u32 end = len + (TAPS - 1) * dilation;
+      if (first >= seen.n_past) {
+        const float* from = seen.row(first) + c;
+#pragma unroll
+        for (u32 i = 0; i < RUN + TAPS - 1; i++) raw[i] = first + i * dilation < end ? from[i * dilation * n] : 0.0f;
+      } else {
+#pragma unroll
+        for (u32 i = 0; i < RUN + TAPS - 1; i++) {
+          raw[i] = first + i * dilation < end ? seen.row(first + i * dilation)[c] : 0.0f;
+        }
+      }
+      float* to = shape.hidden + ((u64)stream * len + first) * n + c;
+#pragma unroll
+      for (u32 i = 0; i < RUN + TAPS - 1; i++) {
+        z[i % TAPS] = snake(raw[i], alpha, inverse);
+        if (i < TAPS - 1) continue;
+        const u32 j = i - (TAPS - 1);
+        float sum = bias;
+#pragma unroll
+        for (u32 k = 0; k < TAPS; k++) sum = fused_multiply_add(taps[k], z[(j + k) % TAPS], sum);
+        if (first + j * dilation < len) to[j * dilation * n] = snake(sum, mix_alpha, mix_inverse);
+      }
+    }
+  }
+  roll(shape.step, shape.memory, shape.x, len);
+}
+
+struct Mix : Shape {
+  struct Column {
+    const float* hidden;
+  };
+  __device__ __forceinline__ Mix(const Shape& shape) : Shape(shape) {}
+
+  __device__ __forceinline__ Column column(u32 n) const {
+    return {n < n_columns ? hidden + (u64)n * n_channels : nullptr};
+  }
+  __device__ __forceinline__ float4 fetch(const Column& column, u32 k) const {
+    return column.hidden ? load4(column.hidden, k, n_channels) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  }
+  struct Constants {};
+  __device__ __forceinline__ Constants constants(u32) const { return {}; }
+  __device__ __forceinline__ float4 form(Constants, float4 raw) const { return raw; }
+
+  // The row that is skipped to it; none where it does not exist.
+  struct Target {
+    const float* skip;
+  };
+  __device__ __forceinline__ Target target(u32 n) const {
+    const u32 stream = n / len(), t = n % len();
+    const History seen = history(step, memory, x, stream, len());
+    const bool live = live_outputs(step.rows[stream], timeline, step.n_latents).has(t);
+    return {live ? seen.row(t + TAPS / 2 * dilation) : nullptr};
+  }
+  __device__ __forceinline__ float4 base(u32 m) const { return load4(mix_bias, m, n_channels); }
+
+  __device__ __forceinline__ void store(Target target, u32 n, u32 m, float4 base, float4 sums) const {
+    float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (target.skip) value = add4(add4(load4(target.skip, m, n_channels), base), sums);
+    store4(y + (u64)n * n_channels, m, n_channels, value);
+  }
+  __device__ __forceinline__ void remember() const {}
+};
+
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256) residual_few(Shape shape, Factors factors) {
+  product_few(Mix(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) residual_wide(Shape shape, Factors factors) {
+  product_many<2>(Mix(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) residual_tall(Shape shape, Factors factors) {
+  product_many<4>(Mix(shape), factors);
+}

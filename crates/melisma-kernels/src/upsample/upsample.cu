@@ -1,0 +1,70 @@
+// Snake, then a transposed convolution as a product: a column's operands are two neighbouring inputs, its outputs s rows.
+#include "product.cuh"
+
+struct Shape {
+  Step step;
+  Timeline timeline;
+  Memory memory;
+  Snake snake;
+  const float *x, *bias;
+  float* y;
+  u32 n_columns, n_in, n_out, stride, padded_in;
+};
+
+// K is z[q-1], then z[q], each padded to `padded_in`, a multiple of a chunk.
+struct Upsample : Shape {
+  struct Column {
+    const float *before, *now;
+  };
+  __device__ __forceinline__ Upsample(const Shape& shape) : Shape(shape) {}
+
+  __device__ __forceinline__ u32 len() const { return step.n_latents * timeline.rate / stride; }
+
+  __device__ __forceinline__ Column column(u32 n) const {
+    if (n >= n_columns) return {nullptr, nullptr};
+    const History seen = history(step, memory, x, n / len(), len());
+    return {seen.row(n % len()), seen.row(n % len() + 1)};
+  }
+  __device__ __forceinline__ float4 fetch(const Column& column, u32 k) const {
+    if (!column.now) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    return k < padded_in ? load4(column.before, k, n_in) : load4(column.now, k - padded_in, n_in);
+  }
+  using Constants = Snake::Four;
+  __device__ __forceinline__ Constants constants(u32 k) const { return snake.four(k < padded_in ? k : k - padded_in); }
+  __device__ __forceinline__ float4 form(const Constants& constants, float4 raw) const { return constants.of(raw); }
+
+  // Its first row, and which rows exist.
+  struct Target {
+    u32 first;
+    Live live;
+  };
+  __device__ __forceinline__ Target target(u32 n) const {
+    return {n % len() * stride, live_outputs(step.rows[n / len()], timeline, step.n_latents)};
+  }
+  __device__ __forceinline__ float4 base(u32 m) const { return load4(bias, m, stride * n_out); }
+
+  __device__ __forceinline__ void store(Target target, u32 n, u32 m, float4 base, float4 sums) const {
+    const u32 n_rows = stride * n_out;
+    const float4 y4 = add4(base, sums);
+    float values[4] = {y4.x, y4.y, y4.z, y4.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      if (!target.live.has(target.first + (m + i) / n_out)) values[i] = 0.0f;
+    }
+    store4(y + (u64)n * n_rows, m, n_rows, make_float4(values[0], values[1], values[2], values[3]));
+  }
+  __device__ __forceinline__ void remember() const { roll(step, memory, x, len()); }
+};
+
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256) upsample_few(Shape shape, Factors factors) {
+  product_few(Upsample(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) upsample_wide(Shape shape, Factors factors) {
+  product_many<2>(Upsample(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) upsample_tall(Shape shape, Factors factors) {
+  product_many<4>(Upsample(shape), factors);
+}

@@ -1,0 +1,23 @@
+//! Opening files that nobody vouches for.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::{Error, Kind, Result};
+
+/// Does not wait for a writer, where the name turns out to be a pipe.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// Opens `path` for reading if it is a regular file.
+pub(crate) fn open_regular(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
+    let file = opened.map_err(|error| Error::io("opening it", error))?;
+    let data = file.metadata().map_err(|error| Error::io("its kind", error))?;
+    match data.is_file() {
+        true if data.len() == 0 => Err(Error::new(Kind::Truncated, "the file is empty")),
+        true => Ok(file),
+        false if data.is_dir() => Err(Error::unsupported("this is a directory")),
+        false => Err(Error::unsupported("this is not a regular file")),
+    }
+}

@@ -1,0 +1,223 @@
+//! Another sample rate: band-limited interpolation with a Kaiser-windowed sinc.
+//!
+//! y[n] = sum over k of x[i + k] h(k - f), where i + f = n orig / new. Every output sample is one sum in a fixed order over
+//! its neighbours, so any part of the sound can be made alone, and is the same bits as in the whole.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Error, Result};
+
+/// Zero crossings of the sinc on either side.
+const ZEROS: f64 = 64.0;
+/// The window's shape: 108 dB of rejection.
+const BETA: f64 = 11.0;
+/// The middle of the transition, of half the lower rate; it ends at half the rate.
+const ROLL_OFF: f64 = 0.945;
+/// Sums run in this many lanes, added at the end.
+const LANES: usize = 16;
+/// The most coefficients of a table.
+const MAX_TABLE: u64 = 1 << 23;
+/// Tables that are kept.
+const MAX_KEPT: usize = 16;
+
+/// Rates in lowest terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ratio {
+    /// new / gcd
+    pub(super) up: u64,
+    /// orig / gcd
+    pub(super) down: u64,
+}
+
+impl Ratio {
+    /// From `orig` Hz to `new` Hz.
+    pub(super) fn new(orig: u32, new: u32) -> Result<Self> {
+        let (mut a, mut b) = (orig, new);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        let ratio = Self { up: u64::from(new / a.max(1)), down: u64::from(orig / a.max(1)) };
+        if ratio.up.saturating_mul(ratio.n_taps() as u64) > MAX_TABLE {
+            return Err(Error::unsupported(format!(
+                "resampling from {orig} Hz to {new} Hz needs too many coefficients"
+            ))
+            .with_hint("convert it to a common rate first"));
+        }
+        Ok(ratio)
+    }
+
+    /// How many samples `n` become.
+    pub(super) fn len(self, n: u64) -> u64 {
+        (u128::from(n) * u128::from(self.up)).div_ceil(u128::from(self.down)) as u64
+    }
+
+    /// Bandwidth, of half the original rate.
+    fn cutoff(self) -> f64 {
+        (self.up as f64 / self.down as f64).min(1.0)
+    }
+
+    fn half(self) -> usize {
+        (ZEROS / self.cutoff()).ceil().min(1e9) as usize
+    }
+
+    fn n_taps(self) -> usize {
+        (2 * self.half()).next_multiple_of(LANES)
+    }
+}
+
+/// Coefficients for every fraction.
+#[derive(Debug)]
+pub(super) struct Resampler {
+    ratio: Ratio,
+    n_taps: usize,
+    /// `[up, n_taps]`
+    taps: Vec<f32>,
+}
+
+static KEPT: Mutex<Vec<Arc<Resampler>>> = Mutex::new(Vec::new());
+
+impl Resampler {
+    /// The table for `ratio`, made once per process.
+    pub(super) fn get(ratio: Ratio) -> Arc<Self> {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = kept.iter().find(|table| table.ratio == ratio) {
+            return found.clone();
+        }
+        let made = Arc::new(Self::new(ratio));
+        if kept.len() == MAX_KEPT {
+            kept.remove(0);
+        }
+        kept.push(made.clone());
+        made
+    }
+
+    fn new(ratio: Ratio) -> Self {
+        let (n_taps, half) = (ratio.n_taps(), ratio.half() as f64);
+        let cutoff = ratio.cutoff() * ROLL_OFF;
+        let height = bessel(BETA);
+        let mut taps = Vec::with_capacity(ratio.up as usize * n_taps);
+        for phase in 0..ratio.up {
+            let fraction = phase as f64 / ratio.up as f64;
+            for k in 0..n_taps {
+                let at = k as f64 + 1.0 - half - fraction;
+                let place = at / half;
+                let window = if place.abs() < 1.0 { bessel(BETA * (1.0 - place * place).sqrt()) / height } else { 0.0 };
+                taps.push((cutoff * sinc(cutoff * at) * window) as f32);
+            }
+        }
+        Self { ratio, n_taps, taps }
+    }
+
+    /// The first sample that output `n` needs, which may lie before the sound, and how many.
+    fn needs(&self, n: u64) -> (i64, usize) {
+        let at = (u128::from(n) * u128::from(self.ratio.down) / u128::from(self.ratio.up)) as i64;
+        (at + 1 - self.ratio.half() as i64, self.n_taps)
+    }
+
+    /// The samples that outputs from `first` on need: where they begin, and how many.
+    pub(super) fn span(&self, first: u64, n: usize) -> (i64, usize) {
+        let (start, _) = self.needs(first);
+        let (last, len) = self.needs(first + n.max(1) as u64 - 1);
+        (start, (last - start) as usize + len)
+    }
+
+    /// Outputs from `first` on, out of the samples of their [`Resampler::span`].
+    pub(super) fn run(&self, first: u64, samples: &[f32], to: &mut [f32]) {
+        let (start, _) = self.span(first, to.len());
+        for (n, to) in (first..).zip(to) {
+            let phase = (u128::from(n) * u128::from(self.ratio.down) % u128::from(self.ratio.up)) as usize;
+            let from = &samples[(self.needs(n).0 - start) as usize..][..self.n_taps];
+            *to = dot(from, &self.taps[phase * self.n_taps..][..self.n_taps]);
+        }
+    }
+}
+
+/// A sum in [`LANES`] lanes, then from the first lane to the last.
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0f32; LANES];
+    for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += a * b;
+        }
+    }
+    lanes.iter().sum()
+}
+
+fn sinc(x: f64) -> f64 {
+    let x = std::f64::consts::PI * x;
+    if x.abs() < 1e-9 { 1.0 } else { x.sin() / x }
+}
+
+/// The modified Bessel function I0, by its series.
+fn bessel(x: f64) -> f64 {
+    let (mut sum, mut term, mut k) = (1.0, 1.0, 1.0);
+    while term > 1e-18 * sum {
+        term *= (x / (2.0 * k)) * (x / (2.0 * k));
+        sum += term;
+        k += 1.0;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(ratio: Ratio, x: &[f32]) -> Vec<f32> {
+        let table = Resampler::get(ratio);
+        let n = ratio.len(x.len() as u64) as usize;
+        part(&table, x, 0, n)
+    }
+
+    fn part(table: &Resampler, x: &[f32], first: u64, n: usize) -> Vec<f32> {
+        let (start, len) = table.span(first, n);
+        let at = |i: i64| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(0.0);
+        let samples: Vec<f32> = (start..start + len as i64).map(at).collect();
+        let mut y = vec![0.0; n];
+        table.run(first, &samples, &mut y);
+        y
+    }
+
+    fn sine(rate: f64, hz: f64, n: usize) -> Vec<f32> {
+        (0..n).map(|i| (std::f64::consts::TAU * hz * i as f64 / rate).sin() as f32).collect()
+    }
+
+    #[test]
+    fn a_tone_stays_a_tone() {
+        for (orig, new, hz) in
+            [(44_100, 22_050, 5000.0), (48_000, 22_050, 9000.0), (16_000, 22_050, 7000.0), (8000, 44_100, 100.0)]
+        {
+            let ratio = Ratio::new(orig, new).unwrap();
+            let y = whole(ratio, &sine(f64::from(orig), hz, 20_000));
+            assert_eq!(y.len() as u64, ratio.len(20_000));
+            let expected = sine(f64::from(new), hz, y.len());
+            let inner = 2000..y.len() - 2000;
+            let error = inner.map(|i| (y[i] - expected[i]).abs()).fold(0.0, f32::max);
+            assert!(error < 2e-5, "{orig} to {new}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_the_new_rate_cannot_hold_is_gone() {
+        let y = whole(Ratio::new(48_000, 16_000).unwrap(), &sine(48_000.0, 8100.0, 30_000));
+        let largest = y[1000..y.len() - 1000].iter().fold(0f32, |a, b| a.max(b.abs()));
+        assert!(largest < 1e-5, "{largest}");
+    }
+
+    #[test]
+    fn a_part_is_the_same_bits_as_in_the_whole() {
+        let ratio = Ratio::new(44_100, 16_000).unwrap();
+        let x: Vec<f32> = (0..9000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / 1e7 - 0.8).collect();
+        let all = whole(ratio, &x);
+        let table = Resampler::get(ratio);
+        for (first, n) in [(0, 100), (1, 7), (1234, 500), (3000, 266)] {
+            assert_eq!(part(&table, &x, first as u64, n), all[first..first + n]);
+        }
+    }
+
+    #[test]
+    fn absurd_ratios_are_refused() {
+        assert!(Ratio::new(3_071_999, 3_072_000).is_err());
+        assert!(Ratio::new(3_072_000, 1).is_err() || Ratio::new(3_072_000, 1).unwrap().n_taps() < 1 << 23);
+    }
+}

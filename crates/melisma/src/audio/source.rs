@@ -1,0 +1,200 @@
+//! Sound from a file as one channel at one rate, by the place of its samples.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::decode::Decoder;
+use super::file::open_regular;
+use super::resample::{Ratio, Resampler};
+use super::wav;
+use crate::{Error, Kind, Result};
+
+/// Outputs that are resampled at a time.
+const BLOCK: usize = 1 << 14;
+
+/// What is known of a file before its samples are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Samples per second and channel in the file.
+    pub sample_rate: u32,
+    /// Channels in the file.
+    pub n_channels: usize,
+    /// Samples per channel in the file.
+    pub n_original: u64,
+    /// Samples that [`Source`] gives, at the rate asked for.
+    pub n_samples: u64,
+    /// Whether samples are 16-bit integers that need no arithmetic.
+    pub element: Element,
+    /// What was wrong with the file and repaired.
+    pub note: Option<String>,
+}
+
+/// The type in which samples come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// As stored.
+    I16,
+    /// Mixed down, resampled, or of another type in the file.
+    F32,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct Source {
+    origin: Origin,
+    resampling: Option<Resampling>,
+    facts: Facts,
+}
+
+#[derive(Debug)]
+enum Origin {
+    Wav(wav::File),
+    Stream(Decoder),
+}
+
+#[derive(Debug)]
+struct Resampling {
+    ratio: Ratio,
+    /// Samples at the original rate.
+    n_samples: u64,
+    table: Option<Arc<Resampler>>,
+    samples: Vec<f32>,
+}
+
+impl Source {
+    /// Opens `path`, to give samples at `sample_rate`. What the file is follows from its first bytes, not from its name. The
+    /// length of a compressed file is found by decoding it.
+    ///
+    /// # Errors
+    /// The file is no sound that is known, contradicts itself, holds no samples, or cannot be read.
+    pub fn open(path: &Path, sample_rate: u32) -> Result<Self> {
+        Self::with_length(path, sample_rate, || Decoder::open(path)?.count())
+    }
+
+    /// Opens `path` again, whose [`Facts::n_original`] is known.
+    ///
+    /// # Errors
+    /// As [`Source::open`]; also a file that has another length now.
+    pub fn reopen(path: &Path, sample_rate: u32, n_original: u64) -> Result<Self> {
+        let source = Self::with_length(path, sample_rate, || Ok(n_original))?;
+        if source.facts.n_original != n_original {
+            let message = format!("{} samples are there, there were {n_original}", source.facts.n_original);
+            return Err(Error::new(Kind::Truncated, message));
+        }
+        Ok(source)
+    }
+
+    /// Opens `path`; `count` gives the length of a compressed file at its own rate.
+    fn with_length(path: &Path, sample_rate: u32, count: impl FnOnce() -> Result<u64>) -> Result<Self> {
+        let file = open_regular(path)?;
+        let (origin, mut facts) = if is_wav(&file) {
+            let wav = wav::File::new(file)?;
+            let header = wav.header();
+            let is_i16 = header.n_channels == 1 && header.coding.format() == wav::SampleFormat::S16;
+            let facts = Facts {
+                sample_rate: header.sample_rate,
+                n_channels: header.n_channels,
+                n_original: header.n_frames(),
+                n_samples: header.n_frames(),
+                element: if is_i16 { Element::I16 } else { Element::F32 },
+                note: header.note.clone(),
+            };
+            (Origin::Wav(wav), facts)
+        } else {
+            let n_samples = count()?;
+            let decoder = Decoder::open(path)?;
+            let (sample_rate, n_channels) = (decoder.sample_rate, decoder.n_channels);
+            let element = Element::F32;
+            let facts = Facts { sample_rate, n_channels, n_original: n_samples, n_samples, element, note: None };
+            (Origin::Stream(decoder), facts)
+        };
+        if facts.n_samples == 0 {
+            return Err(Error::new(Kind::Truncated, "the file holds no samples"));
+        }
+        let mut resampling = None;
+        if facts.sample_rate != sample_rate {
+            let ratio = Ratio::new(facts.sample_rate, sample_rate)?;
+            resampling = Some(Resampling { ratio, n_samples: facts.n_samples, table: None, samples: Vec::new() });
+            facts.n_samples = ratio.len(facts.n_samples);
+            facts.element = Element::F32;
+        }
+        Ok(Self { origin, resampling, facts })
+    }
+
+    /// What is known of it.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Whether samples can be read at any place in about the same time.
+    pub fn can_seek(&self) -> bool {
+        matches!(self.origin, Origin::Wav(_))
+    }
+
+    /// Reads 16-bit samples from `first` on, of a source of [`Element::I16`].
+    ///
+    /// # Errors
+    /// The file has become shorter, or the system refuses.
+    pub fn read_i16(&mut self, first: u64, to: &mut [i16]) -> Result<()> {
+        match (&mut self.origin, self.facts.element) {
+            (Origin::Wav(wav), Element::I16) => wav.read_i16(first, to),
+            _ => Err(Error::invalid("this sound has no 16-bit samples")),
+        }
+    }
+
+    /// Reads samples from `first` on.
+    ///
+    /// # Errors
+    /// As [`Source::read_i16`]; also a sample that is infinite or NaN.
+    pub fn read_f32(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
+        if first.saturating_add(to.len() as u64) > self.facts.n_samples {
+            let message = format!("samples {first} to {} of {}", first + to.len() as u64, self.facts.n_samples);
+            return Err(Error::new(Kind::Truncated, message));
+        }
+        match &mut self.resampling {
+            None => self.origin.read_mono(first, to)?,
+            Some(resampling) => {
+                for (index, to) in to.chunks_mut(BLOCK).enumerate() {
+                    resampling.read(&mut self.origin, first + (index * BLOCK) as u64, to)?;
+                }
+            }
+        }
+        match to.iter().position(|sample| !sample.is_finite()) {
+            Some(at) => Err(Error::new(Kind::Corrupt, format!("sample {} is {}", first + at as u64, to[at]))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Origin {
+    fn read_mono(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
+        match self {
+            Self::Wav(wav) => wav.read_mono(first, to),
+            Self::Stream(decoder) => decoder.read_mono(first, to),
+        }
+    }
+}
+
+impl Resampling {
+    fn read(&mut self, origin: &mut Origin, first: u64, to: &mut [f32]) -> Result<()> {
+        let table = self.table.get_or_insert_with(|| Resampler::get(self.ratio));
+        let (start, len) = table.span(first, to.len());
+        self.samples.clear();
+        self.samples.resize(len, 0.0);
+        // Silence lies around the sound.
+        let before = usize::try_from(-start).unwrap_or(0).min(len);
+        let from = start.max(0) as u64;
+        let there = self.n_samples.saturating_sub(from).min((len - before) as u64) as usize;
+        origin.read_mono(from, &mut self.samples[before..before + there])?;
+        table.run(first, &self.samples, to);
+        Ok(())
+    }
+}
+
+fn is_wav(file: &File) -> bool {
+    let mut start = [0; 12];
+    // What is too short for any format goes to the reader of WAV, which says so.
+    file.read_exact_at(&mut start, 0).is_err() || matches!(&start[..4], b"RIFF" | b"RIFX" | b"RF64" | b"BW64" | b"riff")
+}

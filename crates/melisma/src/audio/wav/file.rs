@@ -1,0 +1,112 @@
+//! WAV files on disk: the header is read once, samples by their place.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::header::{Bytes, Header};
+use super::sample;
+use crate::{Error, Kind, Result};
+
+/// Bytes that are converted at a time.
+const BLOCK_BYTES: usize = 1 << 16;
+
+/// An open WAV file. A file that shrinks while it is read gives `Truncated`, never a signal: nothing is mapped.
+#[derive(Debug)]
+pub struct File {
+    file: fs::File,
+    len: u64,
+    header: Header,
+    bytes: Vec<u8>,
+}
+
+struct OnDisk<'a>(&'a fs::File, u64);
+
+impl Bytes for OnDisk<'_> {
+    fn len(&self) -> u64 {
+        self.1
+    }
+
+    fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.0.read_exact_at(to, at).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                Error::new(Kind::Truncated, format!("{} bytes at byte {at} of {}", to.len(), self.1))
+            }
+            _ => Error::io(format!("byte {at}"), error),
+        })
+    }
+}
+
+impl File {
+    /// Reads the header of the regular file at `path`.
+    ///
+    /// # Errors
+    /// Those of [`super::read`], and `Io` when the system refuses.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::new(crate::audio::file::open_regular(path)?)
+    }
+
+    pub(crate) fn new(file: fs::File) -> Result<Self> {
+        let len = file.metadata().map_err(|error| Error::io("its size", error))?.len();
+        let header = Header::read(&OnDisk(&file, len))?;
+        Ok(Self { file, len, header, bytes: Vec::new() })
+    }
+
+    /// What its header says.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Reads mono 16-bit samples as they are, from frame `first` on.
+    ///
+    /// # Errors
+    /// The file has no such frames, or no mono 16-bit samples, or the system refuses.
+    pub fn read_i16(&mut self, first: u64, to: &mut [i16]) -> Result<()> {
+        let coding = self.header.coding;
+        if self.header.n_channels != 1 {
+            return Err(Error::invalid(format!("{} channels are no mono sound", self.header.n_channels)));
+        }
+        let per_block = BLOCK_BYTES / self.header.block_len();
+        for (index, to) in to.chunks_mut(per_block).enumerate() {
+            let bytes = self.bytes(first + (index * per_block) as u64, to.len())?;
+            if !sample::to_i16(coding, bytes, to) {
+                return Err(Error::invalid(format!("{coding:?} are no 16-bit samples")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the mean of all channels, from frame `first` on.
+    ///
+    /// # Errors
+    /// The file has no such frames, or the system refuses.
+    pub fn read_mono(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
+        let (coding, n_channels) = (self.header.coding, self.header.n_channels);
+        let per_block = (BLOCK_BYTES / self.header.block_len()).max(1);
+        let mut all = vec![0.0; if n_channels == 1 { 0 } else { per_block * n_channels }];
+        for (index, to) in to.chunks_mut(per_block).enumerate() {
+            let bytes = self.bytes(first + (index * per_block) as u64, to.len())?;
+            if n_channels == 1 {
+                sample::to_f32(coding, bytes, to);
+                continue;
+            }
+            sample::to_f32(coding, bytes, &mut all[..to.len() * n_channels]);
+            let scale = 1.0 / n_channels as f32;
+            for (to, frame) in to.iter_mut().zip(all.chunks_exact(n_channels)) {
+                *to = frame.iter().sum::<f32>() * scale;
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, first: u64, n_frames: usize) -> Result<&[u8]> {
+        let block_len = self.header.block_len();
+        if first + n_frames as u64 > self.header.n_frames() {
+            let message = format!("frames {first} to {} of {}", first + n_frames as u64, self.header.n_frames());
+            return Err(Error::new(Kind::Truncated, message));
+        }
+        self.bytes.resize(n_frames * block_len, 0);
+        OnDisk(&self.file, self.len).read_at(self.header.data_at + first * block_len as u64, &mut self.bytes)?;
+        Ok(&self.bytes)
+    }
+}

@@ -1,0 +1,285 @@
+//! From files to a finished dataset.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+
+use super::complete::{Paths, plan_of};
+use super::counters::{Counters, Snapshot};
+use super::failure::{Failure, Late, in_order};
+use super::identity::Identity;
+use super::inputs::Inputs;
+use super::journal::{self, Header, Journal};
+use super::pipeline::{self, Tuning, Work};
+use super::plan::{Options, Plan};
+use super::row::Status;
+use super::store::{Column, Kind, Layout, Store, Type};
+use crate::mel::{DType, Transform};
+use crate::runtime::device::{Device, available_threads};
+use crate::runtime::memory::Budget;
+use crate::runtime::output::Existing;
+use crate::{Error, Result};
+
+/// Bytes of samples in a slot, unless a row is larger.
+const SLOT_BYTES: usize = 4 << 20;
+const SLOT_BYTES_CUDA: usize = 16 << 20;
+const VERSION: i64 = 1;
+
+/// What to build.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The files.
+    pub inputs: &'a Inputs,
+    /// Which of how many shards.
+    pub shard: (usize, usize),
+    /// What decides the values.
+    pub options: Options,
+    /// Where the dataset goes.
+    pub output: &'a Path,
+    /// As what.
+    pub store: Kind,
+    /// Whether an existing dataset or an unfinished build of another plan may be replaced.
+    pub existing: Existing,
+    /// Whether the first file that fails ends the build.
+    pub stops_on_failure: bool,
+    /// Where the transform runs.
+    pub device: &'a Device,
+    /// What memory is counted in.
+    pub budget: &'a Budget,
+    /// Slots of each thread; more than one lets copies to a GPU run beside the rest.
+    pub num_mega_buffers: usize,
+    /// Rows of a slot; by bytes when left out.
+    pub seg_microbatch_segments: Option<usize>,
+}
+
+/// What was built.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Files with rows that are all right.
+    pub files_ok: usize,
+    /// The files that failed, in order.
+    pub failures: Vec<Failure>,
+    /// Rows of the dataset.
+    pub segments: usize,
+    /// Rows that an earlier run had made.
+    pub resumed_segments: usize,
+    /// Seconds of sound.
+    pub audio_seconds: f64,
+    /// Files whose headers were repaired.
+    pub files_repaired: usize,
+    /// Files that were resampled.
+    pub files_resampled: usize,
+    /// Seconds of reading headers.
+    pub scan_seconds: f64,
+    /// Seconds from the first row to the last.
+    pub wall_seconds: f64,
+    /// The counters of this run.
+    pub counters: Snapshot,
+}
+
+/// Builds the dataset, or goes on where an earlier run of the same plan ended. `planned` is told the plan before the work begins.
+///
+/// # Errors
+/// The output exists with another plan and is not to be replaced, a disk is full, memory or the device refuses, or a file
+/// failed and that ends the build. What is done stays, and the same request goes on from there.
+pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
+    let start = Instant::now();
+    let paths = Paths::new(request.output)?;
+    let threads = match request.device {
+        Device::Cpu(cpu) => cpu.threads,
+        Device::Cuda(_) => available_threads(),
+    };
+    let transform = Transform::new(request.device, request.options.mel.clone())?;
+    let (inputs, first_index) = request.inputs.shard(request.shard.0, request.shard.1);
+    let plan = Plan::new(request.options.clone(), inputs, first_index, threads)?;
+    if request.stops_on_failure
+        && let Some(Late { failure, .. }) = plan.refused.first()
+    {
+        return Err(Error::invalid(format!("{}: {}", failure.path, failure.message))
+            .with_hint("without `--on-error fail` the file is listed and the build goes on"));
+    }
+    let scan_seconds = start.elapsed().as_secs_f64();
+    let layout = layout(&plan);
+    let hash = layout.text("plan").unwrap_or_default().to_owned();
+    let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64| Outcome {
+        files_ok: plan.n_inputs.saturating_sub(failures.len()),
+        failures,
+        segments: plan.rows.len(),
+        resumed_segments,
+        audio_seconds: plan.audio_seconds,
+        files_repaired: plan.n_repaired,
+        files_resampled: plan.n_resampled,
+        scan_seconds,
+        wall_seconds,
+        counters: counters.now(),
+    };
+    if request.output.exists() && request.existing == Existing::Refuse {
+        return match plan_of(request.output) {
+            Some(found) if found == hash => {
+                paths.clear()?;
+                planned(&plan, plan.rows.len());
+                Ok(outcome(paths.read_failures(), plan.rows.len(), 0.0))
+            }
+            _ => Err(Error::invalid(format!(
+                "{}: the file exists already, and is not of this plan",
+                request.output.display()
+            ))
+            .with_hint("use -f to replace it, or choose another name")),
+        };
+    }
+    let header = Header::new(&hash, &plan.fingerprint);
+    let (store, journal, past) = begin(request, &paths, layout, &plan, &header)?;
+    let mut done = vec![false; plan.rows.len()];
+    for &(first, n) in past.iter().flat_map(|record| &record.rows) {
+        done.iter_mut().skip(first as usize).take(n as usize).for_each(|done| *done = true);
+    }
+    let resumed = done.iter().filter(|done| **done).count();
+    planned(&plan, resumed);
+    let begun = Instant::now();
+    let work = Work {
+        plan: &plan,
+        store: &store,
+        device: request.device,
+        budget: request.budget,
+        transform: &transform,
+        counters,
+        journal: Mutex::new(journal),
+        tuning: tuning(request, threads),
+        stops_on_failure: request.stops_on_failure,
+    };
+    let late = pipeline::run(&work, &done)?;
+    let wall_seconds = begun.elapsed().as_secs_f64();
+    store.sync()?;
+    let past = past.into_iter().flat_map(|record| record.failures);
+    let failures = in_order(plan.refused.iter().cloned().chain(past).chain(late).collect());
+    paths.write_failures(&failures)?;
+    paths.publish()?;
+    Ok(outcome(failures, resumed, wall_seconds))
+}
+
+/// Opens what an earlier run of the same plan left, or begins anew.
+fn begin(
+    request: &Request<'_>,
+    paths: &Paths,
+    layout: Layout,
+    plan: &Plan,
+    header: &Header,
+) -> Result<(Store, Journal, Vec<journal::Record>)> {
+    let restart = request.existing == Existing::Replace;
+    if let Some(past) = journal::read(&paths.journal).filter(|_| paths.partial.exists()) {
+        let is_same = past.header.plan == header.plan && past.header.inputs == header.inputs;
+        if is_same {
+            if let Ok(store) = Store::reopen(&paths.partial, request.store, layout.clone()) {
+                alone(&store, request)?;
+                let journal = Journal::reopen(&paths.journal, &past)?;
+                return Ok((store, journal, past.records));
+            }
+        } else if !restart {
+            return Err(Error::invalid(format!(
+                "{}: an unfinished build of other files or settings is there",
+                paths.partial.display()
+            ))
+            .with_hint("use -f to begin anew, or the settings and files that it was begun with"));
+        }
+    }
+    if paths.partial.is_file() {
+        // A running build holds the lock of its partial file.
+        if let Ok(file) = std::fs::File::open(&paths.partial)
+            && matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
+        {
+            return Err(busy(request));
+        }
+    }
+    paths.clear()?;
+    let store = Store::create(&paths.partial, request.store, layout)?;
+    alone(&store, request)?;
+    write_columns(&store, plan)?;
+    let journal = Journal::create(&paths.journal, header)?;
+    Ok((store, journal, Vec::new()))
+}
+
+fn alone(store: &Store, request: &Request<'_>) -> Result<()> {
+    if store.lock() { Ok(()) } else { Err(busy(request)) }
+}
+
+fn busy(request: &Request<'_>) -> Error {
+    Error::invalid(format!("{}: another process is building this dataset", request.output.display()))
+        .with_hint("wait for it to end, or choose another name")
+}
+
+fn tuning(request: &Request<'_>, threads: usize) -> Tuning {
+    let row_bytes = request.options.segment_samples * size_of::<f32>();
+    let (slot_bytes, n_slots) = match request.device {
+        Device::Cpu(_) => (SLOT_BYTES, 1),
+        Device::Cuda(_) => (SLOT_BYTES_CUDA, request.num_mega_buffers.max(1)),
+    };
+    let n_rows = request.seg_microbatch_segments.unwrap_or(slot_bytes / row_bytes).clamp(1, 1 << 16);
+    Tuning { threads, n_slots, n_rows }
+}
+
+fn layout(plan: &Plan) -> Layout {
+    let options = &plan.options;
+    let config = &options.mel;
+    let n_frames = options.n_frames();
+    let width = plan.files.iter().map(|file| file.input.name.len()).max().unwrap_or(1).max(1);
+    let shape = match config.order() {
+        melisma_kernels::mel::Order::FilterTime => vec![config.n_mels, n_frames],
+        melisma_kernels::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
+    };
+    let element = if config.dtype == DType::F16 { Type::F16 } else { Type::F32 };
+    let columns = vec![
+        Column::flat("path", Type::Text(width)),
+        Column::flat("file_index", Type::I64),
+        Column::flat("start_sample", Type::I64),
+        Column::flat("valid_frames", Type::I32),
+        Column::flat("status", Type::U8),
+        Column::flat("checksum", Type::U64),
+        Column { name: "mel".to_owned(), element, shape },
+    ];
+    let json = serde_json::to_string(options).unwrap_or_default();
+    let mut identity = Identity::new(&json);
+    for row in &plan.rows {
+        let file = plan.file(row);
+        identity.add(file.input.name.as_bytes(), [u64::from(file.index), row.start, u64::from(row.valid_frames)]);
+    }
+    // In the order of their names.
+    let attributes = [
+        ("config", Value::from(json)),
+        ("format", Value::from("melisma-dataset")),
+        ("hop_length", Value::from(config.hop_length)),
+        ("multiplier", Value::from(config.multiplier)),
+        ("plan", Value::from(identity.finish())),
+        ("preset", Value::from(config.preset.clone())),
+        ("sample_rate", Value::from(config.sample_rate)),
+        ("segment_hop_samples", Value::from(options.segment_hop_samples)),
+        ("segment_samples", Value::from(options.segment_samples)),
+        ("version", Value::from(VERSION)),
+    ];
+    let attributes: Map<String, Value> = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Layout { n_rows: plan.rows.len() as u64, columns, attributes }
+}
+
+/// The columns that the plan knows, and `status` as not made yet.
+fn write_columns(store: &Store, plan: &Plan) -> Result<()> {
+    const ROWS: usize = 4096;
+    let width = store.layout.columns[0].row_bytes();
+    for (index, rows) in plan.rows.chunks(ROWS).enumerate() {
+        let first = (index * ROWS) as u64;
+        let mut names = vec![0; rows.len() * width];
+        for (row, to) in rows.iter().zip(names.chunks_mut(width)) {
+            let name = plan.file(row).input.name.as_bytes();
+            to[..name.len()].copy_from_slice(name);
+        }
+        store.write(0, first, &names)?;
+        let files: Vec<u8> = rows.iter().flat_map(|row| i64::from(plan.file(row).index).to_le_bytes()).collect();
+        store.write(1, first, &files)?;
+        let starts: Vec<u8> = rows.iter().flat_map(|row| row.start.to_le_bytes()).collect();
+        store.write(2, first, &starts)?;
+        let valid: Vec<u8> = rows.iter().flat_map(|row| row.valid_frames.to_le_bytes()).collect();
+        store.write(3, first, &valid)?;
+        store.write(4, first, &vec![Status::Pending as u8; rows.len()])?;
+    }
+    Ok(())
+}

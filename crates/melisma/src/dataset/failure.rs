@@ -1,0 +1,68 @@
+//! Files that could not be used, and why.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Kind};
+
+/// One file that was refused, as a line of `failures.jsonl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The file, as in the column `path`.
+    pub path: String,
+    /// What was being done: `scan`, `read` or `compute`.
+    pub stage: String,
+    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow` or `too-short`.
+    pub code: String,
+    /// What went wrong.
+    pub message: String,
+    /// What was done about it.
+    pub action: Action,
+}
+
+/// A failure with its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// The file's place among all.
+    pub file: u32,
+    /// The row that failed; 0 where the file has none.
+    pub row: u32,
+    /// What happened.
+    pub failure: Failure,
+}
+
+/// One failure per file, that of its first row, in the order of the files.
+pub(super) fn in_order(mut failures: Vec<Late>) -> Vec<Failure> {
+    failures.sort_by_key(|late| (late.file, late.row));
+    failures.dedup_by_key(|late| late.file);
+    failures.into_iter().map(|late| late.failure).collect()
+}
+
+/// What happened to a refused file's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// It has none.
+    Skipped,
+    /// Those that could not be made are zero, and their `status` is not.
+    ZeroFilled,
+}
+
+impl Failure {
+    /// The failure of `path` with `error`.
+    pub fn new(path: String, stage: &str, error: &Error, action: Action) -> Self {
+        let hint = error.hint().map_or_else(String::new, |hint| format!(" ({hint})"));
+        Self { path, stage: stage.to_owned(), code: code(error).to_owned(), message: format!("{error}{hint}"), action }
+    }
+}
+
+/// The name of an error's kind in `failures.jsonl`.
+pub(super) fn code(error: &Error) -> &'static str {
+    match error.kind() {
+        Kind::Truncated => "truncated",
+        Kind::Corrupt => "corrupt",
+        Kind::Unsupported | Kind::Version => "unsupported",
+        Kind::Check => "overflow",
+        Kind::InvalidArgument => "too-short",
+        _ => "unreadable",
+    }
+}

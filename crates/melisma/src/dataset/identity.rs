@@ -1,0 +1,24 @@
+//! What makes two datasets the same: the settings, and every row's file, place and length.
+
+/// A hash in the making.
+pub(super) struct Identity(blake3::Hasher);
+
+impl Identity {
+    /// `config` is the settings as text.
+    pub(super) fn new(config: &str) -> Self {
+        let mut hash = blake3::Hasher::new();
+        hash.update(config.as_bytes());
+        Self(hash)
+    }
+
+    /// Adds the next row: its file's name, then file index, first sample and valid frames.
+    pub(super) fn add(&mut self, name: &[u8], numbers: [u64; 3]) {
+        self.0.update(&(name.len() as u64).to_le_bytes());
+        self.0.update(name);
+        self.0.update(&numbers.map(u64::to_le_bytes).concat());
+    }
+
+    pub(super) fn finish(&self) -> String {
+        self.0.finalize().to_hex().to_string()
+    }
+}

@@ -1,0 +1,177 @@
+//! Which files there are: folders are walked, lists are read, the order is that of the paths' bytes.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Suffixes of files that are looked at in folders.
+const SUFFIXES: &[&str] = &[
+    "wav", "wave", "w64", "rf64", "bw64", "flac", "mp3", "ogg", "oga", "m4a", "mp4", "aac", "alac", "caf", "aif",
+    "aiff",
+];
+/// Folders within folders.
+const MAX_DEPTH: usize = 64;
+/// The longest line of a list.
+const MAX_LINE: usize = 1 << 16;
+
+/// One file to read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Input {
+    /// Its name in the dataset: relative to the folder it was found in.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// All files, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inputs(pub Vec<Input>);
+
+impl Inputs {
+    /// Looks at each of `places`: a folder, a sound file, or a text file with one path per line, relative to its own folder.
+    ///
+    /// # Errors
+    /// A place does not exist or cannot be read, or nothing was found.
+    pub fn find(places: &[PathBuf]) -> Result<Self> {
+        let mut found = Vec::new();
+        for place in places {
+            let data = std::fs::metadata(place).map_err(|error| {
+                Error::io(place.display(), error).with_hint("name a folder, sound files, or a list of them")
+            })?;
+            match suffix(place) {
+                _ if data.is_dir() => walk(place, place, 0, &mut found)?,
+                Some("txt" | "lst" | "list") => read_list(place, &mut found)?,
+                _ => found
+                    .push(Input { name: name(place.file_name().unwrap_or(place.as_os_str())), path: place.clone() }),
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        if found.is_empty() {
+            let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            return Err(Error::invalid(format!("{}: no sound files were found", shown.join(", ")))
+                .with_hint(format!("their names end with .{}", SUFFIXES.join(", ."))));
+        }
+        Ok(Self(found))
+    }
+
+    /// Those of shard `index` of `n`, and the place of the first among all: shards are runs of neighbours, so that joined
+    /// they are the whole again.
+    pub fn shard(&self, index: usize, n: usize) -> (&[Input], usize) {
+        let bound = |i: usize| (self.0.len() as u128 * i as u128 / n.max(1) as u128) as usize;
+        (&self.0[bound(index)..bound(index + 1)], bound(index))
+    }
+}
+
+fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<Input>) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(Error::invalid(format!("{}: folders lie deeper than {MAX_DEPTH}", folder.display())));
+    }
+    let failed = |error| Error::io(folder.display(), error);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        // What a link leads to decides; a link to nowhere is listed as unreadable later.
+        let is_folder = match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => std::fs::metadata(&path).is_ok_and(|data| data.is_dir()),
+            Ok(kind) => kind.is_dir(),
+            Err(_) => false,
+        };
+        let is_sound = suffix(&path).is_some_and(|suffix| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()));
+        if is_folder && !is_sound {
+            walk(root, &path, depth + 1, found)?;
+        } else if is_sound {
+            found.push(Input { name: name(path.strip_prefix(root).unwrap_or(&path).as_os_str()), path });
+        }
+    }
+    Ok(())
+}
+
+fn read_list(list: &Path, found: &mut Vec<Input>) -> Result<()> {
+    let failed = |error| Error::io(list.display(), error);
+    let folder = list.parent().unwrap_or(Path::new(""));
+    let mut reader = BufReader::new(std::fs::File::open(list).map_err(failed)?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let n = std::io::Read::take(&mut reader, MAX_LINE as u64).read_until(b'\n', &mut line).map_err(failed)?;
+        if n == 0 {
+            return Ok(());
+        }
+        if n == MAX_LINE {
+            return Err(Error::invalid(format!("{}: a line is longer than {MAX_LINE} bytes", list.display()))
+                .with_hint("a list has one path per line"));
+        }
+        let text = line.trim_ascii();
+        if !text.is_empty() && !text.starts_with(b"#") {
+            let path = Path::new(OsStr::from_bytes(text));
+            found.push(Input { name: name(path.as_os_str()), path: folder.join(path) });
+        }
+    }
+}
+
+fn suffix(path: &Path) -> Option<&str> {
+    path.extension().and_then(OsStr::to_str)
+}
+
+/// A path as UTF-8: other bytes become %XX, and so does a `%` that could be mistaken for one.
+fn name(path: &OsStr) -> String {
+    let mut name = String::new();
+    for chunk in path.as_bytes().utf8_chunks() {
+        let text = chunk.valid();
+        for (at, letter) in text.char_indices() {
+            let hex = |i: usize| text.as_bytes().get(at + i).is_some_and(u8::is_ascii_hexdigit);
+            match letter {
+                '%' if hex(1) && hex(2) => name.push_str("%25"),
+                // The column pads with zeros.
+                '\0' => name.push_str("%00"),
+                letter => name.push(letter),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| name.push_str(&format!("%{byte:02X}")));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unambiguous() {
+        assert_eq!(name(OsStr::from_bytes(b"a\xff/b%41%zz.wav")), "a%FF/b%2541%zz.wav");
+        assert_eq!(name(OsStr::new("Grüße.wav")), "Grüße.wav");
+    }
+
+    #[test]
+    fn folders_and_lists_are_found_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("b/x.wav")).unwrap();
+        for name in ["c.WAV", "b/a.flac", "b/notes.md", "a.wav"] {
+            std::fs::write(at(name), b"x").unwrap();
+        }
+        let all = Inputs::find(&[folder.path().to_owned()]).unwrap();
+        let names: Vec<&str> = all.0.iter().map(|input| input.name.as_str()).collect();
+        assert_eq!(names, ["a.wav", "b/a.flac", "b/x.wav", "c.WAV"]);
+        std::fs::write(at("list.txt"), "# comment\n\nc.WAV\n a.wav \nabsent.wav").unwrap();
+        let listed = Inputs::find(&[at("list.txt")]).unwrap();
+        assert_eq!(listed.0.len(), 3);
+        assert_eq!(listed.0[0].path, at("a.wav"));
+        assert!(Inputs::find(&[at("nothing")]).is_err());
+        assert!(Inputs::find(&[at("b")]).is_ok());
+    }
+
+    #[test]
+    fn shards_are_neighbours_and_complete() {
+        let input = |i: usize| Input { name: format!("{i:03}"), path: PathBuf::new() };
+        for len in [1, 2, 7, 100] {
+            let all = Inputs((0..len).map(input).collect());
+            let joined: Vec<Input> = (0..3).flat_map(|i| all.shard(i, 3).0.to_vec()).collect();
+            assert_eq!(joined, all.0);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Which rows are done: a text file beside the partial output, one line per event, each with its CRC-32.
+//!
+//! ```text
+//! 5d0a9f3e {"journal":1,"plan":"...","inputs":"...","boot":"..."}
+//! 0b1c77aa {"rows":[[0,16]],"failures":[]}
+//! 77f0c1de {"synced":true}
+//! ```
+//!
+//! A row's bytes are handed to the system before its line is. After a kill both are there, so every whole line counts; a line
+//! that is cut off does not. After a crash of the machine only the lines above the last `synced` count: they were on disk, and
+//! their rows before them. The boot id tells the two apart.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::failure::Late;
+use crate::runtime::output;
+use crate::{Error, Result};
+
+const VERSION: u32 = 1;
+/// The longest line that is read back.
+const MAX_LINE: u64 = 16 << 20;
+
+/// The first line: what the journal belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The format's version.
+    pub journal: u32,
+    /// The plan's hash.
+    pub plan: String,
+    /// The fingerprint of the input files.
+    pub inputs: String,
+    boot: String,
+}
+
+/// What one batch did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Runs of rows: first and count.
+    pub rows: Vec<(u32, u32)>,
+    /// Files that failed.
+    pub failures: Vec<Late>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Header(Header),
+    Record(Record),
+    Synced { synced: bool },
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+/// What an earlier run left behind.
+#[derive(Debug)]
+pub struct Past {
+    /// What it belonged to.
+    pub header: Header,
+    /// The batches that count.
+    pub records: Vec<Record>,
+}
+
+impl Header {
+    /// The header of a journal for `plan` over `inputs`.
+    pub fn new(plan: &str, inputs: &str) -> Self {
+        Self { journal: VERSION, plan: plan.to_owned(), inputs: inputs.to_owned(), boot: boot_id() }
+    }
+}
+
+/// A number that changes when the machine starts; empty where there is none.
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| String::new(), |id| id.trim().to_owned())
+}
+
+impl Journal {
+    /// A new journal in place of any at `path`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(path: &Path, header: &Header) -> Result<Self> {
+        let file = File::create(path).map_err(|error| output::failed(path, error))?;
+        let mut journal = Self { path: path.to_owned(), file };
+        journal.append(&Line::Header(header.clone()))?;
+        Ok(journal)
+    }
+
+    /// Goes on with the journal at `path`, whose last whole line ends at `len`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn reopen(path: &Path, past: &Past) -> Result<Self> {
+        // Written anew, so that a cut-off line is gone and the boot id is this one.
+        let beside = path.with_extension("journal.new");
+        let mut journal = Self::create(&beside, &Header::new(&past.header.plan, &past.header.inputs))?;
+        for record in &past.records {
+            journal.append(&Line::Record(record.clone()))?;
+        }
+        journal.append(&Line::Synced { synced: true })?;
+        journal.file.sync_data().map_err(|error| output::failed(path, error))?;
+        std::fs::rename(&beside, path).map_err(|error| output::failed(path, error))?;
+        journal.path = path.to_owned();
+        Ok(journal)
+    }
+
+    /// Says that a batch is done; its rows have been handed to the system.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn record(&mut self, record: Record) -> Result<()> {
+        self.append(&Line::Record(record))
+    }
+
+    /// Says that all rows so far are on disk.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn synced(&mut self) -> Result<()> {
+        self.append(&Line::Synced { synced: true })?;
+        self.file.sync_data().map_err(|error| output::failed(&self.path, error))
+    }
+
+    fn append(&mut self, line: &Line) -> Result<()> {
+        let json = serde_json::to_string(line).map_err(|error| Error::invalid(error.to_string()))?;
+        let text = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
+        // One write: a kill leaves the whole line or the start of it.
+        self.file.write_all(text.as_bytes()).map_err(|error| output::failed(&self.path, error))
+    }
+}
+
+/// Reads the journal at `path`; none when there is no usable one.
+pub fn read(path: &Path) -> Option<Past> {
+    let mut reader = BufReader::new(OpenOptions::new().read(true).open(path).ok()?);
+    let mut header = None;
+    let (mut records, mut n_synced) = (Vec::new(), 0);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let n = std::io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line).ok()?;
+        let Some(line) = (n > 0).then(|| parse(&line)).flatten() else { break };
+        match (line, &header) {
+            (Line::Header(found), None) if found.journal == VERSION => header = Some(found),
+            (Line::Record(record), Some(_)) => records.push(record),
+            (Line::Synced { .. }, Some(_)) => n_synced = records.len(),
+            _ => return None,
+        }
+    }
+    let header = header?;
+    if header.boot.is_empty() || header.boot != boot_id() {
+        records.truncate(n_synced);
+    }
+    Some(Past { header, records })
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    let text = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let (sum, json) = text.split_once(' ')?;
+    (u32::from_str_radix(sum, 16).ok()? == crc32fast::hash(json.as_bytes())).then_some(())?;
+    serde_json::from_str(json).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(first: u32) -> Record {
+        Record { rows: vec![(first, 2)], failures: Vec::new() }
+    }
+
+    #[test]
+    fn whole_lines_count_and_cut_ones_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let header = Header::new("plan", "inputs");
+        let mut journal = Journal::create(&path, &header).unwrap();
+        (0..3).for_each(|i| journal.record(record(i)).unwrap());
+        let whole = std::fs::read(&path).unwrap();
+        for len in 0..=whole.len() {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
+            match read(&path) {
+                None => assert_eq!(lines, 0, "cut at {len}"),
+                Some(past) => {
+                    assert_eq!((past.header, past.records.len() + 1), (header.clone(), lines), "cut at {len}")
+                }
+            }
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            std::fs::write(&path, &changed).unwrap();
+            assert!(read(&path).is_none_or(|past| past.records.len() < 3), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn after_a_crash_of_the_machine_only_what_was_synced_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let mut journal =
+            Journal::create(&path, &Header { boot: "other".to_owned(), ..Header::new("p", "i") }).unwrap();
+        journal.record(record(0)).unwrap();
+        journal.synced().unwrap();
+        journal.record(record(2)).unwrap();
+        assert_eq!(read(&path).unwrap().records, [record(0)]);
+        let past = read(&path).unwrap();
+        Journal::reopen(&path, &past).unwrap().record(record(4)).unwrap();
+        assert_eq!(read(&path).unwrap().records, [record(0), record(4)]);
+    }
+}

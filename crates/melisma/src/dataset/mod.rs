@@ -1,0 +1,30 @@
+//! Folders of sound to training tensors: one row per segment, the same bytes on every run, resumable at every instant.
+//!
+//! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, [`build`] fills the rows. All the
+//! sizes are known before the first sample is read, so the [`store`] is one header and columns of fixed places, which
+//! any thread writes without a lock. The [`journal`] says which rows are there.
+
+mod build;
+mod complete;
+mod counters;
+mod failure;
+mod identity;
+mod inputs;
+pub mod journal;
+mod merge;
+mod pipeline;
+mod plan;
+mod row;
+mod slot;
+pub mod store;
+mod verify;
+
+pub use build::{Outcome, Request, build};
+pub use counters::{Counters, Snapshot, Stage};
+pub use failure::{Action, Failure, Late};
+pub use inputs::{Input, Inputs};
+pub use merge::merge;
+pub use plan::{Options, Plan, Tail};
+pub use row::{Row, Status};
+pub use store::Kind as StoreKind;
+pub use verify::{Verified, verify};

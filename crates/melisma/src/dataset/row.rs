@@ -1,0 +1,49 @@
+//! Rows of a dataset.
+
+use crate::{Error, Kind};
+
+/// One segment of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The file's place among all that were found.
+    pub file: u32,
+    /// The first sample, at the configured rate.
+    pub start: u64,
+    /// Samples that the file has for it; the rest of the segment is silence.
+    pub n_samples: u32,
+    /// Frames that lie on those samples.
+    pub valid_frames: u32,
+}
+
+/// The column `status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// The row is what it should be.
+    Ok = 0,
+    /// The system could not read the file.
+    Unreadable = 1,
+    /// The file ends too early.
+    Truncated = 2,
+    /// The file contradicts itself, or holds samples that are no numbers.
+    Corrupt = 3,
+    /// The file's coding is not known.
+    Unsupported = 4,
+    /// A value does not fit the element type.
+    Overflow = 5,
+    /// The row has not been made yet.
+    Pending = 255,
+}
+
+impl Status {
+    /// The status of a row whose making ended with `error`.
+    pub fn of(error: &Error) -> Self {
+        match error.kind() {
+            Kind::Truncated => Self::Truncated,
+            Kind::Corrupt => Self::Corrupt,
+            Kind::Unsupported | Kind::Version => Self::Unsupported,
+            Kind::Check => Self::Overflow,
+            _ => Self::Unreadable,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Where rows go: a header and columns of fixed places, as HDF5, safetensors or npy. Any thread writes any row, without a lock.
+
+pub mod hdf5;
+mod npy;
+mod safetensors;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::runtime::output;
+use crate::{Error, Result};
+
+/// The file formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One HDF5 file.
+    Hdf5,
+    /// One safetensors file.
+    Safetensors,
+    /// A folder of npy files and `dataset.json`.
+    Npy,
+}
+
+impl Kind {
+    /// The kind called `name`, or the one that `path`'s suffix means.
+    ///
+    /// # Errors
+    /// The name or the suffix is not known.
+    pub fn choose(name: Option<&str>, path: &Path) -> Result<Self> {
+        let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
+        match name.unwrap_or(suffix) {
+            "hdf5" | "h5" | "hdf" => Ok(Self::Hdf5),
+            "safetensors" => Ok(Self::Safetensors),
+            "npy" | "" => Ok(Self::Npy),
+            other => Err(Error::invalid(format!("`{other}` is no kind of dataset"))
+                .with_hint("use --store hdf5, safetensors or npy, or a name that ends with .h5 or .safetensors")),
+        }
+    }
+}
+
+/// The element type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// Half precision.
+    F16,
+    /// Single precision.
+    F32,
+    /// Double precision, of attributes.
+    F64,
+    /// Signed integer of 64 bits.
+    I64,
+    /// Signed integer of 32 bits.
+    I32,
+    /// Unsigned integer of 64 bits.
+    U64,
+    /// Byte.
+    U8,
+    /// UTF-8 of that many bytes, padded with zeros.
+    Text(usize),
+}
+
+impl Type {
+    /// Bytes of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F16 => 2,
+            Self::F32 | Self::I32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+            Self::U8 => 1,
+            Self::Text(width) => width,
+        }
+    }
+}
+
+/// One column: a value of `shape` per row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// The element type.
+    pub element: Type,
+    /// The axes after the first.
+    pub shape: Vec<usize>,
+}
+
+impl Column {
+    /// A column of one element per row.
+    pub fn flat(name: &str, element: Type) -> Self {
+        Self { name: name.to_owned(), element, shape: Vec::new() }
+    }
+
+    /// Bytes of one row.
+    pub fn row_bytes(&self) -> usize {
+        self.element.bytes() * self.shape.iter().product::<usize>()
+    }
+}
+
+/// What a dataset's header says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layout {
+    /// N
+    pub n_rows: u64,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// Names and values: text, whole numbers and fractions.
+    pub attributes: Map<String, Value>,
+}
+
+impl Layout {
+    /// The place of the column called `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn column(&self, name: &str) -> Result<usize> {
+        let found = self.columns.iter().position(|column| column.name == name);
+        found.ok_or_else(|| Error::new(crate::Kind::Corrupt, format!("the dataset has no column `{name}`")))
+    }
+
+    /// The attribute called `name`, as text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).and_then(Value::as_str)
+    }
+}
+
+/// Where a column's first row is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    file: usize,
+    offset: u64,
+}
+
+/// One file of a dataset, as it is laid out.
+struct FilePlan {
+    path: PathBuf,
+    header: Vec<u8>,
+    len: u64,
+}
+
+/// A dataset on disk.
+#[derive(Debug)]
+pub struct Store {
+    /// What it holds.
+    pub layout: Layout,
+    paths: Vec<PathBuf>,
+    files: Vec<File>,
+    places: Vec<Place>,
+}
+
+impl Store {
+    /// Makes the files at `path`, with every row zero. The dataset is valid from the instant that it has this name.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn create(path: &Path, kind: Kind, layout: Layout) -> Result<Self> {
+        let (plans, places) = lay_out(path, kind, &layout);
+        if kind == Kind::Npy {
+            std::fs::create_dir_all(path).map_err(|error| output::failed(path, error))?;
+        }
+        for plan in &plans {
+            let mut name = plan.path.clone().into_os_string();
+            name.push(".new");
+            let beside = PathBuf::from(name);
+            let write = || {
+                let mut file = File::create(&beside)?;
+                file.write_all(&plan.header)?;
+                file.set_len(plan.len)?;
+                std::fs::rename(&beside, &plan.path)
+            };
+            write().map_err(|error| output::failed(&plan.path, error))?;
+        }
+        Self::attach(plans, places, layout)
+    }
+
+    /// Opens the files at `path`, which [`Store::create`] made for the same `layout`.
+    ///
+    /// # Errors
+    /// A file is missing or has another size or header.
+    pub fn reopen(path: &Path, kind: Kind, layout: Layout) -> Result<Self> {
+        let (plans, places) = lay_out(path, kind, &layout);
+        for plan in &plans {
+            let failed = |error| output::failed(&plan.path, error);
+            let file = File::open(&plan.path).map_err(failed)?;
+            let len = file.metadata().map_err(failed)?.len();
+            let mut header = vec![0; plan.header.len()];
+            if len != plan.len || file.read_exact_at(&mut header, 0).is_err() || header != plan.header {
+                return Err(Error::new(
+                    crate::Kind::Corrupt,
+                    format!("{}: its header is another", plan.path.display()),
+                ));
+            }
+        }
+        Self::attach(plans, places, layout)
+    }
+
+    /// Opens a dataset for reading, whatever its kind.
+    ///
+    /// # Errors
+    /// It is no dataset of ours, or damaged.
+    pub fn open(path: &Path) -> Result<Self> {
+        let at = |error: Error| error.at(path.display());
+        if path.is_dir() {
+            return npy::open(path).map_err(at);
+        }
+        let file = File::open(path).map_err(|error| {
+            Error::io(path.display(), error).with_hint("name a dataset that `melisma dataset build` has made")
+        })?;
+        let mut start = [0; 8];
+        file.read_exact_at(&mut start, 0).map_err(|error| Error::io(path.display(), error))?;
+        if start == hdf5::SIGNATURE {
+            hdf5::open(path, file).map_err(at)
+        } else {
+            safetensors::open(path, file).map_err(at)
+        }
+    }
+
+    fn attach(plans: Vec<FilePlan>, places: Vec<Place>, layout: Layout) -> Result<Self> {
+        let open = |plan: &FilePlan| {
+            let file = File::options().read(true).write(true).open(&plan.path);
+            file.map_err(|error| output::failed(&plan.path, error))
+        };
+        let files = plans.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { layout, paths: plans.into_iter().map(|plan| plan.path).collect(), files, places })
+    }
+
+    /// Writes rows of a column from row `first` on.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    ///
+    /// # Panics
+    /// The rows are not within the column.
+    pub fn write(&self, column: usize, first: u64, bytes: &[u8]) -> Result<()> {
+        let row_bytes = self.layout.columns[column].row_bytes() as u64;
+        assert!(first * row_bytes + bytes.len() as u64 <= self.layout.n_rows * row_bytes, "rows beyond the dataset");
+        let Place { file, offset } = self.places[column];
+        let written = self.files[file].write_all_at(bytes, offset + first * row_bytes);
+        written.map_err(|error| output::failed(&self.paths[file], error))
+    }
+
+    /// Reads rows of a column from row `first` on.
+    ///
+    /// # Errors
+    /// The file is shorter than it says, or the system refuses.
+    pub fn read(&self, column: usize, first: u64, bytes: &mut [u8]) -> Result<()> {
+        let row_bytes = self.layout.columns[column].row_bytes() as u64;
+        let Place { file, offset } = self.places[column];
+        let read = self.files[file].read_exact_at(bytes, offset + first * row_bytes);
+        read.map_err(|error| Error::io(self.paths[file].display(), error))
+    }
+
+    /// Waits until everything is on disk.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    pub fn sync(&self) -> Result<()> {
+        for (file, path) in self.files.iter().zip(&self.paths) {
+            file.sync_data().map_err(|error| output::failed(path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the right to write it, for as long as it is open; false when another process has it.
+    pub fn lock(&self) -> bool {
+        // File systems without locks: the last writer wins, as everywhere.
+        !matches!(self.files.first().map(File::try_lock), Some(Err(std::fs::TryLockError::WouldBlock)))
+    }
+}
+
+fn lay_out(path: &Path, kind: Kind, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
+    match kind {
+        Kind::Hdf5 => hdf5::lay_out(path, layout),
+        Kind::Safetensors => safetensors::lay_out(path, layout),
+        Kind::Npy => npy::lay_out(path, layout),
+    }
+}
+
+#[cfg(test)]
+mod tests;

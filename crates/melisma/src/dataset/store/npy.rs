@@ -1,0 +1,100 @@
+//! A folder: one npy file per column, and `dataset.json` with the attributes and the columns' types.
+
+use std::fs::File;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{Column, FilePlan, Layout, Place, Store, Type};
+use crate::mel::npy;
+use crate::{Error, Kind, Result};
+
+const INDEX: &str = "dataset.json";
+const MAX_INDEX: u64 = 16 << 20;
+
+pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
+    let mut plans = Vec::new();
+    let mut places = Vec::new();
+    for column in &layout.columns {
+        let mut shape = vec![layout.n_rows as usize];
+        shape.extend(&column.shape);
+        let header = npy::header(&descr(column.element), &shape);
+        places.push(Place { file: plans.len(), offset: header.len() as u64 });
+        let len = header.len() as u64 + layout.n_rows * column.row_bytes() as u64;
+        plans.push(FilePlan { path: path.join(format!("{}.npy", column.name)), header, len });
+    }
+    // Sorted here, so that the bytes do not depend on how maps are kept.
+    let mut columns: Vec<&Column> = layout.columns.iter().collect();
+    columns.sort_by(|a, b| a.name.cmp(&b.name));
+    let described = |column: &&Column| json!({ "descr": descr(column.element), "shape": column.shape });
+    let columns: Map<String, Value> = columns.iter().map(|column| (column.name.clone(), described(column))).collect();
+    let index = json!({ "attributes": layout.attributes, "columns": columns, "rows": layout.n_rows });
+    let header = format!("{index:#}\n").into_bytes();
+    let len = header.len() as u64;
+    plans.push(FilePlan { path: path.join(INDEX), header, len });
+    (plans, places)
+}
+
+pub(super) fn open(path: &Path) -> Result<Store> {
+    let at = path.join(INDEX);
+    let failed = |error| Error::io(INDEX, error).with_hint("a dataset of npy files has one");
+    if std::fs::metadata(&at).map_err(failed)?.len() > MAX_INDEX {
+        return Err(corrupt(format!("{INDEX} is larger than {MAX_INDEX} bytes")));
+    }
+    let index: Value = serde_json::from_slice(&std::fs::read(&at).map_err(failed)?)
+        .map_err(|error| corrupt(format!("{INDEX}: {error}")))?;
+    let wrong = || corrupt(format!("{INDEX} is not what it should be"));
+    let n_rows = index["rows"].as_u64().ok_or_else(wrong)?;
+    let attributes = index["attributes"].as_object().cloned().unwrap_or_default();
+    let mut columns = Vec::new();
+    for (name, value) in index["columns"].as_object().ok_or_else(wrong)? {
+        let shape: Option<Vec<usize>> = value["shape"]
+            .as_array()
+            .and_then(|axes| axes.iter().map(|axis| axis.as_u64().map(|axis| axis as usize)).collect());
+        let element = value["descr"].as_str().and_then(element).ok_or_else(wrong)?;
+        let shape = shape.ok_or_else(wrong)?;
+        let bytes = shape.iter().try_fold(element.bytes(), |product, &axis| product.checked_mul(axis));
+        if bytes.and_then(|bytes| bytes.checked_mul(n_rows as usize)).is_none() || name.contains('/') {
+            return Err(wrong());
+        }
+        columns.push(Column { name: name.clone(), element, shape });
+    }
+    let layout = Layout { n_rows, columns, attributes };
+    let (plans, places) = lay_out(path, &layout);
+    let mut files = Vec::new();
+    for plan in &plans[..layout.columns.len()] {
+        let failed = |error| Error::io(plan.path.display(), error);
+        let file = File::open(&plan.path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() != plan.len {
+            return Err(corrupt(format!("{}: not {} bytes", plan.path.display(), plan.len)));
+        }
+        files.push(file);
+    }
+    let paths = plans[..layout.columns.len()].iter().map(|plan| plan.path.clone()).collect();
+    Ok(Store { layout, paths, files, places })
+}
+
+fn descr(element: Type) -> String {
+    match element {
+        Type::F16 => "<f2".to_owned(),
+        Type::F32 => "<f4".to_owned(),
+        Type::F64 => "<f8".to_owned(),
+        Type::I64 => "<i8".to_owned(),
+        Type::I32 => "<i4".to_owned(),
+        Type::U64 => "<u8".to_owned(),
+        Type::U8 => "|u1".to_owned(),
+        Type::Text(width) => format!("|S{width}"),
+    }
+}
+
+fn element(descr: &str) -> Option<Type> {
+    let fixed = [Type::F16, Type::F32, Type::I64, Type::I32, Type::U64, Type::U8];
+    fixed.into_iter().find(|&element| self::descr(element) == descr).or_else(|| {
+        let width = descr.strip_prefix("|S")?.parse().ok()?;
+        (width > 0).then_some(Type::Text(width))
+    })
+}
+
+fn corrupt(message: impl Into<String>) -> Error {
+    Error::new(Kind::Corrupt, message)
+}

@@ -1,0 +1,300 @@
+//! What a spectrogram is made by: one value per key, as `--set key=value` takes it.
+
+use melisma_kernels::mel::{Edge, MAX_FFT, MAX_FILTERS, Mel, Offset, Order, Power, Scale};
+use serde::{Deserialize, Serialize};
+
+use super::filterbank;
+use crate::{Error, Result};
+
+/// How frequency is bent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MelScale {
+    /// 2595 log10(1 + f / 700)
+    Htk,
+    /// Linear below 1 kHz, logarithmic above, as in Slaney's toolbox.
+    Slaney,
+    /// 1127 ln(1 + f / 700), with triangles that are straight in mel; the bin at half the rate has no weight.
+    Kaldi,
+}
+
+/// How filters are scaled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Norm {
+    /// To a height of 1.
+    None,
+    /// To an equal area: 2 / (upper - lower frequency).
+    Slaney,
+}
+
+/// The window function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Window {
+    /// Periodic Hann.
+    Hann,
+    /// Periodic Hamming.
+    Hamming,
+    /// Symmetric Hann to the power of 0.85.
+    Povey,
+    /// Ones.
+    Rectangular,
+}
+
+/// Where frames lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Framing {
+    /// Frame t is centred on sample t hop; padded by n_fft / 2 on both sides.
+    Center,
+    /// As `center`, without the last frame.
+    CenterDropLast,
+    /// Padded by (n_fft - hop) / 2 on both sides, so that there is one frame per whole hop.
+    Same,
+    /// Only whole frames; no padding.
+    Snip,
+    /// Kaldi's `snip_edges=False`: one frame per hop, centred in it.
+    HopCenter,
+}
+
+/// What lies beyond the ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Padding {
+    /// The samples backwards, without the outermost.
+    Reflect,
+    /// Zeros.
+    Constant,
+    /// The samples backwards, with the outermost.
+    Mirror,
+}
+
+/// The logarithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Log {
+    /// None: values stay linear.
+    None,
+    /// Natural.
+    Ln,
+    /// To the base of 10.
+    Log10,
+}
+
+/// The element type of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DType {
+    /// Half precision.
+    F16,
+    /// Single precision.
+    F32,
+}
+
+impl DType {
+    /// Bytes of one value.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F16 => 2,
+            Self::F32 => 4,
+        }
+    }
+}
+
+/// All values; start from [`Config::preset`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The preset that the values started from.
+    pub preset: String,
+    /// In Hz; sound of another rate is resampled.
+    pub sample_rate: u32,
+    /// Points of the transform.
+    pub n_fft: usize,
+    /// Samples of the window, at most `n_fft`.
+    pub win_length: usize,
+    /// Samples from frame to frame.
+    pub hop_length: usize,
+    /// The window function.
+    pub window: Window,
+    /// Where frames lie.
+    pub framing: Framing,
+    /// What lies beyond the ends.
+    pub padding: Padding,
+    /// Whether each frame loses its mean.
+    pub remove_dc: bool,
+    /// The factor of the difference filter; 0 for none.
+    pub preemphasis: f64,
+    /// Samples are multiplied by this; full scale is 1 before it.
+    pub input_scale: f64,
+    /// 1 for magnitudes, 2 for powers.
+    pub power: u8,
+    /// Added to the power below the root of a magnitude.
+    pub epsilon: f64,
+    /// Filters.
+    pub n_mels: usize,
+    /// Where the lowest filter begins, in Hz.
+    pub f_min: f64,
+    /// Where the highest filter ends, in Hz; half the rate when left out.
+    pub f_max: Option<f64>,
+    /// How frequency is bent.
+    pub mel_scale: MelScale,
+    /// How filters are scaled.
+    pub norm: Norm,
+    /// The logarithm.
+    pub log: Log,
+    /// Values are at least this before the logarithm.
+    pub floor: f64,
+    /// Times the logarithm; called `db_mult` too.
+    pub multiplier: f64,
+    /// Added to the result.
+    pub offset: f64,
+    /// How far below its largest value a result may reach; called `top_db` too.
+    pub range: Option<f64>,
+    /// The element type of results.
+    pub dtype: DType,
+}
+
+impl Config {
+    /// The frequency at which the highest filter ends.
+    pub fn top_hz(&self) -> f64 {
+        self.f_max.unwrap_or(f64::from(self.sample_rate) / 2.0)
+    }
+
+    /// Samples before the first one that the first frame begins with.
+    fn pad(&self) -> usize {
+        match self.framing {
+            Framing::Center | Framing::CenterDropLast => self.n_fft / 2,
+            Framing::Same => self.n_fft.saturating_sub(self.hop_length) / 2,
+            Framing::Snip => 0,
+            Framing::HopCenter => self.win_length.saturating_sub(self.hop_length) / 2,
+        }
+    }
+
+    /// Samples that a frame covers.
+    fn frame_len(&self) -> usize {
+        match self.framing {
+            Framing::Snip | Framing::HopCenter => self.win_length,
+            _ => self.n_fft,
+        }
+    }
+
+    /// Frames of `n_samples` samples.
+    ///
+    /// # Errors
+    /// The sound is too short to be reflected at its ends.
+    pub fn n_frames(&self, n_samples: usize) -> Result<usize> {
+        let pad = self.pad();
+        if self.padding == Padding::Reflect && pad > 0 && n_samples <= pad {
+            return Err(Error::invalid(format!(
+                "{n_samples} samples are too few to reflect {pad} of them; at least {} are needed",
+                pad + 1
+            ))
+            .with_hint("use `--set padding=constant`, or leave the file out"));
+        }
+        let whole = (n_samples + 2 * pad).checked_sub(self.frame_len()).map_or(0, |rest| 1 + rest / self.hop_length);
+        Ok(match self.framing {
+            Framing::CenterDropLast => whole.saturating_sub(1),
+            Framing::HopCenter => (n_samples + self.hop_length / 2) / self.hop_length,
+            _ => whole,
+        })
+    }
+
+    /// The parameters of the kernel.
+    ///
+    /// # Errors
+    /// A value is out of its bounds, or two contradict each other.
+    pub fn kernel(&self) -> Result<Mel> {
+        self.check()?;
+        let frame_len = self.frame_len();
+        let left = (frame_len - self.win_length) / 2;
+        let mut window = vec![0.0; frame_len];
+        for (n, w) in window[left..left + self.win_length].iter_mut().enumerate() {
+            *w = self.window.at(n, self.win_length) * self.input_scale;
+        }
+        Ok(Mel {
+            n_fft: self.n_fft,
+            frame_len,
+            hop_len: self.hop_length,
+            pad: self.pad(),
+            edge: match self.padding {
+                Padding::Reflect => Edge::Reflect,
+                Padding::Constant => Edge::Zero,
+                Padding::Mirror => Edge::Mirror,
+            },
+            offset: if self.remove_dc { Offset::Remove } else { Offset::Keep },
+            pre_emphasis: self.preemphasis as f32,
+            window,
+            power: match self.power {
+                1 => Power::Magnitude { epsilon: self.epsilon as f32 },
+                _ => Power::Power,
+            },
+            filters: filterbank(self).into_iter().map(|weight| weight as f32).collect(),
+            scale: self.scale(),
+            order: self.order(),
+        })
+    }
+
+    /// `[F, T]`, but `[T, F]` for Kaldi.
+    pub fn order(&self) -> Order {
+        if self.mel_scale == MelScale::Kaldi { Order::TimeFilter } else { Order::FilterTime }
+    }
+
+    fn scale(&self) -> Scale {
+        let gain = match self.log {
+            Log::None => return Scale::Linear,
+            Log::Ln => self.multiplier,
+            Log::Log10 => self.multiplier / std::f64::consts::LN_10,
+        };
+        let range = self.range.map(|range| range as f32);
+        Scale::Log { floor: self.floor as f32, gain: gain as f32, offset: self.offset as f32, range }
+    }
+
+    fn check(&self) -> Result<()> {
+        let within = |key: &str, value: f64, least: f64, most: f64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::invalid(format!("{key} is {value}; it must be between {least} and {most}"))
+                .with_hint(format!("change it with `--set {key}=...`")))
+        };
+        let nyquist = f64::from(self.sample_rate) / 2.0;
+        within("sample_rate", f64::from(self.sample_rate), 1.0, 3_072_000.0)?;
+        within("n_fft", self.n_fft as f64, 1.0, MAX_FFT as f64)?;
+        within("win_length", self.win_length as f64, 1.0, self.n_fft as f64)?;
+        within("hop_length", self.hop_length as f64, 1.0, MAX_FFT as f64)?;
+        within("n_mels", self.n_mels as f64, 1.0, MAX_FILTERS as f64)?;
+        within("power", f64::from(self.power), 1.0, 2.0)?;
+        within("f_max", self.top_hz(), 0.0, nyquist)?;
+        within("f_min", self.f_min, 0.0, self.top_hz())?;
+        within("preemphasis", self.preemphasis, 0.0, 1.0)?;
+        within("epsilon", self.epsilon, 0.0, 1.0)?;
+        within("floor", self.floor, f64::from(f32::MIN_POSITIVE), 1e30)?;
+        within("input_scale", self.input_scale, 1e-12, 1e12)?;
+        within("multiplier", self.multiplier, -1e6, 1e6)?;
+        within("offset", self.offset, -1e6, 1e6)?;
+        within("range", self.range.unwrap_or(1.0), 0.0, 1e6)?;
+        if self.f_min >= self.top_hz() {
+            return Err(Error::invalid(format!(
+                "f_min is {}, f_max {}: no room for filters",
+                self.f_min,
+                self.top_hz()
+            ))
+            .with_hint("change them with `--set f_min=... --set f_max=...`"));
+        }
+        Ok(())
+    }
+}
+
+impl Window {
+    fn at(self, n: usize, len: usize) -> f64 {
+        let turn = |n: usize, len: usize| (std::f64::consts::TAU * n as f64 / len as f64).cos();
+        match self {
+            Self::Hann => 0.5 - 0.5 * turn(n, len),
+            Self::Hamming => 0.54 - 0.46 * turn(n, len),
+            Self::Povey => (0.5 - 0.5 * turn(n, (len - 1).max(1))).powf(0.85),
+            Self::Rectangular => 1.0,
+        }
+    }
+}

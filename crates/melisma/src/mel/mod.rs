@@ -1,0 +1,30 @@
+//! Mel spectrograms: presets that give the numbers of torchaudio, librosa, Whisper, Kaldi and HiFi-GAN, every value of
+//! which can be changed.
+//!
+//! ```
+//! use melisma::mel::{Config, Transform};
+//! use melisma::runtime::device::Device;
+//! use melisma::runtime::memory::Budget;
+//!
+//! let device = Device::cpu()?;
+//! let queue = device.queue(&Budget::unlimited())?;
+//! let mut config = Config::preset("whisper-80")?;
+//! config.set("n_mels=40")?;
+//! let transform = Transform::new(&device, config)?;
+//! let mel = transform.run(&queue, &[0.1; 16_000])?;
+//! assert_eq!(mel.shape, [40, 100]);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+mod config;
+mod filterbank;
+pub mod npy;
+pub mod picture;
+mod preset;
+mod set;
+mod transform;
+
+pub use config::{Config, DType, Framing, Log, MelScale, Norm, Padding, Window};
+pub use filterbank::filterbank;
+pub use preset::PRESETS;
+pub use transform::{Spectrogram, Transform, Values};

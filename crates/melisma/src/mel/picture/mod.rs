@@ -1,0 +1,174 @@
+//! A spectrogram as a PNG: time to the right, frequency upwards, with both axes.
+
+mod font;
+mod png;
+
+use super::{Config, Log, MelScale, Spectrogram};
+use melisma_kernels::mel::Order;
+
+/// What linear values show, in decibels below the largest.
+const RANGE_DB: f32 = 80.0;
+const LEFT: usize = 52;
+const BOTTOM: usize = 26;
+const TOP: usize = 8;
+const RIGHT: usize = 14;
+const MAX_WIDTH: usize = 1600;
+const INK: [u8; 3] = [60, 60, 60];
+
+/// Dark to bright, each the next eighth.
+const COLOURS: [[u8; 3]; 9] = [
+    [0, 0, 4],
+    [28, 16, 68],
+    [79, 18, 123],
+    [129, 37, 129],
+    [181, 54, 122],
+    [229, 80, 100],
+    [251, 135, 97],
+    [254, 194, 135],
+    [252, 253, 191],
+];
+
+struct Canvas {
+    width: usize,
+    height: usize,
+    pixels: Vec<u8>,
+}
+
+/// The picture's file.
+pub fn write(mel: &Spectrogram, config: &Config) -> Vec<u8> {
+    let (n_mels, n_frames) = match config.order() {
+        Order::FilterTime => (mel.shape[0], mel.shape[1]),
+        Order::TimeFilter => (mel.shape[1], mel.shape[0]),
+    };
+    let levels = levels(mel, config);
+    let row_len = (320 / n_mels.max(1)).max(1);
+    let (plot_width, plot_height) = ((n_frames * 4).clamp(240, MAX_WIDTH), n_mels * row_len);
+    let mut canvas = Canvas::new(LEFT + plot_width + RIGHT, TOP + plot_height + BOTTOM);
+    for y in 0..plot_height {
+        let f = n_mels - 1 - y / row_len;
+        for x in 0..plot_width {
+            let t = x * n_frames / plot_width;
+            let at = if config.order() == Order::FilterTime { f * n_frames + t } else { t * n_mels + f };
+            canvas.set(LEFT + x, TOP + y, colour(levels.get(at).copied().unwrap_or(0.0)));
+        }
+    }
+    canvas.time_axis(plot_width, n_frames as f64 * config.hop_length as f64 / f64::from(config.sample_rate));
+    canvas.frequency_axis(plot_height, config);
+    png::write(canvas.width, canvas.height, &canvas.pixels)
+}
+
+/// Values between 0 and 1.
+fn levels(mel: &Spectrogram, config: &Config) -> Vec<f32> {
+    let mut values = mel.values.to_f32();
+    if config.log == Log::None {
+        values.iter_mut().for_each(|value| *value = 10.0 * value.max(1e-20).log10());
+    }
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let high = finite().fold(f32::NEG_INFINITY, f32::max);
+    let low = finite().fold(f32::INFINITY, f32::min);
+    let low = if config.log == Log::None { low.max(high - RANGE_DB) } else { low };
+    let span = (high - low).max(1e-6);
+    let level = |value: &f32| if value.is_finite() { ((value - low) / span).clamp(0.0, 1.0) } else { 0.0 };
+    values.iter().map(level).collect()
+}
+
+fn colour(level: f32) -> [u8; 3] {
+    let place = level * (COLOURS.len() - 1) as f32;
+    let index = (place as usize).min(COLOURS.len() - 2);
+    let share = place - index as f32;
+    std::array::from_fn(|i| {
+        let (a, b) = (f32::from(COLOURS[index][i]), f32::from(COLOURS[index + 1][i]));
+        (a + (b - a) * share).round() as u8
+    })
+}
+
+impl Canvas {
+    fn new(width: usize, height: usize) -> Self {
+        Self { width, height, pixels: vec![255; width * height * 3] }
+    }
+
+    fn set(&mut self, x: usize, y: usize, colour: [u8; 3]) {
+        if x < self.width && y < self.height {
+            let at = (y * self.width + x) * 3;
+            self.pixels[at..at + 3].copy_from_slice(&colour);
+        }
+    }
+
+    fn text(&mut self, text: &str, x: usize, y: usize) {
+        for (index, letter) in text.chars().enumerate() {
+            for (row, bits) in font::glyph(letter).iter().enumerate() {
+                for column in (0..5).filter(|column| bits >> (4 - column) & 1 == 1) {
+                    self.set(x + index * font::WIDTH + column, y + row, INK);
+                }
+            }
+        }
+    }
+
+    fn time_axis(&mut self, plot_width: usize, seconds: f64) {
+        let y = self.height - BOTTOM;
+        let step = tick(seconds / 6.0);
+        let mut at = 0.0;
+        while at <= seconds && step > 0.0 {
+            let x = LEFT + (at / seconds.max(1e-12) * plot_width as f64) as usize;
+            (0..4).for_each(|down| self.set(x, y + down, INK));
+            let text = if step < 0.1 { format!("{at:.2} s") } else { format!("{at:.1} s") };
+            self.text(&text, x.saturating_sub(text.len() * font::WIDTH / 2), y + 9);
+            at += step;
+        }
+    }
+
+    fn frequency_axis(&mut self, plot_height: usize, config: &Config) {
+        let scale = config.mel_scale;
+        let (low, high) = (scale.mel(config.f_min), scale.mel(config.top_hz()));
+        let mut free = usize::MAX;
+        for hz in [0, 100, 200, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000].map(f64::from) {
+            if hz < config.f_min || hz > config.top_hz() {
+                continue;
+            }
+            let y = TOP + plot_height - (height(scale, hz, [low, high]) * plot_height as f64) as usize;
+            if y + 9 > free {
+                continue;
+            }
+            free = y;
+            (1..5).for_each(|left| self.set(LEFT - left, y.min(TOP + plot_height - 1), INK));
+            let text = if hz < 1000.0 { format!("{hz} Hz") } else { format!("{} kHz", hz / 1000.0) };
+            self.text(&text, (LEFT - 7).saturating_sub(text.len() * font::WIDTH), y.saturating_sub(3));
+        }
+    }
+}
+
+fn height(scale: MelScale, hz: f64, [low, high]: [f64; 2]) -> f64 {
+    (scale.mel(hz) - low) / (high - low).max(1e-12)
+}
+
+/// The round number next above `step`: 1, 2 or 5 times a power of ten.
+fn tick(step: f64) -> f64 {
+    if step.is_nan() || step <= 0.0 {
+        return 0.0;
+    }
+    let power = 10f64.powf(step.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|&tick| tick >= step).unwrap_or(power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Values;
+    use super::*;
+
+    #[test]
+    fn has_the_sizes_it_says() {
+        let config = Config::preset("whisper-80").unwrap();
+        for n_frames in [0, 1, 110, 5000] {
+            let values = (0..80 * n_frames).map(|i| i as f32 / 100.0).collect();
+            let file = write(&Spectrogram { shape: [80, n_frames], values: Values::F32(values) }, &config);
+            assert!(file.starts_with(b"\x89PNG\r\n\x1a\n") && file.ends_with(b"IEND\xaeB`\x82"));
+            let width = u32::from_be_bytes([file[16], file[17], file[18], file[19]]) as usize;
+            assert_eq!(width, LEFT + RIGHT + (n_frames * 4).clamp(240, MAX_WIDTH));
+        }
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!([0.013, 0.7, 1.0, 35.0].map(tick), [0.02, 1.0, 1.0, 50.0]);
+    }
+}

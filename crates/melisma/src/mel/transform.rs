@@ -1,0 +1,128 @@
+//! A configuration that is ready to run on a device.
+
+use half::f16;
+use melisma_kernels::mel::{Batch, Order, Plan, Sample};
+use melisma_kernels::{Budget, Tensor};
+
+use super::{Config, DType};
+use crate::runtime::device::{Device, Queue};
+use crate::{Error, Result};
+
+/// Makes spectrograms.
+#[derive(Debug)]
+pub struct Transform {
+    config: Config,
+    plan: Plan,
+}
+
+/// A spectrogram in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spectrogram {
+    /// `[F, T]`, or `[T, F]` for Kaldi.
+    pub shape: [usize; 2],
+    /// Its values, row by row.
+    pub values: Values,
+}
+
+/// Values of either type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// Half precision.
+    F16(Vec<f16>),
+    /// Single precision.
+    F32(Vec<f32>),
+}
+
+impl Values {
+    /// As single precision.
+    pub fn to_f32(&self) -> Vec<f32> {
+        match self {
+            Self::F16(values) => values.iter().map(|value| value.to_f32()).collect(),
+            Self::F32(values) => values.clone(),
+        }
+    }
+
+    /// In little-endian order.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::F16(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        }
+    }
+
+    /// Whether a value is infinite or NaN.
+    pub fn is_finite(&self) -> bool {
+        match self {
+            Self::F16(values) => values.iter().all(|value| value.is_finite()),
+            Self::F32(values) => values.iter().all(|value| value.is_finite()),
+        }
+    }
+}
+
+impl Transform {
+    /// Checks `config` and makes its tables on `device`.
+    ///
+    /// # Errors
+    /// A value is out of its bounds, or the device cannot do it.
+    pub fn new(device: &Device, config: Config) -> Result<Self> {
+        let plan = config.kernel()?.plan(device)?;
+        Ok(Self { config, plan })
+    }
+
+    /// What it was made by.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The kernel's plan, for batches.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The shape of a spectrogram of `n_frames` frames.
+    pub fn shape(&self, n_frames: usize) -> [usize; 2] {
+        match self.config.order() {
+            Order::FilterTime => [self.config.n_mels, n_frames],
+            Order::TimeFilter => [n_frames, self.config.n_mels],
+        }
+    }
+
+    /// The spectrogram of `samples`, which have the configured rate.
+    ///
+    /// # Errors
+    /// The sound is too short, a value does not fit half precision, or the device fails.
+    pub fn run<S: Sample>(&self, queue: &Queue, samples: &[S]) -> Result<Spectrogram> {
+        let n_frames = self.config.n_frames(samples.len())?;
+        let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
+        let len = self.config.n_mels * n_frames;
+        let values = match self.config.dtype {
+            DType::F16 => Values::F16(self.values::<S, f16>(queue, batch, samples, len)?),
+            DType::F32 => Values::F32(self.values::<S, f32>(queue, batch, samples, len)?),
+        };
+        if self.config.dtype == DType::F16 && !values.is_finite() {
+            return Err(Error::invalid("a value does not fit half precision").with_hint("use `--set dtype=f32`"));
+        }
+        Ok(Spectrogram { shape: self.shape(n_frames), values })
+    }
+
+    fn values<S: Sample, D: melisma_kernels::mel::Value>(
+        &self,
+        queue: &Queue,
+        batch: Batch,
+        samples: &[S],
+        len: usize,
+    ) -> Result<Vec<D>> {
+        let mut values = vec![D::zeroed(); len];
+        match queue {
+            Queue::Cpu(_) => self.plan.run(queue, batch, samples.into(), values.as_mut_slice().into())?,
+            Queue::Cuda(_) => {
+                let budget = Budget::unlimited();
+                let samples = Tensor::from_slice(&budget, samples, &[samples.len()])?.to::<S>(queue, &budget)?;
+                let mut on_device = Tensor::new(&queue.device(), &budget, D::DTYPE, &[len])?;
+                self.plan.run(queue, batch, samples.view::<S>()?, on_device.view_mut::<D>()?)?;
+                queue.copy(on_device.view::<D>()?, values.as_mut_slice().into())?;
+            }
+        }
+        Ok(values)
+    }
+}

@@ -1,0 +1,107 @@
+//! Files that libsndfile has written: the same tone in every format.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+use std::path::{Path, PathBuf};
+
+use melisma::audio::{Element, Source};
+
+const N: usize = 6400;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/mel").join(name)
+}
+
+/// 440 Hz under a Hann window.
+fn tone(i: usize) -> f32 {
+    let window = 0.5 - 0.5 * (std::f64::consts::TAU * i as f64 / (N - 1) as f64).cos();
+    (0.4 * window * (std::f64::consts::TAU * 440.0 * i as f64 / 16_000.0).sin()) as f32
+}
+
+fn all(source: &mut Source) -> Vec<f32> {
+    let mut samples = vec![0.0; source.facts().n_samples as usize];
+    source.read_f32(0, &mut samples).unwrap();
+    samples
+}
+
+#[test]
+fn every_format_gives_the_tone() {
+    // Name, channels, the factor of the mean, and the largest error of a sample.
+    let cases = [
+        ("tone.flac", 2, 0.75, 3e-5),
+        ("tone.ogg", 2, 0.75, 0.03),
+        ("tone.mp3", 1, 1.0, 0.03),
+        ("tone_alaw.wav", 1, 1.0, 0.01),
+        ("tone_mulaw.wav", 1, 1.0, 0.01),
+        ("tone.w64", 1, 1.0, 1e-6),
+        ("tone_rf64.wav", 1, 1.0, 1e-6),
+        ("tone_be.wav", 1, 1.0, 3.1e-5),
+        ("tone_ext.wav", 2, 0.75, 1e-6),
+        ("tone_f64.wav", 1, 1.0, 1e-6),
+        ("tone_u8.wav", 1, 1.0, 8e-3),
+        ("tone.aiff", 1, 1.0, 3.1e-5),
+    ];
+    for (name, n_channels, factor, tolerance) in cases {
+        let mut source = Source::open(&golden(name), 16_000).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let facts = source.facts().clone();
+        assert_eq!((facts.n_channels, facts.sample_rate, &facts.note), (n_channels, 16_000, &None), "{name}");
+        let samples = all(&mut source);
+        assert!((N..N + 2400).contains(&samples.len()), "{name}: {} samples", samples.len());
+        for (i, &found) in samples.iter().enumerate().take(N) {
+            let expected = factor * tone(i);
+            assert!((found - expected).abs() <= tolerance, "{name}[{i}]: {found}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn parts_are_those_of_the_whole_in_any_order() {
+    for name in ["tone.flac", "tone.mp3", "tone_mulaw.wav"] {
+        for rate in [16_000, 22_050, 8_000] {
+            let mut source = Source::open(&golden(name), rate).unwrap();
+            let whole = all(&mut source);
+            let n_original = source.facts().n_original;
+            let mut again = Source::reopen(&golden(name), rate, n_original).unwrap();
+            assert_eq!(again.facts(), source.facts());
+            for (first, n) in [(1000, 500), (1200, 700), (10, 100), (2000, 1), (whole.len() - 300, 300)] {
+                let mut part = vec![0.0; n];
+                again.read_f32(first as u64, &mut part).unwrap();
+                assert_eq!(part, whole[first..first + n], "{name} at {rate} Hz, {n} from {first}");
+            }
+            assert!(again.read_f32(whole.len() as u64, &mut [0.0; 2]).is_err());
+        }
+    }
+}
+
+#[test]
+fn integers_stay_integers() {
+    let mut source = Source::open(&golden("tone_be.wav"), 16_000).unwrap();
+    assert_eq!(source.facts().element, Element::I16);
+    let mut integers = vec![0i16; N];
+    source.read_i16(0, &mut integers).unwrap();
+    let floats = all(&mut source);
+    assert!(integers.iter().zip(&floats).all(|(&a, &b)| f32::from(a) / 32_768.0 == b));
+    assert_eq!(Source::open(&golden("tone_be.wav"), 8000).unwrap().facts().element, Element::F32);
+}
+
+#[test]
+fn cut_and_changed_files_are_errors_not_panics() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x");
+    for name in ["tone.flac", "tone.ogg", "tone.mp3", "tone.aiff", "tone.w64", "tone_ext.wav"] {
+        let whole = std::fs::read(golden(name)).unwrap();
+        for cut in [0, 1, 11, 12, 40, 100, whole.len() / 2, whole.len() - 1] {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            if let Ok(mut source) = Source::open(&path, 16_000) {
+                assert!(source.facts().n_samples as usize <= 2 * N);
+                let mut samples = vec![0.0; source.facts().n_samples as usize];
+                let _ = source.read_f32(0, &mut samples);
+            }
+        }
+        for at in (0..whole.len()).step_by(1 + whole.len() / 60) {
+            let mut changed = whole.clone();
+            changed[at] ^= 0x5a;
+            std::fs::write(&path, &changed).unwrap();
+            let _ = Source::open(&path, 16_000);
+        }
+    }
+}

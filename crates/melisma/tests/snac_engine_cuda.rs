@@ -1,0 +1,215 @@
+//! The engine on a GPU against the engine on the CPU; and its speed.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use melisma::snac::{Codes, Config, Engine, Model, Noise, StreamId, slots};
+use melisma_kernels::{Budget, Device, Queue};
+
+/// None where there is no GPU; with `REQUIRE_CUDA=1` that is a failure.
+fn gpu() -> Option<Queue> {
+    match Device::cuda(0) {
+        Ok(device) => Some(device.queue(&Budget::unlimited()).unwrap()),
+        Err(error) if std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1") => panic!("{error}"),
+        Err(error) => {
+            println!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+fn engine(model: &Model, queue: &Queue, max_streams: usize) -> Engine {
+    Engine::new(model, queue, &Budget::unlimited(), max_streams).unwrap()
+}
+
+fn frames(model: &Model, n_frames: usize, seed: u32) -> Vec<i32> {
+    let n = n_frames * slots(model.config()).len();
+    (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect()
+}
+
+fn worst(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+fn models() -> Vec<Model> {
+    let small = Config { encoder_dim: 4, decoder_dim: 64, ..Config::snac_24khz() };
+    let attention = Config { attn_window_size: Some(32), vq_strides: vec![8, 4, 2, 1], ..small.clone() };
+    let odd = Config {
+        encoder_rates: vec![3, 1, 5],
+        decoder_dim: 24,
+        decoder_rates: vec![5, 1, 3],
+        vq_strides: vec![6, 3, 2],
+        noise: false,
+        ..small.clone()
+    };
+    [small, attention, odd].map(|config| Model::random(config, 1).unwrap()).into()
+}
+
+#[test]
+fn on_cuda_agrees_with_the_cpu() {
+    let Some(queue) = gpu() else { return };
+    let cpu = Device::cpu().unwrap().queue(&Budget::unlimited()).unwrap();
+    for model in models() {
+        let codes = Codes::from_frames(model.config(), &frames(&model, 5, 7)).unwrap();
+        for noise in [Noise::Off, Noise::Seed(11)] {
+            let found = engine(&model, &queue, 1).decode(&codes, &noise).unwrap();
+            let error = worst(&found, &engine(&model, &cpu, 1).decode(&codes, &noise).unwrap());
+            println!("decoder_dim {}, {noise:?}: {error:e}", model.config().decoder_dim);
+            assert!(error < 1e-4, "{error:e}");
+        }
+    }
+}
+
+/// Streams join and leave while others go on; each equals its own clip, bit for bit.
+#[test]
+fn on_cuda_streams_do_not_see_each_other() {
+    let Some(queue) = gpu() else { return };
+    for model in models() {
+        let per_frame = slots(model.config()).len();
+        let mut engine = engine(&model, &queue, 3);
+        let clips: Vec<Vec<i32>> = (0..5).map(|i| frames(&model, 3 + i, i as u32)).collect();
+        let mut found = vec![Vec::new(); clips.len()];
+        let mut live: Vec<(StreamId, usize, usize)> = Vec::new();
+        let mut next = 0;
+        while next < clips.len() || !live.is_empty() {
+            if next < clips.len() && live.len() < 3 {
+                live.push((engine.open(Noise::Seed(next as u64)).unwrap(), next, 0));
+                next += 1;
+            }
+            let input: Vec<(StreamId, &[i32])> =
+                live.iter().map(|&(id, clip, at)| (id, &clips[clip][at * per_frame..][..per_frame])).collect();
+            let samples = engine.step(&input).unwrap();
+            for (index, &(_, clip, _)) in live.iter().enumerate() {
+                found[clip].extend_from_slice(samples.of(index));
+            }
+            let mut ended = Vec::new();
+            live.retain_mut(|(id, clip, at)| {
+                *at += 1;
+                let more = *at * per_frame < clips[*clip].len();
+                if !more {
+                    ended.push((*id, *clip));
+                }
+                more
+            });
+            for (id, clip) in ended {
+                found[clip].extend(engine.finish(id).unwrap());
+            }
+        }
+        for (index, clip) in clips.iter().enumerate() {
+            let codes = Codes::from_frames(model.config(), clip).unwrap();
+            let whole = engine.decode(&codes, &Noise::Seed(index as u64)).unwrap();
+            assert_eq!(
+                found[index].iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+                whole.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+                "clip {index}"
+            );
+        }
+    }
+}
+
+/// The goldens of the reference implementation, where the repository is at hand.
+#[test]
+fn on_cuda_goldens() {
+    let Some(queue) = gpu() else { return };
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/snac");
+    if !folder.is_dir() {
+        println!("SKIPPED: the repository is not here");
+        return;
+    }
+    for name in ["tiny24", "tiny44"] {
+        let model = Model::open(folder.join(name).to_str().unwrap()).unwrap();
+        let file = std::fs::read(folder.join(name).join("vectors.safetensors")).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
+        let read = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
+        let half = |values: Vec<[u8; 4]>| values[..values.len() / 2].to_vec();
+        let floats = |name: &str| -> Vec<f32> { half(read(name)).into_iter().map(f32::from_le_bytes).collect() };
+        let levels = (0..model.config().vq_strides.len())
+            .map(|level| half(read(&format!("codes.{level}"))).into_iter().map(i32::from_le_bytes).collect());
+        let codes = Codes::new(model.config(), levels.collect()).unwrap();
+        let mut engine = engine(&model, &queue, 1);
+        let given: Vec<Vec<f32>> = (0..4).map(|block| floats(&format!("noise.{block}"))).collect();
+        for (noise, expected) in
+            [(Noise::Off, "decoded_noise_off"), (Noise::Given(given.into()), "decoded_noise_given")]
+        {
+            let error = worst(&engine.decode(&codes, &noise).unwrap(), &floats(expected));
+            println!("{name}, {expected}: {error:e}");
+            assert!(error < 1e-4, "{name}, {expected}: {error:e}");
+        }
+    }
+}
+
+fn percentile(sorted: &[f64], part: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * part) as usize]
+}
+
+/// Milliseconds of `n_steps` steps of `n_streams` streams, sorted.
+fn time_steps(engine: &mut Engine, model: &Model, n_streams: usize, n_steps: usize) -> Vec<f64> {
+    let ids: Vec<StreamId> = (0..n_streams).map(|i| engine.open(Noise::Seed(i as u64)).unwrap()).collect();
+    let codes = frames(model, n_streams + n_steps, 5);
+    let mut times = Vec::new();
+    for step in 0..n_steps {
+        let input: Vec<(StreamId, &[i32])> =
+            ids.iter().enumerate().map(|(i, &id)| (id, &codes[(i + step) * 7..][..7])).collect();
+        let start = Instant::now();
+        let samples = engine.step(&input).unwrap();
+        std::hint::black_box(samples.of(0));
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    for id in ids {
+        engine.close(id).unwrap();
+    }
+    let mut times = times[n_steps / 10..].to_vec();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+#[test]
+#[ignore = "extended: figures of this machine"]
+fn on_cuda_speed() {
+    let Some(queue) = gpu() else { return };
+    let model = Model::random(Config::snac_24khz(), 1).unwrap();
+    for (n_streams, n_steps) in
+        [(1, 1000), (8, 200), (32, 200), (64, 200), (128, 100), (256, 100), (512, 50), (2000, 30)]
+    {
+        let start = Instant::now();
+        let mut engine = engine(&model, &queue, n_streams);
+        let ready_s = start.elapsed().as_secs_f64();
+        let times = time_steps(&mut engine, &model, n_streams, n_steps);
+        let p50 = percentile(&times, 0.5);
+        let realtime = n_streams as f64 * 2048.0 / 24.0 / p50;
+        println!(
+            "{n_streams} streams: p50 {p50:.3} ms, p99 {:.3} ms, {realtime:.0}x realtime, ready in {ready_s:.2} s",
+            percentile(&times, 0.99)
+        );
+    }
+}
+
+/// Milliseconds of each kernel in a step without a graph.
+#[test]
+#[ignore = "extended: figures of this machine"]
+fn on_cuda_kernels() {
+    let Some(queue) = gpu() else { return };
+    let model = Model::random(Config::snac_24khz(), 1).unwrap();
+    for n_streams in [1, 256] {
+        let mut engine = engine(&model, &queue, n_streams);
+        // A given noise keeps the step out of its graph.
+        let given = Noise::Given(vec![vec![0.5; 1 << 16]; 4].into());
+        let ids: Vec<StreamId> = (0..n_streams).map(|_| engine.open(given.clone()).unwrap()).collect();
+        let codes = frames(&model, 1, 5);
+        let input: Vec<(StreamId, &[i32])> = ids.iter().map(|&id| (id, codes.as_slice())).collect();
+        for _ in 0..3 {
+            engine.step(&input).unwrap();
+        }
+        queue.start_timing().unwrap();
+        queue.device_spans().unwrap();
+        engine.step(&input).unwrap();
+        let mut total = 0.0;
+        for span in queue.device_spans().unwrap() {
+            println!("{n_streams} streams: {span:?}");
+            total += 1.0;
+        }
+        println!("{n_streams} streams: {total} spans");
+    }
+}

@@ -1,0 +1,24 @@
+//! Datasets in the hands of h5py: structure, values and the state in the middle of a build.
+
+use crate::check::Outcome;
+use crate::process::{cargo, run};
+use crate::{tree, venv};
+use anyhow::{Context, Result};
+use std::fs;
+use std::process::Command;
+
+const PACKAGES: &[&str] = &["h5py==3.16.0", "numpy==2.4.6", "safetensors==0.8.0"];
+
+pub fn check() -> Result<Outcome> {
+    let python = venv::python(PACKAGES)?;
+    run(&mut cargo(["build", "-p", "melisma-cli"]))?;
+    let folder = tree::target().join("dataset");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+    let script = folder.join("check.py");
+    fs::write(&script, include_str!("dataset.py")).with_context(|| tree::shown(&script))?;
+    run(Command::new(python).arg(&script).arg(tree::target().join("debug/melisma")).arg(&folder))?;
+    Ok(Outcome::Passed)
+}
