@@ -1,6 +1,6 @@
 // Records of tiles to elements: see docs/format.md. A block decodes one tile, a warp one of its slices. Nothing in a
 // record is trusted: every offset is checked before it is used, words and escapes beyond their ends read as zero, and
-// the tile's status tells what was wrong.
+// the tile's status tells what was wrong. Some 450 lines because a kernel is one file and this one reads a whole format.
 #include "device.cuh"
 
 constexpr u32 LANES = 32;
