@@ -80,6 +80,8 @@ pub(super) struct DeviceJob {
     pub(super) split: u32,
     pub(super) row_len: u32,
     pub(super) segment: u32,
+    pub(super) stride: u32,
+    pub(super) unused: u32,
 }
 
 /// What a block does, as the kernel reads it.

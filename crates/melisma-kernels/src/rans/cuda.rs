@@ -13,7 +13,9 @@ use crate::{Budget, Buffer, Queue, Result};
 
 pub(crate) const SOURCE: Source = Source { name: "rans", text: include_str!("rans.cu") };
 
-const WARPS: usize = 4;
+const WARPS: u32 = 4;
+/// As the kernel's launch bounds say.
+const BLOCKS_PER_PROCESSOR: usize = 8;
 /// The length of a row that does not end before its tile: a multiple of 128 above every tile's length.
 const ENDLESS: u32 = 1 << 31;
 
@@ -38,14 +40,18 @@ impl OnCuda {
         let function = device.function(SOURCE, "rans_decode")?;
         let (mut parts, mut stored, mut before) = (Vec::new(), Vec::new(), Vec::new());
         let mut scratch = 0;
+        let group = group(device, jobs);
         for (index, job) in jobs.iter().enumerate() {
             before.push((parts.len() as u32, scratch));
             let len = u64::from(job.row_len) * u64::from(job.rows);
             let n = len as usize / job.split.width();
             let segments = job.segments.filter(|segments| Slices::of(n).len > segments.len as usize);
             let segment = segments.map_or(0, |segments| segments.len);
-            let n_segments = index::n_segments(n, segment as usize) as u32;
-            parts.extend((0..n_segments).step_by(WARPS).map(|first| DevicePart { job: index as u32, first }));
+            let stride = segment.saturating_mul(group);
+            let n_segments = index::n_segments(n, stride as usize) as u32;
+            // With an index one more part makes the hash of the whole.
+            let n_parts = n_segments.div_ceil(WARPS) + u32::from(segments.is_some());
+            parts.extend((0..n_parts).map(|part| DevicePart { job: index as u32, first: part * WARPS }));
             let is_contiguous = job.rows <= 1 || job.row_step == u64::from(job.row_len);
             stored.push(DeviceJob {
                 record: job.record,
@@ -61,6 +67,8 @@ impl OnCuda {
                 split: job.split.number().into(),
                 row_len: if is_contiguous { ENDLESS } else { job.row_len },
                 segment,
+                stride,
+                unused: 0,
             });
             if needs_scratch(job) {
                 scratch += len.next_multiple_of(16);
@@ -76,6 +84,17 @@ impl OnCuda {
     pub(super) fn some(&self, jobs: Range<usize>) -> Some<'_> {
         Some { on: self, jobs }
     }
+}
+
+/// How many segments of the index a warp decodes one after another: where there are many, fewer tables are made.
+fn group(device: &Cuda, jobs: &[Job]) -> u32 {
+    let segments_of = |job: &Job| {
+        let n = job.row_len as usize * job.rows as usize / job.split.width();
+        job.segments.map_or(0, |segments| index::n_segments(n, segments.len as usize))
+    };
+    let enough = 2 * BLOCKS_PER_PROCESSOR * WARPS as usize * device.n_processors() as usize;
+    let times = jobs.iter().map(segments_of).sum::<usize>() / enough.max(1);
+    1 << times.max(1).ilog2().min(10)
 }
 
 fn on_device(device: &Cuda, queue: &Queue, bytes: &[u8]) -> Result<Buffer> {
@@ -110,7 +129,7 @@ pub(super) fn run(
     let (jobs_dev, packed_dev, out_dev) = (on.jobs.address(), packed.address_dev, out.address_dev);
     let parts_dev = on.parts.address() + u64::from(first_part) * size_of::<DevicePart>() as u64;
     queue.fill_zero(status.address_dev, size_of::<i32>() * jobs.len())?;
-    let launch = Launch { grid: (end_part - first_part, 1, 1), block: (32 * WARPS as u32, 1, 1), shared_bytes: 0 };
+    let launch = Launch { grid: (end_part - first_part, 1, 1), block: (32 * WARPS, 1, 1), shared_bytes: 0 };
     // SAFETY: `Batch::plan` checked that records, indices and outputs are within the views, and the scratch is as long as
     // these jobs need; the kernel's parameters are (jobs, parts, packed, out, scratch, status).
     unsafe {

@@ -3,10 +3,16 @@
 // was wrong.
 #include "record.cuh"
 
-// Words ahead of a warp's stream, in four quarters of a ring in shared memory: a batch of four steps takes at most one
-// quarter of words and reads from two, while the next two are on their way.
+// What a warp has ahead in shared memory. Words lie in four quarters of a ring: a batch of four steps takes at most one
+// quarter of them and reads from two, while the next two are on their way. Bytes of the other plane lie in four slots, one
+// for each batch.
 constexpr u32 QUARTER = 128;
 constexpr u32 RING = 4 * QUARTER;
+constexpr u32 SLOT = 256;
+struct __align__(16) Ahead {
+    u16 words[RING];
+    u8 lower[4 * SLOT];
+};
 
 // Where a segment begins or ends, as the index stores it: the hash's lanes, then this for each coded plane.
 struct Snapshot {
@@ -39,23 +45,26 @@ struct Stream {
             const u32 bytes = 2 * n_words > from ? min(2 * n_words - from, 16u) : 0;
             cp_async_16(ring + part % 4 * QUARTER + 8 * lane, bytes ? words + from : words, bytes);
         }
-        cp_async_commit();
     }
 
+    // Starts to load the first words.
     __device__ __forceinline__ void begin() {
         quarter = at / QUARTER;
         for (u32 part = 0; part < 4; part++) load(quarter + part);
-        cp_async_wait<2>();
-        sync_warp();
     }
 
-    // After at most four steps.
+    // After at most four steps: starts to load a quarter where one was left.
+    __device__ __forceinline__ void load_next() {
+        if (at / QUARTER != quarter) load(quarter++ + 4);
+    }
+
+    // As `load_next`, and waits.
     __device__ __forceinline__ void advance() {
         if (at / QUARTER != quarter) {
             sync_warp();
-            load(quarter + 4);
-            quarter++;
-            cp_async_wait<2>();
+            load(quarter++ + 4);
+            cp_async_commit();
+            cp_async_wait<0>();
             sync_warp();
         }
     }
@@ -148,10 +157,6 @@ struct Source {
     const u8* bytes;
     u32 constant;
     __device__ __forceinline__ u32 get(u32 index) const { return bytes ? bytes[index] : constant; }
-    // Two of them; `index` is even.
-    __device__ __forceinline__ u32 two(u32 index) const {
-        return bytes ? *reinterpret_cast<const u16*>(bytes + index) : constant | constant << 8;
-    }
 };
 
 // Dwords of the decoded tile on their way out.
@@ -210,19 +215,53 @@ struct Joined {
     Stream& stream;
     Escapes& escapes;
     const Source& other;
+    u8* ahead;
     const Halves halves;
     u32 hash;
 
     // Both elements of a symbol, in place; bits 0 and 16 say which are escapes.
     static constexpr u32 ESCAPED = 0x00010001u;
 
-    // Whole batches of pairs in `begin..end`; returns where they end.
-    __device__ __forceinline__ u32 pairs(const u32* uppers, Cursor cursor, u32 begin, u32 end) {
+    // Starts to load the other plane's bytes of a batch of ELEMENTS, as one group with what was started before it.
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void load(u32 slot, u32 from, u32 end) {
         const u32 lane = threadIdx.x % LANES;
-        for (; begin + 256 <= end; begin += 256) {
-            u32 lower[4], upper[4];
+        if (lane < ELEMENTS / 16 && other.bytes && from + ELEMENTS <= end) {
+            cp_async_16(ahead + slot % 4 * SLOT + 16 * lane, other.bytes + from + 16 * lane);
+        }
+        cp_async_commit();
+    }
+
+    // The first three batches on their way, the first one there.
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void begin(u32 from, u32 end) {
+        if (!other.bytes) {
+            for (u32 i = threadIdx.x % LANES; i < SLOT; i += LANES) reinterpret_cast<u32*>(ahead)[i] = other.constant * 0x01010101u;
+        }
 #pragma unroll
-            for (u32 k = 0; k < 4; k++) lower[k] = other.two(begin + 64 * k + 2 * lane);
+        for (u32 k = 0; k < 3; k++) load<ELEMENTS>(k, from + k * ELEMENTS, end);
+        cp_async_wait<2>();
+        sync_warp();
+    }
+
+    // The batch after the next two on its way, the next one there. Before this all lanes have met after their last step.
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void next(u32 slot, u32 from, u32 end) {
+        stream.load_next();
+        load<ELEMENTS>(slot + 3, from + 3 * ELEMENTS, end);
+        cp_async_wait<2>();
+        sync_warp();
+    }
+
+    __device__ __forceinline__ u32 lower(u32 slot, u32 k) const {
+        return reinterpret_cast<const u16*>(ahead + slot % 4 * SLOT)[32 * k + threadIdx.x % LANES];
+    }
+
+    // Whole batches of pairs in `from..end`; returns where they end.
+    __device__ __forceinline__ u32 pairs(const u32* uppers, Cursor cursor, u32 from, u32 end) {
+        begin<256>(from, end);
+        for (u32 slot = 0; from + 256 <= end; from += 256, slot++) {
+            u32 upper[4];
 #pragma unroll
             for (u32 k = 0; k < 4; k++) upper[k] = uppers[stream.next() & 255];
             if (ballot(FULL_WARP, (upper[0] | upper[1] | upper[2] | upper[3]) & ESCAPED)) {
@@ -234,38 +273,36 @@ struct Joined {
             }
 #pragma unroll
             for (u32 k = 0; k < 4; k++) {
-                const u32 word = halves.join(upper[k], lower[k]);
+                const u32 word = halves.join(upper[k], lower(slot, k));
                 hash = hash_step(hash, word);
                 cursor.store(word);
             }
-            stream.advance();
+            next<256>(slot, from, end);
         }
-        return begin;
+        return from;
     }
 
     // Whole batches of bytes: four steps of 32 elements, which change lanes so that neighbours come together.
-    __device__ __forceinline__ u32 bytes(Cursor cursor, u32 begin, u32 end) {
+    __device__ __forceinline__ u32 bytes(Cursor cursor, u32 from, u32 end) {
         const u32 lane = threadIdx.x % LANES;
-        const u32 from = 2 * (lane % 16), select = lane < 16 ? 0x7470u : 0x7571u;
-        for (; begin + 128 <= end; begin += 128) {
-            u32 lower[2];
-#pragma unroll
-            for (u32 k = 0; k < 2; k++) lower[k] = other.two(begin + 64 * k + 2 * lane);
+        const u32 partner = 2 * (lane % 16), select = lane < 16 ? 0x7470u : 0x7571u;
+        begin<128>(from, end);
+        for (u32 slot = 0; from + 128 <= end; from += 128, slot++) {
             u32 symbols = stream.next() & 255;
             symbols = __byte_perm(symbols, stream.next(), 0x3240);
             symbols = __byte_perm(symbols, stream.next(), 0x3410);
             symbols = __byte_perm(symbols, stream.next(), 0x4210);
-            const u32 even = shfl_idx(FULL_WARP, symbols, from), odd = shfl_idx(FULL_WARP, symbols, from + 1);
+            const u32 even = shfl_idx(FULL_WARP, symbols, partner), odd = shfl_idx(FULL_WARP, symbols, partner + 1);
 #pragma unroll
             for (u32 k = 0; k < 2; k++) {
                 const u32 upper = (__byte_perm(even, odd, select + 0x0202 * k) & 0x00ff00ffu) << halves.shift;
-                const u32 word = halves.join(upper, lower[k]);
+                const u32 word = halves.join(upper, lower(slot, k));
                 hash = hash_step(hash, word);
                 cursor.store(word);
             }
-            stream.advance();
+            next<128>(slot, from, end);
         }
-        return begin;
+        return from;
     }
 
     // What is left, or all of it where rows are narrow; up to 64 elements at a time.
@@ -352,33 +389,32 @@ __device__ u32 join_word(u32 split, const Source* planes, u32 word, u32 begin, u
     return joined;
 }
 
-// The segments of a tile, numbered slice by slice, and their entries in the index.
+// How a tile is shared out to warps, and its entries in the index. Lies in shared memory.
 struct Segments {
     Slices slices;
+    u32 len, per_slice, step, entries, entry_len;
     const u8* index;
-    u32 len, per_slice, entry_len;
 
-    __device__ __forceinline__ Segments(const Job& job, const u8* packed, u32 n_coded)
-        : slices(job.n), index(job.segment ? packed + job.index : nullptr), len(job.segment ? job.segment : max(slices.len, 1u)),
-          per_slice(max((slices.len + len - 1) / len, 1u)), entry_len(4 * LANES + (u32)sizeof(Snapshot) * n_coded) {}
+    static __device__ __forceinline__ Segments of(const Job& job, const u8* packed, u32 n_coded) {
+        const Slices slices = Slices::of(job.n);
+        const u32 len = job.segment ? job.stride : max(slices.len, 1u), step = job.segment ? job.segment : len;
+        return {slices, len, max((slices.len + len - 1) / len, 1u), step, (slices.len + step - 1) / step,
+                4 * LANES + (u32)sizeof(Snapshot) * n_coded, job.segment ? packed + job.index : nullptr};
+    }
 
     __device__ __forceinline__ bool are_indexed() const { return index != nullptr; }
-    __device__ __forceinline__ const u32* lanes(u32 segment) const {
-        return reinterpret_cast<const u32*>(index + (u64)segment * entry_len);
+    // The entry for the first `n` elements of a slice, which end a segment.
+    __device__ __forceinline__ const u32* lanes(u32 slice, u32 n) const {
+        return reinterpret_cast<const u32*>(index + (u64)(slice * entries + (n - 1) / step) * entry_len);
     }
-    __device__ __forceinline__ const Snapshot& snapshot(u32 segment, u32 coded) const {
-        return reinterpret_cast<const Snapshot*>(lanes(segment) + LANES)[coded];
-    }
-    // The segment that ends a slice.
-    __device__ __forceinline__ u32 last(u32 slice) const {
-        const u32 n = slices.end(slice) - slices.begin(slice);
-        return slice * per_slice + (n > 0 ? (n - 1) / len : 0);
+    __device__ __forceinline__ const Snapshot& snapshot(u32 slice, u32 n, u32 coded) const {
+        return reinterpret_cast<const Snapshot*>(lanes(slice, n) + LANES)[coded];
     }
 };
 
-// budget: 72 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(128, 7) rans_decode(const Job* jobs, const Part* parts, const u8* packed, u8* out, u8* scratch, i32* status) {
-    __shared__ __align__(16) u16 rings[WARPS * RING];
+// budget: 64 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs, const Part* parts, const u8* packed, u8* out, u8* scratch, i32* status) {
+    __shared__ Ahead aheads[WARPS];
     __shared__ u32 lookup[M];
     __shared__ u32 uppers[256];
     __shared__ u32 sums[WARPS];
@@ -387,8 +423,9 @@ extern "C" __global__ void __launch_bounds__(128, 7) rans_decode(const Job* jobs
     __shared__ Coded coded;
     __shared__ u32 hashes[WARPS * LANES];
     __shared__ i32 failure;
-
     __shared__ Job job;
+    __shared__ Segments segments;
+    __shared__ u32 n_coded;
 
     const Part part = parts[blockIdx.x];
     if (threadIdx.x < sizeof(Job) / 4) {
@@ -398,25 +435,26 @@ extern "C" __global__ void __launch_bounds__(128, 7) rans_decode(const Job* jobs
     const u8* record = packed + job.record;
     const u32 lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const u32 n_planes = width_of(job.split);
-    const Output output(out, job);
-    u32 n_coded = 0;
-    for (u32 p = 0; p < n_planes; p++) n_coded += (job.modes >> (4 * p) & 15) >= BYTES;
-
-    const Segments segments(job, packed, n_coded);
-    const Slices& slices = segments.slices;
-    const u32 segment = part.first + warp, slice = min(segment / segments.per_slice, WARPS - 1);
-    const u32 before = segment % segments.per_slice * segments.len;
-    const u32 begin = min(slices.begin(slice) + before, slices.end(slice)), end = min(begin + segments.len, slices.end(slice));
-    const bool is_here = segment / segments.per_slice < slices.count && (begin < end || segment == 0);
-    const bool is_last = is_here && end == slices.end(slice);
-    u32 hash = segments.are_indexed() && is_here && before > 0 ? segments.lanes(segment - 1)[lane] : 0;
-    bool is_joined = false;
-
-    if (threadIdx.x == 0) failure = cut_planes(record, job, n_planes, planes) ? WHOLE : MALFORMED;
+    if (16 * threadIdx.x < job.record_len) prefetch(record + 16 * threadIdx.x);
+    if (threadIdx.x == 0) {
+        n_coded = 0;
+        for (u32 p = 0; p < n_planes; p++) n_coded += (job.modes >> (4 * p) & 15) >= BYTES;
+        segments = Segments::of(job, packed, n_coded);
+        failure = cut_planes(record, job, n_planes, planes) ? WHOLE : MALFORMED;
+    }
     __syncthreads();
 
+    const u32 segment = part.first + warp, slice = min(segment / segments.per_slice, WARPS - 1);
+    const u32 first = segments.slices.begin(slice), last = segments.slices.end(slice);
+    const u32 begin = min(first + segment % segments.per_slice * segments.len, last), end = min(begin + segments.len, last);
+    const bool is_here = segment / segments.per_slice < segments.slices.count && (begin < end || segment == 0);
+    u32 hash = segments.are_indexed() && is_here && begin > first ? segments.lanes(slice, begin - first)[lane] : 0;
+    // With an index the tile's hash is a part of its own, after those that decode.
+    const bool is_sum = segments.are_indexed() ? part.first >= segments.per_slice * segments.slices.count : part.first == 0;
+    bool is_joined = false;
+
     // The last plane first: the coded one that others are joined with needs them.
-    for (u32 i = 0, coded_left = n_coded; i < n_planes && failure == WHOLE; i++) {
+    for (u32 i = 0, coded_left = n_coded; i < n_planes && failure == WHOLE && !(is_sum && segments.are_indexed()); i++) {
         const u32 p = n_planes - 1 - i;
         const Plane plane = planes[p];
         if (plane.mode < BYTES) {
@@ -428,28 +466,28 @@ extern "C" __global__ void __launch_bounds__(128, 7) rans_decode(const Job* jobs
             continue;
         }
         coded_left--;
-        if (threadIdx.x == 0 && !cut_table(record, plane, slices, coded)) failure = MALFORMED;
+        if (threadIdx.x == 0 && !cut_table(record, plane, segments.slices, coded)) failure = MALFORMED;
         __syncthreads();
         if (failure != WHOLE) break;
         const u32 table_len = fill_lookup(record, coded, lookup, sums);
-        if (threadIdx.x == 0 && (table_len == 0 || !cut_streams(record, plane, slices, table_len, coded))) failure = MALFORMED;
+        if (threadIdx.x == 0 && (table_len == 0 || !cut_streams(record, plane, segments.slices, table_len, coded))) failure = MALFORMED;
         is_joined = n_planes == 2 && n_coded == 1 && p == 0;
         const Halves halves(job.split);
         if (is_joined && plane.mode == PAIRS) {
             for (u32 symbol = threadIdx.x; symbol < 256; symbol += WARPS * LANES) {
                 const u32 low = symbol & 15, high = symbol >> 4;
-                const u32 first = low < 15 ? coded.palette[low] : 0, second = high < 15 ? coded.palette[high] : 0;
-                uppers[symbol] = halves.upper(first, second) | (low == 15) | (u32)(high == 15) << 16;
+                const u32 lower = low < 15 ? coded.palette[low] : 0, upper = high < 15 ? coded.palette[high] : 0;
+                uppers[symbol] = halves.upper(lower, upper) | (low == 15) | (u32)(high == 15) << 16;
             }
         }
         __syncthreads();
         if (failure != WHOLE) break;
         bool is_right = true;
         if (is_here) {
-            Stream stream(record, coded, slice, lookup, rings + warp * RING);
+            Stream stream(record, coded, slice, lookup, aheads[warp].words);
             Escapes escapes = {record + coded.escapes_at[slice], coded.n_escapes[slice], 0};
-            if (segments.are_indexed() && before > 0) {
-                const Snapshot& from = segments.snapshot(segment - 1, coded_left);
+            if (segments.are_indexed() && begin > first) {
+                const Snapshot& from = segments.snapshot(slice, begin - first, coded_left);
                 stream.resume(from);
                 escapes.at = from.escapes;
             }
@@ -457,23 +495,29 @@ extern "C" __global__ void __launch_bounds__(128, 7) rans_decode(const Job* jobs
             if (ballot(FULL_WARP, is_right) == FULL_WARP) {
                 stream.begin();
                 if (is_joined) {
-                    Joined joined = {stream, escapes, sources[1], halves, hash};
+                    Joined joined = {stream, escapes, sources[1], aheads[warp].lower, halves, hash};
+                    const Output output(out, job);
                     u32 done = begin;
                     if (output.is_wide()) {
                         const Cursor cursor(output, 2 * begin);
                         done = plane.mode == PAIRS ? joined.pairs(uppers, cursor, begin, end) : joined.bytes(cursor, begin, end);
                     }
+                    cp_async_commit();
+                    cp_async_wait<0>();
+                    sync_warp();
                     joined.rest(plane.mode, coded, output, done, end);
                     hash = joined.hash;
                 } else {
+                    cp_async_commit();
+                    cp_async_wait<0>();
+                    sync_warp();
                     decode_plane(stream, escapes, coded, plane.mode, scratch + job.scratch + (u64)p * job.n, begin, end);
                 }
-                cp_async_wait<0>();
                 if (segments.are_indexed()) {
-                    const Snapshot& to = segments.snapshot(segment, coded_left);
+                    const Snapshot& to = segments.snapshot(slice, end - first, coded_left);
                     is_right = stream.is_at(to) && escapes.at == to.escapes;
                 }
-                if (is_last) is_right = is_right && stream.is_finished() && escapes.at == escapes.n;
+                if (end == last) is_right = is_right && stream.is_finished() && escapes.at == escapes.n;
             }
         }
         __syncthreads();
@@ -483,6 +527,7 @@ extern "C" __global__ void __launch_bounds__(128, 7) rans_decode(const Job* jobs
     }
 
     if (failure == WHOLE && !is_joined && is_here) {
+        const Output output(out, job);
         const u32 len = (end - begin) * n_planes;
         for (u32 word = lane; 4 * word < len; word += LANES) {
             const u32 joined = join_word(job.split, sources, word, begin, end);
@@ -491,15 +536,18 @@ extern "C" __global__ void __launch_bounds__(128, 7) rans_decode(const Job* jobs
         }
     }
     hashes[threadIdx.x] = hash;
+    const bool is_other = segments.are_indexed() && is_here && hash != segments.lanes(slice, end - first)[lane];
     __syncthreads();
-    if (segments.are_indexed() && is_here && failure == WHOLE && hash != segments.lanes(segment)[lane]) failure = HASH;
+    if (is_other && failure == WHOLE) failure = HASH;
     __syncthreads();
     if (threadIdx.x == 0) {
         i32 outcome = failure;
-        if (outcome == WHOLE && part.first == 0) {
+        if (outcome == WHOLE && is_sum) {
             u64 folded = fold_step(fold_step(0, job.number), (u64)job.n * n_planes);
-            for (u32 s = 0; s < slices.count; s++) {
-                const u32* lanes = segments.are_indexed() ? segments.lanes(segments.last(s)) : hashes + s * LANES;
+            for (u32 s = 0; s < segments.slices.count; s++) {
+                const u32 n = segments.slices.end(s) - segments.slices.begin(s);
+                const u32* lanes = segments.are_indexed() ? segments.lanes(s, n) : hashes + s * LANES;
+#pragma unroll 8
                 for (u32 i = 0; i < LANES; i++) folded = fold_step(folded, lanes[i]);
             }
             if (folded != job.hash) outcome = HASH;

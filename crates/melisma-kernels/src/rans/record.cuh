@@ -15,8 +15,8 @@ enum Split : u32 { BYTES1 = 0, BYTES2 = 1, BYTES4 = 2, BYTES8 = 3, BRAIN = 4, FL
 
 struct Job {
     u64 record, out, scratch, number, hash, row_step, index;
-    // `segment`: elements between two snapshots of the index; 0 without one.
-    u32 record_len, n, modes, split, row_len, segment;
+    // `segment`: elements between two snapshots of the index; 0 without one. `stride`: elements that a warp decodes.
+    u32 record_len, n, modes, split, row_len, segment, stride, unused;
 };
 
 // The segments of a job that a block decodes: `first` and the next ones, one for each warp.
@@ -37,10 +37,10 @@ struct Coded {
 
 struct Slices {
     u32 count, len, n;
-    __device__ __forceinline__ explicit Slices(u32 n) : n(n) {
-        count = n < 0x8000u ? 1 : n < 0x20000u ? 2 : 4;
+    static __device__ __forceinline__ Slices of(u32 n) {
+        const u32 count = n < 0x8000u ? 1 : n < 0x20000u ? 2 : 4;
         const u32 part = (n + count - 1) / count;
-        len = count == 1 ? n : (part + 63) / 64 * 64;
+        return {count, count == 1 ? n : (part + 63) / 64 * 64, n};
     }
     __device__ __forceinline__ u32 begin(u32 slice) const { return min(slice * len, n); }
     __device__ __forceinline__ u32 end(u32 slice) const { return min((slice + 1) * len, n); }
