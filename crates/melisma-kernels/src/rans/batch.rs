@@ -104,7 +104,7 @@ pub struct Batch {
 #[derive(Debug)]
 enum On {
     Cpu(Mutex<Vec<(Decoder, Vec<u8>)>>, Isa),
-    Cuda(OnCuda),
+    Cuda(Box<OnCuda>),
 }
 
 impl Batch {
@@ -118,7 +118,7 @@ impl Batch {
         }
         let on = match device {
             Device::Cpu(cpu) => On::Cpu(Mutex::default(), cpu.isa),
-            Device::Cuda(device) => On::Cuda(OnCuda::new(device, jobs)?),
+            Device::Cuda(device) => On::Cuda(Box::new(OnCuda::new(device, jobs)?)),
         };
         Ok(Self { jobs: jobs.to_vec(), packed_len, out_len, on })
     }

@@ -10,7 +10,7 @@ use crate::{Error, Kind, Result};
 /// Its name, the last one before the trailer.
 pub(super) const NAME: &str = "__melisma_index__";
 /// Elements of a segment where nothing else is asked for.
-pub const SEGMENT: u32 = 8192;
+pub const SEGMENT: u32 = 4096;
 
 const MAGIC: [u8; 4] = *b"MLIX";
 const VERSION: u32 = 1;

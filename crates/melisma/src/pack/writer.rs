@@ -128,7 +128,7 @@ struct Worker {
     decoded: Vec<u8>,
 }
 
-/// What is known of the blobs once they are written. The index is in memory until it is written, a sixtieth of the source.
+/// What is known of the blobs once they are written. The index is in memory until it is written, a thirtieth of the source.
 struct Blobs {
     lens: Vec<u64>,
     index: Vec<u8>,

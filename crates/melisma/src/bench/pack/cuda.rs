@@ -8,7 +8,7 @@ use melisma_kernels::cuda::Cuda;
 use melisma_kernels::rans::{Batch, Job, Segments};
 use melisma_kernels::{Buffer, Isa, Queue};
 
-use super::{Figures, PEERS, beside, check};
+use super::{Figures, PEERS, beside, check, speed};
 use crate::bench::measure::of_times;
 use crate::bench::{Measured, Peer, Place, Row, peer};
 use crate::pack::{self, Decoder, Encoder, Layout, Loader, Options, SEGMENT, TensorEntry};
@@ -34,9 +34,10 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
         }
     }
     let layer = Matrix::new("BF16", 2048, 2816);
-    for segment in [None, Some(2 * SEGMENT), Some(SEGMENT), Some(SEGMENT / 2), Some(SEGMENT / 4)] {
+    for segment in [None, Some(4 * SEGMENT), Some(2 * SEGMENT), Some(SEGMENT), Some(SEGMENT / 2)] {
         rows.push(bench.layer(&layer, segment)?);
     }
+    rows.extend(bench.ladder(&layer)?);
     rows.extend(bench.load()?);
     Ok(rows)
 }
@@ -228,6 +229,25 @@ impl Bench<'_> {
         Ok(Row { unit: "us".to_owned(), median: row.median * 1e6, ..row })
     }
 
+    /// The seed's last step: five layers decoded by all cores, then by the GPU in one launch.
+    fn ladder(&self, matrix: &Matrix) -> Result<Vec<Row>> {
+        let threads = melisma_kernels::available_threads();
+        let on_cores = speed::decode_on(threads, &file(std::iter::repeat_n(matrix, 5)))?;
+        let (mut five, _) = self.decoding(matrix, Some(SEGMENT), 5)?;
+        let on_gpu = self.time(50, |_| self.run(&mut five))?;
+        self.verify(&five, matrix)?;
+        let row = |measured: Measured, name: &str| {
+            let row = measured.seconds(&format!("pack/ladder {name}"));
+            Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row }
+        };
+        let factor = on_cores.median / on_gpu.median;
+        let before = row(on_cores, &format!("8 all cores, {threads} threads, five layers decoded"));
+        let after = row(on_gpu, "9 GPU, five layers decoded");
+        let name = "pack/ladder 9 GPU: factor, the seed claims 5 ms for a layer".to_owned();
+        let factor = Row { name, unit: "x".to_owned(), median: factor, ..after.clone() };
+        Ok(vec![before, after, factor])
+    }
+
     /// A model of 1 GB in the page cache, packed and as it was.
     fn load(&self) -> Result<Vec<Row>> {
         let folder = std::env::temp_dir();
@@ -276,15 +296,21 @@ impl Bench<'_> {
 const N_TENSORS: usize = 32;
 
 fn model() -> Vec<u8> {
-    let block = Matrix::new("BF16", ROWS, COLS);
-    let len = block.bytes.len();
-    let entry = |index: usize| {
-        let (begin, end) = (index * len, (index + 1) * len);
-        format!(r#""w{index}":{{"dtype":"BF16","shape":[{ROWS},{COLS}],"data_offsets":[{begin},{end}]}}"#)
-    };
-    let json = format!("{{{}}}", (0..N_TENSORS).map(entry).collect::<Vec<_>>().join(","));
-    let mut file = (json.len() as u64).to_le_bytes().to_vec();
-    file.extend_from_slice(json.as_bytes());
-    (0..N_TENSORS).for_each(|_| file.extend_from_slice(&block.bytes));
+    file(std::iter::repeat_n(&Matrix::new("BF16", ROWS, COLS), N_TENSORS))
+}
+
+/// A safetensors file of these.
+fn file<'a>(matrices: impl Iterator<Item = &'a Matrix>) -> Vec<u8> {
+    let (mut json, mut data) = (String::new(), Vec::new());
+    for (index, Matrix { entry, bytes }) in matrices.enumerate() {
+        let (begin, end) = (data.len(), data.len() + bytes.len());
+        let comma = if index > 0 { "," } else { "" };
+        let TensorEntry { dtype, shape, .. } = entry;
+        json += &format!(r#"{comma}"w{index}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{begin},{end}]}}"#);
+        data.extend_from_slice(bytes);
+    }
+    let mut file = (json.len() as u64 + 2).to_le_bytes().to_vec();
+    file.extend_from_slice(format!("{{{json}}}").as_bytes());
+    file.append(&mut data);
     file
 }

@@ -102,6 +102,18 @@ pub(super) fn rows(name: &str, source: &[u8], figures: &Figures) -> Result<Vec<R
     Ok(rows)
 }
 
+/// Tiles of a source decoded by `threads` threads.
+pub(super) fn decode_on(threads: usize, source: &[u8]) -> Result<crate::bench::Measured> {
+    let tiles = Tiles::of(source)?;
+    let mut decoders: Vec<_> = (0..threads.max(1)).map(|_| (Decoder::new(Isa::best()), Vec::new())).collect();
+    let mut outcome = Ok(());
+    let decoded = measure(PLAN, || {
+        let next = AtomicUsize::new(0);
+        outcome = both(&mut decoders, |(decoder, bytes)| tiles.decode(decoder, bytes, &next));
+    });
+    outcome.map(|()| decoded)
+}
+
 /// Two threads, which is what the machine of the checks has.
 fn on_two(name: &str, tiles: &Tiles, gigabytes: f64) -> Result<Vec<Row>> {
     let isa = Isa::best();
@@ -125,6 +137,7 @@ fn on_two(name: &str, tiles: &Tiles, gigabytes: f64) -> Result<Vec<Row>> {
     ])
 }
 
+/// The same work on a thread for each.
 fn both<T: Send>(coders: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = coders.iter_mut().map(|coder| scope.spawn(|| work(coder))).collect();
