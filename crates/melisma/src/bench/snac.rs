@@ -85,7 +85,7 @@ fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
     let (one, two) = (rig(1)?, rig(2)?);
     let mut rows = vec![clip(model, &one)?, clip(model, &two)?];
     rows.extend(frame::rows(model, &one)?);
-    rows.extend(live::rows(model, &one, live)?);
+    rows.extend(live::rows(model, &two, live)?);
     rows.extend(file::rows(&two)?);
     rows.extend(population::rows());
     rows.extend(technique::rows(model, &one)?);
