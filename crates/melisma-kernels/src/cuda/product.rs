@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use super::layer::{Upload, address};
 use super::{Address, Cuda, CudaQueue, Function, Launch, Source};
+use crate::step::Rounding;
 use crate::{Result, Tensor};
 
 /// Steps of K that lie together, and outputs of a warp.
@@ -37,19 +38,44 @@ pub(crate) struct Product {
     tall: Function,
 }
 
-/// The nearest sum of two TF32 numbers, as kernels take it apart.
-fn two_parts(weight: f32) -> f32 {
+/// A `.cu` file with products, once for each [`Rounding`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sources(pub(crate) [Source; 3]);
+
+impl Sources {
+    pub(crate) fn of(&self, rounding: Rounding) -> Source {
+        self.0[rounding as usize]
+    }
+}
+
+macro_rules! product_sources {
+    ($name:literal, $file:literal) => {
+        $crate::cuda::product::Sources([
+            Source { name: $name, text: include_str!($file) },
+            Source { name: concat!($name, "_tf32"), text: concat!("#define ROUND_TF32\n", include_str!($file)) },
+            Source { name: concat!($name, "_bf16"), text: concat!("#define ROUND_BF16\n", include_str!($file)) },
+        ])
+    };
+}
+pub(crate) use product_sources;
+
+/// A weight as kernels take it: the nearest sum of two TF32 numbers, or the nearest number of the format.
+fn rounded(weight: f32, rounding: Rounding) -> f32 {
     let nearest = |x: f32| f32::from_bits(x.to_bits().wrapping_add(0x1000) & 0xffff_e000);
     let big = nearest(weight);
-    big + nearest(weight - big)
+    match rounding {
+        Rounding::Off => big + nearest(weight - big),
+        Rounding::Tf32 => big,
+        Rounding::Bf16 => half::bf16::from_f32(weight).to_f32(),
+    }
 }
 
 impl Product {
-    /// Packs W `[M, K]`, whose elements `weight(m, k)` gives. The kernels are those of `source` that begin with `symbol`.
+    /// Packs W `[M, K]`, whose elements `weight(m, k)` gives. The kernels are those that begin with `symbol`.
     pub(crate) fn new(
         cuda: &Cuda,
         upload: &Upload<'_>,
-        (source, symbol): (Source, &str),
+        (sources, symbol, rounding): (Sources, &str, Rounding),
         [m, k]: [usize; 2],
         weight: impl Fn(usize, usize) -> f32,
     ) -> Result<Self> {
@@ -62,10 +88,10 @@ impl Product {
             let to_m = chunk / n_chunks * GROUP_M + 4 * (lane / 4) + 2 * fragment + own_m;
             let to_k = chunk % n_chunks * CHUNK_K + 4 * (lane % 4) + 2 * step + own_k;
             if to_m < m && to_k < k {
-                *value = two_parts(weight(to_m, to_k));
+                *value = rounded(weight(to_m, to_k), rounding);
             }
         }
-        let function = |form: &str| cuda.function(source, &format!("{symbol}_{form}"));
+        let function = |form: &str| cuda.function(sources.of(rounding), &format!("{symbol}_{form}"));
         Ok(Self {
             n_chunks,
             n_groups,

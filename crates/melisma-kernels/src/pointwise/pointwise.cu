@@ -1,4 +1,5 @@
 // A product with a matrix at every time step, in three modes.
+// variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
 enum Mode { PLAIN, ADD, NOISE };

@@ -6,13 +6,13 @@ use super::{Residual, TAPS};
 use crate::cuda::layer::{
     MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument, Upload, address, n_columns,
 };
-use crate::cuda::product::{CHUNK_K, Product};
+use crate::cuda::product::{CHUNK_K, Product, Sources, product_sources};
 use crate::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
 use crate::step::{Arena, Step, Timeline};
 use crate::view::{CudaView, CudaViewMut};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "residual", text: include_str!("residual.cu") };
+const SOURCES: Sources = product_sources!("residual", "residual.cu");
 
 const BLOCK: usize = 256;
 /// Outputs of a thread of `residual_hidden`.
@@ -65,8 +65,10 @@ impl Prepared {
             wide_bias: upload.slice(layer.wide_bias)?,
             middle: SnakeTable::new(&upload, layer.mix_alpha, padded)?,
             mix_bias: upload.slice(layer.mix_bias)?,
-            hidden: cuda.function(SOURCE, "residual_hidden")?,
-            product: Product::new(cuda, &upload, (SOURCE, "residual"), [n, n], |m, k| layer.mix[m * n + k])?,
+            hidden: cuda.function(SOURCES.of(layer.rounding), "residual_hidden")?,
+            product: Product::new(cuda, &upload, (SOURCES, "residual", layer.rounding), [n, n], |m, k| {
+                layer.mix[m * n + k]
+            })?,
         })
     }
 

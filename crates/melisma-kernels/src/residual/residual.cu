@@ -1,4 +1,5 @@
 // SNAC's residual unit: `residual_hidden` writes h = S'(Conv₇(S(x))), the product adds W h to skip and bias.
+// variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
 constexpr u32 TAPS = 7;

@@ -1,7 +1,7 @@
 use super::Residual;
 use super::reference::residual;
 use crate::Device;
-use crate::step::Timeline;
+use crate::step::{Rounding, Timeline};
 use crate::streams::{self, Shape, bits, compare, drive};
 use crate::suite::{Bench, Random, suite};
 
@@ -26,6 +26,7 @@ fn check(bench: &Bench, [n_channels, dilation, rate]: [usize; 3], lens: &[usize]
         mix: &mix,
         mix_bias: &biases[n..],
         timeline: to,
+        rounding: Rounding::Off,
     };
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in: n, n_out: n, from, to, state_len: plan.state_len() };
@@ -79,6 +80,7 @@ fn refusals(bench: &Bench) {
         mix: &[0.0],
         mix_bias: &[0.0],
         timeline,
+        rounding: Rounding::Off,
     };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("dilation"));
     let layer = Residual { dilation: 1, wide: &[0.0; 6], ..layer };

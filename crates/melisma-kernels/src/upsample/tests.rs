@@ -1,7 +1,7 @@
 use super::Upsample;
 use super::reference::upsample;
 use crate::Device;
-use crate::step::Timeline;
+use crate::step::{Rounding, Timeline};
 use crate::streams::{self, Shape, bits, compare, drive};
 use crate::suite::{Bench, Random, suite};
 
@@ -15,7 +15,8 @@ fn check(bench: &Bench, [n_in, n_out, stride]: [usize; 3], lens: &[usize]) {
     let bias = random.floats(n_out);
     let from = Timeline { rate: 2, lag: 3 };
     let to = Timeline { rate: 2 * stride, lag: 3 * stride + stride.div_ceil(2) };
-    let layer = Upsample { n_in, n_out, stride, alpha: &alpha, weight: &weight, bias: &bias, timeline: to };
+    let rounding = Rounding::Off;
+    let layer = Upsample { n_in, n_out, stride, alpha: &alpha, weight: &weight, bias: &bias, timeline: to, rounding };
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in, n_out, from, to, state_len: plan.state_len() };
     let inputs = streams::inputs(shape, lens, 3);
@@ -62,7 +63,16 @@ fn chunks_give_the_bits_of_the_whole(bench: &Bench) {
 
 fn refusals(bench: &Bench) {
     let timeline = Timeline { rate: 3, lag: 1 };
-    let layer = Upsample { n_in: 1, n_out: 1, stride: 2, alpha: &[1.0], weight: &[0.0; 4], bias: &[0.0], timeline };
+    let layer = Upsample {
+        n_in: 1,
+        n_out: 1,
+        stride: 2,
+        alpha: &[1.0],
+        weight: &[0.0; 4],
+        bias: &[0.0],
+        timeline,
+        rounding: Rounding::Off,
+    };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("no multiple of 2"));
     let layer = Upsample { weight: &[0.0; 3], ..layer };
     assert!(layer.plan(&bench.device, &bench.budget).is_err());

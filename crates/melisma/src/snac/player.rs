@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use melisma_kernels::step::Rounding;
 use melisma_kernels::{Budget, Device, Queue};
 
 use super::codes::Codes;
 use super::config::Config;
-use super::engine::{Engine, StreamId};
+use super::engine::{Engine, Options, StreamId};
 use super::model::Model;
 use super::noise::Noise;
 use super::populate::Populator;
@@ -23,6 +24,21 @@ pub struct Player {
     path: Path,
 }
 
+/// What the samples of a stream depend on beside its codes.
+#[derive(Debug, Clone, Default)]
+pub struct Manner {
+    /// Its noise.
+    pub noise: Noise,
+    /// How a GPU may round.
+    pub rounding: Rounding,
+}
+
+impl From<Noise> for Manner {
+    fn from(noise: Noise) -> Self {
+        Self { noise, rounding: Rounding::Off }
+    }
+}
+
 #[derive(Debug)]
 enum Path {
     Engine(Box<Engine>, StreamId),
@@ -34,8 +50,10 @@ impl Player {
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
-    pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, noise: Noise) -> Result<Self> {
-        let path = match Engine::new(model, queue, budget, 1) {
+    pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, manner: impl Into<Manner>) -> Result<Self> {
+        let Manner { noise, rounding } = manner.into();
+        let options = Options { max_streams: 1, rounding };
+        let path = match Engine::new(model, queue, budget, options) {
             Ok(mut engine) => {
                 let stream = engine.open(noise)?;
                 Path::Engine(Box::new(engine), stream)
