@@ -3,7 +3,8 @@
 // With ROUND_TF32 or ROUND_BF16 defined, factors are rounded to that format. Otherwise products are FP32-accurate: every
 // factor is split into two TF32 numbers, a = big + small, and a product is small·big + big·small + big·big, in this
 // order. K is cut into slices of 256; a slice's sum grows from zero in steps of 8, and the slices are added in order. So
-// each sum is decided by the layer alone: the two forms below, one for few columns and one for many, give the same bits.
+// each sum is decided by the layer alone: the three forms below, for few columns, for many, and for many with a short K,
+// give the same bits.
 //
 // W lies in the order in which warps read it, see `product.rs`: for a group of 32 outputs and a chunk of 16 of K, float4
 // [step 2][fragment 2][lane 32], zero where it has no value. With g = lane / 4 and t = lane % 4, fragment f of step s holds
@@ -19,11 +20,17 @@
 //   float4 base(m)              what all columns start from, for outputs m .. m + 3, which may be outside
 //   void store(target, n, m, base, sums)
 //   void remember()             by all threads of the grid
+// and for the form with a short K
+//   void fill(rows, first)      writes the operands of the 64 columns from `first` on; by all threads of the block
+//   u32 place(i, k)             where those of column `first` + i from k on lie
 #pragma once
 #include "step.cuh"
 
 constexpr u32 CHUNK_K = 16, SLICE_CHUNKS = 16, GROUP_M = 32, CHUNK_FRAGMENTS = 128;
 constexpr int AHEAD = 4;
+// Columns of a block in the forms for many; floats between the rows of `product_short` beyond K, which keep the lanes of a
+// read in different banks.
+constexpr u32 TILE = 64, ROW_GAP = 16;
 
 struct Factors {
   const float4* weights;
@@ -206,12 +213,12 @@ template <int WARPS_M, class Layer>
 __device__ __forceinline__ void product_many(const Layer& layer, const Factors& factors) {
   constexpr int N = WARPS_M;  // 8 / WARPS_M warps side by side, of N fragments of 8 columns each, are 64 columns
   __shared__ Operand operands[2][2][8][32];
-  __shared__ typename Layer::Target targets[64];
+  __shared__ typename Layer::Target targets[TILE];
   const u32 lane = lane_id(), warp = threadIdx.x / 32, last = factors.n_chunks - 1;
   const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
   const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
-  const u32 first = blockIdx.x * 64, own_k = 4 * (lane % 4);
-  if (threadIdx.x < 64 && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
+  const u32 first = blockIdx.x * TILE, own_k = 4 * (lane % 4);
+  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
   const auto column = layer.column(first + threadIdx.x / 4);
   // The last chunk stands for those after it, which are never multiplied.
   const auto fetch = [&](u32 chunk) { return layer.fetch(column, CHUNK_K * min(chunk, last) + own_k); };
@@ -254,6 +261,50 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
     __syncthreads();
   }
   const u32 own = warp_n * N * 8;
+  if (group < factors.n_groups) {
+    store(layer, factors.n_columns, first + own, group, totals, [&](u32 i) { return targets[own + i]; });
+  }
+  layer.remember();
+}
+
+// Many columns, short K: as above, but the operands of all K lie in shared memory before the first product, made once for
+// all outputs of the block, and from then on no warp waits for another. Dynamic shared memory: what `fill` writes.
+template <int WARPS_M, class Layer>
+__device__ __forceinline__ void product_short(const Layer& layer, const Factors& factors) {
+  constexpr int N = WARPS_M;
+  DYNAMIC_SHARED(float, rows);
+  __shared__ typename Layer::Target targets[TILE];
+  const u32 lane = lane_id(), g = lane / 4, t = lane % 4, warp = threadIdx.x / 32, last = 2 * factors.n_chunks - 1;
+  const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
+  const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
+  const u32 first = blockIdx.x * TILE, own = warp_n * N * 8;
+  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
+  float4 next_w[2] = {__ldg(weights), __ldg(weights + 32)};
+  layer.fill(rows, first);
+  __syncthreads();
+  float sums[2][N][4], totals[2][N][4];
+  clear(sums);
+  clear(totals);
+  for (u32 chunk = 0; chunk < factors.n_chunks; chunk++) {
+    float4 x[N];
+#pragma unroll
+    for (int n = 0; n < N; n++) x[n] = *reinterpret_cast<const float4*>(rows + layer.place(own + 8 * n + g, CHUNK_K * chunk + 4 * t));
+#pragma unroll
+    for (int step = 0; step < 2; step++) {
+      const float4 w[2] = {next_w[0], next_w[1]};
+      const u32 next = min(2 * chunk + step + 1, last);
+      next_w[0] = __ldg(weights + (u64)next * 64);
+      next_w[1] = __ldg(weights + (u64)next * 64 + 32);
+      Operand operands[N];
+#pragma unroll
+      for (int n = 0; n < N; n++) operands[n] = step == 0 ? operand(x[n].x, x[n].y) : operand(x[n].z, x[n].w);
+      multiply(sums, w, operands);
+    }
+    if (chunk % SLICE_CHUNKS == SLICE_CHUNKS - 1 || chunk + 1 == factors.n_chunks) {
+      add(totals, sums);
+      clear(sums);
+    }
+  }
   if (group < factors.n_groups) {
     store(layer, factors.n_columns, first + own, group, totals, [&](u32 i) { return targets[own + i]; });
   }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::{Mode, Pointwise};
 use crate::cuda::layer::{StepArgument, TimelineArgument, Upload, address, n_columns};
-use crate::cuda::product::{Product, Sources, product_sources};
+use crate::cuda::product::{Product, Sources, TILE_COLUMNS, Tile, product_sources};
 use crate::cuda::{Address, Cuda, CudaQueue, Source};
 use crate::step::{Step, Timeline};
 use crate::view::{CudaView, CudaViewMut};
@@ -73,6 +73,8 @@ impl Prepared {
             n_out: self.n_out as u32,
         };
         // SAFETY: the plan checked the views against the step; the weights are this layer's.
-        unsafe { self.product.run(queue, n_columns, (&raw mut shape).cast::<c_void>()) }
+        unsafe {
+            self.product.run(queue, n_columns, Tile::Rows(TILE_COLUMNS, self.n_in), (&raw mut shape).cast::<c_void>())
+        }
     }
 }

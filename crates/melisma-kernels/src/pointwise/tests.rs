@@ -128,6 +128,7 @@ fn model_shapes(bench: &Bench) {
 fn every_form_gives_the_same_bits(bench: &Bench) {
     if std::env::var_os("MELISMA_SHIM").is_none() {
         check(bench, Case { n_in: 70, n_out: 60, mode: Mode::Plain, n_rows: 300, len: 32 });
+        check(bench, Case { n_in: 70, n_out: 160, mode: Mode::Add, n_rows: 300, len: 32 });
         check(bench, Case { n_in: 300, n_out: 160, mode: Mode::Plain, n_rows: 300, len: 32 });
     }
 }

@@ -6,7 +6,7 @@ use super::Upsample;
 use crate::cuda::layer::{
     MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument, Upload, address, n_columns,
 };
-use crate::cuda::product::{CHUNK_K, Product, Sources, product_sources};
+use crate::cuda::product::{CHUNK_K, Product, Sources, TILE_COLUMNS, Tile, product_sources};
 use crate::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
 use crate::step::{Arena, Step, Timeline};
 use crate::view::{CudaView, CudaViewMut};
@@ -96,13 +96,14 @@ impl Prepared {
             stride: self.stride as u32,
             padded_in: self.n_in.next_multiple_of(CHUNK_K) as u32,
         };
+        let tile = Tile::of(TILE_COLUMNS + 1, self.n_in, step.n_latents * timeline.rate / self.stride);
         let grid = (self.n_in.div_ceil(BLOCK) as u32, n_columns.clamp(1, 65_535), 1);
         let launch = Launch { grid, block: (BLOCK as u32, 1, 1), shared_bytes: 0 };
         // SAFETY: the plan checked views and arena against the step, the scratch is as large as x, and the weights are
         // this layer's. The product follows on the same stream.
         unsafe {
             queue.launch(&self.apply_snake, launch, arguments![shape])?;
-            self.product.run(queue, n_columns, (&raw mut shape).cast::<c_void>())
+            self.product.run(queue, n_columns, tile, (&raw mut shape).cast::<c_void>())
         }
     }
 }

@@ -67,6 +67,20 @@ struct Upsample : Shape {
     store4(y + (u64)n * n_rows, m, n_rows, make_float4(values[0], values[1], values[2], values[3]));
   }
   __device__ __forceinline__ void remember() const { roll(step, memory, z, len()); }
+
+  // Neighbouring columns share a row.
+  __device__ __forceinline__ u32 place(u32 i, u32 k) const {
+    return k < padded_in ? i * (padded_in + ROW_GAP) + k : (i + 1) * (padded_in + ROW_GAP) + k - padded_in;
+  }
+  // The columns from `first` on are those of one stream.
+  __device__ __forceinline__ void fill(float* rows, u32 first) const {
+    const History seen = history(step, memory, z, first / len(), len());
+    const u32 fours = padded_in / 4;
+    for (u32 i = threadIdx.x; i < (TILE + 1) * fours; i += blockDim.x) {
+      const u32 row = i / fours, k = i % fours * 4;
+      *reinterpret_cast<float4*>(rows + place(row, k)) = load4(seen.row(first % len() + row), k, n_in);
+    }
+  }
 };
 
 // budget: 128 registers, 0 spill
@@ -80,4 +94,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) upsample_wide(Shape shape, 
 // budget: 128 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256, 2) upsample_tall(Shape shape, Factors factors) {
   product_many<4>(Upsample(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 3) upsample_short_wide(Shape shape, Factors factors) {
+  product_short<2>(Upsample(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) upsample_short_tall(Shape shape, Factors factors) {
+  product_short<4>(Upsample(shape), factors);
 }
