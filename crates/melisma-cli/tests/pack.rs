@@ -127,3 +127,33 @@ fn shards_are_packed_beside_a_new_index() {
     std::fs::write(sandbox.path("evil.index.json"), outside).unwrap();
     assert_eq!(sandbox.run(&["pack", "evil.index.json"]).code, 2);
 }
+
+#[test]
+fn an_index_for_gpus_is_asked_for_and_told() {
+    let sandbox = sandbox();
+    assert_eq!(sandbox.run(&["pack", "m.safetensors", "--gpu-index", "-o", "i.safetensors"]).code, 0);
+    assert_eq!(json(&sandbox, &["pack", "-l", "i.safetensors", "--json"])["gpu_index"], true);
+    assert_eq!(sandbox.run(&["pack", "-t", "i.safetensors"]).code, 0);
+    assert_eq!(sandbox.run(&["unpack", "i.safetensors", "-o", "back.safetensors"]).code, 0);
+    assert_eq!(std::fs::read(sandbox.path("back.safetensors")).unwrap(), source());
+}
+
+/// The shipped model, packed: as a file and as a directory it says what the built-in one says.
+#[test]
+fn packed_models_decode_the_same_sound() {
+    let sandbox = Sandbox::new();
+    let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/mini24");
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(shipped.join(name), sandbox.path(name)).unwrap();
+    }
+    let tokens = std::fs::read_to_string(shipped.join("sample_tokens.txt")).unwrap();
+    let frames: String = tokens.split_inclusive('>').take(7 * 12).collect();
+    std::fs::write(sandbox.path("tokens.txt"), frames).unwrap();
+    assert_eq!(sandbox.run(&["pack", "model.safetensors", "--gpu-index", "--rm"]).code, 0);
+    for (model, out) in [("builtin:mini24", "a.wav"), ("model.packed.safetensors", "b.wav"), (".", "c.wav")] {
+        let ran = sandbox.run(&["decode", "tokens.txt", "-o", out, "--model", model, "--device", "cpu"]);
+        assert_eq!(ran.code, 0, "{model}: {}", ran.stderr);
+    }
+    let [a, b, c] = ["a.wav", "b.wav", "c.wav"].map(|name| std::fs::read(sandbox.path(name)).unwrap());
+    assert!(a.len() > 10_000 && a == b && a == c);
+}

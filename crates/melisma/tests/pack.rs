@@ -4,7 +4,7 @@
 mod pack_source;
 
 use melisma::pack::{self, Archive, Decoder, Encoder, Header, Layout, Options, Split};
-use melisma_kernels::Isa;
+use melisma_kernels::{Budget, Device, Isa, Queue};
 use pack_source::{Random, file};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
@@ -83,7 +83,7 @@ fn files_come_back_byte_for_byte_whatever_the_threads() {
 fn tensors_and_tiles_can_be_read_alone() {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let packed = packed(&source, &Options { side: 256, threads: 2, base: None });
+    let packed = packed(&source, &Options { side: 256, threads: 2, ..Options::default() });
     let archive = Archive::open(&packed).unwrap();
     for entry in &header.tensors {
         let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
@@ -108,6 +108,79 @@ fn tensors_and_tiles_can_be_read_alone() {
     let matrix = archive.list().unwrap().into_iter().find(|info| info.entry.name == "matrix").unwrap();
     assert!(matrix.packed_len < matrix.entry.len() * 7 / 10, "{matrix:?}");
     assert_eq!(matrix.modes, [[("pairs", 12)], [("raw", 12)]]);
+}
+
+/// What a loader left in the device's memory, tensor by tensor.
+fn loaded_bytes(loaded: &pack::Loaded, queue: &Queue, header: &Header, source: &[u8]) {
+    assert_eq!(loaded.tensors(), header.tensors);
+    for entry in &header.tensors {
+        let view = loaded.view::<u8>(&entry.name).unwrap();
+        let mut found = vec![0xa5u8; view.len()];
+        queue.copy(view, found[..].as_mut().into()).unwrap();
+        let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
+        assert!(found == expected, "{}", entry.name);
+    }
+}
+
+/// The devices of this machine.
+fn devices() -> Vec<Device> {
+    let mut devices = vec![Device::cpu().unwrap()];
+    match Device::cuda(0) {
+        Ok(cuda) => devices.push(cuda),
+        Err(error) if std::env::var_os("REQUIRE_CUDA").is_some() => panic!("{error}"),
+        Err(_) => eprintln!("SKIPPED: no GPU"),
+    }
+    devices
+}
+
+#[test]
+fn models_are_loaded_to_devices_packed_or_not() {
+    let source = all_sorts();
+    let header = Header::read(&source).unwrap();
+    let small = Options { side: 256, ..Options::default() };
+    let files = [
+        source.clone(),
+        packed(&source, &small),
+        packed(&source, &Options { gpu_index: Some(pack::SEGMENT), ..Options::default() }),
+        packed(&source, &Options { gpu_index: Some(2048), threads: 3, ..small }),
+    ];
+    for device in devices() {
+        let budget = Budget::unlimited();
+        let queue = device.queue(&budget).unwrap();
+        let mut loader = pack::Loader::new(&device, &budget).unwrap();
+        for file in &files {
+            loaded_bytes(&loader.load(file).unwrap(), &queue, &header, &source);
+        }
+        let mut damaged = files[1].clone();
+        let at = Header::read(&damaged).unwrap();
+        let at = (at.len + at.get("matrix").unwrap().bytes[0]) as usize + 20_000;
+        damaged[at] ^= 4;
+        let error = loader.load(&damaged).err().unwrap();
+        assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
+        let delta = packed(&source, &Options { base: Some(&source), ..Options::default() });
+        assert_eq!(loader.load(&delta).err().unwrap().kind(), melisma::Kind::Unsupported);
+    }
+}
+
+#[test]
+fn an_index_is_one_more_tensor_and_changes_nothing_else() {
+    let source = all_sorts();
+    let plain = packed(&source, &Options::default());
+    let with = Options { gpu_index: Some(4096), ..Options::default() };
+    let indexed = packed(&source, &with);
+    assert!(indexed == packed(&source, &Options { threads: 5, ..with }));
+    assert!(unpacked(&indexed, 2) == source);
+    assert!(Archive::open(&indexed).unwrap().has_gpu_index() && !Archive::open(&plain).unwrap().has_gpu_index());
+    let [one, two] = [&plain, &indexed].map(|file| Header::read(file).unwrap());
+    assert_eq!(two.tensors.len(), one.tensors.len() + 1);
+    for entry in &one.tensors[..one.tensors.len() - 1] {
+        let other = two.get(&entry.name).unwrap();
+        let bytes = |file: &[u8], header: &Header, at: [u64; 2]| {
+            file[(header.len + at[0]) as usize..(header.len + at[1]) as usize].to_vec()
+        };
+        assert!(bytes(&plain, &one, entry.bytes) == bytes(&indexed, &two, other.bytes), "{}", entry.name);
+    }
+    assert!(pack::pack(&source, &mut Vec::new(), &Options { gpu_index: Some(1000), ..with }, &|_| {}).is_err());
 }
 
 #[test]

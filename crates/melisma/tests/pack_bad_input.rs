@@ -178,3 +178,110 @@ fn versions_and_kinds_are_told_apart() {
     let twice = pack::pack(&packed, &mut Vec::new(), &Options::default(), &|_| {}).unwrap_err();
     assert!(twice.to_string().contains("packed already"), "{twice}");
 }
+
+/// The file as a liar would write it: changed, with every hash made right again.
+fn forged(packed: &[u8], name: &str, change: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut file = packed.to_vec();
+    let header = Header::read(&packed.to_vec()).unwrap();
+    let [begin, end] = header.get(name).unwrap().bytes.map(|at| (header.len + at) as usize);
+    change(&mut file[begin..end]);
+    if !name.starts_with("__") {
+        let blob = &file[begin..end];
+        let index_len = 16 * n_tiles(&header, name);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes()).update(&blob[..32]);
+        hasher.update(&blob[blob.len() - 16 - index_len..blob.len() - 16]);
+        let digest = *hasher.finalize().as_bytes();
+        file[end - 16..end].copy_from_slice(&digest[..16]);
+    }
+    let whole = file.len() - 32;
+    let hash = *blake3::hash(&file[..whole]).as_bytes();
+    file[whole..].copy_from_slice(&hash);
+    file
+}
+
+/// All tensors of [`small`] are one tile.
+fn n_tiles(header: &Header, name: &str) -> usize {
+    usize::from(header.get(name).is_some())
+}
+
+#[test]
+fn absurd_lengths_are_refused() {
+    let (source, packed) = small();
+    assert_eq!(unpack(&forged(&packed, "a", |_| {})).unwrap(), source);
+    let put = |at: usize, value: u32| move |blob: &mut [u8]| blob[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    let absurd = [0, 1, 15, 17, 1 << 20, 1 << 31, u32::MAX - 15, u32::MAX];
+    let len_of = |name: &str| Header::read(&packed).unwrap().get(name).unwrap().len() as usize;
+    let refused = |name: &str, at: usize, value: u32| {
+        let outcome = unpack(&forged(&packed, name, put(at, value)));
+        assert!(outcome.is_err() || outcome.unwrap() == source, "{name}, {at}: {value}");
+    };
+    for value in absurd {
+        for name in ["a", "b", "c"] {
+            // The record's length in the index; its planes' lengths, with the words and escapes of a coded one; and
+            // side, rows and columns.
+            let entry = len_of(name) - 16 - 16;
+            [entry + 8, 32, 36, 40, 48, 52, 8, 16, 20, 24, 28].into_iter().for_each(|at| refused(name, at, value));
+        }
+        // The source's length and that of its header.
+        [8, 12, 16, 20, 24, 28].into_iter().for_each(|at| refused("__melisma__", at, value));
+    }
+}
+
+#[test]
+fn tables_that_do_not_sum_are_refused() {
+    let (_, packed) = small();
+    // After the header, the planes' lengths, the counts and the palette.
+    let table = 32 + 16 + 16 + 16;
+    for (at, value) in [(0, 0xff), (0, 0x01), (5, 0xdd), (127, 0x11)] {
+        let error = unpack(&forged(&packed, "a", |blob| blob[table + at] ^= value)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("a, tile 0: "), "{text}");
+        assert!(
+            ["sum to", "bits; at most", "cut off", "left after", "padding"].iter().any(|part| text.contains(part)),
+            "{text}"
+        );
+    }
+    // States outside their range.
+    let error = unpack(&forged(&packed, "a", |blob| blob[32..2000].fill(0xff))).unwrap_err();
+    assert!(matches!(error.kind(), Kind::Corrupt | Kind::Truncated), "{error}");
+}
+
+#[test]
+fn unknown_modes_splits_and_contents_are_told() {
+    let (_, packed) = small();
+    let kind = |name: &str, change: &dyn Fn(&mut [u8])| unpack(&forged(&packed, name, change)).unwrap_err().kind();
+    assert_eq!(kind("a", &|blob| blob[4] = 2), Kind::Version);
+    assert_eq!(kind("a", &|blob| blob[6] = 2), Kind::Version);
+    assert_eq!(kind("a", &|blob| blob[5] = 77), Kind::Corrupt);
+    assert_eq!(kind("a", &|blob| blob[0] = 0), Kind::Corrupt);
+    let mode = |blob: &mut [u8]| {
+        let at = blob.len() - 16 - 4;
+        blob[at] = 0x0f;
+    };
+    assert_eq!(kind("a", &mode), Kind::Version);
+    assert_eq!(kind("__melisma__", &|trailer| trailer[8] = 9), Kind::Version);
+}
+
+#[test]
+fn damaged_indices_for_gpus_are_refused_or_harmless() {
+    let mut random = Random(8);
+    let source = file(&[("w", "BF16", &[100, 500], random.bf16(50_000))]);
+    let mut indexed = Vec::new();
+    let options = Options { gpu_index: Some(2048), ..Options::default() };
+    pack::pack(&source, &mut indexed, &options, &|_| {}).unwrap();
+    assert_eq!(unpack(&indexed).unwrap(), source);
+    let name = "__melisma_index__";
+    for (at, kind) in [(0, Kind::Corrupt), (4, Kind::Version), (8, Kind::Corrupt), (12, Kind::Corrupt)] {
+        let error = unpack(&forged(&indexed, name, |index| index[at] ^= 1)).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    for step in [64, 4096, 1 << 20] {
+        let outcome = unpack(&forged(&indexed, name, |index| index[8..12].copy_from_slice(&u32::to_le_bytes(step))));
+        assert!(outcome.is_err(), "segments of {step}");
+    }
+    // Wrong entries do not concern those who do not use them.
+    assert_eq!(unpack(&forged(&indexed, name, |index| index[16..].fill(0xff))).unwrap(), source);
+    let reserved = file(&[(name, "U8", &[3], vec![1, 2, 3])]);
+    assert!(pack::pack(&reserved, &mut Vec::new(), &options, &|_| {}).is_err());
+}

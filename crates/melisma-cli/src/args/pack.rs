@@ -17,6 +17,9 @@ pub struct PackArgs {
     /// The side of tiles: 256, 512 or 1024
     #[arg(long, value_name = "N", default_value = "512", value_parser = PossibleValuesParser::new(["256", "512", "1024"]))]
     pub tile_size: String,
+    /// Add an index with which GPUs decode small models faster
+    #[arg(long)]
+    pub gpu_index: bool,
     /// Store only what differs from this file
     #[arg(long, value_name = "BASE")]
     pub delta: Option<PathBuf>,

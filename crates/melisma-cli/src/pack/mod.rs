@@ -51,7 +51,8 @@ fn pack_file(session: &Session, args: &PackArgs, input: &Path, path: &Path) -> R
     let source: &dyn ReadAt = converted.as_ref().map_or(&file, |bytes| bytes);
     let base = args.delta.as_deref().map(open).transpose()?;
     let side = args.tile_size.parse().unwrap_or(512);
-    let options = Options { side, threads: threads(session)?, base: base.as_ref().map(|base| base as _) };
+    let gpu_index = args.gpu_index.then_some(pack::SEGMENT);
+    let options = Options { side, threads: threads(session)?, base: base.as_ref().map(|base| base as _), gpu_index };
     let mut target = Target::create(session, path, input)?;
     let bar = bar(session, 2 * length(&file));
     let packed = pack::pack(source, &mut target.file, &options, &|bytes| bar.inc(bytes));
@@ -135,6 +136,7 @@ fn list(session: &Session, path: &Path) -> Result<()> {
     }
     let json = json!({
         "bytes_in": bytes_in, "bytes_out": bytes_out, "ratio": ratio, "verified": false, "delta": archive.is_delta(),
+        "gpu_index": archive.has_gpu_index(),
         "tensors": tensors(&infos),
     });
     let total = format!("{bytes_in} bytes in {bytes_out}, {:.2} %\n", 100.0 * ratio);

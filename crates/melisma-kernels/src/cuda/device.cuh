@@ -108,6 +108,15 @@ __device__ __forceinline__ void cp_async_wait() {
 #endif
 }
 
+// Brings the line of an address into the second cache; the address is valid.
+__device__ __forceinline__ void prefetch(const void* global) {
+#ifndef MELISMA_SHIM
+  asm volatile("prefetch.global.L2 [%0];" :: "l"(global));
+#else
+  (void)global;
+#endif
+}
+
 // Data that nobody writes during the launch.
 __device__ __forceinline__ uint4 load_streaming(const uint4* global) {
 #ifdef MELISMA_SHIM

@@ -1,11 +1,13 @@
 //! Many tiles decoded at once: by the CPU's threads, or by one launch on a GPU, straight into the device's memory.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 
 use super::cuda::{self, OnCuda};
 use super::decode::Decoder;
+use super::index::Segments;
 use super::planes::Split;
 use super::record::{MAX_TILE_LEN, Tile};
 use crate::queue::{CpuQueue, kernel_span};
@@ -23,7 +25,7 @@ pub struct Job {
     pub tile: Tile,
     /// Where its record begins in the packed bytes, a multiple of 16.
     pub record: u64,
-    /// Where its first byte goes, a multiple of 4.
+    /// Where its first byte goes; a GPU is faster where this is a multiple of 4.
     pub out: u64,
     /// Bytes of a row.
     pub row_len: u32,
@@ -31,6 +33,8 @@ pub struct Job {
     pub rows: u32,
     /// From the start of a row to that of the next, in bytes.
     pub row_step: u64,
+    /// Its part of an index, with which a GPU decodes it by more threads.
+    pub segments: Option<Segments>,
 }
 
 /// How a tile ended, as the kernel writes it.
@@ -69,12 +73,23 @@ pub(super) struct DeviceJob {
     pub(super) number: u64,
     pub(super) hash: u64,
     pub(super) row_step: u64,
+    pub(super) index: u64,
     pub(super) record_len: u32,
     pub(super) n: u32,
     pub(super) modes: u32,
     pub(super) split: u32,
     pub(super) row_len: u32,
+    pub(super) segment: u32,
+    pub(super) stride: u32,
     pub(super) unused: u32,
+}
+
+/// What a block does, as the kernel reads it.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct DevicePart {
+    pub(super) job: u32,
+    pub(super) first: u32,
 }
 
 /// A batch of tiles on one device.
@@ -108,6 +123,16 @@ impl Batch {
         Ok(Self { jobs: jobs.to_vec(), packed_len, out_len, on })
     }
 
+    /// How many tiles it has.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
     /// Decodes all tiles; `status` gets one word for each, see [`Status::from_word`]. A damaged tile's bytes may be
     /// anything, those of others are not touched by it.
     ///
@@ -120,30 +145,54 @@ impl Batch {
         out: ViewMut<'_, u8>,
         status: ViewMut<'_, i32>,
     ) -> Result<()> {
+        self.run_some(queue, 0..self.jobs.len(), packed, out, status)
+    }
+
+    /// As [`Batch::run`], for some of the tiles: `packed` has the records of these, `status` a word for each of them.
+    ///
+    /// # Errors
+    /// As [`Batch::run`]; and there are not so many tiles.
+    pub fn run_some(
+        &self,
+        queue: &Queue,
+        tiles: Range<usize>,
+        packed: View<'_, u8>,
+        out: ViewMut<'_, u8>,
+        status: ViewMut<'_, i32>,
+    ) -> Result<()> {
+        let jobs = self.jobs.get(tiles.clone());
+        let jobs = jobs.ok_or_else(|| Error::invalid(format!("rans: tiles {tiles:?} of {}", self.jobs.len())))?;
         check_len("rans: packed", packed.len(), self.packed_len)?;
         check_len("rans: output", out.len(), self.out_len)?;
-        check_len("rans: status", status.len(), self.jobs.len())?;
-        let _span = kernel_span!(queue, "rans", [self.jobs.len()], self.packed_len + self.out_len);
+        check_len("rans: status", status.len(), jobs.len())?;
+        let bytes: u64 =
+            jobs.iter().map(|job| u64::from(job.tile.len) + u64::from(job.row_len) * u64::from(job.rows)).sum();
+        let _span = kernel_span!(queue, "rans", [jobs.len()], bytes);
         match (&self.on, queue) {
             (On::Cpu(decoders, isa), Queue::Cpu(queue)) => {
-                self.on_cpu(queue, decoders, *isa, packed.host()?, out.host()?, status.host()?);
+                let place = OnCpu { jobs, decoders, isa: *isa };
+                place.run(queue, packed.host()?, out.host()?, status.host()?);
                 Ok(())
             }
-            (On::Cuda(on), Queue::Cuda(queue)) => cuda::run(queue, on, packed.cuda()?, out.cuda()?, status.cuda()?),
+            (On::Cuda(on), Queue::Cuda(queue)) => {
+                cuda::run(queue, &on.some(tiles), packed.cuda()?, out.cuda()?, status.cuda()?)
+            }
             _ => Err(Error::invalid("rans: the queue is of another device than the plan")),
         }
     }
+}
 
-    fn on_cpu(
-        &self,
-        queue: &CpuQueue,
-        decoders: &Mutex<Vec<(Decoder, Vec<u8>)>>,
-        isa: Isa,
-        packed: &[u8],
-        out: &mut [u8],
-        status: &mut [i32],
-    ) {
-        let lock = || decoders.lock().unwrap_or_else(PoisonError::into_inner);
+/// Tiles for the CPU.
+struct OnCpu<'a> {
+    jobs: &'a [Job],
+    decoders: &'a Mutex<Vec<(Decoder, Vec<u8>)>>,
+    isa: Isa,
+}
+
+impl OnCpu<'_> {
+    fn run(&self, queue: &CpuQueue, packed: &[u8], out: &mut [u8], status: &mut [i32]) {
+        let isa = self.isa;
+        let lock = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
         let (out, status) = (Mutex::new(out), Mutex::new(status));
         queue.run(self.jobs.len(), |index| {
             let (mut decoder, mut tile) = lock().pop().unwrap_or_else(|| (Decoder::new(isa), Vec::new()));
@@ -176,13 +225,23 @@ fn check(job: &Job, packed_len: u64, out_len: u64) -> Result<()> {
         return Err(Error::invalid(format!("{} rows of {} bytes", job.rows, job.row_len)));
     }
     let end = job.record.checked_add(job.tile.len.into());
+    // No mode makes a plane longer than its bytes and its tables.
+    if job.tile.len as usize > 2 * MAX_TILE_LEN {
+        return Err(Error::invalid(format!("a record of {} bytes", job.tile.len)));
+    }
     if end.is_none_or(|end| end > packed_len) || !job.record.is_multiple_of(16) {
         return Err(Error::invalid(format!("a record at {} in {packed_len} bytes", job.record)));
     }
+    if let Some(segments) = job.segments {
+        segments.check(job.split, &job.tile, (len / width) as usize, packed_len)?;
+    }
     let last = u64::from(job.rows.saturating_sub(1)).checked_mul(job.row_step);
     let end = last.and_then(|last| last.checked_add(job.out)?.checked_add(job.row_len.into()));
+    if job.rows > 1 && job.row_step > u32::MAX.into() {
+        return Err(Error::unsupported(format!("rows that are {} bytes apart", job.row_step)));
+    }
     let is_inside = len == 0 || end.is_some_and(|end| end <= out_len);
-    if !is_inside || !job.out.is_multiple_of(4) || (job.rows > 1 && job.row_step < job.row_len.into()) {
+    if !is_inside || (job.rows > 1 && job.row_step < job.row_len.into()) {
         return Err(Error::invalid(format!("an output at {} in {out_len} bytes", job.out)));
     }
     Ok(())

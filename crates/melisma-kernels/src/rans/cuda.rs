@@ -1,6 +1,11 @@
-//! Jobs in device memory, and the grid of `rans.cu`: a block for each tile, a warp for each of its slices.
+//! Jobs in device memory, and the grid of `rans.cu`: a block for each four segments of a tile, a warp for
+//! each of them.
 
-use super::batch::{DeviceJob, Job};
+use std::ops::Range;
+
+use super::Slices;
+use super::batch::{DeviceJob, DevicePart, Job};
+use super::index;
 use super::record::Mode;
 use crate::cuda::{Cuda, CudaQueue, Function, Launch, Source, arguments};
 use crate::view::{CudaView, CudaViewMut};
@@ -8,52 +13,94 @@ use crate::{Budget, Buffer, Queue, Result};
 
 pub(crate) const SOURCE: Source = Source { name: "rans", text: include_str!("rans.cu") };
 
-const BLOCK: u32 = 128;
+const WARPS: u32 = 4;
+/// As the kernel's launch bounds say.
+const BLOCKS_PER_PROCESSOR: usize = 8;
+/// The length of a row that does not end before its tile: a multiple of 128 above every tile's length.
+const ENDLESS: u32 = 1 << 31;
 
 /// A batch's jobs on the device.
 #[derive(Debug)]
 pub(super) struct OnCuda {
     function: Function,
     jobs: Buffer,
-    n_jobs: u32,
-    scratch_len: usize,
+    parts: Buffer,
+    /// For each job, and at the end, the parts and the bytes of scratch before it.
+    before: Vec<(u32, u64)>,
+}
+
+/// Some of a batch's jobs.
+pub(super) struct Some<'a> {
+    on: &'a OnCuda,
+    jobs: Range<usize>,
 }
 
 impl OnCuda {
     pub(super) fn new(device: &Cuda, jobs: &[Job]) -> Result<Self> {
         let function = device.function(SOURCE, "rans_decode")?;
-        let mut scratch_len = 0;
-        let stored: Vec<DeviceJob> = jobs
-            .iter()
-            .map(|job| {
-                let len = u64::from(job.row_len) * u64::from(job.rows);
-                let scratch = scratch_len as u64;
-                if needs_scratch(job) {
-                    scratch_len += (len as usize).next_multiple_of(16);
-                }
-                DeviceJob {
-                    record: job.record,
-                    out: job.out,
-                    scratch,
-                    number: job.number,
-                    hash: job.tile.hash,
-                    row_step: if job.rows > 1 { job.row_step } else { len },
-                    record_len: job.tile.len,
-                    n: (len / job.split.width() as u64) as u32,
-                    modes: job.tile.modes,
-                    split: job.split.number().into(),
-                    row_len: job.row_len,
-                    unused: 0,
-                }
-            })
-            .collect();
-        let bytes: &[u8] = bytemuck::cast_slice(&stored);
-        let budget = Budget::unlimited();
-        let queue = Queue::Cuda(CudaQueue::new(device, &budget)?);
-        let mut on_device = Buffer::device(device, &budget, bytes.len().max(1))?;
-        queue.copy(bytes.into(), on_device.view_mut::<u8>()?.first(bytes.len())?)?;
-        Ok(Self { function, jobs: on_device, n_jobs: jobs.len() as u32, scratch_len })
+        let (mut parts, mut stored, mut before) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scratch = 0;
+        let group = group(device, jobs);
+        for (index, job) in jobs.iter().enumerate() {
+            before.push((parts.len() as u32, scratch));
+            let len = u64::from(job.row_len) * u64::from(job.rows);
+            let n = len as usize / job.split.width();
+            let segments = job.segments.filter(|segments| Slices::of(n).len > segments.len as usize);
+            let segment = segments.map_or(0, |segments| segments.len);
+            let stride = segment.saturating_mul(group);
+            let n_segments = index::n_segments(n, stride as usize) as u32;
+            // With an index one more part makes the hash of the whole.
+            let n_parts = n_segments.div_ceil(WARPS) + u32::from(segments.is_some());
+            parts.extend((0..n_parts).map(|part| DevicePart { job: index as u32, first: part * WARPS }));
+            let is_contiguous = job.rows <= 1 || job.row_step == u64::from(job.row_len);
+            stored.push(DeviceJob {
+                record: job.record,
+                out: job.out,
+                scratch,
+                number: job.number,
+                hash: job.tile.hash,
+                row_step: if is_contiguous { 0 } else { job.row_step },
+                index: segments.map_or(0, |segments| segments.at),
+                record_len: job.tile.len,
+                n: n as u32,
+                modes: job.tile.modes,
+                split: job.split.number().into(),
+                row_len: if is_contiguous { ENDLESS } else { job.row_len },
+                segment,
+                stride,
+                unused: 0,
+            });
+            if needs_scratch(job) {
+                scratch += len.next_multiple_of(16);
+            }
+        }
+        before.push((parts.len() as u32, scratch));
+        let queue = Queue::Cuda(CudaQueue::new(device, &Budget::unlimited())?);
+        let jobs = on_device(device, &queue, bytemuck::cast_slice(&stored))?;
+        let parts = on_device(device, &queue, bytemuck::cast_slice(&parts))?;
+        Ok(Self { function, jobs, parts, before })
     }
+
+    pub(super) fn some(&self, jobs: Range<usize>) -> Some<'_> {
+        Some { on: self, jobs }
+    }
+}
+
+/// How many segments of the index a warp decodes one after another: where there are many, fewer tables are made.
+fn group(device: &Cuda, jobs: &[Job]) -> u32 {
+    let segments_of = |job: &Job| {
+        let n = job.row_len as usize * job.rows as usize / job.split.width();
+        job.segments.map_or(0, |segments| index::n_segments(n, segments.len as usize))
+    };
+    let enough = 2 * BLOCKS_PER_PROCESSOR * WARPS as usize * device.n_processors() as usize;
+    let times = jobs.iter().map(segments_of).sum::<usize>() / enough.max(1);
+    1 << times.max(1).ilog2().min(10)
+}
+
+fn on_device(device: &Cuda, queue: &Queue, bytes: &[u8]) -> Result<Buffer> {
+    let mut buffer = Buffer::device(device, &Budget::unlimited(), bytes.len().max(1))?;
+    queue.copy(bytes.into(), buffer.view_mut::<u8>()?.first(bytes.len())?)?;
+    Ok(buffer)
 }
 
 /// Elements of 16 bits with one coded plane are joined while they are decoded.
@@ -65,19 +112,31 @@ fn needs_scratch(job: &Job) -> bool {
 
 pub(super) fn run(
     queue: &CudaQueue,
-    on: &OnCuda,
+    some: &Some<'_>,
     packed: CudaView<'_, u8>,
     out: CudaViewMut<'_, u8>,
     status: CudaViewMut<'_, i32>,
 ) -> Result<()> {
-    if on.n_jobs == 0 {
+    let Some { on, jobs } = some;
+    let ((first_part, first_scratch), (end_part, end_scratch)) = (on.before[jobs.start], on.before[jobs.end]);
+    if jobs.is_empty() {
         return Ok(());
     }
-    let [scratch_dev] = queue.scratch([on.scratch_len])?;
-    let (jobs_dev, packed_dev) = (on.jobs.address(), packed.address_dev);
-    let (out_dev, status_dev) = (out.address_dev, status.address_dev);
-    let launch = Launch { grid: (on.n_jobs, 1, 1), block: (BLOCK, 1, 1), shared_bytes: 0 };
-    // SAFETY: `Batch::plan` checked that records and outputs are within the views, `OnCuda::new` made the scratch large
-    // enough; the kernel's parameters are (jobs, packed, out, scratch, status).
-    unsafe { queue.launch(&on.function, launch, arguments![jobs_dev, packed_dev, out_dev, scratch_dev, status_dev]) }
+    let [scratch_dev] = queue.scratch([(end_scratch - first_scratch) as usize])?;
+    // Jobs know their place in the scratch, and in the status, of all.
+    let scratch_dev = scratch_dev.wrapping_sub(first_scratch);
+    let status_dev = status.address_dev.wrapping_sub((size_of::<i32>() * jobs.start) as u64);
+    let (jobs_dev, packed_dev, out_dev) = (on.jobs.address(), packed.address_dev, out.address_dev);
+    let parts_dev = on.parts.address() + u64::from(first_part) * size_of::<DevicePart>() as u64;
+    queue.fill_zero(status.address_dev, size_of::<i32>() * jobs.len())?;
+    let launch = Launch { grid: (end_part - first_part, 1, 1), block: (32 * WARPS, 1, 1), shared_bytes: 0 };
+    // SAFETY: `Batch::plan` checked that records, indices and outputs are within the views, and the scratch is as long as
+    // these jobs need; the kernel's parameters are (jobs, parts, packed, out, scratch, status).
+    unsafe {
+        queue.launch(
+            &on.function,
+            launch,
+            arguments![jobs_dev, parts_dev, packed_dev, out_dev, scratch_dev, status_dev],
+        )
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::cpu::{self, Stream};
 use super::hash::{self, Lanes};
+use super::index::{self, Collector, Entry};
 use super::planes::{self, Split};
 use super::record::{self, Coded, MAX_PLANES, MAX_TILE_LEN, Mode, Tile};
 use super::table::{self, Lookup};
@@ -21,6 +22,7 @@ pub struct Decoder {
     bytes: Vec<u8>,
     /// A chunk of pairs of each slice.
     pairs: Vec<u8>,
+    collector: Collector,
 }
 
 /// Where a plane's bytes come from.
@@ -28,7 +30,24 @@ pub struct Decoder {
 enum Source<'a> {
     Raw(&'a [u8]),
     Constant,
-    Coded { mode: Mode, palette: [u8; 16], streams: Box4<Stream<'a>>, escapes: [&'a [u8]; MAX_SLICES] },
+    Coded {
+        mode: Mode,
+        palette: [u8; 16],
+        streams: Box4<Stream<'a>>,
+        escapes: [&'a [u8]; MAX_SLICES],
+        n_escapes: [usize; MAX_SLICES],
+    },
+}
+
+impl Source<'_> {
+    /// Where it stands in slice `k`, for the index.
+    fn put(&self, k: usize, entry: &mut Entry<'_>) {
+        if let Self::Coded { streams, escapes, n_escapes, .. } = self {
+            let (words, states) = streams[k].position();
+            entry.put([words as u32, (n_escapes[k] - escapes[k].len()) as u32, 0, 0]);
+            entry.put(*states);
+        }
+    }
 }
 
 type Box4<T> = [T; MAX_SLICES];
@@ -36,7 +55,26 @@ type Box4<T> = [T; MAX_SLICES];
 impl Decoder {
     /// A decoder for this instruction set.
     pub fn new(isa: Isa) -> Self {
-        Self { isa, lookups: Vec::new(), bytes: Vec::new(), pairs: Vec::new() }
+        Self { isa, lookups: Vec::new(), bytes: Vec::new(), pairs: Vec::new(), collector: Collector::default() }
+    }
+
+    /// A decoder that also makes the index of each tile, with segments of `segment` elements.
+    ///
+    /// # Errors
+    /// `segment` is 0 or no multiple of [`SEGMENT_STEP`](super::SEGMENT_STEP).
+    pub fn indexing(isa: Isa, segment: u32) -> Result<Self> {
+        if segment == 0 || !segment.is_multiple_of(index::SEGMENT_STEP) {
+            let message = format!("segments of {segment} elements, which is no multiple of {}", index::SEGMENT_STEP);
+            return Err(Error::invalid(message));
+        }
+        let mut decoder = Self::new(isa);
+        decoder.collector.segment = segment as usize;
+        Ok(decoder)
+    }
+
+    /// The index of the last tile; empty where it needs none.
+    pub fn index(&self) -> &[u8] {
+        &self.collector.bytes
     }
 
     /// Decodes tile `number` from `record` into `out`, which is exactly as long as the tile, and checks its hash.
@@ -77,6 +115,7 @@ impl Decoder {
         let slices = Slices::of(out.len() / width);
         self.grow(width);
         let mut sources = self.sources(split, slices, tile, record)?;
+        self.collector.begin(split, tile, slices)?;
         let mut lanes: [Lanes; N] = std::array::from_fn(|_| Lanes::new());
         for start in (0..slices.len).step_by(CHUNK) {
             let chunk = |k: usize| {
@@ -86,7 +125,7 @@ impl Decoder {
             let ranges: [_; N] = std::array::from_fn(chunk);
             for (plane, source) in sources[..width].iter_mut().enumerate() {
                 let bytes = &mut self.bytes[plane * MAX_SLICES * CHUNK..][..MAX_SLICES * CHUNK];
-                if let Source::Coded { mode, palette, streams, escapes } = source {
+                if let Source::Coded { mode, palette, streams, escapes, .. } = source {
                     let lens = ranges.each_ref().map(|range| range.len());
                     let mut place = Place { isa: self.isa, lookup: &self.lookups[plane], pairs: &mut self.pairs };
                     let decoded = match mode {
@@ -109,6 +148,11 @@ impl Decoder {
                 let elements = &mut out[range.start * width..range.end * width];
                 planes::join(self.isa, split, &parts, elements);
                 lanes[k].update(self.isa, elements);
+                let slice = slices.range(k);
+                if let Some(mut entry) = self.collector.entry(k, range.end - slice.start, slice.len()) {
+                    entry.put(lanes[k].words());
+                    sources[..width].iter().for_each(|source| source.put(k, &mut entry));
+                }
             }
         }
         check_ends(&sources[..width])?;
@@ -155,7 +199,8 @@ impl Decoder {
                     for (k, stream) in streams[..slices.count].iter_mut().enumerate() {
                         *stream = Stream::new(coded.states[k], coded.words[k])?;
                     }
-                    Source::Coded { mode, palette: coded.palette, streams, escapes: coded.escapes }
+                    let n_escapes = coded.escapes.map(<[u8]>::len);
+                    Source::Coded { mode, palette: coded.palette, streams, escapes: coded.escapes, n_escapes }
                 }
             };
         }

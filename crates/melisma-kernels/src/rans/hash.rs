@@ -22,6 +22,10 @@ impl Lanes {
         Self([0; LANES])
     }
 
+    pub(super) fn words(&self) -> [u32; LANES] {
+        self.0
+    }
+
     /// Takes the next bytes: a multiple of [`ROUND`], but for the last call.
     pub(super) fn update(&mut self, isa: Isa, bytes: &[u8]) {
         let lanes = &mut self.0;

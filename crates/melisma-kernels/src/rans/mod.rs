@@ -34,6 +34,7 @@ pub(crate) mod cuda;
 mod decode;
 mod encode;
 mod hash;
+mod index;
 mod model;
 mod planes;
 mod record;
@@ -46,6 +47,7 @@ mod tests;
 pub use batch::{Batch, Job, Status};
 pub use decode::Decoder;
 pub use encode::Encoder;
+pub use index::{SEGMENT_STEP, Segments, len as index_len};
 pub use planes::Split;
 pub use record::{MAX_TILE_LEN, Mode, Tile};
 

@@ -1,201 +1,100 @@
-// Records of tiles to elements: see docs/format.md. A block decodes one tile, a warp one of its slices. Nothing in a
-// record is trusted: every offset is checked before it is used, words and escapes beyond their ends read as zero, and
-// the tile's status tells what was wrong.
-// More than 400 lines because all modes of the one decode kernel share its checks and its record layout.
-#include "device.cuh"
+// Records of tiles to elements: see docs/format.md. A block decodes four segments of one tile, a warp each: its slices,
+// or the shorter segments of an index. Words and escapes beyond their ends read as zero, and the tile's status tells what
+// was wrong.
+#include "record.cuh"
 
-constexpr u32 LANES = 32;
-constexpr u32 WARPS = 4;
-constexpr u32 LOW = 1u << 15;
-constexpr u32 M = 4096;
-constexpr u32 MAX_PLANES = 8;
-
-enum Status : i32 { WHOLE = 0, MALFORMED = 1, STREAM = 2, HASH = 3 };
-enum Mode : u32 { RAW = 0, CONSTANT = 1, BYTES = 2, PAIRS = 3 };
-enum Split : u32 { BYTES1 = 0, BYTES2 = 1, BYTES4 = 2, BYTES8 = 3, BRAIN = 4, FLOAT = 5 };
-
-struct Job {
-    u64 record, out, scratch, number, hash, row_step;
-    u32 record_len, n, modes, split, row_len, unused;
+// What a warp has ahead in shared memory. Words lie in four quarters of a ring: a batch of four steps takes at most one
+// quarter of them and reads from two, while the next two are on their way. Bytes of the other plane lie in four slots, one
+// for each batch.
+constexpr u32 QUARTER = 128;
+constexpr u32 RING = 4 * QUARTER;
+constexpr u32 SLOT = 256;
+struct __align__(16) Ahead {
+    u16 words[RING];
+    u8 lower[4 * SLOT];
 };
 
-// Where a plane's parts are in the record.
-struct Plane {
-    u32 mode, at, len;
+// Where a segment begins or ends, as the index stores it: the hash's lanes, then this for each coded plane.
+struct Snapshot {
+    u32 words, escapes, zero[2], states[LANES];
 };
-
-struct Coded {
-    u32 states_at, table_at, table_len;
-    u32 words_at[WARPS], n_words[WARPS], escapes_at[WARPS], n_escapes[WARPS];
-    u8 palette[16];
-};
-
-struct Slices {
-    u32 count, len, n;
-    __device__ __forceinline__ explicit Slices(u32 n) : n(n) {
-        count = n < 0x8000u ? 1 : n < 0x20000u ? 2 : 4;
-        const u32 part = (n + count - 1) / count;
-        len = count == 1 ? n : (part + 63) / 64 * 64;
-    }
-    __device__ __forceinline__ u32 begin(u32 slice) const { return min(slice * len, n); }
-    __device__ __forceinline__ u32 end(u32 slice) const { return min((slice + 1) * len, n); }
-};
-
-__device__ __forceinline__ u32 width_of(u32 split) {
-    return split == BYTES1 ? 1 : split == BYTES2 || split == BRAIN ? 2 : split == BYTES8 ? 8 : 4;
-}
-
-__device__ __forceinline__ u32 load_u32(const u8* from) { return *reinterpret_cast<const u32*>(from); }
-
-__device__ __forceinline__ u64 padded(u64 len) { return (len + 15) / 16 * 16; }
-
-// Cuts the record into planes; false when they do not fill it.
-__device__ bool cut_planes(const u8* record, const Job& job, u32 n_planes, Plane* planes) {
-    u64 at = padded(4 * n_planes);
-    if (at > job.record_len) return false;
-    for (u32 p = 0; p < n_planes; p++) {
-        planes[p].mode = job.modes >> (4 * p) & 15;
-        planes[p].at = (u32)at;
-        planes[p].len = load_u32(record + 4 * p);
-        at += padded(planes[p].len);
-        if (planes[p].mode > PAIRS || at > job.record_len) return false;
-        if (planes[p].mode == RAW && planes[p].len != job.n) return false;
-        if (planes[p].mode == CONSTANT && planes[p].len != 1) return false;
-    }
-    return at == job.record_len;
-}
-
-// Cuts a coded plane up to its table; `cut_streams` does the rest once the table's length is known.
-__device__ bool cut_table(const u8* record, const Plane& plane, const Slices& slices, Coded& coded) {
-    u64 at = padded(8 * slices.count);
-    if (at + 16 > plane.len) return false;
-    if (plane.mode == PAIRS) {
-        for (u32 i = 0; i < 16; i++) coded.palette[i] = record[plane.at + at + i];
-        at += 16;
-    }
-    if (at + 128 > plane.len) return false;
-    coded.table_at = plane.at + (u32)at;
-    coded.table_len = plane.len - (u32)at;
-    return true;
-}
-
-__device__ bool cut_streams(const u8* record, const Plane& plane, const Slices& slices, u32 table_len, Coded& coded) {
-    const u64 end = (u64)plane.at + plane.len;
-    u64 at = coded.table_at + padded(table_len);
-    coded.states_at = (u32)at;
-    at += 128 * slices.count;
-    if (at > end) return false;
-    for (u32 s = 0; s < slices.count; s++) {
-        coded.words_at[s] = (u32)at;
-        coded.n_words[s] = load_u32(record + plane.at + 8 * s);
-        coded.n_escapes[s] = load_u32(record + plane.at + 8 * s + 4);
-        at += padded(2 * (u64)coded.n_words[s]);
-        if (at > end) return false;
-    }
-    u64 n_escapes = 0;
-    for (u32 s = 0; s < slices.count; s++) {
-        coded.escapes_at[s] = (u32)(at + n_escapes);
-        n_escapes += coded.n_escapes[s];
-        if (at + n_escapes > end) return false;
-    }
-    return at + padded(n_escapes) == end;
-}
-
-// The sum of `value` over all threads before this one, and over all of them. Every thread of the block takes part.
-__device__ u32 scan(u32 value, u32* sums, u32& total) {
-    const u32 lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    u32 sum = value;
-#pragma unroll
-    for (u32 delta = 1; delta < LANES; delta *= 2) {
-        const u32 other = shfl_up(FULL_WARP, sum, delta);
-        if (lane >= delta) sum += other;
-    }
-    __syncthreads();
-    if (lane == LANES - 1) sums[warp] = sum;
-    __syncthreads();
-    u32 before = 0;
-    total = 0;
-    for (u32 w = 0; w < WARPS; w++) {
-        if (w < warp) before += sums[w];
-        total += sums[w];
-    }
-    return before + sum - value;
-}
-
-// Reads the frequency table and fills the slots. Returns the table's length, 0 when it is wrong.
-__device__ u32 fill_lookup(const u8* record, const Coded& coded, u32* lookup, u32* frequencies, u32* sums) {
-    const u8* table = record + coded.table_at;
-    const u32 lengths = table[threadIdx.x];
-    u32 total;
-    u32 low_bits[2];
-    for (u32 i = 0; i < 2; i++) {
-        const u32 length = lengths >> (4 * i) & 15;
-        low_bits[i] = length > 0 ? length - 1 : 0;
-    }
-    u32 bit = scan(low_bits[0] + low_bits[1], sums, total);
-    const u32 table_len = 128 + (total + 7) / 8;
-    const bool fits = table_len <= coded.table_len;
-    u32 sum = 0;
-    for (u32 i = 0; i < 2; i++) {
-        const u32 length = lengths >> (4 * i) & 15;
-        u32 f = 0;
-        if (length > 0 && length <= 12 && fits) {
-            u32 window = 0;
-            for (u32 b = 0; b < 3; b++) {
-                const u32 at = 128 + bit / 8 + b;
-                if (at < table_len) window |= (u32)table[at] << (8 * b);
-            }
-            f = 1u << low_bits[i] | (window >> (bit % 8) & ((1u << low_bits[i]) - 1));
-        }
-        bit += low_bits[i];
-        // A length above 12 spoils the sum.
-        sum += length > 12 ? 2 * M : f;
-        frequencies[2 * threadIdx.x + i] = f;
-    }
-    u32 all;
-    const u32 start = scan(sum, sums, all);
-    frequencies[256 + threadIdx.x] = start;
-    __syncthreads();
-    if (!fits || all != M) return 0;
-    // Two symbols share a start; a warp fills one symbol's slots together.
-    for (u32 symbol = threadIdx.x / LANES; symbol < 256; symbol += WARPS) {
-        const u32 f = frequencies[symbol];
-        const u32 first = frequencies[256 + symbol / 2] + (symbol % 2 ? frequencies[symbol - 1] : 0);
-        for (u32 offset = threadIdx.x % LANES; offset < f; offset += LANES) {
-            lookup[first + offset] = f << 20 | offset << 8 | symbol;
-        }
-    }
-    __syncthreads();
-    return table_len;
-}
 
 // One stream, as a warp reads it: a state for each lane.
 struct Stream {
     const u32* lookup;
-    const u16* words;
-    u32 n_words, at, state;
+    u16* ring;
+    const u8* words;
+    u32 n_words, at, state, quarter;
 
-    __device__ __forceinline__ Stream(const u8* record, const Coded& coded, u32 slice, const u32* lookup)
-        : lookup(lookup), words(reinterpret_cast<const u16*>(record + coded.words_at[slice])),
-          n_words(coded.n_words[slice]), at(0),
-          state(load_u32(record + coded.states_at + 128 * slice + 4 * (threadIdx.x % LANES))) {}
+    __device__ __forceinline__ Stream(const u8* record, const Coded& coded, u32 slice, const u32* lookup, u16* ring)
+        : lookup(lookup), ring(ring), words(record + coded.words_at[slice]), n_words(coded.n_words[slice]), at(0),
+          state(load_u32(record + coded.states_at + 128 * slice + 4 * (threadIdx.x % LANES))), quarter(0) {}
 
-    __device__ __forceinline__ bool is_valid() const { return state >= LOW && state < 1u << 31; }
+    // Continues where `from` was taken.
+    __device__ __forceinline__ void resume(const Snapshot& from) {
+        at = from.words;
+        state = from.states[threadIdx.x % LANES];
+    }
 
-    // The next symbol of this lane, if it has one; all lanes call this together.
-    __device__ __forceinline__ u32 next(bool active) {
+    __device__ __forceinline__ bool is_valid() const { return state >= LOW && state < 1u << 31 && at <= n_words; }
+
+    __device__ __forceinline__ void load(u32 part) {
+        const u32 lane = threadIdx.x % LANES;
+        if (lane < 16) {
+            const u32 from = part * (2 * QUARTER) + 16 * lane;
+            const u32 bytes = 2 * n_words > from ? min(2 * n_words - from, 16u) : 0;
+            cp_async_16(ring + part % 4 * QUARTER + 8 * lane, bytes ? words + from : words, bytes);
+        }
+    }
+
+    // Starts to load the first words.
+    __device__ __forceinline__ void begin() {
+        quarter = at / QUARTER;
+        for (u32 part = 0; part < 4; part++) load(quarter + part);
+    }
+
+    // After at most four steps: starts to load a quarter where one was left.
+    __device__ __forceinline__ void load_next() {
+        if (at / QUARTER != quarter) load(quarter++ + 4);
+    }
+
+    // As `load_next`, and waits.
+    __device__ __forceinline__ void advance() {
+        if (at / QUARTER != quarter) {
+            sync_warp();
+            load(quarter++ + 4);
+            cp_async_commit();
+            cp_async_wait<0>();
+            sync_warp();
+        }
+    }
+
+    // The next symbol of every lane, with the rest of its entry above it.
+    __device__ __forceinline__ u32 next() {
         const u32 entry = lookup[state % M];
-        const u32 x = (entry >> 20) * (state / M) + (entry >> 8) % M;
+        u32 x = (entry >> 20) * (state / M) + (entry >> 8) % M;
+        const bool refill = x < LOW;
+        const u32 mask = ballot(FULL_WARP, refill);
+        if (refill) x = x << 16 | ring[(at + popc(mask & ((1u << (threadIdx.x % LANES)) - 1))) % RING];
+        state = x;
+        at += popc(mask);
+        return entry;
+    }
+
+    // As `next`, but only active lanes have a symbol left.
+    __device__ __forceinline__ u32 next_of(bool active) {
+        const u32 entry = lookup[state % M];
+        u32 x = (entry >> 20) * (state / M) + (entry >> 8) % M;
         const bool refill = active && x < LOW;
         const u32 mask = ballot(FULL_WARP, refill);
-        if (refill) {
-            const u32 index = at + popc(mask & ((1u << (threadIdx.x % LANES)) - 1));
-            state = x << 16 | (index < n_words ? words[index] : 0);
-        } else if (active) {
-            state = x;
-        }
+        if (refill) x = x << 16 | ring[(at + popc(mask & ((1u << (threadIdx.x % LANES)) - 1))) % RING];
+        if (active) state = x;
         at += popc(mask);
         return entry & 255;
+    }
+
+    __device__ __forceinline__ bool is_at(const Snapshot& end) const {
+        return at == end.words && state == end.states[threadIdx.x % LANES];
     }
 
     __device__ __forceinline__ bool is_finished() const { return state == LOW && at == n_words; }
@@ -206,42 +105,17 @@ struct Escapes {
     const u8* bytes;
     u32 n, at;
 
-    // Replaces the entries of nibbles that are 15; `odd` is whether the second one exists.
-    __device__ __forceinline__ void fill(u32 low, u32 high, bool odd, u32& first, u32& second) {
-        const u32 of_low = ballot(FULL_WARP, low == 15);
-        const u32 of_high = ballot(FULL_WARP, odd && high == 15);
+    __device__ __forceinline__ u32 get(u32 index) const { return index < n ? bytes[index] : 0; }
+
+    // Replaces the entries of a lane's two elements where they are escapes.
+    __device__ __forceinline__ void fill(bool low, bool high, u32& first, u32& second) {
+        const u32 of_low = ballot(FULL_WARP, low), of_high = ballot(FULL_WARP, high);
         if (of_low | of_high) {
             const u32 before = (1u << (threadIdx.x % LANES)) - 1;
             const u32 index = at + popc(of_low & before) + popc(of_high & before);
-            if (low == 15) first = index < n ? bytes[index] : 0;
-            const u32 next = index + (low == 15);
-            if (odd && high == 15) second = next < n ? bytes[next] : 0;
+            if (low) first = get(index);
+            if (high) second = get(index + low);
             at += popc(of_low) + popc(of_high);
-        }
-    }
-};
-
-// A dword of the decoded tile on its way out.
-struct Output {
-    u8* out;
-    u64 row_step;
-    u32 row_len;
-    bool by_words;
-
-    __device__ __forceinline__ Output(u8* out, const Job& job)
-        : out(out + job.out), row_step(job.row_step), row_len(job.row_len),
-          by_words(job.row_len % 4 == 0 && job.row_step % 4 == 0) {}
-
-    // `byte` is a multiple of 4 within the tile; the first `count` bytes of `word` exist.
-    __device__ __forceinline__ void store(u32 byte, u32 word, u32 count) const {
-        if (by_words && count == 4) {
-            const u32 row = byte / row_len;
-            *reinterpret_cast<u32*>(out + row * row_step + (byte - row * row_len)) = word;
-            return;
-        }
-        for (u32 i = 0; i < count; i++) {
-            const u32 row = (byte + i) / row_len;
-            out[row * row_step + (byte + i - row * row_len)] = (u8)(word >> (8 * i));
         }
     }
 };
@@ -260,11 +134,23 @@ __device__ __forceinline__ u32 brain(u32 exponent, u32 rest) {
     return (rest & 0x80) << 8 | exponent << 7 | (rest & 0x7f);
 }
 
-// Two neighbouring elements of 16 bits.
-__device__ __forceinline__ u32 join_two(u32 split, u32 high_0, u32 high_1, u32 low_0, u32 low_1) {
-    if (split == BRAIN) return brain(high_0, low_0) | brain(high_1, low_1) << 16;
-    return low_0 | high_0 << 8 | low_1 << 16 | high_1 << 24;
-}
+// How two neighbouring 16-bit elements are joined: the upper plane's bytes go `shift` bits up, the lower plane's keep
+// `keep` and move `sign` to the top.
+struct Halves {
+    u32 shift, keep, sign;
+
+    __device__ __forceinline__ explicit Halves(u32 split)
+        : shift(split == BRAIN ? 7 : 8), keep(split == BRAIN ? 0x007f007fu : 0x00ff00ffu),
+          sign(split == BRAIN ? 0x80008000u : 0) {}
+
+    __device__ __forceinline__ u32 upper(u32 first, u32 second) const { return (first | second << 16) << shift; }
+
+    // `lower` has the lower bytes side by side.
+    __device__ __forceinline__ u32 join(u32 upper, u32 lower) const {
+        const u32 spread = __byte_perm(lower, 0, 0x4140);
+        return (spread & keep) | (spread << 8 & sign) | upper;
+    }
+};
 
 // A plane's bytes, once it is decoded.
 struct Source {
@@ -273,123 +159,302 @@ struct Source {
     __device__ __forceinline__ u32 get(u32 index) const { return bytes ? bytes[index] : constant; }
 };
 
-// The dword of a tile whose planes are all at hand.
-__device__ u32 join_word(u32 split, const Source* planes, u32 n, u32 word, u32 first) {
+// Dwords of the decoded tile on their way out.
+struct Output {
+    u8* out;
+    u64 row_step;
+    u32 row_len;
+    bool by_words;
+
+    __device__ __forceinline__ Output(u8* out, const Job& job)
+        : out(out + job.out), row_step(job.row_step), row_len(job.row_len),
+          by_words(((u64)this->out | row_step | row_len) % 4 == 0) {}
+
+    // Whether 128 bytes of the tile, from a multiple of 128 on, always lie in one row.
+    __device__ __forceinline__ bool is_wide() const { return by_words && row_len % 128 == 0; }
+
+    // `byte` is a multiple of 4 within the tile; the first `count` bytes of `word` exist.
+    __device__ __forceinline__ void store(u32 byte, u32 word, u32 count) const {
+        if (by_words && count == 4) {
+            const u32 row = byte / row_len;
+            *reinterpret_cast<u32*>(out + row * row_step + (byte - row * row_len)) = word;
+            return;
+        }
+        for (u32 i = 0; i < count; i++) {
+            const u32 row = (byte + i) / row_len;
+            out[row * row_step + (byte + i - row * row_len)] = (u8)(word >> (8 * i));
+        }
+    }
+};
+
+// A warp's place in a wide output: 128 bytes at a time.
+struct Cursor {
+    u8* to;
+    u32 jump, column, row_len;
+
+    __device__ __forceinline__ Cursor(const Output& output, u32 byte)
+        : jump((u32)output.row_step - output.row_len), row_len(output.row_len) {
+        const u32 row = byte / row_len;
+        column = byte - row * row_len;
+        to = output.out + row * output.row_step + column + 4 * (threadIdx.x % LANES);
+    }
+
+    __device__ __forceinline__ void store(u32 word) {
+        *reinterpret_cast<u32*>(to) = word;
+        to += 128;
+        column += 128;
+        if (column == row_len) {
+            column = 0;
+            to += jump;
+        }
+    }
+};
+
+// The coded plane 0 of 16-bit elements, joined with the other as it is decoded.
+struct Joined {
+    Stream& stream;
+    Escapes& escapes;
+    const Source& other;
+    u8* ahead;
+    const Halves halves;
+    u32 hash;
+
+    // Both elements of a symbol, in place; bits 0 and 16 say which are escapes.
+    static constexpr u32 ESCAPED = 0x00010001u;
+
+    // Starts to load the other plane's bytes of a batch of ELEMENTS, as one group with what was started before it.
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void load(u32 slot, u32 from, u32 end) {
+        const u32 lane = threadIdx.x % LANES;
+        if (lane < ELEMENTS / 16 && other.bytes && from + ELEMENTS <= end) {
+            cp_async_16(ahead + slot % 4 * SLOT + 16 * lane, other.bytes + from + 16 * lane);
+        }
+        cp_async_commit();
+    }
+
+    // The first three batches on their way, the first one there.
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void begin(u32 from, u32 end) {
+        if (!other.bytes) {
+            for (u32 i = threadIdx.x % LANES; i < SLOT; i += LANES) reinterpret_cast<u32*>(ahead)[i] = other.constant * 0x01010101u;
+        }
+#pragma unroll
+        for (u32 k = 0; k < 3; k++) load<ELEMENTS>(k, from + k * ELEMENTS, end);
+        cp_async_wait<2>();
+        sync_warp();
+    }
+
+    // The batch after the next two on its way, the next one there. Before this all lanes have met after their last step.
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void next(u32 slot, u32 from, u32 end) {
+        stream.load_next();
+        load<ELEMENTS>(slot + 3, from + 3 * ELEMENTS, end);
+        cp_async_wait<2>();
+        sync_warp();
+    }
+
+    __device__ __forceinline__ u32 lower(u32 slot, u32 k) const {
+        return reinterpret_cast<const u16*>(ahead + slot % 4 * SLOT)[32 * k + threadIdx.x % LANES];
+    }
+
+    // Whole batches of pairs in `from..end`; returns where they end.
+    __device__ __forceinline__ u32 pairs(const u32* uppers, Cursor cursor, u32 from, u32 end) {
+        begin<256>(from, end);
+        for (u32 slot = 0; from + 256 <= end; from += 256, slot++) {
+            u32 upper[4];
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) upper[k] = uppers[stream.next() & 255];
+            if (ballot(FULL_WARP, (upper[0] | upper[1] | upper[2] | upper[3]) & ESCAPED)) {
+                for (u32 k = 0; k < 4; k++) {
+                    u32 first = 0, second = 0;
+                    escapes.fill(upper[k] & 1, upper[k] >> 16 & 1, first, second);
+                    upper[k] = (upper[k] & ~ESCAPED) | halves.upper(first, second);
+                }
+            }
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) {
+                const u32 word = halves.join(upper[k], lower(slot, k));
+                hash = hash_step(hash, word);
+                cursor.store(word);
+            }
+            next<256>(slot, from, end);
+        }
+        return from;
+    }
+
+    // Whole batches of bytes: four steps of 32 elements, which change lanes so that neighbours come together.
+    __device__ __forceinline__ u32 bytes(Cursor cursor, u32 from, u32 end) {
+        const u32 lane = threadIdx.x % LANES;
+        const u32 partner = 2 * (lane % 16), select = lane < 16 ? 0x7470u : 0x7571u;
+        begin<128>(from, end);
+        for (u32 slot = 0; from + 128 <= end; from += 128, slot++) {
+            u32 symbols = stream.next() & 255;
+            symbols = __byte_perm(symbols, stream.next(), 0x3240);
+            symbols = __byte_perm(symbols, stream.next(), 0x3410);
+            symbols = __byte_perm(symbols, stream.next(), 0x4210);
+            const u32 even = shfl_idx(FULL_WARP, symbols, partner), odd = shfl_idx(FULL_WARP, symbols, partner + 1);
+#pragma unroll
+            for (u32 k = 0; k < 2; k++) {
+                const u32 upper = (__byte_perm(even, odd, select + 0x0202 * k) & 0x00ff00ffu) << halves.shift;
+                const u32 word = halves.join(upper, lower(slot, k));
+                hash = hash_step(hash, word);
+                cursor.store(word);
+            }
+            next<128>(slot, from, end);
+        }
+        return from;
+    }
+
+    // What is left, or all of it where rows are narrow; up to 64 elements at a time.
+    __device__ void rest(u32 mode, const Coded& coded, const Output& output, u32 begin, u32 end) {
+        const u32 lane = threadIdx.x % LANES;
+        for (; begin < end; begin += 2 * LANES) {
+            const u32 element = begin + 2 * lane;
+            u32 first, second;
+            if (mode == PAIRS) {
+                const bool active = element < end;
+                const u32 symbol = stream.next_of(active);
+                const u32 low = active ? symbol & 15 : 0, high = element + 1 < end ? symbol >> 4 : 0;
+                first = coded.palette[low];
+                second = coded.palette[high];
+                escapes.fill(low == 15, high == 15, first, second);
+            } else {
+                const u32 a = stream.next_of(begin + lane < end);
+                const u32 b = begin + LANES < end ? stream.next_of(begin + LANES + lane < end) : 0;
+                const u32 both = a | b << 8, from = 2 * (lane % 16), shift = lane < 16 ? 0 : 8;
+                first = shfl_idx(FULL_WARP, both, from) >> shift & 255;
+                second = shfl_idx(FULL_WARP, both, from + 1) >> shift & 255;
+            }
+            if (element < end) {
+                const bool two = element + 1 < end;
+                const u32 lower = other.get(element) | (two ? other.get(element + 1) << 8 : 0);
+                u32 word = halves.join(halves.upper(first, second), lower);
+                if (!two) word &= 0xffff;
+                hash = hash_step(hash, word);
+                output.store(2 * element, word, two ? 4 : 2);
+            }
+            stream.advance();
+        }
+    }
+};
+
+// A coded plane into memory.
+__device__ void decode_plane(Stream& stream, Escapes& escapes, const Coded& coded, u32 mode, u8* plane, u32 begin, u32 end) {
+    const u32 lane = threadIdx.x % LANES;
+    const u32 per_lane = mode == PAIRS ? 2 : 1;
+    for (; begin < end; begin += per_lane * LANES) {
+        const u32 element = begin + per_lane * lane;
+        const bool active = element < end;
+        const u32 symbol = stream.next_of(active);
+        if (mode == PAIRS) {
+            const u32 low = active ? symbol & 15 : 0, high = element + 1 < end ? symbol >> 4 : 0;
+            u32 first = coded.palette[low], second = coded.palette[high];
+            escapes.fill(low == 15, high == 15, first, second);
+            if (active) plane[element] = (u8)first;
+            if (element + 1 < end) plane[element + 1] = (u8)second;
+        } else if (active) {
+            plane[element] = (u8)symbol;
+        }
+        stream.advance();
+    }
+}
+
+// The dword of a segment from `begin` to `end` whose planes are all at hand.
+__device__ u32 join_word(u32 split, const Source* planes, u32 word, u32 begin, u32 end) {
     const u32 width = width_of(split);
     u32 joined = 0;
     if (width == 1) {
         for (u32 i = 0; i < 4; i++) {
-            const u32 element = first + 4 * word + i;
-            if (element < n) joined |= planes[0].get(element) << (8 * i);
+            const u32 element = begin + 4 * word + i;
+            if (element < end) joined |= planes[0].get(element) << (8 * i);
         }
     } else if (width == 2) {
         for (u32 i = 0; i < 2; i++) {
-            const u32 element = first + 2 * word + i;
-            if (element < n) {
+            const u32 element = begin + 2 * word + i;
+            if (element < end) {
                 const u32 high = planes[0].get(element), low = planes[1].get(element);
                 joined |= (split == BRAIN ? brain(high, low) : high << 8 | low) << (16 * i);
             }
         }
     } else if (width == 4) {
-        const u32 element = first + word;
+        const u32 element = begin + word;
         const u32 high = split == FLOAT ? brain(planes[0].get(element), planes[1].get(element))
                                         : planes[0].get(element) << 8 | planes[1].get(element);
         joined = high << 16 | planes[2].get(element) << 8 | planes[3].get(element);
     } else {
-        const u32 element = first + word / 2;
+        const u32 element = begin + word / 2;
         const u32 top = word % 2 ? 0 : 4;
         for (u32 i = 0; i < 4; i++) joined |= planes[top + 3 - i].get(element) << (8 * i);
     }
     return joined;
 }
 
-// The coded plane 0 of 16-bit elements, joined with the other as it is decoded; returns the lane's hash.
-__device__ u32 decode_joined(Stream& stream, Escapes& escapes, const Coded& coded, u32 mode, u32 split,
-                             const Source& other, const Output& output, u32 begin, u32 end) {
-    const u32 lane = threadIdx.x % LANES;
-    const u32 n = end - begin;
-    u32 hash = 0;
-    for (u32 first = 0; first < n; first += 2 * LANES) {
-        const u32 element = first + 2 * lane;
-        u32 high_0, high_1;
-        if (mode == PAIRS) {
-            const bool active = element < n;
-            const u32 symbol = stream.next(active);
-            const u32 low = active ? symbol & 15 : 0, high = active ? symbol >> 4 : 0;
-            high_0 = coded.palette[low];
-            high_1 = coded.palette[high];
-            escapes.fill(low, high, element + 1 < n, high_0, high_1);
-        } else {
-            // A lane's two elements were decoded by two lanes of one step: the first step's go to lanes 0 to 15.
-            const u32 a = stream.next(first + lane < n);
-            const u32 b = first + LANES < n ? stream.next(first + LANES + lane < n) : 0;
-            const u32 from = 2 * (lane % 16);
-            const u32 a_0 = shfl_idx(FULL_WARP, a, from), a_1 = shfl_idx(FULL_WARP, a, from + 1);
-            const u32 b_0 = shfl_idx(FULL_WARP, b, from), b_1 = shfl_idx(FULL_WARP, b, from + 1);
-            high_0 = lane < 16 ? a_0 : b_0;
-            high_1 = lane < 16 ? a_1 : b_1;
-        }
-        if (element < n) {
-            const bool both = element + 1 < n;
-            const u32 low_0 = other.get(begin + element), low_1 = both ? other.get(begin + element + 1) : 0;
-            u32 word = join_two(split, high_0, high_1, low_0, low_1);
-            if (!both) word &= 0xffff;
-            hash = hash_step(hash, word);
-            output.store(2 * (begin + element), word, both ? 4 : 2);
-        }
-    }
-    return hash;
-}
+// How a tile is shared out to warps, and its entries in the index. Lies in shared memory.
+struct Segments {
+    Slices slices;
+    u32 len, per_slice, step, entries, entry_len;
+    const u8* index;
 
-// A coded plane into memory.
-__device__ void decode_plane(Stream& stream, Escapes& escapes, const Coded& coded, u32 mode, u8* plane, u32 begin, u32 end) {
-    const u32 lane = threadIdx.x % LANES;
-    const u32 n = end - begin;
-    const u32 per_lane = mode == PAIRS ? 2 : 1;
-    for (u32 first = 0; first < n; first += per_lane * LANES) {
-        const u32 element = first + per_lane * lane;
-        const bool active = element < n;
-        const u32 symbol = stream.next(active);
-        if (mode == PAIRS) {
-            const u32 low = active ? symbol & 15 : 0, high = active ? symbol >> 4 : 0;
-            u32 byte_0 = coded.palette[low], byte_1 = coded.palette[high];
-            escapes.fill(low, high, element + 1 < n, byte_0, byte_1);
-            if (active) plane[begin + element] = (u8)byte_0;
-            if (element + 1 < n) plane[begin + element + 1] = (u8)byte_1;
-        } else if (active) {
-            plane[begin + element] = (u8)symbol;
-        }
+    static __device__ __forceinline__ Segments of(const Job& job, const u8* packed, u32 n_coded) {
+        const Slices slices = Slices::of(job.n);
+        const u32 len = job.segment ? job.stride : max(slices.len, 1u), step = job.segment ? job.segment : len;
+        return {slices, len, max((slices.len + len - 1) / len, 1u), step, (slices.len + step - 1) / step,
+                4 * LANES + (u32)sizeof(Snapshot) * n_coded, job.segment ? packed + job.index : nullptr};
     }
-}
+
+    __device__ __forceinline__ bool are_indexed() const { return index != nullptr; }
+    // The entry for the first `n` elements of a slice, which end a segment.
+    __device__ __forceinline__ const u32* lanes(u32 slice, u32 n) const {
+        return reinterpret_cast<const u32*>(index + (u64)(slice * entries + (n - 1) / step) * entry_len);
+    }
+    __device__ __forceinline__ const Snapshot& snapshot(u32 slice, u32 n, u32 coded) const {
+        return reinterpret_cast<const Snapshot*>(lanes(slice, n) + LANES)[coded];
+    }
+};
 
 // budget: 64 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(128) rans_decode(const Job* jobs, const u8* packed, u8* out, u8* scratch, i32* status) {
+extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs, const Part* parts, const u8* packed, u8* out, u8* scratch, i32* status) {
+    __shared__ Ahead aheads[WARPS];
     __shared__ u32 lookup[M];
-    __shared__ u32 frequencies[384];
+    __shared__ u32 uppers[256];
     __shared__ u32 sums[WARPS];
     __shared__ Plane planes[MAX_PLANES];
     __shared__ Source sources[MAX_PLANES];
     __shared__ Coded coded;
     __shared__ u32 hashes[WARPS * LANES];
     __shared__ i32 failure;
+    __shared__ Job job;
+    __shared__ Segments segments;
+    __shared__ u32 n_coded;
 
-    const Job job = jobs[blockIdx.x];
+    const Part part = parts[blockIdx.x];
+    if (threadIdx.x < sizeof(Job) / 4) {
+        reinterpret_cast<u32*>(&job)[threadIdx.x] = reinterpret_cast<const u32*>(jobs + part.job)[threadIdx.x];
+    }
+    __syncthreads();
     const u8* record = packed + job.record;
-    const u32 lane = threadIdx.x % LANES, slice = threadIdx.x / LANES;
+    const u32 lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const u32 n_planes = width_of(job.split);
-    const Slices slices(job.n);
-    const u32 begin = slices.begin(slice), end = slices.end(slice);
-    const Output output(out, job);
-    u32 hash = 0;
+    if (16 * threadIdx.x < job.record_len) prefetch(record + 16 * threadIdx.x);
+    if (threadIdx.x == 0) {
+        n_coded = 0;
+        for (u32 p = 0; p < n_planes; p++) n_coded += (job.modes >> (4 * p) & 15) >= BYTES;
+        segments = Segments::of(job, packed, n_coded);
+        failure = cut_planes(record, job, n_planes, planes) ? WHOLE : MALFORMED;
+    }
+    __syncthreads();
+
+    const u32 segment = part.first + warp, slice = min(segment / segments.per_slice, WARPS - 1);
+    const u32 first = segments.slices.begin(slice), last = segments.slices.end(slice);
+    const u32 begin = min(first + segment % segments.per_slice * segments.len, last), end = min(begin + segments.len, last);
+    const bool is_here = segment / segments.per_slice < segments.slices.count && (begin < end || segment == 0);
+    u32 hash = segments.are_indexed() && is_here && begin > first ? segments.lanes(slice, begin - first)[lane] : 0;
+    // With an index the tile's hash is a part of its own, after those that decode.
+    const bool is_sum = segments.are_indexed() ? part.first >= segments.per_slice * segments.slices.count : part.first == 0;
     bool is_joined = false;
 
-    if (threadIdx.x == 0) failure = cut_planes(record, job, n_planes, planes) ? WHOLE : MALFORMED;
-    __syncthreads();
-    u32 n_coded = 0;
-    for (u32 p = 0; failure == WHOLE && p < n_planes; p++) n_coded += planes[p].mode >= BYTES;
-
-    // Planes with the coded one first where it is to be joined with what it needs.
-    for (u32 i = 0; i < n_planes && failure == WHOLE; i++) {
+    // The last plane first: the coded one that others are joined with needs them.
+    for (u32 i = 0, coded_left = n_coded; i < n_planes && failure == WHOLE && !(is_sum && segments.are_indexed()); i++) {
         const u32 p = n_planes - 1 - i;
         const Plane plane = planes[p];
         if (plane.mode < BYTES) {
@@ -400,26 +465,59 @@ extern "C" __global__ void __launch_bounds__(128) rans_decode(const Job* jobs, c
             __syncthreads();
             continue;
         }
-        if (threadIdx.x == 0 && !cut_table(record, plane, slices, coded)) failure = MALFORMED;
+        coded_left--;
+        if (threadIdx.x == 0 && !cut_table(record, plane, segments.slices, coded)) failure = MALFORMED;
         __syncthreads();
         if (failure != WHOLE) break;
-        const u32 table_len = fill_lookup(record, coded, lookup, frequencies, sums);
-        if (threadIdx.x == 0 && (table_len == 0 || !cut_streams(record, plane, slices, table_len, coded))) failure = MALFORMED;
-        __syncthreads();
-        if (failure != WHOLE) break;
+        const u32 table_len = fill_lookup(record, coded, lookup, sums);
+        if (threadIdx.x == 0 && (table_len == 0 || !cut_streams(record, plane, segments.slices, table_len, coded))) failure = MALFORMED;
         is_joined = n_planes == 2 && n_coded == 1 && p == 0;
+        const Halves halves(job.split);
+        if (is_joined && plane.mode == PAIRS) {
+            for (u32 symbol = threadIdx.x; symbol < 256; symbol += WARPS * LANES) {
+                const u32 low = symbol & 15, high = symbol >> 4;
+                const u32 lower = low < 15 ? coded.palette[low] : 0, upper = high < 15 ? coded.palette[high] : 0;
+                uppers[symbol] = halves.upper(lower, upper) | (low == 15) | (u32)(high == 15) << 16;
+            }
+        }
+        __syncthreads();
+        if (failure != WHOLE) break;
         bool is_right = true;
-        if (slice < slices.count) {
-            Stream stream(record, coded, slice, lookup);
+        if (is_here) {
+            Stream stream(record, coded, slice, lookup, aheads[warp].words);
             Escapes escapes = {record + coded.escapes_at[slice], coded.n_escapes[slice], 0};
-            is_right = stream.is_valid();
+            if (segments.are_indexed() && begin > first) {
+                const Snapshot& from = segments.snapshot(slice, begin - first, coded_left);
+                stream.resume(from);
+                escapes.at = from.escapes;
+            }
+            is_right = stream.is_valid() && escapes.at <= escapes.n;
             if (ballot(FULL_WARP, is_right) == FULL_WARP) {
+                stream.begin();
                 if (is_joined) {
-                    hash = decode_joined(stream, escapes, coded, plane.mode, job.split, sources[1], output, begin, end);
+                    Joined joined = {stream, escapes, sources[1], aheads[warp].lower, halves, hash};
+                    const Output output(out, job);
+                    u32 done = begin;
+                    if (output.is_wide()) {
+                        const Cursor cursor(output, 2 * begin);
+                        done = plane.mode == PAIRS ? joined.pairs(uppers, cursor, begin, end) : joined.bytes(cursor, begin, end);
+                    }
+                    cp_async_commit();
+                    cp_async_wait<0>();
+                    sync_warp();
+                    joined.rest(plane.mode, coded, output, done, end);
+                    hash = joined.hash;
                 } else {
+                    cp_async_commit();
+                    cp_async_wait<0>();
+                    sync_warp();
                     decode_plane(stream, escapes, coded, plane.mode, scratch + job.scratch + (u64)p * job.n, begin, end);
                 }
-                is_right = stream.is_finished() && escapes.at == escapes.n;
+                if (segments.are_indexed()) {
+                    const Snapshot& to = segments.snapshot(slice, end - first, coded_left);
+                    is_right = stream.is_at(to) && escapes.at == to.escapes;
+                }
+                if (end == last) is_right = is_right && stream.is_finished() && escapes.at == escapes.n;
             }
         }
         __syncthreads();
@@ -428,23 +526,32 @@ extern "C" __global__ void __launch_bounds__(128) rans_decode(const Job* jobs, c
         __syncthreads();
     }
 
-    if (failure == WHOLE && !is_joined && slice < slices.count) {
+    if (failure == WHOLE && !is_joined && is_here) {
+        const Output output(out, job);
         const u32 len = (end - begin) * n_planes;
         for (u32 word = lane; 4 * word < len; word += LANES) {
-            const u32 joined = join_word(job.split, sources, end, word, begin);
+            const u32 joined = join_word(job.split, sources, word, begin, end);
             hash = hash_step(hash, joined);
             output.store(begin * n_planes + 4 * word, joined, min(len - 4 * word, 4u));
         }
     }
     hashes[threadIdx.x] = hash;
+    const bool is_other = segments.are_indexed() && is_here && hash != segments.lanes(slice, end - first)[lane];
+    __syncthreads();
+    if (is_other && failure == WHOLE) failure = HASH;
     __syncthreads();
     if (threadIdx.x == 0) {
         i32 outcome = failure;
-        if (outcome == WHOLE) {
+        if (outcome == WHOLE && is_sum) {
             u64 folded = fold_step(fold_step(0, job.number), (u64)job.n * n_planes);
-            for (u32 i = 0; i < LANES * slices.count; i++) folded = fold_step(folded, hashes[i]);
+            for (u32 s = 0; s < segments.slices.count; s++) {
+                const u32 n = segments.slices.end(s) - segments.slices.begin(s);
+                const u32* lanes = segments.are_indexed() ? segments.lanes(s, n) : hashes + s * LANES;
+#pragma unroll 8
+                for (u32 i = 0; i < LANES; i++) folded = fold_step(folded, lanes[i]);
+            }
             if (folded != job.hash) outcome = HASH;
         }
-        status[blockIdx.x] = outcome;
+        if (outcome != WHOLE) atomicMax(status + part.job, (i32)outcome);
     }
 }

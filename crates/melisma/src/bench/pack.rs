@@ -4,6 +4,7 @@
 //! The weights come from packages that the script fetches into the cache folder. Without Python or a network, only
 //! made-up weights are measured.
 
+mod cuda;
 mod ladder;
 mod speed;
 
@@ -20,9 +21,7 @@ const PEERS: &str = include_str!("../../../../bench/peers/pack.py");
 type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let Device::Cpu(cpu) = place.device else {
-        return Err(Error::unsupported("the room `pack` is measured on the CPU").with_hint("use --device cpu"));
-    };
+    let Device::Cpu(cpu) = place.device else { return cuda::rows(place) };
     let mut rows = Vec::new();
     for (name, path) in weights() {
         let figures = peers(&path);
@@ -80,7 +79,7 @@ fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
 
 fn packed(source: &[u8], side: u32, threads: usize) -> Result<Vec<u8>> {
     let mut packed = Vec::new();
-    pack::pack(&source, &mut packed, &Options { side, threads, base: None }, &|_| {})?;
+    pack::pack(&source, &mut packed, &Options { side, threads, ..Options::default() }, &|_| {})?;
     Ok(packed)
 }
 

@@ -4,6 +4,7 @@ use melisma_kernels::Isa;
 use melisma_kernels::rans::Decoder;
 
 use super::blob::{ALIGN, Blob, Content};
+use super::gpu_index::{self, GpuIndex};
 use super::header::{Header, TensorEntry};
 use super::storage::{ReadAt, read};
 use super::trailer::{HASH_LEN, Trailer};
@@ -17,6 +18,7 @@ pub struct Archive<'a> {
     pub(super) trailer: Trailer,
     /// In the order of `source`.
     pub(super) blobs: Vec<Blob>,
+    pub(super) index: Option<GpuIndex>,
     lens: Vec<u64>,
     pub(super) base: Option<(&'a dyn ReadAt, Header)>,
 }
@@ -55,6 +57,10 @@ impl<'a> Archive<'a> {
             return Err(corrupt(format!("the last tensor is not {TRAILER}")));
         };
         let (trailer, source) = Trailer::read(file, header.len + last.bytes[0], last.len())?;
+        let (packed, index) = match packed.split_last() {
+            Some((index, packed)) if index.name == gpu_index::NAME => (packed, Some(index)),
+            _ => (packed, None),
+        };
         if source.tensors.len() != packed.len() {
             let message = format!("{} packed tensors, the source has {}", packed.len(), source.tensors.len());
             return Err(corrupt(message));
@@ -71,7 +77,9 @@ impl<'a> Archive<'a> {
             blobs.push(Blob::read(file, tensor, at, packed.len())?);
         }
         let lens = packed.iter().map(TensorEntry::len).collect();
-        Ok(Self { file, source, trailer, blobs, lens, base: None })
+        let at = |entry: &TensorEntry| (header.len + entry.bytes[0], entry.len());
+        let index = index.map(at).map(|(at, len)| GpuIndex::read(file, &blobs, at, len)).transpose()?;
+        Ok(Self { file, source, trailer, blobs, index, lens, base: None })
     }
 
     /// Gives a delta the file that it was made against.
@@ -93,6 +101,11 @@ impl<'a> Archive<'a> {
     /// Whether a base is needed to unpack it.
     pub fn is_delta(&self) -> bool {
         self.trailer.base != [0; 32]
+    }
+
+    /// Whether it has an index for GPUs.
+    pub fn has_gpu_index(&self) -> bool {
+        self.index.is_some()
     }
 
     /// The header of the source file.

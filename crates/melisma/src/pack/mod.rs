@@ -21,8 +21,10 @@
 mod archive;
 mod blob;
 mod crew;
+mod gpu_index;
 mod header;
 mod layout;
+mod load;
 mod storage;
 mod torch;
 mod trailer;
@@ -30,8 +32,10 @@ mod unpack;
 mod writer;
 
 pub use archive::{Archive, TensorInfo};
+pub use gpu_index::SEGMENT;
 pub use header::{Header, TensorEntry};
 pub use layout::{Layout, TILE_SIDES};
+pub use load::{Loaded, Loader, load_to_device};
 pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
 pub use storage::{ReadAt, Sink};
 pub use torch::{from_checkpoint, is_checkpoint};

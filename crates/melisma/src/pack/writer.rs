@@ -2,7 +2,7 @@
 //! the hash.
 
 use melisma_kernels::Isa;
-use melisma_kernels::rans::{Encoder, Tile};
+use melisma_kernels::rans::{Decoder, Encoder, Tile};
 
 use super::archive::Archive;
 use super::blob::{self, Content};
@@ -10,10 +10,10 @@ use super::header::{Header, TensorEntry};
 use super::layout::{Layout, Run};
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::{TRAILER, VERSION, VERSION_KEY, crew};
+use super::{TRAILER, VERSION, VERSION_KEY, crew, gpu_index};
 use crate::{Error, Kind, Result};
 
-/// How to pack. Only `side` and `base` change the result.
+/// How to pack. The number of threads does not change the result.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The side of tiles, one of [`TILE_SIDES`](super::TILE_SIDES).
@@ -22,11 +22,13 @@ pub struct Options<'a> {
     pub threads: usize,
     /// A file whose tensors of the same name, type and shape are taken off first.
     pub base: Option<&'a dyn ReadAt>,
+    /// Elements of the segments of an index for GPUs, see [`SEGMENT`](super::SEGMENT); none is written without.
+    pub gpu_index: Option<u32>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { side: 512, threads: 1, base: None }
+        Self { side: 512, threads: 1, base: None, gpu_index: None }
     }
 }
 
@@ -53,7 +55,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     if header.metadata.contains_key(VERSION_KEY) {
         return Err(Error::invalid("this file is packed already").with_hint("`melisma unpack` unpacks it"));
     }
-    if let Some(tensor) = header.tensors.iter().find(|tensor| tensor.name == TRAILER) {
+    if let Some(tensor) = header.tensors.iter().find(|tensor| [TRAILER, gpu_index::NAME].contains(&&*tensor.name)) {
         return Err(Error::invalid(format!("a tensor is called `{}`, which is reserved", tensor.name)));
     }
     let base = options.base.map(|base| Ok::<_, Error>((base, Header::read(base)?))).transpose()?;
@@ -66,10 +68,15 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
         plans.push(Plan { layout: Layout::of(tensor, options.side)?, at: header.len + tensor.bytes[0], base_at });
     }
     let source_len = source.size()?;
-    let header_len = reserved_len(&header, source_len);
+    let header_len = reserved_len(&header, source_len, options.gpu_index);
     sink.append(&vec![0; header_len as usize])?;
     let input = Input { source, base: options.base, plans: &plans };
-    let lens = blobs(&header, &input, sink, options.threads, progress)?;
+    let Blobs { mut lens, index } = blobs(&header, &input, sink, options, progress)?;
+    if let Some(segment) = options.gpu_index {
+        let index = gpu_index::to_bytes(segment, &index);
+        sink.append(&index)?;
+        lens.push(index.len() as u64);
+    }
     let trailer = Trailer {
         source_len,
         base: options.base.map_or(Ok([0; 32]), hash)?,
@@ -109,37 +116,61 @@ struct Work {
     bytes: Vec<u8>,
     records: Vec<u8>,
     tiles: Vec<Tile>,
+    index: Vec<u8>,
 }
 
-/// Writes the blobs, and returns their lengths.
+/// What a worker keeps from one run to the next.
+struct Worker {
+    encoder: Encoder,
+    tile: Vec<u8>,
+    /// Where an index is made.
+    decoder: Option<Decoder>,
+    decoded: Vec<u8>,
+}
+
+/// What is known of the blobs once they are written. The index is in memory until it is written, a sixtieth of the source.
+struct Blobs {
+    lens: Vec<u64>,
+    index: Vec<u8>,
+}
+
 fn blobs(
     header: &Header,
     input: &Input<'_>,
     sink: &mut dyn Sink,
-    threads: usize,
+    options: &Options<'_>,
     progress: &dyn Fn(u64),
-) -> Result<Vec<u64>> {
+) -> Result<Blobs> {
     let runs = Runs::new(input.plans.iter().map(|plan| plan.layout.n_runs()));
     let mut open = Open { header, plans: input.plans, sink, lens: Vec::new(), tiles: Vec::new(), written: 0 };
     let isa = Isa::from_env()?;
+    let decoder = || options.gpu_index.map(|segment| Decoder::indexing(isa, segment)).transpose();
+    decoder()?;
+    let mut index_of_all = Vec::new();
     crew::in_order(
-        threads,
+        options.threads,
         runs.len(),
-        || (Encoder::new(isa), Vec::new()),
-        |(encoder, tile), index, work: &mut Work| {
+        || Worker {
+            encoder: Encoder::new(isa),
+            tile: Vec::new(),
+            decoder: decoder().unwrap_or(None),
+            decoded: Vec::new(),
+        },
+        |worker, index, work: &mut Work| {
             let (tensor, run) = runs.get(index);
             let plan = &input.plans[tensor];
             input.read(plan, &plan.layout.run(run), &mut work.bytes)?;
-            encode_run(encoder, &plan.layout, run, work, tile).map_err(|error| error.at(&header.tensors[tensor].name))
+            encode_run(worker, &plan.layout, run, work).map_err(|error| error.at(&header.tensors[tensor].name))
         },
         |index, work| {
             open.add(runs.get(index).0, work)?;
+            index_of_all.extend_from_slice(&work.index);
             progress(work.bytes.len() as u64);
             Ok(())
         },
     )?;
     open.begin(input.plans.len())?;
-    Ok(open.lens)
+    Ok(Blobs { lens: open.lens, index: index_of_all })
 }
 
 impl Input<'_> {
@@ -164,9 +195,11 @@ pub(super) fn exclusive_or(file: &dyn ReadAt, at: u64, bytes: &mut [u8]) -> Resu
     Ok(())
 }
 
-fn encode_run(encoder: &mut Encoder, layout: &Layout, run: u64, work: &mut Work, tile: &mut Vec<u8>) -> Result<()> {
+fn encode_run(worker: &mut Worker, layout: &Layout, run: u64, work: &mut Work) -> Result<()> {
+    let Worker { encoder, tile, decoder, decoded } = worker;
     work.records.clear();
     work.tiles.clear();
+    work.index.clear();
     for number in layout.run(run).tiles {
         let [first, step, row_len] = layout.rows_in_run(number);
         let elements = if step == row_len {
@@ -176,7 +209,14 @@ fn encode_run(encoder: &mut Encoder, layout: &Layout, run: u64, work: &mut Work,
             work.bytes[first..].chunks(step).for_each(|row| tile.extend_from_slice(&row[..row_len]));
             &*tile
         };
-        work.tiles.push(encoder.encode(layout.split, number, elements, &mut work.records)?);
+        let start = work.records.len();
+        let entry = encoder.encode(layout.split, number, elements, &mut work.records)?;
+        if let Some(decoder) = decoder {
+            decoded.resize(elements.len(), 0);
+            decoder.decode(layout.split, number, &entry, &work.records[start..], decoded)?;
+            work.index.extend_from_slice(decoder.index());
+        }
+        work.tiles.push(entry);
     }
     Ok(())
 }
@@ -255,7 +295,8 @@ impl Runs {
 fn packed_json(tensors: &[TensorEntry], lens: &[u64], trailer_len: u64) -> Result<Vec<u8>> {
     let mut json = format!(r#"{{"__metadata__":{{"{VERSION_KEY}":"{VERSION}"}}"#);
     let mut at = 0;
-    let names = tensors.iter().map(|tensor| tensor.name.as_str()).chain([TRAILER]);
+    let index = (lens.len() > tensors.len()).then_some(gpu_index::NAME);
+    let names = tensors.iter().map(|tensor| tensor.name.as_str()).chain(index).chain([TRAILER]);
     for (name, &len) in names.zip(lens.iter().chain([&trailer_len])) {
         let name = serde_json::to_string(name).map_err(|error| Error::invalid(error.to_string()))?;
         let end = at + len;
@@ -267,13 +308,14 @@ fn packed_json(tensors: &[TensorEntry], lens: &[u64], trailer_len: u64) -> Resul
 }
 
 /// Bytes that the packed file's header will need at most, a multiple of the blobs' alignment.
-fn reserved_len(header: &Header, source_len: u64) -> u64 {
+fn reserved_len(header: &Header, source_len: u64, gpu_index: Option<u32>) -> u64 {
     // More than any offset can become: incompressible tensors grow by less.
     let digits = (2 * source_len + (1 << 20) * (header.tensors.len() as u64 + 1)).to_string().len() as u64;
     let fixed = r#""":{"dtype":"U8","shape":[],"data_offsets":[,]},"#.len() as u64 + 3 * digits;
     let name = |tensor: &TensorEntry| serde_json::to_string(&tensor.name).map_or(0, |name| name.len() as u64);
     let names: u64 = header.tensors.iter().map(|tensor| name(tensor) + fixed).sum();
-    (8 + names + fixed + 100).next_multiple_of(blob::ALIGN)
+    let index = gpu_index.map_or(0, |_| fixed + gpu_index::NAME.len() as u64);
+    (8 + names + index + fixed + 100).next_multiple_of(blob::ALIGN)
 }
 
 fn packed_header(header: &Header, lens: &[u64], header_len: u64) -> Result<Vec<u8>> {

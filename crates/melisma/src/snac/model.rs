@@ -30,7 +30,7 @@ const MAX_UNPACKED: u64 = 4 << 30;
 /// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
 pub(super) const PIECE_FRAMES: usize = 4;
 
-const WEIGHT_FILES: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
+const WEIGHT_FILES: [&str; 3] = ["model.safetensors", "model.packed.safetensors", "pytorch_model.bin"];
 
 /// The reference model: plain loops that define what every faster implementation must compute.
 #[derive(Debug)]
@@ -59,7 +59,8 @@ impl Model {
         let path = Path::new(source);
         let (directory, weights) = if path.is_dir() {
             let weights = WEIGHT_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file());
-            let missing = || Error::invalid(format!("{source}: no {} in this directory", WEIGHT_FILES.join(" or ")));
+            let missing =
+                || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this directory"));
             (path, weights.ok_or_else(missing)?)
         } else {
             (path.parent().unwrap_or(Path::new("")), path.to_owned())

@@ -29,6 +29,7 @@ pub(super) struct Stream<'a> {
     /// Bytes of `tail` taken, once nothing of `words` is left.
     taken: usize,
     tail_len: usize,
+    len: usize,
 }
 
 /// Bytes that a step may take.
@@ -37,8 +38,14 @@ const STEP: usize = 2 * LANES;
 impl<'a> Stream<'a> {
     /// A stream from its stored states and words.
     pub(super) fn new(states: &[u8; 4 * LANES], words: &'a [u8]) -> Result<Self> {
-        let mut stream =
-            Self { states: [0; LANES], words, tail: [0; 4 * LANES], taken: usize::MAX, tail_len: usize::MAX };
+        let mut stream = Self {
+            states: [0; LANES],
+            words,
+            tail: [0; 4 * LANES],
+            taken: usize::MAX,
+            tail_len: usize::MAX,
+            len: words.len(),
+        };
         for (state, bytes) in stream.states.iter_mut().zip(states.as_chunks::<4>().0) {
             *state = u32::from_le_bytes(*bytes);
             if !(L..1 << 31).contains(state) {
@@ -50,13 +57,19 @@ impl<'a> Stream<'a> {
 
     /// An empty stream.
     pub(super) fn empty() -> Self {
-        Self { states: [L; LANES], words: &[], tail: [0; 4 * LANES], taken: 0, tail_len: 0 }
+        Self { states: [L; LANES], words: &[], tail: [0; 4 * LANES], taken: 0, tail_len: 0, len: 0 }
     }
 
     /// Whether it ended as it was begun: every word taken, every state L.
     pub(super) fn is_finished(&self) -> bool {
         let taken = if self.in_tail() { self.taken == self.tail_len } else { self.words.is_empty() };
         taken && self.states == [L; LANES]
+    }
+
+    /// Words taken so far, and the states.
+    pub(super) fn position(&self) -> (usize, &[u32; LANES]) {
+        let left = if self.in_tail() { self.tail_len.saturating_sub(self.taken) } else { self.words.len() };
+        ((self.len - left) / 2, &self.states)
     }
 
     fn in_tail(&self) -> bool {
