@@ -41,13 +41,18 @@ fn the_same_bytes_for_any_threads_and_batch() {
     assert_eq!((code, json["files_ok"].as_u64(), json["files_failed"].as_u64()), (0, Some(12), Some(0)));
     assert!(json["segments"].as_u64().unwrap() > 24 && json["stages"]["compute"].as_f64().unwrap() > 0.0);
     let first = bytes(&sandbox, "a.h5");
-    for (name, more) in [("b.h5", ["--threads", "3"]), ("c.h5", ["--seg-microbatch-segments", "1"])] {
+    let cases = [
+        ("b.h5", ["--threads", "3"]),
+        ("c.h5", ["--seg-microbatch-segments", "1"]),
+        ("d.h5", ["--memory-limit", "2MiB"]),
+    ];
+    for (name, more) in cases {
         let mut args = vec!["w", "-o", name, "--segment", "200ms"];
         args.extend(more);
         assert_eq!(build(&sandbox, &args).0, 0);
         assert!(bytes(&sandbox, name) == first, "{name} differs");
     }
-    assert_eq!(sandbox.files(), ["a.h5", "b.h5", "c.h5", "w"]);
+    assert_eq!(sandbox.files(), ["a.h5", "b.h5", "c.h5", "d.h5", "w"]);
 }
 
 #[test]

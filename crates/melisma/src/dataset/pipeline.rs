@@ -92,15 +92,7 @@ pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Vec<Late>> {
         synced: Mutex::new(Instant::now()),
     };
     let n_threads = work.tuning.threads.clamp(1, shared.items.len().max(1));
-    // Made here, so that memory is refused before the work begins; fewer threads do with less of it.
-    let mut workers = Vec::new();
-    for _ in 0..n_threads {
-        match Worker::new(&shared) {
-            Ok(worker) => workers.push(worker),
-            Err(error) if error.kind() == Kind::Memory && !workers.is_empty() => break,
-            Err(error) => return Err(error),
-        }
-    }
+    let workers = workers(&shared, n_threads)?;
     std::thread::scope(|scope| {
         for worker in workers {
             scope.spawn(|| {
@@ -114,6 +106,29 @@ pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Vec<Late>> {
     match shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => Ok(shared.failures.into_inner().unwrap_or_else(PoisonError::into_inner)),
+    }
+}
+
+/// Threads with all their memory, made before the work begins: where it is short, slots become smaller, then threads fewer.
+fn workers<'a>(shared: &'a Shared<'a>, n_threads: usize) -> Result<Vec<Worker<'a>>> {
+    let mut n_rows = shared.work.tuning.n_rows;
+    loop {
+        let mut workers = Vec::new();
+        let refused = loop {
+            if workers.len() == n_threads {
+                return Ok(workers);
+            }
+            match Worker::new(shared, n_rows) {
+                Ok(worker) => workers.push(worker),
+                Err(error) if error.kind() == Kind::Memory => break error,
+                Err(error) => return Err(error),
+            }
+        };
+        match (n_rows, workers.is_empty()) {
+            (1, true) => return Err(refused),
+            (1, false) => return Ok(workers),
+            _ => n_rows = n_rows.div_ceil(2),
+        }
     }
 }
 
@@ -148,8 +163,8 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>) -> Result<Self> {
-        let Work { plan, device, budget, tuning, .. } = shared.work;
+    fn new(shared: &'a Shared<'a>, n_rows: usize) -> Result<Self> {
+        let Work { plan, device, budget, tuning, transform, .. } = shared.work;
         let device = match device {
             Device::Cpu(cpu) => Device::Cpu(Cpu { threads: 1, ..*cpu }),
             Device::Cuda(_) => (*device).clone(),
@@ -157,14 +172,21 @@ impl<'a> Worker<'a> {
         let options = &plan.options;
         let n_frames = options.n_frames();
         let shape = Shape {
-            n_rows: tuning.n_rows,
+            n_rows,
             n_samples: options.segment_samples,
             n_frames,
             n_values: options.mel.n_mels * n_frames,
             dtype: options.mel.dtype,
         };
-        let free = (0..tuning.n_slots).map(|_| Slot::new(&device, budget, shape)).collect::<Result<_>>()?;
+        let mut free = (0..tuning.n_slots).map(|_| Slot::new(&device, budget, shape)).collect::<Result<Vec<_>>>()?;
         let queue = device.queue(budget)?;
+        // A run over silence: the transform's own memory is there too before the work begins.
+        for slot in &mut free {
+            (0..n_rows).try_for_each(|_| slot.add_failed(0, Status::Pending))?;
+            slot.launch(transform, &queue)?;
+            slot.finish(&mut Vec::new())?;
+            slot.clear();
+        }
         Ok(Self { shared, queue, free, in_flight: VecDeque::new(), filling: None, failures: Vec::new() })
     }
 
