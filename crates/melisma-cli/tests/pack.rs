@@ -109,3 +109,21 @@ fn damage_is_refused_and_nothing_is_left() {
     assert!(by_tensor.stderr.contains("w, tile 0"), "{}", by_tensor.stderr);
     assert_eq!(sandbox.files(), ["m.packed.safetensors", "m.safetensors"]);
 }
+
+#[test]
+fn shards_are_packed_beside_a_new_index() {
+    let sandbox = sandbox();
+    let shard = "m-00001-of-00001.safetensors";
+    std::fs::rename(sandbox.path("m.safetensors"), sandbox.path(shard)).unwrap();
+    let index = format!(r#"{{"metadata":{{"total_size":240400}},"weight_map":{{"w":"{shard}","b":"{shard}"}}}}"#);
+    std::fs::write(sandbox.path("m.safetensors.index.json"), index).unwrap();
+    let packed = json(&sandbox, &["pack", "m.safetensors.index.json", "--json"]);
+    assert_eq!(packed["files"].as_array().map(Vec::len), Some(1));
+    let index = std::fs::read_to_string(sandbox.path("m.packed.safetensors.index.json")).unwrap();
+    let index: Value = serde_json::from_str(&index).unwrap();
+    assert_eq!(index["weight_map"]["w"], "m-00001-of-00001.packed.safetensors");
+    assert_eq!(sandbox.run(&["pack", "-t", "m-00001-of-00001.packed.safetensors"]).code, 0);
+    let outside = r#"{"weight_map":{"w":"../m.safetensors"}}"#;
+    std::fs::write(sandbox.path("evil.index.json"), outside).unwrap();
+    assert_eq!(sandbox.run(&["pack", "evil.index.json"]).code, 2);
+}

@@ -67,7 +67,7 @@ fn snake(x: f32, high: f32, low: f32, inverse: f32) -> f32 {
     let square = f * f;
     // Not `min`, which would hide a NaN.
     let u = if square > 0.25 { 0.25 } else { square };
-    let q = (-3.272_945_9_f32).mul_add(u, 12.990_73).mul_add(u, -30.085_953);
+    let q = (-3.272_946_f32).mul_add(u, 12.990_73).mul_add(u, -30.085_953);
     let q = q.mul_add(u, 42.725_384).mul_add(u, -32.469_58).mul_add(u, 9.869_603);
     inverse.mul_add(u * q, x)
 }

@@ -189,3 +189,34 @@ fn version_1_stays_readable_and_is_still_what_is_written() {
     modes.dedup();
     assert_eq!(modes, ["bytes", "constant", "pairs", "raw"]);
 }
+
+#[test]
+fn packed_weights_make_the_same_model() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/mini24/");
+    let read = |name: &str| std::fs::read(format!("{folder}{name}")).unwrap();
+    let model = |weights: &[u8]| melisma::snac::Model::from_bytes(&read("config.json"), weights).unwrap();
+    let weights = read("model.safetensors");
+    let packed = packed(&weights, &Options::default());
+    assert!(packed.len() < weights.len());
+    assert_eq!(model(&packed).hash(), model(&weights).hash());
+}
+
+#[test]
+fn checkpoints_of_pytorch_become_safetensors() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/snac/tiny24/");
+    let checkpoint = std::fs::read(format!("{folder}pytorch_model.bin")).unwrap();
+    assert!(pack::is_checkpoint(&checkpoint));
+    let source = pack::from_checkpoint(&checkpoint).unwrap();
+    let plain = std::fs::read(format!("{folder}model.safetensors")).unwrap();
+    let (ours, theirs) = (Header::read(&source).unwrap(), Header::read(&plain).unwrap());
+    assert_eq!(ours.tensors.len(), theirs.tensors.len());
+    for entry in &ours.tensors {
+        let other = theirs.get(&entry.name).unwrap();
+        let bytes = |file: &[u8], header: &Header, [from, to]: [u64; 2]| {
+            file[(header.len + from) as usize..(header.len + to) as usize].to_vec()
+        };
+        assert_eq!((&entry.dtype, &entry.shape), (&other.dtype, &other.shape));
+        assert!(bytes(&source, &ours, entry.bytes) == bytes(&plain, &theirs, other.bytes), "{}", entry.name);
+    }
+    assert!(unpacked(&packed(&source, &Options::default()), 1) == source);
+}

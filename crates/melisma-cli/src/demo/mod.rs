@@ -3,6 +3,7 @@
 mod base64;
 mod machine;
 mod mel;
+mod pack;
 mod page;
 mod runtime;
 mod snac;
@@ -24,8 +25,13 @@ use crate::session::Session;
 type Step = fn(&Session) -> Result<String>;
 
 /// The steps in the order of the page; a room adds its own here.
-const STEPS: &[(&str, Step)] =
-    &[("machine", machine::run), ("runtime", runtime::run), ("snac", snac::run), ("mel", mel::run)];
+const STEPS: &[(&str, Step)] = &[
+    ("machine", machine::run),
+    ("runtime", runtime::run),
+    ("snac", snac::run),
+    ("mel", mel::run),
+    ("pack", pack::run),
+];
 
 /// A step that was done.
 struct Done {

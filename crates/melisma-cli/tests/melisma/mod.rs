@@ -1,5 +1,7 @@
 //! Runs the binary away from the user's own settings.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -2,7 +2,7 @@
 //! counted from each window's start. qkv `[B, T, 3 C]` (q, then k, then v), x, mixed and skip `[B, T, C]`.
 //!
 //! Latent p attends to the keys p' with p' div W = p div W that exist (0 ≤ p' < end). q and k are turned first: for
-//! i < D/2 and the angle φ = (p mod W) · 10000^(-2i/D), (a, b) = (q[i], q[i + D/2]) become (a cos φ - b sin φ,
+//! i < D/2 and the angle φ = (p mod W) · 10000^(-2i/D), (a, b) = (q\[i\], q[i + D/2]) become (a cos φ - b sin φ,
 //! b cos φ + a sin φ). In one row, a score is summed in 16 lanes d mod 16, added in halves; the softmax subtracts the
 //! largest score, and keys are summed in the order of time. LocalMHA of SNAC without its norm and projections.
 //!

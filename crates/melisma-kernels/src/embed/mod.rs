@@ -1,9 +1,9 @@
 //! `embed`: codes of all levels to latents, the decoding half of SNAC's quantiser. codes `[B, F, S]`, y `[B, T, C]`.
 //!
 //! A frame has S codes in a row and stands for L latents, T = F · L. Level l has one code for every `stride` latents;
-//! `places[j]` is where its j-th code of a frame stands in the row. With e = codebook_l[code] (D floats):
+//! `places[j]` is where its j-th code of a frame stands in the row. With e = codebook_l\[code\] (D floats):
 //!
-//! y[t, c] = Σ_l (b_l[c] + Σ_d W_l[c, d] · e[d]), levels in order, each level summed on its own, d rising, fused on the CPU.
+//! y[t, c] = Σ_l (b_l\[c\] + Σ_d W_l[c, d] · e\[d\]), levels in order, each level summed on its own, d rising, fused on the CPU.
 //!
 //! Latents from the row's `end` on are 0. A code outside of its codebook counts as the nearest one inside: callers refuse
 //! such codes before. No state. Between devices results agree within 1e-5 of the largest term.

@@ -2,9 +2,9 @@
 //!
 //! | mode | y[t, o] | `with` |
 //! |---|---|---|
-//! | [`Mode::Plain`] | b[o] + Σ_i W[o, i] · x[t, i] | nothing |
+//! | [`Mode::Plain`] | b\[o\] + Σ_i W[o, i] · x[t, i] | nothing |
 //! | [`Mode::Add`] | s[t, o] + Σ_i W[o, i] · x[t, i] | the skip s `[B, T, C_out]` |
-//! | [`Mode::Noise`] | x[t, o] + Σ_i W[o, i] · (n[t] · x[t, i]), and exactly x[t, o] where n[t] = 0 | the deviates n `[B, T]` |
+//! | [`Mode::Noise`] | x[t, o] + Σ_i W[o, i] · (n\[t\] · x[t, i]), and exactly x[t, o] where n\[t\] = 0 | the deviates n `[B, T]` |
 //!
 //! The sum starts from its first term and grows in the order i = 0, 1, ..., fused on the CPU. `Plain` and `Add` write 0
 //! where the timeline says that there is no output; `Noise` has C_in = C_out and no bias (NoiseBlock of SNAC). No

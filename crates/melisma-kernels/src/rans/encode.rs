@@ -26,6 +26,13 @@ impl Encoder {
         Self { isa, planes: Vec::new(), pairs: Pairs::default(), words: Default::default(), codings }
     }
 
+    /// Bytes of memory that it holds for the next tile.
+    pub fn held_bytes(&self) -> usize {
+        let words: usize = self.words.iter().map(Vec::capacity).sum();
+        let pairs = self.pairs.symbols.capacity() + self.pairs.escapes.capacity();
+        self.planes.capacity() + pairs + words + size_of_val(&*self.codings)
+    }
+
     /// Appends the record of tile `number` to `out`, and returns its entry for the index.
     ///
     /// # Errors

@@ -27,8 +27,10 @@
 //! # Ok::<(), melisma_kernels::Error>(())
 //! ```
 
+mod batch;
 mod cost;
 mod cpu;
+pub(crate) mod cuda;
 mod decode;
 mod encode;
 mod hash;
@@ -41,6 +43,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use batch::{Batch, Job, Status};
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub use planes::Split;

@@ -1,8 +1,8 @@
 use super::cpu::{self, Stream};
 use super::table::{self, Coding};
-use super::{Decoder, Encoder, LANES, M, Mode, Slices, Split, Tile, reference};
+use super::{Batch, Decoder, Encoder, Job, LANES, M, Mode, Slices, Split, Status, Tile, reference};
 use crate::suite::{Bench, Random, suite};
-use crate::{Device, Isa};
+use crate::{Device, Isa, Tensor};
 
 suite!(
     matches_reference,
@@ -13,6 +13,8 @@ suite!(
     random_bytes_cost_little,
     records_do_not_depend_on_the_instruction_set,
     damage_is_found,
+    batches,
+    damaged_batches,
 );
 
 fn isa(bench: &Bench) -> Option<Isa> {
@@ -170,5 +172,114 @@ fn damage_is_found(bench: &Bench) {
     for len in [0, 15, 16, 100, record.len() - 16] {
         let cut = Tile { len: len as u32, ..tile };
         assert!(decoder.decode(Split::BrainFloat16, 0, &cut, &record[..len], &mut decoded).is_err());
+    }
+}
+
+/// Tiles of every split with all modes, one, two and four slices, odd lengths, and rows apart from each other.
+fn tiles(random: &mut Random) -> Vec<(Job, Vec<u8>)> {
+    let is_shim = std::env::var_os("MELISMA_SHIM").is_some();
+    let sizes: &[usize] = if is_shim { &[0, 1, 78, 2111, 33_003] } else { &[0, 1, 78, 2111, 33_003, 131_074, 262_144] };
+    let mut jobs = Vec::new();
+    for split in Split::ALL {
+        let width = split.width();
+        for (index, &n) in sizes.iter().enumerate() {
+            let bytes: Vec<u8> = match split {
+                Split::BrainFloat16 => brain_floats(random, n),
+                _ => (0..n * width)
+                    .map(|at| match at % width {
+                        0 if width > 1 => random.bits() as u8,
+                        1 if width > 2 => 9,
+                        2 => (random.bits() % 300).min(255) as u8 & 0x7f,
+                        _ => (random.bits() & random.bits() & 0x47) as u8,
+                    })
+                    .collect(),
+            };
+            let rows = if n % 3 == 0 && n > 0 { 3 } else { 1 };
+            let row_len = (bytes.len() / rows) as u32;
+            let row_step = u64::from(row_len) + [0, 8, 5][index % 3];
+            let tile = Tile::new(0, 0, &[]);
+            let job =
+                Job { split, number: index as u64, tile, record: 0, out: 0, row_len, rows: rows as u32, row_step };
+            jobs.push((job, bytes));
+        }
+    }
+    jobs
+}
+
+struct Packed {
+    jobs: Vec<Job>,
+    bytes: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+fn pack(tiles: Vec<(Job, Vec<u8>)>) -> Packed {
+    let mut encoder = Encoder::new(Isa::best());
+    let mut packed = Packed { jobs: Vec::new(), bytes: Vec::new(), expected: Vec::new() };
+    for (mut job, bytes) in tiles {
+        job.record = packed.bytes.len() as u64;
+        job.out = packed.expected.len() as u64;
+        job.tile = encoder.encode(job.split, job.number, &bytes, &mut packed.bytes).unwrap();
+        for row in bytes.chunks(job.row_len.max(1) as usize) {
+            packed.expected.extend_from_slice(row);
+            packed.expected.resize(packed.expected.len() + (job.row_step - u64::from(job.row_len)) as usize, 0xa5);
+        }
+        packed.expected.resize(packed.expected.len().next_multiple_of(4), 0xa5);
+        packed.jobs.push(job);
+    }
+    packed
+}
+
+fn run(bench: &Bench, packed: &Packed) -> (Vec<u8>, Vec<Status>) {
+    let batch = Batch::plan(&bench.device, &packed.jobs, packed.bytes.len(), packed.expected.len()).unwrap();
+    let on_device = |bytes: &[u8]| {
+        let tensor = Tensor::from_slice(&bench.budget, bytes, &[bytes.len()]).unwrap();
+        tensor.to::<u8>(&bench.queue, &bench.budget).unwrap()
+    };
+    let records = on_device(&packed.bytes);
+    let mut out = on_device(&vec![0xa5; packed.expected.len()]);
+    let garbage = Tensor::from_slice(&bench.budget, &vec![-1i32; packed.jobs.len()], &[packed.jobs.len()]).unwrap();
+    let mut status = garbage.to::<i32>(&bench.queue, &bench.budget).unwrap();
+    let (from, to) = (records.view().unwrap(), out.view_mut().unwrap());
+    batch.run(&bench.queue, from, to, status.view_mut().unwrap()).unwrap();
+    let words = status.to_vec::<i32>(&bench.queue).unwrap();
+    (out.to_vec(&bench.queue).unwrap(), words.into_iter().map(Status::from_word).collect())
+}
+
+fn batches(bench: &Bench) {
+    let packed = pack(tiles(&mut Random(11)));
+    let (out, status) = run(bench, &packed);
+    for (job, status) in packed.jobs.iter().zip(status) {
+        assert_eq!(status, Status::Whole, "{job:?}");
+    }
+    if let Some(at) = out.iter().zip(&packed.expected).position(|(found, expected)| found != expected) {
+        let job = packed.jobs.iter().rfind(|job| job.out <= at as u64);
+        panic!("byte {at} is {}, not {}: {job:?}", out[at], packed.expected[at]);
+    }
+}
+
+/// Each tile is damaged in turn; the others stay whole.
+fn damaged_batches(bench: &Bench) {
+    let mut random = Random(12);
+    let small: Vec<_> =
+        tiles(&mut random).into_iter().filter(|(_, bytes)| (1..10_000).contains(&bytes.len())).collect();
+    let mut packed = pack(small);
+    for round in 0..40 {
+        let victim = round % packed.jobs.len();
+        let job = packed.jobs[victim];
+        let bit = random.bits() as usize % (8 * job.tile.len as usize);
+        let at = job.record as usize + bit / 8;
+        packed.bytes[at] ^= 1 << (bit % 8);
+        let (out, status) = run(bench, &packed);
+        for (index, (other, status)) in packed.jobs.iter().zip(status).enumerate() {
+            let start = other.out as usize;
+            let end = packed.jobs.get(index + 1).map_or(out.len(), |next| next.out as usize);
+            let is_same = out[start..end] == packed.expected[start..end];
+            // The padding of a record is not looked at by the GPU: there the bytes themselves are right.
+            assert!(
+                if index == victim { status != Status::Whole || is_same } else { status == Status::Whole && is_same },
+                "{other:?}, bit {bit}"
+            );
+        }
+        packed.bytes[at] ^= 1 << (bit % 8);
     }
 }

@@ -166,11 +166,11 @@ fn wide(constants: &Group, rows: Rows<'_>) {
     let offsets: [usize; TAPS] = std::array::from_fn(|k| k * dilation * width);
     for row in 0..n_rows {
         let mut sum = constants.bias;
-        for k in 0..TAPS {
+        for (offset, taps) in offsets.iter().zip(&constants.taps) {
             // SAFETY: row + k d is below n_rows + 6 d, and the assertion above holds 16 floats of every such row.
-            let z = unsafe { &*z.as_ptr().add(row * width + offsets[k]).cast::<Lanes>() };
+            let z = unsafe { &*z.as_ptr().add(row * width + offset).cast::<Lanes>() };
             for lane in 0..LANES {
-                sum[lane] = constants.taps[k][lane].mul_add(z[lane], sum[lane]);
+                sum[lane] = taps[lane].mul_add(z[lane], sum[lane]);
             }
         }
         let result = lanes(&sum, &constants.high, &constants.low, &constants.inverse);

@@ -1,7 +1,7 @@
 //! `residual`: SNAC's residual unit, x + Conv₁(Snake(Conv₇(Snake(x)))), Conv₇ on each channel alone. x, y `[B, T, C]`.
 //!
-//! h[t, c] = b₇[c] + Σ_k w[c, k] · S(x)[t + (k - 3) d, c], k = 0 .. 6, with dilation d
-//! y[t, o] = (x[t, o] + b₁[o]) + Σ_i W[o, i] · S'(h)[t, i]
+//! h[t, c] = b₇\[c\] + Σ_k w[c, k] · S(x)[t + (k - 3) d, c], k = 0 .. 6, with dilation d
+//! y[t, o] = (x[t, o] + b₁\[o\]) + Σ_i W[o, i] · S'(h)[t, i]
 //!
 //! S and S' are Snake, x + sin²(αx)/α, each with α per channel. Sums grow in the order written, i rising, fused on the
 //! CPU. x outside of a stream is 0. The output is 3 d rows behind the input. State: the last 6 d inputs. Between

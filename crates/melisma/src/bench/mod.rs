@@ -6,6 +6,7 @@ mod compare;
 mod dataset;
 mod measure;
 mod mel;
+mod pack;
 mod peer;
 mod runtime;
 mod snac;
@@ -77,8 +78,13 @@ pub struct Place<'a> {
 pub type Room = fn(Place<'_>) -> Result<Vec<Row>>;
 
 /// The rooms that can be measured, by name.
-pub const ROOMS: &[(&str, Room)] =
-    &[("runtime", runtime::rows), ("snac", snac::rows), ("mel", mel::rows), ("dataset", dataset::rows)];
+pub const ROOMS: &[(&str, Room)] = &[
+    ("runtime", runtime::rows),
+    ("snac", snac::rows),
+    ("mel", mel::rows),
+    ("dataset", dataset::rows),
+    ("pack", pack::rows),
+];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.
 ///

@@ -41,8 +41,31 @@ impl DType {
             Self::F64 => Some(8),
             Self::F32 => Some(4),
             Self::F16 | Self::Bf16 => Some(2),
-            Self::Other(_) => None,
+            Self::Other(name) => match name {
+                "i64" => Some(8),
+                "i32" => Some(4),
+                "i16" => Some(2),
+                "i8" | "u8" | "bool" => Some(1),
+                _ => None,
+            },
         }
+    }
+
+    /// Its name in safetensors files.
+    pub fn safetensors_name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::F64 => "F64",
+            Self::F32 => "F32",
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::Other("i64") => "I64",
+            Self::Other("i32") => "I32",
+            Self::Other("i16") => "I16",
+            Self::Other("i8") => "I8",
+            Self::Other("u8") => "U8",
+            Self::Other("bool") => "BOOL",
+            Self::Other(_) => return None,
+        })
     }
 }
 
@@ -121,7 +144,22 @@ impl View<'_> {
         }
     }
 
-    fn gather<const N: usize>(&self, element: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    /// Appends the elements' bytes in row-major order; as many as the shape has.
+    ///
+    /// # Errors
+    /// `Unsupported` when the length of an element is not known.
+    pub fn append_bytes(&self, out: &mut Vec<u8>) -> Result<()> {
+        match self.dtype.bytes() {
+            Some(1) => out.extend(self.gather(|b: [u8; 1]| b).as_flattened()),
+            Some(2) => out.extend(self.gather(|b: [u8; 2]| b).as_flattened()),
+            Some(4) => out.extend(self.gather(|b: [u8; 4]| b).as_flattened()),
+            Some(8) => out.extend(self.gather(|b: [u8; 8]| b).as_flattened()),
+            _ => return Err(Error::unsupported(format!("elements of type {:?}", self.dtype))),
+        }
+        Ok(())
+    }
+
+    fn gather<const N: usize, T>(&self, element: impl Fn([u8; N]) -> T) -> Vec<T> {
         let storage = self.data.as_chunks::<N>().0;
         let n = self.shape.iter().product();
         let mut out = Vec::with_capacity(n);

@@ -1,8 +1,8 @@
 //! Folders of sound to training tensors: one row per segment, the same bytes on every run, resumable at every instant.
 //!
 //! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, [`build`] fills the rows. All the
-//! sizes are known before the first sample is read, so the [store](store) is one header and columns of fixed places, which
-//! any thread writes without a lock. The [journal](journal) says which rows are there.
+//! sizes are known before the first sample is read, so the [`store`] is one header and columns of fixed places, which
+//! any thread writes without a lock. The [`journal`] says which rows are there.
 
 mod build;
 mod complete;

@@ -11,9 +11,9 @@
 //! source.extend_from_slice(header);
 //! source.extend_from_slice(&[0x80, 0x3f].repeat(8));
 //! let mut packed = Vec::new();
-//! pack::pack(&source[..], &mut packed, &Options::default(), &|_| {})?;
+//! pack::pack(&source, &mut packed, &Options::default(), &|_| {})?;
 //! let mut restored = Vec::new();
-//! Archive::open(&packed[..])?.unpack(&mut restored, 1, &|_| {})?;
+//! Archive::open(&packed)?.unpack(&mut restored, 1, &|_| {})?;
 //! assert_eq!(restored, source);
 //! # Ok::<(), melisma::Error>(())
 //! ```
@@ -24,6 +24,7 @@ mod crew;
 mod header;
 mod layout;
 mod storage;
+mod torch;
 mod trailer;
 mod unpack;
 mod writer;
@@ -33,6 +34,7 @@ pub use header::{Header, TensorEntry};
 pub use layout::{Layout, TILE_SIDES};
 pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
 pub use storage::{ReadAt, Sink};
+pub use torch::{from_checkpoint, is_checkpoint};
 pub use writer::{Options, Packed, pack};
 
 /// The version that this build writes, and the latest that it reads.
@@ -48,4 +50,19 @@ const TRAILER: &str = "__melisma__";
 /// The header cannot be read; see [`Header::read`].
 pub fn is_packed(file: &dyn ReadAt) -> crate::Result<bool> {
     Ok(Header::read(file)?.metadata.contains_key(VERSION_KEY))
+}
+
+/// The source file of a packed one, in memory.
+///
+/// # Errors
+/// As [`Archive::open`] and [`Archive::unpack`]; `Memory` when the source has more than `limit` bytes.
+pub fn unpack_in_memory(packed: &[u8], limit: u64) -> crate::Result<Vec<u8>> {
+    let archive = Archive::open(&packed)?;
+    if archive.source_len() > limit {
+        let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
+        return Err(crate::Error::new(crate::Kind::Memory, message));
+    }
+    let mut source = Vec::new();
+    archive.unpack(&mut source, melisma_kernels::available_threads(), &|_| {})?;
+    Ok(source)
 }

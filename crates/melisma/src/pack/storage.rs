@@ -34,6 +34,16 @@ impl ReadAt for [u8] {
     }
 }
 
+impl ReadAt for &[u8] {
+    fn size(&self) -> Result<u64> {
+        (**self).size()
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        (**self).read_at(at, out)
+    }
+}
+
 impl ReadAt for Vec<u8> {
     fn size(&self) -> Result<u64> {
         self.as_slice().size()

@@ -1,6 +1,7 @@
 //! Codes of a clip, and the order in which a frame's codes are written in a row.
 
 use super::config::Config;
+use super::populate::populate;
 use crate::{Error, Result};
 
 /// Codes, one list for each level; whole frames, every code inside its codebook.
@@ -43,6 +44,12 @@ impl Codes {
         let slots = slots(config);
         if !frames.len().is_multiple_of(slots.len()) {
             return Err(Error::invalid(format!("{} codes are no whole frames of {}", frames.len(), slots.len())));
+        }
+        if config.vq_strides == [4, 2, 1] {
+            let populated = populate(frames, config.codebook_size as i32);
+            if populated.valid == [true; 3] {
+                return Ok(Self { n_frames: populated.levels[0].len(), levels: populated.levels.into() });
+            }
         }
         let mut levels: Vec<Vec<i32>> = config.vq_strides.iter().map(|_| Vec::new()).collect();
         for frame in frames.chunks_exact(slots.len()) {

@@ -4,7 +4,8 @@
 //! and T time steps. In the 24 kHz model a *latent* is 512 samples and a *frame*, the least unit of whole codes, four
 //! latents with 1 + 2 + 4 codes on its three levels.
 //!
-//! This is the reference model: one file for each box of the paper, plain loops, the same code for streams and clips.
+//! [`Engine`] decodes on a device, many streams in a batch; [`Player`] is one stream of it. [`Model`] and [`Stream`] are
+//! the reference: one file for each box of the paper, plain loops that define what the engine must compute.
 //!
 //! ```
 //! use melisma::snac::{Codes, Model, Noise};
@@ -38,7 +39,7 @@ mod weights;
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
 pub use engine::{Engine, Samples, StreamId};
-pub use model::Model;
+pub use model::{Model, mini24_weights};
 pub use noise::Noise;
 pub use plane::Plane;
 pub use player::Player;

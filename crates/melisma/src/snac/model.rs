@@ -12,7 +12,16 @@ use super::plane::Plane;
 use super::quantizer::Quantizer;
 use super::weights::Weights;
 use crate::checkpoint::Checkpoint;
+use crate::pack;
 use crate::{Error, Kind, Result};
+
+/// The weights of the small model that is part of this library, a safetensors file.
+pub fn mini24_weights() -> &'static [u8] {
+    include_bytes!("../../../../models/mini24/model.safetensors")
+}
+
+/// Models of this kind have some 20 million weights.
+const MAX_UNPACKED: u64 = 4 << 30;
 
 /// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
 pub(super) const PIECE_FRAMES: usize = 4;
@@ -65,15 +74,17 @@ impl Model {
     /// None in practice; a test loads it.
     pub fn mini24() -> Result<Self> {
         let config = include_bytes!("../../../../models/mini24/config.json");
-        let weights = include_bytes!("../../../../models/mini24/model.safetensors");
-        Self::from_bytes(config, weights).map_err(|error| error.at("builtin:mini24"))
+        Self::from_bytes(config, mini24_weights()).map_err(|error| error.at("builtin:mini24"))
     }
 
-    /// A model from the text of `config.json` and the bytes of a weights file.
+    /// A model from the text of `config.json` and the bytes of a weights file, packed or not.
     ///
     /// # Errors
     /// `Corrupt`, `Truncated` or `Unsupported`; the message names the key or tensor.
     pub fn from_bytes(config: &[u8], weights: &[u8]) -> Result<Self> {
+        if pack::is_packed(&weights).unwrap_or(false) {
+            return Self::from_bytes(config, &pack::unpack_in_memory(weights, MAX_UNPACKED)?);
+        }
         Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(weights)?))
     }
 

@@ -1,7 +1,12 @@
 //! Tensor population: frames of seven codes in a row to the three levels of a 24 kHz model.
 
-/// Codes per frame.
-pub const FRAME_CODES: usize = 7;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use melisma_kernels::populate as kernel;
+pub use melisma_kernels::populate::{FRAME_CODES, LEVEL_CODES};
+
+use crate::{Error, Result};
 
 /// Levels of n frames, and whether all codes of a level exist in its codebook.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,17 +26,112 @@ pub fn populate(frames: &[i32], codebook_size: i32) -> Populated {
 
 /// As [`populate`], into buffers that are kept.
 pub fn populate_into(frames: &[i32], codebook_size: i32, out: &mut Populated) {
-    let (frames, _) = frames.as_chunks::<FRAME_CODES>();
-    let [coarse, middle, fine] = &mut out.levels;
-    coarse.clear();
-    coarse.extend(frames.iter().map(|frame| frame[0]));
-    middle.clear();
-    middle.extend(frames.iter().flat_map(|frame| [frame[1], frame[4]]));
-    fine.clear();
-    fine.extend(frames.iter().flat_map(|frame| [frame[2], frame[3], frame[5], frame[6]]));
-    for (valid, level) in out.valid.iter_mut().zip(&out.levels) {
-        *valid = level.iter().all(|code| (0..codebook_size).contains(code));
+    let n_frames = frames.len() / FRAME_CODES;
+    for (level, per_frame) in out.levels.iter_mut().zip(LEVEL_CODES) {
+        level.resize(n_frames * per_frame, 0);
     }
+    out.valid = kernel::populate(frames, codebook_size, out.levels.each_mut().map(Vec::as_mut_slice));
+}
+
+/// Sizes, in frames, whose buffers are kept.
+pub const KEPT_FRAMES: usize = 16;
+/// Sizes that are made ahead: what live streams ask for.
+const PREWARMED: [usize; 4] = [1, 4, 7, 8];
+/// Buffers of one size: callers beyond so many at once get fresh ones.
+const SHELF_LEN: usize = 16;
+
+/// Population into buffers that are kept, for many threads at once: nobody ever waits for another.
+///
+/// Buffers of 1 to [`KEPT_FRAMES`] frames are kept, larger ones are not. The stages are the spans `tensor_allocation`,
+/// `tensor_population` and `tensor_validation` of a trace.
+#[derive(Debug)]
+pub struct Populator {
+    codebook_size: i32,
+    shelves: [OnceLock<Shelf>; KEPT_FRAMES],
+}
+
+/// A buffer is taken by `try_lock`, which does not wait.
+type Shelf = [Mutex<Populated>; SHELF_LEN];
+
+/// A population, whose buffer goes back when this is dropped.
+#[derive(Debug)]
+pub enum Population<'a> {
+    /// In a buffer that is kept.
+    Kept(MutexGuard<'a, Populated>),
+    /// In a buffer of its own.
+    Fresh(Populated),
+}
+
+impl Deref for Population<'_> {
+    type Target = Populated;
+
+    fn deref(&self) -> &Populated {
+        match self {
+            Self::Kept(kept) => kept,
+            Self::Fresh(fresh) => fresh,
+        }
+    }
+}
+
+impl Populator {
+    /// For codebooks of `codebook_size`; the usual sizes are made at once.
+    pub fn new(codebook_size: i32) -> Self {
+        let populator = Self { codebook_size, shelves: [const { OnceLock::new() }; KEPT_FRAMES] };
+        for n_frames in PREWARMED {
+            populator.shelf(n_frames);
+        }
+        populator
+    }
+
+    /// Spreads whole frames over the levels.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `frames` ends inside a frame or a code is not in the codebook; the message names it.
+    pub fn populate(&self, frames: &[i32]) -> Result<Population<'_>> {
+        let n_frames = frames.len() / FRAME_CODES;
+        if !frames.len().is_multiple_of(FRAME_CODES) {
+            return Err(Error::invalid(format!("{} codes are no whole frames of {FRAME_CODES}", frames.len())));
+        }
+        let mut population = {
+            let _span = tracing::info_span!("tensor_allocation", frames = n_frames).entered();
+            self.take(n_frames)
+        };
+        {
+            let _span = tracing::info_span!("tensor_population", frames = n_frames).entered();
+            let out = match &mut population {
+                Population::Kept(kept) => &mut **kept,
+                Population::Fresh(fresh) => fresh,
+            };
+            populate_into(frames, self.codebook_size, out);
+        }
+        let _span = tracing::info_span!("tensor_validation", frames = n_frames).entered();
+        if population.valid == [true; 3] {
+            return Ok(population);
+        }
+        let outside = |code: &&i32| !(0..self.codebook_size).contains(*code);
+        let code = frames.iter().find(outside).copied().unwrap_or_default();
+        let last = self.codebook_size - 1;
+        Err(Error::invalid(format!("code {code} is not in the codebook; 0 to {last} exist")))
+    }
+
+    fn take(&self, n_frames: usize) -> Population<'_> {
+        let free = self.shelf(n_frames).and_then(|shelf| shelf.iter().find_map(|buffer| buffer.try_lock().ok()));
+        free.map_or_else(|| Population::Fresh(sized(n_frames)), Population::Kept)
+    }
+
+    fn shelf(&self, n_frames: usize) -> Option<&Shelf> {
+        let shelf = self.shelves.get(n_frames.checked_sub(1)?)?;
+        Some(shelf.get_or_init(|| std::array::from_fn(|_| Mutex::new(sized(n_frames)))))
+    }
+
+    #[cfg(test)]
+    fn is_made(&self, n_frames: usize) -> bool {
+        self.shelves[n_frames - 1].get().is_some()
+    }
+}
+
+fn sized(n_frames: usize) -> Populated {
+    Populated { levels: LEVEL_CODES.map(|per_frame| vec![0; n_frames * per_frame]), valid: [false; 3] }
 }
 
 #[cfg(test)]
@@ -84,5 +184,42 @@ mod tests {
     #[test]
     fn a_rest_is_left_out() {
         assert_eq!(populate(&[1; 13], 4096).levels[2], [1; 4]);
+    }
+
+    #[test]
+    fn usual_sizes_are_made_ahead_and_large_ones_never_kept() {
+        let populator = Populator::new(4096);
+        let made: Vec<usize> = (1..=KEPT_FRAMES).filter(|&n_frames| populator.is_made(n_frames)).collect();
+        assert_eq!(made, PREWARMED);
+        assert!(matches!(populator.populate(&[1; 7 * 3]).unwrap(), Population::Kept(_)));
+        assert!(populator.is_made(3));
+        assert!(matches!(populator.populate(&[1; 7 * 17]).unwrap(), Population::Fresh(_)));
+        assert!(populator.populate(&[]).unwrap().levels[0].is_empty());
+        assert!(populator.populate(&[1; 8]).is_err());
+        let error = populator.populate(&[0, 1, 4096, 3, 4, 5, 6]).unwrap_err();
+        assert_eq!(error.to_string(), "code 4096 is not in the codebook; 0 to 4095 exist");
+    }
+
+    /// Sixteen threads at once; each finds its own codes, and a seventeenth holder gets a buffer of its own.
+    #[test]
+    fn sixteen_threads_share_the_buffers() {
+        let populator = Populator::new(4096);
+        std::thread::scope(|scope| {
+            for thread in 0..16 {
+                let populator = &populator;
+                scope.spawn(move || {
+                    for round in 0..300 {
+                        let n_frames = 1 + (thread + round) % 20;
+                        let frames: Vec<i32> =
+                            (0..n_frames * 7).map(|i| (i * 31 + thread * 97 + round) % 4096).collect();
+                        let found = populator.populate(&frames).unwrap();
+                        assert_eq!(found.levels, reference(&frames));
+                    }
+                });
+            }
+        });
+        let held: Vec<_> = (0..SHELF_LEN + 1).map(|_| populator.populate(&[5; 7]).unwrap()).collect();
+        assert!(held[..SHELF_LEN].iter().all(|held| matches!(held, Population::Kept(_))));
+        assert!(matches!(held[SHELF_LEN], Population::Fresh(_)));
     }
 }

@@ -28,6 +28,7 @@
 
 mod batch;
 mod layers;
+mod live;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,28 +44,12 @@ use super::stream::Progress;
 use crate::{Error, Result};
 use batch::{Batch, Capacity, Input};
 use layers::Layers;
+use live::Live;
+
+pub use live::{Samples, StreamId};
 
 /// Frames that a clip's step has: the weights are read once for all of them.
 const CLIP_FRAMES: usize = 8;
-
-/// A stream of an [`Engine`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct StreamId {
-    slot: usize,
-    /// Tells the streams of a slot apart.
-    serial: u64,
-}
-
-/// What the engine knows of a stream.
-#[derive(Debug, Clone)]
-struct Live {
-    serial: u64,
-    noise: Noise,
-    /// Latents taken.
-    start: i64,
-    n_steps: i64,
-    progress: Progress,
-}
 
 /// A decoder on a device.
 #[derive(Debug)]
@@ -87,20 +72,6 @@ pub struct Engine {
     ranges: Vec<Range<usize>>,
 }
 
-/// The samples that a step made final, one list for each of its streams.
-#[derive(Debug)]
-pub struct Samples<'a> {
-    samples: &'a [f32],
-    ranges: &'a [Range<usize>],
-}
-
-impl Samples<'_> {
-    /// Those of the step's stream `index`.
-    pub fn of(&self, index: usize) -> &[f32] {
-        &self.samples[self.ranges[index].clone()]
-    }
-}
-
 impl Engine {
     /// An engine for up to `max_streams` streams on the device of `queue`.
     ///
@@ -111,6 +82,15 @@ impl Engine {
         let device = queue.device();
         let layers = Arc::new(Layers::new(model, &device, budget)?);
         Self::with_layers(layers, model.config(), queue, budget, max_streams)
+    }
+
+    /// Another engine with the same weights, which are not packed again, and streams of its own: one for each thread that
+    /// serves streams, say. `queue` must be of the same device.
+    ///
+    /// # Errors
+    /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
+    pub fn sibling(&self, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
+        Self::with_layers(Arc::clone(&self.layers), &self.config, queue, budget, max_streams)
     }
 
     fn with_layers(
@@ -352,7 +332,7 @@ impl Engine {
         let n_codes = input.first().map_or(0, |(_, codes)| codes.len());
         let n_frames = n_codes / per_frame;
         let same = input.iter().all(|(_, codes)| codes.len() == n_codes);
-        if !same || n_codes % per_frame != 0 || n_frames * input.len() > self.capacity.n_frames {
+        if !same || !n_codes.is_multiple_of(per_frame) || n_frames * input.len() > self.capacity.n_frames {
             return Err(Error::invalid(format!(
                 "engine: {} streams with {n_codes} codes each; frames have {per_frame}, a step {} frames in all",
                 input.len(),
@@ -389,32 +369,5 @@ impl Engine {
     fn clear(&mut self, slot: usize) -> Result<()> {
         let range = self.floats(slot);
         self.queue.copy(self.zeros.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(range)?)
-    }
-}
-
-impl Live {
-    fn new(serial: u64, noise: Noise) -> Self {
-        Self { serial, noise, start: 0, n_steps: 0, progress: Progress::default() }
-    }
-
-    /// `n` more samples are final; of these, the first so many were handed out before.
-    fn hear(&mut self, n: usize) -> usize {
-        let known = self.progress.gap().min(n as u64);
-        self.progress.exact += n as u64;
-        self.progress.emitted += n as u64 - known;
-        known as usize
-    }
-
-    fn row(&self, slot: usize, end: i64) -> Row {
-        let (seed, noise) = match self.noise {
-            Noise::Seed(seed) => (seed, 1),
-            Noise::Off | Noise::Given(_) => (0, 0),
-        };
-        Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, seed: seed as i64, noise }
-    }
-
-    fn advance(&mut self, n_latents: usize) {
-        self.start += n_latents as i64;
-        self.n_steps += 1;
     }
 }

@@ -1,11 +1,13 @@
 //! `melisma pack`: with zstd's habits. The source stays unless `--rm` says otherwise.
 
+mod shards;
+
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use melisma::pack::{self, Archive, Options, Packed, TensorInfo};
+use melisma::pack::{self, Archive, Options, Packed, ReadAt, TensorInfo};
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::output::{self, OutputFile};
 use melisma::runtime::size;
@@ -25,43 +27,66 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
     if args.list {
         return list(session, &args.input);
     }
-    let source = open(&args.input)?;
-    let base = args.delta.as_deref().map(open).transpose()?;
-    let side = args.tile_size.parse().unwrap_or(512);
-    let options = Options { side, threads, base: base.as_ref().map(|base| base as _) };
+    if shards::is_index(&args.input) {
+        return shards::run(session, args, |source, path| {
+            let (packed, infos) = pack_file(session, args, source, path)?;
+            Ok(summary(path, &packed, &infos))
+        });
+    }
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.input));
-    let mut target = Target::create(session, &path, &args.input)?;
-    let bar = bar(session, 2 * length(&source));
-    let packed = pack::pack(&source, &mut target.file, &options, &|bytes| bar.inc(bytes));
-    bar.finish_and_clear();
-    let packed = packed.map_err(|error| error.at(args.input.display()))?;
-    let reader = target.file.reader()?;
-    let infos = Archive::open(&reader)?.list()?;
-    target.finish()?;
+    let (packed, infos) = pack_file(session, args, &args.input, &path)?;
     remove(args.rm, &args.input, &path)?;
     report(session, &path, &packed, &infos)
 }
 
-fn report(session: &Session, path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Result<()> {
+fn pack_file(session: &Session, args: &PackArgs, input: &Path, path: &Path) -> Result<(Packed, Vec<TensorInfo>)> {
+    let file = open(input)?;
+    let at_input = |error: Error| error.at(input.display());
+    let converted = if pack::is_checkpoint(&file) {
+        let bytes = std::fs::read(input).map_err(|error| Error::io(input.display(), error))?;
+        Some(pack::from_checkpoint(&bytes).map_err(at_input)?)
+    } else {
+        None
+    };
+    let source: &dyn ReadAt = converted.as_ref().map_or(&file, |bytes| bytes);
+    let base = args.delta.as_deref().map(open).transpose()?;
+    let side = args.tile_size.parse().unwrap_or(512);
+    let options = Options { side, threads: threads(session)?, base: base.as_ref().map(|base| base as _) };
+    let mut target = Target::create(session, path, input)?;
+    let bar = bar(session, 2 * length(&file));
+    let packed = pack::pack(source, &mut target.file, &options, &|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    let packed = packed.map_err(at_input)?;
+    let reader = target.file.reader()?;
+    let infos = Archive::open(&reader)?.list()?;
+    target.finish()?;
+    Ok((packed, infos))
+}
+
+fn summary(path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Value {
     let Packed { source_len, packed_len, encode_seconds } = *packed;
-    let ratio = packed_len as f64 / source_len.max(1) as f64;
-    let rate = source_len as f64 / encode_seconds.max(1e-9);
-    let json = json!({
-        "output": path.display().to_string(), "bytes_in": source_len, "bytes_out": packed_len, "ratio": ratio,
-        "encode_bytes_per_second": rate, "verified": true, "tensors": tensors(infos),
-    });
+    json!({
+        "output": path.display().to_string(), "bytes_in": source_len, "bytes_out": packed_len,
+        "ratio": packed_len as f64 / source_len.max(1) as f64,
+        "encode_bytes_per_second": source_len as f64 / encode_seconds.max(1e-9), "verified": true,
+        "tensors": tensors(infos),
+    })
+}
+
+fn report(session: &Session, path: &Path, packed: &Packed, infos: &[TensorInfo]) -> Result<()> {
+    let Packed { source_len, packed_len, .. } = *packed;
     let text = format!(
         "{}: {} to {} ({:.2} %), verified\n",
         path.display(),
         size::show(source_len),
         size::show(packed_len),
-        100.0 * ratio
+        100.0 * packed_len as f64 / source_len.max(1) as f64
     );
     if path == Path::new("-") {
         session.say(text.trim_end());
         return Ok(());
     }
-    session.print("cpu", || text, json)
+    session.print("cpu", || text, summary(path, packed, infos))
 }
 
 fn test(session: &Session, args: &PackArgs, threads: usize) -> Result<()> {

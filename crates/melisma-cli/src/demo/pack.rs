@@ -1,0 +1,44 @@
+//! The step `pack`: the built-in model's weights, packed, tested and unpacked.
+
+use std::time::Instant;
+
+use melisma::pack::{self, Archive, Options};
+use melisma::runtime::size;
+use melisma::runtime::table::{Align, Table};
+use melisma::{Error, Kind, Result, snac};
+
+use crate::session::Session;
+
+pub fn run(session: &Session) -> Result<String> {
+    let source = snac::mini24_weights();
+    let options = Options { threads: session.config.threads.value.count(), ..Options::default() };
+    let mut packed = Vec::new();
+    let summary = pack::pack(&source, &mut packed, &options, &|_| {})?;
+    let archive = Archive::open(&packed)?;
+    let mut restored = Vec::with_capacity(source.len());
+    let begin = Instant::now();
+    archive.unpack(&mut restored, options.threads, &|_| {})?;
+    let seconds = begin.elapsed().as_secs_f64();
+    if restored != source {
+        return Err(Error::new(Kind::Check, "pack: the weights did not come back as they were"));
+    }
+    let mut infos = archive.list()?;
+    infos.sort_by_key(|info| std::cmp::Reverse(info.entry.len()));
+    let right = |name| (name, Align::Right);
+    let mut table = Table::new([("tensor", Align::Left), right("bytes"), right("packed"), right("share")]);
+    for info in infos.iter().take(8) {
+        let share = 100.0 * info.packed_len as f64 / info.entry.len().max(1) as f64;
+        let (before, after) = (info.entry.len().to_string(), info.packed_len.to_string());
+        table.push([info.entry.name.clone(), before, after, format!("{share:.1} %")]);
+    }
+    Ok(format!(
+        "<p>The built-in model's {} became {} ({:.1} %) and came back byte for byte: packed at {:.0} MB/s, unpacked and \
+         checked at {:.0} MB/s. Its largest tensors:</p>\n{}",
+        size::show(summary.source_len),
+        size::show(summary.packed_len),
+        100.0 * summary.packed_len as f64 / summary.source_len as f64,
+        summary.source_len as f64 / 1e6 / summary.encode_seconds.max(1e-9),
+        summary.source_len as f64 / 1e6 / seconds.max(1e-9),
+        table.html()
+    ))
+}

@@ -1,0 +1,189 @@
+//! Many tiles decoded at once: by the CPU's threads, or by one launch on a GPU, straight into the device's memory.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytemuck::{Pod, Zeroable};
+
+use super::cuda::{self, OnCuda};
+use super::decode::Decoder;
+use super::planes::Split;
+use super::record::{MAX_TILE_LEN, Tile};
+use crate::queue::{CpuQueue, kernel_span};
+use crate::view::check_len;
+use crate::{Device, Error, Isa, Queue, Result, View, ViewMut};
+
+/// Where one tile comes from and goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Its elements' split.
+    pub split: Split,
+    /// Its number within its tensor.
+    pub number: u64,
+    /// Its entry in the index.
+    pub tile: Tile,
+    /// Where its record begins in the packed bytes, a multiple of 16.
+    pub record: u64,
+    /// Where its first byte goes, a multiple of 4.
+    pub out: u64,
+    /// Bytes of a row.
+    pub row_len: u32,
+    /// Rows.
+    pub rows: u32,
+    /// From the start of a row to that of the next, in bytes.
+    pub row_step: u64,
+}
+
+/// How a tile ended, as the kernel writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Decoded, and its hash is right.
+    Whole,
+    /// Its record contradicts the format.
+    Malformed,
+    /// A stream did not end where it should.
+    Stream,
+    /// Its hash is wrong.
+    Hash,
+}
+
+impl Status {
+    /// From the word that the kernel wrote.
+    pub fn from_word(word: i32) -> Self {
+        match word {
+            0 => Self::Whole,
+            2 => Self::Stream,
+            3 => Self::Hash,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+/// A job as the kernel reads it.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct DeviceJob {
+    pub(super) record: u64,
+    pub(super) out: u64,
+    /// Where the planes that cannot be joined at once are kept.
+    pub(super) scratch: u64,
+    pub(super) number: u64,
+    pub(super) hash: u64,
+    pub(super) row_step: u64,
+    pub(super) record_len: u32,
+    pub(super) n: u32,
+    pub(super) modes: u32,
+    pub(super) split: u32,
+    pub(super) row_len: u32,
+    pub(super) unused: u32,
+}
+
+/// A batch of tiles on one device.
+#[derive(Debug)]
+pub struct Batch {
+    jobs: Vec<Job>,
+    packed_len: usize,
+    out_len: usize,
+    on: On,
+}
+
+#[derive(Debug)]
+enum On {
+    Cpu(Mutex<Vec<(Decoder, Vec<u8>)>>, Isa),
+    Cuda(OnCuda),
+}
+
+impl Batch {
+    /// Plans to decode `jobs` from `packed_len` bytes of records into `out_len` bytes. Outputs do not overlap.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: a record or an output is not within these, or not aligned; `Device`: the device refuses.
+    pub fn plan(device: &Device, jobs: &[Job], packed_len: usize, out_len: usize) -> Result<Self> {
+        for (index, job) in jobs.iter().enumerate() {
+            check(job, packed_len as u64, out_len as u64).map_err(|error| error.at(format!("job {index}")))?;
+        }
+        let on = match device {
+            Device::Cpu(cpu) => On::Cpu(Mutex::default(), cpu.isa),
+            Device::Cuda(device) => On::Cuda(OnCuda::new(device, jobs)?),
+        };
+        Ok(Self { jobs: jobs.to_vec(), packed_len, out_len, on })
+    }
+
+    /// Decodes all tiles; `status` gets one word for each, see [`Status::from_word`]. A damaged tile's bytes may be
+    /// anything, those of others are not touched by it.
+    ///
+    /// # Errors
+    /// A view has another length or place than planned, or the device fails. Damaged tiles are not errors here.
+    pub fn run(
+        &self,
+        queue: &Queue,
+        packed: View<'_, u8>,
+        out: ViewMut<'_, u8>,
+        status: ViewMut<'_, i32>,
+    ) -> Result<()> {
+        check_len("rans: packed", packed.len(), self.packed_len)?;
+        check_len("rans: output", out.len(), self.out_len)?;
+        check_len("rans: status", status.len(), self.jobs.len())?;
+        let _span = kernel_span!(queue, "rans", [self.jobs.len()], self.packed_len + self.out_len);
+        match (&self.on, queue) {
+            (On::Cpu(decoders, isa), Queue::Cpu(queue)) => {
+                self.on_cpu(queue, decoders, *isa, packed.host()?, out.host()?, status.host()?);
+                Ok(())
+            }
+            (On::Cuda(on), Queue::Cuda(queue)) => cuda::run(queue, on, packed.cuda()?, out.cuda()?, status.cuda()?),
+            _ => Err(Error::invalid("rans: the queue is of another device than the plan")),
+        }
+    }
+
+    fn on_cpu(
+        &self,
+        queue: &CpuQueue,
+        decoders: &Mutex<Vec<(Decoder, Vec<u8>)>>,
+        isa: Isa,
+        packed: &[u8],
+        out: &mut [u8],
+        status: &mut [i32],
+    ) {
+        let lock = || decoders.lock().unwrap_or_else(PoisonError::into_inner);
+        let (out, status) = (Mutex::new(out), Mutex::new(status));
+        queue.run(self.jobs.len(), |index| {
+            let (mut decoder, mut tile) = lock().pop().unwrap_or_else(|| (Decoder::new(isa), Vec::new()));
+            let job = &self.jobs[index];
+            let record = &packed[job.record as usize..][..job.tile.len as usize];
+            tile.resize(job.row_len as usize * job.rows as usize, 0);
+            let word = match decoder.decode(job.split, job.number, &job.tile, record, &mut tile) {
+                Ok(()) => 0,
+                Err(error) if error.to_string().contains("hash") => 3,
+                Err(error) if error.to_string().contains("stream") => 2,
+                Err(_) => 1,
+            };
+            if word == 0 {
+                let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+                for (row, bytes) in tile.chunks(job.row_len.max(1) as usize).enumerate() {
+                    let at = (job.out + row as u64 * job.row_step) as usize;
+                    out[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+            }
+            status.lock().unwrap_or_else(PoisonError::into_inner)[index] = word;
+            lock().push((decoder, tile));
+        });
+    }
+}
+
+fn check(job: &Job, packed_len: u64, out_len: u64) -> Result<()> {
+    let width = job.split.width() as u64;
+    let len = u64::from(job.row_len) * u64::from(job.rows);
+    if len > MAX_TILE_LEN as u64 || !u64::from(job.row_len).is_multiple_of(width) {
+        return Err(Error::invalid(format!("{} rows of {} bytes", job.rows, job.row_len)));
+    }
+    let end = job.record.checked_add(job.tile.len.into());
+    if end.is_none_or(|end| end > packed_len) || !job.record.is_multiple_of(16) {
+        return Err(Error::invalid(format!("a record at {} in {packed_len} bytes", job.record)));
+    }
+    let last = u64::from(job.rows.saturating_sub(1)).checked_mul(job.row_step);
+    let end = last.and_then(|last| last.checked_add(job.out)?.checked_add(job.row_len.into()));
+    let is_inside = len == 0 || end.is_some_and(|end| end <= out_len);
+    if !is_inside || !job.out.is_multiple_of(4) || (job.rows > 1 && job.row_step < job.row_len.into()) {
+        return Err(Error::invalid(format!("an output at {} in {out_len} bytes", job.out)));
+    }
+    Ok(())
+}

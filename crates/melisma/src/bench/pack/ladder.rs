@@ -1,0 +1,167 @@
+//! The seed's ladder, step by step on five layers of 11 MB: each step's time, and its factor beside the claim.
+
+use melisma_kernels::Isa;
+
+use super::{check, packed};
+use crate::Result;
+use crate::bench::{Peer, Plan, Row, measure};
+use crate::pack::{Archive, Decoder, Encoder, Header, Layout, Split, Tile};
+
+const ROWS: u64 = 2048;
+const COLS: u64 = 2816;
+const PLAN: Plan = Plan { warm_up: 1, least: 3, time: std::time::Duration::ZERO, most: 3 };
+
+/// Five files of one layer each: bf16 weights that are about normal.
+pub(super) fn layers() -> Vec<Vec<u8>> {
+    let len = 2 * ROWS * COLS;
+    let json = format!(r#"{{"w":{{"dtype":"BF16","shape":[{ROWS},{COLS}],"data_offsets":[0,{len}]}}}}"#);
+    let mut state = 7u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    let mut layer = || {
+        let mut file = (json.len() as u64).to_le_bytes().to_vec();
+        file.extend_from_slice(json.as_bytes());
+        for _ in 0..ROWS * COLS {
+            let weight = (0..6).map(|_| uniform()).sum::<f32>() * 0.04;
+            file.extend_from_slice(&half::bf16::from_f32(weight).to_le_bytes());
+        }
+        file
+    };
+    (0..5).map(|_| layer()).collect()
+}
+
+/// What a step keeps from one tile to the next.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Kept {
+    Nothing,
+    Coder,
+    Buffers,
+    /// Ten records are handed on together.
+    Batch,
+}
+
+pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut before = None;
+    let mut step = |name: &str, claim: &str, seconds: crate::bench::Measured| {
+        let mut row = seconds.seconds(&format!("pack/ladder {name}"));
+        (row.median, row.unit) = (row.median * 1e3, "ms".to_owned());
+        let factor = before.map(|before: f64| before / row.median);
+        before = Some(row.median);
+        rows.push(row.clone());
+        if let Some(factor) = factor {
+            let name = format!("pack/ladder {name}: factor, the seed claims {claim}");
+            rows.push(Row { name, unit: "x".to_owned(), median: factor, ..row });
+        }
+    };
+    let mut outcome = Ok(());
+    for (name, claim, kept, side, cut) in [
+        ("1 an encoder per tile of 256", "", Kept::Nothing, 256, Cut::Squares),
+        ("2 reused", "10 to 50", Kept::Coder, 256, Cut::Squares),
+        ("3 tiles of 512", "2 to 5", Kept::Coder, 512, Cut::Squares),
+        ("4 tiles of 1024", "2 to 5 with 3", Kept::Coder, 1024, Cut::Squares),
+        ("5 preallocated, 512", "1.5 to 2", Kept::Buffers, 512, Cut::Squares),
+        ("6 batched", "2 to 3", Kept::Batch, 512, Cut::Squares),
+        ("7 contiguous", "1.2 to 1.5", Kept::Batch, 512, Cut::Runs),
+    ] {
+        let seconds =
+            measure(PLAN, || outcome = layers.iter().try_for_each(|layer| round_trip(layer, kept, side, cut)));
+        step(name, claim, seconds);
+    }
+    outcome?;
+    let mut outcome = Ok(());
+    let all = measure(PLAN, || {
+        outcome = layers.iter().try_for_each(|layer| {
+            let packed = packed(layer, 512, threads)?;
+            let mut out = Vec::with_capacity(layer.len());
+            Archive::open(&packed)?.unpack(&mut out, threads, &|_| {})?;
+            check(out == *layer, "a layer")
+        });
+    });
+    outcome?;
+    step(&format!("8 files, {threads} threads, written and verified"), "5 to 10", all);
+    rows.extend(sides(&layers[0])?);
+    Ok(rows)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Cut {
+    /// Rows and columns of tiles, gathered and scattered.
+    Squares,
+    /// The same number of elements, one after another.
+    Runs,
+}
+
+/// Encodes and decodes all tiles of a layer.
+fn round_trip(layer: &[u8], kept: Kept, side: u32, cut: Cut) -> Result<()> {
+    let header = Header::read(&layer)?;
+    let data = &layer[header.len as usize..];
+    let mut layout = Layout::of(&header.tensors[0], side)?;
+    if cut == Cut::Runs {
+        layout = Layout { rows: 1, cols: ROWS * COLS, tile_rows: 1, tile_cols: u64::from(side).pow(2), ..layout };
+    }
+    let isa = Isa::best();
+    let (mut encoder, mut decoder) = (Encoder::new(isa), Decoder::new(isa));
+    let (mut gathered, mut records, mut decoded) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tiles: Vec<(Tile, Vec<u8>)> = Vec::new();
+    let width = Split::BrainFloat16.width();
+    for number in 0..layout.n_tiles() {
+        if kept == Kept::Nothing {
+            (encoder, decoder) = (Encoder::new(isa), Decoder::new(isa));
+        }
+        if kept <= Kept::Coder {
+            (gathered, decoded) = (Vec::new(), Vec::new());
+        }
+        let [rows, cols] = layout.tile(number);
+        let row_len = (cols.end - cols.start) as usize * width;
+        gathered.clear();
+        for row in rows {
+            let at = (row * layout.cols + cols.start) as usize * width;
+            gathered.extend_from_slice(&data[at..at + row_len]);
+        }
+        if kept < Kept::Batch || number % 10 == 0 {
+            records = if kept <= Kept::Coder { Vec::new() } else { std::mem::take(&mut records) };
+            records.clear();
+        }
+        let start = records.len();
+        let tile = encoder.encode(Split::BrainFloat16, number, &gathered, &mut records)?;
+        decoded.resize(gathered.len(), 0);
+        decoder.decode(Split::BrainFloat16, number, &tile, &records[start..], &mut decoded)?;
+        if kept <= Kept::Coder {
+            tiles.push((tile, records.clone()));
+        }
+    }
+    check(decoded == gathered, "a tile")
+}
+
+/// Tiles, packed bytes and memory of a worker for each size.
+fn sides(layer: &[u8]) -> Result<Vec<Row>> {
+    let header = Header::read(&layer)?;
+    let mut rows = Vec::new();
+    for side in crate::pack::TILE_SIDES {
+        let layout = Layout::of(&header.tensors[0], side)?;
+        let size = packed(layer, side, 1)?.len() as f64;
+        let seconds = measure(PLAN, || drop(round_trip(layer, Kept::Buffers, side, Cut::Squares)));
+        let mut encoder = Encoder::new(Isa::best());
+        let tile_len = (layout.tile_rows * layout.tile_cols * 2) as usize;
+        encoder.encode(layout.split, 0, &layer[header.len as usize..][..tile_len], &mut Vec::new())?;
+        let name = format!("pack/layer in tiles of {side}");
+        let row = seconds.seconds(&format!("{name}: {} tiles there and back", layout.n_tiles()));
+        let bytes = |what: &str, median: f64, peers: Vec<Peer>| Row {
+            name: format!("{name}: {what}"),
+            unit: "bytes".to_owned(),
+            median,
+            spread: 0.0,
+            n: 1,
+            ceiling: None,
+            peers,
+        };
+        let source = vec![Peer { name: "source".to_owned(), median: layer.len() as f64 }];
+        rows.push(Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row });
+        rows.push(bytes("packed", size, source));
+        rows.push(bytes("memory of an encoder", encoder.held_bytes() as f64, vec![]));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,68 @@
+//! The streams of an engine: their names, where each stands, and what a step gives them.
+
+use std::ops::Range;
+
+use melisma_kernels::step::Row;
+
+use super::super::noise::Noise;
+use super::super::stream::Progress;
+
+/// A stream of an [`Engine`](super::Engine).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamId {
+    pub(super) slot: usize,
+    /// Tells the streams of a slot apart.
+    pub(super) serial: u64,
+}
+
+/// What the engine knows of a stream.
+#[derive(Debug, Clone)]
+pub(super) struct Live {
+    pub(super) serial: u64,
+    pub(super) noise: Noise,
+    /// Latents taken.
+    pub(super) start: i64,
+    n_steps: i64,
+    pub(super) progress: Progress,
+}
+
+/// The samples that a step made final, one list for each of its streams.
+#[derive(Debug)]
+pub struct Samples<'a> {
+    pub(super) samples: &'a [f32],
+    pub(super) ranges: &'a [Range<usize>],
+}
+
+impl Samples<'_> {
+    /// Those of the step's stream `index`.
+    pub fn of(&self, index: usize) -> &[f32] {
+        &self.samples[self.ranges[index].clone()]
+    }
+}
+
+impl Live {
+    pub(super) fn new(serial: u64, noise: Noise) -> Self {
+        Self { serial, noise, start: 0, n_steps: 0, progress: Progress::default() }
+    }
+
+    /// `n` more samples are final; of these, the first so many were handed out before.
+    pub(super) fn hear(&mut self, n: usize) -> usize {
+        let known = self.progress.gap().min(n as u64);
+        self.progress.exact += n as u64;
+        self.progress.emitted += n as u64 - known;
+        known as usize
+    }
+
+    pub(super) fn row(&self, slot: usize, end: i64) -> Row {
+        let (seed, noise) = match self.noise {
+            Noise::Seed(seed) => (seed, 1),
+            Noise::Off | Noise::Given(_) => (0, 0),
+        };
+        Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, seed: seed as i64, noise }
+    }
+
+    pub(super) fn advance(&mut self, n_latents: usize) {
+        self.start += n_latents as i64;
+        self.n_steps += 1;
+    }
+}
