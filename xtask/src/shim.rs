@@ -26,26 +26,20 @@ pub fn check() -> Result<Outcome> {
     }
     run(Command::new("bash").arg(build).arg(&libraries))?;
     run(Command::new("bash").arg(selftest))?;
-    toolchain::run_tests(
-        cargo([
-            "test",
-            "-p",
-            "melisma-kernels",
-            "-p",
-            "melisma-cli",
-            "--lib",
-            "--tests",
-            "--",
-            "on_cuda",
-            "cuda::",
-            "ranges_are",
-        ])
-        .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
-        .env("MELISMA_CUDA_PATH", &libraries)
-        .env("MELISMA_CACHE_DIR", &cache)
-        .env("MELISMA_SHIM", "1")
-        .env("REQUIRE_CUDA", "1"),
-    )
+    let on_shim = |mut command: Command| {
+        toolchain::run_tests(
+            command
+                .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
+                .env("MELISMA_CUDA_PATH", &libraries)
+                .env("MELISMA_CACHE_DIR", &cache)
+                .env("MELISMA_SHIM", "1")
+                .env("MELISMA_SHIM_NVTX", libraries.join("ranges"))
+                .env("REQUIRE_CUDA", "1"),
+        )
+    };
+    fs::write(libraries.join("ranges"), "").with_context(|| tree::shown(&libraries))?;
+    on_shim(cargo(["test", "-p", "melisma", "--test", "nvtx"]))?;
+    on_shim(cargo(["test", "-p", "melisma-kernels", "--lib", "--", "on_cuda", "cuda::"]))
 }
 
 /// The search path in `variable` with `folder` put before it.

@@ -1,4 +1,5 @@
 //! Frames as lanes: N frames are transformed at once, each in its own lane.
+//! More than 400 lines because the transform and the filterbank are one pass over the same lanes.
 //!
 //! A task is a run of frames of one item. Its samples become f32 once, padded, and are laid out as Y[r][c] = x[c hop + r], so
 //! that sample n of N neighbouring frames is one vector, at Y[n % hop][n / hop + first frame].

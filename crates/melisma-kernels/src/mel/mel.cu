@@ -1,5 +1,6 @@
 // Samples to mel spectrograms. A block makes `frames_per_block` frames of one item: their samples go to shared memory once,
 // each frame is transformed there by its own threads, and the block's values leave in rows.
+// More than 400 lines because the stages of one fused kernel share its shared-memory layout.
 //
 // The transform is Stockham's, as in fft.rs, of n_fft / 2 complex elements for even sizes. A pass reads all of its elements into
 // registers before it writes, so one buffer is enough. Element i lies at i + i / 8, which keeps the writes of the first passes

@@ -1,6 +1,7 @@
 // Records of tiles to elements: see docs/format.md. A block decodes one tile, a warp one of its slices. Nothing in a
 // record is trusted: every offset is checked before it is used, words and escapes beyond their ends read as zero, and
 // the tile's status tells what was wrong.
+// More than 400 lines because all modes of the one decode kernel share its checks and its record layout.
 #include "device.cuh"
 
 constexpr u32 LANES = 32;
