@@ -10,10 +10,11 @@ use super::module::Source;
 use crate::{Error, Kind, Result};
 
 /// The headers that our kernels include.
-pub(super) const HEADERS: [(&str, &str); 3] = [
+pub(super) const HEADERS: [(&str, &str); 4] = [
     ("device.cuh", include_str!("device.cuh")),
     ("step.cuh", include_str!("step.cuh")),
     ("product.cuh", include_str!("product.cuh")),
+    ("butterfly.cuh", include_str!("butterfly.cuh")),
 ];
 
 /// Contraction is off so that a multiply-add is fused where the kernel says so and nowhere else.
