@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The rooms that have a bench.
-const ROOMS: &[&str] = &["runtime", "snac"];
+const ROOMS: &[&str] = &["runtime", "snac", "mel", "dataset", "pack"];
 /// The share of a ratio that may be lost.
 const LOSS: f64 = 0.10;
 

@@ -30,6 +30,7 @@ mod error;
 pub mod head;
 mod history;
 mod isa;
+pub mod mapped;
 pub mod matmul;
 pub mod mel;
 pub mod noise;

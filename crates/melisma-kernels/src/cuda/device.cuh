@@ -117,6 +117,16 @@ __device__ __forceinline__ void prefetch(const void* global) {
 #endif
 }
 
+// A value that nobody writes during the launch, so that the compiler may read it early and keep it.
+template <class T>
+__device__ __forceinline__ T load_constant(const T* global) {
+#ifdef MELISMA_SHIM
+  return *global;
+#else
+  return __ldg(global);
+#endif
+}
+
 // Data that nobody writes during the launch.
 __device__ __forceinline__ uint4 load_streaming(const uint4* global) {
 #ifdef MELISMA_SHIM

@@ -8,4 +8,4 @@ mod source;
 pub mod wav;
 
 pub use clip::Clip;
-pub use source::{Element, Facts, Source};
+pub use source::{Element, Facts, Reads, Source};
