@@ -4,4 +4,4 @@ mod event;
 mod score;
 
 pub use event::{Action, Event, Parameter};
-pub use score::{Bend, Instrument, Note, Score};
+pub use score::{Bend, Control, Instrument, MAX_NOTES, MAX_SECONDS, Note, SCHEMA, Score};
