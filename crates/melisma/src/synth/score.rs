@@ -22,6 +22,11 @@ pub enum Instrument {
     Swell,
 }
 
+impl Instrument {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [Self::Pad, Self::Lead, Self::Pluck, Self::Bass, Self::Kick, Self::Hat, Self::Swell];
+}
+
 /// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
