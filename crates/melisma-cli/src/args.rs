@@ -3,6 +3,7 @@
 //! More than 400 lines because every command and flag with its help stands here, in the order of the help text.
 
 mod pack;
+mod synth;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
 pub use pack::{PackArgs, UnpackArgs};
+pub use synth::SynthArgs;
 
 use crate::failure;
 
@@ -67,6 +69,15 @@ Examples:
   melisma encode speech.wav -o tokens.txt
   melisma encode speech.wav -o tokens.safetensors --model snac_24khz/")]
     Encode(EncodeArgs),
+    /// Turn a score or generated music into sound
+    #[command(after_help = "\
+A .json score is described by docs/score.schema.json. The same score or seed gives the same bytes for any number of threads.
+With --clips the folder goes straight into `melisma dataset build`.
+
+Examples:
+  melisma synth song.mid -o song.wav --stems stems/
+  melisma synth preset:focus -o focus.flac --seconds 300 --seed 7 --midi focus.mid")]
+    Synth(SynthArgs),
     /// Measure this machine, or compare two records
     #[command(
         args_conflicts_with_subcommands = true,

@@ -39,6 +39,11 @@ pub enum Instrument {
     Swell,
 }
 
+impl Instrument {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [Self::Pad, Self::Lead, Self::Pluck, Self::Bass, Self::Kick, Self::Hat, Self::Swell];
+}
+
 /// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,9 +109,6 @@ pub struct Score {
 }
 
 impl Instrument {
-    /// All of them, in the order of their names' declaration.
-    pub const ALL: [Self; 7] = [Self::Pad, Self::Lead, Self::Pluck, Self::Bass, Self::Kick, Self::Hat, Self::Swell];
-
     /// Its name in scores and of its stem.
     pub fn name(self) -> &'static str {
         match self {
@@ -127,9 +129,11 @@ impl Score {
         self.notes.iter().map(|note| note.start + note.duration).fold(0.0, f64::max)
     }
 
-    /// Puts notes, bends and controls in the order of their times; what is simultaneous keeps its order.
+    /// Puts notes, bends and controls in the order of their times. Simultaneous notes are ordered by instrument, channel and key, so
+    /// that a piece has the same order, and sounds the same, wherever it was read from; other things keep their order.
     pub fn sort(&mut self) {
-        self.notes.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let rank = |note: &Note| (note.instrument as u8, note.channel, note.key);
+        self.notes.sort_by(|a, b| a.start.total_cmp(&b.start).then_with(|| rank(a).cmp(&rank(b))));
         self.bends.sort_by(|a, b| a.at.total_cmp(&b.at));
         self.controls.sort_by(|a, b| a.at.total_cmp(&b.at));
     }

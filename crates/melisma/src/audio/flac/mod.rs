@@ -194,8 +194,11 @@ fn frame(depth: Depth, number: u32, channels: &[Vec<i32>]) -> Vec<u8> {
     bits.bytes()
 }
 
-/// How channels are coded together, and what is coded, with the bits of its samples.
-fn choose(bits: u32, channels: &[Vec<i32>]) -> (u64, Vec<(Cow<'_, [i32]>, u32)>) {
+/// Samples and their bits.
+type Coded<'a> = (Cow<'a, [i32]>, u32);
+
+/// How channels are coded together, and what is coded.
+fn choose(bits: u32, channels: &[Vec<i32>]) -> (u64, Vec<Coded<'_>>) {
     let [left, right] = channels else {
         let coded = channels.iter().map(|channel| (Cow::from(channel), bits)).collect();
         return (channels.len() as u64 - 1, coded);

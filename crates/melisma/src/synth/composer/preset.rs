@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::mode::Mode;
+use super::random::Random;
 use crate::synth::event::Parameter;
 use crate::{Error, Result};
 
@@ -117,6 +118,24 @@ impl Style {
             let names: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
             Error::invalid(format!("there is no preset `{name}`")).with_hint(format!("use {}", names.join(", ")))
         })
+    }
+
+    /// This style in another key, tempo, density and sound, by `seed`: for sets of pieces that differ.
+    #[must_use]
+    pub fn varied(&self, seed: u64) -> Self {
+        let mut random = Random::new(seed, u64::MAX, 0);
+        let mut around = |value: u32, spread: u32| value.saturating_sub(spread) + random.below(2 * spread + 1);
+        let beat_us = self.beat_us / 100 * around(100, 15);
+        let mut share = |value: u32| if value == 0 { 0 } else { around(value, 20).min(100) };
+        let [melody, arpeggio] = [self.melody, self.arpeggio].map(&mut share);
+        let [kick, hat, swell] = [self.kick, self.hat, self.swell].map(&mut share);
+        let velocity = around(u32::from(self.velocity), 12).min(127) as u8;
+        let tonic = random.below(12) as u8;
+        let controls = self.controls.map(|(parameter, value)| {
+            let [low, high] = parameter.range();
+            (parameter, (value * (50 + random.below(101)) as f32 / 100.0).clamp(low, high))
+        });
+        Self { beat_us, melody, arpeggio, kick, hat, swell, velocity, tonic, controls, ..self.clone() }
     }
 }
 

@@ -130,9 +130,9 @@ impl Reverb {
             let parts: [f32; N] = std::array::from_fn(|i| signs[i] * out[i]);
             sum(parts)
         });
-        for i in 0..N {
-            self.low[i] = flush(self.low[i] + self.share * (out[i] - self.low[i]));
-            out[i] = self.gain[i] * (self.low[i] + self.shelf[i] * (out[i] - self.low[i]));
+        for (i, out) in out.iter_mut().enumerate() {
+            self.low[i] = flush(self.low[i] + self.share * (*out - self.low[i]));
+            *out = self.gain[i] * (self.low[i] + self.shelf[i] * (*out - self.low[i]));
         }
         let reflected = 2.0 / N as f32 * sum(out);
         let mut is_silent = true;
@@ -187,6 +187,6 @@ fn shelf_gain(c: f64, s: f64, w: f64) -> f64 {
 
 /// The first prime from `n` on that is not taken: lines without a common measure do not ring together.
 fn next_prime(n: usize, taken: &[usize]) -> usize {
-    let is_prime = |n: usize| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| n % d != 0);
+    let is_prime = |n: usize| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     (n.max(2)..).find(|&n| is_prime(n) && !taken.contains(&n)).unwrap_or(n)
 }

@@ -211,6 +211,7 @@ impl Player {
     /// What still sounds ends with the file.
     fn finish(mut self) -> Score {
         (0..16).for_each(|channel| self.lift_all(channel));
+        self.score.sort();
         self.score
     }
 }

@@ -37,9 +37,10 @@ fn running_status_and_velocity_zero() {
 #[test]
 fn tempo_changes_are_exact_after_hours() {
     // A beat of 0.3 s for 40,000 beats, then 1 s; a strike one beat later.
-    let delta = [0x80 | (40_000u32 * 96 >> 21) as u8, 0x80 | (40_000u32 * 96 >> 14) as u8 & 0xff];
+    let ticks = 40_000u32 * 96;
     let mut track = vec![0, 0xff, 0x51, 3, 4, 0x93, 0xe0];
-    track.extend([delta[0], delta[1] | 0x80, 0x80 | (40_000u32 * 96 >> 7) as u8, (40_000u32 * 96) as u8 & 0x7f]);
+    track.extend([21, 14, 7].map(|shift| 0x80 | (ticks >> shift) as u8));
+    track.push(ticks as u8 & 0x7f);
     track.extend([0xff, 0x51, 3, 0x0f, 0x42, 0x40, 96, 0x90, 60, 64, 1, 0x80, 60, 0]);
     let score = read(96, &track);
     assert_eq!(score.notes[0].start, 40_000.0 * 0.3 + 1.0);
