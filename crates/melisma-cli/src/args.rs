@@ -4,6 +4,7 @@
 
 mod dataset;
 mod pack;
+mod synth;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
 pub use pack::{PackArgs, UnpackArgs};
+pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
 const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];
@@ -68,6 +70,15 @@ Examples:
   melisma encode speech.wav -o tokens.txt
   melisma encode speech.wav -o tokens.safetensors --model snac_24khz/")]
     Encode(EncodeArgs),
+    /// Turn a score or generated music into sound
+    #[command(after_help = "\
+A .json score is described by docs/score.schema.json. The same score or seed gives the same bytes for any number of threads.
+With --clips the folder goes straight into `melisma dataset build`.
+
+Examples:
+  melisma synth song.mid -o song.wav --stems stems/
+  melisma synth preset:focus -o focus.flac --seconds 300 --seed 7 --midi focus.mid")]
+    Synth(SynthArgs),
     /// Measure this machine, or compare two records
     #[command(
         args_conflicts_with_subcommands = true,

@@ -26,6 +26,7 @@ fn every_help_text_has_two_examples() {
         &["bench", "compare", "--help"],
         &["pack", "--help"],
         &["unpack", "--help"],
+        &["synth", "--help"],
         &["mel", "--help"],
         &["dataset", "--help"],
         &["dataset", "build", "--help"],

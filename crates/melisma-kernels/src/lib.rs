@@ -52,6 +52,7 @@ mod suite;
 mod tensor;
 pub mod upsample;
 mod view;
+pub mod voice;
 mod workers;
 
 pub use budget::{Budget, Reservation, Space, Usage, Watch};

@@ -3,6 +3,7 @@
 mod clip;
 mod decode;
 mod file;
+pub mod flac;
 mod resample;
 mod source;
 pub mod wav;

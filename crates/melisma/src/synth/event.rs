@@ -1,9 +1,12 @@
 //! What an engine is told, and at which sample.
 
+use serde::{Deserialize, Serialize};
+
 use super::score::Instrument;
 
 /// A control that can move while music plays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Parameter {
     /// Gain of everything, linear, 0 to 1.
     Gain,
@@ -15,6 +18,30 @@ pub enum Parameter {
     Reverb,
     /// Share of the delay in the output, 0 to 1.
     Delay,
+}
+
+impl Parameter {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Gain, Self::Brightness, Self::Motion, Self::Reverb, Self::Delay];
+
+    /// Its name in scores.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gain => "gain",
+            Self::Brightness => "brightness",
+            Self::Motion => "motion",
+            Self::Reverb => "reverb",
+            Self::Delay => "delay",
+        }
+    }
+
+    /// The least and the largest value.
+    pub fn range(self) -> [f32; 2] {
+        match self {
+            Self::Brightness => [0.1, 10.0],
+            Self::Gain | Self::Motion | Self::Reverb | Self::Delay => [0.0, 1.0],
+        }
+    }
 }
 
 /// What happens.
