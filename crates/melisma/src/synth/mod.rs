@@ -2,9 +2,13 @@
 
 mod engine;
 mod event;
-mod patch;
+pub(crate) mod patch;
+mod phrase;
 mod score;
+mod stream;
 
 pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
 pub use event::{Action, Event, Parameter};
+pub use phrase::{Chord, Kick, Melody, NoteEvents, Phrase, PhraseRenderer, Sound, Swell};
 pub use score::{Bend, Instrument, Note, Score};
+pub use stream::{Played, Remote, Stream, render_all};
