@@ -211,7 +211,7 @@ impl Voices {
         let out = &mut buses[bus];
         out.clear(block.len);
         for chunk in chunks(block) {
-            let mut pending = Pending::new(chunk, sums, out);
+            let mut pending = Pending::new(*isa, chunk, sums, out);
             for &index in active.iter() {
                 let group = &mut groups[index as usize];
                 if group.bus == bus {
@@ -263,7 +263,7 @@ impl Voices {
             buses.iter_mut().for_each(|bus| bus.clear(block.len));
             for chunk in chunks(block) {
                 for (bus_index, bus) in buses.iter_mut().enumerate() {
-                    let mut pending = Pending::new(chunk, sums, bus);
+                    let mut pending = Pending::new(isa, chunk, sums, bus);
                     for &index in active.iter().skip(part).step_by(n_parts) {
                         // SAFETY: a group is of one part, and `active` names it once.
                         let group = unsafe { groups.get(index as usize) };
@@ -333,6 +333,7 @@ fn chunks(block: Block<'_>) -> impl Iterator<Item = Chunk<'_>> {
 
 /// Groups whose sums are not yet in the bus.
 struct Pending<'a> {
+    isa: Isa,
     chunk: Chunk<'a>,
     sums: &'a mut Sums,
     bus: &'a mut Bus,
@@ -340,8 +341,8 @@ struct Pending<'a> {
 }
 
 impl<'a> Pending<'a> {
-    fn new(chunk: Chunk<'a>, sums: &'a mut Sums, bus: &'a mut Bus) -> Self {
-        Self { chunk, sums, bus, n_groups: 0 }
+    fn new(isa: Isa, chunk: Chunk<'a>, sums: &'a mut Sums, bus: &'a mut Bus) -> Self {
+        Self { isa, chunk, sums, bus, n_groups: 0 }
     }
 
     fn add(&mut self, render: impl FnOnce(&mut Sums)) {
@@ -358,7 +359,7 @@ impl<'a> Pending<'a> {
     fn flush(&mut self) {
         if self.n_groups > 0 {
             let range = self.chunk.first..self.chunk.first + self.chunk.stretch.len;
-            self.sums.add_to(&mut self.bus.left[range.clone()], &mut self.bus.right[range]);
+            self.sums.add_to(self.isa, &mut self.bus.left[range.clone()], &mut self.bus.right[range]);
             self.n_groups = 0;
         }
     }
