@@ -6,7 +6,7 @@ use super::math::{cosine, exp2, filter, noise, saw};
 use super::sound::N_PARTIALS;
 use super::step::{Step, table};
 use super::{Control, TICK};
-use crate::isa::{Isa, Level};
+use crate::isa::{Isa, Level, dispatch};
 
 /// Samples that are worked on at a time, a multiple of [`TICK`].
 pub(super) const CHUNK: usize = 128;
@@ -32,13 +32,23 @@ impl Sums {
     }
 
     /// Adds the lanes up and to `left` and `right`.
-    pub(super) fn add_to(&self, left: &mut [i64], right: &mut [i64]) {
-        for (sums, out) in [(&self.left, left), (&self.right, right)] {
-            for (lanes, out) in sums.iter().zip(out) {
-                *out += lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>();
-            }
+    pub(super) fn add_to(&self, isa: Isa, left: &mut [i64], right: &mut [i64]) {
+        add_lanes(isa, &self.left, left);
+        add_lanes(isa, &self.right, right);
+    }
+}
+
+fn add_lanes(isa: Isa, sums: &[[i32; LANES]], out: &mut [i64]) {
+    #[inline(always)]
+    fn each(sums: &[[i32; LANES]], out: &mut [i64]) {
+        for (lanes, out) in sums.iter().zip(out) {
+            // Halves of 16 bits: their sums fit into 32 bits, and stay in one vector.
+            let low: u32 = lanes.iter().map(|&lane| lane as u32 & 0xffff).sum();
+            let high: i32 = lanes.iter().map(|&lane| lane >> 16).sum();
+            *out += (i64::from(high) << 16) + i64::from(low);
         }
     }
+    dispatch!(isa, each(sums: &[[i32; LANES]], out: &mut [i64]));
 }
 
 /// A stretch of time: `len` samples from `now`, at most a chunk, with the controls of its ticks.
@@ -181,7 +191,7 @@ pub(super) unsafe fn aim_slow<V: Lanes>(group: &mut Group, lane: usize, now: u64
             Kind::Tone | Kind::Noise => {
                 let targets = coefficients::<V>(group, lane, end, control);
                 for (line, target) in group.filter.iter_mut().zip(targets) {
-                    aim_line(line, lane, target, V::splat(n));
+                    aim_line(line, lane, target, V::splat(1.0 / n));
                 }
             }
             Kind::Partials => {
@@ -190,7 +200,7 @@ pub(super) unsafe fn aim_slow<V: Lanes>(group: &mut Group, lane: usize, now: u64
                     let fall =
                         V::load(&group.partial_rates[k][lane]).neg_mul_add(age, V::splat(0.0)).min(V::splat(0.0));
                     let target = V::load(&group.partial_levels[k][lane]).mul(exp2(fall));
-                    aim_line(&mut group.partials[k], lane, target, V::splat(n));
+                    aim_line(&mut group.partials[k], lane, target, V::splat(1.0 / n));
                 }
             }
             Kind::Drum => aim_drum::<V>(group, lane, end, n),
@@ -199,13 +209,13 @@ pub(super) unsafe fn aim_slow<V: Lanes>(group: &mut Group, lane: usize, now: u64
 }
 
 #[inline(always)]
-unsafe fn aim_line<V: Lanes>(line: &mut super::group::Line, lane: usize, target: V, n: V) {
+unsafe fn aim_line<V: Lanes>(line: &mut super::group::Line, lane: usize, target: V, inverse: V) {
     // SAFETY: as above.
     unsafe {
         let value = V::load(&line.target[lane]);
         value.store(&mut line.value[lane]);
         target.store(&mut line.target[lane]);
-        target.sub(value).div(n).store(&mut line.slope[lane]);
+        target.sub(value).mul(inverse).store(&mut line.slope[lane]);
     }
 }
 
@@ -218,7 +228,7 @@ pub(super) unsafe fn aim_level<V: Lanes>(group: &mut Group, lane: usize, now: u3
         let age = V::to_float(V::sub_int(V::splat_int(now), V::load_int(&group.segment[lane]))).add(n);
         let fall = exp2(V::load(&group.rate[lane]).neg_mul_add(age, V::splat(0.0)).min(V::splat(0.0)));
         let target = V::load(&group.scale[lane]).mul_add(fall, V::load(&group.base[lane]));
-        aim_line(&mut group.level, lane, target, n);
+        aim_line(&mut group.level, lane, target, V::splat(1.0).div(n));
     }
 }
 
@@ -385,7 +395,7 @@ unsafe fn tone<V: Lanes, const CLOSE: bool>(
         let period = V::load(&group.period[lane]);
         let (sine_level, saw_level) = (V::load(&group.sine[lane]), V::load(&group.saw[lane]));
         for at in piece.first..piece.first + piece.len {
-            let ramp = saw::<V, CLOSE>(table.0.as_ptr(), saw_phase[0], period);
+            let ramp = saw::<V, CLOSE>(table, saw_phase[0], period);
             let input = cosine::<V>(phase[0]).mul_add(sine_level, ramp.mul(saw_level));
             let [_, low] = svf.next(input);
             output.add(low, sums, at, lane);

@@ -274,7 +274,7 @@ impl Group {
                 self.partial_levels[k][lane] = 0.0;
             }
         }
-        let close = (2 * step::REACH * step::PER_SAMPLE) as f32 / 4_294_967_296.0;
+        let close = (2.0 * step::REACH * step::PER_SAMPLE) as f32 / 4_294_967_296.0;
         self.is_close = (0..LANES).any(|lane| self.sounding >> lane & 1 == 1 && self.period[lane] < close);
     }
 

@@ -42,8 +42,8 @@ pub(super) trait Lanes: Copy {
     unsafe fn to_float(int: Self::Int) -> Self;
     /// `(high, low) + (a, b)` as 64-bit numbers.
     unsafe fn add_wide(wide: [Self::Int; 2], other: [Self::Int; 2]) -> [Self::Int; 2];
-    /// The pairs of floats at `index`.
-    unsafe fn pair(table: *const [f32; 2], index: Self::Int) -> (Self, Self);
+    /// Entries of a table, each index below 16.
+    unsafe fn look_up(table: &[f32; 16], index: Self::Int) -> Self;
 }
 
 /// One voice alone.
@@ -169,10 +169,8 @@ impl Lanes for f32 {
         [high.wrapping_add(a).wrapping_add(u32::from(carry)), low]
     }
     #[inline(always)]
-    unsafe fn pair(table: *const [f32; 2], index: u32) -> (f32, f32) {
-        // SAFETY: the caller's promise.
-        let [a, b] = unsafe { *table.add(index as usize) };
-        (a, b)
+    unsafe fn look_up(table: &[f32; 16], index: u32) -> f32 {
+        table[index as usize & 15]
     }
 }
 
@@ -253,15 +251,13 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn pair(table: *const [f32; 2], index: __m256i) -> (Self, Self) {
+        unsafe fn look_up(table: &[f32; 16], index: __m256i) -> Self {
             // SAFETY: as above.
             unsafe {
-                // Lanes 0 1 4 5 in one half and 2 3 6 7 in the other: a shuffle within halves then restores the order.
-                let order = _mm256_permute4x64_epi64::<0b11_01_10_00>(index);
-                let first = _mm256_i32gather_pd::<8>(table.cast(), _mm256_castsi256_si128(order));
-                let second = _mm256_i32gather_pd::<8>(table.cast(), _mm256_extracti128_si256::<1>(order));
-                let (first, second) = (_mm256_castpd_ps(first), _mm256_castpd_ps(second));
-                (_mm256_shuffle_ps::<0x88>(first, second), _mm256_shuffle_ps::<0xdd>(first, second))
+                let low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), index);
+                let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr().add(8)), index);
+                // Bit 3 of the index, moved to the sign.
+                _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32::<28>(index)))
             }
         }
     }
@@ -325,16 +321,9 @@ mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn pair(table: *const [f32; 2], index: __m512i) -> (Self, Self) {
+        unsafe fn look_up(table: &[f32; 16], index: __m512i) -> Self {
             // SAFETY: as above.
-            unsafe {
-                let first = _mm512_i32gather_pd::<8>(_mm512_castsi512_si256(index), table.cast());
-                let second = _mm512_i32gather_pd::<8>(_mm512_extracti64x4_epi64::<1>(index), table.cast());
-                let (first, second) = (_mm512_castpd_ps(first), _mm512_castpd_ps(second));
-                let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-                let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-                (_mm512_permutex2var_ps(first, even, second), _mm512_permutex2var_ps(first, odd, second))
-            }
+            unsafe { _mm512_permutexvar_ps(index, _mm512_loadu_ps(table.as_ptr())) }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::f32::consts::LN_2;
 
 use super::lanes::Lanes;
-use super::step::{LAST, PER_SAMPLE};
+use super::step::{LAST, N_COEFFICIENTS, PER_SAMPLE, Step};
 
 /// sin(π/2 z) for |z| ≤ 1, within 7e-9 before rounding.
 #[inline(always)]
@@ -53,36 +53,40 @@ pub(super) unsafe fn filter<V: Lanes>(octaves: V, damping: V) -> [V; 3] {
     unsafe {
         let one = V::splat(1.0);
         let half_turn = exp2(octaves.max(V::splat(-14.0)).min(V::splat(-1.152_003))).mul(V::splat(2.0));
-        let g = quarter_sine(half_turn).div(quarter_sine(one.sub(half_turn)));
-        let a1 = one.div(g.mul_add(g.add(damping), one));
-        let a2 = g.mul(a1);
-        [a1, a2, g.mul(a2)]
+        // With g = s / c everything is over c² + s (s + c damping): one division.
+        let (s, c) = (quarter_sine(half_turn), quarter_sine(one.sub(half_turn)));
+        let over = one.div(s.mul_add(c.mul_add(damping, s), c.mul(c)));
+        let [sine, cosine] = [s.mul(over), c.mul(over)];
+        [cosine.mul(c), sine.mul(c), sine.mul(s)]
     }
 }
 
-/// The band-limited step at a distance from its middle, in samples times [`PER_SAMPLE`]: 0 to 1.
+/// The band-limited step at a distance from its middle, in half samples: 0 to 1.
 #[inline(always)]
-pub(super) unsafe fn step<V: Lanes>(table: *const [f32; 2], distance: V) -> V {
+pub(super) unsafe fn step<V: Lanes>(table: &Step, distance: V) -> V {
     // SAFETY: as above; the index is at most LAST.
     unsafe {
         let place = distance.min(V::splat(LAST as f32));
         let index = place.truncate();
-        let (value, slope) = V::pair(table, index);
-        place.sub(V::to_float(index)).mul_add(slope, value)
+        let x = place.sub(V::to_float(index));
+        let mut sum = V::look_up(&table.0[N_COEFFICIENTS - 1], index);
+        for power in (0..N_COEFFICIENTS - 1).rev() {
+            sum = sum.mul_add(x, V::look_up(&table.0[power], index));
+        }
+        sum
     }
 }
 
 /// The period that a saw's steps are spread by, in units of [`step`] per 2^-32 of a turn.
 pub(super) fn period(increment: u64) -> f32 {
-    const SHORTEST: f64 = super::step::REACH as f64;
     let samples = 2f64.powi(64) / increment.max(1) as f64;
-    (samples.clamp(SHORTEST, 2f64.powi(32)) * f64::from(PER_SAMPLE as u32) * 2f64.powi(-32)) as f32
+    (samples.clamp(super::step::REACH, 2f64.powi(32)) * PER_SAMPLE * 2f64.powi(-32)) as f32
 }
 
 /// A saw that falls by 2 where its phase is 0, from 1 to -1, and rises between. With `CLOSE` it may have two steps
 /// within reach, that is a period of less than 2 [`REACH`](super::step::REACH); without, the second adds nothing.
 #[inline(always)]
-pub(super) unsafe fn saw<V: Lanes, const CLOSE: bool>(table: *const [f32; 2], phase: V::Int, period: V) -> V {
+pub(super) unsafe fn saw<V: Lanes, const CLOSE: bool>(table: &Step, phase: V::Int, period: V) -> V {
     // SAFETY: as above.
     unsafe {
         let turn = V::to_float(phase);

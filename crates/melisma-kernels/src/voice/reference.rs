@@ -1,7 +1,7 @@
 //! One voice in f64, from the contract: no vectors, no groups, no tables but the step's own integral.
 
 use super::sound::{Envelope, Filter, N_PARTIALS, Segment, Source, Voice};
-use super::step::{LAST, PER_SAMPLE, REACH, values};
+use super::step::{REACH, exact};
 use super::{Control, TICK};
 
 /// What a voice goes through: it begins, and is perhaps released.
@@ -14,7 +14,6 @@ pub(super) struct Life {
 
 /// The first `len` samples of time, left and right, unrounded.
 pub(super) fn render(voice: &Voice, life: Life, len: usize) -> [Vec<f64>; 2] {
-    let step = values();
     let mut level = Level::new(voice.envelope, life.onset);
     let mut state = [0.0; 2];
     let mut out = [vec![0.0; len], vec![0.0; len]];
@@ -28,7 +27,7 @@ pub(super) fn render(voice: &Voice, life: Life, len: usize) -> [Vec<f64>; 2] {
         let sample = match &voice.source {
             Source::Tone(tone) => {
                 let sine = (tau(tone.increment, age)).sin() * f64::from(tone.sine);
-                let saw = saw(&step, tone.saw_increment, age) * f64::from(tone.saw);
+                let saw = saw(tone.saw_increment, age) * f64::from(tone.saw);
                 svf(&mut state, line, &tone.filter, life.control, sine + saw)[2]
             }
             Source::Partials(partials) => (0..N_PARTIALS)
@@ -66,17 +65,11 @@ fn tau(increment: u64, age: u64) -> f64 {
     increment.wrapping_mul(age) as f64 * 2f64.powi(-64) * std::f64::consts::TAU
 }
 
-fn saw(step: &[f64], increment: u64, age: u64) -> f64 {
+fn saw(increment: u64, age: u64) -> f64 {
     let phase = (1u64 << 63).wrapping_add(increment.wrapping_mul(age)) as i64 as f64 * 2f64.powi(-64);
-    let period = (1.0 / turns(increment)).max(REACH as f64);
-    let height = |distance: f64| {
-        let place = (distance * PER_SAMPLE as f64).min(LAST as f64);
-        let index = place.floor() as usize;
-        let slope = if index == LAST { 0.0 } else { step[index + 1] - step[index] };
-        step[index] + (place - index as f64) * slope
-    };
+    let period = (1.0 / turns(increment)).max(REACH);
     let distance = phase.abs() * period;
-    2.0 * phase - phase.signum() * (height(distance) + 1.0 - height(period - distance))
+    2.0 * phase - phase.signum() * (exact(distance) + 1.0 - exact(period - distance))
 }
 
 fn white(number: u32) -> f64 {

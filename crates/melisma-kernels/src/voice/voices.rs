@@ -189,25 +189,43 @@ impl Voices {
     /// # Panics
     /// The block is longer than [`Voices::LONGEST`] or has too few controls.
     pub fn render(&mut self, block: Block<'_>) {
-        self.render_by(block, cpu::render);
+        (0..self.buses.len()).for_each(|bus| self.render_bus(bus, block));
+    }
+
+    /// Renders a block into one bus alone; every bus gets every block.
+    ///
+    /// # Panics
+    /// As [`Voices::render`].
+    pub fn render_bus(&mut self, bus: usize, block: Block<'_>) {
+        self.render_by(bus, block, cpu::render);
     }
 
     /// As [`Voices::render`], the same bits, but one voice at a time: what batching is measured against.
     pub fn render_singly(&mut self, block: Block<'_>) {
-        self.render_by(block, cpu::render_singly);
+        (0..self.buses.len()).for_each(|bus| self.render_by(bus, block, cpu::render_singly));
     }
 
-    fn render_by(&mut self, block: Block<'_>, render: fn(Isa, &mut Group, Stretch<'_>, &mut Sums)) {
+    fn render_by(&mut self, bus: usize, block: Block<'_>, render: fn(Isa, &mut Group, Stretch<'_>, &mut Sums)) {
         check(block);
-        self.buses.iter_mut().for_each(|bus| bus.clear(block.len));
         let Self { isa, groups, active, buses, sums, .. } = self;
+        let out = &mut buses[bus];
+        out.clear(block.len);
         for chunk in chunks(block) {
-            for (bus_index, bus) in buses.iter_mut().enumerate() {
-                let groups = GroupsOf { groups, active, bus: bus_index };
-                groups.render_chunk(chunk, sums, bus, |group, stretch, sums| render(*isa, group, stretch, sums));
+            let mut pending = Pending::new(*isa, chunk, sums, out);
+            for &index in active.iter() {
+                let group = &mut groups[index as usize];
+                if group.bus == bus {
+                    pending.add(|sums| render(*isa, group, chunk.stretch, sums));
+                }
             }
+            pending.flush();
         }
-        self.drop_silent();
+        active.retain(|&index| groups[index as usize].sounding != 0);
+    }
+
+    /// Whether a voice sounds on a bus.
+    pub fn has_sound(&self, bus: usize) -> bool {
+        self.active.iter().any(|&index| self.groups[index as usize].bus == bus)
     }
 
     /// As [`Voices::render`], the same bits, on all threads of a CPU queue.
@@ -225,7 +243,8 @@ impl Voices {
             return Ok(());
         }
         self.fork(queue, block, n_parts);
-        self.drop_silent();
+        let Self { active, groups, .. } = self;
+        active.retain(|&index| groups[index as usize].sounding != 0);
         Ok(())
     }
 
@@ -244,7 +263,7 @@ impl Voices {
             buses.iter_mut().for_each(|bus| bus.clear(block.len));
             for chunk in chunks(block) {
                 for (bus_index, bus) in buses.iter_mut().enumerate() {
-                    let mut pending = Pending::new(chunk, sums, bus);
+                    let mut pending = Pending::new(isa, chunk, sums, bus);
                     for &index in active.iter().skip(part).step_by(n_parts) {
                         // SAFETY: a group is of one part, and `active` names it once.
                         let group = unsafe { groups.get(index as usize) };
@@ -267,11 +286,6 @@ impl Voices {
             self.groups[index as usize].clear();
         }
         self.active.clear();
-    }
-
-    fn drop_silent(&mut self) {
-        let Self { active, groups, .. } = self;
-        active.retain(|&index| groups[index as usize].sounding != 0);
     }
 }
 
@@ -317,33 +331,9 @@ fn chunks(block: Block<'_>) -> impl Iterator<Item = Chunk<'_>> {
     })
 }
 
-struct GroupsOf<'a> {
-    groups: &'a mut [Group],
-    active: &'a [u32],
-    bus: usize,
-}
-
-impl GroupsOf<'_> {
-    fn render_chunk(
-        self,
-        chunk: Chunk<'_>,
-        sums: &mut Sums,
-        bus: &mut Bus,
-        render: impl Fn(&mut Group, Stretch<'_>, &mut Sums),
-    ) {
-        let mut pending = Pending::new(chunk, sums, bus);
-        for &index in self.active {
-            let group = &mut self.groups[index as usize];
-            if group.bus == self.bus {
-                pending.add(|sums| render(group, chunk.stretch, sums));
-            }
-        }
-        pending.flush();
-    }
-}
-
 /// Groups whose sums are not yet in the bus.
 struct Pending<'a> {
+    isa: Isa,
     chunk: Chunk<'a>,
     sums: &'a mut Sums,
     bus: &'a mut Bus,
@@ -351,8 +341,8 @@ struct Pending<'a> {
 }
 
 impl<'a> Pending<'a> {
-    fn new(chunk: Chunk<'a>, sums: &'a mut Sums, bus: &'a mut Bus) -> Self {
-        Self { chunk, sums, bus, n_groups: 0 }
+    fn new(isa: Isa, chunk: Chunk<'a>, sums: &'a mut Sums, bus: &'a mut Bus) -> Self {
+        Self { isa, chunk, sums, bus, n_groups: 0 }
     }
 
     fn add(&mut self, render: impl FnOnce(&mut Sums)) {
@@ -369,7 +359,7 @@ impl<'a> Pending<'a> {
     fn flush(&mut self) {
         if self.n_groups > 0 {
             let range = self.chunk.first..self.chunk.first + self.chunk.stretch.len;
-            self.sums.add_to(&mut self.bus.left[range.clone()], &mut self.bus.right[range]);
+            self.sums.add_to(self.isa, &mut self.bus.left[range.clone()], &mut self.bus.right[range]);
             self.n_groups = 0;
         }
     }

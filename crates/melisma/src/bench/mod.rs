@@ -10,6 +10,7 @@ mod pack;
 mod peer;
 mod runtime;
 mod snac;
+mod synth;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,7 @@ pub const ROOMS: &[(&str, Room)] = &[
     ("mel", mel::rows),
     ("dataset", dataset::rows),
     ("pack", pack::rows),
+    ("synth", synth::rows),
 ];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.
