@@ -137,7 +137,7 @@ impl Decoder {
                     }
                 }
             }
-            for (k, range) in ranges.into_iter().enumerate() {
+            for (k, range) in ranges.iter().enumerate() {
                 let mut parts = [&[][..]; MAX_PLANES];
                 for (plane, part) in parts[..width].iter_mut().enumerate() {
                     *part = match &sources[plane] {
@@ -145,9 +145,17 @@ impl Decoder {
                         _ => &self.bytes[(plane * MAX_SLICES + k) * CHUNK..][..range.len()],
                     };
                 }
-                let elements = &mut out[range.start * width..range.end * width];
-                planes::join(self.isa, split, &parts, elements);
-                lanes[k].update(self.isa, elements);
+                planes::join(self.isa, split, &parts, &mut out[range.start * width..range.end * width]);
+            }
+            let joined = ranges.each_ref().map(|range| &out[range.start * width..range.end * width]);
+            let (twos, rest) = lanes.as_chunks_mut::<2>();
+            for (two, bytes) in twos.iter_mut().zip(joined.as_chunks::<2>().0) {
+                Lanes::update_two(two, self.isa, *bytes);
+            }
+            if let ([lanes], [.., bytes]) = (rest, &joined[..]) {
+                lanes.update(self.isa, bytes);
+            }
+            for (k, range) in ranges.iter().enumerate() {
                 let slice = slices.range(k);
                 if let Some(mut entry) = self.collector.entry(k, range.end - slice.start, slice.len()) {
                     entry.put(lanes[k].words());

@@ -2,7 +2,7 @@
 
 use super::cpu;
 use super::hash::{self, Lanes};
-use super::model::{self, Model, Pairs};
+use super::model::{self, Model, Pairs, Worth};
 use super::planes::{self, Split};
 use super::record::{ALIGN, MAX_PLANES, MAX_TILE_LEN, Mode, Tile};
 use super::table::{self, Coding, Frequencies};
@@ -51,7 +51,7 @@ impl Encoder {
         let mut modes = [Mode::Raw; MAX_PLANES];
         for (plane, mode) in modes[..width].iter_mut().enumerate() {
             let begin = out.len();
-            *mode = self.plane(plane * n..(plane + 1) * n, slices, out);
+            *mode = self.plane(plane * n..(plane + 1) * n, Worth::of(width), slices, out);
             let len = (out.len() - begin) as u32;
             out[start + 4 * plane..start + 4 * plane + 4].copy_from_slice(&len.to_le_bytes());
             pad(out, start);
@@ -62,16 +62,23 @@ impl Encoder {
 
     fn hash(&self, number: u64, width: usize, slices: Slices, elements: &[u8]) -> u64 {
         let mut lanes: [Lanes; MAX_SLICES] = std::array::from_fn(|_| Lanes::new());
-        for (slice, lanes) in lanes[..slices.count].iter_mut().enumerate() {
+        let bytes = |slice: usize| {
             let range = slices.range(slice);
-            lanes.update(self.isa, &elements[range.start * width..range.end * width]);
+            &elements[range.start * width..range.end * width]
+        };
+        let (twos, rest) = lanes[..slices.count].as_chunks_mut::<2>();
+        for (index, two) in twos.iter_mut().enumerate() {
+            Lanes::update_two(two, self.isa, [bytes(2 * index), bytes(2 * index + 1)]);
+        }
+        if let [lanes] = rest {
+            lanes.update(self.isa, bytes(slices.count - 1));
         }
         hash::fold(number, elements.len(), &lanes[..slices.count])
     }
 
     /// Appends one plane.
-    fn plane(&mut self, plane: std::ops::Range<usize>, slices: Slices, out: &mut Vec<u8>) -> Mode {
-        let model = model::choose(self.isa, &self.planes[plane.clone()], slices, &mut self.pairs);
+    fn plane(&mut self, plane: std::ops::Range<usize>, worth: Worth, slices: Slices, out: &mut Vec<u8>) -> Mode {
+        let model = model::choose(self.isa, &self.planes[plane.clone()], worth, slices, &mut self.pairs);
         match &model {
             Model::Raw => out.extend_from_slice(&self.planes[plane]),
             Model::Constant(byte) => out.push(*byte),

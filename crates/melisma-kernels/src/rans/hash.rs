@@ -33,6 +33,29 @@ impl Lanes {
     }
 }
 
+impl Lanes {
+    /// As [`Lanes::update`] for two slices at once, whose steps do not wait for each other.
+    pub(super) fn update_two(lanes: &mut [Self; 2], isa: Isa, bytes: [&[u8]; 2]) {
+        let both = bytes[0].len().min(bytes[1].len()) / ROUND * ROUND;
+        let ([a, b], [x, y]) = (lanes, bytes);
+        let (one, other) = (&mut a.0, &mut b.0);
+        let (x_both, y_both) = (&x[..both], &y[..both]);
+        dispatch!(isa, both_of(one: &mut [u32; LANES], other: &mut [u32; LANES], x_both: &[u8], y_both: &[u8]));
+        a.update(isa, &x[both..]);
+        b.update(isa, &y[both..]);
+    }
+}
+
+#[inline(always)]
+fn both_of(one: &mut [u32; LANES], other: &mut [u32; LANES], x: &[u8], y: &[u8]) {
+    let (mut a, mut b) = (*one, *other);
+    for (x, y) in x.as_chunks::<ROUND>().0.iter().zip(y.as_chunks::<ROUND>().0) {
+        take(&mut a, x);
+        take(&mut b, y);
+    }
+    (*one, *other) = (a, b);
+}
+
 #[inline(always)]
 fn update(lanes: &mut [u32; LANES], bytes: &[u8]) {
     let mut h = *lanes;

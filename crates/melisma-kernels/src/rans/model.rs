@@ -1,9 +1,10 @@
 //! Which mode stores a plane in the fewest bytes.
 
 use super::cost::{self, BIT};
+use super::cpu::{self, Inverse};
 use super::record::{ALIGN, Mode};
 use super::table::{self, Frequencies};
-use super::{LANES, Slices, cpu};
+use super::{LANES, Slices};
 use crate::Isa;
 
 /// A sample of this many bytes in each [`STRIDE`] tells planes that are noise from others.
@@ -43,17 +44,31 @@ pub(super) struct Pairs {
     pub(super) ends: [usize; super::MAX_SLICES],
 }
 
+/// What a plane must save to be coded: elements of few bytes are decoded for speed, wide ones for size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Worth {
+    /// Thousandths of a bit for each byte, above which a sample is noise.
+    noise: u64,
+    /// The plane's share that must be saved, as its divisor.
+    share: usize,
+}
+
+impl Worth {
+    pub(super) fn of(width: usize) -> Self {
+        if width < 4 { Self { noise: 7900, share: 64 } } else { Self { noise: 7985, share: 500 } }
+    }
+}
+
 /// Chooses for `plane`; where it chooses pairs, they are in `pairs`.
-pub(super) fn choose(isa: Isa, plane: &[u8], slices: Slices, pairs: &mut Pairs) -> Model {
+pub(super) fn choose(isa: Isa, plane: &[u8], worth: Worth, slices: Slices, pairs: &mut Pairs) -> Model {
     let sample = sample(plane);
     let n_sampled: u64 = sample.iter().map(|&n| u64::from(n)).sum();
-    if n_sampled == 0 || cost::entropy(&sample) > n_sampled * BIT * 79 / 10 {
+    if n_sampled == 0 || cost::entropy(&sample) > n_sampled * BIT * worth.noise / 1000 {
         return Model::Raw;
     }
     let (palette, inverse, n_covered) = palette(&sample);
     let mut best = Model::Raw;
-    // A plane that saves less than this is not worth the time that decoding takes.
-    let mut least = (plane.len() - plane.len() / 64) as u64;
+    let mut least = (plane.len() - plane.len() / worth.share) as u64;
     let counts = if n_covered * 50 >= n_sampled * 49 {
         let pair_counts = pairs.fill(isa, plane, slices, &inverse);
         if n_distinct(&pair_counts) > 1 {
@@ -130,7 +145,7 @@ fn sample(plane: &[u8]) -> [u32; 256] {
 }
 
 /// The 15 most frequent bytes of a sample, the nibble of every byte, and how many of the sample are covered.
-fn palette(sample: &[u32; 256]) -> ([u8; 16], [u8; 256], u64) {
+fn palette(sample: &[u32; 256]) -> ([u8; 16], Inverse, u64) {
     let (mut palette, mut inverse, mut covered) = ([0; 16], [ESCAPE; 256], 0);
     for (nibble, entry) in palette.iter_mut().take(usize::from(ESCAPE)).enumerate() {
         let left = (0..=255u8).filter(|&byte| inverse[usize::from(byte)] == ESCAPE);
@@ -142,7 +157,7 @@ fn palette(sample: &[u32; 256]) -> ([u8; 16], [u8; 256], u64) {
         inverse[usize::from(byte)] = nibble as u8;
         covered += u64::from(sample[usize::from(byte)]);
     }
-    (palette, inverse, covered)
+    (palette, Inverse::new(inverse), covered)
 }
 
 /// The counts of bytes, from those of pairs and the escapes.
@@ -163,7 +178,7 @@ fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[
 
 impl Pairs {
     /// Makes pairs of `plane` and counts them.
-    fn fill(&mut self, isa: Isa, plane: &[u8], slices: Slices, inverse: &[u8; 256]) -> [u32; 256] {
+    fn fill(&mut self, isa: Isa, plane: &[u8], slices: Slices, inverse: &Inverse) -> [u32; 256] {
         self.symbols.clear();
         self.symbols.resize(plane.len().div_ceil(2), 0);
         self.escapes.clear();
@@ -175,7 +190,7 @@ impl Pairs {
         count(&self.symbols)
     }
 
-    fn fill_slice(&mut self, isa: Isa, bytes: &[u8], first: usize, inverse: &[u8; 256]) {
+    fn fill_slice(&mut self, isa: Isa, bytes: &[u8], first: usize, inverse: &Inverse) {
         let symbols = &mut self.symbols[first..first + bytes.len().div_ceil(2)];
         let blocks = bytes.chunks(2 * cpu::BLOCK).zip(symbols.chunks_mut(cpu::BLOCK));
         for (block, symbols) in blocks {
@@ -184,17 +199,17 @@ impl Pairs {
                 _ => narrow_last(inverse, block, symbols),
             };
             if has_escapes {
-                self.escapes.extend(block.iter().filter(|&&byte| inverse[usize::from(byte)] == ESCAPE));
+                self.escapes.extend(block.iter().filter(|&&byte| inverse.nibble(byte) == ESCAPE));
             }
         }
     }
 }
 
 /// A block that is not full, the last byte perhaps without a partner.
-fn narrow_last(inverse: &[u8; 256], block: &[u8], symbols: &mut [u8]) -> bool {
-    let nibble = |byte: Option<&u8>| byte.map_or(0, |&byte| inverse[usize::from(byte)]);
+fn narrow_last(inverse: &Inverse, block: &[u8], symbols: &mut [u8]) -> bool {
+    let nibble = |byte: Option<&u8>| byte.map_or(0, |&byte| inverse.nibble(byte));
     for (symbol, pair) in symbols.iter_mut().zip(block.chunks(2)) {
         *symbol = nibble(pair.first()) | nibble(pair.get(1)) << 4;
     }
-    block.iter().any(|&byte| inverse[usize::from(byte)] == ESCAPE)
+    block.iter().any(|&byte| inverse.nibble(byte) == ESCAPE)
 }

@@ -9,7 +9,7 @@
 constexpr u32 QUARTER = 128;
 constexpr u32 RING = 4 * QUARTER;
 constexpr u32 SLOT = 256;
-struct __align__(16) Ahead {
+struct __align__(1024) Ahead {
     u16 words[RING];
     u8 lower[4 * SLOT];
 };
@@ -24,11 +24,12 @@ struct Stream {
     const u32* lookup;
     u16* ring;
     const u8* words;
-    u32 n_words, at, state, quarter;
+    u32 n_words, at, state, quarter, before;
 
     __device__ __forceinline__ Stream(const u8* record, const Coded& coded, u32 slice, const u32* lookup, u16* ring)
         : lookup(lookup), ring(ring), words(record + coded.words_at[slice]), n_words(coded.n_words[slice]), at(0),
-          state(load_u32(record + coded.states_at + 128 * slice + 4 * (threadIdx.x % LANES))), quarter(0) {}
+          state(load_u32(record + coded.states_at + 128 * slice + 4 * (threadIdx.x % LANES))), quarter(0),
+          before((1u << (threadIdx.x % LANES)) - 1) {}
 
     // Continues where `from` was taken.
     __device__ __forceinline__ void resume(const Snapshot& from) {
@@ -47,18 +48,16 @@ struct Stream {
         }
     }
 
-    // Starts to load the first words.
+    // Loads the first words.
     __device__ __forceinline__ void begin() {
         quarter = at / QUARTER;
         for (u32 part = 0; part < 4; part++) load(quarter + part);
+        cp_async_commit();
+        cp_async_wait<0>();
+        sync_warp();
     }
 
-    // After at most four steps: starts to load a quarter where one was left.
-    __device__ __forceinline__ void load_next() {
-        if (at / QUARTER != quarter) load(quarter++ + 4);
-    }
-
-    // As `load_next`, and waits.
+    // After at most four steps.
     __device__ __forceinline__ void advance() {
         if (at / QUARTER != quarter) {
             sync_warp();
@@ -69,28 +68,28 @@ struct Stream {
         }
     }
 
-    // The next symbol of every lane, with the rest of its entry above it.
+    // The next entry of every lane: its symbol, and more above and below it.
     __device__ __forceinline__ u32 next() {
         const u32 entry = lookup[state % M];
-        u32 x = (entry >> 20) * (state / M) + (entry >> 8) % M;
-        const bool refill = x < LOW;
-        const u32 mask = ballot(FULL_WARP, refill);
-        if (refill) x = x << 16 | ring[(at + popc(mask & ((1u << (threadIdx.x % LANES)) - 1))) % RING];
-        state = x;
+        const u32 x = (entry >> 20) * (state / M) + entry % M;
+        const u32 mask = ballot(FULL_WARP, x < LOW);
+        // Read by all, so that nobody branches.
+        const u32 refilled = x << 16 | ring[(at + popc(mask & before)) % RING];
+        state = x < LOW ? refilled : x;
         at += popc(mask);
         return entry;
     }
 
-    // As `next`, but only active lanes have a symbol left.
+    // The next symbol of the active lanes.
     __device__ __forceinline__ u32 next_of(bool active) {
         const u32 entry = lookup[state % M];
-        u32 x = (entry >> 20) * (state / M) + (entry >> 8) % M;
+        const u32 x = (entry >> 20) * (state / M) + entry % M;
         const bool refill = active && x < LOW;
         const u32 mask = ballot(FULL_WARP, refill);
-        if (refill) x = x << 16 | ring[(at + popc(mask & ((1u << (threadIdx.x % LANES)) - 1))) % RING];
-        if (active) state = x;
+        if (refill) state = x << 16 | ring[(at + popc(mask & before)) % RING];
+        else if (active) state = x;
         at += popc(mask);
-        return entry & 255;
+        return entry >> 12 & 255;
     }
 
     __device__ __forceinline__ bool is_at(const Snapshot& end) const {
@@ -98,6 +97,58 @@ struct Stream {
     }
 
     __device__ __forceinline__ bool is_finished() const { return state == LOW && at == n_words; }
+};
+
+// Keeps both planes of a joined decoder ahead, with one copy for each batch: lanes 0 to 15 bring the other plane's bytes
+// of the batch after the next two, lanes 16 to 31 a quarter of words where one was left.
+struct Feeder {
+    const u8* from;
+    u8* to;
+    u32 left, count;
+
+    // `lower` is null where the other plane is constant.
+    __device__ __forceinline__ Feeder(const Stream& stream, Ahead& ahead, const u8* lower, u32 n) : count(0) {
+        const u32 lane = threadIdx.x % LANES, skipped = 2 * QUARTER * (stream.quarter + 4) + 16 * (lane - 16);
+        if (lane < 16) {
+            from = lower + 16 * lane;
+            to = ahead.lower + 16 * lane;
+            left = lower && n > 16 * lane ? n - 16 * lane : 0;
+        } else {
+            from = stream.words + skipped;
+            to = reinterpret_cast<u8*>(ahead.words) + 16 * (lane - 16);
+            left = 2 * stream.n_words > skipped ? 2 * stream.n_words - skipped : 0;
+            count = stream.quarter;
+        }
+    }
+
+    __device__ __forceinline__ void copy(u32 step) {
+        cp_async_16(to + count % 4 * SLOT, from, min(left, 16u));
+        from += step;
+        left -= min(left, step);
+        count++;
+    }
+
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void begin() {
+        if (threadIdx.x % LANES < ELEMENTS / 16) {
+            for (u32 i = 0; i < 3; i++) if (left) copy(ELEMENTS);
+        }
+        cp_async_commit();
+        cp_async_wait<0>();
+        sync_warp();
+    }
+
+    // Before this all lanes have met after their last step.
+    template <u32 ELEMENTS>
+    __device__ __forceinline__ void next(Stream& stream) {
+        const u32 lane = threadIdx.x % LANES;
+        const bool is_left = stream.at / QUARTER != stream.quarter;
+        if (lane < 16 ? left > 0 && lane < ELEMENTS / 16 : is_left) copy(lane < 16 ? ELEMENTS : 2 * QUARTER);
+        stream.quarter += is_left;
+        cp_async_commit();
+        cp_async_wait<2>();
+        sync_warp();
+    }
 };
 
 // Escaped bytes in order.
@@ -170,8 +221,8 @@ struct Output {
         : out(out + job.out), row_step(job.row_step), row_len(job.row_len),
           by_words(((u64)this->out | row_step | row_len) % 4 == 0) {}
 
-    // Whether 128 bytes of the tile, from a multiple of 128 on, always lie in one row.
-    __device__ __forceinline__ bool is_wide() const { return by_words && row_len % 128 == 0; }
+    // Whether the 512 bytes of a batch, which begin on a multiple of 512, always lie in one row.
+    __device__ __forceinline__ bool is_wide() const { return by_words && row_len % 512 == 0; }
 
     // `byte` is a multiple of 4 within the tile; the first `count` bytes of `word` exist.
     __device__ __forceinline__ void store(u32 byte, u32 word, u32 count) const {
@@ -187,7 +238,7 @@ struct Output {
     }
 };
 
-// A warp's place in a wide output: 128 bytes at a time.
+// A warp's place in a wide output.
 struct Cursor {
     u8* to;
     u32 jump, column, row_len;
@@ -199,10 +250,11 @@ struct Cursor {
         to = output.out + row * output.row_step + column + 4 * (threadIdx.x % LANES);
     }
 
-    __device__ __forceinline__ void store(u32 word) {
-        *reinterpret_cast<u32*>(to) = word;
-        to += 128;
-        column += 128;
+    __device__ __forceinline__ void store(u32 k, u32 word) { *reinterpret_cast<u32*>(to + 128 * k) = word; }
+
+    __device__ __forceinline__ void advance(u32 bytes) {
+        to += bytes;
+        column += bytes;
         if (column == row_len) {
             column = 0;
             to += jump;
@@ -214,95 +266,86 @@ struct Cursor {
 struct Joined {
     Stream& stream;
     Escapes& escapes;
-    const Source& other;
-    u8* ahead;
+    const Source other;
+    Ahead& ahead;
     const Halves halves;
     u32 hash;
 
     // Both elements of a symbol, in place; bits 0 and 16 say which are escapes.
     static constexpr u32 ESCAPED = 0x00010001u;
 
-    // Starts to load the other plane's bytes of a batch of ELEMENTS, as one group with what was started before it.
-    template <u32 ELEMENTS>
-    __device__ __forceinline__ void load(u32 slot, u32 from, u32 end) {
-        const u32 lane = threadIdx.x % LANES;
-        if (lane < ELEMENTS / 16 && other.bytes && from + ELEMENTS <= end) {
-            cp_async_16(ahead + slot % 4 * SLOT + 16 * lane, other.bytes + from + 16 * lane);
-        }
-        cp_async_commit();
-    }
-
-    // The first three batches on their way, the first one there.
-    template <u32 ELEMENTS>
-    __device__ __forceinline__ void begin(u32 from, u32 end) {
+    __device__ __forceinline__ Feeder feeder(u32 from, u32 end) const {
         if (!other.bytes) {
-            for (u32 i = threadIdx.x % LANES; i < SLOT; i += LANES) reinterpret_cast<u32*>(ahead)[i] = other.constant * 0x01010101u;
+            for (u32 i = threadIdx.x % LANES; i < SLOT; i += LANES) reinterpret_cast<u32*>(ahead.lower)[i] = other.constant * 0x01010101u;
         }
-#pragma unroll
-        for (u32 k = 0; k < 3; k++) load<ELEMENTS>(k, from + k * ELEMENTS, end);
-        cp_async_wait<2>();
-        sync_warp();
+        return Feeder(stream, ahead, other.bytes ? other.bytes + from : nullptr, end - from);
     }
 
-    // The batch after the next two on its way, the next one there. Before this all lanes have met after their last step.
-    template <u32 ELEMENTS>
-    __device__ __forceinline__ void next(u32 slot, u32 from, u32 end) {
-        stream.load_next();
-        load<ELEMENTS>(slot + 3, from + 3 * ELEMENTS, end);
-        cp_async_wait<2>();
-        sync_warp();
-    }
-
+    // Two of the other plane's bytes of a batch.
     __device__ __forceinline__ u32 lower(u32 slot, u32 k) const {
-        return reinterpret_cast<const u16*>(ahead + slot % 4 * SLOT)[32 * k + threadIdx.x % LANES];
+        return reinterpret_cast<const u16*>(ahead.lower)[slot % 4 * (SLOT / 2) + 32 * k + threadIdx.x % LANES];
     }
 
     // Whole batches of pairs in `from..end`; returns where they end.
     __device__ __forceinline__ u32 pairs(const u32* uppers, Cursor cursor, u32 from, u32 end) {
-        begin<256>(from, end);
-        for (u32 slot = 0; from + 256 <= end; from += 256, slot++) {
+        Feeder feeder = this->feeder(from, end);
+        feeder.begin<256>();
+        const u32 n = (end - from) / 256;
+        for (u32 slot = 0; slot < n; slot++) {
             u32 upper[4];
 #pragma unroll
-            for (u32 k = 0; k < 4; k++) upper[k] = uppers[stream.next() & 255];
+            for (u32 k = 0; k < 4; k++) upper[k] = uppers[stream.next() >> 12 & 255];
             if (ballot(FULL_WARP, (upper[0] | upper[1] | upper[2] | upper[3]) & ESCAPED)) {
+#pragma unroll 1
                 for (u32 k = 0; k < 4; k++) {
                     u32 first = 0, second = 0;
-                    escapes.fill(upper[k] & 1, upper[k] >> 16 & 1, first, second);
-                    upper[k] = (upper[k] & ~ESCAPED) | halves.upper(first, second);
+                    const u32 of = k == 0 ? upper[0] : k == 1 ? upper[1] : k == 2 ? upper[2] : upper[3];
+                    escapes.fill(of & 1, of >> 16 & 1, first, second);
+                    const u32 filled = (of & ~ESCAPED) | halves.upper(first, second);
+                    if (k == 0) upper[0] = filled;
+                    if (k == 1) upper[1] = filled;
+                    if (k == 2) upper[2] = filled;
+                    if (k == 3) upper[3] = filled;
                 }
             }
 #pragma unroll
             for (u32 k = 0; k < 4; k++) {
                 const u32 word = halves.join(upper[k], lower(slot, k));
                 hash = hash_step(hash, word);
-                cursor.store(word);
+                cursor.store(k, word);
             }
-            next<256>(slot, from, end);
+            cursor.advance(512);
+            feeder.next<256>(stream);
         }
-        return from;
+        return from + 256 * n;
     }
 
     // Whole batches of bytes: four steps of 32 elements, which change lanes so that neighbours come together.
     __device__ __forceinline__ u32 bytes(Cursor cursor, u32 from, u32 end) {
         const u32 lane = threadIdx.x % LANES;
         const u32 partner = 2 * (lane % 16), select = lane < 16 ? 0x7470u : 0x7571u;
-        begin<128>(from, end);
-        for (u32 slot = 0; from + 128 <= end; from += 128, slot++) {
-            u32 symbols = stream.next() & 255;
-            symbols = __byte_perm(symbols, stream.next(), 0x3240);
-            symbols = __byte_perm(symbols, stream.next(), 0x3410);
-            symbols = __byte_perm(symbols, stream.next(), 0x4210);
+        Feeder feeder = this->feeder(from, end);
+        feeder.begin<128>();
+        const u32 n = (end - from) / 128;
+        for (u32 slot = 0; slot < n; slot++) {
+            // A symbol is at bits 12 to 19: bytes 1 and 2, shifted by 4.
+            u32 entries[4];
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) entries[k] = stream.next() >> 12;
+            const u32 low = __byte_perm(entries[0], entries[1], 0x0040), high = __byte_perm(entries[2], entries[3], 0x0040);
+            const u32 symbols = __byte_perm(low, high, 0x5410);
             const u32 even = shfl_idx(FULL_WARP, symbols, partner), odd = shfl_idx(FULL_WARP, symbols, partner + 1);
 #pragma unroll
             for (u32 k = 0; k < 2; k++) {
                 const u32 upper = (__byte_perm(even, odd, select + 0x0202 * k) & 0x00ff00ffu) << halves.shift;
                 const u32 word = halves.join(upper, lower(slot, k));
                 hash = hash_step(hash, word);
-                cursor.store(word);
+                cursor.store(k, word);
             }
-            next<128>(slot, from, end);
+            cursor.advance(256);
+            feeder.next<128>(stream);
         }
-        return from;
+        return from + 128 * n;
     }
 
     // What is left, or all of it where rows are narrow; up to 64 elements at a time.
@@ -403,6 +446,8 @@ struct Segments {
     }
 
     __device__ __forceinline__ bool are_indexed() const { return index != nullptr; }
+    // With an index the tile's hash is a part of its own, after those that decode.
+    __device__ __forceinline__ bool is_sum(u32 segment) const { return index && segment >= per_slice * slices.count; }
     // The entry for the first `n` elements of a slice, which end a segment.
     __device__ __forceinline__ const u32* lanes(u32 slice, u32 n) const {
         return reinterpret_cast<const u32*>(index + (u64)(slice * entries + (n - 1) / step) * entry_len);
@@ -412,7 +457,20 @@ struct Segments {
     }
 };
 
-// budget: 64 registers, 0 spill
+// What a warp decodes: elements `begin..end` of the slice `first..last`.
+struct Work {
+    u32 slice, first, last, begin, end, is_here;
+
+    static __device__ __forceinline__ Work of(const Segments& segments, u32 segment) {
+        const u32 slice = min(segment / segments.per_slice, WARPS - 1);
+        const u32 first = segments.slices.begin(slice), last = segments.slices.end(slice);
+        const u32 begin = min(first + segment % segments.per_slice * segments.len, last), end = min(begin + segments.len, last);
+        return {slice, first, last, begin, end, segment / segments.per_slice < segments.slices.count && (begin < end || segment == 0)};
+    }
+};
+
+// What is spilled is used once for each plane, outside the loops.
+// budget: 64 registers, 48 spill
 extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs, const Part* parts, const u8* packed, u8* out, u8* scratch, i32* status) {
     __shared__ Ahead aheads[WARPS];
     __shared__ u32 lookup[M];
@@ -424,12 +482,15 @@ extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs
     __shared__ u32 hashes[WARPS * LANES];
     __shared__ i32 failure;
     __shared__ Job job;
+    __shared__ Part part;
     __shared__ Segments segments;
+    __shared__ Work works[WARPS];
     __shared__ u32 n_coded;
 
-    const Part part = parts[blockIdx.x];
     if (threadIdx.x < sizeof(Job) / 4) {
-        reinterpret_cast<u32*>(&job)[threadIdx.x] = reinterpret_cast<const u32*>(jobs + part.job)[threadIdx.x];
+        const Part mine = parts[blockIdx.x];
+        reinterpret_cast<u32*>(&job)[threadIdx.x] = reinterpret_cast<const u32*>(jobs + mine.job)[threadIdx.x];
+        if (threadIdx.x == 0) part = mine;
     }
     __syncthreads();
     const u8* record = packed + job.record;
@@ -444,17 +505,14 @@ extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs
     }
     __syncthreads();
 
-    const u32 segment = part.first + warp, slice = min(segment / segments.per_slice, WARPS - 1);
-    const u32 first = segments.slices.begin(slice), last = segments.slices.end(slice);
-    const u32 begin = min(first + segment % segments.per_slice * segments.len, last), end = min(begin + segments.len, last);
-    const bool is_here = segment / segments.per_slice < segments.slices.count && (begin < end || segment == 0);
-    u32 hash = segments.are_indexed() && is_here && begin > first ? segments.lanes(slice, begin - first)[lane] : 0;
-    // With an index the tile's hash is a part of its own, after those that decode.
-    const bool is_sum = segments.are_indexed() ? part.first >= segments.per_slice * segments.slices.count : part.first == 0;
+    if (lane == 0) works[warp] = Work::of(segments, part.first + warp);
+    sync_warp();
+    const Work& work = works[warp];
+    u32 hash = segments.are_indexed() && work.is_here && work.begin > work.first ? segments.lanes(work.slice, work.begin - work.first)[lane] : 0;
     bool is_joined = false;
 
     // The last plane first: the coded one that others are joined with needs them.
-    for (u32 i = 0, coded_left = n_coded; i < n_planes && failure == WHOLE && !(is_sum && segments.are_indexed()); i++) {
+    for (u32 i = 0, coded_left = n_coded; i < n_planes && failure == WHOLE && !segments.is_sum(part.first); i++) {
         const u32 p = n_planes - 1 - i;
         const Plane plane = planes[p];
         if (plane.mode < BYTES) {
@@ -483,11 +541,11 @@ extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs
         __syncthreads();
         if (failure != WHOLE) break;
         bool is_right = true;
-        if (is_here) {
-            Stream stream(record, coded, slice, lookup, aheads[warp].words);
-            Escapes escapes = {record + coded.escapes_at[slice], coded.n_escapes[slice], 0};
-            if (segments.are_indexed() && begin > first) {
-                const Snapshot& from = segments.snapshot(slice, begin - first, coded_left);
+        if (work.is_here) {
+            Stream stream(record, coded, work.slice, lookup, aheads[warp].words);
+            Escapes escapes = {record + coded.escapes_at[work.slice], coded.n_escapes[work.slice], 0};
+            if (segments.are_indexed() && work.begin > work.first) {
+                const Snapshot& from = segments.snapshot(work.slice, work.begin - work.first, coded_left);
                 stream.resume(from);
                 escapes.at = from.escapes;
             }
@@ -495,29 +553,25 @@ extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs
             if (ballot(FULL_WARP, is_right) == FULL_WARP) {
                 stream.begin();
                 if (is_joined) {
-                    Joined joined = {stream, escapes, sources[1], aheads[warp].lower, halves, hash};
+                    Joined joined = {stream, escapes, sources[1], aheads[warp], halves, hash};
                     const Output output(out, job);
-                    u32 done = begin;
+                    u32 done = work.begin;
                     if (output.is_wide()) {
-                        const Cursor cursor(output, 2 * begin);
-                        done = plane.mode == PAIRS ? joined.pairs(uppers, cursor, begin, end) : joined.bytes(cursor, begin, end);
+                        const Cursor cursor(output, 2 * work.begin);
+                        done = plane.mode == PAIRS ? joined.pairs(uppers, cursor, work.begin, work.end) : joined.bytes(cursor, work.begin, work.end);
                     }
-                    cp_async_commit();
                     cp_async_wait<0>();
                     sync_warp();
-                    joined.rest(plane.mode, coded, output, done, end);
+                    joined.rest(plane.mode, coded, output, done, work.end);
                     hash = joined.hash;
                 } else {
-                    cp_async_commit();
-                    cp_async_wait<0>();
-                    sync_warp();
-                    decode_plane(stream, escapes, coded, plane.mode, scratch + job.scratch + (u64)p * job.n, begin, end);
+                    decode_plane(stream, escapes, coded, plane.mode, scratch + job.scratch + (u64)p * job.n, work.begin, work.end);
                 }
                 if (segments.are_indexed()) {
-                    const Snapshot& to = segments.snapshot(slice, end - first, coded_left);
+                    const Snapshot& to = segments.snapshot(work.slice, work.end - work.first, coded_left);
                     is_right = stream.is_at(to) && escapes.at == to.escapes;
                 }
-                if (end == last) is_right = is_right && stream.is_finished() && escapes.at == escapes.n;
+                if (work.end == work.last) is_right = is_right && stream.is_finished() && escapes.at == escapes.n;
             }
         }
         __syncthreads();
@@ -526,23 +580,23 @@ extern "C" __global__ void __launch_bounds__(128, 8) rans_decode(const Job* jobs
         __syncthreads();
     }
 
-    if (failure == WHOLE && !is_joined && is_here) {
+    if (failure == WHOLE && !is_joined && work.is_here) {
         const Output output(out, job);
-        const u32 len = (end - begin) * n_planes;
+        const u32 len = (work.end - work.begin) * n_planes;
         for (u32 word = lane; 4 * word < len; word += LANES) {
-            const u32 joined = join_word(job.split, sources, word, begin, end);
+            const u32 joined = join_word(job.split, sources, word, work.begin, work.end);
             hash = hash_step(hash, joined);
-            output.store(begin * n_planes + 4 * word, joined, min(len - 4 * word, 4u));
+            output.store(work.begin * n_planes + 4 * word, joined, min(len - 4 * word, 4u));
         }
     }
     hashes[threadIdx.x] = hash;
-    const bool is_other = segments.are_indexed() && is_here && hash != segments.lanes(slice, end - first)[lane];
+    const bool is_other = segments.are_indexed() && work.is_here && hash != segments.lanes(work.slice, work.end - work.first)[lane];
     __syncthreads();
     if (is_other && failure == WHOLE) failure = HASH;
     __syncthreads();
     if (threadIdx.x == 0) {
         i32 outcome = failure;
-        if (outcome == WHOLE && is_sum) {
+        if (outcome == WHOLE && (segments.is_sum(part.first) || !segments.are_indexed())) {
             u64 folded = fold_step(fold_step(0, job.number), (u64)job.n * n_planes);
             for (u32 s = 0; s < segments.slices.count; s++) {
                 const u32 n = segments.slices.end(s) - segments.slices.begin(s);

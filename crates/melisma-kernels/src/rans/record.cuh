@@ -130,7 +130,7 @@ __device__ u32 scan(u32 value, u32* sums, u32& total) {
 // Symbols with more slots than this are filled by a warp together, the others by one lane each.
 constexpr u32 FEW_SLOTS = 12;
 
-// Reads the frequency table and fills the slots with `f << 20 | offset << 8 | symbol`. Returns the table's length, 0 when
+// Reads the frequency table and fills the slots with `f << 20 | symbol << 12 | offset`. Returns the table's length, 0 when
 // it is wrong.
 __device__ u32 fill_lookup(const u8* record, const Coded& coded, u32* lookup, u32* sums) {
     const u8* table = record + coded.table_at;
@@ -164,15 +164,15 @@ __device__ u32 fill_lookup(const u8* record, const Coded& coded, u32* lookup, u3
     const u32 start = scan(sum, sums, all);
     if (!fits || all != M) return 0;
     for (u32 i = 0; i < 2; i++) {
-        const u32 first = start + (i ? f[0] : 0), entry = f[i] << 20 | (2 * threadIdx.x + i);
+        const u32 first = start + (i ? f[0] : 0), entry = f[i] << 20 | (2 * threadIdx.x + i) << 12;
         if (f[i] <= FEW_SLOTS) {
-            for (u32 offset = 0; offset < f[i]; offset++) lookup[first + offset] = entry | offset << 8;
+            for (u32 offset = 0; offset < f[i]; offset++) lookup[first + offset] = entry | offset;
         }
         for (u32 many = ballot(FULL_WARP, f[i] > FEW_SLOTS); many; many &= many - 1) {
             const u32 of = 31 - clz(many & (0 - many));
             const u32 its_first = shfl_idx(FULL_WARP, first, of), its_entry = shfl_idx(FULL_WARP, entry, of);
             for (u32 offset = lane; offset < its_entry >> 20; offset += LANES) {
-                lookup[its_first + offset] = its_entry | offset << 8;
+                lookup[its_first + offset] = its_entry | offset;
             }
         }
     }

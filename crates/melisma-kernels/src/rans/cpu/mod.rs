@@ -10,7 +10,7 @@ mod avx512;
 mod palette;
 mod scalar;
 
-pub(super) use palette::{BLOCK, expand, narrow};
+pub(super) use palette::{BLOCK, Inverse, expand, narrow};
 
 use super::table::{Coding, Lookup};
 use super::{L, LANES};

@@ -60,10 +60,29 @@ fn expand_block(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BL
     has_escapes
 }
 
-/// The pairs of a block: `inverse` has the nibble of each byte. True when some are escapes.
+/// The nibble of each byte, and which rows of 16 bytes hold more than escapes.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Inverse {
+    nibbles: [u8; 256],
+    rows: u16,
+}
+
+impl Inverse {
+    /// From the nibbles; 15 is an escape.
+    pub(in super::super) fn new(nibbles: [u8; 256]) -> Self {
+        let used = nibbles.as_chunks::<16>().0.iter().map(|row| row.iter().any(|&nibble| nibble != 15));
+        Self { nibbles, rows: used.rev().fold(0, |rows, is_used| rows << 1 | u16::from(is_used)) }
+    }
+
+    pub(in super::super) fn nibble(&self, byte: u8) -> u8 {
+        self.nibbles[usize::from(byte)]
+    }
+}
+
+/// The pairs of a block. True when some are escapes.
 pub(in super::super) fn narrow(
     isa: Isa,
-    inverse: &[u8; 256],
+    inverse: &Inverse,
     bytes: &[u8; 2 * BLOCK],
     symbols: &mut [u8; BLOCK],
 ) -> bool {
@@ -74,7 +93,7 @@ pub(in super::super) fn narrow(
         _ => {
             let mut has_escapes = false;
             for (symbol, &[low, high]) in symbols.iter_mut().zip(bytes.as_chunks::<2>().0) {
-                *symbol = inverse[usize::from(low)] | inverse[usize::from(high)] << 4;
+                *symbol = inverse.nibble(low) | inverse.nibble(high) << 4;
                 has_escapes |= *symbol >= 0xf0 || *symbol & 15 == 15;
             }
             has_escapes
@@ -86,27 +105,22 @@ pub(in super::super) fn narrow(
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::BLOCK;
+    use super::{BLOCK, Inverse};
 
     /// Looks up 16 bytes of the table at a time, those rows only that hold more than escapes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
-    pub(super) unsafe fn narrow_avx512(
-        inverse: &[u8; 256],
-        bytes: &[u8; 2 * BLOCK],
-        symbols: &mut [u8; BLOCK],
-    ) -> bool {
+    pub(super) unsafe fn narrow_avx512(inverse: &Inverse, bytes: &[u8; 2 * BLOCK], symbols: &mut [u8; BLOCK]) -> bool {
         let nibble = _mm512_set1_epi8(15);
         // SAFETY: 128 bytes, 64 symbols, and a table of 256.
         unsafe {
             let halves: [__m512i; 2] =
                 std::array::from_fn(|half| _mm512_loadu_si512(bytes.as_ptr().add(64 * half).cast()));
             let mut nibbles = [nibble; 2];
-            for row in 0..16 {
-                let table = _mm_loadu_si128(inverse.as_ptr().add(16 * row).cast());
-                if _mm_movemask_epi8(_mm_cmpeq_epi8(table, _mm_set1_epi8(15))) == 0xffff {
-                    continue;
-                }
-                let table = _mm512_broadcast_i32x4(table);
+            let mut rows = inverse.rows;
+            while rows != 0 {
+                let row = rows.trailing_zeros() as usize;
+                rows &= rows - 1;
+                let table = _mm512_broadcast_i32x4(_mm_loadu_si128(inverse.nibbles.as_ptr().add(16 * row).cast()));
                 let upper = _mm512_set1_epi8((row << 4) as i8);
                 for (bytes, nibbles) in halves.iter().zip(&mut nibbles) {
                     // Bytes of this row become 0 to 15; the others keep a bit above and stay as they are.
