@@ -54,7 +54,7 @@ fn a_full_disk_ends_with_a_clear_error_and_a_resumable_state() {
         let technique = format!("writes={writes}");
         let more = ["--technique", &technique, "--seg-microbatch-segments", "4"];
         let full = build("disk/a.h5", &more);
-        assert_eq!(full.code, 2, "{writes}: {}", full.stderr);
+        assert_eq!(full.code, 4, "{writes}: {}", full.stderr);
         assert!(full.stderr.contains("No space left"), "{}", full.stderr);
         assert!(disk.0.join("a.h5.partial").exists() && !disk.0.join("a.h5").exists());
         assert!(disk.mount("remount,size=4m"));

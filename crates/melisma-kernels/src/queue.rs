@@ -54,6 +54,20 @@ impl Queue {
         }
     }
 
+    /// Marks this point of the queue with an event that was recorded before, here or elsewhere on the same device.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn record_again(&self, event: &mut Event) -> Result<()> {
+        match self {
+            Self::Cpu(_) => {
+                *event = Event::now();
+                Ok(())
+            }
+            Self::Cuda(queue) => queue.record_again(event),
+        }
+    }
+
     /// Lets everything given from now on wait for `event`, which may be of another queue of the same device.
     ///
     /// # Errors

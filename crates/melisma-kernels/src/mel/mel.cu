@@ -43,7 +43,7 @@ __device__ __forceinline__ int frame_stride(int len) { return max(place(len) + 5
 
 __device__ __forceinline__ float sample_at(const Job& job, u64 item, i64 at) {
     const i64 n = (i64)job.n_samples;
-    if (job.edge == 0 && (at < 0 || at >= n) || n == 0) return 0.0f;
+    if (n == 0 || (job.edge == 0 && (at < 0 || at >= n))) return 0.0f;
     // Back and forth until it is inside; once, unless the item is shorter than the padding.
     const i64 outer = job.edge == 1 ? 0 : 1;
     if (n == 1) at = 0;

@@ -24,7 +24,9 @@ use crate::runtime::output::Existing;
 use crate::{Error, Result};
 
 /// Bytes of samples in a slot, unless a row is larger. On the CPU samples and values of a slot stay in the cache.
-const SLOT_BYTES: usize = 2 << 20;
+const SLOT_BYTES: usize = 512 << 10;
+/// Bytes of samples in a slot on the CPU, however many rows are asked for.
+const MOST_BYTES: usize = 64 << 20;
 const SLOT_BYTES_CUDA: usize = 4 << 20;
 /// Bytes of all slots on a GPU, unless more is asked for; with the driver's own memory that is less than 2 GB.
 const DEVICE_BYTES: usize = 1 << 30;
@@ -231,7 +233,8 @@ pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques
     let samples = samples / 2;
     let by_bytes = |bytes: usize| (bytes / samples).clamp(1, 1 << 16);
     let Device::Cuda(cuda) = device else {
-        let n_rows = techniques.seg_microbatch_segments.unwrap_or_else(|| by_bytes(SLOT_BYTES));
+        let n_rows =
+            techniques.seg_microbatch_segments.unwrap_or_else(|| by_bytes(SLOT_BYTES)).min(by_bytes(MOST_BYTES));
         return Tuning { threads, n_slots: 1, n_rows };
     };
     let n_rows = techniques.seg_microbatch_segments.unwrap_or_else(|| by_bytes(SLOT_BYTES_CUDA));

@@ -19,9 +19,31 @@ pub(super) struct Clock {
     busy: Mutex<[Busy; 4]>,
 }
 
-/// Where the parts of one launch begin and end.
+/// Where the parts of a slot's launches begin and end: copies in, kernels, copies out. Events are made once; to make one for each
+/// launch would let threads wait for each other in the driver.
 #[derive(Debug)]
-pub(super) struct Times(pub(super) [[Event; 2]; 3]);
+pub(super) struct Times([[Event; 2]; 3]);
+
+impl Times {
+    pub(super) fn new(queue: &Queue) -> Result<Self> {
+        let pair = || Ok([queue.record()?, queue.record()?]);
+        Ok(Self([pair()?, pair()?, pair()?]))
+    }
+
+    pub(super) fn begin(&mut self, part: usize, queue: &Queue) -> Result<()> {
+        queue.record_again(&mut self.0[part][0])
+    }
+
+    /// The event that the next part waits for.
+    pub(super) fn end(&mut self, part: usize, queue: &Queue) -> Result<&Event> {
+        queue.record_again(&mut self.0[part][1])?;
+        Ok(&self.0[part][1])
+    }
+
+    pub(super) fn synchronize(&self) -> Result<()> {
+        self.0[2][1].synchronize()
+    }
+}
 
 impl Clock {
     pub(super) fn start(queue: &Queue) -> Result<Self> {

@@ -16,7 +16,7 @@ pub enum Stage {
     FromDevice,
     /// Writing rows.
     Write,
-    /// Waiting for the device.
+    /// Giving work to the device, and waiting for it.
     Wait,
 }
 

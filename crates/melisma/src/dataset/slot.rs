@@ -64,6 +64,8 @@ pub(super) struct Slot {
     /// The samples' type, once there is a row.
     element: Option<Element>,
     times: Option<Times>,
+    /// Whether the device may still work on it.
+    is_launched: bool,
 }
 
 impl Slot {
@@ -82,7 +84,17 @@ impl Slot {
         };
         let entries = Vec::with_capacity(shape.n_rows);
         let conversion = techniques.conversion;
-        Ok(Self { shape, conversion, samples, values, on_device, entries, element: None, times: None })
+        Ok(Self {
+            shape,
+            conversion,
+            samples,
+            values,
+            on_device,
+            entries,
+            element: None,
+            times: None,
+            is_launched: false,
+        })
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -217,27 +229,33 @@ impl Slot {
             let (from, to) = (self.samples.view::<S>()?.first(n_in)?, self.values.view_mut::<D>()?.first(n_out)?);
             return transform.plan().run(compute, batch, from, to);
         };
-        let begun = input.record()?;
+        if self.times.is_none() {
+            self.times = Some(Times::new(input)?);
+        }
+        let Some(times) = &mut self.times else { return Ok(()) };
+        times.begin(0, input)?;
         copy(input, &self.samples, samples, bytes[0])?;
-        let copied = input.record()?;
-        compute.wait(&copied)?;
-        let started = compute.record()?;
+        compute.wait(times.end(0, input)?)?;
+        times.begin(1, compute)?;
         let (from, to) = (samples.view::<S>()?.first(n_in)?, values.view_mut::<D>()?.first(n_out)?);
         transform.plan().run(compute, batch, from, to)?;
-        let made = compute.record()?;
-        output.wait(&made)?;
-        let leaving = output.record()?;
+        output.wait(times.end(1, compute)?)?;
+        times.begin(2, output)?;
         copy(output, values, &mut self.values, bytes[1])?;
-        let done = output.record()?;
-        self.times = Some(Times([[begun, copied], [started, made], [leaving, done]]));
+        times.end(2, output)?;
+        self.is_launched = true;
         Ok(())
     }
 
     /// Waits for the transform.
     pub(super) fn wait(&mut self, clock: Option<&Clock>) -> Result<()> {
-        let Some(times) = self.times.take() else { return Ok(()) };
-        times.0[2][1].synchronize()?;
-        clock.map_or(Ok(()), |clock| clock.add(&times))
+        match &self.times {
+            Some(times) if std::mem::take(&mut self.is_launched) => {
+                times.synchronize()?;
+                clock.map_or(Ok(()), |clock| clock.add(times))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Rows that failed become zero, and so do those with a value that is not finite.

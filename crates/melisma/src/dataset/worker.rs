@@ -156,13 +156,13 @@ impl<'a> Worker<'a> {
     fn submit(&mut self, mut slot: Slot) -> Result<()> {
         let Work { transform, counters, techniques, .. } = self.shared.work;
         let is_told = Some(self.shared.launches.fetch_add(1, Relaxed) + 1) == techniques.fail_launch;
-        let mut launch = || match is_told {
+        let launch = || match is_told {
             true => Err(Error::new(Kind::Memory, "a launch was told that memory is short")),
             false => slot.launch(transform, &self.queues),
         };
         let launched = match &self.device {
             Device::Cpu(_) => counters.time(Stage::Compute, launch),
-            Device::Cuda(_) => launch(),
+            Device::Cuda(_) => counters.time(Stage::Wait, launch),
         };
         match launched {
             Ok(()) => self.in_flight.push_back(slot),

@@ -16,6 +16,9 @@ use crate::mel::{Config, DType, Transform};
 use crate::runtime::device::{Device, Queue};
 use crate::{Error, Result};
 
+/// A technique, how it is on, and other choices by name.
+type Case = (&'static str, Techniques, Vec<(&'static str, Techniques)>);
+
 /// Files of one run.
 const FILES: usize = 8000;
 
@@ -23,7 +26,7 @@ const FILES: usize = 8000;
 pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     let corpus = &corpus.first(FILES);
     let on = Techniques::default();
-    let mut cases: Vec<(&str, Techniques, Vec<(&str, Techniques)>)> = vec![
+    let mut cases: Vec<Case> = vec![
         ("batched conversion", on, vec![("file by file", Techniques { conversion: Conversion::PerFile, ..on })]),
         (
             "direct reads",
