@@ -46,8 +46,8 @@ fn events(seed: u64, n_notes: u64) -> Vec<Event> {
 }
 
 fn engine(config: EngineConfig, events: &[Event]) -> Engine {
-    let mut engine = Engine::new(config).unwrap();
-    events.iter().for_each(|&event| engine.push(event).unwrap());
+    let mut engine = Engine::new(config).expect("an engine that takes all events");
+    events.iter().for_each(|&event| engine.push(event).expect("an engine that takes all events"));
     engine
 }
 
@@ -56,7 +56,7 @@ fn render(engine: &mut Engine, lengths: &[usize], len: usize) -> [Vec<f32>; 2] {
     let [left, right] = &mut out;
     let (mut done, mut lengths) = (0, lengths.iter().cycle());
     while done < len {
-        let n = (*lengths.next().unwrap()).min(len - done);
+        let n = (*lengths.next().expect("a length")).min(len - done);
         engine.render(&mut left[done..done + n], &mut right[done..done + n]);
         done += n;
     }

@@ -189,25 +189,43 @@ impl Voices {
     /// # Panics
     /// The block is longer than [`Voices::LONGEST`] or has too few controls.
     pub fn render(&mut self, block: Block<'_>) {
-        self.render_by(block, cpu::render);
+        (0..self.buses.len()).for_each(|bus| self.render_bus(bus, block));
+    }
+
+    /// Renders a block into one bus alone; every bus gets every block.
+    ///
+    /// # Panics
+    /// As [`Voices::render`].
+    pub fn render_bus(&mut self, bus: usize, block: Block<'_>) {
+        self.render_by(bus, block, cpu::render);
     }
 
     /// As [`Voices::render`], the same bits, but one voice at a time: what batching is measured against.
     pub fn render_singly(&mut self, block: Block<'_>) {
-        self.render_by(block, cpu::render_singly);
+        (0..self.buses.len()).for_each(|bus| self.render_by(bus, block, cpu::render_singly));
     }
 
-    fn render_by(&mut self, block: Block<'_>, render: fn(Isa, &mut Group, Stretch<'_>, &mut Sums)) {
+    fn render_by(&mut self, bus: usize, block: Block<'_>, render: fn(Isa, &mut Group, Stretch<'_>, &mut Sums)) {
         check(block);
-        self.buses.iter_mut().for_each(|bus| bus.clear(block.len));
         let Self { isa, groups, active, buses, sums, .. } = self;
+        let out = &mut buses[bus];
+        out.clear(block.len);
         for chunk in chunks(block) {
-            for (bus_index, bus) in buses.iter_mut().enumerate() {
-                let groups = GroupsOf { groups, active, bus: bus_index };
-                groups.render_chunk(chunk, sums, bus, |group, stretch, sums| render(*isa, group, stretch, sums));
+            let mut pending = Pending::new(chunk, sums, out);
+            for &index in active.iter() {
+                let group = &mut groups[index as usize];
+                if group.bus == bus {
+                    pending.add(|sums| render(*isa, group, chunk.stretch, sums));
+                }
             }
+            pending.flush();
         }
-        self.drop_silent();
+        active.retain(|&index| groups[index as usize].sounding != 0);
+    }
+
+    /// Whether a voice sounds on a bus.
+    pub fn has_sound(&self, bus: usize) -> bool {
+        self.active.iter().any(|&index| self.groups[index as usize].bus == bus)
     }
 
     /// As [`Voices::render`], the same bits, on all threads of a CPU queue.
@@ -225,7 +243,8 @@ impl Voices {
             return Ok(());
         }
         self.fork(queue, block, n_parts);
-        self.drop_silent();
+        let Self { active, groups, .. } = self;
+        active.retain(|&index| groups[index as usize].sounding != 0);
         Ok(())
     }
 
@@ -267,11 +286,6 @@ impl Voices {
             self.groups[index as usize].clear();
         }
         self.active.clear();
-    }
-
-    fn drop_silent(&mut self) {
-        let Self { active, groups, .. } = self;
-        active.retain(|&index| groups[index as usize].sounding != 0);
     }
 }
 
@@ -315,31 +329,6 @@ fn chunks(block: Block<'_>) -> impl Iterator<Item = Chunk<'_>> {
         first += len;
         (len > 0).then_some(chunk)
     })
-}
-
-struct GroupsOf<'a> {
-    groups: &'a mut [Group],
-    active: &'a [u32],
-    bus: usize,
-}
-
-impl GroupsOf<'_> {
-    fn render_chunk(
-        self,
-        chunk: Chunk<'_>,
-        sums: &mut Sums,
-        bus: &mut Bus,
-        render: impl Fn(&mut Group, Stretch<'_>, &mut Sums),
-    ) {
-        let mut pending = Pending::new(chunk, sums, bus);
-        for &index in self.active {
-            let group = &mut self.groups[index as usize];
-            if group.bus == self.bus {
-                pending.add(|sums| render(group, chunk.stretch, sums));
-            }
-        }
-        pending.flush();
-    }
 }
 
 /// Groups whose sums are not yet in the bus.

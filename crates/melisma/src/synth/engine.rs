@@ -250,6 +250,7 @@ impl Engine {
         while done < left.len() {
             let len = self.advance(queue, left.len() - done);
             let range = done..done + len;
+            let _span = (self.config.buses == Buses::Stems).then(|| tracing::info_span!("mix").entered());
             write_mix(&self.voices, Stem { left: &mut left[range.clone()], right: &mut right[range] });
             done += len;
         }
@@ -307,6 +308,7 @@ impl Engine {
         match (queue, self.config.path) {
             // A queue of another device has no threads to offer.
             (Some(queue @ Queue::Cpu(_)), _) => self.voices.render_on(queue, block).unwrap_or_default(),
+            (_, Path::Batched) if self.config.buses == Buses::Stems => render_parts(&mut self.voices, block),
             (_, Path::Batched) => self.voices.render(block),
             (_, Path::Single) => self.voices.render_singly(block),
         }
@@ -405,6 +407,20 @@ impl Engine {
 /// No event names it: [`check`] refuses it.
 const NAMELESS: u64 = u64::MAX;
 
+/// Each instrument under its own name in a trace.
+fn render_parts(voices: &mut Voices, block: Block<'_>) {
+    for instrument in Instrument::ALL {
+        let bus = instrument as usize;
+        let _span = voices.has_sound(bus).then(|| match instrument {
+            Instrument::Pad => tracing::info_span!("chord").entered(),
+            Instrument::Lead | Instrument::Pluck | Instrument::Bass => tracing::info_span!("melody").entered(),
+            Instrument::Kick | Instrument::Hat => tracing::info_span!("percussion").entered(),
+            Instrument::Swell => tracing::info_span!("swell").entered(),
+        });
+        voices.render_bus(bus, block);
+    }
+}
+
 fn write_mix(voices: &Voices, out: Stem<'_>) {
     match voices.buses() {
         [bus] => {
@@ -431,7 +447,8 @@ fn check_range(name: &str, value: usize, [low, high]: [usize; 2]) -> Result<()> 
     Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
 }
 
-fn check(action: &Action) -> Result<()> {
+/// Checks every figure of an action.
+pub(super) fn check(action: &Action) -> Result<()> {
     let within = |name: &str, value: f32, [low, high]: [f32; 2]| {
         if value >= low && value <= high {
             return Ok(());

@@ -8,24 +8,24 @@ use super::score::Instrument;
 
 /// A note as its instrument hears it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pitch {
+pub(crate) struct Pitch {
     /// MIDI key.
-    pub(super) key: u8,
+    pub(crate) key: u8,
     /// Its channel's bend.
-    pub(super) semitones: f32,
+    pub(crate) semitones: f32,
     /// Samples per second.
-    pub(super) sample_rate: u32,
+    pub(crate) sample_rate: u32,
 }
 
 /// How a note is struck.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Touch {
+pub(crate) struct Touch {
     /// 0 to 1.
-    pub(super) velocity: f32,
+    pub(crate) velocity: f32,
     /// -1 to 1.
-    pub(super) pan: f32,
+    pub(crate) pan: f32,
     /// Makes notes differ in what should not be the same in all of them.
-    pub(super) seed: u32,
+    pub(crate) seed: u32,
 }
 
 /// Cents between a pad's sine and saw.
@@ -45,7 +45,7 @@ impl Pitch {
     }
 
     /// Increments of the main oscillator and of the saw.
-    pub(super) fn increments(self, instrument: Instrument) -> [u64; 2] {
+    pub(crate) fn increments(self, instrument: Instrument) -> [u64; 2] {
         let detune = if instrument == Instrument::Pad { (DETUNE_CENTS / 1200.0).exp2() } else { 1.0 };
         [self.turns(self.hz()), self.turns(self.hz() * detune)]
     }
@@ -69,7 +69,7 @@ impl Pitch {
 }
 
 /// The voice of a note.
-pub(super) fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
+pub(crate) fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
     let (source, envelope, level) = match instrument {
         Instrument::Pad => pad(pitch, touch),
         Instrument::Lead => lead(pitch, touch),
@@ -86,7 +86,7 @@ pub(super) fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice
 }
 
 /// Whether a note ends by itself and is not released.
-pub(super) fn is_struck(instrument: Instrument) -> bool {
+pub(crate) fn is_struck(instrument: Instrument) -> bool {
     matches!(instrument, Instrument::Kick | Instrument::Hat)
 }
 
