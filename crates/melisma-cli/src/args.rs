@@ -216,6 +216,16 @@ Examples:
         /// The record that must not be worse
         new: PathBuf,
     },
+    /// Measure the quality of the synthesiser's sound; a limit that is not kept fails
+    #[command(after_help = "\
+Examples:
+  melisma bench sheet
+  melisma bench sheet --picture sheet.png --json")]
+    Sheet {
+        /// Also draw the curves
+        #[arg(long, value_name = "FILE.png")]
+        picture: Option<PathBuf>,
+    },
 }
 
 /// How spectrograms are made.

@@ -24,6 +24,7 @@ fn every_help_text_has_two_examples() {
         &["encode", "--help"],
         &["bench", "--help"],
         &["bench", "compare", "--help"],
+        &["bench", "sheet", "--help"],
         &["pack", "--help"],
         &["unpack", "--help"],
         &["synth", "--help"],

@@ -9,6 +9,7 @@ mod mel;
 mod pack;
 mod peer;
 mod runtime;
+pub mod sheet;
 mod snac;
 mod synth;
 

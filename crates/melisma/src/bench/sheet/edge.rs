@@ -12,7 +12,15 @@ const AROUND: usize = 480;
 const LIMIT: Limit = Limit::AtMost(-60.0);
 
 pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
-    let note = |instrument, start, duration, key| Note { instrument, start, duration, key, velocity: 0.6, pan: 0.0, channel: 0 };
+    let note = |instrument, start, duration, key| Note {
+        instrument,
+        start,
+        duration,
+        key,
+        velocity: 0.6,
+        pan: 0.0,
+        channel: 0,
+    };
     let melodic = [Instrument::Pad, Instrument::Lead, Instrument::Bass, Instrument::Pluck];
     let mut worst = f64::NEG_INFINITY;
     for instrument in melodic {
@@ -29,8 +37,10 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     }
     let chords = Score { tempo: 60.0, notes, ..Score::default() };
     sheet.add("clicks at chord changes", loudest(&chords, 256, &[1.0, 2.0, 3.0, 4.0])?, "dBFS", LIMIT);
-    // As many voices as one chord has: each change steals all of them.
-    sheet.add("clicks where voices are stolen", loudest(&chords, 4, &[1.0, 2.0, 3.0])?, "dBFS", LIMIT);
+    // As many voices as one chord has, and chords that go on: each change steals all of them.
+    let mut held = chords;
+    held.notes.iter_mut().for_each(|note| note.duration = 3.0);
+    sheet.add("clicks where voices are stolen", loudest(&held, 4, &[1.0, 2.0, 3.0])?, "dBFS", LIMIT);
     sheet.add("clicks at phrase joins", joins()?, "dBFS", LIMIT);
     sheet.add("clicks where a note begins again", again()?, "dBFS", LIMIT);
     Ok(())
@@ -48,7 +58,8 @@ fn joins() -> Result<f64> {
 fn again() -> Result<f64> {
     let mut engine = Engine::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
     for at in [0, 30_000, 40_000] {
-        let action = Action::Start { note: 1, instrument: Instrument::Bass, channel: 0, key: 40, velocity: 0.6, pan: 0.0 };
+        let action =
+            Action::Start { note: 1, instrument: Instrument::Bass, channel: 0, key: 40, velocity: 0.6, pan: 0.0 };
         engine.push(Event { at, action })?;
     }
     let (mut left, mut right) = (vec![0.0; 60_000], vec![0.0; 60_000]);

@@ -7,8 +7,8 @@ use super::{Limit, RATE, Sheet};
 use crate::Result;
 use crate::runtime::output;
 use crate::synth::{
-    Action, Bus, BusConfig, Buses, Capture, Engine, EngineConfig, Event, Instrument, Length, Meter, Parameter, Performance,
-    STYLES, Setup, balance, compose,
+    Action, Bus, BusConfig, Buses, Capture, Engine, EngineConfig, Event, Instrument, Length, Meter, Parameter,
+    Performance, STYLES, Setup, balance, compose,
 };
 
 const SECONDS: u64 = 20;
@@ -52,7 +52,8 @@ fn capture() -> Result<f64> {
     bus.set(Parameter::Reverb, 0.3);
     for note in 0..32u8 {
         let key = 36 + note;
-        let action = Action::Start { note: note.into(), instrument: Instrument::Pad, channel: 0, key, velocity: 0.4, pan: 0.0 };
+        let action =
+            Action::Start { note: note.into(), instrument: Instrument::Pad, channel: 0, key, velocity: 0.4, pan: 0.0 };
         engine.push(Event { at: 0, action })?;
     }
     let mut capture = Capture::start(&folder, RATE)?;

@@ -109,7 +109,7 @@ impl Sheet {
                 Limit::AtLeast(least) => format!(">= {least}"),
             };
             let holds = if figure.holds { "yes" } else { "NO" };
-            let value = format!("{:.2}", figure.value);
+            let value = format!("{:.3}", figure.value);
             table.push([figure.name.clone(), value, figure.unit.to_owned(), limit, holds.to_owned()]);
         }
         table

@@ -11,7 +11,9 @@ const N: usize = 1 << 16;
 
 pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     let hour = 3600 * u64::from(RATE);
-    for (name, at) in [("sine, signal to noise, first hour", hour / 2), ("sine, signal to noise, 24th hour", 47 * hour / 2)] {
+    for (name, at) in
+        [("sine, signal to noise, first hour", hour / 2), ("sine, signal to noise, 24th hour", 47 * hour / 2)]
+    {
         let mut worst = f64::INFINITY;
         for hz in SINES {
             worst = worst.min(signal_to_noise(hz, at)?);
@@ -52,7 +54,8 @@ fn alias(key: u8) -> Result<f64> {
         (place - place.round()).abs() * spacing
     };
     let near = |bin: usize| (bin as f64) < LINE || distance(bin) < LINE;
-    let fundamental = spectrum[(spacing - LINE) as usize..=(spacing + LINE) as usize].iter().fold(0f64, |a, &b| a.max(b));
+    let fundamental =
+        spectrum[(spacing - LINE) as usize..=(spacing + LINE) as usize].iter().fold(0f64, |a, &b| a.max(b));
     let rest = (0..spectrum.len()).filter(|&bin| !near(bin)).map(|bin| spectrum[bin]).fold(0f64, f64::max);
     Ok(db(rest / fundamental))
 }
