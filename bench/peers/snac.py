@@ -222,7 +222,9 @@ def cuda(rows):
         fill(rows, "snac/one frame p99", f"{peer}, 28-token window", 1e3 * p99(found))
         for batch in (32, 256):
             found = timed(decode(batch, 12), least=5, seconds=1)
-            fill(rows, f"snac/{batch} streams", peer, batch * 12 * FRAME_SECONDS / statistics.median(found))
+            realtime = batch * 12 * FRAME_SECONDS / statistics.median(found)
+            for suffix in ("", ", tf32", ", bf16"):
+                fill(rows, f"snac/{batch} streams{suffix}", peer, realtime)
 
     eager, folded = model(torch).cuda(), model(torch, folded=True).cuda()
     with torch.inference_mode():

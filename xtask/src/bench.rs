@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The rooms that have a bench.
-const ROOMS: &[&str] = &["runtime", "snac"];
+const ROOMS: &[&str] = &["runtime", "snac", "mel", "dataset", "pack", "synth"];
+/// The room with a quality sheet.
+const SHEET_ROOM: &str = "synth";
 /// The share of a ratio that may be lost.
 const LOSS: f64 = 0.10;
 
@@ -52,6 +54,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         if arguments.record {
             store(room, &figures, arguments.machine.as_deref())?;
         }
+        if room == SHEET_ROOM {
+            sheet(arguments)?;
+        }
     }
     match record {
         Some(record) => compare(&record, &rows),
@@ -70,6 +75,33 @@ fn measure(room: &str, rest: &[String]) -> Result<Value> {
     let program = tree::target().join("release/melisma");
     let figures = output(Command::new(program).args(["bench", room, "--json"]).args(rest))?;
     serde_json::from_str(&figures).with_context(|| format!("the output of `melisma bench {room} --json`"))
+}
+
+/// Measures the quality sheet; a record has it as table and picture.
+fn sheet(arguments: &Arguments) -> Result<()> {
+    let program = tree::target().join("release/melisma");
+    let picture = tree::target().join("sheet.png");
+    let found = Command::new(program)
+        .args(["bench", "sheet", "--json", "--force", "--picture"])
+        .arg(&picture)
+        .output()
+        .context("melisma bench sheet")?;
+    let figures: Value = serde_json::from_slice(&found.stdout).context("the output of `melisma bench sheet --json`")?;
+    let table = figures["table"].as_str().context("`melisma bench sheet --json` has no `table`")?;
+    println!("\nquality\n{table}");
+    if arguments.record {
+        let machine = arguments.machine.clone().unwrap_or_else(|| machine::name("cpu"));
+        let folder = tree::root().join("bench/record").join(machine);
+        fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+        let [text, drawn] = ["synth-quality.txt", "synth-quality.png"].map(|name| folder.join(name));
+        fs::write(&text, table).with_context(|| tree::shown(&text))?;
+        fs::copy(&picture, &drawn).with_context(|| tree::shown(&drawn))?;
+        println!("recorded in {} and {}", tree::shown(&text), tree::shown(&drawn));
+    }
+    if figures["holds"] != true {
+        bail!("the quality sheet has a limit that is not kept");
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<Row>> {

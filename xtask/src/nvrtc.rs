@@ -25,7 +25,7 @@ const LAUNCHER: &str = "crates/melisma-kernels/src/cuda/nvrtc.rs";
 const COMPILER: &str = include_str!("nvrtc.py");
 
 pub fn check() -> Result<Outcome> {
-    let sources = texts(tree::sources("cu")?, tree::shown)?;
+    let sources = with_variants(texts(tree::sources("cu")?, tree::shown)?);
     if sources.is_empty() {
         return Ok(Outcome::Skipped("there is no .cu file yet".into()));
     }
@@ -140,9 +140,30 @@ fn texts(paths: Vec<PathBuf>, name: impl Fn(&std::path::Path) -> String) -> Resu
     Ok(map)
 }
 
+/// A file with the line `// variants: A, B` is compiled as it is, with A defined, and with B defined.
+fn with_variants(sources: Map<String, Value>) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (name, text) in sources {
+        let text = text.as_str().unwrap_or_default().to_owned();
+        let list = text.lines().find_map(|line| line.strip_prefix("// variants: ")).unwrap_or_default();
+        for variant in list.split(", ").filter(|variant| !variant.is_empty()) {
+            all.insert(format!("{name} ({variant})"), format!("#define {variant}\n{text}").into());
+        }
+        all.insert(name, text.into());
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
-    use super::production_options;
+    use super::{production_options, with_variants};
+
+    #[test]
+    fn variants_are_compiled_too() {
+        let all = with_variants([("a.cu".to_owned(), "// variants: X, Y\nint z;".into())].into_iter().collect());
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["a.cu", "a.cu (X)", "a.cu (Y)"]);
+        assert_eq!(all["a.cu (Y)"], "#define Y\n// variants: X, Y\nint z;");
+    }
 
     #[test]
     fn the_launchers_options_are_read_from_its_source() {

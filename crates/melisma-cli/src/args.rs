@@ -2,7 +2,9 @@
 //! file and the environment.
 //! More than 400 lines because every command and flag with its help stands here, in the order of the help text.
 
+mod dataset;
 mod pack;
+mod synth;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +13,9 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
+pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
 pub use pack::{PackArgs, UnpackArgs};
+pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
 const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];
@@ -66,6 +70,15 @@ Examples:
   melisma encode speech.wav -o tokens.txt
   melisma encode speech.wav -o tokens.safetensors --model snac_24khz/")]
     Encode(EncodeArgs),
+    /// Turn a score or generated music into sound
+    #[command(after_help = "\
+A .json score is described by docs/score.schema.json. The same score or seed gives the same bytes for any number of threads.
+With --clips the folder goes straight into `melisma dataset build`.
+
+Examples:
+  melisma synth song.mid -o song.wav --stems stems/
+  melisma synth preset:focus -o focus.flac --seconds 300 --seed 7 --midi focus.mid")]
+    Synth(SynthArgs),
     /// Measure this machine, or compare two records
     #[command(
         args_conflicts_with_subcommands = true,
@@ -203,6 +216,16 @@ Examples:
         /// The record that must not be worse
         new: PathBuf,
     },
+    /// Measure the quality of the synthesiser's sound; a limit that is not kept fails
+    #[command(after_help = "\
+Examples:
+  melisma bench sheet
+  melisma bench sheet --picture sheet.png --json")]
+    Sheet {
+        /// Also draw the curves
+        #[arg(long, value_name = "FILE.png")]
+        picture: Option<PathBuf>,
+    },
 }
 
 /// How spectrograms are made.
@@ -227,101 +250,6 @@ pub struct MelArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub mel: MelSettings,
-}
-
-/// Arguments of `dataset`.
-#[derive(Debug, Args)]
-pub struct DatasetArgs {
-    #[command(subcommand)]
-    pub command: DatasetCommand,
-}
-
-/// Commands below `dataset`.
-#[derive(Debug, Subcommand)]
-pub enum DatasetCommand {
-    /// Build a dataset; started again it goes on where it ended
-    #[command(after_help = "\
-Examples:
-  melisma dataset build wavs/ -o train.h5
-  melisma dataset build list.txt -o train.safetensors --preset whisper-80 --segment 30s --shard 1/8")]
-    Build(BuildArgs),
-    /// Show what a dataset holds
-    #[command(after_help = "\
-Examples:
-  melisma dataset info train.h5
-  melisma dataset info --json train.safetensors")]
-    Info {
-        /// A dataset
-        path: PathBuf,
-    },
-    /// Check every row against its checksum
-    #[command(after_help = "\
-Examples:
-  melisma dataset verify train.h5
-  melisma dataset verify --json train.h5")]
-    Verify {
-        /// A dataset
-        path: PathBuf,
-    },
-    /// Join shards into one dataset
-    #[command(after_help = "\
-Examples:
-  melisma dataset merge part-1.h5 part-2.h5 -o train.h5
-  melisma dataset merge part-*.safetensors -o train.h5")]
-    Merge {
-        /// The shards, in any order
-        #[arg(required = true, value_name = "SHARD")]
-        shards: Vec<PathBuf>,
-        /// Where the whole goes
-        #[arg(short, long, value_name = "OUT")]
-        output: PathBuf,
-        /// hdf5, safetensors or npy [default: by the output's suffix]
-        #[arg(long, value_name = "KIND")]
-        store: Option<String>,
-    },
-}
-
-/// Arguments of `dataset build`.
-#[derive(Debug, Args)]
-pub struct BuildArgs {
-    /// Folders, sound files, or text files with one path per line
-    #[arg(value_name = "DIR|LIST", required = true)]
-    pub inputs: Vec<PathBuf>,
-    /// Where the dataset goes
-    #[arg(short, long, value_name = "OUT")]
-    pub output: PathBuf,
-    #[command(flatten)]
-    pub mel: MelSettings,
-    /// The length of a row
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub segment: String,
-    /// From row to row within a file [default: the segment]
-    #[arg(long, value_name = "TIME")]
-    pub segment_hop: Option<String>,
-    /// Fill the end of a file up with silence; this is the default
-    #[arg(long)]
-    pub pad: bool,
-    /// Leave the end of a file out when it fills no segment
-    #[arg(long, conflicts_with = "pad")]
-    pub drop_tail: bool,
-    /// f16 or f32 [default: f16 for logarithmic presets, f32 for linear ones]
-    #[arg(long, value_name = "TYPE", value_parser = PossibleValuesParser::new(["f16", "f32"]))]
-    pub dtype: Option<String>,
-    /// hdf5, safetensors or npy [default: by the output's suffix]
-    #[arg(long, value_name = "KIND")]
-    pub store: Option<String>,
-    /// Build part I of N, counted from 1
-    #[arg(long, value_name = "I/N")]
-    pub shard: Option<String>,
-    /// skip: list files that fail and go on; fail: stop at the first
-    #[arg(long, value_name = "POLICY", default_value = "skip", value_parser = PossibleValuesParser::new(["skip", "fail"]))]
-    pub on_error: String,
-    /// Buffers in flight per thread on a GPU
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub num_mega_buffers: usize,
-    /// Segments of one buffer [default: by bytes]
-    #[arg(long, value_name = "N")]
-    pub seg_microbatch_segments: Option<usize>,
 }
 
 /// Flags of every command, before or after its name.

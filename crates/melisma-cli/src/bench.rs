@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use melisma::bench::sheet::{self, Sheet};
 use melisma::bench::{self, Place, Record};
 use melisma::runtime::output;
 use melisma::{Error, Kind, Result};
@@ -15,6 +16,7 @@ const MAX_RECORD_BYTES: u64 = 16 << 20;
 pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
     match &args.command {
         Some(BenchCommand::Compare { old, new }) => compare(session, old, new),
+        Some(BenchCommand::Sheet { picture }) => sheet(session, picture.as_deref()),
         None => measure(session, args),
     }
 }
@@ -45,6 +47,23 @@ fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {
     });
     session.print(session.config.device.value, || comparison.table().text(), json)?;
     comparison.check()
+}
+
+fn sheet(session: &Session, picture: Option<&Path>) -> Result<()> {
+    let _span = tracing::info_span!("sheet").entered();
+    let file = picture.map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
+    let sheet = Sheet::measure()?;
+    if let Some(mut file) = file {
+        let path = file.path().to_owned();
+        std::io::Write::write_all(&mut file, &sheet::picture(&sheet)).map_err(|error| output::failed(&path, error))?;
+        file.commit()?;
+    }
+    let json = json!({ "figures": sheet.figures, "holds": sheet.holds(), "table": sheet.table().text() });
+    session.print("cpu", || sheet.table().text(), json)?;
+    match sheet.figures.iter().find(|figure| !figure.holds) {
+        None => Ok(()),
+        Some(figure) => Err(Error::new(Kind::Check, format!("{}: {:.2} {}", figure.name, figure.value, figure.unit))),
+    }
 }
 
 fn read(path: &Path) -> Result<Record> {

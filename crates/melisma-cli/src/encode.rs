@@ -158,7 +158,7 @@ impl Written {
         Ok(match self {
             Self::Orpheus => to_orpheus(model, codes)?.into_bytes(),
             Self::Ids => to_ids(model, codes)?.into_bytes(),
-            Self::Json => to_json(codes).into_bytes(),
+            Self::Json => to_json(model, codes).into_bytes(),
             Self::Npy => to_npy(model, codes),
             Self::Safetensors => to_safetensors(model, codes)?,
         })

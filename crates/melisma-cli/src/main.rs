@@ -18,6 +18,7 @@ mod pack;
 mod progress;
 mod session;
 mod show;
+mod synth;
 mod unpack;
 
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Demo(args)) => demo::run(&session, &args),
         Some(Command::Decode(args)) => decode::run(&session, &args),
         Some(Command::Encode(args)) => encode::run(&session, &args),
+        Some(Command::Synth(args)) => synth::run(&session, &args),
         Some(Command::Bench(args)) => bench::run(&session, &args),
         Some(Command::Mel(args)) => mel::run(&session, &args),
         Some(Command::Dataset(args)) => dataset::run(&session, &args),

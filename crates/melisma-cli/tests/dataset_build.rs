@@ -41,13 +41,18 @@ fn the_same_bytes_for_any_threads_and_batch() {
     assert_eq!((code, json["files_ok"].as_u64(), json["files_failed"].as_u64()), (0, Some(12), Some(0)));
     assert!(json["segments"].as_u64().unwrap() > 24 && json["stages"]["compute"].as_f64().unwrap() > 0.0);
     let first = bytes(&sandbox, "a.h5");
-    for (name, more) in [("b.h5", ["--threads", "3"]), ("c.h5", ["--seg-microbatch-segments", "1"])] {
+    let cases = [
+        ("b.h5", ["--threads", "3"]),
+        ("c.h5", ["--seg-microbatch-segments", "1"]),
+        ("d.h5", ["--memory-limit", "2MiB"]),
+    ];
+    for (name, more) in cases {
         let mut args = vec!["w", "-o", name, "--segment", "200ms"];
         args.extend(more);
         assert_eq!(build(&sandbox, &args).0, 0);
         assert!(bytes(&sandbox, name) == first, "{name} differs");
     }
-    assert_eq!(sandbox.files(), ["a.h5", "b.h5", "c.h5", "w"]);
+    assert_eq!(sandbox.files(), ["a.h5", "b.h5", "c.h5", "d.h5", "w"]);
 }
 
 #[test]
@@ -100,6 +105,8 @@ fn every_damaged_file_is_listed_and_no_good_one_is_lost() {
     std::os::unix::fs::symlink("nowhere.wav", sandbox.path("w/x-link.wav")).unwrap();
     // Names that are long, or no UTF-8, are good files.
     write(&format!("{}.wav", "n".repeat(251)), &good);
+    std::fs::create_dir(sandbox.path("w").join("m".repeat(60))).unwrap();
+    write(&format!("{}/{}.wav", "m".repeat(60), "n".repeat(240)), &good);
     let odd = std::ffi::OsStr::from_bytes(b"y-\xff\xfe.wav");
     std::fs::write(sandbox.path("w").join(Path::new(odd)), &good).unwrap();
 
@@ -112,7 +119,7 @@ fn every_damaged_file_is_listed_and_no_good_one_is_lost() {
     let (code, json, stderr) = build(&sandbox, &["w", "-o", "a.h5", "--segment", "250ms"]);
     assert_eq!(code, 1, "{stderr}");
     assert_eq!(json["files_failed"].as_u64().unwrap(), expected.len() as u64, "{:#}", json["failures"]);
-    assert_eq!(json["files_ok"].as_u64().unwrap(), 22 + u64::from(reads_all));
+    assert_eq!(json["files_ok"].as_u64().unwrap(), 23 + u64::from(reads_all));
     let list = String::from_utf8(bytes(&sandbox, "a.h5.failures.jsonl")).unwrap();
     let failures: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for name in &expected {
@@ -140,6 +147,38 @@ fn every_damaged_file_is_listed_and_no_good_one_is_lost() {
         assert!(row.status != 0 || row.start < 4000, "{row:?}");
     }
     assert!(all.iter().any(|row| row.path == "x-nan.wav" && row.status == 3 && row.is_zero));
+}
+
+#[test]
+fn one_damaged_file_in_a_hundred_costs_no_good_one() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 500);
+    let (_, all, _) = build(&sandbox, &["w", "-o", "all.h5", "--segment", "250ms"]);
+    let before = sound::rows(&sandbox.path("all.h5"));
+    for i in (50..500).step_by(100) {
+        let path = sandbox.path(&format!("w/{i:03}.wav"));
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&b"RIFF"[..], &bytes[8..60]].concat()).unwrap();
+    }
+    let (code, json, _) = build(&sandbox, &["w", "-o", "some.h5", "--segment", "250ms"]);
+    assert_eq!((code, json["files_failed"].as_u64(), json["files_ok"].as_u64()), (1, Some(5), Some(495)));
+    assert_eq!(all["files_ok"].as_u64(), Some(500));
+    let damaged: Vec<String> = (50..500).step_by(100).map(|i| format!("{i:03}.wav")).collect();
+    let listed: Vec<&str> = json["failures"].as_array().unwrap().iter().map(|f| f["path"].as_str().unwrap()).collect();
+    assert_eq!(listed, damaged);
+    let good: Vec<_> = before.into_iter().filter(|row| !damaged.contains(&row.path)).collect();
+    assert!(sound::rows(&sandbox.path("some.h5")) == good);
+}
+
+#[test]
+fn the_pipeline_is_rehearsed_without_files() {
+    let sandbox = Sandbox::new();
+    let (code, json, stderr) = build(&sandbox, &["--test-gpu-pipeline", "--segment", "20ms", "--set", "n_fft=256"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(json["segments_per_second"].as_f64().unwrap() > 0.0 && json["limited_by"].is_string(), "{json:#}");
+    assert!(sandbox.files().is_empty());
+    let (code, _, stderr) = build(&sandbox, &["w", "-o", "a.h5", "--technique", "reads=psychic"]);
+    assert!(code == 2 && stderr.contains("direct, buffered, mapped"), "{stderr}");
 }
 
 #[test]

@@ -4,6 +4,14 @@ use std::time::Instant;
 
 use crate::isa::{Isa, Level};
 
+/// Seconds that this thread has spent on a processor; 0 where the system does not say.
+pub fn thread_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+}
+
 /// Floating-point operations per second of fused multiply-adds on registers, on this thread.
 pub fn flops(isa: Isa) -> f64 {
     const ROUNDS: u64 = 2_000_000;

@@ -30,6 +30,7 @@ mod error;
 pub mod head;
 mod history;
 mod isa;
+pub mod mapped;
 pub mod matmul;
 pub mod mel;
 pub mod noise;
@@ -51,6 +52,7 @@ mod suite;
 mod tensor;
 pub mod upsample;
 mod view;
+pub mod voice;
 mod workers;
 
 pub use budget::{Budget, Reservation, Space, Usage, Watch};

@@ -54,6 +54,20 @@ impl Queue {
         }
     }
 
+    /// Marks this point of the queue with an event that was recorded before, here or elsewhere on the same device.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn record_again(&self, event: &mut Event) -> Result<()> {
+        match self {
+            Self::Cpu(_) => {
+                *event = Event::now();
+                Ok(())
+            }
+            Self::Cuda(queue) => queue.record_again(event),
+        }
+    }
+
     /// Lets everything given from now on wait for `event`, which may be of another queue of the same device.
     ///
     /// # Errors
@@ -100,6 +114,20 @@ impl Queue {
         }
     }
 
+    /// Calls `work` once for every item, on all threads of a CPU queue; on a GPU's queue, on this thread.
+    pub fn each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync) {
+        match self {
+            Self::Cuda(_) => items.iter_mut().for_each(work),
+            Self::Cpu(queue) => {
+                let start = Items(items.as_mut_ptr());
+                queue.run(items.len(), |index| {
+                    // SAFETY: every index is handed out once, and `items` is borrowed until all are done.
+                    work(unsafe { start.get(index) });
+                });
+            }
+        }
+    }
+
     /// Begins to record when each kernel ran on the device; see [`Queue::device_spans`].
     ///
     /// # Errors
@@ -129,6 +157,21 @@ impl Queue {
             Self::Cpu(_) => None,
             Self::Cuda(queue) => queue.time(name, bytes),
         }
+    }
+}
+
+struct Items<T>(*mut T);
+
+// SAFETY: `get` gives out disjoint elements.
+unsafe impl<T: Send> Sync for Items<T> {}
+
+impl<T> Items<T> {
+    /// # Safety
+    /// `index` is inside of the slice, which stays borrowed, and is given once.
+    #[expect(clippy::mut_from_ref, reason = "the elements are disjoint; see Safety")]
+    unsafe fn get(&self, index: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.0.add(index) }
     }
 }
 

@@ -27,6 +27,18 @@ use bytemuck::{Pod, Zeroable};
 use crate::view::check_len;
 use crate::{Budget, Buffer, Device, Error, Queue, Result, View, ViewMut};
 
+/// To what a GPU rounds the factors of products; their sums are FP32. The CPU does not round, whatever is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rounding {
+    /// Not at all: tensor cores multiply in three parts, as accurate as FP32.
+    #[default]
+    Off,
+    /// To TF32, 10 bits of mantissa.
+    Tf32,
+    /// To BF16, 7 bits of mantissa.
+    Bf16,
+}
+
 /// The end of a stream that is still open, in latents. Products with any rate fit 64 bits.
 pub const OPEN: i64 = 1 << 40;
 

@@ -1,9 +1,14 @@
 //! Fork-join over a fixed set of threads. Starting a job allocates nothing, which rayon's queues do not promise.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+/// How often a thread looks for what it waits for before it sleeps: some 50 us. The jobs of a model follow each other
+/// within a few, and waking a thread takes longer than many of them.
+const SPINS: usize = 1000;
 
 /// What one worker does for one job: it takes tasks until none is left. The argument is the worker's number.
 type Job = &'static (dyn Fn(usize) + Sync);
@@ -11,9 +16,8 @@ type Job = &'static (dyn Fn(usize) + Sync);
 #[derive(Default)]
 struct State {
     job: Option<Job>,
-    /// Counts jobs, so that a worker takes each one once.
-    epoch: u64,
-    busy: usize,
+    n_asleep: usize,
+    is_caller_asleep: bool,
     panicked: bool,
     stop: bool,
 }
@@ -23,6 +27,21 @@ struct Shared {
     state: Mutex<State>,
     start: Condvar,
     done: Condvar,
+    /// Counts jobs, so that a worker takes each one once. Changes while `state` is locked.
+    epoch: AtomicU64,
+    /// Helpers that have not ended the job. Becomes 0 without the lock.
+    busy: AtomicUsize,
+}
+
+/// Whether `ready` came true while looking.
+fn spin(ready: impl Fn() -> bool) -> bool {
+    (0..SPINS).any(|_| {
+        let is_ready = ready();
+        if !is_ready {
+            std::hint::spin_loop();
+        }
+        is_ready
+    })
 }
 
 impl Shared {
@@ -33,25 +52,53 @@ impl Shared {
     fn serve(&self, worker: usize) {
         let mut seen = 0;
         loop {
+            spin(|| self.epoch.load(Acquire) != seen);
             let job = {
                 let mut state = self.lock();
-                while state.epoch == seen && !state.stop {
+                while self.epoch.load(Relaxed) == seen && !state.stop {
+                    state.n_asleep += 1;
                     state = self.start.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.n_asleep -= 1;
                 }
                 if state.stop {
                     return;
                 }
-                seen = state.epoch;
+                seen = self.epoch.load(Relaxed);
                 state.job
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| job.map(|job| job(worker))));
-            let mut state = self.lock();
-            state.panicked |= outcome.is_err();
-            state.busy -= 1;
-            if state.busy == 0 {
+            if outcome.is_err() {
+                self.lock().panicked = true;
+            }
+            if self.busy.fetch_sub(1, Release) == 1 && self.lock().is_caller_asleep {
                 self.done.notify_one();
             }
         }
+    }
+
+    fn begin(&self, job: Job, n_helpers: usize) {
+        let mut state = self.lock();
+        state.job = Some(job);
+        self.busy.store(n_helpers, Relaxed);
+        self.epoch.fetch_add(1, Release);
+        let anyone_sleeps = state.n_asleep > 0;
+        drop(state);
+        if anyone_sleeps {
+            self.start.notify_all();
+        }
+    }
+
+    /// Waits for all helpers; tells whether one panicked.
+    fn end(&self) -> bool {
+        spin(|| self.busy.load(Acquire) == 0);
+        let mut state = self.lock();
+        while self.busy.load(Acquire) > 0 {
+            state.is_caller_asleep = true;
+            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.is_caller_asleep = false;
+        }
+        state.job = None;
+        std::mem::take(&mut state.panicked)
     }
 }
 
@@ -98,24 +145,12 @@ impl Workers {
             }
         };
         let job: &(dyn Fn(usize) + Sync) = &take_tasks;
-        // SAFETY: the reference is used by helpers only until `busy` is 0, and this function waits for that below,
-        // also when its own share of the work panics.
+        // SAFETY: the reference is used by helpers only until `busy` is 0, and `end` waits for that, also when this
+        // thread's own share of the work panics.
         let job: Job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(job) };
-        {
-            let mut state = self.shared.lock();
-            state.job = Some(job);
-            state.epoch += 1;
-            state.busy = self.helpers.len();
-        }
-        self.shared.start.notify_all();
+        self.shared.begin(job, self.helpers.len());
         let own = catch_unwind(AssertUnwindSafe(|| take_tasks(0)));
-        let mut state = self.shared.lock();
-        while state.busy > 0 {
-            state = self.shared.done.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.job = None;
-        let panicked = std::mem::take(&mut state.panicked);
-        drop(state);
+        let panicked = self.shared.end();
         if let Err(panic) = own {
             resume_unwind(panic);
         }

@@ -7,7 +7,7 @@ use half::f16;
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::rans::{Decoder, Encoder, Split};
 use melisma_kernels::residual::Residual;
-use melisma_kernels::step::{Activations, Arena, Row, Rows, Step, Timeline};
+use melisma_kernels::step::{Activations, Arena, Rounding, Row, Rows, Step, Timeline};
 use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Pool, Tensor, convert};
 
 struct Counting;
@@ -58,6 +58,7 @@ fn hot_paths_allocate_nothing_after_warm_up() {
                 mix: &mix,
                 mix_bias: &[0.0; 64],
                 timeline: Timeline { rate, lag: 9 },
+                rounding: Rounding::Off,
             };
             let unit = unit.plan(&device, &budget).unwrap();
             let mut rows = Rows::new(&device, &budget, 2, 2).unwrap();

@@ -3,7 +3,7 @@
 //! [`runtime`] is what every room stands on: configuration, memory, precision, trace and output files.
 //! [`audio`] reads and writes sound, [`snac`] turns codec tokens into sound and back, [`mel`] makes spectrograms,
 //! [`dataset`] turns folders of sound into training tensors, [`mod@pack`] compresses weights without loss,
-//! [`checkpoint`] reads them, and [`mod@bench`] measures the rooms.
+//! [`checkpoint`] reads them, [`synth`] plays scores, and [`mod@bench`] measures the rooms.
 #![forbid(unsafe_code)]
 
 pub mod audio;
@@ -14,5 +14,6 @@ pub mod mel;
 pub mod pack;
 pub mod runtime;
 pub mod snac;
+pub mod synth;
 
 pub use melisma_kernels::{Error, Kind, Result};

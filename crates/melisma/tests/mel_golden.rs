@@ -14,6 +14,10 @@ const LINEAR: f64 = 1e-4;
 /// Largest difference of a logarithmic preset, above its floor.
 const LOGARITHMIC: f64 = 1e-3;
 
+const SOUND_16000: &[u8] = include_bytes!("../../../golden/mel/input_16000.wav");
+const SOUND_22050: &[u8] = include_bytes!("../../../golden/mel/input_22050.wav");
+const EXPECTED: &[u8] = include_bytes!("../../../golden/mel/expected.safetensors");
+
 struct Golden {
     sound: Vec<f32>,
     expected: Vec<f64>,
@@ -21,17 +25,15 @@ struct Golden {
 }
 
 fn golden(name: &str, rate: u32) -> Golden {
-    let folder = format!("{}/../../golden/mel", env!("CARGO_MANIFEST_DIR"));
-    let sound = std::fs::read(format!("{folder}/input_{rate}.wav")).unwrap();
-    let file = std::fs::read(format!("{folder}/expected.safetensors")).unwrap();
-    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let sound = if rate == 16_000 { SOUND_16000 } else { SOUND_22050 };
+    let tensors = SafeTensors::deserialize(EXPECTED).unwrap();
     let tensor = tensors.tensor(name).unwrap();
     let is_half = tensor.dtype() == safetensors::Dtype::F16;
     let expected = match is_half {
         true => tensor.data().as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f64()).collect(),
         false => tensor.data().as_chunks().0.iter().map(|&b| f64::from(f32::from_le_bytes(b))).collect(),
     };
-    Golden { sound: wav::read(&sound).unwrap().to_clip().samples, expected, is_half }
+    Golden { sound: wav::read(sound).unwrap().to_clip().samples, expected, is_half }
 }
 
 /// The preset with changes, and the golden tensor that it must give.
@@ -58,9 +60,15 @@ fn cases() -> Vec<(Config, &'static str)> {
     ]
 }
 
-fn each_isa(mut work: impl FnMut(&Device)) {
+/// Every instruction set, and a GPU where there is one.
+fn each_device(mut work: impl FnMut(&Device)) {
     for isa in Isa::available() {
         work(&Device::Cpu(Cpu { isa, threads: 2 }));
+    }
+    match Device::cuda(0) {
+        Ok(device) => work(&device),
+        Err(error) if std::env::var_os("REQUIRE_CUDA").is_some() => panic!("{error}"),
+        Err(_) => println!("SKIPPED: no GPU"),
     }
 }
 
@@ -72,7 +80,7 @@ fn floor(config: &Config) -> f64 {
 
 #[test]
 fn every_preset_gives_the_numbers_of_its_library() {
-    each_isa(|device| {
+    each_device(|device| {
         let queue = device.queue(&Budget::unlimited()).unwrap();
         for (config, name) in cases() {
             let golden = golden(name, config.sample_rate);
@@ -104,7 +112,7 @@ fn ulp(value: f32) -> f64 {
 
 #[test]
 fn our_error_is_no_larger_than_that_of_the_library() {
-    each_isa(|device| {
+    each_device(|device| {
         let queue = device.queue(&Budget::unlimited()).unwrap();
         for (config, name) in cases() {
             let golden = golden(name, config.sample_rate);

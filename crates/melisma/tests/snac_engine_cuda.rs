@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use melisma::snac::{Codes, Config, Engine, Model, Noise, StreamId, slots};
-use melisma_kernels::{Budget, Device, Queue};
+use melisma::snac::{Codes, Config, Engine, Model, Noise, Options, Rounding, StreamId, slots};
+use melisma_kernels::{Budget, Device, Queue, Space};
 
 /// None where there is no GPU; with `REQUIRE_CUDA=1` that is a failure.
 fn gpu() -> Option<Queue> {
@@ -137,6 +137,57 @@ fn on_cuda_goldens() {
             println!("{name}, {expected}: {error:e}");
             assert!(error < 1e-4, "{name}, {expected}: {error:e}");
         }
+    }
+}
+
+/// Rounded products change the samples by as much as their format says, and still do not see steps and batches.
+#[test]
+fn on_cuda_rounding_is_asked_for_and_small() {
+    let Some(queue) = gpu() else { return };
+    let model = &models()[0];
+    let codes = Codes::from_frames(model.config(), &frames(model, 6, 7)).unwrap();
+    let exact = engine(model, &queue, 1).decode(&codes, &Noise::Seed(1)).unwrap();
+    for (rounding, most) in [(Rounding::Tf32, 1e-2), (Rounding::Bf16, 1e-1)] {
+        let options = Options { max_streams: 3, rounding };
+        let mut engine = Engine::new(model, &queue, &Budget::unlimited(), options).unwrap();
+        let whole = engine.decode(&codes, &Noise::Seed(1)).unwrap();
+        let error = worst(&whole, &exact);
+        println!("{rounding:?}: {error:e}");
+        assert!(error > 0.0 && error < most, "{rounding:?}: {error:e}");
+        let stream = engine.open(Noise::Seed(1)).unwrap();
+        let other = engine.open(Noise::Off).unwrap();
+        let mut heard = Vec::new();
+        for frame in codes.to_frames(model.config()).chunks(slots(model.config()).len()) {
+            heard.extend_from_slice(engine.step(&[(other, frame), (stream, frame)]).unwrap().of(1));
+        }
+        heard.extend(engine.finish(stream).unwrap());
+        assert!(heard == whole, "{rounding:?}: steps and batches are heard");
+    }
+}
+
+/// After the first step of each size, streams come, speak and go without a byte more.
+#[test]
+fn on_cuda_steps_allocate_nothing_after_warm_up() {
+    let Some(_) = gpu() else { return };
+    let budget = Budget::unlimited();
+    let queue = Device::cuda(0).unwrap().queue(&budget).unwrap();
+    let model = &models()[0];
+    let mut engine = Engine::new(model, &queue, &budget, 8).unwrap();
+    let frame = frames(model, 1, 3);
+    let mut round = |n_streams: usize| {
+        let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed as u64)).unwrap()).collect();
+        let input: Vec<_> = streams.iter().map(|&stream| (stream, frame.as_slice())).collect();
+        for _ in 0..3 {
+            engine.step(&input).unwrap();
+        }
+        streams.into_iter().for_each(|stream| drop(engine.finish(stream).unwrap()));
+    };
+    (1..=8).for_each(&mut round);
+    let before = [Space::Host, Space::Device].map(|space| budget.usage(space).now);
+    let watch = budget.watch();
+    (0..40).for_each(|index| round(1 + index % 8));
+    for (space, before) in [Space::Host, Space::Device].into_iter().zip(before) {
+        assert_eq!((budget.usage(space).now, watch.peak(space)), (before, before), "{space:?}");
     }
 }
 

@@ -5,18 +5,18 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use melisma::dataset::{self, Counters, Inputs, Options, Outcome, Request, StoreKind, Tail};
+use melisma::dataset::{self, Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques};
 use melisma::mel::DType;
 use melisma::runtime::duration;
 use melisma::{Error, Result};
-use serde_json::{Value, json};
 
+use super::report;
 use crate::args::BuildArgs;
 use crate::mel;
 use crate::session::Session;
 
-/// Failures that the JSON lists; the file beside the dataset lists all.
-const MAX_LISTED: usize = 1000;
+/// Rows of a rehearsal.
+const REHEARSED: usize = 20_000;
 /// Failures that are shown as text.
 const MAX_SHOWN: usize = 10;
 
@@ -32,30 +32,46 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
         Some(_) => options.mel.dtype = DType::F32,
         None => {}
     }
+    let techniques = techniques(args)?;
+    if args.test_gpu_pipeline {
+        let (device, budget) = (&engine.device, engine.memory.budget());
+        let rehearsal = dataset::rehearse(device, budget, &options, &techniques, REHEARSED)?;
+        return session.print(device, || report::rehearsal_text(&rehearsal), report::rehearsal_json(&rehearsal));
+    }
+    let output = args.output.as_deref().ok_or_else(|| Error::invalid("a build needs an output"))?;
     let inputs = Inputs::find(&args.inputs)?;
     let request = Request {
         inputs: &inputs,
         shard: shard(args.shard.as_deref())?,
         options,
-        output: &args.output,
-        store: StoreKind::choose(args.store.as_deref(), &args.output)?,
+        output,
+        store: StoreKind::choose(args.store.as_deref(), output)?,
         existing: session.existing,
         stops_on_failure: args.on_error == "fail",
         device: &engine.device,
         budget: engine.memory.budget(),
-        num_mega_buffers: args.num_mega_buffers,
-        seg_microbatch_segments: args.seg_microbatch_segments,
+        techniques,
     };
     let outcome = watched(session, &request)?;
     if !outcome.failures.is_empty() {
         session.refused_some();
-        let list = format!("{}.failures.jsonl", args.output.display());
+        let list = format!("{}.failures.jsonl", output.display());
         session.say(&format!("{} files were refused; they are listed in {list}", outcome.failures.len()));
         for failure in outcome.failures.iter().take(MAX_SHOWN) {
             session.say(&format!("  {}: {}", failure.path, failure.message));
         }
     }
-    session.print(&engine.device, || text(&outcome), json(&outcome))
+    session.print(&engine.device, || report::text(&outcome), report::json(&outcome))
+}
+
+fn techniques(args: &BuildArgs) -> Result<Techniques> {
+    let mut techniques = Techniques::default();
+    args.technique.iter().try_for_each(|text| techniques.set(text))?;
+    techniques.num_mega_buffers = args.num_mega_buffers.map_or(techniques.num_mega_buffers, usize::from);
+    techniques.seg_microbatch_segments =
+        args.seg_microbatch_segments.map(|n| n as usize).or(techniques.seg_microbatch_segments);
+    techniques.autosize_gpu_batch = args.autosize_gpu_batch.unwrap_or(techniques.autosize_gpu_batch);
+    Ok(techniques)
 }
 
 fn shard(text: Option<&str>) -> Result<(usize, usize)> {
@@ -115,48 +131,4 @@ fn draw(bar: &ProgressBar, rows: usize, resumed: usize) {
     }
     bar.reset_eta();
     bar.set_position(resumed as u64);
-}
-
-fn text(outcome: &Outcome) -> String {
-    let seconds = outcome.wall_seconds.max(1e-9);
-    let new_share = 1.0 - outcome.resumed_segments as f64 / outcome.segments.max(1) as f64;
-    let [read, to_device, compute, from_device, write] = outcome.counters.seconds;
-    format!(
-        "{} files, {} segments ({} from before), {:.1} s of sound\n\
-         {:.2} s, of which headers {:.2} s; {:.0}x realtime, {:.0} files/s\n\
-         thread seconds: read {read:.2}, h2d {to_device:.2}, compute {compute:.2}, d2h {from_device:.2}, write {write:.2}\n",
-        outcome.files_ok,
-        outcome.segments,
-        outcome.resumed_segments,
-        outcome.audio_seconds,
-        outcome.wall_seconds + outcome.scan_seconds,
-        outcome.scan_seconds,
-        outcome.audio_seconds * new_share / seconds,
-        outcome.files_ok as f64 * new_share / seconds,
-    )
-}
-
-fn json(outcome: &Outcome) -> Value {
-    let seconds = outcome.wall_seconds.max(1e-9);
-    let counters = &outcome.counters;
-    let [read, h2d, compute, d2h, write] = counters.seconds;
-    let listed = &outcome.failures[..outcome.failures.len().min(MAX_LISTED)];
-    json!({
-        "files_ok": outcome.files_ok,
-        "files_failed": outcome.failures.len(),
-        "files_repaired": outcome.files_repaired,
-        "files_resampled": outcome.files_resampled,
-        "segments": outcome.segments,
-        "segments_resumed": outcome.resumed_segments,
-        "audio_seconds": outcome.audio_seconds,
-        "scan_seconds": outcome.scan_seconds,
-        "wall_seconds": outcome.wall_seconds,
-        "files_per_second": counters.files as f64 / seconds,
-        "x_realtime": counters.rows as f64 / outcome.segments.max(1) as f64 * outcome.audio_seconds / seconds,
-        "bytes_read": counters.bytes_read,
-        "bytes_written": counters.bytes_written,
-        "stages": { "read": read, "h2d": h2d, "compute": compute, "d2h": d2h, "write": write },
-        "device_busy": Value::Null,
-        "failures": listed,
-    })
 }

@@ -1,6 +1,7 @@
 //! `melisma dataset`.
 
 mod build;
+mod report;
 
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use melisma::runtime::size;
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
-use melisma::snac::{Codes, Noise, Player, Progress, slots};
+use melisma::snac::{Manner, Player, Progress, slots};
 use melisma::{Error, Kind, Result};
 
 use super::sink::Sink;
@@ -35,7 +35,7 @@ pub enum Start {
 pub struct Options {
     pub model: String,
     pub format: Format,
-    pub noise: Noise,
+    pub manner: Manner,
     pub chunk: Option<usize>,
     pub start: Start,
 }
@@ -82,7 +82,7 @@ impl<'a> Flow<'a> {
     pub fn new(session: &'a Session, codec: &'a Codec, options: &'a Options, sink: Sink) -> Result<Self> {
         let config = codec.model.config();
         let engine = session.engine()?;
-        let stream = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.noise.clone())?;
+        let stream = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.manner.clone())?;
         Ok(Self {
             session,
             codec,
@@ -174,9 +174,8 @@ impl<'a> Flow<'a> {
 
     fn decode_piece(&mut self, frames: &[i32]) -> Result<()> {
         let _span = tracing::info_span!("frames", n = frames.len() / self.frame_codes).entered();
-        let codes = Codes::from_frames(self.codec.model.config(), frames)?;
         let start = Instant::now();
-        let mut samples = self.stream.push(&codes)?;
+        let mut samples = self.stream.push_frames(frames)?;
         if samples.is_empty() && self.options.start == Start::Early {
             samples = self.stream.peek()?;
         }

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use melisma::audio::wav::SampleFormat;
-use melisma::runtime::duration;
-use melisma::snac::Noise;
+use melisma::runtime::{Policy, duration, precision};
 use melisma::snac::tokens::Format;
+use melisma::snac::{Manner, Noise, Rounding};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use sink::{Layout, Place, Sink};
 
 pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();
-    let options = options(args)?;
+    let options = options(session, args)?;
     refuse_mixing(session, &args.output)?;
     // What cannot be read or written is refused before the model is loaded.
     let input = Input::open(&args.tokens)?;
@@ -51,7 +51,7 @@ pub fn refuse_mixing(session: &Session, output: &Path) -> Result<()> {
     Ok(())
 }
 
-fn options(args: &DecodeArgs) -> Result<Options> {
+fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
     let wrong = || Error::invalid(format!("`{}` is no noise", args.noise)).with_hint("use off, or seed:N as in seed:7");
     let noise = match args.noise.as_str() {
         "off" => Noise::Off,
@@ -60,10 +60,24 @@ fn options(args: &DecodeArgs) -> Result<Options> {
     Ok(Options {
         model: args.model.clone(),
         format: Format::from_name(&args.format).unwrap_or_default(),
-        noise,
+        manner: Manner { noise, rounding: rounding(session)? },
         chunk: args.chunk.map(|frames| frames as usize),
         start: if args.early { flow::Start::Early } else { flow::Start::Exact },
     })
+}
+
+/// What a GPU may round, by the settings `precision` and `tf32`. The CPU always computes in FP32.
+fn rounding(session: &Session) -> Result<Rounding> {
+    let precision = Policy::new(&session.config).precision;
+    match precision.audible.storage {
+        precision::Format::Fp16 | precision::Format::Int8 => {
+            Err(Error::unsupported(format!("decode: no {} products", precision.audible.storage))
+                .with_hint("use precision bf16, or tf32: true; fp32 is the default"))
+        }
+        precision::Format::Bf16 => Ok(Rounding::Bf16),
+        precision::Format::Fp32 if precision.tf32 => Ok(Rounding::Tf32),
+        precision::Format::Fp32 => Ok(Rounding::Off),
+    }
 }
 
 struct Report<'a> {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use melisma::Result;
 use melisma::audio::{Clip, wav};
-use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail};
+use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
 use melisma::mel::{Config, PRESETS, Transform, picture};
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};
@@ -73,8 +73,7 @@ fn dataset(session: &Session) -> Result<Table> {
         stops_on_failure: false,
         device: &engine.device,
         budget: engine.memory.budget(),
-        num_mega_buffers: 3,
-        seg_microbatch_segments: None,
+        techniques: Techniques::default(),
     };
     let outcome = dataset::build(&request, &Counters::default(), |_, _| {})?;
     let verified = dataset::verify(&output, 1)?;

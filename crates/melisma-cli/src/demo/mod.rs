@@ -7,6 +7,7 @@ mod pack;
 mod page;
 mod runtime;
 mod snac;
+mod synth;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -29,6 +30,7 @@ const STEPS: &[(&str, Step)] = &[
     ("machine", machine::run),
     ("runtime", runtime::run),
     ("snac", snac::run),
+    ("synth", synth::run),
     ("mel", mel::run),
     ("pack", pack::run),
 ];

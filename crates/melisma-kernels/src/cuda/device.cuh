@@ -117,6 +117,16 @@ __device__ __forceinline__ void prefetch(const void* global) {
 #endif
 }
 
+// A value that nobody writes during the launch, so that the compiler may read it early and keep it.
+template <class T>
+__device__ __forceinline__ T load_constant(const T* global) {
+#ifdef MELISMA_SHIM
+  return *global;
+#else
+  return __ldg(global);
+#endif
+}
+
 // Data that nobody writes during the launch.
 __device__ __forceinline__ uint4 load_streaming(const uint4* global) {
 #ifdef MELISMA_SHIM
@@ -200,6 +210,17 @@ __device__ __forceinline__ float f16_to_f32(u16 half) {
 #endif
 }
 
+// The nearest BF16 numbers in one register, `low` in the lower 16 bits; every NaN becomes some NaN.
+__device__ __forceinline__ u32 pack_bf16(float low, float high) {
+#ifdef MELISMA_SHIM
+  return (u32)f32_to_bf16(low) | (u32)f32_to_bf16(high) << 16;
+#else
+  u32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+#endif
+}
+
 // Two halves in one register, as `mma_bf16` and `mma_f16` want them: `low` in the lower 16 bits.
 __device__ __forceinline__ u32 pack_halves(u16 low, u16 high) { return (u32)low | (u32)high << 16; }
 
@@ -221,6 +242,7 @@ __device__ __forceinline__ u32 f32_to_tf32(float x) {
 // With g = lane / 4 and t = lane % 4 a lane holds
 //   d[0], d[1]: row g,     columns 2t, 2t+1        d[2], d[3]: row g + 8, the same columns
 //   K = 8  (tf32):      a[0]: (g, t)  a[1]: (g+8, t)  a[2]: (g, t+4)  a[3]: (g+8, t+4)      b[0]: (t, g)  b[1]: (t+4, g)
+//   K = 8  (bf16):      a[0]: (g, 2t..2t+1)  a[1]: (g+8, 2t..)                               b: (2t..2t+1, g)
 //   K = 16 (bf16, f16): a[0]: (g, 2t..2t+1)  a[1]: (g+8, 2t..)  a[2]: (g, 2t+8..)  a[3]: (g+8, 2t+8..)
 //                       b[0]: (2t..2t+1, g)  b[1]: (2t+8.., g)
 
@@ -256,6 +278,10 @@ inline void mma_tf32(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 inline void mma_bf16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   melisma_mma<2>(d, a, b, "mma_bf16", [](u32 word, u32 part) { return bf16_to_f32((u16)(word >> 16 * part)); });
 }
+inline void mma_bf16_k8(float (&d)[4], const u32 (&a)[2], u32 b) {
+  const u32 wide_a[4] = {a[0], a[1], 0, 0}, wide_b[2] = {b, 0};
+  mma_bf16(d, wide_a, wide_b);
+}
 inline void mma_f16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   melisma_mma<2>(d, a, b, "mma_f16", [](u32 word, u32 part) { return f16_to_f32((u16)(word >> 16 * part)); });
 }
@@ -272,5 +298,11 @@ MELISMA_MMA(mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
 MELISMA_MMA(mma_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32")
 MELISMA_MMA(mma_f16, "m16n8k16.row.col.f32.f16.f16.f32")
 #undef MELISMA_MMA
+
+__device__ __forceinline__ void mma_bf16_k8(float (&d)[4], const u32 (&a)[2], u32 b) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(b));
+}
 
 #endif

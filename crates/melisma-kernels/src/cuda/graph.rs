@@ -65,7 +65,8 @@ impl<S> Graph<S> {
 impl Recorded {
     fn capture(queue: &CudaQueue, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         queue.cuda().bind()?;
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // Libraries load their kernels when they are first used, which the stricter modes refuse now and then.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream lives.
         unsafe { driver::stream::begin_capture(queue.handle(), mode) }
             .map_err(|error| failed("begin to record a graph", error))?;

@@ -67,6 +67,14 @@ impl Function {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+
+    /// Lets launches use `bytes` of dynamic shared memory, which beyond 48 KiB must be asked for.
+    pub(crate) fn allow_shared(&self, bytes: usize) -> Result<()> {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function's module is loaded.
+        unsafe { driver::function::set_function_attribute(self.handle, attribute, bytes as i32) }
+            .map_err(|error| failed(&format!("give {} {bytes} bytes of shared memory", self.name), error))
+    }
 }
 
 /// The driver's CUDA version, 13000 for 13.0.

@@ -1,8 +1,10 @@
-// Products with a matrix, FP32-accurate on tensor cores: Y[n, m] = what the layer makes of Σ_k W[m, k] · X[n, k].
+// Products with a matrix on tensor cores: Y[n, m] = what the layer makes of Σ_k W[m, k] · X[n, k].
 //
-// Every factor is split into two TF32 numbers, a = big + small, and a product is small·big + big·small + big·big, in this
+// With ROUND_TF32 or ROUND_BF16 defined, factors are rounded to that format. Otherwise products are FP32-accurate: every
+// factor is split into two TF32 numbers, a = big + small, and a product is small·big + big·small + big·big, in this
 // order. K is cut into slices of 256; a slice's sum grows from zero in steps of 8, and the slices are added in order. So
-// each sum is decided by the layer alone: the two forms below, one for few columns and one for many, give the same bits.
+// each sum is decided by the layer alone: the three forms below, for few columns, for many, and for many with a short K,
+// give the same bits.
 //
 // W lies in the order in which warps read it, see `product.rs`: for a group of 32 outputs and a chunk of 16 of K, float4
 // [step 2][fragment 2][lane 32], zero where it has no value. With g = lane / 4 and t = lane % 4, fragment f of step s holds
@@ -18,16 +20,63 @@
 //   float4 base(m)              what all columns start from, for outputs m .. m + 3, which may be outside
 //   void store(target, n, m, base, sums)
 //   void remember()             by all threads of the grid
+// and for the form with a short K
+//   void fill(rows, first)      writes the operands of the 64 columns from `first` on; by all threads of the block
+//   u32 place(i, k)             where those of column `first` + i from k on lie
 #pragma once
 #include "step.cuh"
 
 constexpr u32 CHUNK_K = 16, SLICE_CHUNKS = 16, GROUP_M = 32, CHUNK_FRAGMENTS = 128;
 constexpr int AHEAD = 4;
+// Columns of a block in the forms for many; floats between the rows of `product_short` beyond K, which keep the lanes of a
+// read in different banks.
+constexpr u32 TILE = 64, ROW_GAP = 16;
 
 struct Factors {
   const float4* weights;
   u32 n_columns, n_chunks, n_groups;
 };
+
+#if defined(ROUND_BF16)
+
+// Two neighbours of K.
+typedef u32 Operand;
+__device__ __forceinline__ Operand operand(float a, float b) { return pack_bf16(a, b); }
+
+template <int N>
+__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const Operand (&operands)[N]) {
+#pragma unroll
+  for (int f = 0; f < 2; f++) {
+    const float4 w = weights[f];
+    const u32 a[2] = {pack_bf16(w.x, w.z), pack_bf16(w.y, w.w)};
+#pragma unroll
+    for (int n = 0; n < N; n++) mma_bf16_k8(sums[f][n], a, operands[n]);
+  }
+}
+
+#elif defined(ROUND_TF32)
+
+typedef uint2 Operand;
+__device__ __forceinline__ Operand operand(float a, float b) { return make_uint2(f32_to_tf32(a), f32_to_tf32(b)); }
+
+template <int N>
+__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const Operand (&operands)[N]) {
+#pragma unroll
+  for (int f = 0; f < 2; f++) {
+    const float4 w = weights[f];
+    const u32 a[4] = {__float_as_uint(w.x), __float_as_uint(w.y), __float_as_uint(w.z), __float_as_uint(w.w)};
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+      const u32 b[2] = {operands[n].x, operands[n].y};
+      mma_tf32(sums[f][n], a, b);
+    }
+  }
+}
+
+#else
+
+// Big parts in x and y, small ones in z and w.
+typedef uint4 Operand;
 
 struct Fragment {
   u32 big[4], small[4];
@@ -50,15 +99,14 @@ __device__ __forceinline__ Fragment split_weights(float4 w) {
   return fragment;
 }
 
-// Big parts in x and y, small ones in z and w.
-__device__ __forceinline__ uint4 split_operand(float a, float b) {
+__device__ __forceinline__ Operand operand(float a, float b) {
   const u32 big_a = big_part(a), big_b = big_part(b);
   return make_uint4(big_a, big_b, small_part(a, big_a), small_part(b, big_b));
 }
 
 // Two fragments of weights with N fragments of operands, in rounds that keep neighbouring instructions independent.
 template <int N>
-__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const uint4 (&operands)[N]) {
+__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const Operand (&operands)[N]) {
   const Fragment a[2] = {split_weights(weights[0]), split_weights(weights[1])};
 #pragma unroll
   for (int round = 0; round < 3; round++) {
@@ -70,6 +118,8 @@ __device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&
     }
   }
 }
+
+#endif
 
 template <int N>
 __device__ __forceinline__ void clear(float (&sums)[2][N][4]) {
@@ -130,7 +180,7 @@ __device__ __forceinline__ void product_few(const Layer& layer, const Factors& f
       for (int slot = 0; slot < AHEAD; slot++) {
         if (chunk + slot >= last) break;
         const float4 x = layer.form(layer.constants(CHUNK_K * (chunk + slot) + 4 * t), raw[slot]);
-        const uint4 first[1] = {split_operand(x.x, x.y)}, second[1] = {split_operand(x.z, x.w)};
+        const Operand first[1] = {operand(x.x, x.y)}, second[1] = {operand(x.z, x.w)};
         multiply(sums, w[slot][0], first);
         multiply(sums, w[slot][1], second);
         read(slot, chunk + slot + AHEAD);
@@ -162,21 +212,21 @@ __device__ __forceinline__ void product_few(const Layer& layer, const Factors& f
 template <int WARPS_M, class Layer>
 __device__ __forceinline__ void product_many(const Layer& layer, const Factors& factors) {
   constexpr int N = WARPS_M;  // 8 / WARPS_M warps side by side, of N fragments of 8 columns each, are 64 columns
-  __shared__ uint4 operands[2][2][8][32];
-  __shared__ typename Layer::Target targets[64];
+  __shared__ Operand operands[2][2][8][32];
+  __shared__ typename Layer::Target targets[TILE];
   const u32 lane = lane_id(), warp = threadIdx.x / 32, last = factors.n_chunks - 1;
   const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
   const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
-  const u32 first = blockIdx.x * 64, own_k = 4 * (lane % 4);
-  if (threadIdx.x < 64 && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
+  const u32 first = blockIdx.x * TILE, own_k = 4 * (lane % 4);
+  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
   const auto column = layer.column(first + threadIdx.x / 4);
   // The last chunk stands for those after it, which are never multiplied.
   const auto fetch = [&](u32 chunk) { return layer.fetch(column, CHUNK_K * min(chunk, last) + own_k); };
   const auto constants = [&](u32 chunk) { return layer.constants(CHUNK_K * min(chunk, last) + own_k); };
   const auto put = [&](u32 chunk, const typename Layer::Constants& constants, float4 raw) {
     const float4 x = layer.form(constants, raw);
-    operands[chunk % 2][0][warp][lane] = split_operand(x.x, x.y);
-    operands[chunk % 2][1][warp][lane] = split_operand(x.z, x.w);
+    operands[chunk % 2][0][warp][lane] = operand(x.x, x.y);
+    operands[chunk % 2][1][warp][lane] = operand(x.z, x.w);
   };
   float4 next_w[2];
   const auto read = [&](u32 step) {
@@ -197,7 +247,7 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
     for (int step = 0; step < 2; step++) {
       const float4 w[2] = {next_w[0], next_w[1]};
       read(min(2 * chunk + step + 1, 2 * last + 1));
-      uint4 x[N];
+      Operand x[N];
 #pragma unroll
       for (int n = 0; n < N; n++) x[n] = operands[chunk % 2][step][warp_n * N + n][lane];
       multiply(sums, w, x);
@@ -211,6 +261,50 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
     __syncthreads();
   }
   const u32 own = warp_n * N * 8;
+  if (group < factors.n_groups) {
+    store(layer, factors.n_columns, first + own, group, totals, [&](u32 i) { return targets[own + i]; });
+  }
+  layer.remember();
+}
+
+// Many columns, short K: as above, but the operands of all K lie in shared memory before the first product, made once for
+// all outputs of the block, and from then on no warp waits for another. Dynamic shared memory: what `fill` writes.
+template <int WARPS_M, class Layer>
+__device__ __forceinline__ void product_short(const Layer& layer, const Factors& factors) {
+  constexpr int N = WARPS_M;
+  DYNAMIC_SHARED(float, rows);
+  __shared__ typename Layer::Target targets[TILE];
+  const u32 lane = lane_id(), g = lane / 4, t = lane % 4, warp = threadIdx.x / 32, last = 2 * factors.n_chunks - 1;
+  const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
+  const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
+  const u32 first = blockIdx.x * TILE, own = warp_n * N * 8;
+  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
+  float4 next_w[2] = {__ldg(weights), __ldg(weights + 32)};
+  layer.fill(rows, first);
+  __syncthreads();
+  float sums[2][N][4], totals[2][N][4];
+  clear(sums);
+  clear(totals);
+  for (u32 chunk = 0; chunk < factors.n_chunks; chunk++) {
+    float4 x[N];
+#pragma unroll
+    for (int n = 0; n < N; n++) x[n] = *reinterpret_cast<const float4*>(rows + layer.place(own + 8 * n + g, CHUNK_K * chunk + 4 * t));
+#pragma unroll
+    for (int step = 0; step < 2; step++) {
+      const float4 w[2] = {next_w[0], next_w[1]};
+      const u32 next = min(2 * chunk + step + 1, last);
+      next_w[0] = __ldg(weights + (u64)next * 64);
+      next_w[1] = __ldg(weights + (u64)next * 64 + 32);
+      Operand operands[N];
+#pragma unroll
+      for (int n = 0; n < N; n++) operands[n] = step == 0 ? operand(x[n].x, x[n].y) : operand(x[n].z, x[n].w);
+      multiply(sums, w, operands);
+    }
+    if (chunk % SLICE_CHUNKS == SLICE_CHUNKS - 1 || chunk + 1 == factors.n_chunks) {
+      add(totals, sums);
+      clear(sums);
+    }
+  }
   if (group < factors.n_groups) {
     store(layer, factors.n_columns, first + own, group, totals, [&](u32 i) { return targets[own + i]; });
   }

@@ -101,6 +101,10 @@ impl CudaQueue {
         Ok(event)
     }
 
+    pub(crate) fn record_again(&self, event: &Event) -> Result<()> {
+        self.stream.record(event)
+    }
+
     pub(crate) fn wait(&self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
         self.cuda().bind()?;

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::fft::{Fft, root};
+use super::fft::root;
 use super::tables::{Tables, half_len};
 use super::{Batch, Edge, Mel, Offset, Order, Power, Sample, Scale, Value};
 use crate::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
@@ -13,8 +13,9 @@ pub(crate) const SOURCE: Source = Source { name: "mel", text: include_str!("mel.
 
 /// What every device gives a block without being asked for more.
 const SHARED_BYTES: usize = 48 << 10;
-const MOST_FRAMES: usize = 8;
-const MOST_THREADS: usize = 512;
+/// Threads of a block, and of one frame where the size is not known.
+const TILE_THREADS: usize = 256;
+const ANY_THREADS: usize = 64;
 /// Blocks that clamp one item.
 const CLAMP_BLOCKS: u32 = 8;
 
@@ -71,36 +72,17 @@ pub(super) struct OnCuda {
 
 impl OnCuda {
     pub(super) fn new(cuda: &Cuda, mel: &Mel) -> Result<Self> {
-        let len = half_len(mel.n_fft);
-        let (symbol, threads_per_frame, buffers) = match len {
-            200 => ("mel_200", 40, 1),
-            256 => ("mel_256", 64, 1),
-            512 => ("mel_512", 64, 1),
-            1024 => ("mel_1024", 128, 1),
-            _ => ("mel_any", 64, 2),
-        };
-        let frames_per_block = (0..)
-            .map(|shift| MOST_FRAMES >> shift)
-            .take_while(|&frames| frames > 0)
-            .find(|&frames| {
-                frames * threads_per_frame <= MOST_THREADS && shared(mel, len, frames, buffers) <= SHARED_BYTES
-            })
-            .ok_or_else(|| {
-                let needed = shared(mel, len, 1, buffers);
-                Error::unsupported(format!(
-                    "mel: n_fft of {} needs {needed} bytes of shared memory; {SHARED_BYTES} are there",
-                    mel.n_fft
-                ))
-                .with_hint("use --device cpu, or a transform of 2048 or less")
-            })?;
-        let (arguments, tables) = tables(cuda, mel, frames_per_block)?;
+        let form = Form::new(mel)?;
+        let (arguments, tables) = tables(cuda, mel, &form)?;
+        let function = cuda.function(SOURCE, form.symbol)?;
+        function.allow_shared(form.shared_bytes)?;
         Ok(Self {
-            function: cuda.function(SOURCE, symbol)?,
+            function,
             clamp: cuda.function(SOURCE, "mel_clamp")?,
             arguments,
             _tables: tables,
-            threads: frames_per_block * threads_per_frame,
-            shared_bytes: shared(mel, len, frames_per_block, buffers),
+            threads: form.threads,
+            shared_bytes: form.shared_bytes,
         })
     }
 
@@ -144,27 +126,83 @@ impl OnCuda {
     }
 }
 
-/// Bytes of shared memory: samples, then real and imaginary parts of every frame's buffers.
-fn shared(mel: &Mel, len: usize, frames: usize, buffers: usize) -> usize {
-    let samples = (frames - 1) * mel.hop_len + mel.n_fft;
-    let stride = (len + len / 8 + 5).max(32);
-    (samples + frames * stride * 2 * buffers) * size_of::<f32>()
+/// Which kernel makes the frames, and how many in a block.
+struct Form {
+    symbol: &'static str,
+    /// N1 and N2 of mel.cu; none where the size is not known to the compiler.
+    factors: Option<[usize; 2]>,
+    frames_per_block: usize,
+    threads: usize,
+    shared_bytes: usize,
+}
+
+impl Form {
+    fn new(mel: &Mel) -> Result<Self> {
+        let known = |symbol, n1: usize, n2: usize, frames_per_block: usize| {
+            let part = n2 | 1;
+            let stride = (n1 * part).max(n1 * n2 + 1) | 1;
+            let shared_bytes = frames_per_block * stride * size_of::<f32>();
+            Ok(Self { symbol, factors: Some([n1, n2]), frames_per_block, threads: TILE_THREADS, shared_bytes })
+        };
+        match half_len(mel.n_fft) {
+            _ if mel.n_fft % 2 == 1 => Self::any(mel),
+            200 => known("mel_200", 8, 25, 32),
+            256 => known("mel_256", 16, 16, 32),
+            512 => known("mel_512", 16, 32, 32),
+            1024 => known("mel_1024", 32, 32, 16),
+            _ => Self::any(mel),
+        }
+    }
+
+    /// As many frames as the shared memory that every device gives holds: samples, and two buffers of each frame.
+    fn any(mel: &Mel) -> Result<Self> {
+        let len = half_len(mel.n_fft);
+        let shared = |frames: usize| {
+            let samples = (frames - 1) * mel.hop_len + mel.n_fft;
+            let stride = (len + len / 8 + 5).max(32);
+            (samples + frames * stride * 2 * 2) * size_of::<f32>()
+        };
+        let frames = [8, 4, 2, 1].into_iter().find(|&frames| shared(frames) <= SHARED_BYTES).ok_or_else(|| {
+            Error::unsupported(format!(
+                "mel: n_fft of {} needs {} bytes of shared memory; {SHARED_BYTES} are there",
+                mel.n_fft,
+                shared(1)
+            ))
+            .with_hint("use --device cpu, or a transform of 2048 or less")
+        })?;
+        Ok(Self {
+            symbol: "mel_any",
+            factors: None,
+            frames_per_block: frames,
+            threads: frames * ANY_THREADS,
+            shared_bytes: shared(frames),
+        })
+    }
 }
 
 /// The tables in one buffer on the device, and arguments that point into it.
-fn tables(cuda: &Cuda, mel: &Mel, frames_per_block: usize) -> Result<(Arguments, Buffer)> {
+fn tables(cuda: &Cuda, mel: &Mel, form: &Form) -> Result<(Arguments, Buffer)> {
     let Tables { fft, window, turns, filters, weights } = Tables::new(mel);
     let mut twiddles: Vec<[f32; 2]> = Vec::new();
     let mut passes: Vec<[i32; 4]> = Vec::new();
-    for pass in &fft.passes {
-        passes.push([pass.radix as i32, pass.groups as i32, pass.stride as i32, twiddles.len() as i32]);
-        twiddles.extend(&pass.twiddles);
-        if !is_known(&fft) {
+    if let Some([n1, n2]) = form.factors {
+        // Lane by lane: [k1 - 1][n2].
+        twiddles.extend((1..n1).flat_map(|k| (0..n2).map(move |n| root(k * n, n1 * n2))));
+    } else {
+        for pass in &fft.passes {
+            passes.push([pass.radix as i32, pass.groups as i32, pass.stride as i32, twiddles.len() as i32]);
+            twiddles.extend(&pass.twiddles);
             twiddles.extend((0..pass.radix).map(|j| root(j, pass.radix)));
         }
     }
-    let filters: Vec<[i32; 3]> =
-        filters.iter().map(|filter| [filter.first_bin, filter.first_weight, filter.n_bins].map(|x| x as i32)).collect();
+    // Each filter's weights begin where a vector of four can be read.
+    let (mut places, mut padded) = (Vec::new(), Vec::new());
+    for filter in &filters {
+        padded.resize(padded.len().next_multiple_of(4), 0.0);
+        places.push([filter.first_bin as i32, padded.len() as i32, filter.n_bins as i32, 0]);
+        padded.extend(&weights[filter.first_weight..][..filter.n_bins]);
+    }
+    let (filters, weights): (Vec<[i32; 4]>, Vec<f32>) = (places, padded);
     let parts: [&[u8]; 6] = [
         bytemuck::cast_slice(&window),
         bytemuck::cast_slice(&turns),
@@ -198,7 +236,7 @@ fn tables(cuda: &Cuda, mel: &Mel, frames_per_block: usize) -> Result<(Arguments,
         pad: mel.pad as i32,
         n_filters: mel.n_filters() as i32,
         n_passes: fft.passes.len() as i32,
-        frames_per_block: frames_per_block as i32,
+        frames_per_block: form.frames_per_block as i32,
         edge: match mel.edge {
             Edge::Zero => 0,
             Edge::Reflect => 1,
@@ -218,9 +256,4 @@ fn tables(cuda: &Cuda, mel: &Mel, frames_per_block: usize) -> Result<(Arguments,
         (arguments.has_range, arguments.range) = (i32::from(range.is_some()), range.unwrap_or(0.0));
     }
     Ok((arguments, buffer))
-}
-
-/// Whether mel.cu has the transform at a size that the compiler knows.
-fn is_known(fft: &Fft) -> bool {
-    matches!(fft.len, 200 | 256 | 512 | 1024)
 }

@@ -1,13 +1,19 @@
-// Samples to mel spectrograms. A block makes `frames_per_block` frames of one item: their samples go to shared memory once,
-// each frame is transformed there by its own threads, and the block's values leave in rows.
-// More than 400 lines because the stages of one fused kernel share its shared-memory layout.
+// Samples to mel spectrograms: a block makes a tile of neighbouring frames of one item.
+// More than 400 lines because both forms of the transform share the stages around it.
 //
-// The transform is Stockham's, as in fft.rs, of n_fft / 2 complex elements for even sizes. A pass reads all of its elements into
-// registers before it writes, so one buffer is enough. Element i lies at i + i / 8, which keeps the writes of the first passes
-// off each other's banks.
-#include "device.cuh"
+// `mel_any` takes every size: samples in shared memory, Stockham's passes as in fft.rs between two buffers.
+//
+// The others are for LEN = n_fft / 2 = N1 N2 complex elements that the compiler knows, z[n] = x[2n] + i x[2n+1]. A warp makes
+// 32 / N1 frames at once, with one exchange between two passes in registers:
+//   n = N2 n1 + n2, k = k1 + N1 k2
+//   first   lane n2 reads z[n] of all n1 from memory, transforms over n1, turns by e^{-2 pi i n2 k1 / LEN}
+//   second  lane (frame, k1) transforms over n2
+// Element LEN - k is then in the lane of N1 - k1, at N2 - 1 - k2, so powers need a shuffle each and no memory. Frames of a warp
+// are n_frames / (32 / N1) rows apart, which puts all accesses of a warp to different banks. In the end lanes are frames:
+// each weight is read once for all of them, and values leave in rows.
+#include "butterfly.cuh"
 
-struct Filter { i32 first_bin, first_weight, n_bins; };
+struct Filter { i32 first_bin, first_weight, n_bins, unused; };
 struct Pass { i32 radix, groups, stride, twiddles; };
 
 // What a launch needs; `Arguments` of cuda.rs.
@@ -37,18 +43,11 @@ __device__ __forceinline__ int frame_stride(int len) { return max(place(len) + 5
 
 __device__ __forceinline__ float sample_at(const Job& job, u64 item, i64 at) {
     const i64 n = (i64)job.n_samples;
-    if (at < 0 || at >= n) {
-        if (job.edge == 0 || n == 0) return 0.0f;
-        const i64 period = job.edge == 1 ? 2 * (n - 1) : 2 * n;
-        if (period == 0) {
-            at = 0;
-        } else {
-            at %= period;
-            if (at < 0) at += period;
-            const i64 back = job.edge == 1 ? period - at : period - 1 - at;
-            at = back < at ? back : at;
-        }
-    }
+    if (n == 0 || (job.edge == 0 && (at < 0 || at >= n))) return 0.0f;
+    // Back and forth until it is inside; once, unless the item is shorter than the padding.
+    const i64 outer = job.edge == 1 ? 0 : 1;
+    if (n == 1) at = 0;
+    while (at < 0 || at >= n) at = at < 0 ? -at - outer : 2 * (n - 1) + outer - at;
     const u64 index = item * job.n_samples + (u64)at;
     if (job.is_i16) return (float)((const i16*)job.samples)[index] * (1.0f / 32768.0f);
     return ((const float*)job.samples)[index];
@@ -59,8 +58,9 @@ struct Frame {
     const float* x;
     const float* window;
     float mean, pre_emphasis;
-    i32 prepares;
+    i32 prepares, len;
     __device__ __forceinline__ float operator()(int n) const {
+        if (n >= len) return 0.0f;
         float value = x[n];
         if (prepares) {
             const float before = x[n > 0 ? n - 1 : 0] - mean;
@@ -70,85 +70,7 @@ struct Frame {
     }
 };
 
-// ---- butterflies ----------------------------------------------------------------------------------------------------
-
-__device__ __forceinline__ void times(float& re, float& im, float2 w) {
-    const float x = re;
-    re = fused_multiply_add(-im, w.y, x * w.x);
-    im = fused_multiply_add(im, w.x, x * w.y);
-}
-
-template <int R>
-__device__ __forceinline__ void butterfly(float (&a)[R], float (&b)[R]);
-
-template <>
-__device__ __forceinline__ void butterfly<2>(float (&a)[2], float (&b)[2]) {
-    const float x = a[0], y = b[0];
-    a[0] = x + a[1], b[0] = y + b[1];
-    a[1] = x - a[1], b[1] = y - b[1];
-}
-
-template <>
-__device__ __forceinline__ void butterfly<3>(float (&a)[3], float (&b)[3]) {
-    const float sine = 0.8660254f;
-    const float sum_a = a[1] + a[2], sum_b = b[1] + b[2];
-    const float dif_a = (a[1] - a[2]) * sine, dif_b = (b[1] - b[2]) * sine;
-    const float mid_a = fused_multiply_add(sum_a, -0.5f, a[0]), mid_b = fused_multiply_add(sum_b, -0.5f, b[0]);
-    a[0] += sum_a, b[0] += sum_b;
-    a[1] = mid_a + dif_b, b[1] = mid_b - dif_a;
-    a[2] = mid_a - dif_b, b[2] = mid_b + dif_a;
-}
-
-template <>
-__device__ __forceinline__ void butterfly<4>(float (&a)[4], float (&b)[4]) {
-    const float p = a[0] + a[2], q = b[0] + b[2], r = a[0] - a[2], s = b[0] - b[2];
-    const float t = a[1] + a[3], u = b[1] + b[3], v = a[1] - a[3], w = b[1] - b[3];
-    a[0] = p + t, b[0] = q + u;
-    a[2] = p - t, b[2] = q - u;
-    a[1] = r + w, b[1] = s - v;
-    a[3] = r - w, b[3] = s + v;
-}
-
-template <>
-__device__ __forceinline__ void butterfly<5>(float (&a)[5], float (&b)[5]) {
-    const float c1 = 0.309017f, c2 = -0.809017f, s1 = 0.9510565f, s2 = 0.58778524f;
-    const float pa = a[1] + a[4], pb = b[1] + b[4], qa = a[2] + a[3], qb = b[2] + b[3];
-    const float ra = a[1] - a[4], rb = b[1] - b[4], sa = a[2] - a[3], sb = b[2] - b[3];
-    const float near_a = fused_multiply_add(qa, c2, fused_multiply_add(pa, c1, a[0]));
-    const float near_b = fused_multiply_add(qb, c2, fused_multiply_add(pb, c1, b[0]));
-    const float far_a = fused_multiply_add(qa, c1, fused_multiply_add(pa, c2, a[0]));
-    const float far_b = fused_multiply_add(qb, c1, fused_multiply_add(pb, c2, b[0]));
-    const float u = fused_multiply_add(sa, s2, ra * s1), v = fused_multiply_add(sb, s2, rb * s1);
-    const float w = fused_multiply_add(sa, -s1, ra * s2), x = fused_multiply_add(sb, -s1, rb * s2);
-    a[0] += pa + qa, b[0] += pb + qb;
-    a[1] = near_a + v, b[1] = near_b - u;
-    a[4] = near_a - v, b[4] = near_b + u;
-    a[2] = far_a + x, b[2] = far_b - w;
-    a[3] = far_a - x, b[3] = far_b + w;
-}
-
-template <>
-__device__ __forceinline__ void butterfly<8>(float (&a)[8], float (&b)[8]) {
-    const float h = 0.70710678f;
-    float even_a[4] = {a[0] + a[4], a[1] + a[5], a[2] + a[6], a[3] + a[7]};
-    float even_b[4] = {b[0] + b[4], b[1] + b[5], b[2] + b[6], b[3] + b[7]};
-    const float ta = a[0] - a[4], tb = b[0] - b[4], ua = a[2] - a[6], ub = b[2] - b[6];
-    const float va = a[1] - a[5], vb = b[1] - b[5], wa = a[3] - a[7], wb = b[3] - b[7];
-    butterfly<4>(even_a, even_b);
-    a[0] = even_a[0], b[0] = even_b[0];
-    a[2] = even_a[1], b[2] = even_b[1];
-    a[4] = even_a[2], b[4] = even_b[2];
-    a[6] = even_a[3], b[6] = even_b[3];
-    const float da = va - wa, db = vb - wb, sa = va + wa, sb = vb + wb;
-    const float down_a = da + sb, down_b = db - sa, up_a = da - sb, up_b = db + sa;
-    const float low_a = ta + ub, low_b = tb - ua, high_a = ta - ub, high_b = tb + ua;
-    a[1] = fused_multiply_add(down_a, h, low_a), b[1] = fused_multiply_add(down_b, h, low_b);
-    a[5] = fused_multiply_add(down_a, -h, low_a), b[5] = fused_multiply_add(down_b, -h, low_b);
-    a[3] = fused_multiply_add(up_a, -h, high_a), b[3] = fused_multiply_add(up_b, -h, high_b);
-    a[7] = fused_multiply_add(up_a, h, high_a), b[7] = fused_multiply_add(up_b, h, high_b);
-}
-
-// ---- passes ---------------------------------------------------------------------------------------------------------
+// ---- any size -------------------------------------------------------------------------------------------------------
 
 // Where a pass reads: the frame for the first, the buffer for the others.
 struct FromFrame {
@@ -163,36 +85,6 @@ struct FromBuffer {
     const float *re, *im;
     __device__ __forceinline__ void operator()(int i, float& a, float& b) const { a = re[place(i)], b = im[place(i)]; }
 };
-
-// One pass of a transform whose size the compiler knows.
-template <int LEN, int R, int STRIDE, int THREADS, class From>
-__device__ __forceinline__ void pass(From from, float* re, float* im, int thread, const float2* twiddles) {
-    constexpr int GROUPS = LEN / STRIDE / R, COUNT = LEN / R, EACH = (COUNT + THREADS - 1) / THREADS;
-    float a[EACH][R], b[EACH][R];
-#pragma unroll
-    for (int e = 0; e < EACH; e++) {
-        const int i = thread + e * THREADS, q = i % STRIDE, p = i / STRIDE;
-        if (i < COUNT) {
-#pragma unroll
-            for (int j = 0; j < R; j++) from(q + STRIDE * (p + GROUPS * j), a[e][j], b[e][j]);
-        }
-    }
-    __syncthreads();
-#pragma unroll
-    for (int e = 0; e < EACH; e++) {
-        const int i = thread + e * THREADS, q = i % STRIDE, p = i / STRIDE;
-        if (i < COUNT) {
-            butterfly<R>(a[e], b[e]);
-#pragma unroll
-            for (int k = 0; k < R; k++) {
-                if (GROUPS > 1 && k > 0) times(a[e][k], b[e][k], twiddles[p * (R - 1) + k - 1]);
-                const int at = place(q + STRIDE * (R * p + k));
-                re[at] = a[e][k], im[at] = b[e][k];
-            }
-        }
-    }
-    __syncthreads();
-}
 
 // One pass by its definition: any radix, between two buffers.
 template <class From>
@@ -219,9 +111,10 @@ __device__ __forceinline__ void any_pass(From from, float* re, float* im, int th
 
 // ---- the stages around the transform --------------------------------------------------------------------------------
 
+__device__ __forceinline__ float square_of(float re, float im) { return fused_multiply_add(re, re, im * im); }
+
 __device__ __forceinline__ float power_of(const Job& job, float re, float im) {
-    const float square = fused_multiply_add(re, re, im * im);
-    return job.is_power ? square : sqrtf(square + job.epsilon);
+    return job.is_power ? square_of(re, im) : sqrtf(square_of(re, im) + job.epsilon);
 }
 
 // Powers in place of the transform's elements: bin k at place(k) of `re`.
@@ -242,9 +135,35 @@ __device__ __forceinline__ void spectrum(const Job& job, float* re, const float*
     }
 }
 
+__device__ __forceinline__ float scaled(const Job& job, float sum) {
+    if (!job.is_log) return sum;
+    // NaN stays.
+    const float above = sum < job.floor ? job.floor : sum;
+    return fused_multiply_add(logf(above), job.gain, job.offset);
+}
+
+// Where the value of a filter and a frame goes.
+__device__ __forceinline__ u64 place_of(const Job& job, u64 item, int filter, u64 frame) {
+    const u64 base = item * job.n_frames * job.n_filters;
+    return job.is_time_first ? base + frame * job.n_filters + filter : base + filter * job.n_frames + frame;
+}
+
 __device__ __forceinline__ void store(const Job& job, u64 index, float value) {
     if (job.is_f16) ((u16*)job.values)[index] = f32_to_f16(value);
     else ((float*)job.values)[index] = value;
+}
+
+// The largest value of the block's threads.
+__device__ __forceinline__ void keep_largest(const Job& job, float* shared, float largest) {
+    __syncthreads();
+    shared[threadIdx.x] = largest;
+    __syncthreads();
+    for (u32 n = blockDim.x; n > 1; n = (n + 1) / 2) {
+        const u32 half = (n + 1) / 2;
+        if (threadIdx.x < n / 2) shared[threadIdx.x] = fmaxf(shared[threadIdx.x], shared[threadIdx.x + half]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) job.maxima[blockIdx.x] = shared[0];
 }
 
 // The filters' sums over the powers of all frames of the block.
@@ -261,25 +180,11 @@ __device__ __forceinline__ void weigh(const Job& job, float* powers, int stride,
         for (int k = 0; k < filter.n_bins; k++) {
             sum = fused_multiply_add(row[place(filter.first_bin + k)], job.weights[filter.first_weight + k], sum);
         }
-        if (job.is_log) {
-            // NaN stays.
-            const float above = sum < job.floor ? job.floor : sum;
-            sum = fused_multiply_add(logf(above), job.gain, job.offset);
-        }
+        sum = scaled(job, sum);
         if (sum > largest) largest = sum;
-        const u64 base = item * job.n_frames * job.n_filters;
-        store(job, job.is_time_first ? base + frame * job.n_filters + f : base + f * job.n_frames + frame, sum);
+        store(job, place_of(job, item, f, frame), sum);
     }
-    if (!job.has_range) return;
-    __syncthreads();
-    powers[threadIdx.x] = largest;
-    __syncthreads();
-    for (u32 n = blockDim.x; n > 1; n = (n + 1) / 2) {
-        const u32 half = (n + 1) / 2;
-        if (threadIdx.x < n / 2) powers[threadIdx.x] = fmaxf(powers[threadIdx.x], powers[threadIdx.x + half]);
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) job.maxima[blockIdx.x] = powers[0];
+    if (job.has_range) keep_largest(job, powers, largest);
 }
 
 // The means of the block's frames, each a sum in a fixed order.
@@ -310,7 +215,7 @@ __device__ __forceinline__ void make_frames(const Job& job, int len, int threads
     float* const re = frames + g * stride * 2 * buffers;
     const float* const x = shared + g * job.hop_len;
     const float mean = mean_of(job, x, re, thread, threads);
-    const Frame frame = {x, job.window, mean, job.pre_emphasis, job.removes_mean || job.pre_emphasis != 0.0f};
+    const Frame frame = {x, job.window, mean, job.pre_emphasis, job.removes_mean || job.pre_emphasis != 0.0f, job.frame_len};
     float* const out = transform(FromFrame{frame, job.n_fft % 2 == 0}, re, stride, thread);
     spectrum(job, out, out + stride, len, thread, threads);
     __syncthreads();
@@ -339,47 +244,211 @@ struct Any {
     }
 };
 
-template <int LEN, int THREADS, int A, int B, int C, int D>
-struct Known {
-    const Job& job;
-    __device__ __forceinline__ float* operator()(FromFrame from, float* re, int stride, int thread) const {
-        float* const im = re + stride;
-        const float2* w = job.twiddles;
-        pass<LEN, A, 1, THREADS>(from, re, im, thread, w);
-        w += LEN / A * (A - 1);
-        pass<LEN, B, A, THREADS>(FromBuffer{re, im}, re, im, thread, w);
-        w += LEN / A / B * (B - 1);
-        pass<LEN, C, A * B, THREADS>(FromBuffer{re, im}, re, im, thread, w);
-        if constexpr (D > 1) {
-            w += LEN / A / B / C * (C - 1);
-            pass<LEN, D, A * B * C, THREADS>(FromBuffer{re, im}, re, im, thread, w);
-        }
-        return re;
-    }
-};
-
 // budget: 64 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(512) mel_any(Job job) {
     const int threads = blockDim.x / job.frames_per_block;
     const int len = job.n_fft % 2 ? job.n_fft : job.n_fft / 2;
     make_frames(job, len, threads, 2, Any{job, threads});
 }
-// budget: 80 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(320) mel_200(Job job) {
-    make_frames(job, 200, 40, 1, Known<200, 40, 8, 5, 5, 1>{job});
+
+// ---- sizes that the compiler knows ------------------------------------------------------------------------------------
+
+// The places of a tile in shared memory: one row per frame, for the exchange, then for its powers. Between the parts of an
+// exchange a row has a gap where N2 would put them on the same banks.
+template <int N1, int N2>
+struct Row {
+    static constexpr int LEN = N1 * N2, PART = N2 % 2 ? N2 : N2 + 1;
+    static constexpr int USED = N1 * PART > LEN + 1 ? N1 * PART : LEN + 1;
+    static constexpr int STRIDE = USED % 2 ? USED : USED + 1;
+};
+
+// Sample n of the frame that begins at `first`, prepared and windowed.
+__device__ __forceinline__ float prepared(const Job& job, u64 item, i64 first, int n, float mean) {
+    if (n >= job.frame_len) return 0.0f;
+    float value = sample_at(job, item, first + n);
+    if (job.removes_mean || job.pre_emphasis != 0.0f) {
+        const float before = sample_at(job, item, first + (n > 0 ? n - 1 : 0)) - mean;
+        value = fused_multiply_add(-before, job.pre_emphasis, value - mean);
+    }
+    return value * job.window[n];
 }
-// budget: 80 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(512) mel_256(Job job) {
-    make_frames(job, 256, 64, 1, Known<256, 64, 4, 8, 8, 1>{job});
+
+// The mean of a frame, by a warp.
+__device__ __forceinline__ float warp_mean(const Job& job, u64 item, i64 first, int lane) {
+    float sum = 0.0f;
+    for (int n = lane; n < job.frame_len; n += 32) sum += sample_at(job, item, first + n);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) sum += shfl_xor(FULL_WARP, sum, step);
+    return sum / (float)job.frame_len;
 }
-// budget: 80 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(512) mel_512(Job job) {
-    make_frames(job, 512, 64, 1, Known<512, 64, 8, 8, 8, 1>{job});
+
+// Element n of a frame for all n1, windowed: neighbouring samples, in one access where they lie so.
+template <class Pair, int N1, int N2, class Sample>
+__device__ __forceinline__ void read_elements(const Sample* x, const float* window, int n2, float (&re)[N1], float (&im)[N1]) {
+    const float2* const w = (const float2*)window + n2;
+    if (ballot(FULL_WARP, (u64)x % sizeof(Pair) != 0) == 0) {
+        const Pair* const z = (const Pair*)x + n2;
+#pragma unroll
+        for (int n1 = 0; n1 < N1; n1++) {
+            const Pair pair = load_constant(z + N2 * n1);
+            const float2 height = w[N2 * n1];
+            re[n1] = (float)pair.x * height.x, im[n1] = (float)pair.y * height.y;
+        }
+        return;
+    }
+    const Sample* const z = x + 2 * n2;
+#pragma unroll
+    for (int n1 = 0; n1 < N1; n1++) {
+        const float2 height = w[N2 * n1];
+        re[n1] = (float)load_constant(z + 2 * N2 * n1) * height.x;
+        im[n1] = (float)load_constant(z + 2 * N2 * n1 + 1) * height.y;
+    }
 }
-// budget: 80 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(512) mel_1024(Job job) {
-    make_frames(job, 1024, 128, 1, Known<1024, 128, 4, 4, 8, 8>{job});
+
+// Frames of integers stay in the integers' unit until the filters' sums, which a power of two brings to that of floats.
+__device__ __forceinline__ float power_unit(const Job& job) { return job.is_i16 ? 1.0f / 1073741824.0f : 1.0f; }
+
+// The transforms of the frames in rows `first_row` + j `rows_apart`, j < 32 / N1: powers of all bins in their rows. Frames
+// beyond the last are the last once more.
+template <int N1, int N2>
+__device__ __forceinline__ void make_rows(const Job& job, u64 item, u64 tile_frame, float* rows, int first_row, int rows_apart) {
+    constexpr int LEN = N1 * N2, PART = Row<N1, N2>::PART, STRIDE = Row<N1, N2>::STRIDE;
+    // Frames of a warp in the second pass, and in a round of the first.
+    constexpr int FRAMES = 32 / N1, ABREAST = 32 / N2, ROUNDS = FRAMES / ABREAST;
+    // Lanes without an element of their own do the same as others.
+    const int lane = (int)lane_id(), n2 = lane % N2, beside = lane / N2 % ABREAST;
+    const bool is_plain = !job.removes_mean && job.pre_emphasis == 0.0f && job.frame_len == job.n_fft;
+    const u64 last_frame = job.n_frames - 1;
+    const float unit = job.is_i16 ? 32768.0f : 1.0f;
+    float im[ROUNDS][N1];
+#pragma unroll
+    for (int round = 0; round < ROUNDS; round++) {
+        const int row_index = first_row + (round * ABREAST + beside) * rows_apart;
+        float* const row = rows + row_index * STRIDE;
+        const u64 frame = min(tile_frame + row_index, last_frame);
+        const i64 first = (i64)(frame * job.hop_len) - job.pad;
+        const bool is_inside = is_plain && first >= 0 && first + job.n_fft <= (i64)job.n_samples;
+        float re[N1];
+        if (ballot(FULL_WARP, !is_inside) == 0) {
+            const u64 at = item * job.n_samples + (u64)first;
+            if (job.is_i16) {
+                read_elements<short2, N1, N2>((const i16*)job.samples + at, job.window, n2, re, im[round]);
+            } else {
+                read_elements<float2, N1, N2>((const float*)job.samples + at, job.window, n2, re, im[round]);
+            }
+        } else {
+            // Frames at an end, and those that are prepared: by way of their rows, even samples, then odd ones.
+            for (int part = 0; part < 2; part++) {
+                for (int b = 0; b < ABREAST; b++) {
+                    const int index = first_row + (round * ABREAST + b) * rows_apart;
+                    const i64 begin = (i64)(min(tile_frame + index, last_frame) * job.hop_len) - job.pad;
+                    const float mean = job.removes_mean ? warp_mean(job, item, begin, lane) : 0.0f;
+                    float* const to = rows + index * STRIDE;
+                    for (int i = lane; i < LEN; i += 32) to[i] = prepared(job, item, begin, 2 * i + part, mean) * unit;
+                }
+                sync_warp();
+#pragma unroll
+                for (int n1 = 0; n1 < N1; n1++) {
+                    const float value = row[N2 * n1 + n2];
+                    if (part == 0) re[n1] = value;
+                    else im[round][n1] = value;
+                }
+                sync_warp();
+            }
+        }
+        butterfly<N1>(re, im[round]);
+        const float2* const twiddles = job.twiddles + n2;
+#pragma unroll
+        for (int k1 = 1; k1 < N1; k1++) times(re[k1], im[round][k1], twiddles[(k1 - 1) * N2]);
+#pragma unroll
+        for (int k1 = 0; k1 < N1; k1++) row[k1 * PART + n2] = re[k1];
+    }
+    const int k1 = lane % N1;
+    float* const row = rows + (first_row + lane / N1 * rows_apart) * STRIDE;
+    float a[N2], b[N2];
+    sync_warp();
+#pragma unroll
+    for (int i = 0; i < N2; i++) a[i] = row[k1 * PART + i];
+    sync_warp();
+#pragma unroll
+    for (int round = 0; round < ROUNDS; round++) {
+        float* const to = rows + (first_row + (round * ABREAST + beside) * rows_apart) * STRIDE + n2;
+#pragma unroll
+        for (int k = 0; k < N1; k++) to[k * PART] = im[round][k];
+    }
+    sync_warp();
+#pragma unroll
+    for (int i = 0; i < N2; i++) b[i] = row[k1 * PART + i];
+    sync_warp();
+    butterfly<N2>(a, b);
+    const u32 partner = (u32)(lane - k1 + (N1 - k1) % N1);
+    const float2* const turns = job.turns + k1;
+    float *const low = row + k1, *const high = row + LEN - k1;
+#pragma unroll
+    for (int k2 = 0; k2 < (N2 + 1) / 2; k2++) {
+        float c = shfl_idx(FULL_WARP, a[N2 - 1 - k2], partner), d = shfl_idx(FULL_WARP, b[N2 - 1 - k2], partner);
+        if (k1 == 0) c = a[(N2 - k2) % N2], d = b[(N2 - k2) % N2];
+        // The middle of an odd N2 is its own partner.
+        if (2 * k2 + 1 == N2 && 2 * (k1 + N1 * k2) > LEN) continue;
+        const float2 w = load_constant(turns + N1 * k2);
+        const float e_re = a[k2] + c, e_im = b[k2] - d, o_re = a[k2] - c, o_im = b[k2] + d;
+        const float t_re = fused_multiply_add(-o_im, w.y, o_re * w.x);
+        const float t_im = fused_multiply_add(o_im, w.x, o_re * w.y);
+        low[N1 * k2] = square_of(e_re + t_re, e_im + t_im);
+        high[-N1 * k2] = square_of(e_re - t_re, e_im - t_im);
+    }
+    if (N2 % 2 == 0 && k1 == 0) row[LEN / 2] = square_of(a[N2 / 2] + a[N2 / 2], b[N2 / 2] + b[N2 / 2]);
+    if (job.is_power) return;
+    sync_warp();
+    for (int k = k1; k <= LEN; k += N1) row[k] = sqrtf(fused_multiply_add(row[k], power_unit(job), job.epsilon));
 }
+
+template <int N1, int N2, int TILE, int WARPS>
+__device__ __forceinline__ void make_tile(const Job& job) {
+    constexpr int STRIDE = Row<N1, N2>::STRIDE, FRAMES = 32 / N1, ROWS = TILE / FRAMES;
+    // Filters that a warp sums at once, and that all do.
+    constexpr int EACH = 32 / TILE, ALL = EACH * WARPS;
+    DYNAMIC_SHARED(float, rows);
+    const u64 item = blockIdx.x / job.blocks_per_item;
+    const u64 tile_frame = (u64)(blockIdx.x % job.blocks_per_item) * TILE;
+    const int warp = threadIdx.x / 32;
+    for (int row = warp; row < ROWS; row += WARPS) make_rows<N1, N2>(job, item, tile_frame, rows, row, ROWS);
+    __syncthreads();
+    const int lane = (int)lane_id(), first_filter = warp * EACH + lane / TILE;
+    const u64 frame = tile_frame + lane % TILE;
+    const float* const row = rows + lane % TILE * STRIDE;
+    u64 index = place_of(job, item, first_filter, frame);
+    const u64 step = ALL * (job.is_time_first ? 1 : job.n_frames);
+    const float unit = job.is_power ? power_unit(job) : 1.0f;
+    float largest = -__uint_as_float(0x7f800000u);
+    for (int f = first_filter; f < job.n_filters; f += ALL, index += step) {
+        const int4 filter = load_constant((const int4*)job.filters + f);
+        const float* const powers = row + filter.x;
+        const float4* const weights = (const float4*)(job.weights + filter.y);
+        float sum = 0.0f;
+        int k = 0;
+        for (; k + 4 <= filter.z; k += 4) {
+            const float4 w = load_constant(weights + k / 4);
+            sum = fused_multiply_add(powers[k], w.x, sum), sum = fused_multiply_add(powers[k + 1], w.y, sum);
+            sum = fused_multiply_add(powers[k + 2], w.z, sum), sum = fused_multiply_add(powers[k + 3], w.w, sum);
+        }
+        for (; k < filter.z; k++) sum = fused_multiply_add(powers[k], load_constant((const float*)weights + k), sum);
+        sum = scaled(job, sum * unit);
+        if (frame >= job.n_frames) continue;
+        if (sum > largest) largest = sum;
+        store(job, index, sum);
+    }
+    if (job.has_range) keep_largest(job, rows, largest);
+}
+
+// budget: 80 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 3) mel_200(Job job) { make_tile<8, 25, 32, 8>(job); }
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) mel_256(Job job) { make_tile<16, 16, 32, 8>(job); }
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) mel_512(Job job) { make_tile<16, 32, 32, 8>(job); }
+// budget: 255 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 1) mel_1024(Job job) { make_tile<32, 32, 16, 8>(job); }
 
 // Values of item blockIdx.x to at least its largest less the range.
 // budget: 40 registers, 0 spill

@@ -4,13 +4,13 @@ use std::ffi::c_void;
 
 use super::{Mode, Pointwise};
 use crate::cuda::layer::{StepArgument, TimelineArgument, Upload, address, n_columns};
-use crate::cuda::product::Product;
+use crate::cuda::product::{Product, Sources, TILE_COLUMNS, Tile, product_sources};
 use crate::cuda::{Address, Cuda, CudaQueue, Source};
 use crate::step::{Step, Timeline};
 use crate::view::{CudaView, CudaViewMut};
 use crate::{Budget, Result, Tensor, View};
 
-const SOURCE: Source = Source { name: "pointwise", text: include_str!("pointwise.cu") };
+const SOURCES: Sources = product_sources!("pointwise", "pointwise.cu");
 
 /// `Shape` of `pointwise.cu`.
 #[repr(C)]
@@ -44,7 +44,8 @@ impl Prepared {
             Mode::Add => "pointwise_add",
             Mode::Noise => "pointwise_noise",
         };
-        let product = Product::new(cuda, &upload, (SOURCE, symbol), [n_out, n_in], |m, k| weight[m * n_in + k])?;
+        let product =
+            Product::new(cuda, &upload, (SOURCES, symbol, layer.rounding), [n_out, n_in], |m, k| weight[m * n_in + k])?;
         Ok(Self { n_in, n_out, bias, product })
     }
 
@@ -72,6 +73,8 @@ impl Prepared {
             n_out: self.n_out as u32,
         };
         // SAFETY: the plan checked the views against the step; the weights are this layer's.
-        unsafe { self.product.run(queue, n_columns, (&raw mut shape).cast::<c_void>()) }
+        unsafe {
+            self.product.run(queue, n_columns, Tile::Rows(TILE_COLUMNS, self.n_in), (&raw mut shape).cast::<c_void>())
+        }
     }
 }

@@ -18,7 +18,7 @@ mod reference;
 mod tests;
 
 use crate::queue::kernel_span;
-use crate::step::{Activations, Step, Timeline};
+use crate::step::{Activations, Rounding, Step, Timeline};
 use crate::view::check_len;
 use crate::{Budget, Device, Error, Queue, Result, View};
 
@@ -48,6 +48,8 @@ pub struct Pointwise<'a> {
     pub mode: Mode,
     /// Of input and output.
     pub timeline: Timeline,
+    /// How a GPU may round.
+    pub rounding: Rounding,
 }
 
 /// A layer prepared for one device.

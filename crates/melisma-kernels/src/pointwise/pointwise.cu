@@ -1,4 +1,5 @@
 // A product with a matrix at every time step, in three modes.
+// variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
 enum Mode { PLAIN, ADD, NOISE };
@@ -52,6 +53,16 @@ struct Pointwise : Shape {
     store4(y + (u64)n * n_out, m, n_out, target.live ? add4(start, sums) : MODE == NOISE ? start : none);
   }
   __device__ __forceinline__ void remember() const {}
+
+  __device__ __forceinline__ u32 padded_in() const { return (n_in + CHUNK_K - 1) / CHUNK_K * CHUNK_K; }
+  __device__ __forceinline__ u32 place(u32 i, u32 k) const { return i * (padded_in() + ROW_GAP) + k; }
+  __device__ __forceinline__ void fill(float* rows, u32 first) const {
+    const u32 fours = padded_in() / 4;
+    for (u32 i = threadIdx.x; i < TILE * fours; i += blockDim.x) {
+      const u32 row = i / fours, k = i % fours * 4;
+      *reinterpret_cast<float4*>(rows + place(row, k)) = fetch(column(first + row), k);
+    }
+  }
 };
 
 // budget for pointwise_*: 128 registers, 0 spill
@@ -64,6 +75,12 @@ struct Pointwise : Shape {
   }                                                                                                                      \
   extern "C" __global__ void __launch_bounds__(256, 2) pointwise_##NAME##_tall(Shape shape, Factors factors) {           \
     product_many<4>(Pointwise<MODE>(shape), factors);                                                                    \
+  }                                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 3) pointwise_##NAME##_short_wide(Shape shape, Factors factors) {     \
+    product_short<2>(Pointwise<MODE>(shape), factors);                                                                   \
+  }                                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 2) pointwise_##NAME##_short_tall(Shape shape, Factors factors) {     \
+    product_short<4>(Pointwise<MODE>(shape), factors);                                                                   \
   }
 POINTWISE(plain, PLAIN)
 POINTWISE(add, ADD)

@@ -1,10 +1,21 @@
 use super::reference::pointwise;
 use super::{Mode, Pointwise};
-use crate::step::{Activations, Row, Rows, Step, Timeline};
+use crate::step::{Activations, Rounding, Row, Rows, Step, Timeline};
 use crate::suite::{Bench, Random, suite};
 use crate::{Device, Tensor};
 
-suite!(plain, add, noise, zero_deviates_give_the_input, model_shapes, empty, masks, refusals);
+suite!(
+    plain,
+    add,
+    noise,
+    zero_deviates_give_the_input,
+    model_shapes,
+    every_form_gives_the_same_bits,
+    factors_are_rounded_where_allowed,
+    empty,
+    masks,
+    refusals
+);
 
 struct Case {
     n_in: usize,
@@ -21,7 +32,7 @@ fn check(bench: &Bench, case: Case) {
     let (weight, bias) = (random.floats(n_in * n_out), random.floats(n_out));
     let timeline = Timeline { rate: 1, lag: 0 };
     let bias = (mode == Mode::Plain).then_some(bias.as_slice());
-    let layer = Pointwise { n_in, n_out, weight: &weight, bias, mode, timeline };
+    let layer = Pointwise { n_in, n_out, weight: &weight, bias, mode, timeline, rounding: Rounding::Off };
     let x = random.floats(n_rows * len * n_in);
     let with = match mode {
         Mode::Plain => Vec::new(),
@@ -84,7 +95,15 @@ fn noise(bench: &Bench) {
 fn zero_deviates_give_the_input(bench: &Bench) {
     let timeline = Timeline { rate: 1, lag: 0 };
     let weight = Random(1).floats(16 * 16);
-    let layer = Pointwise { n_in: 16, n_out: 16, weight: &weight, bias: None, mode: Mode::Noise, timeline };
+    let layer = Pointwise {
+        n_in: 16,
+        n_out: 16,
+        weight: &weight,
+        bias: None,
+        mode: Mode::Noise,
+        timeline,
+        rounding: Rounding::Off,
+    };
     let mut x = Random(2).floats(3 * 16);
     x[20] = -0.0;
     for with in [[0.5, 0.0, -0.25], [0.0; 3]] {
@@ -105,16 +124,68 @@ fn model_shapes(bench: &Bench) {
     }
 }
 
+/// Enough columns for the forms for many on a large GPU; one row of them takes the form for few.
+fn every_form_gives_the_same_bits(bench: &Bench) {
+    if std::env::var_os("MELISMA_SHIM").is_none() {
+        check(bench, Case { n_in: 70, n_out: 60, mode: Mode::Plain, n_rows: 300, len: 32 });
+        check(bench, Case { n_in: 70, n_out: 160, mode: Mode::Add, n_rows: 300, len: 32 });
+        check(bench, Case { n_in: 300, n_out: 160, mode: Mode::Plain, n_rows: 300, len: 32 });
+    }
+}
+
+fn factors_are_rounded_where_allowed(bench: &Bench) {
+    let (n_in, n_out, len) = (40, 36, 9);
+    let mut random = Random(5);
+    let (weight, x) = (random.floats(n_in * n_out), random.floats(n_in * len));
+    let timeline = Timeline { rate: 1, lag: 0 };
+    let layer =
+        Pointwise { n_in, n_out, weight: &weight, bias: None, mode: Mode::Plain, timeline, rounding: Rounding::Off };
+    let exact = run(bench, &layer, &[Row::default()], [&[], &x]);
+    for (rounding, unit) in [(Rounding::Tf32, 2f32.powi(-11)), (Rounding::Bf16, 2f32.powi(-8))] {
+        let found = run(bench, &Pointwise { rounding, ..layer }, &[Row::default()], [&[], &x]);
+        if matches!(bench.device, Device::Cpu(_)) {
+            assert_eq!(found, exact);
+            continue;
+        }
+        let worst = found.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        // Two roundings in each product of factors below 1.
+        assert!(worst > unit / 8.0 && worst < 2.1 * unit * n_in as f32, "{rounding:?}: {worst}");
+        let short = |x: &f32| half::bf16::from_f32(*x).to_f32();
+        let (weight, x): (Vec<f32>, Vec<f32>) = (weight.iter().map(short).collect(), x.iter().map(short).collect());
+        let layer = Pointwise { weight: &weight, ..layer };
+        let found = run(bench, &Pointwise { rounding, ..layer }, &[Row::default()], [&[], &x]);
+        let exact = run(bench, &layer, &[Row::default()], [&[], &x]);
+        let worst = found.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst < 4e-6, "{rounding:?}, nothing to round: {worst}");
+    }
+}
+
 fn empty(bench: &Bench) {
     let timeline = Timeline { rate: 1, lag: 0 };
-    let layer = Pointwise { n_in: 2, n_out: 3, weight: &[1.0; 6], bias: None, mode: Mode::Plain, timeline };
+    let layer = Pointwise {
+        n_in: 2,
+        n_out: 3,
+        weight: &[1.0; 6],
+        bias: None,
+        mode: Mode::Plain,
+        timeline,
+        rounding: Rounding::Off,
+    };
     assert!(run(bench, &layer, &[], [&[], &[]]).is_empty());
     assert!(run(bench, &layer, &[Row::default()], [&[], &[]]).is_empty());
 }
 
 fn masks(bench: &Bench) {
     let timeline = Timeline { rate: 1, lag: 2 };
-    let layer = Pointwise { n_in: 1, n_out: 1, weight: &[1.0], bias: Some(&[10.0]), mode: Mode::Plain, timeline };
+    let layer = Pointwise {
+        n_in: 1,
+        n_out: 1,
+        weight: &[1.0],
+        bias: Some(&[10.0]),
+        mode: Mode::Plain,
+        timeline,
+        rounding: Rounding::Off,
+    };
     let rows = [Row { start: 0, end: 1, ..Row::default() }, Row { start: 4, end: 5, ..Row::default() }];
     let y = run(bench, &layer, &rows, [&[], &[1.0; 8]]);
     assert_eq!(y, [0.0, 0.0, 11.0, 0.0, 11.0, 11.0, 11.0, 0.0]);
@@ -122,7 +193,15 @@ fn masks(bench: &Bench) {
 
 fn refusals(bench: &Bench) {
     let timeline = Timeline { rate: 1, lag: 0 };
-    let layer = Pointwise { n_in: 2, n_out: 3, weight: &[0.0; 6], bias: None, mode: Mode::Noise, timeline };
+    let layer = Pointwise {
+        n_in: 2,
+        n_out: 3,
+        weight: &[0.0; 6],
+        bias: None,
+        mode: Mode::Noise,
+        timeline,
+        rounding: Rounding::Off,
+    };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("2 to 3 channels"));
     let layer = Pointwise { mode: Mode::Add, bias: Some(&[0.0; 3]), ..layer };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("bias"));

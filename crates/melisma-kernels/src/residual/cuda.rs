@@ -6,13 +6,13 @@ use super::{Residual, TAPS};
 use crate::cuda::layer::{
     MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument, Upload, address, n_columns,
 };
-use crate::cuda::product::{CHUNK_K, Product};
+use crate::cuda::product::{CHUNK_K, Form, Product, Sources, TILE_COLUMNS, Tile, product_sources};
 use crate::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
 use crate::step::{Arena, Step, Timeline};
 use crate::view::{CudaView, CudaViewMut};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "residual", text: include_str!("residual.cu") };
+const SOURCES: Sources = product_sources!("residual", "residual.cu");
 
 const BLOCK: usize = 256;
 /// Outputs of a thread of `residual_hidden`.
@@ -65,8 +65,10 @@ impl Prepared {
             wide_bias: upload.slice(layer.wide_bias)?,
             middle: SnakeTable::new(&upload, layer.mix_alpha, padded)?,
             mix_bias: upload.slice(layer.mix_bias)?,
-            hidden: cuda.function(SOURCE, "residual_hidden")?,
-            product: Product::new(cuda, &upload, (SOURCE, "residual"), [n, n], |m, k| layer.mix[m * n + k])?,
+            hidden: cuda.function(SOURCES.of(layer.rounding), "residual_hidden")?,
+            product: Product::new(cuda, &upload, (SOURCES, "residual", layer.rounding), [n, n], |m, k| {
+                layer.mix[m * n + k]
+            })?,
         })
     }
 
@@ -105,6 +107,11 @@ impl Prepared {
             dilation: self.dilation as u32,
         };
         let len = step.n_latents * timeline.rate;
+        let tile = match self.product.n_outputs_of_a_block() >= self.n_channels {
+            true => Tile::of(TILE_COLUMNS, self.n_channels, len),
+            // Every block of outputs would make the same operands again.
+            false => Tile::None,
+        };
         let n_runs = len.div_ceil(self.dilation * RUN) * self.dilation;
         let blocks = (n_runs * self.n_channels).div_ceil(BLOCK).max(1);
         let grid = (blocks as u32, step.rows.len().min(65_535) as u32, 1);
@@ -112,11 +119,13 @@ impl Prepared {
         // SAFETY: the plan checked views and arena against the step, the scratch is as large as x, and the weights are
         // this layer's. The product follows on the same stream.
         unsafe {
-            queue.launch(&self.hidden, launch, arguments![shape])?;
+            if self.product.form(queue, n_columns, tile) != Form::Short {
+                queue.launch(&self.hidden, launch, arguments![shape])?;
+            }
             if n_columns == 0 {
                 return Ok(());
             }
-            self.product.run(queue, n_columns, (&raw mut shape).cast::<c_void>())
+            self.product.run(queue, n_columns, tile, (&raw mut shape).cast::<c_void>())
         }
     }
 }

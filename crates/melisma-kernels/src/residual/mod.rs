@@ -16,7 +16,7 @@ mod tests;
 
 use crate::cuda::layer::MemoryArgument;
 use crate::queue::kernel_span;
-use crate::step::{Activations, Arena, Step, Timeline};
+use crate::step::{Activations, Arena, Rounding, Step, Timeline};
 use crate::view::check_len;
 use crate::{Budget, Device, Error, Queue, Result};
 
@@ -44,6 +44,8 @@ pub struct Residual<'a> {
     pub mix_bias: &'a [f32],
     /// Of the output: the input's rate, and its lag plus 3 d.
     pub timeline: Timeline,
+    /// How a GPU may round.
+    pub rounding: Rounding,
 }
 
 /// A residual unit prepared for one device.

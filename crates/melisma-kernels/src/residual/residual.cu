@@ -1,4 +1,6 @@
-// SNAC's residual unit: `residual_hidden` writes h = S'(Conv₇(S(x))), the product adds W h to skip and bias.
+// SNAC's residual unit: `residual_hidden` writes h = S'(Conv₇(S(x))), the product adds W h to skip and bias. For few channels
+// and many columns a block makes the h of its own columns, and nothing but x and y meets the memory.
+// variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
 constexpr u32 TAPS = 7;
@@ -66,6 +68,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
   roll(shape.step, shape.memory, shape.x, len);
 }
 
+// Outputs of a thread of `fill`, `dilation` rows apart.
+constexpr u32 SHORT_RUN = 8;
+
 struct Mix : Shape {
   struct Column {
     const float* hidden;
@@ -100,6 +105,49 @@ struct Mix : Shape {
     store4(y + (u64)n * n_channels, m, n_channels, value);
   }
   __device__ __forceinline__ void remember() const {}
+
+  __device__ __forceinline__ u32 stride() const { return (n_channels + CHUNK_K - 1) / CHUNK_K * CHUNK_K + ROW_GAP; }
+  __device__ __forceinline__ u32 place(u32 i, u32 k) const { return i * stride() + k; }
+
+  // The columns from `first` on are those of one stream.
+  __device__ __forceinline__ void fill(float* rows, u32 first) const {
+    const u32 n = n_channels, stream = first / len(), start = first % len(), end = len() + (TAPS - 1) * dilation;
+    const u32 n_runs = (TILE + dilation * SHORT_RUN - 1) / (dilation * SHORT_RUN) * dilation;
+    const History seen = history(step, memory, x, stream, len());
+    for (u32 item = threadIdx.x; item < n_runs * n; item += blockDim.x) {
+      const u32 c = item % n, run = item / n;
+      const u32 own = run / dilation * (dilation * SHORT_RUN) + run % dilation;
+      float raw[SHORT_RUN + TAPS - 1], tap[TAPS], z[TAPS];
+#pragma unroll
+      for (u32 i = 0; i < SHORT_RUN + TAPS - 1; i++) {
+        const u32 row = start + own + i * dilation;
+        raw[i] = row < end ? seen.row(row)[c] : 0.0f;
+      }
+#pragma unroll
+      for (u32 k = 0; k < TAPS; k++) tap[k] = __ldg(taps + k * n + c);
+      const float bias = __ldg(wide_bias + c);
+      const float alpha = __ldg(entry.alpha + c), inverse = __ldg(entry.inverse + c);
+      const float mix_alpha = __ldg(middle.alpha + c), mix_inverse = __ldg(middle.inverse + c);
+#pragma unroll
+      for (u32 i = 0; i < SHORT_RUN + TAPS - 1; i++) {
+        z[i % TAPS] = snake(raw[i], alpha, inverse);
+        if (i < TAPS - 1) continue;
+        const u32 j = i - (TAPS - 1);
+        float sum = bias;
+#pragma unroll
+        for (u32 k = 0; k < TAPS; k++) sum = fused_multiply_add(tap[k], z[(j + k) % TAPS], sum);
+        if (own + j * dilation < TILE) rows[place(own + j * dilation, c)] = snake(sum, mix_alpha, mix_inverse);
+      }
+    }
+    const u32 n_empty = stride() - ROW_GAP - n;
+    for (u32 i = threadIdx.x; i < TILE * n_empty; i += blockDim.x) rows[place(i / n_empty, n + i % n_empty)] = 0.0f;
+  }
+};
+
+// As a `Mix` whose columns nobody made before: the grid also remembers.
+struct MixAlone : Mix {
+  __device__ __forceinline__ MixAlone(const Shape& shape) : Mix(shape) {}
+  __device__ __forceinline__ void remember() const { roll(step, memory, x, len()); }
 };
 
 // budget: 128 registers, 0 spill
@@ -113,4 +161,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) residual_wide(Shape shape, 
 // budget: 128 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256, 2) residual_tall(Shape shape, Factors factors) {
   product_many<4>(Mix(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 3) residual_short_wide(Shape shape, Factors factors) {
+  product_short<2>(MixAlone(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) residual_short_tall(Shape shape, Factors factors) {
+  product_short<4>(MixAlone(shape), factors);
 }

@@ -1,11 +1,18 @@
 use super::Residual;
 use super::reference::residual;
 use crate::Device;
-use crate::step::Timeline;
+use crate::step::{Rounding, Timeline};
 use crate::streams::{self, Shape, bits, compare, drive};
 use crate::suite::{Bench, Random, suite};
 
-suite!(matches_reference, one_element, model_shapes, chunks_give_the_bits_of_the_whole, refusals);
+suite!(
+    matches_reference,
+    one_element,
+    model_shapes,
+    chunks_give_the_bits_of_the_whole,
+    every_form_gives_the_same_bits,
+    refusals
+);
 
 fn check(bench: &Bench, [n_channels, dilation, rate]: [usize; 3], lens: &[usize]) {
     let n = n_channels;
@@ -26,6 +33,7 @@ fn check(bench: &Bench, [n_channels, dilation, rate]: [usize; 3], lens: &[usize]
         mix: &mix,
         mix_bias: &biases[n..],
         timeline: to,
+        rounding: Rounding::Off,
     };
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in: n, n_out: n, from, to, state_len: plan.state_len() };
@@ -67,6 +75,16 @@ fn chunks_give_the_bits_of_the_whole(bench: &Bench) {
     check(bench, [48, 9, 4], &[13, 8, 21]);
 }
 
+/// Enough columns for the forms for many on a large GPU; the small chunks take the form for few.
+fn every_form_gives_the_same_bits(bench: &Bench) {
+    if std::env::var_os("MELISMA_SHIM").is_none() {
+        for dilation in [1, 3, 9] {
+            check(bench, [64, dilation, 64], &[64, 60, 30]);
+        }
+        check(bench, [100, 3, 64], &[64, 60, 30]);
+    }
+}
+
 fn refusals(bench: &Bench) {
     let timeline = Timeline { rate: 1, lag: 3 };
     let layer = Residual {
@@ -79,6 +97,7 @@ fn refusals(bench: &Bench) {
         mix: &[0.0],
         mix_bias: &[0.0],
         timeline,
+        rounding: Rounding::Off,
     };
     assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("dilation"));
     let layer = Residual { dilation: 1, wide: &[0.0; 6], ..layer };

@@ -6,13 +6,15 @@ use super::Upsample;
 use crate::cuda::layer::{
     MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument, Upload, address, n_columns,
 };
-use crate::cuda::product::{CHUNK_K, Product};
-use crate::cuda::{Address, Cuda, CudaQueue, Source};
+use crate::cuda::product::{CHUNK_K, Product, Sources, TILE_COLUMNS, Tile, product_sources};
+use crate::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
 use crate::step::{Arena, Step, Timeline};
 use crate::view::{CudaView, CudaViewMut};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "upsample", text: include_str!("upsample.cu") };
+const SOURCES: Sources = product_sources!("upsample", "upsample.cu");
+
+const BLOCK: usize = 256;
 
 /// `Shape` of `upsample.cu`.
 #[repr(C)]
@@ -23,6 +25,7 @@ struct Shape {
     snake: SnakeArgument,
     x_dev: Address,
     bias_dev: Address,
+    z_dev: Address,
     y_dev: Address,
     n_columns: u32,
     n_in: u32,
@@ -37,6 +40,7 @@ pub(super) struct Prepared {
     n_out: usize,
     stride: usize,
     snake: SnakeTable,
+    apply_snake: Function,
     /// Once for each phase: `[s, C_out]`.
     bias: Tensor,
     product: Product,
@@ -48,14 +52,15 @@ impl Prepared {
         let upload = Upload::new(cuda, budget)?;
         let padded_in = n_in.next_multiple_of(CHUNK_K);
         let shape = [stride * n_out, 2 * padded_in];
-        let product = Product::new(cuda, &upload, (SOURCE, "upsample"), shape, |m, k| {
+        let product = Product::new(cuda, &upload, (SOURCES, "upsample", layer.rounding), shape, |m, k| {
             // The first half of K is that of z[q-1].
             let (input, tap) = if k < padded_in { (k, 1) } else { (k - padded_in, 0) };
             let (phase, output) = (m / n_out, m % n_out);
             if input < n_in { weight[((output * stride + phase) * n_in + input) * 2 + tap] } else { 0.0 }
         })?;
         let snake = SnakeTable::new(&upload, layer.alpha, padded_in)?;
-        Ok(Self { n_in, n_out, stride, snake, bias: upload.slice(&layer.bias.repeat(stride))?, product })
+        let apply_snake = cuda.function(SOURCES.of(layer.rounding), "upsample_snake")?;
+        Ok(Self { n_in, n_out, stride, snake, apply_snake, bias: upload.slice(&layer.bias.repeat(stride))?, product })
     }
 
     /// Rows and channels of its memory.
@@ -75,6 +80,7 @@ impl Prepared {
             return Ok(());
         }
         let n_columns = n_columns(step, timeline.rate / self.stride)?;
+        let [z_dev] = queue.scratch([x.len * size_of::<f32>()])?;
         let mut shape = Shape {
             step: StepArgument::new(step)?,
             timeline: timeline.into(),
@@ -82,6 +88,7 @@ impl Prepared {
             snake: self.snake.argument()?,
             x_dev: x.address_dev,
             bias_dev: address::<f32>(&self.bias)?,
+            z_dev,
             y_dev: y.address_dev,
             n_columns,
             n_in: self.n_in as u32,
@@ -89,7 +96,14 @@ impl Prepared {
             stride: self.stride as u32,
             padded_in: self.n_in.next_multiple_of(CHUNK_K) as u32,
         };
-        // SAFETY: the plan checked views and arena against the step; the weights are this layer's.
-        unsafe { self.product.run(queue, n_columns, (&raw mut shape).cast::<c_void>()) }
+        let tile = Tile::of(TILE_COLUMNS + 1, self.n_in, step.n_latents * timeline.rate / self.stride);
+        let grid = (self.n_in.div_ceil(BLOCK) as u32, n_columns.clamp(1, 65_535), 1);
+        let launch = Launch { grid, block: (BLOCK as u32, 1, 1), shared_bytes: 0 };
+        // SAFETY: the plan checked views and arena against the step, the scratch is as large as x, and the weights are
+        // this layer's. The product follows on the same stream.
+        unsafe {
+            queue.launch(&self.apply_snake, launch, arguments![shape])?;
+            self.product.run(queue, n_columns, tile, (&raw mut shape).cast::<c_void>())
+        }
     }
 }

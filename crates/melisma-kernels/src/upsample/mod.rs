@@ -17,7 +17,7 @@ mod tests;
 
 use crate::cuda::layer::MemoryArgument;
 use crate::queue::kernel_span;
-use crate::step::{Activations, Arena, Step, Timeline};
+use crate::step::{Activations, Arena, Rounding, Step, Timeline};
 use crate::view::check_len;
 use crate::{Budget, Device, Error, Queue, Result};
 
@@ -38,6 +38,8 @@ pub struct Upsample<'a> {
     pub bias: &'a [f32],
     /// Of the output: s times the input's rate, s times its lag plus ceil(s/2).
     pub timeline: Timeline,
+    /// How a GPU may round.
+    pub rounding: Rounding,
 }
 
 /// A layer prepared for one device.

@@ -1,4 +1,6 @@
 // Snake, then a transposed convolution as a product: a column's operands are two neighbouring inputs, its outputs s rows.
+// `upsample_snake` writes z = S(x) once for all the products that need it; the memory is that of z.
+// variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
 struct Shape {
@@ -7,9 +9,20 @@ struct Shape {
   Memory memory;
   Snake snake;
   const float *x, *bias;
-  float* y;
+  float *z, *y;
   u32 n_columns, n_in, n_out, stride, padded_in;
 };
+
+// Grid: x over channels, y over rows.
+// budget: 40 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256) upsample_snake(Shape shape) {
+  const u32 c = blockIdx.x * blockDim.x + threadIdx.x, n = shape.n_in;
+  if (c >= n) return;
+  const float alpha = __ldg(shape.snake.alpha + c), inverse = __ldg(shape.snake.inverse + c);
+  for (u32 row = blockIdx.y; row < shape.n_columns; row += gridDim.y) {
+    shape.z[(u64)row * n + c] = snake(shape.x[(u64)row * n + c], alpha, inverse);
+  }
+}
 
 // K is z[q-1], then z[q], each padded to `padded_in`, a multiple of a chunk.
 struct Upsample : Shape {
@@ -22,16 +35,16 @@ struct Upsample : Shape {
 
   __device__ __forceinline__ Column column(u32 n) const {
     if (n >= n_columns) return {nullptr, nullptr};
-    const History seen = history(step, memory, x, n / len(), len());
+    const History seen = history(step, memory, z, n / len(), len());
     return {seen.row(n % len()), seen.row(n % len() + 1)};
   }
   __device__ __forceinline__ float4 fetch(const Column& column, u32 k) const {
     if (!column.now) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     return k < padded_in ? load4(column.before, k, n_in) : load4(column.now, k - padded_in, n_in);
   }
-  using Constants = Snake::Four;
-  __device__ __forceinline__ Constants constants(u32 k) const { return snake.four(k < padded_in ? k : k - padded_in); }
-  __device__ __forceinline__ float4 form(const Constants& constants, float4 raw) const { return constants.of(raw); }
+  struct Constants {};
+  __device__ __forceinline__ Constants constants(u32) const { return {}; }
+  __device__ __forceinline__ float4 form(Constants, float4 raw) const { return raw; }
 
   // Its first row, and which rows exist.
   struct Target {
@@ -53,7 +66,21 @@ struct Upsample : Shape {
     }
     store4(y + (u64)n * n_rows, m, n_rows, make_float4(values[0], values[1], values[2], values[3]));
   }
-  __device__ __forceinline__ void remember() const { roll(step, memory, x, len()); }
+  __device__ __forceinline__ void remember() const { roll(step, memory, z, len()); }
+
+  // Neighbouring columns share a row.
+  __device__ __forceinline__ u32 place(u32 i, u32 k) const {
+    return k < padded_in ? i * (padded_in + ROW_GAP) + k : (i + 1) * (padded_in + ROW_GAP) + k - padded_in;
+  }
+  // The columns from `first` on are those of one stream.
+  __device__ __forceinline__ void fill(float* rows, u32 first) const {
+    const History seen = history(step, memory, z, first / len(), len());
+    const u32 fours = padded_in / 4;
+    for (u32 i = threadIdx.x; i < (TILE + 1) * fours; i += blockDim.x) {
+      const u32 row = i / fours, k = i % fours * 4;
+      *reinterpret_cast<float4*>(rows + place(row, k)) = load4(seen.row(first % len() + row), k, n_in);
+    }
+  }
 };
 
 // budget: 128 registers, 0 spill
@@ -67,4 +94,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) upsample_wide(Shape shape, 
 // budget: 128 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256, 2) upsample_tall(Shape shape, Factors factors) {
   product_many<4>(Upsample(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 3) upsample_short_wide(Shape shape, Factors factors) {
+  product_short<2>(Upsample(shape), factors);
+}
+// budget: 128 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(256, 2) upsample_short_tall(Shape shape, Factors factors) {
+  product_short<4>(Upsample(shape), factors);
 }

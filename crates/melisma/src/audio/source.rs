@@ -40,6 +40,18 @@ pub enum Element {
     F32,
 }
 
+/// How samples leave a file. Values do not depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reads {
+    /// Straight to where they are used, where they need no conversion.
+    #[default]
+    Direct,
+    /// By way of a buffer, always.
+    Buffered,
+    /// From a map of the file, read ahead by the system.
+    Mapped,
+}
+
 /// An open file.
 #[derive(Debug)]
 pub struct Source {
@@ -70,15 +82,15 @@ impl Source {
     /// # Errors
     /// The file is no sound that is known, contradicts itself, holds no samples, or cannot be read.
     pub fn open(path: &Path, sample_rate: u32) -> Result<Self> {
-        Self::with_length(path, sample_rate, || Decoder::open(path)?.count())
+        Self::with_length(path, sample_rate, Reads::Direct, || Decoder::open(path)?.count())
     }
 
     /// Opens `path` again, whose [`Facts::n_original`] is known.
     ///
     /// # Errors
     /// As [`Source::open`]; also a file that has another length now.
-    pub fn reopen(path: &Path, sample_rate: u32, n_original: u64) -> Result<Self> {
-        let source = Self::with_length(path, sample_rate, || Ok(n_original))?;
+    pub fn reopen(path: &Path, sample_rate: u32, n_original: u64, reads: Reads) -> Result<Self> {
+        let source = Self::with_length(path, sample_rate, reads, || Ok(n_original))?;
         if source.facts.n_original != n_original {
             let message = format!("{} samples are there, there were {n_original}", source.facts.n_original);
             return Err(Error::new(Kind::Truncated, message));
@@ -87,10 +99,10 @@ impl Source {
     }
 
     /// Opens `path`; `count` gives the length of a compressed file at its own rate.
-    fn with_length(path: &Path, sample_rate: u32, count: impl FnOnce() -> Result<u64>) -> Result<Self> {
+    fn with_length(path: &Path, sample_rate: u32, reads: Reads, count: impl FnOnce() -> Result<u64>) -> Result<Self> {
         let file = open_regular(path)?;
         let (origin, mut facts) = if is_wav(&file) {
-            let wav = wav::File::new(file)?;
+            let wav = wav::File::new(file, reads)?;
             let header = wav.header();
             let is_i16 = header.n_channels == 1 && header.coding.format() == wav::SampleFormat::S16;
             let facts = Facts {

@@ -1,125 +1,164 @@
-//! The room `dataset`: a folder of WAV files to FP16 HDF5, beside the loop that people write in Python, and beside our own
-//! transform and our own reader alone.
+//! The room `dataset`: a folder of WAV files to FP16 HDF5, beside the loop that people write in Python, beside our own transform
+//! and our own reader alone, and without each of the seed document's techniques.
 //!
-//! `MELISMA_BENCH_FILES` sets the number of files; records are made with its default.
+//! `MELISMA_BENCH_FILES` sets the number of files and `MELISMA_BENCH_FOLDER` where they are made; records are made with the
+//! defaults, 2,000 files on a CPU and 40,000 in shared memory on a GPU.
+
+mod corpus;
+mod memory;
+mod technique;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use melisma_kernels::Buffer;
+
+use self::corpus::{Corpus, RATE};
 use super::measure::of_times;
 use super::{Peer, Place, Row, peer};
-use crate::audio::{Clip, Source, wav};
-use crate::dataset::{Counters, Inputs, Options, Request, StoreKind, Tail, build};
+use crate::Result;
+use crate::audio::{Reads, Source};
+use crate::dataset::{Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build};
 use crate::mel::Config;
+use crate::runtime::device::{Device, available_threads};
 use crate::runtime::output::Existing;
-use crate::{Error, Result};
 
 const PEERS: &str = include_str!("../../../../bench/peers/dataset.py");
 const FILES: usize = 2000;
-const RATE: u32 = 22_050;
+const FILES_CUDA: usize = 40_000;
+/// Files that the slower programs are measured on.
+const FILES_OF_PEERS: usize = 2000;
 const RUNS: usize = 3;
+/// Bytes of one copy that measures the bandwidth to a GPU.
+const COPIED: usize = 256 << 20;
 
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
-    let n_files = std::env::var("MELISMA_BENCH_FILES").ok().and_then(|n| n.parse().ok()).unwrap_or(FILES);
-    let folder = Scratch::new()?;
-    make_corpus(&folder.0, n_files)?;
-    let corpus = folder.0.join("w");
-    let seconds = n_files as f64 * 10.0;
-    let mut times = Vec::new();
-    let mut compute = Vec::new();
-    let output = folder.0.join("out.h5");
-    for _ in 0..=RUNS {
-        let (wall, busy) = run(place, &corpus, &output)?;
-        times.push(wall);
-        compute.push(busy);
+    let is_gpu = matches!(place.device, Device::Cuda(_));
+    let default = if is_gpu { FILES_CUDA } else { FILES };
+    let n_files = std::env::var("MELISMA_BENCH_FILES").ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let corpus = Corpus::new(n_files, is_gpu)?;
+    let mut rows = whole(place, &corpus)?;
+    rows.push(reader(&corpus, 1, Reads::Direct)?);
+    if !is_gpu {
+        rows.extend(memory::rows(place)?);
     }
-    // The first run warms the page cache.
-    times.remove(0);
-    compute.remove(0);
-    let threads = if let crate::runtime::device::Device::Cpu(cpu) = place.device { cpu.threads } else { 1 };
-    let measured = of_times(times);
-    let compute = of_times(compute.iter().map(|busy| busy / threads as f64).collect());
-    let mut build = measured.rate("dataset/build wav to f16 hdf5", "files/s", n_files as f64);
-    build.ceiling = Some(n_files as f64 / compute.median);
-    let realtime = measured.rate("dataset/build, times real time", "x", seconds);
-    let found = peer(PEERS, &[&corpus.display().to_string(), &threads.to_string()]);
-    for name in ["soundfile+torchaudio+h5py"] {
-        if let Some(rate) = found.as_ref().and_then(|figures| figures[name].as_f64()) {
-            build.peers.push(Peer { name: name.to_owned(), median: rate });
-        }
-    }
-    Ok(vec![build, realtime, reader(&corpus, n_files)?])
+    rows.extend(technique::rows(place, &corpus)?);
+    Ok(rows)
 }
 
-/// Wall seconds, and seconds of the transform on all threads.
-fn run(place: Place<'_>, corpus: &Path, output: &Path) -> Result<(f64, f64)> {
+/// The build itself.
+fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
+    let n = corpus.inputs.0.len() as f64;
+    let outcomes: Vec<Outcome> =
+        (0..=RUNS).map(|_| run(place, corpus, &Techniques::default())).collect::<Result<_>>()?;
+    // The first run warms the page cache.
+    let outcomes = &outcomes[1..];
+    let of = |seconds: fn(&Outcome) -> f64| of_times(outcomes.iter().map(seconds).collect());
+    let walls = of(|outcome| outcome.wall_seconds + outcome.scan_seconds);
+    let mut build = walls.rate("dataset/build wav to f16 hdf5", "files/s", n);
+    let mut rows = Vec::new();
+    if let Device::Cuda(cuda) = place.device {
+        let steady = of(|outcome| 1.0 / outcome.steady_rows_per_second.max(1e-9));
+        let mut middle = steady.rate("dataset/middle eight tenths of the build", "files/s", 1.0);
+        let mut bytes = steady.rate("dataset/samples through the build", "GB/s", corpus.sample_bytes() / 1e9);
+        let reading = reader(corpus, available_threads(), Reads::Direct)?;
+        let queue = place.device.queue(place.memory.budget())?;
+        let pinned = Buffer::pinned(cuda, place.memory.budget(), COPIED)?;
+        let mut on_device = Buffer::device(cuda, place.memory.budget(), COPIED)?;
+        let mut outcome = Ok(());
+        let copied = super::measure(super::Plan::default(), || {
+            outcome = queue.start_copy(&pinned, &mut on_device, COPIED).and_then(|()| queue.synchronize());
+        });
+        outcome?;
+        let bandwidth = COPIED as f64 / copied.median / 1e9;
+        bytes.ceiling = Some(bandwidth.min(reading.median));
+        middle.peers = seed(corpus);
+        rows.extend([
+            middle,
+            bytes,
+            copied.rate("dataset/pinned copies to the device", "GB/s", COPIED as f64 / 1e9),
+            reading,
+        ]);
+        let batch = Techniques { seg_microbatch_segments: Some(128), ..Techniques::default() };
+        let times = (0..RUNS).map(|_| Ok(1.0 / run(place, corpus, &batch)?.steady_rows_per_second.max(1e-9)));
+        let times = of_times(times.collect::<Result<_>>()?);
+        rows.push(times.rate("dataset/build, batches of 128", "files/s", 1.0));
+    } else {
+        let compute = of(|outcome| outcome.counters.seconds[2] / outcome.threads.max(1) as f64);
+        build.ceiling = Some(n / compute.median);
+        let threads = outcomes[0].threads.to_string();
+        if let Some(rate) = figure(&["loop", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]) {
+            build.peers.push(Peer { name: "soundfile+torchaudio+h5py".to_owned(), median: rate });
+        }
+    }
+    let realtime = walls.rate("dataset/build, times real time", "x", n * 10.0);
+    rows.splice(0..0, [build, realtime]);
+    Ok(rows)
+}
+
+/// The seed's pipeline in PyTorch.
+fn seed(corpus: &Corpus) -> Vec<Peer> {
+    let threads = available_threads().to_string();
+    let found = figure(&["seed", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]);
+    found.into_iter().map(|median| Peer { name: "seed's pipeline in PyTorch".to_owned(), median }).collect()
+}
+
+fn figure(args: &[&str]) -> Option<f64> {
+    peer(PEERS, args)?["files/s"].as_f64()
+}
+
+fn run(place: Place<'_>, corpus: &Corpus, techniques: &Techniques) -> Result<Outcome> {
+    let options = options(Config::preset("builder")?)?;
+    run_with(place, corpus, options, techniques)
+}
+
+fn options(config: Config) -> Result<Options> {
     let ten = Duration::from_secs(10);
-    let inputs = Inputs::find(&[corpus.to_owned()])?;
+    Options::new(config, ten, ten, Tail::Pad)
+}
+
+fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Techniques) -> Result<Outcome> {
+    let output = corpus.folder().join("out.h5");
     let request = Request {
-        inputs: &inputs,
+        inputs: &corpus.inputs,
         shard: (0, 1),
-        options: Options::new(Config::preset("builder")?, ten, ten, Tail::Pad)?,
-        output,
+        options,
+        output: &output,
         store: StoreKind::Hdf5,
         existing: Existing::Replace,
         stops_on_failure: true,
         device: place.device,
         budget: place.memory.budget(),
-        num_mega_buffers: 3,
-        seg_microbatch_segments: None,
+        techniques: *techniques,
     };
-    let start = Instant::now();
-    let outcome = build(&request, &Counters::default(), |_, _| {})?;
-    Ok((start.elapsed().as_secs_f64(), outcome.counters.seconds[2]))
+    let outcome = build(&request, &Counters::default(), |_, _| {});
+    // Its pages are taken from the system anew by every run.
+    let _ = std::fs::remove_file(&output);
+    outcome
 }
 
-/// One thread that only reads.
-fn reader(corpus: &Path, n_files: usize) -> Result<Row> {
-    let inputs = Inputs::find(&[corpus.to_owned()])?;
-    let mut samples = vec![0i16; RATE as usize * 10];
+/// Threads that only read.
+fn reader(corpus: &Corpus, threads: usize, reads: Reads) -> Result<Row> {
     let mut times = Vec::new();
     for _ in 0..RUNS {
+        let next = AtomicUsize::new(0);
         let start = Instant::now();
-        for input in &inputs.0 {
-            Source::open(&input.path, RATE)?.read_i16(0, &mut samples)?;
-        }
+        std::thread::scope(|scope| {
+            let readers: Vec<_> =
+                (0..threads).map(|_| scope.spawn(|| read_all(&corpus.inputs, &next, reads))).collect();
+            readers.into_iter().try_for_each(|reader| reader.join().unwrap_or(Ok(())))
+        })?;
         times.push(start.elapsed().as_secs_f64());
     }
-    let bytes = n_files as f64 * samples.len() as f64 * 2.0;
-    Ok(of_times(times).rate("dataset/reader alone, 1t", "GB/s", bytes / 1e9))
+    let bytes = corpus.inputs.0.len() as f64 * corpus.sample_bytes();
+    Ok(of_times(times).rate(&format!("dataset/reader alone, {threads}t"), "GB/s", bytes / 1e9))
 }
 
-fn make_corpus(folder: &Path, n_files: usize) -> Result<()> {
-    let place = folder.join("w");
-    std::fs::create_dir_all(&place).map_err(|error| Error::io(place.display(), error))?;
-    let mut state = 1u32;
-    for index in 0..n_files {
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32 / (1 << 25) as f32 - 0.25
-        };
-        let clip = Clip::mono(RATE, (0..RATE * 10).map(|_| next()).collect());
-        let path = place.join(format!("{index:06}.wav"));
-        std::fs::write(&path, wav::write(&clip, wav::SampleFormat::S16)?)
-            .map_err(|error| Error::io(path.display(), error))?;
+fn read_all(inputs: &Inputs, next: &AtomicUsize, reads: Reads) -> Result<()> {
+    let mut samples = vec![0i16; RATE as usize * 10];
+    while let Some(input) = inputs.0.get(next.fetch_add(1, Relaxed)) {
+        Source::reopen(Path::new(&input.path), RATE, samples.len() as u64, reads)?.read_i16(0, &mut samples)?;
     }
     Ok(())
-}
-
-/// A folder that goes away.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("melisma-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| Error::io(path.display(), error))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is in the temporary folder.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -9,7 +9,9 @@ mod mel;
 mod pack;
 mod peer;
 mod runtime;
+pub mod sheet;
 mod snac;
+mod synth;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +86,7 @@ pub const ROOMS: &[(&str, Room)] = &[
     ("mel", mel::rows),
     ("dataset", dataset::rows),
     ("pack", pack::rows),
+    ("synth", synth::rows),
 ];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.

@@ -30,6 +30,8 @@ const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"]];
 const CLIP_FRAMES: usize = 117;
 /// How long live streams run.
 const LIVE: Duration = Duration::from_secs(60);
+/// Live streams of two cores.
+const N_LIVE: u32 = 8;
 const SEED: u64 = 0;
 
 /// Row to peer to figure.
@@ -85,7 +87,7 @@ fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
     let (one, two) = (rig(1)?, rig(2)?);
     let mut rows = vec![clip(model, &one)?, clip(model, &two)?];
     rows.extend(frame::rows(model, &one)?);
-    rows.extend(live::rows(model, &one, live)?);
+    rows.extend(live::rows(&two, model, N_LIVE, live)?);
     rows.extend(file::rows(&two)?);
     rows.extend(population::rows());
     rows.extend(technique::rows(model, &one)?);

@@ -12,19 +12,26 @@ use super::failure::{Failure, Late, in_order};
 use super::identity::Identity;
 use super::inputs::Inputs;
 use super::journal::{self, Header, Journal};
-use super::pipeline::{self, Tuning, Work};
+use super::pipeline::{self, Made, Tuning, Work};
 use super::plan::{Options, Plan};
 use super::row::Status;
 use super::store::{Column, Kind, Layout, Store, Type};
+use super::technique::{Techniques, Writes};
 use crate::mel::{DType, Transform};
 use crate::runtime::device::{Device, available_threads};
 use crate::runtime::memory::Budget;
 use crate::runtime::output::Existing;
 use crate::{Error, Result};
 
-/// Bytes of samples in a slot, unless a row is larger.
-const SLOT_BYTES: usize = 4 << 20;
-const SLOT_BYTES_CUDA: usize = 16 << 20;
+/// Bytes of samples in a slot, unless a row is larger. On the CPU samples and values of a slot stay in the cache.
+const SLOT_BYTES: usize = 512 << 10;
+/// Bytes of samples in a slot on the CPU, however many rows are asked for.
+const MOST_BYTES: usize = 64 << 20;
+const SLOT_BYTES_CUDA: usize = 4 << 20;
+/// Bytes of all slots on a GPU, unless more is asked for; with the driver's own memory that is less than 2 GB.
+const DEVICE_BYTES: usize = 1 << 30;
+/// Threads from which on they would wait for each other in direct writes.
+const MANY_WRITERS: usize = 4;
 const VERSION: i64 = 1;
 
 /// What to build.
@@ -48,10 +55,8 @@ pub struct Request<'a> {
     pub device: &'a Device,
     /// What memory is counted in.
     pub budget: &'a Budget,
-    /// Slots of each thread; more than one lets copies to a GPU run beside the rest.
-    pub num_mega_buffers: usize,
-    /// Rows of a slot; by bytes when left out.
-    pub seg_microbatch_segments: Option<usize>,
+    /// How the work is done.
+    pub techniques: Techniques,
 }
 
 /// What was built.
@@ -75,6 +80,10 @@ pub struct Outcome {
     pub scan_seconds: f64,
     /// Seconds from the first row to the last.
     pub wall_seconds: f64,
+    /// Rows a second in the middle eight tenths of this run.
+    pub steady_rows_per_second: f64,
+    /// Threads that worked.
+    pub threads: usize,
     /// The counters of this run.
     pub counters: Snapshot,
 }
@@ -103,7 +112,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let scan_seconds = start.elapsed().as_secs_f64();
     let layout = layout(&plan);
     let hash = layout.text("plan").unwrap_or_default().to_owned();
-    let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64| Outcome {
+    let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, made: &Made| Outcome {
         files_ok: plan.n_inputs.saturating_sub(failures.len()),
         failures,
         segments: plan.rows.len(),
@@ -113,6 +122,8 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         files_resampled: plan.n_resampled,
         scan_seconds,
         wall_seconds,
+        steady_rows_per_second: made.steady_rows_per_second,
+        threads: made.threads,
         counters: counters.now(),
     };
     if request.output.exists() && request.existing == Existing::Refuse {
@@ -120,7 +131,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
             Some(found) if found == hash => {
                 paths.clear()?;
                 planned(&plan, plan.rows.len());
-                Ok(outcome(paths.read_failures(), plan.rows.len(), 0.0))
+                Ok(outcome(paths.read_failures(), plan.rows.len(), 0.0, &Made::default()))
             }
             _ => Err(Error::invalid(format!(
                 "{}: the file exists already, and is not of this plan",
@@ -130,7 +141,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         };
     }
     let header = Header::new(&hash, &plan.fingerprint);
-    let (store, journal, past) = begin(request, &paths, layout, &plan, &header)?;
+    let (mut store, journal, past) = begin(request, &paths, layout, &plan, &header)?;
     let mut done = vec![false; plan.rows.len()];
     for &(first, n) in past.iter().flat_map(|record| &record.rows) {
         done.iter_mut().skip(first as usize).take(n as usize).for_each(|done| *done = true);
@@ -138,6 +149,12 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let resumed = done.iter().filter(|done| **done).count();
     planned(&plan, resumed);
     let begun = Instant::now();
+    let tuning = tuning(request.device, &request.options, &request.techniques, threads);
+    let is_mapped = request.techniques.writes == Writes::Mapped
+        || request.techniques.writes == Writes::Auto && tuning.threads > MANY_WRITERS;
+    if is_mapped {
+        store.map();
+    }
     let work = Work {
         plan: &plan,
         store: &store,
@@ -146,17 +163,18 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         transform: &transform,
         counters,
         journal: Mutex::new(journal),
-        tuning: tuning(request, threads),
+        tuning,
+        techniques: request.techniques,
         stops_on_failure: request.stops_on_failure,
     };
-    let late = pipeline::run(&work, &done)?;
+    let mut made = pipeline::run(&work, &done)?;
     let wall_seconds = begun.elapsed().as_secs_f64();
     store.sync()?;
     let past = past.into_iter().flat_map(|record| record.failures);
-    let failures = in_order(plan.refused.iter().cloned().chain(past).chain(late).collect());
+    let failures = in_order(plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.late)).collect());
     paths.write_failures(&failures)?;
     paths.publish()?;
-    Ok(outcome(failures, resumed, wall_seconds))
+    Ok(outcome(failures, resumed, wall_seconds, &made))
 }
 
 /// Opens what an earlier run of the same plan left, or begins anew.
@@ -209,14 +227,30 @@ fn busy(request: &Request<'_>) -> Error {
         .with_hint("wait for it to end, or choose another name")
 }
 
-fn tuning(request: &Request<'_>, threads: usize) -> Tuning {
-    let row_bytes = request.options.segment_samples * size_of::<f32>();
-    let (slot_bytes, n_slots) = match request.device {
-        Device::Cpu(_) => (SLOT_BYTES, 1),
-        Device::Cuda(_) => (SLOT_BYTES_CUDA, request.num_mega_buffers.max(1)),
+/// Slots by bytes; on a GPU no more of them than there is memory for, and then no larger.
+pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques, threads: usize) -> Tuning {
+    let [samples, values] = pipeline::shape(options, 1).bytes();
+    let samples = samples / 2;
+    let by_bytes = |bytes: usize| (bytes / samples).clamp(1, 1 << 16);
+    let Device::Cuda(cuda) = device else {
+        let n_rows =
+            techniques.seg_microbatch_segments.unwrap_or_else(|| by_bytes(SLOT_BYTES)).min(by_bytes(MOST_BYTES));
+        return Tuning { threads, n_slots: 1, n_rows };
     };
-    let n_rows = request.seg_microbatch_segments.unwrap_or(slot_bytes / row_bytes).clamp(1, 1 << 16);
-    Tuning { threads, n_slots, n_rows }
+    let n_rows = techniques.seg_microbatch_segments.unwrap_or_else(|| by_bytes(SLOT_BYTES_CUDA));
+    let n_slots = techniques.num_mega_buffers.max(1);
+    if !techniques.autosize_gpu_batch {
+        return Tuning { threads, n_slots, n_rows };
+    }
+    let free = cuda.memory().map_or(usize::MAX, |(free, _)| free as usize);
+    // Rows that all slots may hold together.
+    let most = (DEVICE_BYTES.min(free / 2) / (samples + values)).max(1);
+    let n_rows = match techniques.seg_microbatch_segments {
+        Some(n_rows) => n_rows.min(most),
+        None => n_rows.min((most / (threads * n_slots)).max(1)),
+    };
+    let n_slots = n_slots.min((most / (threads * n_rows)).max(1));
+    Tuning { threads: threads.min((most / (n_slots * n_rows)).max(1)), n_slots, n_rows }
 }
 
 fn layout(plan: &Plan) -> Layout {

@@ -16,6 +16,18 @@ pub enum Stage {
     FromDevice,
     /// Writing rows.
     Write,
+    /// Giving work to the device, and waiting for it.
+    Wait,
+}
+
+impl Stage {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 6] = [Self::Read, Self::ToDevice, Self::Compute, Self::FromDevice, Self::Write, Self::Wait];
+
+    /// The name used in tables and messages.
+    pub fn name(self) -> &'static str {
+        ["read", "h2d", "compute", "d2h", "write", "wait"][self as usize]
+    }
 }
 
 /// Counters that all threads share.
@@ -27,7 +39,9 @@ pub struct Counters {
     pub(super) samples: AtomicU64,
     pub(super) bytes_read: AtomicU64,
     pub(super) bytes_written: AtomicU64,
-    nanos: [AtomicU64; 5],
+    pub(super) recovered: AtomicU64,
+    nanos: [AtomicU64; 6],
+    device_nanos: AtomicU64,
 }
 
 /// The counters at one instant.
@@ -45,14 +59,19 @@ pub struct Snapshot {
     pub bytes_read: u64,
     /// Bytes of rows written.
     pub bytes_written: u64,
-    /// Seconds of all threads together, per [`Stage`].
-    pub seconds: [f64; 5],
+    /// Times that a launch found too little memory and was repeated in smaller parts.
+    pub recovered: u64,
+    /// Seconds per [`Stage`]: of all threads together, or, for the parts of a GPU's work, in which any of it went on.
+    pub seconds: [f64; 6],
+    /// Seconds in which a GPU copied or computed.
+    pub device_seconds: f64,
 }
 
 impl Counters {
     /// The counters now.
     pub fn now(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
+        let seconds = |counter: &AtomicU64| Duration::from_nanos(get(counter)).as_secs_f64();
         Snapshot {
             files: get(&self.files),
             failed: get(&self.failed),
@@ -60,7 +79,9 @@ impl Counters {
             samples: get(&self.samples),
             bytes_read: get(&self.bytes_read),
             bytes_written: get(&self.bytes_written),
-            seconds: [0, 1, 2, 3, 4].map(|i| Duration::from_nanos(get(&self.nanos[i])).as_secs_f64()),
+            recovered: get(&self.recovered),
+            seconds: Stage::ALL.map(|stage| seconds(&self.nanos[stage as usize])),
+            device_seconds: seconds(&self.device_nanos),
         }
     }
 
@@ -68,7 +89,51 @@ impl Counters {
     pub(super) fn time<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();
-        self.nanos[stage as usize].fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+        self.add(stage, start.elapsed().as_nanos() as u64);
         result
+    }
+
+    pub(super) fn add(&self, stage: Stage, nanos: u64) {
+        self.nanos[stage as usize].fetch_add(nanos, Relaxed);
+    }
+
+    pub(super) fn device_was_busy(&self, nanos: u64) {
+        self.device_nanos.fetch_add(nanos, Relaxed);
+    }
+}
+
+impl Snapshot {
+    /// The share of the time that each resource worked, and so which one limited a run of `wall_seconds` on `threads`
+    /// threads: the first.
+    pub fn usage(&self, wall_seconds: f64, threads: usize) -> Vec<(&'static str, f64)> {
+        let wall = wall_seconds.max(1e-9);
+        let [read, to_device, compute, from_device, write, _] = self.seconds;
+        let of_threads = |seconds: f64| seconds / (wall * threads.max(1) as f64);
+        let mut usage = if self.device_seconds > 0.0 {
+            vec![
+                ("the host's threads", of_threads(read + write)),
+                ("copies to the device", to_device / wall),
+                ("the device's kernels", compute / wall),
+                ("copies from the device", from_device / wall),
+            ]
+        } else {
+            vec![("reading", of_threads(read)), ("the transform", of_threads(compute)), ("writing", of_threads(write))]
+        };
+        usage.sort_by(|a, b| b.1.total_cmp(&a.1));
+        usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_resource_limits() {
+        let mut counters = Snapshot { seconds: [1.0, 0.0, 6.0, 0.0, 0.5, 0.0], ..Snapshot::default() };
+        assert_eq!(counters.usage(4.0, 2)[0], ("the transform", 0.75));
+        counters = Snapshot { seconds: [9.0, 3.0, 1.0, 1.0, 5.0, 0.1], device_seconds: 3.5, ..counters };
+        assert_eq!(counters.usage(4.0, 4)[0], ("the host's threads", 0.875));
+        assert_eq!(counters.usage(4.0, 4)[1], ("copies to the device", 0.75));
     }
 }

@@ -5,6 +5,7 @@
 //! any thread writes without a lock. The [`journal`] says which rows are there.
 
 mod build;
+mod clock;
 mod complete;
 mod counters;
 mod failure;
@@ -14,10 +15,13 @@ pub mod journal;
 mod merge;
 mod pipeline;
 mod plan;
+mod rehearsal;
 mod row;
 mod slot;
 pub mod store;
+mod technique;
 mod verify;
+mod worker;
 
 pub use build::{Outcome, Request, build};
 pub use counters::{Counters, Snapshot, Stage};
@@ -25,6 +29,8 @@ pub use failure::{Action, Failure, Late};
 pub use inputs::{Input, Inputs};
 pub use merge::merge;
 pub use plan::{Options, Plan, Tail};
+pub use rehearsal::{Rehearsal, rehearse};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
+pub use technique::{Conversion, Streams, Techniques, Writes};
 pub use verify::{Verified, verify};

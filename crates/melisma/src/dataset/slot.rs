@@ -1,10 +1,14 @@
 //! One batch in flight: samples in, values out, and which rows they are.
 
+use std::ops::Range;
+
 use half::f16;
 use melisma_kernels::mel::{Batch, Sample, Value};
-use melisma_kernels::{Buffer, Event};
+use melisma_kernels::{Buffer, Space};
 
+use super::clock::{Clock, Times};
 use super::row::Status;
+use super::technique::{Conversion, Techniques};
 use crate::Result;
 use crate::audio::{Element, Source};
 use crate::mel::{DType, Transform};
@@ -14,7 +18,7 @@ use crate::runtime::memory::Budget;
 /// The sizes of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// The most rows.
+    /// The most rows, of 16-bit samples; half as many of floats.
     pub(super) n_rows: usize,
     /// Samples of a row.
     pub(super) n_samples: usize,
@@ -25,6 +29,14 @@ pub(super) struct Shape {
     pub(super) dtype: DType,
 }
 
+impl Shape {
+    /// Bytes of samples and of values; a row of floats has room in any slot.
+    pub(super) fn bytes(&self) -> [usize; 2] {
+        let samples = (self.n_rows * self.n_samples * size_of::<i16>()).max(self.n_samples * size_of::<f32>());
+        [samples, self.n_rows * self.n_values * self.dtype.bytes()].map(|bytes| bytes.next_multiple_of(8))
+    }
+}
+
 /// A row of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
@@ -32,60 +44,94 @@ pub(super) struct Entry {
     pub(super) status: Status,
 }
 
+/// The queues that copies in, kernels and copies out are put on; all the same one, or three.
+#[derive(Debug, Clone)]
+pub(super) struct Queues {
+    pub(super) input: Queue,
+    pub(super) compute: Queue,
+    pub(super) output: Queue,
+}
+
 /// Buffers that are used again and again. On a GPU the outer ones are pinned and copies run beside the host.
 #[derive(Debug)]
 pub(super) struct Slot {
-    shape: Shape,
+    pub(super) shape: Shape,
+    conversion: Conversion,
     samples: Buffer,
     values: Buffer,
     on_device: Option<[Buffer; 2]>,
     pub(super) entries: Vec<Entry>,
     /// The samples' type, once there is a row.
     element: Option<Element>,
-    done: Option<Event>,
+    times: Option<Times>,
+    /// Whether the device may still work on it.
+    is_launched: bool,
 }
 
 impl Slot {
-    pub(super) fn new(device: &Device, budget: &Budget, shape: Shape) -> Result<Self> {
-        let (input, output) = (shape.n_rows * shape.n_samples * 4, shape.n_rows * shape.n_values * shape.dtype.bytes());
+    pub(super) fn new(device: &Device, budget: &Budget, shape: Shape, techniques: &Techniques) -> Result<Self> {
+        let [input, output] = shape.bytes();
         let (samples, values, on_device) = match device {
             Device::Cpu(_) => (Buffer::host(budget, input)?, Buffer::host(budget, output)?, None),
             Device::Cuda(cuda) => {
                 let on_device = [Buffer::device(cuda, budget, input)?, Buffer::device(cuda, budget, output)?];
-                (Buffer::pinned(cuda, budget, input)?, Buffer::pinned(cuda, budget, output)?, Some(on_device))
+                let outer = |len| match techniques.pinned {
+                    true => Buffer::pinned(cuda, budget, len),
+                    false => Buffer::host(budget, len),
+                };
+                (outer(input)?, outer(output)?, Some(on_device))
             }
         };
         let entries = Vec::with_capacity(shape.n_rows);
-        Ok(Self { shape, samples, values, on_device, entries, element: None, done: None })
+        let conversion = techniques.conversion;
+        Ok(Self {
+            shape,
+            conversion,
+            samples,
+            values,
+            on_device,
+            entries,
+            element: None,
+            times: None,
+            is_launched: false,
+        })
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.entries.len() == self.shape.n_rows
+        let room = self.samples.len() / (self.shape.n_samples * self.sample_size());
+        self.entries.len() >= room.min(self.shape.n_rows)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    fn sample_size(&self) -> usize {
+        if self.element == Some(Element::F32) { size_of::<f32>() } else { size_of::<i16>() }
+    }
+
+    /// The type in which samples of `element` come into a slot.
+    fn wanted(&self, element: Element) -> Element {
+        if self.conversion == Conversion::PerFile { Element::F32 } else { element }
+    }
+
     /// Whether samples of `element` can join those that are there: floats hold integers exactly, not the other way.
     pub(super) fn takes(&self, element: Element) -> bool {
-        self.element != Some(Element::I16) || element == Element::I16
+        self.element != Some(Element::I16) || self.wanted(element) == Element::I16
     }
 
     /// Adds a row: `n` samples from `first` on, then silence. A row that cannot be read is silence, and stays an entry.
     pub(super) fn add(&mut self, row: u32, source: &mut Source, first: u64, n: usize) -> Result<()> {
-        let (at, len) = (self.entries.len() * self.shape.n_samples, self.shape.n_samples);
-        self.entries.push(Entry { row, status: Status::Ok });
-        let element = *self.element.get_or_insert(source.facts().element);
-        let read = match element {
+        let element = self.wanted(source.facts().element);
+        let read = match self.push(row, Status::Ok, element) {
             Element::I16 => {
-                let to = &mut self.samples.view_mut::<i16>()?.host()?[at..at + len];
+                let to = self.last::<i16>()?;
                 to[n..].fill(0);
                 let read = source.read_i16(first, &mut to[..n]);
                 read.inspect_err(|_| to.fill(0))
             }
             Element::F32 => {
-                let to = &mut self.samples.view_mut::<f32>()?.host()?[at..at + len];
+                let to = self.last::<f32>()?;
                 to[n..].fill(0.0);
                 let read = source.read_f32(first, &mut to[..n]);
                 read.inspect_err(|_| to.fill(0.0))
@@ -94,15 +140,62 @@ impl Slot {
         read.inspect_err(|error| self.fail_last(Status::of(error)))
     }
 
+    /// Adds a row of samples that are in memory.
+    pub(super) fn add_samples(&mut self, row: u32, samples: &[i16]) -> Result<()> {
+        self.push(row, Status::Ok, Element::I16);
+        self.last::<i16>()?.copy_from_slice(samples);
+        Ok(())
+    }
+
     /// Adds a row that will be zero.
     pub(super) fn add_failed(&mut self, row: u32, status: Status) -> Result<()> {
-        let (at, len) = (self.entries.len() * self.shape.n_samples, self.shape.n_samples);
-        self.entries.push(Entry { row, status });
-        match *self.element.get_or_insert(Element::F32) {
-            Element::I16 => self.samples.view_mut::<i16>()?.host()?[at..at + len].fill(0),
-            Element::F32 => self.samples.view_mut::<f32>()?.host()?[at..at + len].fill(0.0),
+        match self.push(row, status, Element::F32) {
+            Element::I16 => self.last::<i16>()?.fill(0),
+            Element::F32 => self.last::<f32>()?.fill(0.0),
         }
         Ok(())
+    }
+
+    /// Fills it up with silence.
+    pub(super) fn fill(&mut self) -> Result<()> {
+        while !self.is_full() {
+            match self.push(0, Status::Pending, self.wanted(Element::I16)) {
+                Element::I16 => self.last::<i16>()?.fill(0),
+                Element::F32 => self.last::<f32>()?.fill(0.0),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the rows `range` of another slot, from its host copy, until this one is full; returns how many.
+    pub(super) fn add_rows(&mut self, from: &Self, range: Range<usize>) -> Result<usize> {
+        let len = self.shape.n_samples * from.sample_size();
+        let mut n = 0;
+        for index in range {
+            let Entry { row, status } = from.entries[index];
+            self.element = from.element;
+            if self.is_full() {
+                break;
+            }
+            let at = self.entries.len() * len;
+            self.entries.push(Entry { row, status });
+            let samples = &from.samples.view::<u8>()?.host()?[index * len..][..len];
+            self.samples.view_mut::<u8>()?.host()?[at..at + len].copy_from_slice(samples);
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    fn push(&mut self, row: u32, status: Status, element: Element) -> Element {
+        self.entries.push(Entry { row, status });
+        *self.element.get_or_insert(element)
+    }
+
+    /// The samples of the last row.
+    fn last<S: Sample>(&mut self) -> Result<&mut [S]> {
+        let len = self.shape.n_samples;
+        let at = (self.entries.len() - 1) * len;
+        Ok(&mut self.samples.view_mut::<S>()?.host()?[at..at + len])
     }
 
     fn fail_last(&mut self, status: Status) {
@@ -113,60 +206,80 @@ impl Slot {
 
     /// Bytes of the samples that are there.
     pub(super) fn sample_bytes(&self) -> usize {
-        let size = if self.element == Some(Element::I16) { 2 } else { 4 };
-        self.entries.len() * self.shape.n_samples * size
+        self.entries.len() * self.shape.n_samples * self.sample_size()
     }
 
     /// Starts the transform; on the CPU it is done when this returns.
-    pub(super) fn launch(&mut self, transform: &Transform, queue: &Queue) -> Result<()> {
+    pub(super) fn launch(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
         match (self.element, self.shape.dtype) {
-            (Some(Element::I16), DType::F16) => self.launch_as::<i16, f16>(transform, queue),
-            (Some(Element::I16), DType::F32) => self.launch_as::<i16, f32>(transform, queue),
-            (_, DType::F16) => self.launch_as::<f32, f16>(transform, queue),
-            (_, DType::F32) => self.launch_as::<f32, f32>(transform, queue),
+            (Some(Element::I16), DType::F16) => self.launch_as::<i16, f16>(transform, queues),
+            (Some(Element::I16), DType::F32) => self.launch_as::<i16, f32>(transform, queues),
+            (_, DType::F16) => self.launch_as::<f32, f16>(transform, queues),
+            (_, DType::F32) => self.launch_as::<f32, f32>(transform, queues),
         }
     }
 
-    fn launch_as<S: Sample, D: Value>(&mut self, transform: &Transform, queue: &Queue) -> Result<()> {
+    fn launch_as<S: Sample, D: Value>(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
         let Shape { n_samples, n_frames, n_values, .. } = self.shape;
+        let Queues { input, compute, output } = queues;
         let batch = Batch { n_items: self.entries.len(), n_samples, n_frames };
         let (n_in, n_out) = (batch.n_items * n_samples, batch.n_items * n_values);
+        let bytes = [n_in * size_of::<S>(), n_out * size_of::<D>()];
         let Some([samples, values]) = &mut self.on_device else {
-            let (samples, values) =
-                (self.samples.view::<S>()?.first(n_in)?, self.values.view_mut::<D>()?.first(n_out)?);
-            return transform.plan().run(queue, batch, samples, values);
+            let (from, to) = (self.samples.view::<S>()?.first(n_in)?, self.values.view_mut::<D>()?.first(n_out)?);
+            return transform.plan().run(compute, batch, from, to);
         };
-        queue.start_copy(&self.samples, samples, n_in * size_of::<S>())?;
+        if self.times.is_none() {
+            self.times = Some(Times::new(input)?);
+        }
+        let Some(times) = &mut self.times else { return Ok(()) };
+        times.begin(0, input)?;
+        copy(input, &self.samples, samples, bytes[0])?;
+        compute.wait(times.end(0, input)?)?;
+        times.begin(1, compute)?;
         let (from, to) = (samples.view::<S>()?.first(n_in)?, values.view_mut::<D>()?.first(n_out)?);
-        transform.plan().run(queue, batch, from, to)?;
-        queue.start_copy(values, &mut self.values, n_out * size_of::<D>())?;
-        self.done = Some(queue.record()?);
+        transform.plan().run(compute, batch, from, to)?;
+        output.wait(times.end(1, compute)?)?;
+        times.begin(2, output)?;
+        copy(output, values, &mut self.values, bytes[1])?;
+        times.end(2, output)?;
+        self.is_launched = true;
         Ok(())
     }
 
-    /// Waits for the transform. Rows that failed are zero, and so become those with a value that is not finite.
-    pub(super) fn finish(&mut self, overflowed: &mut Vec<u32>) -> Result<()> {
-        if let Some(done) = self.done.take() {
-            done.synchronize()?;
+    /// Waits for the transform.
+    pub(super) fn wait(&mut self, clock: Option<&Clock>) -> Result<()> {
+        match &self.times {
+            Some(times) if std::mem::take(&mut self.is_launched) => {
+                times.synchronize()?;
+                clock.map_or(Ok(()), |clock| clock.add(times))
+            }
+            _ => Ok(()),
         }
-        let n_values = self.shape.n_values;
+    }
+
+    /// Rows that failed become zero, and so do those with a value that is not finite.
+    pub(super) fn settle(&mut self, overflowed: &mut Vec<u32>) -> Result<()> {
+        let n = self.entries.len() * self.shape.n_values;
         match self.shape.dtype {
             DType::F16 => {
-                let values = self.values.view_mut::<f16>()?.host()?;
-                settle(values.chunks_mut(n_values), &mut self.entries, overflowed, |value| !value.is_finite());
+                let values = &mut self.values.view_mut::<f16>()?.host()?[..n];
+                let is_finite = |row: &[f16]| row.iter().fold(true, |all, x| all & (x.to_bits() & 0x7c00 != 0x7c00));
+                settle(values.chunks_mut(self.shape.n_values), &mut self.entries, overflowed, is_finite);
             }
             DType::F32 => {
-                let values = self.values.view_mut::<f32>()?.host()?;
-                settle(values.chunks_mut(n_values), &mut self.entries, overflowed, |value| !value.is_finite());
+                let values = &mut self.values.view_mut::<f32>()?.host()?[..n];
+                let is_finite = |row: &[f32]| row.iter().fold(true, |all, x| all & x.is_finite());
+                settle(values.chunks_mut(self.shape.n_values), &mut self.entries, overflowed, is_finite);
             }
         }
         Ok(())
     }
 
-    /// The bytes of row `index`'s values.
-    pub(super) fn row(&self, index: usize) -> Result<&[u8]> {
+    /// The bytes of the values of some rows.
+    pub(super) fn rows(&self, range: Range<usize>) -> Result<&[u8]> {
         let len = self.shape.n_values * self.shape.dtype.bytes();
-        Ok(&self.values.view::<u8>()?.host()?[index * len..(index + 1) * len])
+        Ok(&self.values.view::<u8>()?.host()?[range.start * len..range.end * len])
     }
 
     pub(super) fn clear(&mut self) {
@@ -175,14 +288,22 @@ impl Slot {
     }
 }
 
+/// Copies the first `len` bytes; from and to pageable memory it is done when this returns.
+fn copy(queue: &Queue, from: &Buffer, to: &mut Buffer, len: usize) -> Result<()> {
+    if from.space() == Space::Host || to.space() == Space::Host {
+        return queue.copy(from.view::<u8>()?.first(len)?, to.view_mut::<u8>()?.first(len)?);
+    }
+    queue.start_copy(from, to, len)
+}
+
 fn settle<'a, T: Value>(
     rows: impl Iterator<Item = &'a mut [T]>,
     entries: &mut [Entry],
     overflowed: &mut Vec<u32>,
-    is_wrong: impl Fn(&T) -> bool,
+    is_finite: impl Fn(&[T]) -> bool,
 ) {
     for (values, entry) in rows.zip(entries) {
-        if entry.status == Status::Ok && values.iter().any(&is_wrong) {
+        if entry.status == Status::Ok && !is_finite(values) {
             entry.status = Status::Overflow;
             overflowed.push(entry.row);
         }

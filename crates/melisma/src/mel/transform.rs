@@ -79,6 +79,11 @@ impl Transform {
         &self.plan
     }
 
+    /// The kernel's plan alone.
+    pub fn into_plan(self) -> Plan {
+        self.plan
+    }
+
     /// The shape of a spectrogram of `n_frames` frames.
     pub fn shape(&self, n_frames: usize) -> [usize; 2] {
         match self.config.order() {

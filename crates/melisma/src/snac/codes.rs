@@ -1,7 +1,7 @@
 //! Codes of a clip, and the order in which a frame's codes are written in a row.
 
 use super::config::Config;
-use super::populate::populate;
+use super::populate::{Populated, populate};
 use crate::{Error, Result};
 
 /// Codes, one list for each level; whole frames, every code inside its codebook.
@@ -58,6 +58,11 @@ impl Codes {
             }
         }
         Self::new(config, levels)
+    }
+
+    /// Codes of a population that a [`Populator`](super::Populator) found valid.
+    pub(super) fn from_population(populated: &Populated) -> Self {
+        Self { n_frames: populated.levels[0].len(), levels: populated.levels.to_vec() }
     }
 
     /// Frames in a row, in the order of [`slots`].

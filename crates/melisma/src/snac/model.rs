@@ -17,8 +17,12 @@ use crate::{Error, Kind, Result};
 
 /// The weights of the small model that is part of this library, a safetensors file.
 pub fn mini24_weights() -> &'static [u8] {
-    include_bytes!("../../../../models/mini24/model.safetensors")
+    &MINI24
 }
+
+// A static, because every use of a constant may become a copy in the program.
+static MINI24: [u8; include_bytes!("../../../../models/mini24/model.safetensors").len()] =
+    *include_bytes!("../../../../models/mini24/model.safetensors");
 
 /// Models of this kind have some 20 million weights.
 const MAX_UNPACKED: u64 = 4 << 30;

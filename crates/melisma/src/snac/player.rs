@@ -2,19 +2,42 @@
 
 use std::sync::Arc;
 
+use melisma_kernels::step::Rounding;
 use melisma_kernels::{Budget, Device, Queue};
 
 use super::codes::Codes;
-use super::engine::{Engine, StreamId};
+use super::config::Config;
+use super::engine::{Engine, Options, StreamId};
 use super::model::Model;
 use super::noise::Noise;
+use super::populate::Populator;
 use super::stream::{Progress, Stream};
 use crate::{Kind, Result};
 
 /// One decoding stream on a device. Models that the [`Engine`] has no kernels for (those without depthwise convolutions)
 /// are decoded by the reference model, on the CPU only.
 #[derive(Debug)]
-pub struct Player(Path);
+pub struct Player {
+    config: Config,
+    /// For models of three levels with strides 4, 2, 1.
+    populator: Option<Populator>,
+    path: Path,
+}
+
+/// What the samples of a stream depend on beside its codes.
+#[derive(Debug, Clone, Default)]
+pub struct Manner {
+    /// Its noise.
+    pub noise: Noise,
+    /// How a GPU may round.
+    pub rounding: Rounding,
+}
+
+impl From<Noise> for Manner {
+    fn from(noise: Noise) -> Self {
+        Self { noise, rounding: Rounding::Off }
+    }
+}
 
 #[derive(Debug)]
 enum Path {
@@ -27,17 +50,34 @@ impl Player {
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
-    pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, noise: Noise) -> Result<Self> {
-        match Engine::new(model, queue, budget, 1) {
+    pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, manner: impl Into<Manner>) -> Result<Self> {
+        let Manner { noise, rounding } = manner.into();
+        let options = Options { max_streams: 1, rounding };
+        let path = match Engine::new(model, queue, budget, options) {
             Ok(mut engine) => {
                 let stream = engine.open(noise)?;
-                Ok(Self(Path::Engine(Box::new(engine), stream)))
+                Path::Engine(Box::new(engine), stream)
             }
             Err(error) if error.kind() == Kind::Unsupported && matches!(queue.device(), Device::Cpu(_)) => {
-                Ok(Self(Path::Reference(Box::new(Stream::new(Arc::clone(model), noise)))))
+                Path::Reference(Box::new(Stream::new(Arc::clone(model), noise)))
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error),
+        };
+        let config = model.config().clone();
+        let populator = (config.vq_strides == [4, 2, 1]).then(|| Populator::new(config.codebook_size as i32));
+        Ok(Self { config, populator, path })
+    }
+
+    /// Takes frames written in a row, in the order of [`slots`](super::slots); gives the samples that became final.
+    ///
+    /// # Errors
+    /// `frames` ends inside a frame, a code is not in the codebook, or the device fails.
+    pub fn push_frames(&mut self, frames: &[i32]) -> Result<Vec<f32>> {
+        let codes = match &self.populator {
+            Some(populator) => Codes::from_population(&*populator.populate(frames)?),
+            None => Codes::from_frames(&self.config, frames)?,
+        };
+        self.push(&codes)
     }
 
     /// Where it stands.
@@ -45,7 +85,7 @@ impl Player {
     /// # Errors
     /// None on a stream that goes on.
     pub fn progress(&self) -> Result<Progress> {
-        match &self.0 {
+        match &self.path {
             Path::Engine(engine, stream) => engine.progress(*stream),
             Path::Reference(stream) => Ok(stream.progress()),
         }
@@ -56,7 +96,7 @@ impl Player {
     /// # Errors
     /// `codes` are of another model, or the device fails.
     pub fn push(&mut self, codes: &Codes) -> Result<Vec<f32>> {
-        match &mut self.0 {
+        match &mut self.path {
             Path::Engine(engine, stream) => engine.push(*stream, codes),
             Path::Reference(stream) => Ok(stream.push(codes)),
         }
@@ -67,7 +107,7 @@ impl Player {
     /// # Errors
     /// The device fails.
     pub fn peek(&mut self) -> Result<Vec<f32>> {
-        match &mut self.0 {
+        match &mut self.path {
             Path::Engine(engine, stream) => engine.peek(*stream),
             Path::Reference(stream) => Ok(stream.peek()),
         }
@@ -78,7 +118,7 @@ impl Player {
     /// # Errors
     /// The device fails.
     pub fn finish(self) -> Result<Vec<f32>> {
-        match self.0 {
+        match self.path {
             Path::Engine(mut engine, stream) => engine.finish(stream),
             Path::Reference(stream) => Ok(stream.finish()),
         }

@@ -4,20 +4,25 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::header::{Bytes, Header};
-use super::sample;
+use melisma_kernels::mapped::{Access, Mapped};
+
+use super::header::{Bytes, Coding, Header};
+use super::{SampleFormat, sample};
+use crate::audio::Reads;
 use crate::{Error, Kind, Result};
 
 /// Bytes that are converted at a time.
 const BLOCK_BYTES: usize = 1 << 16;
 
-/// An open WAV file. A file that shrinks while it is read gives `Truncated`, never a signal: nothing is mapped.
+/// An open WAV file. A file that shrinks while it is read gives `Truncated`, never a signal.
 #[derive(Debug)]
 pub struct File {
     file: fs::File,
     len: u64,
     header: Header,
     bytes: Vec<u8>,
+    reads: Reads,
+    map: Option<Mapped>,
 }
 
 struct OnDisk<'a>(&'a fs::File, u64);
@@ -43,13 +48,13 @@ impl File {
     /// # Errors
     /// Those of [`super::read`], and `Io` when the system refuses.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::new(crate::audio::file::open_regular(path)?)
+        Self::new(crate::audio::file::open_regular(path)?, Reads::Direct)
     }
 
-    pub(crate) fn new(file: fs::File) -> Result<Self> {
+    pub(crate) fn new(file: fs::File, reads: Reads) -> Result<Self> {
         let len = file.metadata().map_err(|error| Error::io("its size", error))?.len();
         let header = Header::read(&OnDisk(&file, len))?;
-        Ok(Self { file, len, header, bytes: Vec::new() })
+        Ok(Self { file, len, header, bytes: Vec::new(), reads, map: None })
     }
 
     /// What its header says.
@@ -65,6 +70,11 @@ impl File {
         let coding = self.header.coding;
         if self.header.n_channels != 1 {
             return Err(Error::invalid(format!("{} channels are no mono sound", self.header.n_channels)));
+        }
+        let is_as_stored = coding == Coding::Little(SampleFormat::S16) && cfg!(target_endian = "little");
+        if is_as_stored && self.reads != Reads::Buffered {
+            self.check(first, to.len())?;
+            return self.read_at(first, bytemuck::cast_slice_mut(to));
         }
         let per_block = BLOCK_BYTES / self.header.block_len();
         for (index, to) in to.chunks_mut(per_block).enumerate() {
@@ -99,14 +109,39 @@ impl File {
         Ok(())
     }
 
-    fn bytes(&mut self, first: u64, n_frames: usize) -> Result<&[u8]> {
-        let block_len = self.header.block_len();
+    fn check(&self, first: u64, n_frames: usize) -> Result<()> {
         if first + n_frames as u64 > self.header.n_frames() {
             let message = format!("frames {first} to {} of {}", first + n_frames as u64, self.header.n_frames());
             return Err(Error::new(Kind::Truncated, message));
         }
-        self.bytes.resize(n_frames * block_len, 0);
-        OnDisk(&self.file, self.len).read_at(self.header.data_at + first * block_len as u64, &mut self.bytes)?;
-        Ok(&self.bytes)
+        Ok(())
+    }
+
+    fn bytes(&mut self, first: u64, n_frames: usize) -> Result<&[u8]> {
+        self.check(first, n_frames)?;
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.resize(n_frames * self.header.block_len(), 0);
+        let read = self.read_at(first, &mut bytes);
+        self.bytes = bytes;
+        read.map(|()| &self.bytes[..])
+    }
+
+    /// Reads the bytes of whole frames.
+    fn read_at(&mut self, first: u64, to: &mut [u8]) -> Result<()> {
+        let at = self.header.data_at + first * self.header.block_len() as u64;
+        if self.reads != Reads::Mapped {
+            return OnDisk(&self.file, self.len).read_at(at, to);
+        }
+        if self.map.is_none() {
+            let map = Mapped::new(&self.file, self.len as usize, Access::ReadAhead);
+            self.map = Some(map.map_err(|error| Error::io("mapping it", error))?);
+        }
+        let read = self.map.as_ref().map_or(Ok(()), |map| map.read(at as usize, to));
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                Error::new(Kind::Truncated, format!("{} bytes at byte {at} of {}", to.len(), self.len))
+            }
+            _ => Error::io(format!("byte {at}"), error),
+        })
     }
 }

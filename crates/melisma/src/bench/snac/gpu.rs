@@ -1,36 +1,40 @@
-//! On a GPU: one stream, many streams at full speed, and many live ones.
+//! On a GPU: one stream, many streams at full speed in each precision, and many live ones.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Rig, Row, clip, frame, frame_time, frames, of_times, population, quantiles};
+use super::{Rig, Row, clip, frame, frame_time, frames, live, of_times, population};
 use crate::Result;
-use crate::snac::{Engine, Model, Noise, StreamId};
+use crate::snac::{Engine, Model, Noise, Options, Rounding, StreamId};
 
 const N_STEPS: usize = 50;
-const N_LIVE: usize = 2000;
+const N_LIVE: u32 = 2000;
 
 pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result<Vec<Row>> {
     let mut rows = vec![clip(model, rig)?];
     rows.extend(frame::rows(model, rig)?);
-    for n_streams in [32, 256] {
-        rows.push(bulk(rig, model, n_streams)?);
+    rows.push(bulk(rig, model, 32.into())?);
+    for rounding in [Rounding::Off, Rounding::Tf32, Rounding::Bf16] {
+        rows.push(bulk(rig, model, Options { max_streams: 256, rounding })?);
     }
-    rows.extend(live(rig, model, live_time)?);
+    rows.extend(live::rows(rig, model, N_LIVE, live_time)?);
     rows.extend(population::rows());
     Ok(rows)
 }
 
-fn open(rig: &Rig, model: &Model, n_streams: usize) -> Result<(Engine, Vec<StreamId>)> {
-    let mut engine = rig.engine(model, n_streams)?;
-    let streams = (0..n_streams).map(|index| engine.open(Noise::Seed(index as u64))).collect::<Result<_>>()?;
+/// An engine with all its streams begun.
+pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<Options>) -> Result<(Engine, Vec<StreamId>)> {
+    let options = options.into();
+    let mut engine = Engine::new(model, &rig.queue, &rig.budget, options)?;
+    let streams =
+        (0..options.max_streams).map(|index| engine.open(Noise::Seed(index as u64))).collect::<Result<_>>()?;
     Ok((engine, streams))
 }
 
 /// A frame of every stream, over and over, copies included.
-fn bulk(rig: &Rig, model: &Model, n_streams: usize) -> Result<Row> {
+fn bulk(rig: &Rig, model: &Model, options: Options) -> Result<Row> {
     let one = frames(model.config(), 1);
-    let (mut engine, streams) = open(rig, model, n_streams)?;
+    let (mut engine, streams) = open(rig, model, options)?;
     let input: Vec<(StreamId, &[i32])> = streams.iter().map(|&stream| (stream, one.as_slice())).collect();
     let mut times = Vec::new();
     for step in 0..N_STEPS + 5 {
@@ -40,39 +44,11 @@ fn bulk(rig: &Rig, model: &Model, n_streams: usize) -> Result<Row> {
             times.push(start.elapsed().as_secs_f64());
         }
     }
-    let sound = n_streams as f64 * frame_time(model.config()).as_secs_f64();
-    Ok(of_times(times).rate(&format!("snac/{n_streams} streams"), "x", sound))
-}
-
-/// Streams whose frames come evenly spread over the time that a frame plays; whoever waits is served together.
-fn live(rig: &Rig, model: &Model, time: Duration) -> Result<Vec<Row>> {
-    let one = frames(model.config(), 1);
-    let (mut engine, streams) = open(rig, model, N_LIVE)?;
-    let period = frame_time(model.config());
-    let n_due = (N_LIVE as f64 * time.as_secs_f64() / period.as_secs_f64()) as u32;
-    let begin = Instant::now();
-    let due = |frame: u32| begin + period * (frame / N_LIVE as u32) + period * (frame % N_LIVE as u32) / N_LIVE as u32;
-    let (mut served, mut latencies) = (0u32, Vec::new());
-    while served < n_due {
-        std::thread::sleep(due(served).saturating_duration_since(Instant::now()));
-        let now = Instant::now();
-        let waiting = (served..n_due).take(N_LIVE).take_while(|&frame| due(frame) <= now).count() as u32;
-        let frames = served..served + waiting;
-        let input: Vec<_> = frames.clone().map(|frame| (streams[frame as usize % N_LIVE], one.as_slice())).collect();
-        engine.step(&input)?;
-        latencies.extend(frames.map(|frame| due(frame).elapsed()));
-        served += waiting;
-    }
-    let name = format!("snac/{N_LIVE} live streams");
-    let n_met = latencies.iter().filter(|latency| **latency <= period).count();
-    let [p50, p99] = quantiles(&name, &latencies);
-    let met = Row {
-        name: format!("{name}, deadlines met"),
-        unit: "%".to_owned(),
-        median: 100.0 * n_met as f64 / f64::from(n_due),
-        spread: 0.0,
-        n: n_due.into(),
-        ..p50.clone()
+    let name = match options.rounding {
+        Rounding::Off => format!("snac/{} streams", options.max_streams),
+        Rounding::Tf32 => format!("snac/{} streams, tf32", options.max_streams),
+        Rounding::Bf16 => format!("snac/{} streams, bf16", options.max_streams),
     };
-    Ok(vec![p50, p99, met])
+    let sound = options.max_streams as f64 * frame_time(model.config()).as_secs_f64();
+    Ok(of_times(times).rate(&name, "x", sound))
 }

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use melisma_kernels::mapped::{Access, Mapped, reserve};
 use serde_json::{Map, Value};
 
 use crate::runtime::output;
@@ -148,6 +149,8 @@ pub struct Store {
     paths: Vec<PathBuf>,
     files: Vec<File>,
     places: Vec<Place>,
+    /// Maps of the files, where writes go through them.
+    maps: Vec<Mapped>,
 }
 
 impl Store {
@@ -223,7 +226,25 @@ impl Store {
             file.map_err(|error| output::failed(&plan.path, error))
         };
         let files = plans.iter().map(open).collect::<Result<_>>()?;
-        Ok(Self { layout, paths: plans.into_iter().map(|plan| plan.path).collect(), files, places })
+        Ok(Self { layout, paths: plans.into_iter().map(|plan| plan.path).collect(), files, places, maps: Vec::new() })
+    }
+
+    /// Lets writes go into maps of the files, which many threads do at once. Where the system has none, nothing changes.
+    pub fn map(&mut self) {
+        let map = |file: &File| Mapped::new(file, usize::try_from(file.metadata()?.len()).unwrap_or(0), Access::Write);
+        self.maps = self.files.iter().map(map).collect::<std::io::Result<_>>().unwrap_or_default();
+    }
+
+    /// Takes the room of mapped files from the disk.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn reserve(&self) -> Result<()> {
+        for ((file, path), _) in self.files.iter().zip(&self.paths).zip(&self.maps) {
+            let reserved = file.metadata().and_then(|data| reserve(file, data.len()));
+            reserved.map_err(|error| output::failed(path, error))?;
+        }
+        Ok(())
     }
 
     /// Writes rows of a column from row `first` on.
@@ -237,7 +258,12 @@ impl Store {
         let row_bytes = self.layout.columns[column].row_bytes() as u64;
         assert!(first * row_bytes + bytes.len() as u64 <= self.layout.n_rows * row_bytes, "rows beyond the dataset");
         let Place { file, offset } = self.places[column];
-        let written = self.files[file].write_all_at(bytes, offset + first * row_bytes);
+        let at = offset + first * row_bytes;
+        // A map cannot say that the disk is full; the call can.
+        if self.maps.get(file).is_some_and(|map| map.write(at as usize, bytes).is_ok()) {
+            return Ok(());
+        }
+        let written = self.files[file].write_all_at(bytes, at);
         written.map_err(|error| output::failed(&self.paths[file], error))
     }
 

@@ -71,7 +71,7 @@ pub(super) fn open(path: &Path) -> Result<Store> {
         files.push(file);
     }
     let paths = plans[..layout.columns.len()].iter().map(|plan| plan.path.clone()).collect();
-    Ok(Store { layout, paths, files, places })
+    Ok(Store { layout, paths, files, places, maps: Vec::new() })
 }
 
 fn descr(element: Type) -> String {

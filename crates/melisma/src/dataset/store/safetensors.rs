@@ -81,7 +81,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
         layout.columns.push(column);
         places.push(Place { file: 0, offset: 8 + header_len + offset });
     }
-    Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places })
+    Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
 /// Metadata are text; what was a number becomes one again.

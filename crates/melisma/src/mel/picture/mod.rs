@@ -1,7 +1,7 @@
 //! A spectrogram as a PNG: time to the right, frequency upwards, with both axes.
 
-mod font;
-mod png;
+pub(crate) mod font;
+pub(crate) mod png;
 
 use super::{Config, Log, MelScale, Spectrogram};
 use melisma_kernels::mel::Order;

@@ -2,7 +2,7 @@
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 
-pub(super) fn write(width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
+pub(crate) fn write(width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(height * (1 + 3 * width));
     for line in pixels.chunks(3 * width.max(1)) {
         // Filter 1: each byte less the one a pixel before it.

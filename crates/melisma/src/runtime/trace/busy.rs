@@ -4,7 +4,7 @@ const MAX_INTERVALS: usize = 1_000_000;
 
 /// Intervals in nanoseconds; overlapping ones are joined from time to time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Busy {
+pub(crate) struct Busy {
     intervals: Vec<(u64, u64)>,
     joined: usize,
     lost: u64,

@@ -26,6 +26,7 @@ mod span;
 use std::fmt;
 use std::str::FromStr;
 
+pub(crate) use busy::Busy;
 pub use collector::Collector;
 pub use melisma_kernels::DeviceSpan;
 pub use nvtx::Nvtx;

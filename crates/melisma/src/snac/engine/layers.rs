@@ -8,7 +8,7 @@ use melisma_kernels::noise::{self, Noise};
 use melisma_kernels::norm::{self, Norm};
 use melisma_kernels::pointwise::{self, Mode, Pointwise};
 use melisma_kernels::residual::{self, Residual};
-use melisma_kernels::step::Timeline;
+use melisma_kernels::step::{Rounding, Timeline};
 use melisma_kernels::upsample::{self, Upsample};
 use melisma_kernels::{Budget, Device};
 
@@ -72,6 +72,7 @@ pub(super) struct Block {
 struct Builder<'a> {
     device: &'a Device,
     budget: &'a Budget,
+    rounding: Rounding,
     timeline: Timeline,
     slot_len: usize,
 }
@@ -88,14 +89,14 @@ impl Layers {
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions, or a device that lacks a kernel; `Memory` when the
     /// budget refuses the packed weights.
-    pub(super) fn new(model: &Model, device: &Device, budget: &Budget) -> Result<Self> {
+    pub(super) fn new(model: &Model, device: &Device, budget: &Budget, rounding: Rounding) -> Result<Self> {
         let (config, decoder) = (model.config(), model.decoder());
         let Some(project) = &decoder.project else {
             return Err(Error::unsupported("engine: a model without depthwise convolutions")
                 .with_hint("none was ever published; the reference model decodes it"));
         };
         let (latent_dim, dim) = (config.latent_dim(), config.decoder_dim);
-        let mut builder = Builder { device, budget, timeline: Timeline { rate: 1, lag: 3 }, slot_len: 0 };
+        let mut builder = Builder { device, budget, rounding, timeline: Timeline { rate: 1, lag: 3 }, slot_len: 0 };
         let entry = Depthwise {
             n_channels: latent_dim,
             n_taps: 7,
@@ -113,6 +114,7 @@ impl Layers {
             bias: project.bias(),
             mode: Mode::Plain,
             timeline: builder.timeline,
+            rounding: builder.rounding,
         };
         let project = project.plan(device, budget)?;
         let attention = match &decoder.attention {
@@ -192,6 +194,7 @@ impl LocalAttention {
             bias: None,
             mode: Mode::Plain,
             timeline: builder.timeline,
+            rounding: builder.rounding,
         };
         let (norm, to_qkv) = (norm.plan(device, budget)?, to_qkv.plan(device, budget)?);
         builder.timeline.lag += weights.window - 1;
@@ -200,8 +203,15 @@ impl LocalAttention {
         let attend = attend.plan(device, budget)?;
         let len = attend.state_len();
         let attend = builder.place(attend, len);
-        let to_out =
-            Pointwise { n_in: dim, n_out: dim, weight: weights.to_out.weight(), bias: None, mode: Mode::Add, timeline };
+        let to_out = Pointwise {
+            n_in: dim,
+            n_out: dim,
+            weight: weights.to_out.weight(),
+            bias: None,
+            mode: Mode::Add,
+            timeline,
+            rounding: builder.rounding,
+        };
         Ok(Self { norm, to_qkv, attend, to_out: to_out.plan(device, budget)? })
     }
 }
@@ -220,6 +230,7 @@ impl Block {
             weight: weights.upsample.phases(),
             bias: weights.upsample.bias(),
             timeline: builder.timeline,
+            rounding: builder.rounding,
         };
         let upsample = upsample.plan(device, budget)?;
         let len = upsample.state_len();
@@ -234,6 +245,7 @@ impl Block {
                     bias: None,
                     mode: Mode::Noise,
                     timeline: builder.timeline,
+                    rounding: builder.rounding,
                 };
                 Some(noise.plan(device, budget)?)
             }
@@ -252,6 +264,7 @@ impl Block {
                 mix: unit.mix.weight(),
                 mix_bias: unit.mix.bias().unwrap_or(&[]),
                 timeline: builder.timeline,
+                rounding: builder.rounding,
             };
             let unit = unit.plan(device, budget)?;
             let len = unit.state_len();

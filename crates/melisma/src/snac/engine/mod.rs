@@ -33,7 +33,7 @@ mod live;
 use std::ops::Range;
 use std::sync::Arc;
 
-use melisma_kernels::step::{OPEN, Row};
+use melisma_kernels::step::{OPEN, Rounding, Row};
 use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
 use super::codes::{Codes, slots};
@@ -50,6 +50,21 @@ pub use live::{Samples, StreamId};
 
 /// Frames that a clip's step has: the weights are read once for all of them.
 const CLIP_FRAMES: usize = 8;
+
+/// What an engine is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Streams at one time.
+    pub max_streams: usize,
+    /// How a GPU may round the factors of products. Samples depend on it, but on batch and steps they never do.
+    pub rounding: Rounding,
+}
+
+impl From<usize> for Options {
+    fn from(max_streams: usize) -> Self {
+        Self { max_streams, rounding: Rounding::Off }
+    }
+}
 
 /// A decoder on a device.
 #[derive(Debug)]
@@ -73,14 +88,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for up to `max_streams` streams on the device of `queue`.
+    /// An engine on the device of `queue`; a number stands for so many streams at most.
     ///
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
     /// refuses.
-    pub fn new(model: &Model, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
+    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: impl Into<Options>) -> Result<Self> {
+        let Options { max_streams, rounding } = options.into();
         let device = queue.device();
-        let layers = Arc::new(Layers::new(model, &device, budget)?);
+        let layers = Arc::new(Layers::new(model, &device, budget, rounding)?);
         Self::with_layers(layers, model.config(), queue, budget, max_streams)
     }
 

@@ -150,7 +150,7 @@ fn written_codes_come_back() {
     for (bytes, stamp) in [
         (to_orpheus(&model, &codes).unwrap().into_bytes(), stamped),
         (to_ids(&model, &codes).unwrap().into_bytes(), None),
-        (to_json(&codes).into_bytes(), None),
+        (to_json(&model, &codes).into_bytes(), stamped),
         (to_npy(&model, &codes), None),
         (to_safetensors(&model, &codes).unwrap(), stamped),
     ] {
@@ -233,6 +233,22 @@ fn an_endless_stream_without_a_frame_takes_no_memory() {
 }
 
 /// Random sequences of tokens, most of them nearly in order, some cut, doubled, foreign or out of range.
+/// Ten days of sound: the reader holds what one piece of text has, however many came before.
+#[test]
+#[ignore = "extended: run by xtask check --extended"]
+fn ten_million_frames_take_no_memory() {
+    let mut reader = Reader::new(Format::Orpheus, &config()).unwrap();
+    let piece = (0..100).map(|i| frame([i; 7])).collect::<String>();
+    let mut frames = Vec::new();
+    for _ in 0..100_000 {
+        frames.clear();
+        reader.push(piece.as_bytes(), &mut frames).unwrap();
+        assert!(frames.capacity() <= 4 * 7 * 100);
+    }
+    reader.finish(&mut frames).unwrap();
+    assert_eq!(reader.ledger(), Ledger { accepted: 70_000_000, frames: 10_000_000, ..Ledger::default() });
+}
+
 fn ledgers_add_up(n_sequences: u32) {
     for sequence in 0..n_sequences {
         let mut n_drawn = 0;

@@ -1,6 +1,6 @@
 //! Codes to the formats that [`Reader`](super::Reader) reads.
 //!
-//! Orpheus text and safetensors carry the hash of the model that made them; ids, JSON and npy have no place for it.
+//! Orpheus text, JSON and safetensors carry the hash of the model that made them; ids and npy have no place for it.
 
 use std::fmt::Write as _;
 
@@ -50,11 +50,9 @@ fn each_line(
     Ok(())
 }
 
-/// `[[level 0 codes], [level 1 codes], …]`.
-pub fn to_json(codes: &Codes) -> String {
-    let mut text = serde_json::Value::from(codes.levels().to_vec()).to_string();
-    text.push('\n');
-    text
+/// `{"codes": [[level 0 codes], [level 1 codes], …], "model": "HASH"}`.
+pub fn to_json(model: &Model, codes: &Codes) -> String {
+    format!("{}\n", serde_json::json!({ "model": model.hash(), "codes": codes.levels() }))
 }
 
 /// 32-bit integers, `[frames, slots]`, in the order of [`slots`].

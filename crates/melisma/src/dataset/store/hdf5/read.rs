@@ -55,7 +55,7 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
             _ => {}
         }
     }
-    Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places })
+    Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
 /// The messages of the object header at `address`, its checksum checked.

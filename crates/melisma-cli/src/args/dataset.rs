@@ -1,0 +1,114 @@
+//! Flags of `melisma dataset`.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+use super::MelSettings;
+
+/// Arguments of `dataset`.
+#[derive(Debug, Args)]
+pub struct DatasetArgs {
+    #[command(subcommand)]
+    pub command: DatasetCommand,
+}
+
+/// Commands below `dataset`.
+#[derive(Debug, Subcommand)]
+pub enum DatasetCommand {
+    /// Build a dataset; started again it goes on where it ended
+    #[command(after_help = "\
+Examples:
+  melisma dataset build wavs/ -o train.h5
+  melisma dataset build list.txt -o train.safetensors --preset whisper-80 --segment 30s --shard 1/8
+  melisma dataset build --test-gpu-pipeline --device cuda")]
+    Build(Box<BuildArgs>),
+    /// Show what a dataset holds
+    #[command(after_help = "\
+Examples:
+  melisma dataset info train.h5
+  melisma dataset info --json train.safetensors")]
+    Info {
+        /// A dataset
+        path: PathBuf,
+    },
+    /// Check every row against its checksum
+    #[command(after_help = "\
+Examples:
+  melisma dataset verify train.h5
+  melisma dataset verify --json train.h5")]
+    Verify {
+        /// A dataset
+        path: PathBuf,
+    },
+    /// Join shards into one dataset
+    #[command(after_help = "\
+Examples:
+  melisma dataset merge part-1.h5 part-2.h5 -o train.h5
+  melisma dataset merge part-*.safetensors -o train.h5")]
+    Merge {
+        /// The shards, in any order
+        #[arg(required = true, value_name = "SHARD")]
+        shards: Vec<PathBuf>,
+        /// Where the whole goes
+        #[arg(short, long, value_name = "OUT")]
+        output: PathBuf,
+        /// hdf5, safetensors or npy [default: by the output's suffix]
+        #[arg(long, value_name = "KIND")]
+        store: Option<String>,
+    },
+}
+
+/// Arguments of `dataset build`.
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    /// Folders, sound files, or text files with one path per line
+    #[arg(value_name = "DIR|LIST", required_unless_present = "test_gpu_pipeline")]
+    pub inputs: Vec<PathBuf>,
+    /// Where the dataset goes
+    #[arg(short, long, value_name = "OUT", required_unless_present = "test_gpu_pipeline")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub mel: MelSettings,
+    /// The length of a row
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub segment: String,
+    /// From row to row within a file [default: the segment]
+    #[arg(long, value_name = "TIME")]
+    pub segment_hop: Option<String>,
+    /// Fill the end of a file up with silence; this is the default
+    #[arg(long)]
+    pub pad: bool,
+    /// Leave the end of a file out when it fills no segment
+    #[arg(long, conflicts_with = "pad")]
+    pub drop_tail: bool,
+    /// f16 or f32 [default: f16 for logarithmic presets, f32 for linear ones]
+    #[arg(long, value_name = "TYPE", value_parser = PossibleValuesParser::new(["f16", "f32"]))]
+    pub dtype: Option<String>,
+    /// hdf5, safetensors or npy [default: by the output's suffix]
+    #[arg(long, value_name = "KIND")]
+    pub store: Option<String>,
+    /// Build part I of N, counted from 1
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+    /// skip: list files that fail and go on; fail: stop at the first
+    #[arg(long, value_name = "POLICY", default_value = "skip", value_parser = PossibleValuesParser::new(["skip", "fail"]))]
+    pub on_error: String,
+    /// Buffers in flight per thread on a GPU [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub num_mega_buffers: Option<u16>,
+    /// Segments of one buffer [default: by bytes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub seg_microbatch_segments: Option<u32>,
+    /// Cut buffers to the memory that a GPU has free [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub autosize_gpu_batch: Option<bool>,
+    /// How the work is done, which changes no value: pinned=off, conversion=per-file, streams=one, reads=mapped,
+    /// writes=direct and others; may be given many times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub technique: Vec<String>,
+    /// Send generated sound through the pipeline, write nothing, and show what limited it
+    #[arg(long, conflicts_with_all = ["inputs", "output"])]
+    pub test_gpu_pipeline: bool,
+}

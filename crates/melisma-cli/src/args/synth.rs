@@ -1,0 +1,46 @@
+//! Flags of `synth`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::SAMPLE_FORMATS;
+
+/// Arguments of `synth`.
+#[derive(Debug, Args)]
+pub struct SynthArgs {
+    /// A .mid or .json file, or preset:focus, preset:meditation, preset:sleep or preset:bright
+    #[arg(value_name = "SCORE")]
+    pub score: String,
+    /// A .wav or .flac file; a folder with --clips
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    /// Exactly so long, faded out where music goes on [default: 60 for presets, else all of it]
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// Which piece a preset makes: a number of any size, or a word
+    #[arg(long, value_name = "N", default_value = "0", allow_hyphen_values = true)]
+    pub seed: String,
+    /// Samples per second
+    #[arg(long, value_name = "HZ", default_value_t = 48_000, value_parser = clap::value_parser!(u32).range(8_000..=192_000))]
+    pub rate: u32,
+    /// Also write each instrument alone
+    #[arg(long, value_name = "DIR")]
+    pub stems: Option<PathBuf>,
+    /// Also write the notes
+    #[arg(long, value_name = "OUT.mid")]
+    pub midi: Option<PathBuf>,
+    /// The loudness of the result in LUFS, or off
+    #[arg(long, value_name = "LUFS", default_value = "-18", allow_hyphen_values = true)]
+    pub loudness: String,
+    /// How samples are stored; FLAC has s16 and s24
+    #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
+    pub sample_format: String,
+    /// Make so many clips of a preset, from --seed on, each in another key, tempo and sound, with its notes and parameters
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub clips: Option<u32>,
+    /// Keep the last 100 blocks of 10 ms in this folder while rendering
+    #[arg(long, value_name = "DIR")]
+    pub debug_capture: Option<PathBuf>,
+}

@@ -1,0 +1,160 @@
+//! What a build did, as text and as JSON.
+
+use melisma::dataset::{Outcome, Rehearsal, Snapshot, Stage};
+use melisma::runtime::size;
+use melisma::runtime::table::{Align, Table};
+use serde_json::{Map, Value, json};
+
+/// Failures that the JSON lists; the file beside the dataset lists all.
+const MAX_LISTED: usize = 1000;
+
+pub fn text(outcome: &Outcome) -> String {
+    let new_share = 1.0 - outcome.resumed_segments as f64 / outcome.segments.max(1) as f64;
+    let seconds = outcome.wall_seconds.max(1e-9);
+    format!(
+        "{} files, {} segments ({} from before), {:.1} s of sound\n\
+         {:.2} s, of which headers {:.2} s; {:.0}x realtime, {:.0} files/s\n\n{}",
+        outcome.files_ok,
+        outcome.segments,
+        outcome.resumed_segments,
+        outcome.audio_seconds,
+        outcome.wall_seconds + outcome.scan_seconds,
+        outcome.scan_seconds,
+        outcome.audio_seconds * new_share / seconds,
+        outcome.files_ok as f64 * new_share / seconds,
+        stages(&outcome.counters, outcome.wall_seconds, outcome.threads),
+    )
+}
+
+pub fn rehearsal_text(rehearsal: &Rehearsal) -> String {
+    let [rows, slots] = rehearsal.slots;
+    let seconds = rehearsal.wall_seconds.max(1e-9);
+    format!(
+        "{} generated segments, {:.0} s of sound, on {} threads with {slots} buffers of {rows} segments each\n\
+         {:.3} s; {:.0}x realtime, {:.0} segments/s\n\n{}",
+        rehearsal.segments,
+        rehearsal.audio_seconds,
+        rehearsal.threads,
+        rehearsal.wall_seconds,
+        rehearsal.audio_seconds / seconds,
+        rehearsal.segments as f64 / seconds,
+        stages(&rehearsal.counters, rehearsal.wall_seconds, rehearsal.threads),
+    )
+}
+
+/// Seconds and bytes a second of each stage, and what limited the run.
+fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
+    let is_gpu = counters.device_seconds > 0.0;
+    let on_device = |stage: Stage| is_gpu && matches!(stage, Stage::ToDevice | Stage::Compute | Stage::FromDevice);
+    let right = |name| (name, Align::Right);
+    let mut table = Table::new([
+        ("stage", Align::Left),
+        right("seconds"),
+        right("of the time"),
+        ("of", Align::Left),
+        right("rate"),
+    ]);
+    for (stage, seconds) in Stage::ALL.into_iter().zip(counters.seconds) {
+        if seconds == 0.0 {
+            continue;
+        }
+        let (whole, of) = match on_device(stage) {
+            true => (wall_seconds, "the device".to_owned()),
+            false => (wall_seconds * threads as f64, format!("{threads} threads")),
+        };
+        let bytes = match stage {
+            Stage::Read | Stage::ToDevice => counters.bytes_read,
+            Stage::FromDevice | Stage::Write => counters.bytes_written,
+            Stage::Compute | Stage::Wait => 0,
+        };
+        let rate = (bytes as f64 / seconds) as u64;
+        table.push([
+            stage.name().to_owned(),
+            format!("{seconds:.3}"),
+            format!("{:.1} %", 100.0 * seconds / whole.max(1e-9)),
+            of,
+            if bytes > 0 { format!("{}/s", size::show(rate)) } else { String::new() },
+        ]);
+    }
+    let mut text = table.text();
+    if is_gpu {
+        text += &format!("the device was busy for {:.1} % of the time\n", 100.0 * busy(counters, wall_seconds));
+    }
+    if counters.recovered > 0 {
+        text +=
+            &format!("{} launches found too little memory and were repeated in smaller parts\n", counters.recovered);
+    }
+    if let Some((name, share)) = counters.usage(wall_seconds, threads).first().filter(|(_, share)| *share > 0.0) {
+        text += &format!("limited by {name}, busy for {:.1} %\n", 100.0 * share);
+    }
+    text
+}
+
+fn busy(counters: &Snapshot, wall_seconds: f64) -> f64 {
+    counters.device_seconds / wall_seconds.max(1e-9)
+}
+
+/// The keys that builds and rehearsals share.
+fn shared(counters: &Snapshot, wall_seconds: f64, threads: usize) -> Map<String, Value> {
+    let stages: Map<String, Value> = Stage::ALL
+        .into_iter()
+        .zip(counters.seconds)
+        .map(|(stage, seconds)| (stage.name().into(), seconds.into()))
+        .collect();
+    let device_busy = if counters.device_seconds > 0.0 { json!(busy(counters, wall_seconds)) } else { Value::Null };
+    let limited_by = counters.usage(wall_seconds, threads).first().map(|(name, _)| *name);
+    let all = json!({
+        "wall_seconds": wall_seconds,
+        "threads": threads,
+        "bytes_read": counters.bytes_read,
+        "bytes_written": counters.bytes_written,
+        "stages": stages,
+        "device_busy": device_busy,
+        "limited_by": limited_by,
+        "launches_recovered": counters.recovered,
+    });
+    if let Value::Object(all) = all { all } else { Map::new() }
+}
+
+pub fn json(outcome: &Outcome) -> Value {
+    let counters = &outcome.counters;
+    let seconds = outcome.wall_seconds.max(1e-9);
+    let listed = &outcome.failures[..outcome.failures.len().min(MAX_LISTED)];
+    let mut all = shared(counters, outcome.wall_seconds, outcome.threads);
+    let own = json!({
+        "files_ok": outcome.files_ok,
+        "files_failed": outcome.failures.len(),
+        "files_repaired": outcome.files_repaired,
+        "files_resampled": outcome.files_resampled,
+        "segments": outcome.segments,
+        "segments_resumed": outcome.resumed_segments,
+        "audio_seconds": outcome.audio_seconds,
+        "scan_seconds": outcome.scan_seconds,
+        "files_per_second": counters.files as f64 / seconds,
+        "steady_segments_per_second": outcome.steady_rows_per_second,
+        "x_realtime": counters.rows as f64 / outcome.segments.max(1) as f64 * outcome.audio_seconds / seconds,
+        "failures": listed,
+    });
+    if let Value::Object(own) = own {
+        all.extend(own);
+    }
+    Value::Object(all)
+}
+
+pub fn rehearsal_json(rehearsal: &Rehearsal) -> Value {
+    let mut all = shared(&rehearsal.counters, rehearsal.wall_seconds, rehearsal.threads);
+    let seconds = rehearsal.wall_seconds.max(1e-9);
+    let [rows, slots] = rehearsal.slots;
+    let own = json!({
+        "segments": rehearsal.segments,
+        "audio_seconds": rehearsal.audio_seconds,
+        "segments_per_second": rehearsal.segments as f64 / seconds,
+        "x_realtime": rehearsal.audio_seconds / seconds,
+        "seg_microbatch_segments": rows,
+        "num_mega_buffers": slots,
+    });
+    if let Value::Object(own) = own {
+        all.extend(own);
+    }
+    Value::Object(all)
+}

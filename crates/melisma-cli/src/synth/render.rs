@@ -1,0 +1,208 @@
+//! Playing a score into files.
+
+use std::path::PathBuf;
+
+use indicatif::ProgressBar;
+use melisma::Result;
+use melisma::audio::wav::SampleFormat;
+use melisma::runtime::device::{Device, Queue};
+use melisma::runtime::memory;
+use melisma::runtime::output;
+use melisma::synth::{Block, BusConfig, Buses, Capture, Instrument, Length, Meter, Performance, Score, Setup, balance};
+
+use super::sink::{Layout, Sink, interleave};
+use super::{loudness, source};
+use crate::args::SynthArgs;
+use crate::progress;
+use crate::session::Session;
+
+/// Voices at once; beyond, the oldest gives way.
+const MAX_VOICES: usize = 1024;
+
+/// What is to be made.
+pub struct Order {
+    pub output: PathBuf,
+    pub layout: Layout,
+    pub length: Length,
+    pub loudness: Option<f64>,
+    pub stems: Option<PathBuf>,
+    pub capture: Option<PathBuf>,
+}
+
+/// What was made.
+pub struct Rendered {
+    pub voices: usize,
+    pub dropped: u64,
+    pub samples: u64,
+    pub sample_rate: u32,
+    pub gain: f32,
+    pub peak_dbtp: Option<f64>,
+    pub loudness_lufs: Option<f64>,
+    pub stems: Vec<String>,
+}
+
+impl Rendered {
+    pub fn seconds(&self) -> f64 {
+        self.samples as f64 / f64::from(self.sample_rate)
+    }
+}
+
+impl Order {
+    pub fn new(session: &Session, args: &SynthArgs) -> Result<Self> {
+        let seconds = match source::style(args)? {
+            Some(_) => Some(source::seconds(args)),
+            None => args.seconds,
+        };
+        let samples = |seconds: f64| Length::Samples((seconds * f64::from(args.rate)).round().max(1.0) as u64);
+        Ok(Self {
+            output: args.output.clone(),
+            layout: Layout {
+                sample_rate: args.rate,
+                format: SampleFormat::from_name(&args.sample_format).unwrap_or_default(),
+                existing: session.existing,
+            },
+            length: seconds.map_or(Length::Whole, samples),
+            loudness: loudness(args)?,
+            stems: args.stems.clone(),
+            capture: args.debug_capture.clone(),
+        })
+    }
+
+    /// Plays `score` once to find its level, and once more into the files.
+    pub fn render(&self, session: &Session, score: &Score, device: &Device) -> Result<Rendered> {
+        let queue = device.queue(&memory::budget(session.config.memory_limit.value, device))?;
+        let bar = |message: &str, performance: &Performance| {
+            let bar = progress::bar(session, Some(performance.expected_samples()));
+            bar.set_message(message.to_owned());
+            bar
+        };
+        // Before any work: what cannot be written is refused.
+        let mut files = Files::create(self, score)?;
+        let gain = self.level(score, Some(&queue), |performance| bar("listening", performance))?;
+        let performance = Performance::new(score, self.setup(gain))?;
+        let bar = bar("rendering", &performance);
+        let rendered = self.play(performance, Some(&queue), &bar, &mut files)?;
+        bar.finish_and_clear();
+        let stems = files.finish()?;
+        Ok(Rendered { gain, stems, ..rendered })
+    }
+
+    /// The gain for the loudness that is asked for.
+    pub fn level(
+        &self,
+        score: &Score,
+        queue: Option<&Queue>,
+        bar: impl Fn(&Performance) -> ProgressBar,
+    ) -> Result<f32> {
+        let Some(target) = self.loudness else { return Ok(1.0) };
+        let _span = tracing::info_span!("level").entered();
+        balance(score, self.setup(1.0), target, |mut performance| {
+            let bar = bar(&performance);
+            let mut meter = Meter::new(self.layout.sample_rate);
+            while let Some(block) = performance.next_block(queue)? {
+                meter.push(block.left, block.right);
+                bar.inc(block.left.len() as u64);
+            }
+            bar.finish_and_clear();
+            Ok(meter)
+        })
+    }
+
+    pub fn setup(&self, gain: f32) -> Setup {
+        let bus = BusConfig { level: gain, ..BusConfig::new(self.layout.sample_rate) };
+        let buses = if self.stems.is_some() { Buses::Stems } else { Buses::Mix };
+        Setup { bus, length: self.length, max_voices: MAX_VOICES, buses }
+    }
+
+    fn play(
+        &self,
+        mut performance: Performance,
+        queue: Option<&Queue>,
+        bar: &ProgressBar,
+        files: &mut Files,
+    ) -> Result<Rendered> {
+        let sample_rate = self.layout.sample_rate;
+        let mut capture = self.capture.as_ref().map(|folder| Capture::start(folder, sample_rate)).transpose()?;
+        let mut meter = Meter::new(sample_rate);
+        let mut samples = 0;
+        while let Some(block) = performance.next_block(queue)? {
+            if let Some(capture) = &mut capture {
+                capture.push(block.left, block.right);
+            }
+            meter.push(block.left, block.right);
+            files.write(&block)?;
+            samples += block.left.len() as u64;
+            bar.inc(block.left.len() as u64);
+        }
+        if let Some(capture) = capture {
+            capture.finish()?;
+        }
+        Ok(Rendered {
+            voices: performance.most_voices(),
+            dropped: performance.dropped(),
+            samples,
+            sample_rate,
+            gain: 1.0,
+            peak_dbtp: meter.peak_dbtp(),
+            loudness_lufs: meter.integrated(),
+            stems: Vec::new(),
+        })
+    }
+
+    /// Plays without stems, for clips.
+    pub fn render_alone(&self, score: &Score) -> Result<Rendered> {
+        let gain = self.level(score, None, |_| ProgressBar::hidden())?;
+        let mut files = Files::create(self, score)?;
+        let performance = Performance::new(score, self.setup(gain))?;
+        let rendered = self.play(performance, None, &ProgressBar::hidden(), &mut files)?;
+        files.finish()?;
+        Ok(Rendered { gain, ..rendered })
+    }
+}
+
+/// The mix and the stems of the instruments that play.
+struct Files {
+    mix: Sink,
+    stems: Vec<(Instrument, PathBuf, Sink)>,
+    scratch: Vec<f32>,
+}
+
+impl Files {
+    fn create(order: &Order, score: &Score) -> Result<Self> {
+        let mix = Sink::create(&order.output, order.layout)?;
+        let mut stems = Vec::new();
+        if let Some(folder) = &order.stems {
+            std::fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
+            let suffix = order.output.extension().unwrap_or_default();
+            let plays = |instrument: &Instrument| score.notes.iter().any(|note| note.instrument == *instrument);
+            for instrument in Instrument::ALL.into_iter().filter(plays) {
+                let path = folder.join(instrument.name()).with_extension(suffix);
+                let sink = Sink::create(&path, order.layout)?;
+                stems.push((instrument, path, sink));
+            }
+        }
+        Ok(Self { mix, stems, scratch: Vec::new() })
+    }
+
+    fn write(&mut self, block: &Block<'_>) -> Result<()> {
+        let _span = tracing::info_span!("write").entered();
+        interleave(block.left, block.right, &mut self.scratch);
+        self.mix.write(&self.scratch)?;
+        for (instrument, _, sink) in &mut self.stems {
+            let [left, right] = block.stem(*instrument);
+            interleave(left, right, &mut self.scratch);
+            sink.write(&self.scratch)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<String>> {
+        self.mix.finish()?;
+        let mut paths = Vec::new();
+        for (_, path, sink) in self.stems {
+            sink.finish()?;
+            paths.push(path.display().to_string());
+        }
+        Ok(paths)
+    }
+}

@@ -1,0 +1,177 @@
+//! `melisma synth`.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+mod melisma;
+
+use ::melisma::audio::wav;
+use ::melisma::synth::{Score, Style, compose};
+use melisma::{Sandbox, golden};
+use serde_json::Value;
+
+fn json(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let ran = sandbox.run(&[args, &["--json"]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}: {}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn a_preset_to_wav_midi_and_stems() {
+    let sandbox = Sandbox::new();
+    let result = json(
+        &sandbox,
+        &[
+            "synth",
+            "preset:focus",
+            "-o",
+            "a.wav",
+            "--seconds",
+            "6",
+            "--rate",
+            "24000",
+            "--stems",
+            "stems",
+            "--midi",
+            "a.mid",
+        ],
+    );
+    assert_eq!(result["samples"], 6 * 24_000);
+    assert_eq!(result["sample_rate_hz"], 24_000);
+    assert_eq!(result["audio_seconds"], 6.0);
+    assert_eq!(result["device"], "cpu");
+    assert!((result["loudness_lufs"].as_f64().unwrap() + 18.0).abs() < 0.2, "{result}");
+    assert!(result["peak_dbtp"].as_f64().unwrap() <= -1.0, "{result}");
+    for key in ["voices", "notes", "wall_seconds"] {
+        assert!(result[key].as_f64().unwrap() > 0.0, "{key}");
+    }
+    let clip = wav::read(&std::fs::read(sandbox.path("a.wav")).unwrap()).unwrap().to_clip();
+    assert_eq!((clip.n_frames(), clip.n_channels, clip.sample_rate), (6 * 24_000, 2, 24_000));
+    let score = Score::from_midi(&std::fs::read(sandbox.path("a.mid")).unwrap()).unwrap();
+    assert_eq!(score.notes.len() as u64, result["notes"].as_u64().unwrap());
+    let stems = result["stems"].as_array().unwrap();
+    assert!(stems.iter().any(|path| path == "stems/pad.wav"), "{stems:?}");
+    assert_eq!(sandbox.files(), ["a.mid", "a.wav", "stems"]);
+}
+
+#[test]
+fn the_same_bytes_whatever_the_threads() {
+    let sandbox = Sandbox::new();
+    for (name, threads) in [("a.flac", "1"), ("b.flac", "3")] {
+        let ran = sandbox.run(&[
+            "synth",
+            "preset:bright",
+            "-o",
+            name,
+            "--seconds",
+            "4",
+            "--threads",
+            threads,
+            "--seed",
+            "a word",
+        ]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(ran.stdout.contains("LUFS") && ran.stdout.contains("dBTP"), "{}", ran.stdout);
+    }
+    assert!(std::fs::read(sandbox.path("a.flac")).unwrap() == std::fs::read(sandbox.path("b.flac")).unwrap());
+}
+
+#[test]
+fn scores_in_json_and_midi() {
+    let sandbox = Sandbox::new();
+    let score = compose(&Style::named("meditation").unwrap(), 5, 4.0).unwrap();
+    std::fs::write(sandbox.path("a.json"), score.to_json()).unwrap();
+    std::fs::write(sandbox.path("a.mid"), score.to_midi().unwrap()).unwrap();
+    let flags = ["--rate", "8000", "--loudness", "off", "--sample-format", "f32"];
+    for name in ["a.json", "a.mid"] {
+        let result = json(&sandbox, &[&["synth", name, "-o", "out.wav", "-f"][..], &flags].concat());
+        assert_eq!(result["notes"], score.notes.len());
+        assert_eq!(result["gain_db"], 0.0);
+        assert!(result["audio_seconds"].as_f64().unwrap() > 4.0);
+    }
+}
+
+#[test]
+fn clips_go_into_a_dataset() {
+    let sandbox = Sandbox::new();
+    let make = |folder: &str, threads: &str| {
+        let args = [
+            "synth",
+            "preset:bright",
+            "-o",
+            folder,
+            "--clips",
+            "3",
+            "--seconds",
+            "2",
+            "--rate",
+            "22050",
+            "--seed",
+            "40",
+            "--threads",
+            threads,
+        ];
+        json(&sandbox, &args)
+    };
+    let result = make("clips", "2");
+    assert_eq!((result["clips"].as_u64(), result["samples"].as_u64()), (Some(3), Some(3 * 44_100)));
+    make("again", "1");
+    for name in ["clip_000000.wav", "clip_000002.wav", "clip_000001.json"] {
+        let read = |folder: &str| std::fs::read(sandbox.path(folder).join(name)).unwrap();
+        assert!(read("clips") == read("again"), "{name}");
+    }
+    let facts: Value = serde_json::from_slice(&std::fs::read(sandbox.path("clips/clip_000001.json")).unwrap()).unwrap();
+    assert_eq!((facts["seed"].as_u64(), facts["audio"].as_str()), (Some(41), Some("clip_000001.wav")));
+    assert!(facts["parameters"]["beat_us"].is_u64() && facts["parameters"]["controls"].is_array(), "{facts}");
+    Score::from_json(facts["score"].to_string().as_bytes()).unwrap();
+    let ran = sandbox.run(&["dataset", "build", "clips", "-o", "train.h5", "--segment", "1s", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let built: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((built["files_ok"].as_u64(), built["segments"].as_u64()), (Some(3), Some(6)));
+}
+
+#[test]
+fn captures_are_left_behind() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["synth", "preset:sleep", "-o", "a.wav", "--seconds", "3", "--debug-capture", "debug"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let clip = wav::read(&std::fs::read(sandbox.path("debug/capture.wav")).unwrap()).unwrap().to_clip();
+    assert_eq!(clip.n_frames(), 48_000);
+}
+
+#[test]
+fn what_is_refused() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("bad.json"), "{\"tempo\": 120, \"notes\": [{\"instrument\": \"pad\", \"start\": 0,\n\"duration\": 1, \"key\": 128, \"velocity\": 1}]}").unwrap();
+    std::fs::write(sandbox.path("nan.json"), "{\"tempo\": NaN, \"notes\": []}").unwrap();
+    std::fs::write(sandbox.path("days.json"), "{\"tempo\": 60, \"notes\": [{\"instrument\": \"pad\", \"start\": 0, \"duration\": 300000, \"key\": 1, \"velocity\": 1}]}").unwrap();
+    std::fs::write(sandbox.path("cut.mid"), b"MThd\0\0\0\x06\0\x01\xff\xff\0\x60MTrk\0\0\0\x04\0\xff\x2f\0").unwrap();
+    std::fs::write(sandbox.path("tempo.mid"), b"MThd\0\0\0\x06\0\0\0\x01\0\x60MTrk\0\0\0\x07\0\xff\x51\x03\0\0\0")
+        .unwrap();
+    std::fs::write(sandbox.path("there.wav"), b"").unwrap();
+    let mut text = String::new();
+    for args in [
+        &["preset:loud", "-o", "a.wav"][..],
+        &["song.xyz", "-o", "a.wav"],
+        &["none.mid", "-o", "a.wav"],
+        &["bad.json", "-o", "a.wav"],
+        &["nan.json", "-o", "a.wav"],
+        &["days.json", "-o", "a.wav"],
+        &["cut.mid", "-o", "a.wav"],
+        &["tempo.mid", "-o", "a.wav"],
+        &["preset:focus", "-o", "a.mp3"],
+        &["preset:focus", "-o", "a.flac", "--sample-format", "f32"],
+        &["preset:focus", "-o", "there.wav"],
+        &["preset:focus", "-o", "a.wav", "--seconds", "-1"],
+        &["preset:focus", "-o", "a.wav", "--seconds", "NaN"],
+        &["preset:focus", "-o", "a.wav", "--rate", "7999"],
+        &["preset:focus", "-o", "a.wav", "--loudness", "loud"],
+        &["preset:focus", "-o", "a.wav", "--clips", "2"],
+        &["preset:focus", "-o", "a", "--clips", "2", "--stems", "s"],
+        &["bad.json", "-o", "a", "--clips", "2"],
+    ] {
+        let ran = sandbox.run(&[&["synth"], args].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {}", ran.stderr);
+        text += &format!("$ melisma synth {}\n{}", args.join(" "), ran.stderr);
+    }
+    golden("synth_errors.txt", &text);
+    assert!(!sandbox.files().iter().any(|name| name.ends_with(".partial") || name == "a.wav"), "{:?}", sandbox.files());
+}

@@ -1,0 +1,156 @@
+//! Files mapped into memory. Bytes move by way of the system, so that a file that shrinks, or a disk that is full, is an
+//! error of the call and never a signal.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::AsRawFd;
+use std::ptr::{NonNull, null_mut};
+
+/// The first `len` bytes of a file, for as long as this lives.
+#[derive(Debug)]
+pub struct Mapped {
+    address: NonNull<libc::c_void>,
+    len: usize,
+}
+
+// SAFETY: nothing in this process refers to the memory; the system orders what it copies.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+/// What a map is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading from the start to the end; the system is advised to read ahead.
+    ReadAhead,
+    /// Writing, at any place.
+    Write,
+}
+
+impl Mapped {
+    /// Maps the first `len` bytes of `file`, at least one.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn new(file: &File, len: usize, access: Access) -> Result<Self> {
+        let protection = match access {
+            Access::ReadAhead => libc::PROT_READ,
+            Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        // SAFETY: a new mapping at a place of the system's choice.
+        let address = unsafe { libc::mmap(null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if address == libc::MAP_FAILED {
+            return Err(Error::last_os_error());
+        }
+        let address = NonNull::new(address).ok_or(ErrorKind::OutOfMemory)?;
+        if access == Access::ReadAhead {
+            for advice in [libc::MADV_SEQUENTIAL, libc::MADV_WILLNEED] {
+                // SAFETY: the whole mapping; advice changes no content.
+                unsafe { libc::madvise(address.as_ptr(), len, advice) };
+            }
+        }
+        Ok(Self { address, len })
+    }
+
+    /// Copies bytes from `at` on.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file has become shorter; what the system says otherwise.
+    pub fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
+        let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+        // SAFETY: `local` is `to`; the system checks the other side.
+        self.transfer(at, local, |local, remote| unsafe {
+            libc::process_vm_readv(libc::getpid(), local, 1, remote, 1, 0)
+        })
+    }
+
+    /// Copies bytes to `at` and what follows.
+    ///
+    /// # Errors
+    /// As [`Mapped::read`].
+    pub fn write(&self, at: usize, from: &[u8]) -> Result<()> {
+        let local = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
+        // SAFETY: `local` is `from`, which is only read; the system checks the other side.
+        self.transfer(at, local, |local, remote| unsafe {
+            libc::process_vm_writev(libc::getpid(), local, 1, remote, 1, 0)
+        })
+    }
+
+    fn transfer(
+        &self,
+        at: usize,
+        mut local: libc::iovec,
+        copy: impl Fn(*const libc::iovec, *const libc::iovec) -> isize,
+    ) -> Result<()> {
+        let mut at = at;
+        if at.checked_add(local.iov_len).is_none_or(|end| end > self.len) {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        while local.iov_len > 0 {
+            let base = self.address.as_ptr().cast::<u8>().wrapping_add(at).cast();
+            let remote = libc::iovec { iov_base: base, iov_len: local.iov_len };
+            let n = copy(&raw const local, &raw const remote);
+            if n <= 0 {
+                let error = Error::last_os_error();
+                return Err(if error.raw_os_error() == Some(libc::EFAULT) {
+                    ErrorKind::UnexpectedEof.into()
+                } else {
+                    error
+                });
+            }
+            local.iov_base = local.iov_base.cast::<u8>().wrapping_add(n as usize).cast();
+            local.iov_len -= n as usize;
+            at += n as usize;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the room of the first `len` bytes of `file` from the disk, so that it cannot become full under a map.
+///
+/// # Errors
+/// The disk is full. A file system that knows no such thing is no error.
+pub fn reserve(file: &File, len: u64) -> Result<()> {
+    let len = libc::off_t::try_from(len).map_err(|_| ErrorKind::FileTooLarge)?;
+    loop {
+        // SAFETY: a call on an open file.
+        if len == 0 || unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) } == 0 {
+            return Ok(());
+        }
+        let error = Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => return Ok(()),
+            _ => return Err(error),
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, unmapped once.
+        unsafe { libc::munmap(self.address.as_ptr(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_there_and_a_shorter_file_is_an_error() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(100_000).unwrap();
+        reserve(&file, 100_000).unwrap();
+        let map = Mapped::new(&file, 100_000, Access::Write).unwrap();
+        let bytes: Vec<u8> = (0..90_000u32).map(|i| i as u8).collect();
+        map.write(5000, &bytes).unwrap();
+        let mut back = vec![0; 90_000];
+        Mapped::new(&file, 100_000, Access::ReadAhead).unwrap().read(5000, &mut back).unwrap();
+        assert!(back == bytes);
+        assert_eq!(map.write(50_000, &bytes).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        file.set_len(10).unwrap();
+        assert_eq!(map.read(5000, &mut back).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(map.write(5000, &bytes).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+}

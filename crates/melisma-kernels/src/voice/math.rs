@@ -1,0 +1,117 @@
+//! The functions that voices are made of, the same operations in the same order on every device.
+
+use std::f32::consts::LN_2;
+
+use super::lanes::Lanes;
+use super::step::{LAST, N_COEFFICIENTS, PER_SAMPLE, Step};
+
+/// sin(π/2 z) for |z| ≤ 1, within 7e-9 before rounding.
+#[inline(always)]
+pub(super) unsafe fn quarter_sine<V: Lanes>(z: V) -> V {
+    // SAFETY: the caller has the instruction set of `V`, here and below.
+    unsafe {
+        let square = z.mul(z);
+        let mut sum = V::splat(0.000_151_671_7);
+        for coefficient in [-0.004_674_143_6, 0.079_689_92, -0.645_963_8, 1.570_796_4] {
+            sum = sum.mul_add(square, V::splat(coefficient));
+        }
+        sum.mul(z)
+    }
+}
+
+/// cos(2π phase / 2^32).
+#[inline(always)]
+pub(super) unsafe fn cosine<V: Lanes>(phase: V::Int) -> V {
+    // SAFETY: as above.
+    unsafe {
+        let fold = V::sub_int(V::splat_int(1 << 30), V::abs_int(phase));
+        quarter_sine(V::to_float(fold).mul(V::splat(1.0 / (1u32 << 30) as f32)))
+    }
+}
+
+/// 2^x for x between -100 and 100, within 2e-9 before rounding.
+#[inline(always)]
+pub(super) unsafe fn exp2<V: Lanes>(x: V) -> V {
+    // SAFETY: as above.
+    unsafe {
+        let x = x.max(V::splat(-100.0)).min(V::splat(100.0));
+        let whole = x.round();
+        let part = x.sub(V::to_float(whole));
+        let mut sum = V::splat(0.000_154_614_45);
+        for coefficient in [0.001_340_042_8, 0.009_618_057, 0.055_503_27, 0.240_226_5, LN_2, 1.0] {
+            sum = sum.mul_add(part, V::splat(coefficient));
+        }
+        V::from_bits(V::add_int(sum.bits(), V::shift_left::<23>(whole)))
+    }
+}
+
+/// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of the rate.
+/// Simper, Solving the continuous SVF equations using trapezoidal integration, 2013.
+#[inline(always)]
+pub(super) unsafe fn filter<V: Lanes>(octaves: V, damping: V) -> [V; 3] {
+    // SAFETY: as above.
+    unsafe {
+        let one = V::splat(1.0);
+        let half_turn = exp2(octaves.max(V::splat(-14.0)).min(V::splat(-1.152_003))).mul(V::splat(2.0));
+        // With g = s / c everything is over c² + s (s + c damping): one division.
+        let (s, c) = (quarter_sine(half_turn), quarter_sine(one.sub(half_turn)));
+        let over = one.div(s.mul_add(c.mul_add(damping, s), c.mul(c)));
+        let [sine, cosine] = [s.mul(over), c.mul(over)];
+        [cosine.mul(c), sine.mul(c), sine.mul(s)]
+    }
+}
+
+/// The band-limited step at a distance from its middle, in half samples: 0 to 1.
+#[inline(always)]
+pub(super) unsafe fn step<V: Lanes>(table: &Step, distance: V) -> V {
+    // SAFETY: as above; the index is at most LAST.
+    unsafe {
+        let place = distance.min(V::splat(LAST as f32));
+        let index = place.truncate();
+        let x = place.sub(V::to_float(index));
+        let mut sum = V::look_up(&table.0[N_COEFFICIENTS - 1], index);
+        for power in (0..N_COEFFICIENTS - 1).rev() {
+            sum = sum.mul_add(x, V::look_up(&table.0[power], index));
+        }
+        sum
+    }
+}
+
+/// The period that a saw's steps are spread by, in units of [`step`] per 2^-32 of a turn.
+pub(super) fn period(increment: u64) -> f32 {
+    let samples = 2f64.powi(64) / increment.max(1) as f64;
+    (samples.clamp(super::step::REACH, 2f64.powi(32)) * PER_SAMPLE * 2f64.powi(-32)) as f32
+}
+
+/// A saw that falls by 2 where its phase is 0, from 1 to -1, and rises between. With `CLOSE` it may have two steps
+/// within reach, that is a period of less than 2 [`REACH`](super::step::REACH); without, the second adds nothing.
+#[inline(always)]
+pub(super) unsafe fn saw<V: Lanes, const CLOSE: bool>(table: &Step, phase: V::Int, period: V) -> V {
+    // SAFETY: as above.
+    unsafe {
+        let turn = V::to_float(phase);
+        let magnitude = V::from_bits(V::and(turn.bits(), V::splat_int(0x7fff_ffff)));
+        let sign = V::and(turn.bits(), V::splat_int(0x8000_0000));
+        let distance = magnitude.mul(period);
+        let mut height = step(table, distance);
+        if CLOSE {
+            let other = period.mul(V::splat(4_294_967_296.0)).sub(distance);
+            height = height.add(V::splat(1.0).sub(step(table, other)));
+        }
+        turn.mul(V::splat(1.0 / 2_147_483_648.0)).sub(V::from_bits(V::xor(height.bits(), sign)))
+    }
+}
+
+/// White noise between -1 and 1: a hash of the sample's number.
+#[inline(always)]
+pub(super) unsafe fn noise<V: Lanes>(number: V::Int) -> V {
+    // SAFETY: as above.
+    unsafe {
+        let x = V::xor(number, V::shift_right::<16>(number));
+        let x = V::mul_int(x, V::splat_int(0x7feb_352d));
+        let x = V::xor(x, V::shift_right::<15>(x));
+        let x = V::mul_int(x, V::splat_int(0x846c_a68b));
+        let x = V::xor(x, V::shift_right::<16>(x));
+        V::to_float(x).mul(V::splat(1.0 / 2_147_483_648.0))
+    }
+}

@@ -1,0 +1,376 @@
+//! A pool of voices on the CPU.
+
+use super::cpu::{self, CHUNK, GROUPS_PER_SUM, Stretch, Sums};
+use super::group::{Group, Kind, LANES};
+use super::{Control, Segment, TICK, Voice};
+use crate::queue::CpuQueue;
+use crate::{Error, Isa, Queue, Result};
+
+/// Samples that one call renders at most.
+const LONGEST: usize = 4096;
+
+/// Voices, in groups of one kind and bus. Nothing allocates after [`Voices::new`].
+#[derive(Debug)]
+pub struct Voices {
+    isa: Isa,
+    groups: Vec<Group>,
+    /// Groups that sound, in no order that matters.
+    active: Vec<u32>,
+    buses: Vec<Bus>,
+    sums: Sums,
+    /// For each helper thread: sums of its groups.
+    helpers: Vec<Helper>,
+}
+
+/// One voice of a pool, until it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    group: u32,
+    lane: u32,
+    generation: u32,
+}
+
+/// The sum of a bus's voices, in units of 1 / [`UNIT`](super::UNIT).
+#[derive(Debug, Clone, Default)]
+pub struct Bus {
+    /// Left.
+    pub left: Vec<i64>,
+    /// Right.
+    pub right: Vec<i64>,
+}
+
+/// What to render: `len` samples from `position`, at most [`Voices::LONGEST`].
+#[derive(Debug, Clone, Copy)]
+pub struct Block<'a> {
+    /// The first sample's number.
+    pub position: u64,
+    /// How many samples.
+    pub len: usize,
+    /// Controls at the end of each tick that the block touches.
+    pub controls: &'a [Control],
+}
+
+#[derive(Debug, Clone)]
+struct Helper {
+    sums: Sums,
+    buses: Vec<Bus>,
+}
+
+impl Bus {
+    fn new() -> Self {
+        Self { left: Vec::with_capacity(LONGEST), right: Vec::with_capacity(LONGEST) }
+    }
+
+    fn clear(&mut self, len: usize) {
+        for side in [&mut self.left, &mut self.right] {
+            side.clear();
+            side.resize(len, 0);
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (sum, part) in [(&mut self.left, &other.left), (&mut self.right, &other.right)] {
+            sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        }
+    }
+}
+
+impl Voices {
+    /// Samples that a block has at most.
+    pub const LONGEST: usize = LONGEST;
+
+    /// Room for `capacity` voices and more, since each kind and bus fills groups of its own.
+    pub fn new(isa: Isa, capacity: usize, n_buses: usize) -> Self {
+        const N_KINDS: usize = 4;
+        // Made now rather than by the first note.
+        super::step::table();
+        let n_groups = capacity.div_ceil(LANES) + N_KINDS.max(n_buses);
+        Self {
+            isa,
+            groups: vec![Group::new(); n_groups],
+            active: Vec::with_capacity(n_groups),
+            buses: vec![Bus::new(); n_buses],
+            sums: Sums::new(),
+            helpers: Vec::new(),
+        }
+    }
+
+    /// Voices that sound.
+    pub fn n_sounding(&self) -> usize {
+        self.active.iter().map(|&group| self.groups[group as usize].sounding.count_ones() as usize).sum()
+    }
+
+    /// The sum of a bus, as long as the last block.
+    pub fn bus(&self, bus: usize) -> &Bus {
+        &self.buses[bus]
+    }
+
+    /// All sums, as long as the last block.
+    pub fn buses(&self) -> &[Bus] {
+        &self.buses
+    }
+
+    /// A voice begins at sample `now`, which no block has rendered yet; none where all lanes sound. `control` is that of
+    /// the tick's end.
+    ///
+    /// # Errors
+    /// A figure of `voice` is outside of its range.
+    pub fn start(&mut self, bus: usize, voice: &Voice, now: u64, control: Control) -> Result<Option<Slot>> {
+        voice.check()?;
+        let kind = Kind::of(&voice.source);
+        let matches = |group: &Group| group.kind == kind && group.bus == bus && group.sounding != u32::from(u16::MAX);
+        let found = self.active.iter().copied().find(|&index| matches(&self.groups[index as usize]));
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let silent = self.groups.iter().position(|group| group.sounding == 0);
+                let Some(silent) = silent else { return Ok(None) };
+                let group = &mut self.groups[silent];
+                (group.kind, group.bus, group.is_close) = (kind, bus, false);
+                if !self.active.contains(&(silent as u32)) {
+                    self.active.push(silent as u32);
+                }
+                silent as u32
+            }
+        };
+        let group = &mut self.groups[index as usize];
+        let lane = group.free_lane().unwrap_or(0);
+        group.start(lane, voice, now, control);
+        Ok(Some(Slot { group: index, lane: lane as u32, generation: group.generation[lane] }))
+    }
+
+    fn find(&mut self, slot: Slot) -> Option<(&mut Group, usize)> {
+        let group = self.groups.get_mut(slot.group as usize)?;
+        let lane = slot.lane as usize;
+        (group.generation[lane] == slot.generation && group.sounding >> lane & 1 == 1).then_some((group, lane))
+    }
+
+    /// Whether the voice still sounds.
+    pub fn is_sounding(&self, slot: Slot) -> bool {
+        let group = &self.groups[slot.group as usize];
+        group.generation[slot.lane as usize] == slot.generation && group.sounding >> slot.lane & 1 == 1
+    }
+
+    /// Whether the voice is on its way to silence, or there.
+    pub fn is_ending(&self, slot: Slot) -> bool {
+        !self.is_sounding(slot) || self.groups[slot.group as usize].is_releasing(slot.lane as usize)
+    }
+
+    /// The voice's level now.
+    pub fn level(&self, slot: Slot) -> f32 {
+        if self.is_sounding(slot) { self.groups[slot.group as usize].level.value[slot.lane as usize] } else { 0.0 }
+    }
+
+    /// The voice's release begins at sample `now`. One that has ended is left alone, here and below.
+    pub fn release(&mut self, slot: Slot, now: u64) {
+        if let Some((group, lane)) = self.find(slot) {
+            group.release(lane, now);
+        }
+    }
+
+    /// The voice goes silent from sample `now` on as `segment` says.
+    pub fn end(&mut self, slot: Slot, now: u64, segment: Segment) {
+        if let Some((group, lane)) = self.find(slot) {
+            group.end(lane, now, segment);
+        }
+    }
+
+    /// New frequencies, in 2^-64 turns per sample; `saw_increment` is a tone's saw.
+    pub fn retune(&mut self, slot: Slot, increment: u64, saw_increment: u64) {
+        if let Some((group, lane)) = self.find(slot)
+            && matches!(group.kind, Kind::Tone | Kind::Partials)
+        {
+            group.retune(lane, increment, saw_increment);
+        }
+    }
+
+    /// Renders a block into the buses. Blocks follow each other without gaps.
+    ///
+    /// # Panics
+    /// The block is longer than [`Voices::LONGEST`] or has too few controls.
+    pub fn render(&mut self, block: Block<'_>) {
+        (0..self.buses.len()).for_each(|bus| self.render_bus(bus, block));
+    }
+
+    /// Renders a block into one bus alone; every bus gets every block.
+    ///
+    /// # Panics
+    /// As [`Voices::render`].
+    pub fn render_bus(&mut self, bus: usize, block: Block<'_>) {
+        self.render_by(bus, block, cpu::render);
+    }
+
+    /// As [`Voices::render`], the same bits, but one voice at a time: what batching is measured against.
+    pub fn render_singly(&mut self, block: Block<'_>) {
+        (0..self.buses.len()).for_each(|bus| self.render_by(bus, block, cpu::render_singly));
+    }
+
+    fn render_by(&mut self, bus: usize, block: Block<'_>, render: fn(Isa, &mut Group, Stretch<'_>, &mut Sums)) {
+        check(block);
+        let Self { isa, groups, active, buses, sums, .. } = self;
+        let out = &mut buses[bus];
+        out.clear(block.len);
+        for chunk in chunks(block) {
+            let mut pending = Pending::new(*isa, chunk, sums, out);
+            for &index in active.iter() {
+                let group = &mut groups[index as usize];
+                if group.bus == bus {
+                    pending.add(|sums| render(*isa, group, chunk.stretch, sums));
+                }
+            }
+            pending.flush();
+        }
+        active.retain(|&index| groups[index as usize].sounding != 0);
+    }
+
+    /// Whether a voice sounds on a bus.
+    pub fn has_sound(&self, bus: usize) -> bool {
+        self.active.iter().any(|&index| self.groups[index as usize].bus == bus)
+    }
+
+    /// As [`Voices::render`], the same bits, on all threads of a CPU queue.
+    ///
+    /// # Errors
+    /// The queue is of another device.
+    pub fn render_on(&mut self, queue: &Queue, block: Block<'_>) -> Result<()> {
+        let Queue::Cpu(queue) = queue else {
+            return Err(Error::invalid("voice: the pool is the CPU's, the queue is not"));
+        };
+        check(block);
+        let n_parts = queue.cpu().threads.min(self.active.len());
+        if n_parts <= 1 {
+            self.render(block);
+            return Ok(());
+        }
+        self.fork(queue, block, n_parts);
+        let Self { active, groups, .. } = self;
+        active.retain(|&index| groups[index as usize].sounding != 0);
+        Ok(())
+    }
+
+    fn fork(&mut self, queue: &CpuQueue, block: Block<'_>, n_parts: usize) {
+        let n_buses = self.buses.len();
+        let helper = || Helper { sums: Sums::new(), buses: vec![Bus::new(); n_buses] };
+        self.helpers.resize_with(self.helpers.len().max(n_parts), helper);
+        self.buses.iter_mut().for_each(|bus| bus.clear(block.len));
+        let isa = self.isa;
+        let groups = Shared(self.groups.as_mut_ptr());
+        let helpers = Shared(self.helpers.as_mut_ptr());
+        let active = &self.active;
+        queue.run(n_parts, |part| {
+            // SAFETY: each part has a helper of its own.
+            let Helper { sums, buses } = unsafe { helpers.get(part) };
+            buses.iter_mut().for_each(|bus| bus.clear(block.len));
+            for chunk in chunks(block) {
+                for (bus_index, bus) in buses.iter_mut().enumerate() {
+                    let mut pending = Pending::new(isa, chunk, sums, bus);
+                    for &index in active.iter().skip(part).step_by(n_parts) {
+                        // SAFETY: a group is of one part, and `active` names it once.
+                        let group = unsafe { groups.get(index as usize) };
+                        if group.bus == bus_index {
+                            pending.add(|sums| cpu::render(isa, group, chunk.stretch, sums));
+                        }
+                    }
+                    pending.flush();
+                }
+            }
+        });
+        for helper in &self.helpers[..n_parts] {
+            self.buses.iter_mut().zip(&helper.buses).for_each(|(bus, part)| bus.add(part));
+        }
+    }
+
+    /// Ends all voices at once.
+    pub fn clear(&mut self) {
+        for &index in &self.active {
+            self.groups[index as usize].clear();
+        }
+        self.active.clear();
+    }
+}
+
+struct Shared<T>(*mut T);
+
+// SAFETY: `get` gives out disjoint elements.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// # Safety
+    /// `index` is inside of the slice, which stays borrowed, and no other thread has it.
+    #[expect(clippy::mut_from_ref, reason = "the elements are disjoint; see Safety")]
+    unsafe fn get(&self, index: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.0.add(index) }
+    }
+}
+
+/// A chunk of a block: its stretch, and where it lies in the block.
+#[derive(Clone, Copy)]
+struct Chunk<'a> {
+    first: usize,
+    stretch: Stretch<'a>,
+}
+
+fn check(block: Block<'_>) {
+    let n_ticks = (block.position as usize % TICK + block.len).div_ceil(TICK);
+    assert!(block.len <= LONGEST && block.controls.len() >= n_ticks, "voice: a block that does not fit");
+}
+
+/// Cuts a block at multiples of [`CHUNK`].
+fn chunks(block: Block<'_>) -> impl Iterator<Item = Chunk<'_>> {
+    let tick = TICK as u64;
+    let first_tick = block.position / tick;
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let now = block.position + first as u64;
+        let len = (CHUNK - now as usize % CHUNK).min(block.len - first);
+        let stretch = Stretch { now, len, controls: &block.controls[(now / tick - first_tick) as usize..] };
+        let chunk = Chunk { first, stretch };
+        first += len;
+        (len > 0).then_some(chunk)
+    })
+}
+
+/// Groups whose sums are not yet in the bus.
+struct Pending<'a> {
+    isa: Isa,
+    chunk: Chunk<'a>,
+    sums: &'a mut Sums,
+    bus: &'a mut Bus,
+    n_groups: usize,
+}
+
+impl<'a> Pending<'a> {
+    fn new(isa: Isa, chunk: Chunk<'a>, sums: &'a mut Sums, bus: &'a mut Bus) -> Self {
+        Self { isa, chunk, sums, bus, n_groups: 0 }
+    }
+
+    fn add(&mut self, render: impl FnOnce(&mut Sums)) {
+        if self.n_groups == 0 {
+            self.sums.clear(self.chunk.stretch.len);
+        }
+        render(self.sums);
+        self.n_groups += 1;
+        if self.n_groups == GROUPS_PER_SUM {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.n_groups > 0 {
+            let range = self.chunk.first..self.chunk.first + self.chunk.stretch.len;
+            self.sums.add_to(self.isa, &mut self.bus.left[range.clone()], &mut self.bus.right[range]);
+            self.n_groups = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+impl Voices {
+    /// Lets all voices go on as they are to sample `now`, a multiple of [`TICK`]; their oscillators keep time.
+    pub(super) fn jump(&mut self, now: u64) {
+        for &index in &self.active {
+            self.groups[index as usize].jump(now);
+        }
+    }
+}

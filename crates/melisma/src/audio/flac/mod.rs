@@ -1,0 +1,226 @@
+//! FLAC files, written (RFC 9639). They are read with the other compressed formats.
+//!
+//! Blocks of 4096 samples; each channel is coded by the cheapest of a constant, fixed predictors, linear prediction and plain samples; two
+//! channels as the cheapest of left, right, their mean and their difference. Only sums and products of floats decide, so a sound has the same bytes
+//! on every machine.
+
+mod bits;
+mod md5;
+mod predict;
+mod rice;
+mod subframe;
+
+use std::borrow::Cow;
+use std::io::{Cursor, Seek, SeekFrom, Write};
+
+use bits::Bits;
+use md5::Md5;
+use subframe::Subframe;
+
+use super::Clip;
+use crate::{Error, Result};
+
+/// Samples of a block.
+const BLOCK: usize = 4096;
+/// The metadata: `fLaC`, a header of 4 bytes, STREAMINFO.
+const HEAD: usize = 42;
+
+/// Bits of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// 16 bits.
+    S16,
+    /// 24 bits.
+    S24,
+}
+
+impl Depth {
+    fn bits(self) -> u32 {
+        match self {
+            Self::S16 => 16,
+            Self::S24 => 24,
+        }
+    }
+
+    /// Rounded to nearest, ties to even, and clipped; a NaN is silence.
+    fn integer(self, sample: f32) -> i32 {
+        let limit = 1i32 << (self.bits() - 1);
+        let scaled = (f64::from(sample) * f64::from(limit)).round_ties_even() as i32;
+        scaled.clamp(-limit, limit - 1)
+    }
+}
+
+/// Writes FLAC as the samples come.
+#[derive(Debug)]
+pub struct Writer<W> {
+    sink: W,
+    format: Format,
+    /// Samples that wait for a full block, by channel.
+    waiting: Vec<Vec<i32>>,
+    n_frames: u32,
+    n_samples: u64,
+    /// The least and the most bytes of a frame.
+    sizes: [u32; 2],
+    hash: Md5,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Format {
+    sample_rate: u32,
+    n_channels: usize,
+    depth: Depth,
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Writes a header that [`Writer::seal`] completes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rate outside 1..=655350 Hz or channels outside 1..=8; `Io` when the sink fails.
+    pub fn new(mut sink: W, sample_rate: u32, n_channels: usize, depth: Depth) -> Result<Self> {
+        if !(1..=655_350).contains(&sample_rate) || !(1..=8).contains(&n_channels) {
+            let message = format!("a FLAC file of {n_channels} channels at {sample_rate} Hz; 1 to 8, 1 to 655350 Hz");
+            return Err(Error::invalid(message).with_hint("write a WAV file instead"));
+        }
+        sink.write_all(&[0; HEAD]).map_err(failed)?;
+        let format = Format { sample_rate, n_channels, depth };
+        let waiting = vec![Vec::with_capacity(BLOCK); n_channels];
+        Ok(Self { sink, format, waiting, n_frames: 0, n_samples: 0, sizes: [u32::MAX, 0], hash: Md5::new() })
+    }
+
+    /// Appends interleaved samples, whole frames.
+    ///
+    /// # Errors
+    /// `Io` when the sink fails.
+    pub fn write(&mut self, samples: &[f32]) -> Result<()> {
+        for frame in samples.chunks_exact(self.format.n_channels) {
+            for (channel, &sample) in self.waiting.iter_mut().zip(frame) {
+                channel.push(self.format.depth.integer(sample));
+            }
+            if self.waiting[0].len() == BLOCK {
+                self.end_block()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let n = self.waiting[0].len();
+        let n_bytes = self.format.depth.bits() as usize / 8;
+        let mut plain = Vec::with_capacity(n * self.waiting.len() * n_bytes);
+        for i in 0..n {
+            for channel in &self.waiting {
+                plain.extend_from_slice(&channel[i].to_le_bytes()[..n_bytes]);
+            }
+        }
+        self.hash.update(&plain);
+        let frame = frame(self.format.depth, self.n_frames, &self.waiting);
+        self.sink.write_all(&frame).map_err(failed)?;
+        self.sizes = [self.sizes[0].min(frame.len() as u32), self.sizes[1].max(frame.len() as u32)];
+        self.n_frames += 1;
+        self.n_samples += n as u64;
+        self.waiting.iter_mut().for_each(Vec::clear);
+        Ok(())
+    }
+
+    /// Ends the file: its length and its hash are put into the header, which starts at the sink's position 0.
+    ///
+    /// # Errors
+    /// `Io` when the sink fails.
+    pub fn seal(mut self) -> Result<W> {
+        if !self.waiting[0].is_empty() {
+            self.end_block()?;
+        }
+        let head = self.head();
+        let sink = &mut self.sink;
+        sink.seek(SeekFrom::Start(0)).map_err(failed)?;
+        sink.write_all(&head).map_err(failed)?;
+        sink.seek(SeekFrom::End(0)).map_err(failed)?;
+        sink.flush().map_err(failed)?;
+        Ok(self.sink)
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let mut bits = Bits::default();
+        b"fLaC".iter().for_each(|&byte| bits.put(byte.into(), 8));
+        // The last block of metadata, STREAMINFO, 34 bytes.
+        bits.put(0x80, 8);
+        bits.put(34, 24);
+        bits.put(BLOCK as u64, 16);
+        bits.put(BLOCK as u64, 16);
+        let sizes = if self.n_frames == 0 { [0, 0] } else { self.sizes };
+        sizes.iter().for_each(|&size| bits.put(size.into(), 24));
+        bits.put(self.format.sample_rate.into(), 20);
+        bits.put(self.format.n_channels as u64 - 1, 3);
+        bits.put(u64::from(self.format.depth.bits()) - 1, 5);
+        // 0 stands for a length that is not known, which one of more than 36 bits is.
+        bits.put(if self.n_samples >> 36 == 0 { self.n_samples } else { 0 }, 36);
+        self.hash.clone().finish().iter().for_each(|&byte| bits.put(byte.into(), 8));
+        bits.bytes()
+    }
+}
+
+/// The bytes of a FLAC file.
+///
+/// # Errors
+/// Those of [`Writer::new`].
+pub fn write(clip: &Clip, depth: Depth) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Cursor::new(Vec::new()), clip.sample_rate, clip.n_channels, depth)?;
+    writer.write(&clip.samples)?;
+    Ok(writer.seal()?.into_inner())
+}
+
+fn frame(depth: Depth, number: u32, channels: &[Vec<i32>]) -> Vec<u8> {
+    let n = channels[0].len();
+    let (assignment, coded) = choose(depth.bits(), channels);
+    let mut bits = Bits::default();
+    // Sync, blocks of a fixed size.
+    bits.put(0xfff8, 16);
+    bits.put(if n == BLOCK { 12 } else { 7 }, 4);
+    // The rate is that of STREAMINFO.
+    bits.put(0, 4);
+    bits.put(assignment, 4);
+    bits.put(if depth == Depth::S16 { 4 } else { 6 }, 3);
+    bits.put(0, 1);
+    bits.put_coded(number);
+    if n != BLOCK {
+        bits.put(n as u64 - 1, 16);
+    }
+    let check = bits::crc8(bits.as_bytes());
+    bits.put(check.into(), 8);
+    coded.iter().for_each(|(channel, width)| Subframe::best(channel, *width).write(&mut bits));
+    bits.align();
+    let check = bits::crc16(bits.as_bytes());
+    bits.put(check.into(), 16);
+    bits.bytes()
+}
+
+/// Samples and their bits.
+type Coded<'a> = (Cow<'a, [i32]>, u32);
+
+/// How channels are coded together, and what is coded.
+fn choose(bits: u32, channels: &[Vec<i32>]) -> (u64, Vec<Coded<'_>>) {
+    let [left, right] = channels else {
+        let coded = channels.iter().map(|channel| (Cow::from(channel), bits)).collect();
+        return (channels.len() as u64 - 1, coded);
+    };
+    let pairs = || left.iter().zip(right);
+    let side: Vec<i32> = pairs().map(|(left, right)| left - right).collect();
+    let middle: Vec<i32> = pairs().map(|(left, right)| (left + right) >> 1).collect();
+    let [l, r, m, s] = [left, right, &middle, &side].map(|channel| predict::roughness(channel));
+    let least = (l + r).min(l + s).min(s + r).min(m + s);
+    let [left, right] = [left, right].map(|channel| (Cow::from(channel), bits));
+    let [middle, side] = [(Cow::from(middle), bits), (Cow::from(side), bits + 1)];
+    match least {
+        _ if least == l + r => (1, vec![left, right]),
+        _ if least == l + s => (8, vec![left, side]),
+        _ if least == s + r => (9, vec![side, right]),
+        _ => (10, vec![middle, side]),
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::io("writing FLAC", error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Loudness and true peak of every preset, and what a capture costs.
+
+use std::time::Instant;
+
+use super::super::measure::quantile;
+use super::{Limit, RATE, Sheet};
+use crate::Result;
+use crate::runtime::output;
+use crate::synth::{
+    Action, Bus, BusConfig, Buses, Capture, Engine, EngineConfig, Event, Instrument, Length, Meter, Parameter,
+    Performance, STYLES, Setup, balance, compose,
+};
+
+const SECONDS: u64 = 20;
+/// The presets' targets, in LUFS.
+const TARGETS: [f64; 4] = [-16.0, -23.0, -20.0, -11.0];
+/// Blocks of 10 ms with and without a capture, in turns.
+const TURNS: usize = 30;
+const BLOCKS: usize = 200;
+
+pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
+    let (mut error, mut peak) = (0f64, f64::NEG_INFINITY);
+    for (style, target) in STYLES.iter().zip(TARGETS) {
+        let score = compose(style, 1, SECONDS as f64)?;
+        let bus = BusConfig::new(RATE);
+        let length = Length::Samples(SECONDS * u64::from(RATE));
+        let setup = Setup { bus, length, max_voices: 256, buses: Buses::Mix };
+        let level = balance(&score, setup, target, listen)?;
+        let meter = listen(Performance::new(&score, Setup { bus: BusConfig { level, ..bus }, ..setup })?)?;
+        error = error.max(meter.integrated().map_or(f64::INFINITY, |found| (found - target).abs()));
+        peak = peak.max(meter.peak_dbtp().unwrap_or(f64::NEG_INFINITY));
+    }
+    sheet.add("loudness, largest error of -11 to -23 LUFS", error, "LU", Limit::AtMost(0.5));
+    sheet.add("true peak, largest of all presets", peak, "dBTP", Limit::AtMost(-1.0));
+    sheet.add("capture, p99 of a 10 ms block, on by off", capture()?, "x", Limit::AtMost(1.05));
+    Ok(())
+}
+
+fn listen(mut performance: Performance) -> Result<Meter> {
+    let mut meter = Meter::new(RATE);
+    while let Some(block) = performance.next_block(None)? {
+        meter.push(block.left, block.right);
+    }
+    Ok(meter)
+}
+
+/// The 99th of a hundred blocks with a capture, by that without; the median of all turns.
+fn capture() -> Result<f64> {
+    let folder = std::env::temp_dir().join(format!("melisma-sheet-{}", std::process::id()));
+    let mut engine = Engine::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
+    let mut bus = Bus::new(BusConfig::new(RATE))?;
+    bus.set(Parameter::Reverb, 0.3);
+    for note in 0..32u8 {
+        let key = 36 + note;
+        let action =
+            Action::Start { note: note.into(), instrument: Instrument::Pad, channel: 0, key, velocity: 0.4, pan: 0.0 };
+        engine.push(Event { at: 0, action })?;
+    }
+    let mut capture = Capture::start(&folder, RATE)?;
+    let (mut left, mut right) = ([0f32; RATE as usize / 100], [0f32; RATE as usize / 100]);
+    let mut turn = |capture: &mut Option<&mut Capture>| {
+        let mut times: Vec<f64> = (0..BLOCKS)
+            .map(|_| {
+                let start = Instant::now();
+                engine.render(&mut left, &mut right);
+                bus.process(&mut left, &mut right);
+                if let Some(capture) = capture {
+                    capture.push(&left, &right);
+                }
+                start.elapsed().as_secs_f64()
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        quantile(&times, 0.99)
+    };
+    turn(&mut None);
+    let mut ratios: Vec<f64> = (0..TURNS)
+        .map(|_| {
+            let off = turn(&mut None);
+            turn(&mut Some(&mut capture)) / off
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    capture.finish()?;
+    std::fs::remove_dir_all(&folder).map_err(|error| output::failed(&folder, error))?;
+    Ok(quantile(&ratios, 0.5))
+}

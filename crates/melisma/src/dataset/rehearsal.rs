@@ -1,0 +1,138 @@
+//! The pipeline without files: generated sound through the ring of slots, and nothing is written.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::build::tuning;
+use super::clock::Clock;
+use super::counters::{Counters, Snapshot, Stage};
+use super::pipeline::{for_one_thread, queues, shape};
+use super::plan::Options;
+use super::slot::Slot;
+use super::technique::Techniques;
+use crate::mel::Transform;
+use crate::runtime::device::{Device, available_threads};
+use crate::runtime::memory::Budget;
+use crate::{Error, Result};
+
+/// What a rehearsal showed.
+#[derive(Debug, Clone)]
+pub struct Rehearsal {
+    /// Rows that went through.
+    pub segments: usize,
+    /// Seconds of sound.
+    pub audio_seconds: f64,
+    /// Seconds from the first row to the last.
+    pub wall_seconds: f64,
+    /// Threads that worked.
+    pub threads: usize,
+    /// Rows of a slot, and slots of each thread.
+    pub slots: [usize; 2],
+    /// The counters.
+    pub counters: Snapshot,
+}
+
+/// Sends `n_rows` rows of generated sound through the slots that a build would have.
+///
+/// # Errors
+/// Memory or the device refuses, or values are not finite.
+pub fn rehearse(
+    device: &Device,
+    budget: &Budget,
+    options: &Options,
+    techniques: &Techniques,
+    n_rows: usize,
+) -> Result<Rehearsal> {
+    let threads = match device {
+        Device::Cpu(cpu) => cpu.threads,
+        Device::Cuda(_) => available_threads(),
+    };
+    let tuning = tuning(device, options, techniques, threads);
+    let (counters, next) = (Counters::default(), AtomicUsize::new(0));
+    let transform = Transform::new(device, options.mel.clone())?;
+    let clock = match device {
+        Device::Cpu(_) => None,
+        Device::Cuda(_) => Some(Clock::start(&device.queue(budget)?)?),
+    };
+    let sound = sound(options.segment_samples);
+    let mut rings = Vec::new();
+    for _ in 0..tuning.threads {
+        let device = for_one_thread(device);
+        let queues = queues(&device, budget, techniques.streams)?;
+        let shape = shape(options, tuning.n_rows);
+        let slots: Result<VecDeque<Slot>> =
+            (0..tuning.n_slots).map(|_| Slot::new(&device, budget, shape, techniques)).collect();
+        rings.push((queues, slots?));
+    }
+    let failed: Mutex<Option<Error>> = Mutex::default();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for (queues, mut slots) in rings {
+            let (counters, transform, next, clock, sound) = (&counters, &transform, &next, clock.as_ref(), &sound);
+            let work = move || -> Result<()> {
+                let mut overflowed = Vec::new();
+                loop {
+                    let Some(mut slot) = slots.pop_front() else { return Ok(()) };
+                    counters.time(Stage::Wait, || slot.wait(clock))?;
+                    slot.settle(&mut overflowed)?;
+                    slot.clear();
+                    let n_rows = tuning.n_rows.min(n_rows.saturating_sub(next.fetch_add(tuning.n_rows, Relaxed)));
+                    if n_rows == 0 {
+                        break;
+                    }
+                    counters.time(Stage::Read, || {
+                        (0..n_rows).try_for_each(|row| {
+                            slot.add_samples(row as u32, &sound[row % ROTATIONS..][..options.segment_samples])
+                        })
+                    })?;
+                    counters.rows.fetch_add(n_rows as u64, Relaxed);
+                    counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
+                    match clock {
+                        None => counters.time(Stage::Compute, || slot.launch(transform, &queues))?,
+                        Some(_) => slot.launch(transform, &queues)?,
+                    }
+                    slots.push_back(slot);
+                }
+                slots.iter_mut().try_for_each(|slot| slot.wait(clock))?;
+                match overflowed.is_empty() {
+                    true => Ok(()),
+                    false => Err(Error::new(crate::Kind::Check, "generated sound became a value that is not finite")),
+                }
+            };
+            scope.spawn(|| {
+                if let Err(error) = { work }() {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            });
+        }
+    });
+    let wall_seconds = begun.elapsed().as_secs_f64();
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    if let Some(clock) = clock {
+        clock.tell(&counters);
+    }
+    let seconds = options.segment_samples as f64 / f64::from(options.mel.sample_rate);
+    Ok(Rehearsal {
+        segments: n_rows,
+        audio_seconds: n_rows as f64 * seconds,
+        wall_seconds,
+        threads: tuning.threads,
+        slots: [tuning.n_rows, tuning.n_slots],
+        counters: counters.now(),
+    })
+}
+
+/// Rows begin at so many different places of the generated sound.
+const ROTATIONS: usize = 1024;
+
+fn sound(n_samples: usize) -> Vec<i16> {
+    let next = |state: &mut u32| {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        Some((*state >> 16) as i16 / 4)
+    };
+    std::iter::repeat_n((), n_samples + ROTATIONS).scan(1u32, |state, ()| next(state)).collect()
+}

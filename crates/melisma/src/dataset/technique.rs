@@ -1,0 +1,170 @@
+//! How the work is done. No value of a dataset depends on it.
+
+use crate::audio::Reads;
+use crate::{Error, Result};
+
+/// What can be switched, each with the default that measured best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Techniques {
+    /// Slots of each thread on a GPU: one is filled while others are copied, transformed and written.
+    pub num_mega_buffers: usize,
+    /// Rows of a slot; by bytes when left out.
+    pub seg_microbatch_segments: Option<usize>,
+    /// Whether slots are cut to what a GPU has free.
+    pub autosize_gpu_batch: bool,
+    /// Whether the host's side of a slot is pinned, so that copies run beside everything else.
+    pub pinned: bool,
+    /// Where integers become floats.
+    pub conversion: Conversion,
+    /// Which queues copies and kernels are put on.
+    pub streams: Streams,
+    /// How samples leave a file.
+    pub reads: Reads,
+    /// How rows enter a file.
+    pub writes: Writes,
+    /// The launch that is told that memory is short, counted from 1: to see a build recover from it.
+    pub fail_launch: Option<u64>,
+}
+
+/// Where integers become floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversion {
+    /// In the transform, for a whole slot at once.
+    Batched,
+    /// On the host, file by file.
+    PerFile,
+}
+
+/// Queues of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// Copies in, kernels and copies out each on a queue of their own, for each thread.
+    Split,
+    /// One queue for each thread.
+    Own,
+    /// One queue for all.
+    One,
+}
+
+/// How rows enter a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Mapped where many threads write, direct otherwise.
+    Auto,
+    /// From the slot, by the system's call, which lets one thread at a time into a file.
+    Direct,
+    /// As direct, from a copy.
+    Copied,
+    /// Into a map of the file, which many threads do at once.
+    Mapped,
+}
+
+impl Default for Techniques {
+    fn default() -> Self {
+        Self {
+            num_mega_buffers: 3,
+            seg_microbatch_segments: None,
+            autosize_gpu_batch: true,
+            pinned: true,
+            conversion: Conversion::Batched,
+            streams: Streams::Split,
+            reads: Reads::Direct,
+            writes: Writes::Auto,
+            fail_launch: None,
+        }
+    }
+}
+
+impl Techniques {
+    /// Sets one of them from `KEY=VALUE`.
+    ///
+    /// # Errors
+    /// The key or the value is not known.
+    pub fn set(&mut self, text: &str) -> Result<()> {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        let unknown = |known: &str| {
+            Error::invalid(format!("`{text}` is no technique")).with_hint(format!("write {key}= and one of {known}"))
+        };
+        let switch = || match value {
+            "on" | "true" => Ok(true),
+            "off" | "false" => Ok(false),
+            _ => Err(unknown("on, off")),
+        };
+        let number = || value.parse::<usize>().ok().filter(|&n| n > 0).ok_or_else(|| unknown("1, 2, 3 and so on"));
+        match key {
+            "num_mega_buffers" => self.num_mega_buffers = number()?,
+            "seg_microbatch_segments" => self.seg_microbatch_segments = Some(number()?),
+            "autosize_gpu_batch" => self.autosize_gpu_batch = switch()?,
+            "pinned" => self.pinned = switch()?,
+            "conversion" => {
+                self.conversion = match value {
+                    "batched" => Conversion::Batched,
+                    "per-file" => Conversion::PerFile,
+                    _ => return Err(unknown("batched, per-file")),
+                }
+            }
+            "streams" => {
+                self.streams = match value {
+                    "split" => Streams::Split,
+                    "own" => Streams::Own,
+                    "one" => Streams::One,
+                    _ => return Err(unknown("split, own, one")),
+                }
+            }
+            "reads" => {
+                self.reads = match value {
+                    "direct" => Reads::Direct,
+                    "buffered" => Reads::Buffered,
+                    "mapped" => Reads::Mapped,
+                    _ => return Err(unknown("direct, buffered, mapped")),
+                }
+            }
+            "writes" => {
+                self.writes = match value {
+                    "auto" => Writes::Auto,
+                    "direct" => Writes::Direct,
+                    "copied" => Writes::Copied,
+                    "mapped" => Writes::Mapped,
+                    _ => return Err(unknown("auto, direct, copied, mapped")),
+                }
+            }
+            "fail_launch" => self.fail_launch = Some(number()? as u64),
+            _ => {
+                let known = "num_mega_buffers, seg_microbatch_segments, autosize_gpu_batch, pinned, conversion, streams, \
+                             reads, writes, fail_launch";
+                return Err(
+                    Error::invalid(format!("there is no technique `{key}`")).with_hint(format!("there are {known}"))
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn techniques_are_read_and_wrong_ones_are_named() {
+        let mut techniques = Techniques::default();
+        for text in ["reads=mapped", "pinned=off", "num_mega_buffers=2", "streams=one", "writes=copied"] {
+            techniques.set(text).unwrap();
+        }
+        let expected = Techniques {
+            reads: Reads::Mapped,
+            pinned: false,
+            num_mega_buffers: 2,
+            streams: Streams::One,
+            writes: Writes::Copied,
+            ..Techniques::default()
+        };
+        assert_eq!(techniques, expected);
+        for (text, message) in
+            [("reads=slow", "direct, buffered, mapped"), ("num_mega_buffers=0", "1, 2"), ("x=1", "pinned")]
+        {
+            let error = techniques.set(text).unwrap_err();
+            assert!(error.hint().unwrap_or_default().contains(message), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! One thread of a build: a ring of slots that are filled, transformed and written in turn.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::counters::Stage;
+use super::failure::{Action, Failure, Late};
+use super::journal::Record;
+use super::pipeline::{Item, Shared, Work, for_one_thread, queues, shape};
+use super::row::Status;
+use super::slot::{Entry, Queues, Slot};
+use super::technique::Writes;
+use crate::audio::Source;
+use crate::runtime::device::Device;
+use crate::{Error, Kind, Result};
+
+/// How often rows are forced onto the disk, so that a crash of the machine loses no more than this.
+const SYNC_EVERY: Duration = Duration::from_secs(10);
+
+pub(super) struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    device: Device,
+    queues: Queues,
+    free: Vec<Slot>,
+    in_flight: VecDeque<Slot>,
+    filling: Option<Slot>,
+    /// Failures of rows that are not in the journal yet.
+    failures: Vec<Late>,
+    /// A copy of rows, where writes are not direct.
+    copied: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, n_rows: usize) -> Result<Self> {
+        let Work { device, budget, techniques, .. } = shared.work;
+        let device = for_one_thread(device);
+        let queues = match &shared.queues {
+            Some(queues) => queues.clone(),
+            None => queues(&device, budget, techniques.streams)?,
+        };
+        let mut worker = Self {
+            shared,
+            device,
+            queues,
+            free: Vec::new(),
+            in_flight: VecDeque::new(),
+            filling: None,
+            failures: Vec::new(),
+            copied: Vec::new(),
+        };
+        worker.make_slots(n_rows)?;
+        Ok(worker)
+    }
+
+    /// Slots of `n_rows` rows, each with a run over silence: the transform's own memory is there too before the work begins.
+    fn make_slots(&mut self, n_rows: usize) -> Result<()> {
+        let Work { plan, budget, tuning, transform, techniques, .. } = self.shared.work;
+        let shape = shape(&plan.options, n_rows);
+        for _ in 0..tuning.n_slots {
+            let mut slot = Slot::new(&self.device, budget, shape, techniques)?;
+            slot.fill()?;
+            slot.launch(transform, &self.queues)?;
+            slot.wait(None)?;
+            slot.clear();
+            self.free.push(slot);
+        }
+        Ok(())
+    }
+
+    pub(super) fn run(mut self) -> Result<()> {
+        loop {
+            let items = self.shared.take();
+            if items.is_empty() {
+                break;
+            }
+            for &item in items {
+                self.make(item)?;
+            }
+        }
+        self.launch()?;
+        self.drain()
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        while let Some(slot) = self.in_flight.pop_front() {
+            self.write(slot)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of `item` into slots.
+    fn make(&mut self, item: Item) -> Result<()> {
+        let Work { plan, counters, techniques, .. } = self.shared.work;
+        let file = plan.file(&plan.rows[item.first_row as usize]);
+        let rate = plan.options.mel.sample_rate;
+        let open = || Source::reopen(&file.input.path, rate, file.n_original, techniques.reads);
+        let mut source = match counters.time(Stage::Read, open) {
+            Ok(source) => source,
+            Err(error) => {
+                self.fail(item.first_row, "read", &error)?;
+                for row in item.first_row..item.first_row + item.n_rows {
+                    self.slot()?.add_failed(row, Status::of(&error))?;
+                }
+                return Ok(());
+            }
+        };
+        let mut has_failed = false;
+        for index in item.first_row..item.first_row + item.n_rows {
+            if self.shared.stop.load(Relaxed) {
+                return Ok(());
+            }
+            let row = &plan.rows[index as usize];
+            if self.filling.as_ref().is_some_and(|slot| !slot.takes(source.facts().element)) {
+                self.launch()?;
+            }
+            let slot = self.slot()?;
+            let read = counters.time(Stage::Read, || slot.add(index, &mut source, row.start, row.n_samples as usize));
+            if let Err(error) = read
+                && !std::mem::replace(&mut has_failed, true)
+            {
+                self.fail(index, "read", &error)?;
+            }
+        }
+        let is_last = item.first_row + item.n_rows == file.first_row + file.n_rows;
+        counters.files.fetch_add(u64::from(is_last && !has_failed), Relaxed);
+        Ok(())
+    }
+
+    /// A slot with room for a row.
+    fn slot(&mut self) -> Result<&mut Slot> {
+        if self.filling.as_ref().is_some_and(Slot::is_full) {
+            self.launch()?;
+        }
+        if self.filling.is_none() {
+            if self.free.is_empty()
+                && let Some(slot) = self.in_flight.pop_front()
+            {
+                self.write(slot)?;
+            }
+            self.filling = self.free.pop();
+        }
+        self.filling.as_mut().ok_or_else(|| Error::invalid("a build needs at least one slot"))
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let Some(slot) = self.filling.take().filter(|slot| !slot.is_empty()) else { return Ok(()) };
+        self.shared.work.counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
+        self.submit(slot)
+    }
+
+    fn submit(&mut self, mut slot: Slot) -> Result<()> {
+        let Work { transform, counters, techniques, .. } = self.shared.work;
+        let is_told = Some(self.shared.launches.fetch_add(1, Relaxed) + 1) == techniques.fail_launch;
+        let launch = || match is_told {
+            true => Err(Error::new(Kind::Memory, "a launch was told that memory is short")),
+            false => slot.launch(transform, &self.queues),
+        };
+        let launched = match &self.device {
+            Device::Cpu(_) => counters.time(Stage::Compute, launch),
+            Device::Cuda(_) => counters.time(Stage::Wait, launch),
+        };
+        match launched {
+            Ok(()) => self.in_flight.push_back(slot),
+            Err(error) if error.kind() == Kind::Memory => return self.recover(slot, error),
+            Err(error) => return Err(error),
+        }
+        match (&self.device, self.in_flight.pop_back()) {
+            (Device::Cpu(_), Some(slot)) => self.write(slot),
+            (_, slot) => {
+                self.in_flight.extend(slot);
+                Ok(())
+            }
+        }
+    }
+
+    /// Too little memory for a launch: what runs is finished, slots are made anew at half the size, and the rows are submitted
+    /// again from their host copy.
+    fn recover(&mut self, slot: Slot, refused: Error) -> Result<()> {
+        self.shared.work.counters.recovered.fetch_add(1, Relaxed);
+        self.drain()?;
+        self.free.clear();
+        let mut n_rows = slot.shape.n_rows;
+        loop {
+            if n_rows == 1 {
+                return Err(refused);
+            }
+            n_rows = n_rows.div_ceil(2);
+            match self.make_slots(n_rows) {
+                Ok(()) => break,
+                Err(error) if error.kind() == Kind::Memory => self.free.clear(),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut at = 0;
+        while at < slot.entries.len() {
+            self.launch_rest()?;
+            let to = self.slot()?;
+            at += to.add_rows(&slot, at..slot.entries.len())?;
+        }
+        self.launch_rest()
+    }
+
+    /// As [`Worker::launch`], of rows that were counted before.
+    fn launch_rest(&mut self) -> Result<()> {
+        match self.filling.take().filter(|slot| !slot.is_empty()) {
+            Some(slot) => self.submit(slot),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the rows of a slot, then says so in the journal.
+    fn write(&mut self, mut slot: Slot) -> Result<()> {
+        let Work { counters, plan, .. } = self.shared.work;
+        counters.time(Stage::Wait, || slot.wait(self.shared.clock.as_ref()))?;
+        let begun = Instant::now();
+        let mut overflowed = Vec::new();
+        slot.settle(&mut overflowed)?;
+        for row in overflowed {
+            let error = Error::new(Kind::Check, "a value does not fit half precision").with_hint("use --dtype f32");
+            self.fail(row, "compute", &error)?;
+        }
+        let mut record = Record::default();
+        let mut first = 0;
+        for run in slot.entries.chunk_by(|a, b| a.row + 1 == b.row) {
+            self.write_run(&slot, first..first + run.len(), run)?;
+            record.rows.push((run[0].row, run.len() as u32));
+            first += run.len();
+        }
+        counters.add(Stage::Write, begun.elapsed().as_nanos() as u64);
+        let n = slot.entries.len() as u64;
+        counters.rows.fetch_add(n, Relaxed);
+        counters.samples.fetch_add(n * plan.options.segment_samples as u64, Relaxed);
+        // Failures of rows in later slots may go along: a failure is said at least once, and rows decide what is redone.
+        record.failures = std::mem::take(&mut self.failures);
+        self.record(record)?;
+        self.shared.rows_are_done(n);
+        slot.clear();
+        self.free.push(slot);
+        Ok(())
+    }
+
+    /// Writes neighbouring rows at once.
+    fn write_run(&mut self, slot: &Slot, range: Range<usize>, run: &[Entry]) -> Result<()> {
+        let Work { store, counters, techniques, plan, .. } = self.shared.work;
+        let columns = &self.shared.columns;
+        let (row, bytes) = (u64::from(run[0].row), slot.rows(range)?);
+        let sums: Vec<u8> = bytes.chunks(plan.row_bytes()).flat_map(|row| xxh3_64(row).to_le_bytes()).collect();
+        if techniques.writes == Writes::Copied {
+            self.copied.clear();
+            self.copied.extend_from_slice(bytes);
+            store.write(columns.mel, row, &self.copied)?;
+        } else {
+            store.write(columns.mel, row, bytes)?;
+        }
+        store.write(columns.checksum, row, &sums)?;
+        store.write(columns.status, row, &run.iter().map(|entry| entry.status as u8).collect::<Vec<_>>())?;
+        counters.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    fn record(&self, record: Record) -> Result<()> {
+        let Work { store, journal, .. } = self.shared.work;
+        let mut synced = self.shared.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.record(record)?;
+        if synced.elapsed() > SYNC_EVERY {
+            store.sync()?;
+            journal.synced()?;
+            *synced = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, row: u32, stage: &str, error: &Error) -> Result<()> {
+        let Work { plan, counters, stops_on_failure, .. } = self.shared.work;
+        let file = plan.file(&plan.rows[row as usize]);
+        if *stops_on_failure {
+            return Err(Error::new(error.kind(), format!("{}: {error}", file.input.name))
+                .with_hint("without `--on-error fail` the file is listed and the build goes on"));
+        }
+        counters.failed.fetch_add(1, Relaxed);
+        let failure = Failure::new(file.input.name.clone(), stage, error, Action::ZeroFilled);
+        let late = Late { file: file.index, row, failure };
+        self.failures.push(late.clone());
+        self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner).push(late);
+        Ok(())
+    }
+}

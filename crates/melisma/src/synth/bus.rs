@@ -1,0 +1,140 @@
+//! What stands between the voices and the ear: delay, reverb, gain, limiter.
+
+use super::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings};
+use super::event::Parameter;
+use crate::Result;
+
+/// Samples that are worked on together.
+const CHUNK: usize = 256;
+
+/// What a bus is made for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BusConfig {
+    /// Samples per second.
+    pub sample_rate: u32,
+    /// A gain on top of [`Parameter::Gain`], as a factor.
+    pub level: f32,
+    /// Where true peaks are stopped, in decibels; `None` for no limiter.
+    pub ceiling_dbtp: Option<f64>,
+    /// The echoes.
+    pub delay: DelaySettings,
+    /// The room.
+    pub reverb: ReverbSettings,
+}
+
+impl BusConfig {
+    /// A limiter at -1 dBTP behind the default effects.
+    pub fn new(sample_rate: u32) -> Self {
+        Self {
+            sample_rate,
+            level: 1.0,
+            ceiling_dbtp: Some(-1.0),
+            delay: DelaySettings::default(),
+            reverb: ReverbSettings::default(),
+        }
+    }
+}
+
+/// Works on a mix in place. Controls move within 10 ms; the bits are the same for any size of blocks; nothing is allocated.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    level: f32,
+    gain: Ramp,
+    delay: (Delay, Ramp),
+    reverb: (Reverb, Ramp),
+    limiter: Option<Limiter>,
+    wet: [[f32; CHUNK]; 2],
+}
+
+impl Bus {
+    /// A bus at full gain, without echo and room until they are set.
+    ///
+    /// # Errors
+    /// A setting is outside of its limits.
+    pub fn new(config: BusConfig) -> Result<Self> {
+        let rate = config.sample_rate;
+        Ok(Self {
+            level: config.level,
+            gain: Ramp::new(1.0, rate),
+            delay: (Delay::new(config.delay, rate)?, Ramp::new(0.0, rate)),
+            reverb: (Reverb::new(config.reverb, rate)?, Ramp::new(0.0, rate)),
+            limiter: config.ceiling_dbtp.map(|ceiling| Limiter::new(ceiling, rate)).transpose()?,
+            wet: [[0.0; CHUNK]; 2],
+        })
+    }
+
+    /// Moves a control; those of the voices are not the bus's and change nothing.
+    pub fn set(&mut self, parameter: Parameter, value: f32) {
+        let [low, high] = parameter.range();
+        let value = value.clamp(low, high);
+        match parameter {
+            Parameter::Gain => self.gain.set(value),
+            Parameter::Reverb => self.reverb.1.set(value),
+            Parameter::Delay => self.delay.1.set(value),
+            Parameter::Brightness | Parameter::Motion => {}
+        }
+    }
+
+    /// By how many samples the sound comes later.
+    pub fn latency(&self) -> usize {
+        self.limiter.as_ref().map_or(0, Limiter::latency)
+    }
+
+    /// Samples after the last sound until there is exact silence, at most.
+    pub fn tail_samples(&self) -> u64 {
+        let limiter = self.limiter.as_ref().map_or(0, Limiter::tail_samples);
+        self.delay.0.tail_samples() + self.reverb.0.tail_samples() + limiter
+    }
+
+    /// Works on the next samples; `left` and `right` have the same length. What is no number counts as silence.
+    pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
+        for (left, right) in left.chunks_mut(CHUNK).zip(right.chunks_mut(CHUNK)) {
+            self.chunk(left, right);
+        }
+    }
+
+    fn chunk(&mut self, left: &mut [f32], right: &mut [f32]) {
+        for sample in left.iter_mut().chain(right.iter_mut()).filter(|sample| !sample.is_finite()) {
+            *sample = 0.0;
+        }
+        let n = left.len();
+        let [wet_left, wet_right] = &mut self.wet;
+        let (wet_left, wet_right) = (&mut wet_left[..n], &mut wet_right[..n]);
+        let (delay, share) = &mut self.delay;
+        wet_left.copy_from_slice(left);
+        wet_right.copy_from_slice(right);
+        delay.process(wet_left, wet_right);
+        blend(share, [(left, wet_left), (right, wet_right)]);
+        let (reverb, share) = &mut self.reverb;
+        wet_left.copy_from_slice(left);
+        wet_right.copy_from_slice(right);
+        reverb.process(wet_left, wet_right);
+        blend(share, [(left, wet_left), (right, wet_right)]);
+        match self.gain.still() {
+            Some(gain) => left.iter_mut().chain(right.iter_mut()).for_each(|sample| *sample *= gain * self.level),
+            None => left.iter_mut().zip(right.iter_mut()).for_each(|(left, right)| {
+                let gain = self.gain.next() * self.level;
+                (*left, *right) = (*left * gain, *right * gain);
+            }),
+        }
+        if let Some(limiter) = &mut self.limiter {
+            limiter.process(left, right);
+        }
+    }
+}
+
+/// dry (1 - share) + wet share, on both sides.
+fn blend(share: &mut Ramp, [left, right]: [(&mut [f32], &mut [f32]); 2]) {
+    let mix = |dry: f32, wet: f32, share: f32| dry * (1.0 - share) + wet * share;
+    if let Some(share) = share.still() {
+        for (dry, wet) in [left, right] {
+            dry.iter_mut().zip(wet).for_each(|(dry, wet)| *dry = mix(*dry, *wet, share));
+        }
+        return;
+    }
+    let wet = left.1.iter().zip(right.1.iter());
+    for ((left, right), (wet_left, wet_right)) in left.0.iter_mut().zip(right.0).zip(wet) {
+        let share = share.next();
+        (*left, *right) = (mix(*left, *wet_left, share), mix(*right, *wet_right, share));
+    }
+}

@@ -1,0 +1,151 @@
+//! Named kinds of music.
+
+use serde::Serialize;
+
+use super::mode::Mode;
+use super::random::Random;
+use crate::synth::event::Parameter;
+use crate::{Error, Result};
+
+/// What a composer is told. Shares are in percent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Style {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// The scale.
+    pub mode: Mode,
+    /// Pitch class of the tonic, C is 0.
+    pub tonic: u8,
+    /// Microseconds of a beat.
+    pub beat_us: u32,
+    /// Bars of four beats for each chord.
+    pub bars_per_chord: u32,
+    /// How often chords are triads, sevenths, ninths, and suspended by the second and the fourth.
+    pub colours: [u32; 5],
+    /// How much of a bar's rhythm the melody plays.
+    pub melody: u32,
+    /// Bars with an arpeggio.
+    pub arpeggio: u32,
+    /// Beats with a kick.
+    pub kick: u32,
+    /// Off-beats with a hat.
+    pub hat: u32,
+    /// Phrases that a swell leads into.
+    pub swell: u32,
+    /// Loudness of everything, of 127.
+    pub velocity: u8,
+    /// Where the controls stand.
+    pub controls: [(Parameter, f32); 5],
+}
+
+/// All styles.
+pub const STYLES: [Style; 4] = [
+    Style {
+        name: "focus",
+        about: "D dorian, 72 beats a minute: a calm pulse",
+        mode: Mode::Dorian,
+        tonic: 2,
+        beat_us: 833_333,
+        bars_per_chord: 1,
+        colours: [30, 30, 25, 10, 5],
+        melody: 55,
+        arpeggio: 45,
+        kick: 55,
+        hat: 30,
+        swell: 60,
+        velocity: 84,
+        controls: controls([0.8, 1.0, 0.4, 0.25, 0.2]),
+    },
+    Style {
+        name: "meditation",
+        about: "C aeolian, 54 beats a minute: long chords and few notes",
+        mode: Mode::Aeolian,
+        tonic: 0,
+        beat_us: 1_111_111,
+        bars_per_chord: 2,
+        colours: [35, 20, 30, 10, 5],
+        melody: 35,
+        arpeggio: 15,
+        kick: 0,
+        hat: 0,
+        swell: 90,
+        velocity: 72,
+        controls: controls([0.8, 0.7, 0.6, 0.4, 0.15]),
+    },
+    Style {
+        name: "sleep",
+        about: "E phrygian, 48 beats a minute: dark and still",
+        mode: Mode::Phrygian,
+        tonic: 4,
+        beat_us: 1_250_000,
+        bars_per_chord: 2,
+        colours: [50, 15, 15, 10, 10],
+        melody: 18,
+        arpeggio: 0,
+        kick: 0,
+        hat: 0,
+        swell: 100,
+        velocity: 60,
+        controls: controls([0.7, 0.4, 0.8, 0.5, 0.1]),
+    },
+    Style {
+        name: "bright",
+        about: "G lydian, 92 beats a minute: open and moving",
+        mode: Mode::Lydian,
+        tonic: 7,
+        beat_us: 652_174,
+        bars_per_chord: 1,
+        colours: [20, 30, 30, 10, 10],
+        melody: 75,
+        arpeggio: 70,
+        kick: 80,
+        hat: 60,
+        swell: 50,
+        velocity: 92,
+        controls: controls([0.8, 1.6, 0.3, 0.2, 0.25]),
+    },
+];
+
+impl Style {
+    /// The style called `name`.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn named(name: &str) -> Result<Self> {
+        STYLES.into_iter().find(|style| style.name == name).ok_or_else(|| {
+            let names: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
+            Error::invalid(format!("there is no preset `{name}`")).with_hint(format!("use {}", names.join(", ")))
+        })
+    }
+
+    /// This style in another key, tempo, density and sound, by `seed`: for sets of pieces that differ.
+    #[must_use]
+    pub fn varied(&self, seed: u64) -> Self {
+        let mut random = Random::new(seed, u64::MAX, 0);
+        let mut around = |value: u32, spread: u32| value.saturating_sub(spread) + random.below(2 * spread + 1);
+        let beat_us = self.beat_us / 100 * around(100, 15);
+        let mut share = |value: u32| if value == 0 { 0 } else { around(value, 20).min(100) };
+        let [melody, arpeggio] = [self.melody, self.arpeggio].map(&mut share);
+        let [kick, hat, swell] = [self.kick, self.hat, self.swell].map(&mut share);
+        let velocity = around(u32::from(self.velocity), 12).min(127) as u8;
+        let tonic = random.below(12) as u8;
+        let controls = self.controls.map(|(parameter, value)| {
+            let [low, high] = parameter.range();
+            (parameter, (value * (50 + random.below(101)) as f32 / 100.0).clamp(low, high))
+        });
+        Self { beat_us, melody, arpeggio, kick, hat, swell, velocity, tonic, controls, ..self.clone() }
+    }
+}
+
+/// Gain, brightness, motion, reverb and delay.
+const fn controls([gain, brightness, motion, reverb, delay]: [f32; 5]) -> [(Parameter, f32); 5] {
+    [
+        (Parameter::Gain, gain),
+        (Parameter::Brightness, brightness),
+        (Parameter::Motion, motion),
+        (Parameter::Reverb, reverb),
+        (Parameter::Delay, delay),
+    ]
+}

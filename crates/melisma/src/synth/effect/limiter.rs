@@ -1,0 +1,160 @@
+//! Keeps peaks, also those between samples, below a ceiling, by turning down shortly before they come.
+//!
+//! r[j] is the gain that sample j and the points beside it need. The least r of the last W samples, let rise slowly, and then the mean
+//! of W such values is the gain at n; it is at most r[n - W + 1], and that is the sample that leaves. Gains are integers of 2^-30 while they are
+//! added up, so that the running sum never drifts.
+
+use super::{HALF, Interpolator};
+use crate::{Error, Result};
+
+/// Seconds to turn down in.
+const ATTACK: f64 = 0.0015;
+/// Seconds in which the gain comes back by 63 %.
+const RELEASE: f64 = 0.08;
+/// Gain changes move points between samples a little.
+const MARGIN_DB: f64 = 0.15;
+const ONE: f64 = (1u64 << 30) as f64;
+/// A block of the audio's history, beyond which it is moved to the front.
+const ROOM: usize = 1024;
+
+/// A limiter of both sides together.
+#[derive(Debug, Clone)]
+pub struct Limiter {
+    interpolator: Interpolator,
+    ceiling: f32,
+    /// Both sides; the newest sample is at `at - 1`.
+    history: [Vec<f32>; 2],
+    at: usize,
+    /// Samples since one that could matter.
+    calm: usize,
+    /// The largest size of the interval before the next sample's.
+    before: f32,
+    /// Needs of the last W samples that no later one undercuts: sample number and gain, a queue in a ring.
+    needs: Vec<(u64, u32)>,
+    first: usize,
+    n_needs: usize,
+    n: u64,
+    gain: u32,
+    /// What share of the way back is taken per sample, in 2^-32.
+    release: u64,
+    /// The last W gains and their sum.
+    recent: Vec<u32>,
+    sum: u64,
+}
+
+impl Limiter {
+    /// Peaks stay at or below `ceiling_dbtp` decibels of full scale.
+    ///
+    /// # Errors
+    /// The ceiling is not from -60 to 0 dB.
+    pub fn new(ceiling_dbtp: f64, sample_rate: u32) -> Result<Self> {
+        if !(-60.0..=0.0).contains(&ceiling_dbtp) {
+            return Err(Error::invalid(format!("a ceiling of {ceiling_dbtp} dBTP; -60 to 0")));
+        }
+        let window = ((ATTACK * f64::from(sample_rate)).ceil() as usize).max(2);
+        let kept = 2 * HALF + window;
+        Ok(Self {
+            interpolator: Interpolator::new(),
+            ceiling: 10f64.powf((ceiling_dbtp - MARGIN_DB) / 20.0) as f32,
+            history: [vec![0.0; kept + ROOM], vec![0.0; kept + ROOM]],
+            at: kept,
+            calm: usize::MAX / 2,
+            before: 0.0,
+            needs: vec![(0, 0); window + 1],
+            first: 0,
+            n_needs: 0,
+            n: 0,
+            gain: ONE as u32,
+            release: ((1.0 - (-1.0 / (RELEASE * f64::from(sample_rate))).exp()) * 4_294_967_296.0) as u64,
+            recent: vec![ONE as u32; window],
+            sum: window as u64 * ONE as u64,
+        })
+    }
+
+    /// By how many samples the sound comes later.
+    pub fn latency(&self) -> usize {
+        HALF + self.recent.len() - 1
+    }
+
+    /// Samples after the last sound until there is exact silence.
+    pub fn tail_samples(&self) -> u64 {
+        self.latency() as u64
+    }
+
+    /// Limits in place; what is no number counts as silence.
+    pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
+        for (left, right) in left.iter_mut().zip(right) {
+            (*left, *right) = self.step(*left, *right);
+        }
+    }
+
+    fn step(&mut self, left: f32, right: f32) -> (f32, f32) {
+        let sample = [left, right].map(|x| if x.is_finite() { x } else { 0.0 });
+        self.put(sample);
+        let need = self.need(sample);
+        self.remember(need);
+        let least = self.needs[self.first].1;
+        if least < self.gain {
+            self.gain = least;
+        } else {
+            // Rounded up, so that it arrives.
+            let way = u64::from(least - self.gain);
+            self.gain += ((way * self.release + u64::from(u32::MAX)) >> 32) as u32;
+        }
+        let window = self.recent.len();
+        let slot = (self.n % window as u64) as usize;
+        self.sum = self.sum - u64::from(self.recent[slot]) + u64::from(self.gain);
+        self.recent[slot] = self.gain;
+        self.n += 1;
+        let gain = (self.sum as f64 / (window as f64 * ONE)) as f32;
+        let leaves = self.at - 1 - self.latency();
+        (gain * self.history[0][leaves], gain * self.history[1][leaves])
+    }
+
+    fn put(&mut self, sample: [f32; 2]) {
+        let len = self.history[0].len();
+        if self.at == len {
+            let kept = len - ROOM;
+            self.history.iter_mut().for_each(|history| history.copy_within(ROOM.., 0));
+            self.at = kept;
+        }
+        for (history, sample) in self.history.iter_mut().zip(sample) {
+            history[self.at] = sample;
+        }
+        self.at += 1;
+    }
+
+    /// The gain that the sample HALF before the newest one needs, with the points on both of its sides.
+    fn need(&mut self, newest: [f32; 2]) -> u32 {
+        let size = newest[0].abs().max(newest[1].abs());
+        self.calm = if size * self.interpolator.gain >= self.ceiling { 0 } else { self.calm + 1 };
+        // One sample longer than the filter, for the interval before.
+        if self.calm > 2 * HALF {
+            self.before = 0.0;
+            return ONE as u32;
+        }
+        let mut after = 0f32;
+        let mut own = 0f32;
+        for history in &self.history {
+            after = after.max(self.interpolator.peak(&history[self.at - 2 * HALF..self.at]));
+            own = own.max(history[self.at - 1 - HALF].abs());
+        }
+        let peak = own.max(after).max(self.before);
+        self.before = after;
+        if peak <= self.ceiling { ONE as u32 } else { (f64::from(self.ceiling) / f64::from(peak) * ONE) as u32 }
+    }
+
+    /// Keeps the needs of the last W samples in rising order.
+    fn remember(&mut self, need: u32) {
+        let room = self.needs.len();
+        while self.n_needs > 0 && self.needs[(self.first + self.n_needs - 1) % room].1 >= need {
+            self.n_needs -= 1;
+        }
+        if self.n_needs > 0 && self.needs[self.first].0 + self.recent.len() as u64 <= self.n {
+            self.first = (self.first + 1) % room;
+            self.n_needs -= 1;
+        }
+        self.needs[(self.first + self.n_needs) % room] = (self.n, need);
+        self.n_needs += 1;
+    }
+}

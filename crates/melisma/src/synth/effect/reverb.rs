@@ -1,0 +1,192 @@
+//! A room: eight delay lines that feed each other through a Householder reflection (Jot and Chaigne 1991).
+//!
+//! The matrix I - 2/8 keeps energy, so each line's own gain g = 10^(-3 d / (RT60 rate)), d its length, alone makes the decay. A shelf
+//! in each line lets high frequencies go sooner; its gain is set such that RT60 is met at 1 kHz.
+
+use std::f64::consts::TAU;
+
+use super::flush;
+use crate::{Error, Result};
+
+const N: usize = 8;
+/// Lengths of the lines, in seconds.
+const TIMES: [f64; N] = [0.0311, 0.0367, 0.0419, 0.0457, 0.0533, 0.0593, 0.0673, 0.0757];
+/// Lengths of the diffusers before them, for the left and for the right.
+const DIFFUSERS: [[f64; 2]; 2] = [[0.0047, 0.0113], [0.0053, 0.0101]];
+const DIFFUSION: f32 = 0.6;
+/// Where RT60 is exact.
+const REFERENCE_HZ: f64 = 1000.0;
+/// Signs with which lines are heard: rows of a Hadamard matrix, so that both sides differ as much as they can.
+const HEARD: [[f32; N]; 2] =
+    [[1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0], [1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0]];
+/// Signs with which the left (even lines) and the right (odd lines) go in.
+const FED: [f32; N] = [1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0];
+
+/// What the room is like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReverbSettings {
+    /// Seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
+    pub rt60_s: f64,
+    /// The share of that time for high frequencies, 0.05 to 1.
+    pub high: f64,
+    /// Where high frequencies begin.
+    pub crossover_hz: f64,
+}
+
+impl Default for ReverbSettings {
+    fn default() -> Self {
+        Self { rt60_s: 2.8, high: 0.35, crossover_hz: 4500.0 }
+    }
+}
+
+/// The sound of a room, without the direct sound. Noise comes out about as loud as it goes in.
+#[derive(Debug, Clone)]
+pub struct Reverb {
+    lines: [Line; N],
+    diffusers: [[Diffuser; 2]; 2],
+    gain: [f32; N],
+    /// Of high frequencies relative to low ones.
+    shelf: [f32; N],
+    low: [f32; N],
+    /// Of the shelf's low-pass.
+    share: f32,
+    loudness: f32,
+    silence: usize,
+    longest: usize,
+    tail: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Line {
+    samples: Vec<f32>,
+    at: usize,
+}
+
+/// An all-pass: y = -a x + x' + a y', where x' and y' are a length older.
+#[derive(Debug, Clone)]
+struct Diffuser(Line);
+
+impl Reverb {
+    /// Reserves the lines.
+    ///
+    /// # Errors
+    /// A setting is outside of its limits.
+    pub fn new(settings: ReverbSettings, sample_rate: u32) -> Result<Self> {
+        let ReverbSettings { rt60_s, high, crossover_hz } = settings;
+        if !(0.1..=30.0).contains(&rt60_s) || !(0.05..=1.0).contains(&high) || !crossover_hz.is_finite() {
+            return Err(Error::invalid(format!(
+                "a room with an RT60 of {rt60_s} s, {high} of it above {crossover_hz} Hz; 0.1 to 30 s, 0.05 to 1"
+            )));
+        }
+        let rate = f64::from(sample_rate);
+        let mut taken = Vec::new();
+        let lens = TIMES.map(|time| {
+            let len = next_prime((time * rate) as usize, &taken);
+            taken.push(len);
+            len
+        });
+        let share = 1.0 - (-TAU * crossover_hz.clamp(1.0, 0.45 * rate) / rate).exp();
+        let decay = |len: usize, rt60: f64| 10f64.powf(-3.0 * len as f64 / (rt60 * rate));
+        let shelf = lens.map(|len| decay(len, rt60_s * high) / decay(len, rt60_s));
+        let at_reference = shelf.map(|shelf| shelf_gain(share, shelf, TAU * REFERENCE_HZ.min(0.25 * rate) / rate));
+        let gain: [f64; N] = std::array::from_fn(|i| (decay(lens[i], rt60_s) / at_reference[i]).min(0.9999));
+        let kept = gain.iter().map(|gain| gain * gain).sum::<f64>() / N as f64;
+        let longest = lens.into_iter().max().unwrap_or(1);
+        // 180 dB take three times RT60, and low frequencies a little longer.
+        let tail = (3.5 * rt60_s * rate) as u64 + 4 * longest as u64;
+        Ok(Self {
+            lines: lens.map(Line::new),
+            diffusers: DIFFUSERS
+                .map(|pair| pair.map(|time| Diffuser(Line::new(next_prime((time * rate) as usize, &[]))))),
+            gain: gain.map(|gain| gain as f32),
+            shelf: shelf.map(|shelf| shelf as f32),
+            low: [0.0; N],
+            share: share as f32,
+            // The power of N lines that each keep `kept` of it for every round.
+            loudness: ((1.0 - kept) / N as f64).sqrt() as f32,
+            silence: longest,
+            longest,
+            tail,
+        })
+    }
+
+    /// Replaces a sound by that of the room.
+    pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
+        for (left, right) in left.iter_mut().zip(right) {
+            if *left == 0.0 && *right == 0.0 && self.silence >= self.longest {
+                continue;
+            }
+            (*left, *right) = self.step(*left, *right);
+        }
+    }
+
+    fn step(&mut self, left: f32, right: f32) -> (f32, f32) {
+        let mut fed = [left, right];
+        for (sample, pair) in fed.iter_mut().zip(&mut self.diffusers) {
+            *sample = pair.iter_mut().fold(*sample, |x, diffuser| diffuser.step(x));
+        }
+        let mut out: [f32; N] = std::array::from_fn(|i| self.lines[i].samples[self.lines[i].at]);
+        let heard = HEARD.map(|signs| {
+            let parts: [f32; N] = std::array::from_fn(|i| signs[i] * out[i]);
+            sum(parts)
+        });
+        for (i, out) in out.iter_mut().enumerate() {
+            self.low[i] = flush(self.low[i] + self.share * (*out - self.low[i]));
+            *out = self.gain[i] * (self.low[i] + self.shelf[i] * (*out - self.low[i]));
+        }
+        let reflected = 2.0 / N as f32 * sum(out);
+        let mut is_silent = true;
+        for i in 0..N {
+            let written = flush(out[i] - reflected + FED[i] * fed[i % 2]);
+            is_silent &= written == 0.0 && self.low[i] == 0.0;
+            self.lines[i].put(written);
+        }
+        self.silence = if is_silent { self.silence + 1 } else { 0 };
+        (self.loudness * heard[0], self.loudness * heard[1])
+    }
+
+    /// Samples after the last sound until there is exact silence, at most.
+    pub fn tail_samples(&self) -> u64 {
+        self.tail
+    }
+}
+
+/// In a tree, so that lanes can add side by side.
+fn sum(x: [f32; N]) -> f32 {
+    let half: [f32; 4] = std::array::from_fn(|i| x[i] + x[i + 4]);
+    (half[0] + half[2]) + (half[1] + half[3])
+}
+
+impl Line {
+    fn new(len: usize) -> Self {
+        Self { samples: vec![0.0; len.max(1)], at: 0 }
+    }
+
+    fn put(&mut self, sample: f32) {
+        self.samples[self.at] = sample;
+        self.at = if self.at + 1 == self.samples.len() { 0 } else { self.at + 1 };
+    }
+}
+
+impl Diffuser {
+    fn step(&mut self, x: f32) -> f32 {
+        let held = self.0.samples[self.0.at];
+        let written = flush(x + DIFFUSION * held);
+        self.0.put(written);
+        held - DIFFUSION * written
+    }
+}
+
+/// The size of l + s (1 - l) at the angle `w`, where l = c / (1 - (1 - c) z^-1) is the low-pass.
+fn shelf_gain(c: f64, s: f64, w: f64) -> f64 {
+    let (re, im) = (1.0 - (1.0 - c) * w.cos(), (1.0 - c) * w.sin());
+    let size = re * re + im * im;
+    let low = (c * re / size, -c * im / size);
+    ((s + (1.0 - s) * low.0).powi(2) + ((1.0 - s) * low.1).powi(2)).sqrt()
+}
+
+/// The first prime from `n` on that is not taken: lines without a common measure do not ring together.
+fn next_prime(n: usize, taken: &[usize]) -> usize {
+    let is_prime = |n: usize| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
+    (n.max(2)..).find(|&n| is_prime(n) && !taken.contains(&n)).unwrap_or(n)
+}

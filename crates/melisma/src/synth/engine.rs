@@ -1,0 +1,482 @@
+//! Events to sound: one mix of many voices on the CPU.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use melisma_kernels::voice::{Block, Control, Segment, Slot, TICK, UNIT, Voices};
+use melisma_kernels::{Error, Isa, Queue, Result};
+
+use super::event::{Action, Event, Parameter};
+use super::patch::{self, Pitch, Touch};
+use super::score::Instrument;
+
+/// What an engine is made for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EngineConfig {
+    /// Samples per second, 8,000 to 192,000.
+    pub sample_rate: u32,
+    /// Notes that sound at once, 1 to 65,536; the oldest gives way to one more within 2 ms.
+    pub max_voices: usize,
+    /// Events that can wait, 1 to 2^24.
+    pub max_events: usize,
+    /// How voices are summed.
+    pub buses: Buses,
+    /// How voices are computed; the bits are the same.
+    pub path: Path,
+}
+
+/// How an engine sums its voices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buses {
+    /// All together: the fastest.
+    Mix,
+    /// Each instrument on a bus of its own, for [`Engine::render_stems`]. The mix has the same bits.
+    Stems,
+}
+
+/// How an engine computes its voices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// Side by side in vectors.
+    Batched,
+    /// One after the other: what batching is measured against.
+    Single,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self { sample_rate: 48_000, max_voices: 256, max_events: 1 << 14, buses: Buses::Mix, path: Path::Batched }
+    }
+}
+
+/// One mix of voices. Everything is allocated when it is made; rendering allocates nothing, takes no lock and makes no
+/// system call.
+///
+/// ```
+/// use melisma::synth::{Action, Engine, EngineConfig, Event, Instrument};
+///
+/// let mut engine = Engine::new(EngineConfig::default())?;
+/// let note = Action::Start { note: 1, instrument: Instrument::Bass, channel: 0, key: 40, velocity: 0.8, pan: 0.0 };
+/// engine.push(Event { at: 0, action: note })?;
+/// engine.push(Event { at: 24_000, action: Action::Release { note: 1 } })?;
+/// let (mut left, mut right) = (vec![0.0; 480], vec![0.0; 480]);
+/// engine.render(&mut left, &mut right);
+/// assert!(left.iter().any(|&sample| sample != 0.0));
+/// # Ok::<(), melisma::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    voices: Voices,
+    /// The earliest event first; events of one sample in the order in which they came.
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    n_pushed: u64,
+    notes: Vec<Sounding>,
+    bends: [f32; N_CHANNELS],
+    brightness: Glide,
+    motion: Glide,
+    /// At the end of the tick that `position` is in, or at `position` where a tick begins.
+    control: Control,
+    controls: Vec<Control>,
+    position: u64,
+    n_dropped: u64,
+}
+
+/// Left and right of one instrument.
+#[derive(Debug)]
+pub struct Stem<'a> {
+    /// Left.
+    pub left: &'a mut [f32],
+    /// Right.
+    pub right: &'a mut [f32],
+}
+
+const N_CHANNELS: usize = 16;
+/// How fast a note gives way.
+const FADE_SECONDS: f64 = 0.002;
+/// How fast controls move.
+const GLIDE_SECONDS: f64 = 0.01;
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    at: u64,
+    number: u64,
+    action: Action,
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sounding {
+    note: u64,
+    slot: Slot,
+    instrument: Instrument,
+    channel: u8,
+    key: u8,
+}
+
+/// A control on its way, a step per tick.
+#[derive(Debug, Clone, Copy)]
+struct Glide {
+    value: f32,
+    target: f32,
+    n_ticks: u32,
+}
+
+impl Glide {
+    fn new(value: f32) -> Self {
+        Self { value, target: value, n_ticks: 0 }
+    }
+
+    fn next(&mut self) -> f32 {
+        if self.n_ticks > 0 {
+            self.value += (self.target - self.value) / self.n_ticks as f32;
+            self.n_ticks -= 1;
+        }
+        self.value
+    }
+}
+
+impl Engine {
+    /// Makes an engine.
+    ///
+    /// # Errors
+    /// A figure of `config` is outside of its range, or `MELISMA_ISA` names something unknown.
+    pub fn new(config: EngineConfig) -> Result<Self> {
+        check_range("sample_rate", config.sample_rate as usize, [8_000, 192_000])?;
+        check_range("max_voices", config.max_voices, [1, 1 << 16])?;
+        check_range("max_events", config.max_events, [1, 1 << 24])?;
+        let n_buses = match config.buses {
+            Buses::Mix => 1,
+            Buses::Stems => Instrument::ALL.len(),
+        };
+        Ok(Self {
+            // As many again may fade while new ones begin.
+            voices: Voices::new(Isa::from_env()?, 2 * config.max_voices, n_buses),
+            waiting: BinaryHeap::with_capacity(config.max_events),
+            n_pushed: 0,
+            notes: Vec::with_capacity(2 * config.max_voices),
+            bends: [0.0; N_CHANNELS],
+            brightness: Glide::new(0.0),
+            motion: Glide::new(1.0),
+            control: Control::default(),
+            controls: Vec::with_capacity(Voices::LONGEST / TICK + 2),
+            position: 0,
+            n_dropped: 0,
+            config,
+        })
+    }
+
+    /// What it was made for.
+    pub fn config(&self) -> EngineConfig {
+        self.config
+    }
+
+    /// The number of the next sample.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Voices that sound, those that fade included.
+    pub fn active(&self) -> usize {
+        self.voices.n_sounding()
+    }
+
+    /// Events that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Notes that found no room, since the engine was made.
+    pub fn dropped(&self) -> u64 {
+        self.n_dropped
+    }
+
+    /// Plans an event. Events may come in any order; those of one sample act in the order in which they came.
+    ///
+    /// # Errors
+    /// The event is before [`Engine::position`], a figure of it is outside of its range, or too many wait.
+    pub fn push(&mut self, event: Event) -> Result<()> {
+        if event.at < self.position {
+            return Err(Error::invalid(format!("an event for sample {}, which is past: {}", event.at, self.position)));
+        }
+        if self.waiting.len() == self.config.max_events {
+            return Err(Error::invalid(format!("more than max_events = {} events wait", self.config.max_events))
+                .with_hint("push events as they come near, or raise max_events"));
+        }
+        check(&event.action)?;
+        self.waiting.push(Reverse(Waiting { at: event.at, number: self.n_pushed, action: event.action }));
+        self.n_pushed += 1;
+        Ok(())
+    }
+
+    /// The next samples of the mix, without effects.
+    ///
+    /// # Panics
+    /// `left.len() != right.len()`
+    pub fn render(&mut self, left: &mut [f32], right: &mut [f32]) {
+        self.render_mix(None, left, right);
+    }
+
+    /// As [`Engine::render`], the same bits, on all threads of a CPU queue.
+    ///
+    /// # Panics
+    /// `left.len() != right.len()`
+    pub fn render_on(&mut self, queue: &Queue, left: &mut [f32], right: &mut [f32]) {
+        self.render_mix(Some(queue), left, right);
+    }
+
+    fn render_mix(&mut self, queue: Option<&Queue>, left: &mut [f32], right: &mut [f32]) {
+        assert_eq!(left.len(), right.len(), "left and right differ in length");
+        let mut done = 0;
+        while done < left.len() {
+            let len = self.advance(queue, left.len() - done);
+            let range = done..done + len;
+            let _span = (self.config.buses == Buses::Stems).then(|| tracing::info_span!("mix").entered());
+            write_mix(&self.voices, Stem { left: &mut left[range.clone()], right: &mut right[range] });
+            done += len;
+        }
+    }
+
+    /// The next samples, each instrument alone, in the order of [`Instrument::ALL`].
+    ///
+    /// # Errors
+    /// The engine was made without stems, or the stems differ in length.
+    pub fn render_stems(&mut self, stems: &mut [Stem<'_>; Instrument::ALL.len()]) -> Result<()> {
+        if self.config.buses != Buses::Stems {
+            return Err(Error::invalid("the engine has no stems").with_hint("make it with `buses: Buses::Stems`"));
+        }
+        let len = stems[0].left.len();
+        if stems.iter().any(|stem| stem.left.len() != len || stem.right.len() != len) {
+            return Err(Error::invalid("stems differ in length"));
+        }
+        let mut done = 0;
+        while done < len {
+            let n = self.advance(None, len - done);
+            for (bus, stem) in self.voices.buses().iter().zip(stems.iter_mut()) {
+                for (sums, out) in [(&bus.left, &mut stem.left), (&bus.right, &mut stem.right)] {
+                    out[done..done + n].iter_mut().zip(sums).for_each(|(out, &sum)| *out = sample(sum));
+                }
+            }
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Forgets all notes, events and bends and begins again at sample 0, as if new.
+    pub fn reset(&mut self) {
+        self.voices.clear();
+        self.waiting.clear();
+        self.notes.clear();
+        self.bends = [0.0; N_CHANNELS];
+        (self.brightness, self.motion) = (Glide::new(0.0), Glide::new(1.0));
+        self.control = Control::default();
+        (self.position, self.n_pushed, self.n_dropped) = (0, 0, 0);
+    }
+
+    /// Renders at most `most` samples, up to the next event.
+    fn advance(&mut self, queue: Option<&Queue>, most: usize) -> usize {
+        while let Some(Reverse(next)) = self.waiting.peek()
+            && next.at <= self.position
+        {
+            let action = next.action;
+            self.waiting.pop();
+            self.act(action);
+        }
+        let to_event = self.waiting.peek().map_or(u64::MAX, |Reverse(next)| next.at - self.position);
+        let len = most.min(Voices::LONGEST).min(usize::try_from(to_event).unwrap_or(usize::MAX));
+        self.fill_controls(len);
+        let block = Block { position: self.position, len, controls: &self.controls };
+        match (queue, self.config.path) {
+            // A queue of another device has no threads to offer.
+            (Some(queue @ Queue::Cpu(_)), _) => self.voices.render_on(queue, block).unwrap_or_default(),
+            (_, Path::Batched) if self.config.buses == Buses::Stems => render_parts(&mut self.voices, block),
+            (_, Path::Batched) => self.voices.render(block),
+            (_, Path::Single) => self.voices.render_singly(block),
+        }
+        self.position += len as u64;
+        len
+    }
+
+    /// Controls at the ends of the ticks that the next `len` samples touch.
+    fn fill_controls(&mut self, len: usize) {
+        let tick = TICK as u64;
+        self.controls.clear();
+        let mut now = self.position;
+        while now < self.position + len as u64 {
+            if now.is_multiple_of(tick) {
+                self.control = Control { brightness: self.brightness.next(), motion: self.motion.next() };
+            }
+            self.controls.push(self.control);
+            now = (now / tick + 1) * tick;
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Start { note, instrument, channel, key, velocity, pan } => {
+                let pitch = self.pitch(key, channel);
+                let seed = (note.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+                let voice = patch::voice(instrument, pitch, Touch { velocity, pan, seed });
+                self.make_room(note);
+                let bus = if self.config.buses == Buses::Stems { instrument as usize } else { 0 };
+                match self.voices.start(bus, &voice, self.position, self.control) {
+                    Ok(Some(slot)) => self.notes.push(Sounding { note, slot, instrument, channel, key }),
+                    _ => self.n_dropped += 1,
+                }
+            }
+            Action::Release { note } => {
+                if let Some(found) = self.notes.iter().find(|sounding| sounding.note == note)
+                    && !patch::is_struck(found.instrument)
+                {
+                    self.voices.release(found.slot, self.position);
+                    self.forget(note);
+                }
+            }
+            Action::Bend { channel, semitones } => self.bend(channel, semitones),
+            Action::Set { parameter, value } => {
+                let n_ticks = (GLIDE_SECONDS * f64::from(self.config.sample_rate) / TICK as f64).ceil() as u32;
+                match parameter {
+                    Parameter::Brightness => {
+                        (self.brightness.target, self.brightness.n_ticks) = (value.log2(), n_ticks)
+                    }
+                    Parameter::Motion => (self.motion.target, self.motion.n_ticks) = (value, n_ticks),
+                    // These are the bus's, behind the mix.
+                    Parameter::Gain | Parameter::Reverb | Parameter::Delay => {}
+                }
+            }
+        }
+    }
+
+    fn pitch(&self, key: u8, channel: u8) -> Pitch {
+        Pitch { key, semitones: self.bends[usize::from(channel) % N_CHANNELS], sample_rate: self.config.sample_rate }
+    }
+
+    fn bend(&mut self, channel: u8, semitones: f32) {
+        self.bends[usize::from(channel) % N_CHANNELS] = semitones;
+        for index in 0..self.notes.len() {
+            let Sounding { slot, instrument, key, .. } = self.notes[index];
+            if self.notes[index].channel == channel {
+                let [increment, saw_increment] = self.pitch(key, channel).increments(instrument);
+                self.voices.retune(slot, increment, saw_increment);
+            }
+        }
+    }
+
+    /// Lets a note of the same name fade, and the oldest one where all places are taken.
+    fn make_room(&mut self, note: u64) {
+        let Self { notes, voices, .. } = self;
+        notes.retain(|sounding| voices.is_sounding(sounding.slot));
+        let n_held = notes.iter().filter(|sounding| !voices.is_ending(sounding.slot)).count();
+        let same = notes.iter().find(|sounding| sounding.note == note).copied();
+        let oldest = notes.iter().find(|sounding| !voices.is_ending(sounding.slot)).copied();
+        let oldest = oldest.filter(|_| same.is_none() && n_held >= self.config.max_voices);
+        for sounding in same.into_iter().chain(oldest) {
+            let samples = (FADE_SECONDS * f64::from(self.config.sample_rate)).round() as u32;
+            self.voices.end(sounding.slot, self.position, Segment { samples, curve: 1.0 });
+            self.forget(sounding.note);
+        }
+    }
+
+    /// The note's name may be used again. Its slot stays listed for bends until it is silent.
+    fn forget(&mut self, note: u64) {
+        for sounding in self.notes.iter_mut().filter(|sounding| sounding.note == note) {
+            sounding.note = NAMELESS;
+        }
+    }
+}
+
+/// No event names it: [`check`] refuses it.
+const NAMELESS: u64 = u64::MAX;
+
+/// Each instrument under its own name in a trace.
+fn render_parts(voices: &mut Voices, block: Block<'_>) {
+    for instrument in Instrument::ALL {
+        let bus = instrument as usize;
+        let _span = voices.has_sound(bus).then(|| match instrument {
+            Instrument::Pad => tracing::info_span!("chord").entered(),
+            Instrument::Lead | Instrument::Pluck | Instrument::Bass => tracing::info_span!("melody").entered(),
+            Instrument::Kick | Instrument::Hat => tracing::info_span!("percussion").entered(),
+            Instrument::Swell => tracing::info_span!("swell").entered(),
+        });
+        voices.render_bus(bus, block);
+    }
+}
+
+fn write_mix(voices: &Voices, out: Stem<'_>) {
+    match voices.buses() {
+        [bus] => {
+            out.left.iter_mut().zip(&bus.left).for_each(|(out, &sum)| *out = sample(sum));
+            out.right.iter_mut().zip(&bus.right).for_each(|(out, &sum)| *out = sample(sum));
+        }
+        buses => {
+            for (index, (left, right)) in out.left.iter_mut().zip(out.right).enumerate() {
+                *left = sample(buses.iter().map(|bus| bus.left[index]).sum());
+                *right = sample(buses.iter().map(|bus| bus.right[index]).sum());
+            }
+        }
+    }
+}
+
+fn sample(sum: i64) -> f32 {
+    sum as f32 * (1.0 / UNIT)
+}
+
+fn check_range(name: &str, value: usize, [low, high]: [usize; 2]) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
+}
+
+/// Checks every figure of an action.
+pub(super) fn check(action: &Action) -> Result<()> {
+    let within = |name: &str, value: f32, [low, high]: [f32; 2]| {
+        if value >= low && value <= high {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
+    };
+    let channel_of = |channel: u8| check_range("a channel", channel.into(), [0, N_CHANNELS - 1]);
+    match *action {
+        Action::Start { note, channel, key, velocity, pan, .. } => {
+            channel_of(channel)?;
+            check_range("a key", key.into(), [0, 127])?;
+            within("a velocity", velocity, [0.0, 1.0])?;
+            within("a pan", pan, [-1.0, 1.0])?;
+            check_name(note)
+        }
+        Action::Release { note } => check_name(note),
+        Action::Bend { channel, semitones } => {
+            channel_of(channel)?;
+            within("a bend in semitones", semitones, [-48.0, 48.0])
+        }
+        Action::Set { parameter: Parameter::Brightness, value } => within("brightness", value, [0.1, 10.0]),
+        Action::Set { value, .. } => within("a parameter", value, [0.0, 1.0]),
+    }
+}
+
+fn check_name(note: u64) -> Result<()> {
+    if note == NAMELESS {
+        return Err(Error::invalid(format!("synth: {note} is no name for a note")));
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! Loudness and true peak of a stereo sound (ITU-R BS.1770-4, EBU R 128).
+
+use std::f64::consts::PI;
+
+use super::effect::{HALF, Interpolator};
+
+/// Steps of a block of 400 ms.
+const STEPS: usize = 4;
+/// Blocks below are silence.
+const ABSOLUTE_GATE: f64 = -70.0;
+/// Blocks so far below the mean of the others do not count.
+const RELATIVE_GATE: f64 = -10.0;
+/// Samples that are looked at together for peaks.
+const ROOM: usize = 1024;
+
+/// Takes a sound in blocks of any size.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    weighting: [[Biquad; 2]; 2],
+    step_len: usize,
+    filled: usize,
+    /// The power of the steps before, and of the current one.
+    steps: [f64; STEPS],
+    n_steps: u64,
+    /// Of every block of 400 ms that is not silence, its mean power.
+    blocks: Vec<f64>,
+    peaks: [Peak; 2],
+}
+
+impl Meter {
+    /// A meter that has heard nothing.
+    pub fn new(sample_rate: u32) -> Self {
+        let rate = f64::from(sample_rate);
+        let weighting = [Biquad::shelf(rate), Biquad::high_pass(rate)];
+        Self {
+            weighting: [weighting.clone(), weighting],
+            step_len: ((rate / 10.0).round() as usize).max(1),
+            filled: 0,
+            steps: [0.0; STEPS],
+            n_steps: 0,
+            blocks: Vec::new(),
+            peaks: [Peak::new(), Peak::new()],
+        }
+    }
+
+    /// Hears `left` and `right`, which have the same length.
+    pub fn push(&mut self, left: &[f32], right: &[f32]) {
+        self.peaks[0].push(left);
+        self.peaks[1].push(right);
+        for (&left, &right) in left.iter().zip(right) {
+            let mut power = 0.0;
+            for (sample, filters) in [left, right].into_iter().zip(&mut self.weighting) {
+                let y = filters.iter_mut().fold(f64::from(sample), |x, filter| filter.step(x));
+                power += y * y;
+            }
+            self.steps[STEPS - 1] += power;
+            self.filled += 1;
+            if self.filled == self.step_len {
+                self.end_step();
+            }
+        }
+    }
+
+    fn end_step(&mut self) {
+        self.filled = 0;
+        self.n_steps += 1;
+        if self.n_steps >= STEPS as u64 {
+            let power = self.steps.iter().sum::<f64>() / (STEPS * self.step_len) as f64;
+            if lufs(power) > ABSOLUTE_GATE {
+                self.blocks.push(power);
+            }
+        }
+        self.steps.rotate_left(1);
+        self.steps[STEPS - 1] = 0.0;
+    }
+
+    /// The loudness of all that was heard, gated, in LUFS; `None` for silence and for less than 400 ms.
+    pub fn integrated(&self) -> Option<f64> {
+        let mean = |blocks: &[f64]| blocks.iter().sum::<f64>() / blocks.len() as f64;
+        if self.blocks.is_empty() {
+            return None;
+        }
+        let gate = lufs(mean(&self.blocks)) + RELATIVE_GATE;
+        let counted: Vec<f64> = self.blocks.iter().copied().filter(|&power| lufs(power) > gate).collect();
+        Some(lufs(mean(&counted)))
+    }
+
+    /// The largest size on or between samples, 1 is full scale.
+    pub fn peak(&self) -> f64 {
+        self.peaks.iter().map(|peak| f64::from(peak.finish())).fold(0.0, f64::max)
+    }
+
+    /// The true peak in decibels of full scale; `None` for exact silence.
+    pub fn peak_dbtp(&self) -> Option<f64> {
+        Some(self.peak()).filter(|peak| *peak > 0.0).map(|peak| 20.0 * peak.log10())
+    }
+}
+
+/// The loudness of a mean power.
+fn lufs(power: f64) -> f64 {
+    -0.691 + 10.0 * power.log10()
+}
+
+/// One side's peaks.
+#[derive(Debug, Clone)]
+struct Peak {
+    interpolator: Interpolator,
+    history: Vec<f32>,
+    peak: f32,
+}
+
+impl Peak {
+    fn new() -> Self {
+        // Silence before the first sample, so that points before it count.
+        let mut history = Vec::with_capacity(2 * HALF + ROOM);
+        history.resize(2 * HALF - 1, 0.0);
+        Self { interpolator: Interpolator::new(), history, peak: 0.0 }
+    }
+
+    fn push(&mut self, samples: &[f32]) {
+        for part in samples.chunks(ROOM) {
+            self.history.extend_from_slice(part);
+            self.peak = self.look(&self.history, self.peak);
+            let kept = self.history.len() - (2 * HALF - 1);
+            self.history.drain(..kept);
+        }
+    }
+
+    /// The peak with silence after the last sample.
+    fn finish(&self) -> f32 {
+        let mut rest = self.history.clone();
+        rest.resize(rest.len() + 2 * HALF, 0.0);
+        self.look(&rest, self.peak)
+    }
+
+    fn look(&self, samples: &[f32], mut peak: f32) -> f32 {
+        let size = |samples: &[f32]| samples.iter().fold(0f32, |size, sample| size.max(sample.abs()));
+        peak = peak.max(size(samples));
+        // Parts in which no point can be larger than what is known are left out.
+        const PART: usize = 64;
+        let n_windows = (samples.len() + 1).saturating_sub(2 * HALF);
+        for first in (0..n_windows).step_by(PART) {
+            let last = (first + PART).min(n_windows);
+            if size(&samples[first..last - 1 + 2 * HALF]) * self.interpolator.gain <= peak {
+                continue;
+            }
+            for at in first..last {
+                peak = peak.max(self.interpolator.peak(&samples[at..at + 2 * HALF]));
+            }
+        }
+        peak
+    }
+}
+
+/// A second-order filter, transposed direct form II.
+#[derive(Debug, Clone)]
+struct Biquad {
+    b: [f64; 3],
+    a: [f64; 2],
+    state: [f64; 2],
+}
+
+impl Biquad {
+    /// The head's shelf. The recommendation has coefficients for 48 kHz only; these are the same filter at any rate.
+    fn shelf(rate: f64) -> Self {
+        let (f, gain, q) = (1_681.974_450_955_533, 3.999_843_853_973_347, 0.707_175_236_955_419_6);
+        let k = (PI * f / rate).tan();
+        let high = 10f64.powf(gain / 20.0);
+        let middle = high.powf(0.499_666_774_154_541_6);
+        let a0 = 1.0 + k / q + k * k;
+        let b = [high + middle * k / q + k * k, 2.0 * (k * k - high), high - middle * k / q + k * k];
+        Self { b: b.map(|b| b / a0), a: [2.0 * (k * k - 1.0) / a0, (1.0 - k / q + k * k) / a0], state: [0.0; 2] }
+    }
+
+    /// The revised low-frequency curve.
+    fn high_pass(rate: f64) -> Self {
+        let (f, q) = (38.135_470_876_024_44, 0.500_327_037_323_877_3);
+        let k = (PI * f / rate).tan();
+        let a0 = 1.0 + k / q + k * k;
+        let a = [2.0 * (k * k - 1.0) / a0, (1.0 - k / q + k * k) / a0];
+        Self { b: [1.0, -2.0, 1.0], a, state: [0.0; 2] }
+    }
+
+    fn step(&mut self, x: f64) -> f64 {
+        let y = self.b[0] * x + self.state[0];
+        // Far below what counts; without it silence would end in numbers that processors are slow with.
+        let flush = |x: f64| if x.abs() < 1e-30 { 0.0 } else { x };
+        self.state[0] = flush(self.b[1] * x - self.a[0] * y + self.state[1]);
+        self.state[1] = flush(self.b[2] * x - self.a[1] * y);
+        y
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stereo sine of `db` and `seconds`, appended; the phase goes on.
+    fn tone(meter: &mut Meter, rate: u32, db: f64, seconds: f64) {
+        let n = (seconds * f64::from(rate)).round() as usize;
+        let sample =
+            |i: usize| (10f64.powf(db / 20.0) * (2.0 * PI * 1000.0 * (i as f64) / f64::from(rate)).sin()) as f32;
+        let samples: Vec<f32> = (0..n).map(sample).collect();
+        for part in samples.chunks(777) {
+            meter.push(part, part);
+        }
+    }
+
+    /// EBU Tech 3341, cases 1 to 5: stereo tones of 1 kHz, ±0.1 LU.
+    #[test]
+    fn the_tones_of_ebu_3341() {
+        let cases: [(&[(f64, f64)], f64); 5] = [
+            (&[(-23.0, 20.0)], -23.0),
+            (&[(-33.0, 20.0)], -33.0),
+            (&[(-36.0, 10.0), (-23.0, 60.0), (-36.0, 10.0)], -23.0),
+            (&[(-72.0, 10.0), (-36.0, 10.0), (-23.0, 60.0), (-36.0, 10.0), (-72.0, 10.0)], -23.0),
+            (&[(-26.0, 20.0), (-20.0, 20.1), (-26.0, 20.0)], -23.0),
+        ];
+        for rate in [44_100, 48_000, 96_000] {
+            for (parts, expected) in cases {
+                let mut meter = Meter::new(rate);
+                parts.iter().for_each(|&(db, seconds)| tone(&mut meter, rate, db, seconds));
+                let found = meter.integrated().unwrap();
+                assert!((found - expected).abs() < 0.1, "{rate} Hz, {parts:?}: {found}");
+            }
+        }
+    }
+
+    /// BS.1770-4: a sine of 997 Hz and full scale on one side is -3.01 LUFS.
+    #[test]
+    fn full_scale_on_one_side() {
+        let mut meter = Meter::new(48_000);
+        let samples: Vec<f32> =
+            (0..480_000).map(|i| (2.0 * PI * 997.0 * f64::from(i) / 48_000.0).sin() as f32).collect();
+        meter.push(&samples, &vec![0.0; samples.len()]);
+        let found = meter.integrated().unwrap();
+        assert!((found + 3.01).abs() < 0.01, "{found}");
+    }
+
+    /// The coefficients that the recommendation prints for 48 kHz.
+    #[test]
+    fn the_filters_of_the_recommendation() {
+        let shelf = Biquad::shelf(48_000.0);
+        let printed = [1.53512485958697, -2.69169618940638, 1.19839281085285, -1.69065929318241, 0.73248077421585];
+        for (found, printed) in shelf.b.into_iter().chain(shelf.a).zip(printed) {
+            assert!((found - printed).abs() < 1e-9, "{found} {printed}");
+        }
+        let high_pass = Biquad::high_pass(48_000.0);
+        for (found, printed) in high_pass.a.into_iter().zip([-1.99004745483398, 0.99007225036621]) {
+            assert!((found - printed).abs() < 1e-9, "{found} {printed}");
+        }
+    }
+
+    /// EBU Tech 3341, cases 15 to 19: +0.2 and -0.4 dB.
+    #[test]
+    fn true_peaks_of_ebu_3341() {
+        let cases = [
+            (4.0, 0.0, 0.5, -6.0),
+            (4.0, 45.0, 0.5, -6.0),
+            (6.0, 60.0, 0.5, -6.0),
+            (8.0, 67.5, 0.5, -6.0),
+            (4.0, 45.0, 1.41, 3.0),
+        ];
+        for (period, degrees, size, expected) in cases {
+            let mut meter = Meter::new(48_000);
+            let sample = |i: usize| {
+                // Faded in and out, as the files of the EBU are.
+                let fade = (i.min(47_999 - i) as f64 / 2000.0).min(1.0);
+                (fade * size * (2.0 * PI * i as f64 / period + f64::to_radians(degrees)).sin()) as f32
+            };
+            let samples: Vec<f32> = (0..48_000).map(sample).collect();
+            samples.chunks(100).for_each(|part| meter.push(part, part));
+            let found = meter.peak_dbtp().unwrap();
+            assert!((expected - 0.4..=expected + 0.2).contains(&found), "{period} {degrees}: {found}");
+        }
+    }
+
+    #[test]
+    fn silence_has_no_loudness() {
+        let mut meter = Meter::new(48_000);
+        assert_eq!((meter.integrated(), meter.peak_dbtp()), (None, None));
+        meter.push(&[0.0; 48_000], &[0.0; 48_000]);
+        assert_eq!((meter.integrated(), meter.peak_dbtp()), (None, None));
+        meter.push(&[0.5; 1], &[0.0; 1]);
+        assert!(meter.peak() >= 0.5);
+    }
+
+    #[test]
+    fn blocks_of_any_size_give_the_same() {
+        let samples: Vec<f32> =
+            (0..30_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32 - 0.5).collect();
+        let measure = |len: usize| {
+            let mut meter = Meter::new(8000);
+            samples.chunks(len).for_each(|part| meter.push(part, part));
+            (meter.integrated(), meter.peak())
+        };
+        for len in [1, 7, 480, 5000] {
+            assert_eq!(measure(len), measure(30_000), "{len}");
+        }
+    }
+}

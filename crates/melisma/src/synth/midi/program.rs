@@ -1,0 +1,47 @@
+//! General MIDI's programs and drums, and our instruments.
+
+use super::DRUMS;
+use crate::synth::score::Instrument;
+
+/// What plays a key of `program` on `channel`.
+pub(super) fn instrument(channel: u8, program: u8, key: u8) -> Instrument {
+    if channel == DRUMS {
+        // Bass drums, toms and other skins; everything else rings or rattles.
+        return match key {
+            35 | 36 | 41 | 43 | 45 | 47 | 48 | 50 | 60..=68 => Instrument::Kick,
+            _ => Instrument::Hat,
+        };
+    }
+    match program {
+        // Pianos, mallets, guitars, plucked strings, ethnic strings, pitched percussion.
+        0..=15 | 24..=31 | 45..=47 | 104..=118 => Instrument::Pluck,
+        32..=39 => Instrument::Bass,
+        // Reversed cymbal, noises and sound effects.
+        119..=127 => Instrument::Swell,
+        // Organs, strings, ensembles, pads, synthetic effects.
+        16..=23 | 40..=44 | 48..=55 | 88..=103 => Instrument::Pad,
+        // Brass, reeds, pipes, synthetic leads.
+        _ => Instrument::Lead,
+    }
+}
+
+/// The program that is read back as `instrument`.
+pub(super) fn program(instrument: Instrument) -> u8 {
+    match instrument {
+        Instrument::Pad => 89,
+        Instrument::Lead => 80,
+        Instrument::Pluck => 46,
+        Instrument::Bass => 38,
+        Instrument::Swell => 122,
+        Instrument::Kick | Instrument::Hat => 0,
+    }
+}
+
+/// The key of a drum; `None` for what has a pitch.
+pub(super) fn drum(instrument: Instrument) -> Option<u8> {
+    match instrument {
+        Instrument::Kick => Some(36),
+        Instrument::Hat => Some(42),
+        _ => None,
+    }
+}

@@ -1,0 +1,225 @@
+//! Messages to a score.
+
+use super::clock::Clock;
+use super::parse::{Message, Timed, parse};
+use super::program::instrument;
+use crate::synth::score::{Bend, Control, MAX_NOTES, MAX_SECONDS, Note, Score};
+use crate::{Error, Result};
+
+/// Bends go no further, in semitones.
+const MAX_BEND: f32 = 24.0;
+/// The volume that leaves velocities as they are: General MIDI's default.
+const FULL_VOLUME: u8 = 100;
+
+impl Score {
+    /// Reads a MIDI file. Volume and expression become part of a note's velocity, the pedal part of its duration; a drum is a kick or a hat.
+    ///
+    /// # Errors
+    /// It is no MIDI file of format 0 or 1, is cut off or contradicts itself, lasts for more than a day, or has more than a million
+    /// notes. Messages name the byte.
+    pub fn from_midi(bytes: &[u8]) -> Result<Self> {
+        let file = parse(bytes)?;
+        let mut clock = Clock::new(file.division);
+        let mut player = Player::default();
+        for &Timed { tick, message } in &file.messages {
+            let seconds = clock.seconds(tick);
+            if seconds > MAX_SECONDS {
+                return Err(Error::unsupported(format!("tick {tick}: {seconds:.0} s; at most {MAX_SECONDS} s"))
+                    .with_hint("check the tempo and the times of the file, or cut it into parts"));
+            }
+            if let Message::Tempo(tempo) = message {
+                clock.set_tempo(tempo);
+            }
+            player.take(seconds, message)?;
+        }
+        Ok(player.finish())
+    }
+}
+
+/// A channel's controllers.
+#[derive(Debug, Clone)]
+struct Channel {
+    program: u8,
+    volume: u8,
+    expression: u8,
+    pan: u8,
+    pedal: bool,
+    bend: i16,
+    /// Semitones and cents.
+    range: [u8; 2],
+    /// The registered parameter that data entry sets; 0, 0 is the bend's range.
+    registered: [u8; 2],
+    /// Notes that wait for the pedal, by their place in the score.
+    held: Vec<usize>,
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        Self {
+            program: 0,
+            volume: FULL_VOLUME,
+            expression: 127,
+            pan: 64,
+            pedal: false,
+            bend: 0,
+            range: [2, 0],
+            registered: [127, 127],
+            held: Vec::new(),
+        }
+    }
+}
+
+struct Player {
+    score: Score,
+    channels: [Channel; 16],
+    /// Notes whose key is down, oldest first, by `128 channel + key`.
+    down: Vec<Vec<usize>>,
+    now: f64,
+    has_tempo: bool,
+}
+
+impl Default for Player {
+    fn default() -> Self {
+        let score = Score { tempo: 120.0, ..Score::default() };
+        let down = vec![Vec::new(); 16 * 128];
+        Self { score, channels: Default::default(), down, now: 0.0, has_tempo: false }
+    }
+}
+
+impl Player {
+    fn take(&mut self, now: f64, message: Message) -> Result<()> {
+        self.now = now;
+        match message {
+            Message::Strike { channel, key, velocity } => self.strike(channel, key, velocity)?,
+            Message::Lift { channel, key } => self.lift(channel, key),
+            Message::Controller { channel, number, value } => self.control(channel, number, value),
+            Message::Program { channel, program } => self.channels[usize::from(channel)].program = program,
+            Message::Bend { channel, value } => {
+                self.channels[usize::from(channel)].bend = value;
+                self.bend(channel);
+            }
+            Message::Tempo(tempo) if !self.has_tempo => {
+                self.has_tempo = true;
+                self.score.tempo = (60e6 / f64::from(tempo)).clamp(1.0, 1000.0);
+            }
+            Message::Control(parameter, value) => {
+                self.score.controls.push(Control { at: now, parameter, value });
+            }
+            Message::Tempo(_) | Message::End => {}
+        }
+        Ok(())
+    }
+
+    fn strike(&mut self, channel: u8, key: u8, velocity: u8) -> Result<()> {
+        if self.score.notes.len() == MAX_NOTES {
+            return Err(Error::unsupported(format!("more than {MAX_NOTES} notes")).with_hint("cut the file into parts"));
+        }
+        let state = &mut self.channels[usize::from(channel)];
+        // A string that is struck again under the pedal stops ringing as it did.
+        let (now, notes) = (self.now, &mut self.score.notes);
+        state.held.retain(|&index| {
+            let is_same = notes[index].key == key;
+            if is_same {
+                end(&mut notes[index], now);
+            }
+            !is_same
+        });
+        let level = f32::from(state.volume) / f32::from(FULL_VOLUME) * (f32::from(state.expression) / 127.0);
+        notes.push(Note {
+            instrument: instrument(channel, state.program, key),
+            start: now,
+            duration: f64::NAN,
+            key,
+            velocity: (f32::from(velocity) / 127.0 * level).min(1.0),
+            pan: ((f32::from(state.pan) - 64.0) / 63.0).max(-1.0),
+            channel,
+        });
+        self.down[slot(channel, key)].push(notes.len() - 1);
+        Ok(())
+    }
+
+    fn lift(&mut self, channel: u8, key: u8) {
+        let down = &mut self.down[slot(channel, key)];
+        if down.is_empty() {
+            return;
+        }
+        let index = down.remove(0);
+        let state = &mut self.channels[usize::from(channel)];
+        match state.pedal {
+            true => state.held.push(index),
+            false => end(&mut self.score.notes[index], self.now),
+        }
+    }
+
+    fn control(&mut self, channel: u8, number: u8, value: u8) {
+        let state = &mut self.channels[usize::from(channel)];
+        match number {
+            7 => state.volume = value,
+            10 => state.pan = value,
+            11 => state.expression = value,
+            64 => {
+                state.pedal = value >= 64;
+                if !state.pedal {
+                    self.let_go(channel);
+                }
+            }
+            6 | 38 if state.registered == [0, 0] => {
+                state.range[usize::from(number == 38)] = value;
+                if state.bend != 0 {
+                    self.bend(channel);
+                }
+            }
+            98 | 99 => state.registered = [127, 127],
+            100 => state.registered[1] = value,
+            101 => state.registered[0] = value,
+            // All sound off, all notes off, and the modes that include it.
+            120 | 123..=127 => self.lift_all(channel),
+            121 => {
+                (state.expression, state.pedal, state.registered) = (127, false, [127, 127]);
+                let was_bent = std::mem::take(&mut state.bend) != 0;
+                self.let_go(channel);
+                if was_bent {
+                    self.bend(channel);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn bend(&mut self, channel: u8) {
+        let Channel { bend, range: [semitones, cents], .. } = self.channels[usize::from(channel)];
+        let range = f32::from(semitones) + f32::from(cents) / 100.0;
+        let semitones = (range * f32::from(bend) / 8192.0).clamp(-MAX_BEND, MAX_BEND);
+        self.score.bends.push(Bend { at: self.now, channel, semitones });
+    }
+
+    fn let_go(&mut self, channel: u8) {
+        for index in std::mem::take(&mut self.channels[usize::from(channel)].held) {
+            end(&mut self.score.notes[index], self.now);
+        }
+    }
+
+    fn lift_all(&mut self, channel: u8) {
+        self.let_go(channel);
+        for key in 0..128 {
+            for index in std::mem::take(&mut self.down[slot(channel, key)]) {
+                end(&mut self.score.notes[index], self.now);
+            }
+        }
+    }
+
+    /// What still sounds ends with the file.
+    fn finish(mut self) -> Score {
+        (0..16).for_each(|channel| self.lift_all(channel));
+        self.score.sort();
+        self.score
+    }
+}
+
+fn slot(channel: u8, key: u8) -> usize {
+    usize::from(channel) * 128 + usize::from(key)
+}
+
+fn end(note: &mut Note, now: f64) {
+    note.duration = now - note.start;
+}

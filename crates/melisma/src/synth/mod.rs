@@ -1,0 +1,28 @@
+//! Scores and generated music to sound, all voices at once.
+
+mod bus;
+mod capture;
+mod composer;
+pub mod effect;
+mod engine;
+mod event;
+mod level;
+mod loudness;
+mod midi;
+pub(crate) mod patch;
+mod performance;
+mod phrase;
+mod score;
+mod stream;
+
+pub use bus::{Bus, BusConfig};
+pub use capture::Capture;
+pub use composer::{Composer, Mode, STYLES, Style, compose, seed};
+pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
+pub use event::{Action, Event, Parameter};
+pub use level::balance;
+pub use loudness::Meter;
+pub use performance::{Block, Length, Performance, Setup};
+pub use phrase::{Chord, Kick, Melody, NoteEvents, Phrase, PhraseRenderer, Sound, Swell};
+pub use score::{Bend, Control, Instrument, MAX_NOTES, MAX_SECONDS, Note, SCHEMA, Score};
+pub use stream::{Played, Remote, Stream, render_all};

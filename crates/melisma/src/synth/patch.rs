@@ -1,0 +1,230 @@
+//! What each instrument sounds like: figures in hertz and seconds, turned into voices of a sample rate.
+
+use std::f64::consts::{FRAC_PI_4, LN_2};
+
+use melisma_kernels::voice::{Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice};
+
+use super::score::Instrument;
+
+/// A note as its instrument hears it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pitch {
+    /// MIDI key.
+    pub(crate) key: u8,
+    /// Its channel's bend.
+    pub(crate) semitones: f32,
+    /// Samples per second.
+    pub(crate) sample_rate: u32,
+}
+
+/// How a note is struck.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Touch {
+    /// 0 to 1.
+    pub(crate) velocity: f32,
+    /// -1 to 1.
+    pub(crate) pan: f32,
+    /// Makes notes differ in what should not be the same in all of them.
+    pub(crate) seed: u32,
+}
+
+/// Cents between a pad's sine and saw.
+const DETUNE_CENTS: f64 = 5.0;
+
+impl Pitch {
+    fn hz(self) -> f64 {
+        440.0 * ((f64::from(self.key) - 69.0 + f64::from(self.semitones)) / 12.0).exp2()
+    }
+
+    fn rate(self) -> f64 {
+        f64::from(self.sample_rate)
+    }
+
+    fn turns(self, hz: f64) -> u64 {
+        ((hz / self.rate()).clamp(1e-9, 0.45) * 2f64.powi(64)) as u64
+    }
+
+    /// Increments of the main oscillator and of the saw.
+    pub(crate) fn increments(self, instrument: Instrument) -> [u64; 2] {
+        let detune = if instrument == Instrument::Pad { (DETUNE_CENTS / 1200.0).exp2() } else { 1.0 };
+        [self.turns(self.hz()), self.turns(self.hz() * detune)]
+    }
+
+    fn segment(self, seconds: f64, curve: f32) -> Segment {
+        Segment { samples: (seconds * self.rate()).round().clamp(1.0, f64::from(1 << 24)) as u32, curve }
+    }
+
+    fn octaves(self, hz: f64) -> f32 {
+        (hz / self.rate()).log2().clamp(-14.0, 0.0) as f32
+    }
+
+    /// A fall to half in `seconds`.
+    fn fall(self, seconds: f64) -> f32 {
+        (1.0 / (seconds * self.rate())).min(1.0) as f32
+    }
+
+    fn lfo(self, hz: f64) -> u32 {
+        (hz / self.rate() * 2f64.powi(32)) as u32
+    }
+}
+
+/// The voice of a note.
+pub(crate) fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
+    let (source, envelope, level) = match instrument {
+        Instrument::Pad => pad(pitch, touch),
+        Instrument::Lead => lead(pitch, touch),
+        Instrument::Pluck => pluck(pitch),
+        Instrument::Bass => bass(pitch),
+        Instrument::Kick => kick(pitch),
+        Instrument::Hat => hat(pitch, touch),
+        Instrument::Swell => swell(pitch, touch),
+    };
+    // Equal power; loudness follows the square of velocity.
+    let angle = (f64::from(touch.pan) + 1.0) * FRAC_PI_4;
+    let level = level * f64::from(touch.velocity).powi(2);
+    Voice { source, envelope, gain: [(level * angle.cos()) as f32, (level * angle.sin()) as f32].map(|x| x.max(0.0)) }
+}
+
+/// Whether a note ends by itself and is not released.
+pub(crate) fn is_struck(instrument: Instrument) -> bool {
+    matches!(instrument, Instrument::Kick | Instrument::Hat)
+}
+
+type Parts = (Source, Envelope, f64);
+
+fn pad(pitch: Pitch, touch: Touch) -> Parts {
+    let [increment, saw_increment] = pitch.increments(Instrument::Pad);
+    let filter = Filter {
+        // Half of the key's way: low pads stay soft, high ones do not drown.
+        octaves: pitch.octaves(1200.0 * (pitch.hz() / 261.6).sqrt()),
+        sweep: -1.5,
+        rate: pitch.fall(0.5),
+        lfo_increment: pitch.lfo(0.5),
+        lfo_phase: touch.seed,
+        lfo_depth: 0.35,
+        damping: 1.25,
+    };
+    let envelope = Envelope {
+        attack: pitch.segment(2.5, 2.0),
+        decay: pitch.segment(3.0, 4.0),
+        sustain: 0.75,
+        release: pitch.segment(3.0, 7.0),
+    };
+    (Source::Tone(Tone { increment, saw_increment, sine: 0.5, saw: 0.5, filter }), envelope, 0.32)
+}
+
+fn lead(pitch: Pitch, touch: Touch) -> Parts {
+    let [increment, saw_increment] = pitch.increments(Instrument::Lead);
+    let filter = Filter {
+        octaves: pitch.octaves(2500.0 + pitch.hz()),
+        sweep: 1.0,
+        rate: pitch.fall(0.15),
+        lfo_increment: pitch.lfo(4.5),
+        lfo_phase: touch.seed,
+        lfo_depth: 0.1,
+        damping: 1.2,
+    };
+    let envelope = Envelope {
+        attack: pitch.segment(0.02, 1.5),
+        decay: pitch.segment(0.5, 4.0),
+        sustain: 0.7,
+        release: pitch.segment(0.4, 7.0),
+    };
+    (Source::Tone(Tone { increment, saw_increment, sine: 0.8, saw: 0.2, filter }), envelope, 0.3)
+}
+
+fn pluck(pitch: Pitch) -> Parts {
+    let [increment, _] = pitch.increments(Instrument::Pluck);
+    let levels = std::array::from_fn(|k| 0.5 / ((k + 1) as f32).powf(1.3));
+    // Higher strings and higher partials die sooner.
+    let rates: [f32; N_PARTIALS] =
+        std::array::from_fn(|k| pitch.fall(0.5 * (261.6 / pitch.hz()).sqrt().clamp(0.2, 3.0) / (k + 1) as f64));
+    let envelope = Envelope {
+        attack: pitch.segment(0.003, 1.0),
+        decay: pitch.segment(4.0, 6.0),
+        sustain: 0.0,
+        release: pitch.segment(0.25, 7.0),
+    };
+    (Source::Partials(Partials { increment, levels, rates }), envelope, 0.5)
+}
+
+fn bass(pitch: Pitch) -> Parts {
+    let [increment, saw_increment] = pitch.increments(Instrument::Bass);
+    let filter = Filter {
+        octaves: pitch.octaves(4.0 * pitch.hz()),
+        sweep: 2.0,
+        rate: pitch.fall(0.08),
+        lfo_increment: 0,
+        lfo_phase: 0,
+        lfo_depth: 0.0,
+        damping: 1.1,
+    };
+    let envelope = Envelope {
+        attack: pitch.segment(0.008, 1.0),
+        decay: pitch.segment(0.6, 4.0),
+        sustain: 0.6,
+        release: pitch.segment(0.15, 6.0),
+    };
+    (Source::Tone(Tone { increment, saw_increment, sine: 0.7, saw: 0.4, filter }), envelope, 0.45)
+}
+
+fn kick(pitch: Pitch) -> Parts {
+    /// Halves of the fall per second.
+    const HALVES: f64 = 30.0;
+    let low = 40.0 * ((f64::from(pitch.key.min(48)) - 36.0) / 12.0).exp2();
+    // Below half a turn in a tick at any rate.
+    let high = (3.75 * low).min(pitch.rate() / 70.0);
+    let low = low.min(high);
+    let drum = Drum {
+        increment: (low / pitch.rate() * 2f64.powi(32)) as u32,
+        drop: ((high - low) / (HALVES * LN_2)) as f32,
+        rate: (HALVES / pitch.rate()) as f32,
+    };
+    let envelope = Envelope {
+        attack: pitch.segment(0.002, 1.0),
+        decay: pitch.segment(0.4, 7.0),
+        sustain: 0.0,
+        release: pitch.segment(0.05, 6.0),
+    };
+    (Source::Drum(drum), envelope, 0.7)
+}
+
+fn hat(pitch: Pitch, touch: Touch) -> Parts {
+    const OPEN: u8 = 46;
+    const DAMPING: f32 = 1.0;
+    let filter = Filter {
+        octaves: pitch.octaves(7000.0),
+        sweep: 0.0,
+        rate: 0.0,
+        lfo_increment: 0,
+        lfo_phase: 0,
+        lfo_depth: 0.0,
+        damping: DAMPING,
+    };
+    let envelope = Envelope {
+        attack: pitch.segment(0.001, 1.0),
+        decay: pitch.segment(if pitch.key == OPEN { 0.45 } else { 0.09 }, 8.0),
+        sustain: 0.0,
+        release: pitch.segment(0.02, 6.0),
+    };
+    (Source::Noise(Noise { seed: touch.seed, filter, mix: [1.0, -DAMPING, -1.0] }), envelope, 0.22)
+}
+
+fn swell(pitch: Pitch, touch: Touch) -> Parts {
+    let filter = Filter {
+        octaves: pitch.octaves(500.0 * (pitch.hz() / 261.6).sqrt()),
+        sweep: -2.0,
+        rate: pitch.fall(1.0),
+        lfo_increment: pitch.lfo(0.2),
+        lfo_phase: touch.seed,
+        lfo_depth: 0.8,
+        damping: 1.0,
+    };
+    let envelope = Envelope {
+        attack: pitch.segment(2.0, 0.5),
+        decay: pitch.segment(1.0, 3.0),
+        sustain: 0.8,
+        release: pitch.segment(2.5, 6.0),
+    };
+    (Source::Noise(Noise { seed: touch.seed, filter, mix: [0.0, 0.7, 0.5] }), envelope, 0.35)
+}

@@ -1,0 +1,266 @@
+//! A score from its first sample to the last: voices, bus, stems and length.
+
+use super::bus::{Bus, BusConfig};
+use super::engine::{Buses, Engine, EngineConfig, Path, Stem};
+use super::event::{Action, Event};
+use super::score::{Instrument, Score};
+use crate::Result;
+use crate::runtime::device::Queue;
+
+/// Blocks a second.
+const BLOCKS: u32 = 10;
+/// A piece ends when so many blocks stay below [`QUIET`].
+const QUIET_BLOCKS: u32 = 3;
+/// -96 dB of full scale: half a step of 16 bits.
+const QUIET: f32 = 1.6e-5;
+/// The longest fade at the end of a piece that is cut.
+const FADE_SECONDS: f64 = 1.0;
+
+/// How long a piece is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Length {
+    /// Until everything has faded away.
+    Whole,
+    /// So many samples; what still sounds is faded out before.
+    Samples(u64),
+}
+
+/// How a score is played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setup {
+    /// The bus, which also has the sample rate.
+    pub bus: BusConfig,
+    /// How long it is.
+    pub length: Length,
+    /// The most voices at once.
+    pub max_voices: usize,
+    /// Whether instruments are also given out alone.
+    pub buses: Buses,
+}
+
+/// A piece that is being played.
+#[derive(Debug)]
+pub struct Performance {
+    engine: Engine,
+    /// Plays the same once more, for the stems: floats could not hold the sum of stems exactly.
+    stem_engine: Option<Engine>,
+    events: Vec<Event>,
+    next: usize,
+    bus: Bus,
+    /// One for each instrument, or none. They have no limiter.
+    stem_buses: Vec<Bus>,
+    setup: Setup,
+    mix: [Vec<f32>; 2],
+    /// As long as a block and the limiter's latency, which the mix has and they have not.
+    stems: Vec<[Vec<f32>; 2]>,
+    /// Samples that were given out.
+    position: u64,
+    /// Samples of the limiter's latency that are still to be left out.
+    early: usize,
+    n_quiet: u32,
+    most_voices: usize,
+}
+
+/// The next part of a piece.
+#[derive(Debug, Clone, Copy)]
+pub struct Block<'a> {
+    /// The place of its first sample.
+    pub at: u64,
+    /// The mix.
+    pub left: &'a [f32],
+    /// The mix.
+    pub right: &'a [f32],
+    stems: &'a [[Vec<f32>; 2]],
+    skipped: usize,
+}
+
+impl Block<'_> {
+    /// Left and right of one instrument alone, as it is before the limiter; silence where the piece is played without stems.
+    pub fn stem(&self, instrument: Instrument) -> [&[f32]; 2] {
+        let range = self.skipped..self.skipped + self.left.len();
+        self.stems.get(instrument as usize).map_or([&[], &[]], |[left, right]| [&left[range.clone()], &right[range]])
+    }
+}
+
+impl Performance {
+    /// Prepares `score`, which is checked.
+    ///
+    /// # Errors
+    /// Those of [`Score::check`], [`Engine::new`] and [`Bus::new`].
+    pub fn new(score: &Score, setup: Setup) -> Result<Self> {
+        score.check()?;
+        let rate = setup.bus.sample_rate;
+        let events = score.events(rate);
+        let len = (rate / BLOCKS).max(1) as usize;
+        let config = EngineConfig {
+            sample_rate: rate,
+            max_voices: setup.max_voices,
+            max_events: densest(&events, len as u64).max(1),
+            buses: Buses::Mix,
+            path: Path::Batched,
+        };
+        let n_stems = if setup.buses == Buses::Stems { Instrument::ALL.len() } else { 0 };
+        let stem_config = (n_stems > 0).then_some(EngineConfig { buses: Buses::Stems, ..config });
+        let bus = Bus::new(setup.bus)?;
+        let stem_bus = Bus::new(BusConfig { ceiling_dbtp: None, ..setup.bus })?;
+        let block = |len: usize| [vec![0.0; len], vec![0.0; len]];
+        let latency = bus.latency();
+        Ok(Self {
+            engine: Engine::new(config)?,
+            stem_engine: stem_config.map(Engine::new).transpose()?,
+            events,
+            next: 0,
+            early: latency,
+            bus,
+            stem_buses: vec![stem_bus; n_stems],
+            setup,
+            mix: block(len),
+            stems: (0..n_stems).map(|_| block(len + latency)).collect(),
+            position: 0,
+            n_quiet: 0,
+            most_voices: 0,
+        })
+    }
+
+    /// The most voices that sounded at once so far.
+    pub fn most_voices(&self) -> usize {
+        self.most_voices
+    }
+
+    /// Notes that found no place.
+    pub fn dropped(&self) -> u64 {
+        self.engine.dropped()
+    }
+
+    /// About how many samples there will be; exact where the length was given.
+    pub fn expected_samples(&self) -> u64 {
+        match self.setup.length {
+            Length::Samples(n) => n,
+            Length::Whole => self.events.last().map_or(0, |event| event.at) + 5 * u64::from(self.setup.bus.sample_rate),
+        }
+    }
+
+    /// The next block, or `None` at the end. With a `queue` of a CPU its threads help; the bits are the same.
+    ///
+    /// # Errors
+    /// An event that the engine refuses, which a checked score does not have.
+    pub fn next_block(&mut self, queue: Option<&Queue>) -> Result<Option<Block<'_>>> {
+        loop {
+            if self.is_over() {
+                return Ok(None);
+            }
+            self.render(queue)?;
+            // The limiter's latency may be longer than a block.
+            let skipped = self.early.min(self.mix[0].len());
+            self.early -= skipped;
+            let left = self.mix[0].len() - skipped;
+            let n = match self.setup.length {
+                Length::Samples(end) => usize::try_from(end - self.position).unwrap_or(usize::MAX).min(left),
+                Length::Whole => left,
+            };
+            let at = self.position;
+            self.position += n as u64;
+            let is_quiet = self.mix.iter().all(|side| side[skipped..].iter().all(|x| x.abs() < QUIET));
+            self.n_quiet = if is_quiet { self.n_quiet + 1 } else { 0 };
+            if n > 0 {
+                let [left, right] = [0, 1].map(|side| &self.mix[side][skipped..skipped + n]);
+                return Ok(Some(Block { at, left, right, stems: &self.stems, skipped }));
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self.setup.length {
+            Length::Samples(end) => self.position >= end,
+            Length::Whole => {
+                self.next == self.events.len()
+                    && self.engine.active() == 0
+                    && self.engine.waiting() == 0
+                    && (self.n_quiet >= QUIET_BLOCKS || self.events.is_empty())
+            }
+        }
+    }
+
+    /// Fills the block's buffers with the next samples.
+    fn render(&mut self, queue: Option<&Queue>) -> Result<()> {
+        let begin = self.engine.position();
+        let end = begin + self.mix[0].len() as u64;
+        let first = self.next;
+        while let Some(event) = self.events.get(self.next).filter(|event| event.at < end) {
+            self.engine.push(*event)?;
+            self.stem_engine.iter_mut().try_for_each(|engine| engine.push(*event))?;
+            self.next += 1;
+        }
+        {
+            let _span = tracing::info_span!("voices", n = self.engine.active()).entered();
+            self.render_voices(queue)?;
+        }
+        self.most_voices = self.most_voices.max(self.engine.active());
+        let _span = tracing::info_span!("bus").entered();
+        self.fade(begin);
+        let events = &self.events[first..self.next];
+        let [left, right] = &mut self.mix;
+        play(&mut self.bus, events, begin, left, right);
+        let latency = self.bus.latency();
+        for (bus, [left, right]) in self.stem_buses.iter_mut().zip(&mut self.stems) {
+            play(bus, events, begin, &mut left[latency..], &mut right[latency..]);
+        }
+        Ok(())
+    }
+
+    fn render_voices(&mut self, queue: Option<&Queue>) -> Result<()> {
+        let [left, right] = &mut self.mix;
+        match queue {
+            Some(queue) => self.engine.render_on(queue, left, right),
+            None => self.engine.render(left, right),
+        }
+        let Some(engine) = &mut self.stem_engine else { return Ok(()) };
+        let (len, latency) = (left.len(), self.bus.latency());
+        self.stems.iter_mut().flatten().for_each(|side| side.copy_within(len.., 0));
+        let mut parts = self
+            .stems
+            .iter_mut()
+            .map(|[left, right]| Stem { left: &mut left[latency..], right: &mut right[latency..] });
+        let mut stems: [Stem<'_>; Instrument::ALL.len()] =
+            std::array::from_fn(|_| parts.next().unwrap_or(Stem { left: &mut [], right: &mut [] }));
+        engine.render_stems(&mut stems)
+    }
+
+    /// Fades the voices out towards the end of a piece of a given length.
+    fn fade(&mut self, begin: u64) {
+        let Length::Samples(end) = self.setup.length else { return };
+        let len = ((FADE_SECONDS * f64::from(self.setup.bus.sample_rate)) as u64).min(end / 2).max(1);
+        if begin + (self.mix[0].len() as u64) <= end - len.min(end) {
+            return;
+        }
+        let gain = |i: usize| {
+            let left = end.saturating_sub(begin + i as u64).min(len) as f64 / len as f64;
+            // Without a corner at either end.
+            (left * left * (3.0 - 2.0 * left)) as f32
+        };
+        let latency = self.bus.latency();
+        let stems = self.stems.iter_mut().flatten().map(|side| &mut side[latency..]);
+        for side in self.mix.iter_mut().map(Vec::as_mut_slice).chain(stems) {
+            side.iter_mut().enumerate().for_each(|(i, sample)| *sample *= gain(i));
+        }
+    }
+}
+
+/// Sends a block that begins at sample `begin` through `bus`, whose controls move at the samples of `events`.
+fn play(bus: &mut Bus, events: &[Event], begin: u64, left: &mut [f32], right: &mut [f32]) {
+    let mut done = 0;
+    for event in events {
+        if let Action::Set { parameter, value } = event.action {
+            let at = (event.at - begin) as usize;
+            bus.process(&mut left[done..at], &mut right[done..at]);
+            bus.set(parameter, value);
+            done = at;
+        }
+    }
+    bus.process(&mut left[done..], &mut right[done..]);
+}
+
+/// The most events of any block of `len` samples.
+fn densest(events: &[Event], len: u64) -> usize {
+    events.chunk_by(|a, b| a.at / len == b.at / len).map(<[Event]>::len).max().unwrap_or(0)
+}

@@ -1,0 +1,213 @@
+//! Phrases: chords, melody, kicks and swells, rendered in one batch into memory that is there beforehand.
+
+use super::engine::{Buses, Engine, EngineConfig};
+use super::event::{Action, Event};
+use super::score::Instrument;
+use crate::runtime::device::Queue;
+use crate::{Error, Result};
+
+/// Notes of a stretch of time. Times are in seconds from its beginning.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Phrase {
+    /// How long it is.
+    pub seconds: f64,
+    /// Pads.
+    pub chords: Vec<Chord>,
+    /// Leads.
+    pub melody: Vec<Melody>,
+    /// Kicks.
+    pub kicks: Vec<Kick>,
+    /// Swells.
+    pub swells: Vec<Swell>,
+}
+
+/// Pads that begin together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chord {
+    /// When it begins.
+    pub onset: f64,
+    /// When it is released, after that.
+    pub duration: f64,
+    /// Its keys.
+    pub keys: Vec<u8>,
+    /// 0 to 1.
+    pub velocity: f32,
+}
+
+/// A note of the melody.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Melody {
+    /// When it begins.
+    pub onset: f64,
+    /// When it is released, after that.
+    pub duration: f64,
+    /// Its key.
+    pub key: u8,
+    /// 0 to 1.
+    pub velocity: f32,
+}
+
+/// A kick.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kick {
+    /// When it begins.
+    pub onset: f64,
+    /// 0 to 1.
+    pub velocity: f32,
+}
+
+/// A swell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Swell {
+    /// When it begins.
+    pub onset: f64,
+    /// When it is released, after that.
+    pub duration: f64,
+    /// 0 to 1.
+    pub velocity: f32,
+}
+
+/// What was rendered, for effects to work on in place.
+#[derive(Debug)]
+pub struct Sound<'a> {
+    /// Left.
+    pub left: &'a mut [f32],
+    /// Right.
+    pub right: &'a mut [f32],
+}
+
+/// Renders phrases one after the other; what still rings goes on into the next. Its buffers are made once, and
+/// rendering allocates nothing.
+#[derive(Debug)]
+pub struct PhraseRenderer {
+    engine: Engine,
+    left: Vec<f32>,
+    right: Vec<f32>,
+    n_notes: u64,
+}
+
+/// The bass drum's key.
+const KICK_KEY: u8 = 36;
+const SWELL_KEY: u8 = 60;
+
+impl Phrase {
+    /// Its notes as events from sample `at` on, in no order.
+    ///
+    /// # Errors
+    /// What `each` returns.
+    pub fn events(&self, at: u64, sample_rate: u32, mut each: impl FnMut(NoteEvents) -> Result<()>) -> Result<()> {
+        let sample = |seconds: f64| at + (seconds.max(0.0) * f64::from(sample_rate)).round() as u64;
+        let mut note = |instrument, key: u8, velocity, [onset, duration]: [f64; 2], pan| {
+            let release = onset + f64::max(duration, 0.0);
+            each(NoteEvents { instrument, key, velocity, pan, start: sample(onset), release: sample(release) })
+        };
+        for chord in &self.chords {
+            let middle = (chord.keys.len().max(2) - 1) as f32 / 2.0;
+            for (index, &key) in chord.keys.iter().enumerate() {
+                let pan = 0.5 * (index as f32 - middle) / middle;
+                note(Instrument::Pad, key, chord.velocity, [chord.onset, chord.duration], pan.clamp(-1.0, 1.0))?;
+            }
+        }
+        for tone in &self.melody {
+            note(Instrument::Lead, tone.key, tone.velocity, [tone.onset, tone.duration], 0.0)?;
+        }
+        for kick in &self.kicks {
+            note(Instrument::Kick, KICK_KEY, kick.velocity, [kick.onset, 0.0], 0.0)?;
+        }
+        for swell in &self.swells {
+            note(Instrument::Swell, SWELL_KEY, swell.velocity, [swell.onset, swell.duration], 0.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Beginning and release of one note.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NoteEvents {
+    /// What plays it.
+    pub instrument: Instrument,
+    /// MIDI key.
+    pub key: u8,
+    /// 0 to 1.
+    pub velocity: f32,
+    /// -1 to 1.
+    pub pan: f32,
+    /// Its first sample.
+    pub start: u64,
+    /// Where it is released.
+    pub release: u64,
+}
+
+impl NoteEvents {
+    /// Both as events of the note named `note`.
+    pub fn events(self, note: u64) -> [Event; 2] {
+        let Self { instrument, key, velocity, pan, start, release } = self;
+        [
+            Event { at: start, action: Action::Start { note, instrument, channel: 0, key, velocity, pan } },
+            Event { at: release, action: Action::Release { note } },
+        ]
+    }
+}
+
+impl PhraseRenderer {
+    /// Room for phrases of up to `seconds`. Where a trace is taken, each part is rendered under its own name.
+    ///
+    /// # Errors
+    /// As [`Engine::new`], or `seconds` is not between 0 and 3600.
+    pub fn new(config: EngineConfig, seconds: f64) -> Result<Self> {
+        let buses = if tracing::enabled!(tracing::Level::INFO) { Buses::Stems } else { config.buses };
+        if !(0.0..=3600.0).contains(&seconds) {
+            return Err(Error::invalid(format!("synth: a pool of {seconds} s")).with_hint("use 0 to 3600 seconds"));
+        }
+        let len = (seconds * f64::from(config.sample_rate)).ceil() as usize;
+        let engine = Engine::new(EngineConfig { buses, ..config })?;
+        Ok(Self { engine, left: vec![0.0; len], right: vec![0.0; len], n_notes: 0 })
+    }
+
+    /// The engine, for bends and parameters.
+    pub fn engine(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// Bytes of the buffers.
+    pub fn buffer_bytes(&self) -> usize {
+        (self.left.capacity() + self.right.capacity()) * size_of::<f32>()
+    }
+
+    /// The next phrase, all its voices in one batch.
+    ///
+    /// # Errors
+    /// The phrase is longer than the buffers, or a note of it is refused; the engine's notes are as they were then.
+    pub fn render_phrase(&mut self, phrase: &Phrase) -> Result<Sound<'_>> {
+        self.render(None, phrase)
+    }
+
+    /// As [`PhraseRenderer::render_phrase`], the same bits, on all threads of a CPU queue.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn render_phrase_on(&mut self, queue: &Queue, phrase: &Phrase) -> Result<Sound<'_>> {
+        self.render(Some(queue), phrase)
+    }
+
+    fn render(&mut self, queue: Option<&Queue>, phrase: &Phrase) -> Result<Sound<'_>> {
+        let rate = self.engine.config().sample_rate;
+        let len = (phrase.seconds.max(0.0) * f64::from(rate)).round() as usize;
+        if len > self.left.len() {
+            return Err(Error::invalid(format!("a phrase of {len} samples; the pool has {}", self.left.len()))
+                .with_hint("make the renderer for longer phrases"));
+        }
+        let _span = tracing::info_span!("phrase", samples = len).entered();
+        let (engine, n_notes) = (&mut self.engine, &mut self.n_notes);
+        phrase.events(engine.position(), rate, |note| {
+            *n_notes += 1;
+            note.events(*n_notes).into_iter().try_for_each(|event| engine.push(event))
+        })?;
+        let (left, right) = (&mut self.left[..len], &mut self.right[..len]);
+        match queue {
+            None => engine.render(left, right),
+            Some(queue) => engine.render_on(queue, left, right),
+        }
+        Ok(Sound { left, right })
+    }
+}

@@ -1,0 +1,143 @@
+//! A piece of music, independent of how it sounds.
+//!
+//! ```
+//! use melisma::synth::Score;
+//! let text = br#"{ "tempo": 120, "notes": [{ "instrument": "pad", "start": 0, "duration": 2, "key": 57, "velocity": 0.5 }] }"#;
+//! let score = Score::from_json(text)?;
+//! assert_eq!(score.events(48_000).len(), 2);
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+mod check;
+mod events;
+mod json;
+
+use serde::{Deserialize, Serialize};
+
+pub use check::{MAX_NOTES, MAX_SECONDS};
+pub use json::SCHEMA;
+
+use super::event::Parameter;
+
+/// A voice of the synthesiser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Instrument {
+    /// Slow chords: sine and saw, filtered, with motion.
+    Pad,
+    /// Melody.
+    Lead,
+    /// A plucked string.
+    Pluck,
+    /// The lowest part.
+    Bass,
+    /// A drum: a falling sine.
+    Kick,
+    /// A cymbal: filtered noise.
+    Hat,
+    /// A wave of filtered noise.
+    Swell,
+}
+
+impl Instrument {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [Self::Pad, Self::Lead, Self::Pluck, Self::Bass, Self::Kick, Self::Hat, Self::Swell];
+}
+
+/// One note.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Note {
+    /// What plays it.
+    pub instrument: Instrument,
+    /// Seconds from the beginning.
+    pub start: f64,
+    /// Seconds until it is released.
+    pub duration: f64,
+    /// MIDI key, 0 to 127, 60 = middle C.
+    #[serde(deserialize_with = "json::key")]
+    pub key: u8,
+    /// Loudness, 0 to 1.
+    pub velocity: f32,
+    /// Place, -1 = left to 1 = right.
+    #[serde(default)]
+    pub pan: f32,
+    /// The channel whose bends it follows, 0 to 15.
+    #[serde(default, deserialize_with = "json::channel")]
+    pub channel: u8,
+}
+
+/// A change of pitch of all notes of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bend {
+    /// Seconds from the beginning.
+    pub at: f64,
+    /// The channel, 0 to 15.
+    #[serde(deserialize_with = "json::channel")]
+    pub channel: u8,
+    /// By how many semitones, -24 to 24.
+    pub semitones: f32,
+}
+
+/// A move of a control.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Control {
+    /// Seconds from the beginning.
+    pub at: f64,
+    /// Which control.
+    pub parameter: Parameter,
+    /// To what, within the parameter's range.
+    pub value: f32,
+}
+
+/// A piece of music.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Score {
+    /// Beats a minute, for readers and MIDI files: times are in seconds.
+    pub tempo: f64,
+    /// Notes, in order of their start.
+    pub notes: Vec<Note>,
+    /// Bends, in order of their time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bends: Vec<Bend>,
+    /// Moves of controls, in order of their time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<Control>,
+}
+
+impl Instrument {
+    /// Its name in scores and of its stem.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pad => "pad",
+            Self::Lead => "lead",
+            Self::Pluck => "pluck",
+            Self::Bass => "bass",
+            Self::Kick => "kick",
+            Self::Hat => "hat",
+            Self::Swell => "swell",
+        }
+    }
+}
+
+impl Score {
+    /// When the last note is released, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.notes.iter().map(|note| note.start + note.duration).fold(0.0, f64::max)
+    }
+
+    /// Puts notes, bends and controls in the order of their times. Simultaneous notes are ordered by instrument, channel and key, so
+    /// that a piece has the same order, and sounds the same, wherever it was read from; other things keep their order.
+    pub fn sort(&mut self) {
+        let rank = |note: &Note| (note.instrument as u8, note.channel, note.key);
+        self.notes.sort_by(|a, b| a.start.total_cmp(&b.start).then_with(|| rank(a).cmp(&rank(b))));
+        self.bends.sort_by(|a, b| a.at.total_cmp(&b.at));
+        self.controls.sort_by(|a, b| a.at.total_cmp(&b.at));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Scores as JSON.
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::Score;
+use crate::{Error, Kind, Result};
+
+/// The JSON schema of scores.
+pub const SCHEMA: &str = include_str!("../../../../../docs/score.schema.json");
+/// The largest file: a million notes take about 120 MB.
+const MAX_BYTES: usize = 512 << 20;
+
+impl Score {
+    /// Reads and checks a score; notes may stand in any order.
+    ///
+    /// # Errors
+    /// It is no JSON, lacks a field or has one too many, or a value is outside of its limits. Messages name the line, or the
+    /// place in the list.
+    pub fn from_json(text: &[u8]) -> Result<Self> {
+        if text.len() > MAX_BYTES {
+            return Err(Error::invalid(format!("a score of {} bytes; at most {MAX_BYTES}", text.len()))
+                .with_hint("cut the score into parts"));
+        }
+        let mut score: Self = serde_json::from_slice(text).map_err(refused)?;
+        score.check()?;
+        score.sort();
+        Ok(score)
+    }
+
+    /// The score as JSON, one note per line.
+    pub fn to_json(&self) -> String {
+        let list = |name: &str, lines: Vec<String>| match lines.as_slice() {
+            [] if name != "notes" => String::new(),
+            [] => format!(",\n  \"{name}\": []"),
+            lines => format!(",\n  \"{name}\": [\n    {}\n  ]", lines.join(",\n    ")),
+        };
+        format!(
+            "{{\n  \"tempo\": {}{}{}{}\n}}\n",
+            json(&self.tempo),
+            list("notes", self.notes.iter().map(json).collect()),
+            list("bends", self.bends.iter().map(json).collect()),
+            list("controls", self.controls.iter().map(json).collect()),
+        )
+    }
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn refused(error: serde_json::Error) -> Error {
+    let (kind, hint) = match error.classify() {
+        serde_json::error::Category::Eof => (Kind::Truncated, "the file was cut off: make or fetch it again"),
+        serde_json::error::Category::Data => {
+            (Kind::InvalidArgument, "docs/score.schema.json has every field and its limits")
+        }
+        _ => (Kind::Corrupt, "a score is JSON: numbers cannot be NaN or infinite"),
+    };
+    Error::new(kind, error.to_string()).with_hint(hint).with_source(error)
+}
+
+/// A MIDI key.
+pub(super) fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    at_most(deserializer, "key", 127)
+}
+
+/// A MIDI channel, counted from 0.
+pub(super) fn channel<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    at_most(deserializer, "channel", 15)
+}
+
+fn at_most<'de, D: Deserializer<'de>>(deserializer: D, name: &str, limit: u8) -> Result<u8, D::Error> {
+    let value = f64::deserialize(deserializer)?;
+    if value.fract() == 0.0 && (0.0..=f64::from(limit)).contains(&value) {
+        return Ok(value as u8);
+    }
+    Err(de::Error::custom(format!("{name} is {value}; whole numbers from 0 to {limit}")))
+}

@@ -1,0 +1,192 @@
+//! Scores through voices and bus: the same bits in any way, the right length and level, and nothing beyond full scale.
+
+use melisma::runtime::config::Threads;
+use melisma::runtime::device::{self, DeviceRequest};
+use melisma::runtime::memory::Budget;
+use melisma::synth::{
+    Action, Bus, BusConfig, Buses, Engine, EngineConfig, Event, Instrument, Length, Meter, Note, Parameter,
+    Performance, Score, Setup, Style, balance, compose,
+};
+
+const RATE: u32 = 24_000;
+
+fn setup(length: Length) -> Setup {
+    Setup { bus: BusConfig::new(RATE), length, max_voices: 256, buses: Buses::Mix }
+}
+
+fn play(score: &Score, setup: Setup) -> [Vec<f32>; 2] {
+    let mut performance = Performance::new(score, setup).unwrap();
+    let mut out = [Vec::new(), Vec::new()];
+    while let Some(block) = performance.next_block(None).unwrap() {
+        assert_eq!(block.at, out[0].len() as u64);
+        out[0].extend_from_slice(block.left);
+        out[1].extend_from_slice(block.right);
+    }
+    out
+}
+
+fn piece(seconds: f64) -> Score {
+    compose(&Style::named("bright").unwrap(), 3, seconds).unwrap()
+}
+
+#[test]
+fn threads_and_stems_leave_the_mix_alone() {
+    let score = piece(6.0);
+    let alone = play(&score, setup(Length::Samples(6 * 24_000)));
+    let device = device::select(DeviceRequest::Cpu, Threads::Count(3)).unwrap();
+    let queue = device.queue(&Budget::unlimited()).unwrap();
+    let mut performance = Performance::new(&score, setup(Length::Samples(6 * 24_000))).unwrap();
+    let mut left = Vec::new();
+    while let Some(block) = performance.next_block(Some(&queue)).unwrap() {
+        left.extend_from_slice(block.left);
+    }
+    assert!(left == alone[0]);
+    let with_stems = Setup { buses: Buses::Stems, ..setup(Length::Samples(6 * 24_000)) };
+    assert!(play(&score, with_stems) == alone);
+}
+
+#[test]
+fn stems_add_up_to_what_enters_the_limiter() {
+    let score = piece(4.0);
+    // Quiet enough for the limiter to do nothing but wait.
+    let mut quiet = setup(Length::Samples(4 * 24_000));
+    quiet.bus.level = 0.1;
+    let mut performance = Performance::new(&score, Setup { buses: Buses::Stems, ..quiet }).unwrap();
+    let mut worst = 0f32;
+    let mut heard = 0f32;
+    while let Some(block) = performance.next_block(None).unwrap() {
+        for (i, &mix) in block.left.iter().enumerate() {
+            let sum: f32 = Instrument::ALL.iter().map(|&instrument| block.stem(instrument)[0][i]).sum();
+            worst = worst.max((sum - mix).abs());
+            heard = heard.max(mix.abs());
+        }
+    }
+    assert!(heard > 0.001 && worst < 1e-6, "{worst} of {heard}");
+}
+
+#[test]
+fn lengths_are_exact_and_ends_are_silent() {
+    let score = piece(5.0);
+    for n in [1, 999, 24_000, 120_001] {
+        assert_eq!(play(&score, setup(Length::Samples(n)))[0].len() as u64, n);
+    }
+    let cut = play(&score, setup(Length::Samples(48_000)));
+    assert!(cut[0][24_000..30_000].iter().any(|x| x.abs() > 0.01));
+    let whole = play(&score, setup(Length::Whole));
+    let end = &whole[0][whole[0].len() - 2400..];
+    assert!(whole[0].len() > 5 * 24_000 && end.iter().all(|x| x.abs() < 2e-5), "{}", whole[0].len());
+    assert!(play(&Score { tempo: 120.0, ..Score::default() }, setup(Length::Whole))[0].is_empty());
+}
+
+#[test]
+fn a_midi_file_sounds_as_the_piece() {
+    let seconds = 8.0;
+    let mut score = piece(seconds);
+    // What is cut at the end need not lie on a tick.
+    score.notes.retain(|note| note.start + note.duration < seconds - 0.01);
+    let back = Score::from_midi(&score.to_midi().unwrap()).unwrap();
+    let samples = Length::Samples(8 * 24_000);
+    assert!(play(&score, setup(samples)) == play(&back, setup(samples)));
+}
+
+#[test]
+fn every_preset_reaches_its_loudness_below_the_ceiling() {
+    for (name, target) in [("focus", -16.0), ("meditation", -23.0), ("sleep", -20.0), ("bright", -12.0)] {
+        let score = compose(&Style::named(name).unwrap(), 1, 16.0).unwrap();
+        let setup = setup(Length::Samples(16 * 24_000));
+        let listen = |mut performance: Performance| {
+            let mut meter = Meter::new(RATE);
+            while let Some(block) = performance.next_block(None)? {
+                meter.push(block.left, block.right);
+            }
+            Ok(meter)
+        };
+        let level = balance(&score, setup, target, listen).unwrap();
+        let bus = BusConfig { level, ..setup.bus };
+        let meter = listen(Performance::new(&score, Setup { bus, ..setup }).unwrap()).unwrap();
+        let (loudness, peak) = (meter.integrated().unwrap(), meter.peak_dbtp().unwrap());
+        println!("{name}: {loudness:.2} LUFS, {peak:.2} dBTP");
+        assert!((loudness - target).abs() < 0.2, "{name}: {loudness} LUFS");
+        assert!(peak <= -1.0, "{name}: {peak} dBTP");
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn between(&mut self, [low, high]: [f32; 2]) -> f32 {
+        low + (high - low) * ((self.next() >> 40) as f32 / (1 << 24) as f32)
+    }
+}
+
+/// Each draw starts a note and moves a control or a bend, all of them random; 64 samples later comes the next.
+fn draw(n: u64, rate: u32, seed: u64) {
+    let mut random = Random(seed);
+    let config = EngineConfig { sample_rate: rate, max_voices: 64, ..EngineConfig::default() };
+    let mut engine = Engine::new(config).unwrap();
+    let mut bus = Bus::new(BusConfig { level: 8.0, ..BusConfig::new(rate) }).unwrap();
+    let (mut left, mut right) = ([0f32; 64], [0f32; 64]);
+    for note in 0..n {
+        let at = engine.position() + random.next() % 64;
+        let start = Action::Start {
+            note,
+            instrument: Instrument::ALL[random.next() as usize % 7],
+            channel: (random.next() % 16) as u8,
+            key: (random.next() % 128) as u8,
+            velocity: random.between([0.0, 1.0]),
+            pan: random.between([-1.0, 1.0]),
+        };
+        engine.push(Event { at, action: start }).unwrap();
+        let parameter = Parameter::ALL[random.next() as usize % 5];
+        let value = random.between(parameter.range());
+        let (channel, semitones) = ((random.next() % 16) as u8, random.between([-24.0, 24.0]));
+        engine.push(Event { at, action: Action::Set { parameter, value } }).unwrap();
+        engine.push(Event { at, action: Action::Bend { channel, semitones } }).unwrap();
+        if note > 0 {
+            engine.push(Event { at, action: Action::Release { note: random.next() % note } }).unwrap();
+        }
+        engine.render(&mut left, &mut right);
+        bus.set(parameter, value);
+        bus.process(&mut left, &mut right);
+        let sane = |sample: &f32| sample.is_finite() && sample.abs() <= 1.0;
+        assert!(left.iter().chain(&right).all(sane), "draw {note} at {rate} Hz: {start:?} {parameter:?} {value}");
+    }
+}
+
+#[test]
+fn random_parameters_stay_within_full_scale() {
+    for rate in [8000, 48_000, 192_000] {
+        draw(3000, rate, 1);
+    }
+}
+
+#[test]
+#[ignore = "extended: a million random draws"]
+fn a_million_random_parameters_stay_within_full_scale() {
+    for (index, rate) in [8000, 22_050, 48_000, 192_000].into_iter().enumerate() {
+        draw(250_000, rate, 7 + index as u64);
+    }
+}
+
+#[test]
+fn absurd_scores_are_refused_or_played() {
+    let note =
+        Note { instrument: Instrument::Lead, start: 0.0, duration: 1.0, key: 60, velocity: 0.5, pan: 0.0, channel: 0 };
+    for wrong in [Note { start: -1.0, ..note }, Note { key: 200, ..note }, Note { duration: f64::NAN, ..note }] {
+        let score = Score { tempo: 120.0, notes: vec![wrong], ..Score::default() };
+        assert!(Performance::new(&score, setup(Length::Whole)).is_err());
+    }
+    // More notes at once than there are voices and places.
+    let crowd = Score { tempo: 120.0, notes: vec![note; 5000], ..Score::default() };
+    let sound = play(&crowd, setup(Length::Samples(24_000)));
+    assert!(sound.iter().flatten().all(|x| x.abs() <= 0.9));
+}

@@ -1,0 +1,109 @@
+//! Phrases and live streams.
+
+use melisma::runtime::device::Device;
+use melisma::runtime::memory::Budget;
+use melisma::synth::{
+    Action, Chord, Engine, EngineConfig, Event, Instrument, Kick, Melody, Parameter, Phrase, PhraseRenderer, Stream,
+    Swell, render_all,
+};
+use melisma_kernels::{Cpu, Isa};
+
+fn phrase() -> Phrase {
+    Phrase {
+        seconds: 2.0,
+        chords: vec![
+            Chord { onset: 0.0, duration: 0.9, keys: vec![45, 57, 60, 64], velocity: 0.6 },
+            Chord { onset: 1.0, duration: 0.9, keys: vec![41, 57, 60, 65], velocity: 0.6 },
+        ],
+        melody: (0..8)
+            .map(|i| Melody { onset: 0.25 * f64::from(i), duration: 0.2, key: 69 + i as u8, velocity: 0.5 })
+            .collect(),
+        kicks: (0..4).map(|i| Kick { onset: 0.5 * f64::from(i), velocity: 0.9 }).collect(),
+        swells: vec![Swell { onset: 0.5, duration: 1.0, velocity: 0.5 }],
+    }
+}
+
+#[test]
+fn a_phrase_is_its_events() {
+    let config = EngineConfig::default();
+    let mut renderer = PhraseRenderer::new(config, 30.0).unwrap();
+    let mut engine = Engine::new(config).unwrap();
+    let mut n_notes = 0;
+    // The second phrase goes on where the first one rings.
+    for round in 0..2 {
+        phrase()
+            .events(engine.position(), config.sample_rate, |note| {
+                n_notes += 1;
+                note.events(n_notes).into_iter().try_for_each(|event| engine.push(event))
+            })
+            .unwrap();
+        let (mut left, mut right) = (vec![0.0; 96_000], vec![0.0; 96_000]);
+        engine.render(&mut left, &mut right);
+        let sound = renderer.render_phrase(&phrase()).unwrap();
+        assert!(sound.left == left && sound.right == right, "phrase {round}");
+        assert!(left.iter().any(|&sample| sample.abs() > 0.05));
+    }
+    let queue = Device::Cpu(Cpu { isa: Isa::best(), threads: 2 }).queue(&Budget::unlimited()).unwrap();
+    let mut threads = PhraseRenderer::new(config, 2.0).unwrap();
+    let mut one = PhraseRenderer::new(config, 2.0).unwrap();
+    assert!(threads.render_phrase_on(&queue, &phrase()).unwrap().left == one.render_phrase(&phrase()).unwrap().left);
+    let refused = one.render_phrase(&Phrase { seconds: 2.1, ..phrase() }).unwrap_err();
+    assert!(refused.to_string().contains("96000"), "{refused}");
+}
+
+fn start(note: u64, key: u8) -> Action {
+    Action::Start { note, instrument: Instrument::Lead, channel: 0, key, velocity: 0.8, pan: 0.0 }
+}
+
+#[test]
+fn actions_sound_in_the_next_block_with_the_bits_of_a_plan() {
+    let (mut stream, remote) = Stream::new(EngineConfig::default()).unwrap();
+    let mut planned = Engine::new(EngineConfig::default()).unwrap();
+    let len = stream.block_len();
+    assert_eq!(len, 480);
+    let actions = |block: u64| match block {
+        3 => vec![start(1, 60), start(2, 67)],
+        9 => vec![Action::Set { parameter: Parameter::Brightness, value: 4.0 }],
+        12 => vec![Action::Release { note: 1 }, Action::Bend { channel: 0, semitones: 2.0 }],
+        _ => vec![],
+    };
+    for block in 0..40 {
+        for action in actions(block) {
+            remote.send(action).unwrap();
+            planned.push(Event { at: block * len as u64, action }).unwrap();
+        }
+        let (mut left, mut right) = (vec![0.0; len], vec![0.0; len]);
+        planned.render(&mut left, &mut right);
+        let played = stream.next_block();
+        assert_eq!((played.number, played.position), (block, block * len as u64));
+        assert!(played.left == left && played.right == right, "block {block}");
+        assert_eq!(left.iter().any(|&sample| sample != 0.0), block >= 3, "block {block}");
+    }
+    assert!(remote.send(Action::Bend { channel: 0, semitones: f32::NAN }).is_err());
+    assert_eq!(stream.lost(), 0);
+    drop(stream);
+    assert!(remote.send(start(9, 60)).is_err());
+}
+
+#[test]
+fn streams_do_not_hear_each_other() {
+    let make = |index: u8| {
+        let (mut stream, remote) = Stream::new(EngineConfig { max_voices: 8, ..EngineConfig::default() }).unwrap();
+        for voice in 0..8 {
+            remote.send(start(voice, 40 + index + 3 * voice as u8)).unwrap();
+        }
+        stream.engine().push(Event { at: 2000, action: Action::Release { note: 2 } }).unwrap();
+        stream
+    };
+    let mut together: Vec<Stream> = (0..10).map(make).collect();
+    let mut alone: Vec<Stream> = (0..10).map(make).collect();
+    let queue = Device::Cpu(Cpu { isa: Isa::best(), threads: 2 }).queue(&Budget::unlimited()).unwrap();
+    for _ in 0..20 {
+        render_all(&queue, &mut together);
+        for (together, alone) in together.iter_mut().zip(&mut alone) {
+            let expected = alone.next_block();
+            let found = together.last_block();
+            assert!(found.left == expected.left && found.right == expected.right && found.number == expected.number);
+        }
+    }
+}
