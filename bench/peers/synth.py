@@ -106,8 +106,41 @@ def cpu():
     return {f"synth/pads 1t {isa}": {name: figure} for isa in ("avx2", "avx512")}
 
 
+def additive(increments, levels, rates, left, right, n):
+    """Mixes of eight voices with eight partials each: [mixes, n, 2]."""
+    t = torch.arange(n, device=increments.device, dtype=torch.float32)
+    attack, decay = 0.003 * RATE, 4.0 * RATE
+    rise = 1.0 - (torch.exp2(-t / attack) - 0.5) / 0.5
+    fall = (torch.exp2(-6.0 * (t - attack) / decay) - 2.0**-6) / (1 - 2.0**-6)
+    envelope = torch.where(t < attack, rise, fall)
+    phase = torch.frac(increments[:, :, None] * t)
+    total = torch.zeros_like(phase)
+    for k in range(8):
+        wave = torch.sin((2 * math.pi * (k + 1)) * phase)
+        total = total + levels[:, :, k, None] * torch.exp2(-rates[:, :, k, None] * t) * wave
+    total = total * envelope
+    return torch.stack([(total * left[:, :, None]).sum(1), (total * right[:, :, None]).sum(1)], -1)
+
+
 def cuda():
-    return {}
+    torch.backends.cuda.matmul.allow_tf32 = False
+    n_mixes, length = 512, RATE
+    key = (36 + torch.arange(8 * n_mixes, device="cuda") * 7 % 49).reshape(n_mixes, 8)
+    hz = 440.0 * 2.0 ** ((key.float() - 69.0) / 12.0)
+    k = torch.arange(1, 9, device="cuda")
+    levels = (0.5 / k**1.3).expand(n_mixes, 8, 8).contiguous()
+    rates = (k / (0.5 * RATE)).expand(n_mixes, 8, 8).contiguous()
+    gain = torch.full((n_mixes, 8), 0.1, device="cuda")
+    compiled = torch.compile(additive)
+
+    def work():
+        compiled(hz / RATE, levels, rates, gain, gain, length)
+        torch.cuda.synchronize()
+
+    work()
+    work()
+    seconds = median(work, 9)
+    return {"synth/additive voices": {f"torch.compile {torch.__version__.split('+')[0]}": 8 * n_mixes * length / RATE / seconds}}
 
 
 torch.manual_seed(0)

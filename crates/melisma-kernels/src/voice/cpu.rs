@@ -6,7 +6,7 @@ use super::math::{cosine, exp2, filter, noise, saw};
 use super::sound::N_PARTIALS;
 use super::step::{Step, table};
 use super::{Control, TICK};
-use crate::isa::{Isa, Level, dispatch};
+use crate::isa::{Isa, Level};
 
 /// Samples that are worked on at a time, a multiple of [`TICK`].
 pub(super) const CHUNK: usize = 128;
@@ -39,16 +39,15 @@ impl Sums {
 }
 
 fn add_lanes(isa: Isa, sums: &[[i32; LANES]], out: &mut [i64]) {
-    #[inline(always)]
-    fn each(sums: &[[i32; LANES]], out: &mut [i64]) {
-        for (lanes, out) in sums.iter().zip(out) {
-            // Halves of 16 bits: their sums fit into 32 bits, and stay in one vector.
-            let low: u32 = lanes.iter().map(|&lane| lane as u32 & 0xffff).sum();
-            let high: i32 = lanes.iter().map(|&lane| lane >> 16).sum();
-            *out += (i64::from(high) << 16) + i64::from(low);
-        }
+    let done = match isa.level() {
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => unsafe { x86::add_lanes(sums, out) },
+        _ => 0,
+    };
+    for (lanes, out) in sums[done..].iter().zip(&mut out[done..]) {
+        *out += lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>();
     }
-    dispatch!(isa, each(sums: &[[i32; LANES]], out: &mut [i64]));
 }
 
 /// A stretch of time: `len` samples from `now`, at most a chunk, with the controls of its ticks.
@@ -87,9 +86,54 @@ pub(super) fn render_singly(isa: Isa, group: &mut Group, stretch: Stretch<'_>, s
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::{__m256, __m512};
+    use std::arch::x86_64::*;
 
-    use super::{Group, Stretch, Sums, pieces};
+    use super::{Group, LANES, Stretch, Sums, pieces};
+
+    /// Adds up the lanes of eight samples at a time; how many samples that were.
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(super) unsafe fn add_lanes(sums: &[[i32; LANES]], out: &mut [i64]) -> usize {
+        let n = sums.len().min(out.len()) / 8;
+        let mask = _mm256_set1_epi32(0xffff);
+        for (rows, out) in sums.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<8>().0) {
+            // Halves of 16 bits, whose sums fit into 32.
+            let (mut low, mut high) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 8]);
+            for (index, row) in rows.iter().enumerate() {
+                // SAFETY: a row holds 16 integers.
+                let [a, b] = unsafe {
+                    [_mm256_loadu_si256(row.as_ptr().cast()), _mm256_loadu_si256(row.as_ptr().add(8).cast())]
+                };
+                low[index] = _mm256_add_epi32(_mm256_and_si256(a, mask), _mm256_and_si256(b, mask));
+                high[index] = _mm256_add_epi32(_mm256_srai_epi32::<16>(a), _mm256_srai_epi32::<16>(b));
+            }
+            let (low, high) = (sum_rows(low), sum_rows(high));
+            for (half, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                let part =
+                    |x: __m256i| if half == 0 { _mm256_castsi256_si128(x) } else { _mm256_extracti128_si256::<1>(x) };
+                let sum = _mm256_add_epi64(
+                    _mm256_slli_epi64::<16>(_mm256_cvtepi32_epi64(part(high))),
+                    _mm256_cvtepi32_epi64(part(low)),
+                );
+                // SAFETY: `out` holds 4 integers.
+                unsafe {
+                    let place = out.as_mut_ptr().cast::<__m256i>();
+                    _mm256_storeu_si256(place, _mm256_add_epi64(_mm256_loadu_si256(place), sum));
+                }
+            }
+        }
+        n * 8
+    }
+
+    /// Lane i is the sum of row i.
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn sum_rows(rows: [__m256i; 8]) -> __m256i {
+        let [a, b, c, d, e, f, g, h] = rows;
+        let first = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        let second = _mm256_hadd_epi32(_mm256_hadd_epi32(e, f), _mm256_hadd_epi32(g, h));
+        let low = _mm256_permute2x128_si256::<0x20>(first, second);
+        _mm256_add_epi32(low, _mm256_permute2x128_si256::<0x31>(first, second))
+    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     pub(super) unsafe fn avx512(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {

@@ -11,6 +11,7 @@ type Words = [u32; LANES];
 
 /// Which inner loop a group takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub(super) enum Kind {
     Tone,
     Partials,

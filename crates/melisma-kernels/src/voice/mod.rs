@@ -37,9 +37,12 @@
 //! # Ok::<(), melisma_kernels::Error>(())
 //! ```
 
+mod bulk;
 mod cpu;
+pub(crate) mod cuda;
 mod group;
 mod lanes;
+mod level;
 mod math;
 #[cfg(test)]
 mod reference;
@@ -49,6 +52,7 @@ mod step;
 mod tests;
 mod voices;
 
+pub use bulk::{Bulk, Note, Plan};
 pub use sound::{Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice};
 pub use voices::{Block, Bus, Slot, Voices};
 

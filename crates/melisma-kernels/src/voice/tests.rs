@@ -1,10 +1,11 @@
 use super::reference::{Life, render as reference};
 use super::sound::N_PARTIALS;
 use super::{
-    Block, Control, Drum, Envelope, Filter, Noise, Partials, Segment, Source, TICK, Tone, UNIT, Voice, Voices,
+    Block, Bulk, Control, Drum, Envelope, Filter, Noise, Note, Partials, Segment, Source, TICK, Tone, UNIT, Voice,
+    Voices,
 };
-use crate::suite::Random;
-use crate::{Budget, Cpu, Device, Isa};
+use crate::suite::{Bench, Random, suite};
+use crate::{Budget, Cpu, DType, Device, Isa, Queue, Tensor};
 
 const RATE: f64 = 48_000.0;
 
@@ -296,4 +297,86 @@ fn partials_above_the_limit_are_silent() {
     let piece = Piece { voices: vec![(Voice { source, envelope, gain }, life)], len: 500 };
     let found = piece.render(Isa::best(), &[480], Voices::render);
     assert!(found.iter().flatten().all(|&sample| sample == 0));
+}
+
+suite!(bulk_is_the_sum_of_its_notes, bulk_has_the_same_bits_in_any_batch, bulk_without_notes_is_silent, bulk_refuses);
+
+/// Notes of all kinds in `n_mixes` mixes.
+fn notes(n_notes: usize, n_mixes: u32, seed: u64) -> Vec<Note> {
+    let mut random = Random(seed);
+    let note = |index: usize| {
+        let onset = 64 + random.bits() % 1500;
+        let release = random.bits().is_multiple_of(2).then(|| onset + random.bits() % 3000);
+        Note { voice: voice(index / n_mixes as usize, &mut random), mix: index as u32 % n_mixes, onset, release }
+    };
+    (0..n_notes).map(note).collect()
+}
+
+fn run_bulk(bench: &Bench, bulk: Bulk, notes: &[Note]) -> Vec<f32> {
+    let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
+    let mut out = Tensor::new(&bench.device, &bench.budget, DType::F32, &[bulk.n_mixes, bulk.len, 2]).unwrap();
+    plan.load(&bench.queue, notes, Control::default()).unwrap();
+    plan.run(&bench.queue, out.view_mut().unwrap()).unwrap();
+    let first = out.to_vec::<f32>(&bench.queue).unwrap();
+    plan.run(&bench.queue, out.view_mut().unwrap()).unwrap();
+    assert!(out.to_vec::<f32>(&bench.queue).unwrap() == first, "a second run differs");
+    first
+}
+
+/// Within -100 dBFS of the reference on every device.
+fn bulk_is_the_sum_of_its_notes(bench: &Bench) {
+    let bulk = Bulk { n_mixes: 3, len: 4321, position: 64 };
+    let notes = notes(40, 3, 5);
+    let found = run_bulk(bench, bulk, &notes);
+    let mut expected = vec![0.0; bulk.out_len()];
+    for note in &notes {
+        let life = Life { onset: note.onset, release: note.release, control: Control::default() };
+        let sides = reference(&note.voice, life, bulk.len + 64);
+        for (channel, side) in sides.iter().enumerate() {
+            for (index, sample) in side[64..].iter().enumerate() {
+                expected[2 * (note.mix as usize * bulk.len + index) + channel] += sample;
+            }
+        }
+    }
+    let peak = found.iter().zip(&expected).map(|(&a, b)| (f64::from(a) - b).abs()).fold(0.0, f64::max);
+    assert!(20.0 * peak.log10() < -100.0, "{:.1} dBFS", 20.0 * peak.log10());
+}
+
+/// A mix does not depend on what is rendered beside it, nor on how many.
+fn bulk_has_the_same_bits_in_any_batch(bench: &Bench) {
+    let bulk = Bulk { n_mixes: 1, len: 2100, position: 0 };
+    let mut notes = notes(9, 1, 6);
+    let alone = run_bulk(bench, bulk, &notes);
+    assert!(alone.iter().any(|&sample| sample != 0.0));
+    for note in notes.clone() {
+        notes.extend((1..5).map(|mix| Note { mix, ..note }));
+    }
+    notes.extend(self::notes(70, 1, 7).into_iter().map(|note| Note { mix: 5, ..note }));
+    let many = run_bulk(bench, Bulk { n_mixes: 7, ..bulk }, &notes);
+    for mix in 0..5 {
+        assert!(many[mix * alone.len()..][..alone.len()] == alone, "mix {mix}");
+    }
+    assert!(many[6 * alone.len()..].iter().all(|&sample| sample == 0.0));
+    // One group for each mix is written without sums in memory.
+    let plucks: Vec<Note> = (0..4).map(|mix| Note { mix, ..notes[1] }).collect();
+    let together = run_bulk(bench, Bulk { n_mixes: 4, ..bulk }, &plucks);
+    let single = run_bulk(bench, Bulk { n_mixes: 2, ..bulk }, &plucks[..1]);
+    assert!(together[..alone.len()] == single[..alone.len()] && together[3 * alone.len()..] == single[..alone.len()]);
+}
+
+fn bulk_without_notes_is_silent(bench: &Bench) {
+    assert!(run_bulk(bench, Bulk { n_mixes: 2, len: 77, position: 0 }, &[]).iter().all(|&sample| sample == 0.0));
+    assert!(run_bulk(bench, Bulk { n_mixes: 0, len: 77, position: 0 }, &[]).is_empty());
+    assert!(run_bulk(bench, Bulk { n_mixes: 1, len: 0, position: 0 }, &notes(3, 1, 1)).is_empty());
+}
+
+fn bulk_refuses(bench: &Bench) {
+    let bulk = Bulk { n_mixes: 1, len: 100, position: 64 };
+    let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
+    let good = notes(1, 1, 1)[0];
+    for bad in [Note { mix: 1, ..good }, Note { onset: 63, ..good }] {
+        assert!(plan.load(&bench.queue, &[bad], Control::default()).is_err());
+    }
+    assert!(Bulk { position: 7, ..bulk }.plan(&bench.device, &bench.budget).is_err());
+    assert!(matches!(bench.queue, Queue::Cpu(_) | Queue::Cuda(_)));
 }

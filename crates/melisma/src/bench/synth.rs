@@ -3,6 +3,7 @@
 //! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records are made with its default.
 
 mod batching;
+mod gpu;
 mod live;
 mod pads;
 mod phrase;
@@ -29,7 +30,7 @@ type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let (mut rows, parts): (_, &[&str]) = match place.device {
         Device::Cpu(_) => (cpu_rows(live_time()?)?, &["cpu"]),
-        Device::Cuda(_) => (Vec::new(), &["cuda"]),
+        Device::Cuda(_) => (gpu::rows(place.device)?, &["cuda"]),
     };
     for part in parts {
         let found: Option<Figures> = peer(PEERS, &[part]).and_then(|value| serde_json::from_value(value).ok());

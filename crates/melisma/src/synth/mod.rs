@@ -1,5 +1,6 @@
 //! Scores and generated music to sound, all voices at once.
 
+mod bulk;
 mod bus;
 mod capture;
 mod composer;
@@ -15,6 +16,7 @@ mod phrase;
 mod score;
 mod stream;
 
+pub use bulk::{BulkConfig, BulkRenderer, Cost, Ticket, voice_seconds};
 pub use bus::{Bus, BusConfig};
 pub use capture::Capture;
 pub use composer::{Composer, Mode, STYLES, Style, compose, seed};

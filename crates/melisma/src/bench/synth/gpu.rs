@@ -1,0 +1,90 @@
+//! On a GPU: voices on the device, mixes delivered to the host, and the phrase.
+
+use std::time::{Duration, Instant};
+
+use melisma_kernels::voice::{Bulk, Control, Note};
+use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
+
+use super::{Plan, RATE, Row, long_phrase, measure, pad, patch, quantiles, single};
+use crate::Result;
+use crate::synth::patch::{Pitch, Touch};
+use crate::synth::{BulkConfig, BulkRenderer, Cost, Instrument};
+
+/// An additive voice of a mix of eight.
+fn pluck(index: usize) -> Note {
+    let pitch = Pitch { key: 36 + (index * 7 % 49) as u8, semitones: 0.0, sample_rate: RATE };
+    let touch = Touch { velocity: 0.5, pan: 0.0, seed: index as u32 };
+    Note { voice: patch::voice(Instrument::Pluck, pitch, touch), mix: (index / 8) as u32, onset: 0, release: None }
+}
+
+pub(super) fn rows(device: &Device) -> Result<Vec<Row>> {
+    let budget = Budget::unlimited();
+    let queue = device.queue(&budget)?;
+    let additive: Vec<Note> = (0..65_536).map(pluck).collect();
+    let pads: Vec<Note> =
+        (0..262_144).map(|i| Note { voice: pad(i), mix: (i / 32) as u32, onset: 0, release: None }).collect();
+    let mut rows = vec![
+        on_device(
+            &queue,
+            &budget,
+            "synth/additive voices",
+            &additive,
+            Bulk { n_mixes: 8192, len: 48_000, position: 0 },
+        )?,
+        on_device(&queue, &budget, "synth/pads", &pads, Bulk { n_mixes: 8192, len: 24_000, position: 0 })?,
+    ];
+    rows.extend(delivered(device, &budget)?);
+    rows.extend(phrase(device, &budget)?);
+    let cost = Cost::measure(device, &budget)?;
+    rows.push(single("synth/cost of a batch", "ms", 1e3 * cost.fixed));
+    Ok(rows)
+}
+
+/// Seconds of voices per second, on the device alone.
+fn on_device(queue: &Queue, budget: &Budget, name: &str, notes: &[Note], bulk: Bulk) -> Result<Row> {
+    let mut plan = bulk.plan(&queue.device(), budget)?;
+    let mut out = Tensor::new(&queue.device(), budget, DType::F32, &[bulk.out_len()])?;
+    plan.load(queue, notes, Control::default())?;
+    let mut outcome = Ok(());
+    let limits = Plan { warm_up: 2, least: 5, time: Duration::from_secs(1), most: 50 };
+    let measured = measure(limits, || {
+        let run = || plan.run(queue, out.view_mut()?).and_then(|()| queue.synchronize());
+        outcome = { run }();
+    });
+    outcome?;
+    Ok(measured.rate(name, "voice-s/s", notes.len() as f64 * bulk.len as f64 / f64::from(RATE)))
+}
+
+/// Stereo mixes of eight additive voices that arrive on the host, two batches under way.
+fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
+    const N_MIXES: usize = 1024;
+    const N_BATCHES: usize = 40;
+    let notes: Vec<Note> = (0..8 * N_MIXES).map(pluck).collect();
+    let mut renderer =
+        BulkRenderer::new(device, budget, BulkConfig { n_mixes: N_MIXES, seconds: 1.0, sample_rate: RATE })?;
+    let mut waiting = renderer.start_notes(&notes)?;
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    let mut last = begin;
+    for _ in 0..N_BATCHES {
+        let next = renderer.start_notes(&notes)?;
+        renderer.wait(std::mem::replace(&mut waiting, next))?;
+        times.push(last.elapsed().as_secs_f64());
+        last = Instant::now();
+    }
+    renderer.wait(waiting)?;
+    let measured = super::of_times(times[4..].to_vec());
+    Ok(vec![measured.rate("synth/mixes of 8 additive voices, delivered", "x", N_MIXES as f64)])
+}
+
+fn phrase(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
+    let phrases = [long_phrase()];
+    let mut renderer = BulkRenderer::new(device, budget, BulkConfig { n_mixes: 1, seconds: 30.0, sample_rate: RATE })?;
+    let mut times = Vec::new();
+    for _ in 0..105 {
+        let begin = Instant::now();
+        renderer.render(&phrases)?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    Ok(quantiles("synth/phrase 30 s delivered", &times[5..], &[("p50", 0.5), ("p99", 0.99)]))
+}
