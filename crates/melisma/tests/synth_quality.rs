@@ -1,4 +1,5 @@
 //! The quality sheet keeps its limits.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 use melisma::bench::sheet::{Sheet, picture};
 

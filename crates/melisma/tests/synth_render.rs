@@ -1,4 +1,5 @@
 //! Scores through voices and bus: the same bits in any way, the right length and level, and nothing beyond full scale.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, DeviceRequest};

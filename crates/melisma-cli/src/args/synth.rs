@@ -17,7 +17,7 @@ pub struct SynthArgs {
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
     /// Exactly so long, faded out where music goes on [default: 60 for presets, else all of it]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_hyphen_values = true)]
     pub seconds: Option<f64>,
     /// Which piece a preset makes: a number of any size, or a word
     #[arg(long, value_name = "N", default_value = "0", allow_hyphen_values = true)]

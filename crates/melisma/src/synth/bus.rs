@@ -138,3 +138,51 @@ fn blend(share: &mut Ramp, [left, right]: [(&mut [f32], &mut [f32]); 2]) {
         (*left, *right) = (mix(*left, *wet_left, share), mix(*right, *wet_right, share));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(len: usize) -> [Vec<f32>; 2] {
+        let mut bus = Bus::new(BusConfig { level: 2.0, ..BusConfig::new(8000) }).unwrap();
+        let mut sides = [1u32, 2].map(|seed| {
+            let sample =
+                |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 8) as f32 / (1 << 23) as f32 - 1.0;
+            (0..12_000).map(sample).collect::<Vec<f32>>()
+        });
+        let moves = [
+            (0, Parameter::Reverb, 0.4),
+            (1000, Parameter::Delay, 0.3),
+            (1040, Parameter::Gain, 0.2),
+            (7777, Parameter::Reverb, 0.0),
+        ];
+        let [left, right] = &mut sides;
+        for (index, (at, parameter, value)) in moves.into_iter().enumerate() {
+            let end = moves.get(index + 1).map_or(12_000, |next| next.0);
+            bus.set(parameter, value);
+            let parts = left[at..end].chunks_mut(len).zip(right[at..end].chunks_mut(len));
+            parts.for_each(|(left, right)| bus.process(left, right));
+        }
+        sides
+    }
+
+    #[test]
+    fn blocks_of_any_size_give_the_same_bits() {
+        let whole = render(12_000);
+        for len in [1, 80, 256, 999] {
+            assert!(render(len) == whole, "{len}");
+        }
+        assert!(whole.iter().flatten().all(|x| x.abs() <= 0.9));
+    }
+
+    #[test]
+    fn what_is_no_number_does_not_stay() {
+        let mut bus = Bus::new(BusConfig::new(48_000)).unwrap();
+        bus.set(Parameter::Reverb, f32::NAN);
+        bus.set(Parameter::Delay, 0.5);
+        let (mut left, mut right) = (vec![f32::NAN; 4800], vec![f32::INFINITY; 4800]);
+        bus.process(&mut left, &mut right);
+        assert!(left.iter().chain(&right).all(|x| *x == 0.0));
+        assert!(bus.latency() > 0 && bus.tail_samples() > 48_000);
+    }
+}

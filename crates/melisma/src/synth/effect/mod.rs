@@ -1,7 +1,7 @@
 //! Effects on a stereo mix, in place.
 //!
 //! Each is the same bits for any size of blocks, allocates nothing while it runs, and comes to exact silence: what falls below
-//! [`TINY`] is taken for nothing.
+//! -180 dB of full scale is taken for nothing.
 
 mod delay;
 mod interpolate;
