@@ -1,4 +1,5 @@
 //! The inner loops: a tick or less of all lanes of a vector.
+//! More than 400 lines because every kind of voice has its loop here, built from the same inlined parts.
 
 use super::group::{Group, Kind, LANES};
 use super::lanes::Lanes;

@@ -1,4 +1,5 @@
 //! Sixteen voices side by side: one vector per quantity, and the moments at which an envelope turns.
+//! More than 400 lines because its quantities are set, moved and read together.
 
 use super::sound::{Envelope, N_PARTIALS, Segment, Source, Voice};
 use super::{Control, TICK, UNIT, cpu, math, step};

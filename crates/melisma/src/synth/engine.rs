@@ -1,4 +1,5 @@
 //! Events to sound: one mix of many voices on the CPU.
+//! More than 400 lines because queue, voices and gliding controls change one state, sample by sample.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
