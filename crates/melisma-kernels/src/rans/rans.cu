@@ -1,7 +1,6 @@
 // Records of tiles to elements: see docs/format.md. A block decodes four segments of one tile, a warp each: its slices,
 // or the shorter segments of an index. Words and escapes beyond their ends read as zero, and the tile's status tells what
-// was wrong.
-// More than 400 lines because one kernel decodes every mode, and its parts live in the same registers.
+// was wrong. More than 400 lines because all modes are one kernel, so that a batch is one launch.
 #include "record.cuh"
 
 // What a warp has ahead in shared memory. Words lie in four quarters of a ring: a batch of four steps takes at most one
