@@ -113,9 +113,10 @@ fn every_chunk_and_every_format_gives_the_same_bytes() {
     assert!(ids.stderr.starts_with("warning: "), "ids carry no stamp: {}", ids.stderr);
     assert!(std::fs::read(sandbox.path("ids.wav")).unwrap() == whole);
 
-    let codes = std::fs::read(sandbox.path("t.json")).unwrap();
+    let stamped: Value = serde_json::from_slice(&std::fs::read(sandbox.path("t.json")).unwrap()).unwrap();
     let model = Model::mini24().unwrap();
-    let codes = Codes::new(model.config(), serde_json::from_slice(&codes).unwrap()).unwrap();
+    assert_eq!(stamped["model"], model.hash());
+    let codes = Codes::new(model.config(), serde_json::from_value(stamped["codes"].clone()).unwrap()).unwrap();
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
     let mut engine = Engine::new(&model, &queue, &budget, 1).unwrap();

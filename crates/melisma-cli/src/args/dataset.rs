@@ -21,8 +21,7 @@ pub enum DatasetCommand {
     #[command(after_help = "\
 Examples:
   melisma dataset build wavs/ -o train.h5
-  melisma dataset build list.txt -o train.safetensors --preset whisper-80 --segment 30s --shard 1/8
-  melisma dataset build --test-gpu-pipeline --device cuda")]
+  melisma dataset build list.txt -o train.safetensors --preset whisper-80 --segment 30s --shard 1/8")]
     Build(Box<BuildArgs>),
     /// Show what a dataset holds
     #[command(after_help = "\
