@@ -72,7 +72,12 @@ fn a_thousand_phrases_on_a_gpu() {
             })
             .collect(),
         melody: (0..64)
-            .map(|i| Melody { onset: 0.46 * f64::from(i), duration: 0.4, key: 69 + (i as u8 + index) % 12, velocity: 0.5 })
+            .map(|i| Melody {
+                onset: 0.46 * f64::from(i),
+                duration: 0.4,
+                key: 69 + (i as u8 + index) % 12,
+                velocity: 0.5,
+            })
             .collect(),
         kicks: (0..32).map(|i| Kick { onset: 0.9 * f64::from(i), velocity: 0.9 }).collect(),
         swells: Vec::new(),
