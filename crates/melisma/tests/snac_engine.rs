@@ -203,6 +203,31 @@ fn an_early_peek_changes_nothing_later() {
 }
 
 #[test]
+fn submitted_steps_are_collected_in_any_order() {
+    let model = &MODELS[0];
+    let n_codes = slots(model.config()).len();
+    let clip = frames(model, 8, 3);
+    let mut engine = engine(model, Isa::best(), 2, 1);
+    let whole = engine.decode(&codes(model, &clip), &Noise::Seed(4)).unwrap();
+    let stream = engine.open(Noise::Seed(4)).unwrap();
+    let mut parts = vec![Vec::new(); 8];
+    for (index, four) in clip.chunks(4 * n_codes).enumerate() {
+        let tickets: Vec<_> = four.chunks(n_codes).map(|frame| engine.submit(&[(stream, frame)]).unwrap()).collect();
+        for (place, ticket) in tickets.iter().enumerate().rev() {
+            parts[4 * index + place] = engine.collect(*ticket).unwrap().of(0).to_vec();
+        }
+    }
+    let heard = parts.concat();
+    let last = engine.submit(&[(stream, &clip[..n_codes])]).unwrap();
+    assert_eq!(bits(&heard), bits(&whole[..heard.len()]));
+    for _ in 0..4 {
+        engine.step(&[(stream, &clip[..n_codes])]).unwrap();
+    }
+    let error = engine.collect(last).unwrap_err();
+    assert!(error.to_string().contains("are gone"), "{error}");
+}
+
+#[test]
 fn the_lag_is_that_of_the_receptive_field() {
     let model = &MODELS[0];
     let mut engine = engine(model, Isa::best(), 1, 1);

@@ -109,6 +109,36 @@ fn on_cuda_streams_do_not_see_each_other() {
     }
 }
 
+/// A step is submitted while the one before runs; the samples are those of steps one after another.
+#[test]
+fn on_cuda_submitted_steps_give_the_samples_of_steps() {
+    let Some(queue) = gpu() else { return };
+    for model in models() {
+        let per_frame = slots(model.config()).len();
+        let clip = frames(&model, 12, 5);
+        let mut engine = engine(&model, &queue, 2);
+        let [one, other] = [1, 2].map(|seed| engine.open(Noise::Seed(seed)).unwrap());
+        let mut expected = [Vec::new(), Vec::new()];
+        for frame in clip.chunks(per_frame) {
+            let samples = engine.step(&[(one, frame), (other, frame)]).unwrap();
+            (0..2).for_each(|index| expected[index].extend(samples.of(index).iter().map(|x| x.to_bits())));
+        }
+        [one, other].map(|stream| engine.close(stream).unwrap());
+        let [one, other] = [1, 2].map(|seed| engine.open(Noise::Seed(seed)).unwrap());
+        let (mut found, mut waiting) = ([Vec::new(), Vec::new()], std::collections::VecDeque::new());
+        for frame in clip.chunks(per_frame).map(Some).chain([None; 3]) {
+            if let Some(frame) = frame {
+                waiting.push_back(engine.submit(&[(one, frame), (other, frame)]).unwrap());
+            }
+            if waiting.len() == 4 || frame.is_none() {
+                let samples = engine.collect(waiting.pop_front().unwrap()).unwrap();
+                (0..2).for_each(|index| found[index].extend(samples.of(index).iter().map(|x| x.to_bits())));
+            }
+        }
+        assert_eq!(found, expected);
+    }
+}
+
 /// The goldens of the reference implementation, where the repository is at hand.
 #[test]
 fn on_cuda_goldens() {

@@ -38,7 +38,7 @@ mod weights;
 
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
-pub use engine::{Engine, Options, Samples, StreamId};
+pub use engine::{Engine, Options, Samples, StreamId, Ticket};
 pub use melisma_kernels::step::Rounding;
 pub use model::{Model, mini24_weights};
 pub use noise::Noise;

@@ -13,6 +13,7 @@ use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, View, ViewMu
 
 use super::super::noise::Noise;
 use super::layers::Layers;
+use super::ring::{Ring, Ticket};
 use crate::Result;
 
 /// The state of all slots, what lies between the layers, and the way to it and back.
@@ -20,7 +21,7 @@ pub(super) struct Batch {
     shared: Arc<Mutex<Buffers>>,
     /// Where the host writes codes and reads samples.
     codes: Buffer,
-    samples: Buffer,
+    pub(super) ring: Ring,
     /// Rising in their number of rows.
     graphs: Vec<Graph<Recorded>>,
     /// The rows of a step, filled up.
@@ -113,7 +114,7 @@ impl Batch {
         let mut batch = Self {
             shared: Arc::new(Mutex::new(buffers)),
             codes: near(codes_bytes)?,
-            samples: near(samples_bytes)?,
+            ring: Ring::new(|| near(samples_bytes))?,
             graphs: Vec::new(),
             rows: Vec::with_capacity(capacity.n_rows),
             capacity,
@@ -127,11 +128,6 @@ impl Batch {
     /// What the kernels work on.
     pub(super) fn buffers(&self) -> MutexGuard<'_, Buffers> {
         lock(&self.shared)
-    }
-
-    /// The samples of the last step, `[B, T · hop]`.
-    pub(super) fn samples(&self) -> Result<&[f32]> {
-        self.samples.view::<f32>()?.host()
     }
 
     /// Records the graphs, the largest first: what kernels need beside the buffers is then large enough for all.
@@ -156,8 +152,8 @@ impl Batch {
         Row { slot: self.capacity.n_slots as i64 - 1, end: 0, ..Row::default() }
     }
 
-    /// Runs one step; [`Batch::samples`] gives its samples afterwards.
-    pub(super) fn step(&mut self, layers: &Layers, queue: &Queue, input: &Input<'_>) -> Result<()> {
+    /// Starts one step. On a GPU it returns while at most one step before it still runs.
+    pub(super) fn step(&mut self, layers: &Layers, queue: &Queue, input: &Input<'_>) -> Result<Ticket> {
         let given = input.noise.iter().any(|noise| matches!(noise, Noise::Given(_)));
         let recorded = input.n_latents == self.capacity.frame_latents && !given;
         let n_rows = input.rows.len();
@@ -180,8 +176,15 @@ impl Batch {
         if let Some(index) = graph {
             self.graphs[index].launch(queue)?;
         }
-        let bytes = n_rows * input.n_latents * layers.timeline.rate * size_of::<f32>();
-        queue.start_copy(&lock(&self.shared).samples, &mut self.samples, bytes)
+        let len = input.n_latents * layers.timeline.rate;
+        let (ticket, place) = self.ring.begin();
+        place.ranges.clear();
+        place.ranges.extend(input.rows.iter().enumerate().map(|(index, row)| {
+            let live = layers.timeline.live(row, input.n_latents);
+            index * len + live.start..index * len + live.end
+        }));
+        queue.start_copy(&lock(&self.shared).samples, &mut place.samples, n_rows * len * size_of::<f32>())?;
+        Ok(ticket)
     }
 }
 

@@ -33,9 +33,9 @@ pub struct Samples<'a> {
     pub(super) ranges: &'a [Range<usize>],
 }
 
-impl Samples<'_> {
+impl<'a> Samples<'a> {
     /// Those of the step's stream `index`.
-    pub fn of(&self, index: usize) -> &[f32] {
+    pub fn of(&self, index: usize) -> &'a [f32] {
         &self.samples[self.ranges[index].clone()]
     }
 }

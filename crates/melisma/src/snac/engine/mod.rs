@@ -29,6 +29,7 @@
 mod batch;
 mod layers;
 mod live;
+mod ring;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,6 +48,7 @@ use layers::Layers;
 use live::Live;
 
 pub use live::{Samples, StreamId};
+pub use ring::Ticket;
 
 /// Frames that a clip's step has: the weights are read once for all of them.
 const CLIP_FRAMES: usize = 8;
@@ -84,7 +86,6 @@ pub struct Engine {
     rows: Vec<Row>,
     noise: Vec<Noise>,
     codes: Vec<i32>,
-    ranges: Vec<Range<usize>>,
 }
 
 impl Engine {
@@ -145,7 +146,6 @@ impl Engine {
             rows: Vec::new(),
             noise: Vec::new(),
             codes: Vec::new(),
-            ranges: Vec::new(),
         };
         engine.warm_up()?;
         Ok(engine)
@@ -201,6 +201,16 @@ impl Engine {
     /// `InvalidArgument` for an unknown or repeated stream, codes that are no whole frames or not in the codebook, more
     /// frames than [`Engine::max_frames`]; otherwise the device failed.
     pub fn step(&mut self, input: &[(StreamId, &[i32])]) -> Result<Samples<'_>> {
+        let ticket = self.submit(input)?;
+        self.collect(ticket)
+    }
+
+    /// The first half of [`Engine::step`]: starts it. On a GPU the next step can be submitted while this one runs, so
+    /// that the device never waits for the host; [`Engine::collect`] gives the samples, in any order.
+    ///
+    /// # Errors
+    /// As [`Engine::step`].
+    pub fn submit(&mut self, input: &[(StreamId, &[i32])]) -> Result<Ticket> {
         let n_frames = self.check(input)?;
         let n_latents = n_frames * self.config.frame_latents();
         self.rows.clear();
@@ -213,16 +223,25 @@ impl Engine {
             }
             self.codes.extend_from_slice(frames);
         }
-        self.run(n_latents)?;
-        for (index, (stream, _)) in input.iter().enumerate() {
+        let ticket = self.run(n_latents)?;
+        let ranges = &mut self.batch.ring.place(ticket)?.ranges;
+        for ((stream, _), range) in input.iter().zip(ranges) {
             if let Some(live) = &mut self.streams[stream.slot] {
                 live.advance(n_latents);
                 live.progress.pushed += (n_latents * self.layers.timeline.rate) as u64;
-                let known = live.hear(self.ranges[index].len());
-                self.ranges[index].start += known;
+                range.start += live.hear(range.len());
             }
         }
-        Ok(Samples { samples: self.batch.samples()?, ranges: &self.ranges })
+        Ok(ticket)
+    }
+
+    /// The samples that a submitted step made final, once they are there. Those of the last four steps are kept;
+    /// [`Engine::finish`], [`Engine::peek`] and [`Engine::decode`] make steps too.
+    ///
+    /// # Errors
+    /// The step is too long ago, or the device failed.
+    pub fn collect(&mut self, ticket: Ticket) -> Result<Samples<'_>> {
+        self.batch.ring.collect(ticket)
     }
 
     /// Takes any number of frames of one stream, gives the samples that became final.
@@ -325,22 +344,15 @@ impl Engine {
         self.noise.push(live.noise.clone());
         self.codes.clear();
         self.codes.extend_from_slice(codes);
-        self.run(n_latents)?;
+        let ticket = self.run(n_latents)?;
         live.advance(n_latents);
-        Ok(&self.batch.samples()?[self.ranges[0].clone()])
+        Ok(self.collect(ticket)?.of(0))
     }
 
-    /// One step of what stands in `rows`, `noise` and `codes`; `ranges` say afterwards which samples exist.
-    fn run(&mut self, n_latents: usize) -> Result<()> {
-        let len = n_latents * self.layers.timeline.rate;
+    /// Starts one step of what stands in `rows`, `noise` and `codes`.
+    fn run(&mut self, n_latents: usize) -> Result<Ticket> {
         let input = Input { rows: &self.rows, noise: &self.noise, codes: &self.codes, n_latents };
-        self.batch.step(&self.layers, &self.queue, &input)?;
-        self.ranges.clear();
-        self.ranges.extend(self.rows.iter().enumerate().map(|(index, row)| {
-            let live = self.layers.timeline.live(row, n_latents);
-            index * len + live.start..index * len + live.end
-        }));
-        Ok(())
+        self.batch.step(&self.layers, &self.queue, &input)
     }
 
     fn check(&self, input: &[(StreamId, &[i32])]) -> Result<usize> {
