@@ -68,10 +68,13 @@ fn all_sorts() -> Vec<u8> {
 fn files_come_back_byte_for_byte_whatever_the_threads() {
     let source = all_sorts();
     for side in pack::TILE_SIDES {
-        let one = packed(&source, &Options { side, ..Options::default() });
+        let one = packed(&source, &Options { side: Some(side), ..Options::default() });
         assert!(one.len() < source.len());
         for threads in [2, 3, 16] {
-            assert!(one == packed(&source, &Options { side, threads, ..Options::default() }), "{side}, {threads}");
+            assert!(
+                one == packed(&source, &Options { side: Some(side), threads, ..Options::default() }),
+                "{side}, {threads}"
+            );
         }
         for threads in [1, 4] {
             assert!(unpacked(&one, threads) == source, "{side}, {threads}");
@@ -79,11 +82,30 @@ fn files_come_back_byte_for_byte_whatever_the_threads() {
     }
 }
 
+/// One tensor whose bands are of different scales, and one that is the same everywhere.
+#[test]
+fn wide_elements_get_the_tiles_that_suit_them() {
+    let mut random = Random(8);
+    let mut floats = |scale: &dyn Fn(usize) -> f32| -> Vec<u8> {
+        (0..1024 * 512).flat_map(|i| (random.weight() * scale(i)).to_le_bytes()).collect()
+    };
+    let banded = floats(&|i| ((i >> 16) as f32 * 5.0).exp2());
+    let even = floats(&|_| 1.0);
+    let source = file(&[("banded", "F32", &[1024, 512], banded), ("even", "F32", &[1024, 512], even)]);
+    let chosen = packed(&source, &Options::default());
+    assert!(unpacked(&chosen, 2) == source);
+    assert!(chosen == packed(&source, &Options { threads: 3, ..Options::default() }));
+    for side in pack::TILE_SIDES {
+        let fixed = packed(&source, &Options { side: Some(side), ..Options::default() });
+        assert!(chosen.len() < fixed.len(), "{side}: {} and {}", chosen.len(), fixed.len());
+    }
+}
+
 #[test]
 fn tensors_and_tiles_can_be_read_alone() {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let packed = packed(&source, &Options { side: 256, threads: 2, ..Options::default() });
+    let packed = packed(&source, &Options { side: Some(256), threads: 2, ..Options::default() });
     let archive = Archive::open(&packed).unwrap();
     for entry in &header.tensors {
         let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
@@ -137,7 +159,7 @@ fn devices() -> Vec<Device> {
 fn models_are_loaded_to_devices_packed_or_not() {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let small = Options { side: 256, ..Options::default() };
+    let small = Options { side: Some(256), ..Options::default() };
     let files = [
         source.clone(),
         packed(&source, &small),
@@ -242,7 +264,7 @@ fn noise_costs_a_thousandth_at_most() {
 #[test]
 fn version_1_stays_readable_and_is_still_what_is_written() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/pack/v1_0_modes.packed.safetensors");
-    let (source, options) = (pack_source::golden(), Options { side: 256, ..Options::default() });
+    let (source, options) = (pack_source::golden(), Options { side: Some(256), ..Options::default() });
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !std::path::Path::new(path).exists() {
         std::fs::write(path, packed(&source, &options)).unwrap();
     }

@@ -123,7 +123,8 @@ fn on_cuda_submitted_steps_give_the_samples_of_steps() {
             let samples = engine.step(&[(one, frame), (other, frame)]).unwrap();
             (0..2).for_each(|index| expected[index].extend(samples.of(index).iter().map(|x| x.to_bits())));
         }
-        [one, other].map(|stream| engine.close(stream).unwrap());
+        engine.close(one).unwrap();
+        engine.close(other).unwrap();
         let [one, other] = [1, 2].map(|seed| engine.open(Noise::Seed(seed)).unwrap());
         let (mut found, mut waiting) = ([Vec::new(), Vec::new()], std::collections::VecDeque::new());
         for frame in clip.chunks(per_frame).map(Some).chain([None; 3]) {

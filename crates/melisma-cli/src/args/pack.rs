@@ -14,9 +14,9 @@ pub struct PackArgs {
     /// Where the packed file goes; - is a pipe [default: NAME.packed.safetensors]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The side of tiles: 256, 512 or 1024
-    #[arg(long, value_name = "N", default_value = "512", value_parser = PossibleValuesParser::new(["256", "512", "1024"]))]
-    pub tile_size: String,
+    /// The side of tiles; without, 512, and for elements of four bytes and more what gives the smallest file
+    #[arg(long, value_name = "N", value_parser = PossibleValuesParser::new(["256", "512", "1024"]))]
+    pub tile_size: Option<String>,
     /// Add an index with which GPUs decode small models faster
     #[arg(long)]
     pub gpu_index: bool,

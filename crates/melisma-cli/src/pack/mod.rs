@@ -50,7 +50,7 @@ fn pack_file(session: &Session, args: &PackArgs, input: &Path, path: &Path) -> R
     };
     let source: &dyn ReadAt = converted.as_ref().map_or(&file, |bytes| bytes);
     let base = args.delta.as_deref().map(open).transpose()?;
-    let side = args.tile_size.parse().unwrap_or(512);
+    let side = args.tile_size.as_deref().and_then(|side| side.parse().ok());
     let gpu_index = args.gpu_index.then_some(pack::SEGMENT);
     let options = Options { side, threads: threads(session)?, base: base.as_ref().map(|base| base as _), gpu_index };
     let mut target = Target::create(session, path, input)?;

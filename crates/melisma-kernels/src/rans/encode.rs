@@ -39,13 +39,7 @@ impl Encoder {
     /// `InvalidArgument`: `elements.len()` is above [`MAX_TILE_LEN`] or no multiple of the split's width.
     pub fn encode(&mut self, split: Split, number: u64, elements: &[u8], out: &mut Vec<u8>) -> Result<Tile> {
         let width = split.width();
-        if elements.len() > MAX_TILE_LEN || !elements.len().is_multiple_of(width) {
-            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", elements.len())));
-        }
-        let n = elements.len() / width;
-        let slices = Slices::of(n);
-        self.planes.resize(elements.len(), 0);
-        planes::split(self.isa, split, elements, &mut self.planes);
+        let (n, slices) = self.split(split, elements)?;
         let start = out.len();
         out.resize(start + (4 * width).next_multiple_of(ALIGN), 0);
         let mut modes = [Mode::Raw; MAX_PLANES];
@@ -58,6 +52,32 @@ impl Encoder {
         }
         let hash = self.hash(number, width, slices, elements);
         Ok(Tile::new(hash, out.len() - start, &modes[..width]))
+    }
+
+    /// Bytes that the record of a tile will have, but for the rounding of words.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`].
+    pub fn cost(&mut self, split: Split, elements: &[u8]) -> Result<u64> {
+        let width = split.width();
+        let (n, slices) = self.split(split, elements)?;
+        let mut bytes = 4 * width as u64;
+        for plane in self.planes.chunks(n.max(1)) {
+            bytes += model::choose(self.isa, plane, Worth::of(width), slices, &mut self.pairs).1;
+        }
+        Ok(bytes)
+    }
+
+    /// Fills the planes; how long they are, and how they are sliced.
+    fn split(&mut self, split: Split, elements: &[u8]) -> Result<(usize, Slices)> {
+        let width = split.width();
+        if elements.len() > MAX_TILE_LEN || !elements.len().is_multiple_of(width) {
+            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", elements.len())));
+        }
+        self.planes.resize(elements.len(), 0);
+        planes::split(self.isa, split, elements, &mut self.planes);
+        let n = elements.len() / width;
+        Ok((n, Slices::of(n)))
     }
 
     fn hash(&self, number: u64, width: usize, slices: Slices, elements: &[u8]) -> u64 {
@@ -78,7 +98,7 @@ impl Encoder {
 
     /// Appends one plane.
     fn plane(&mut self, plane: std::ops::Range<usize>, worth: Worth, slices: Slices, out: &mut Vec<u8>) -> Mode {
-        let model = model::choose(self.isa, &self.planes[plane.clone()], worth, slices, &mut self.pairs);
+        let (model, _) = model::choose(self.isa, &self.planes[plane.clone()], worth, slices, &mut self.pairs);
         match &model {
             Model::Raw => out.extend_from_slice(&self.planes[plane]),
             Model::Constant(byte) => out.push(*byte),

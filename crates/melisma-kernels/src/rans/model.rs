@@ -51,23 +51,29 @@ pub(super) struct Worth {
     noise: u64,
     /// The plane's share that must be saved, as its divisor.
     share: usize,
+    /// Bytes take twice the steps of pairs; the plane's share that they must save beyond these, as its divisor.
+    bytes_share: usize,
 }
 
 impl Worth {
     pub(super) fn of(width: usize) -> Self {
-        if width < 4 { Self { noise: 7900, share: 64 } } else { Self { noise: 7985, share: 500 } }
+        if width < 4 {
+            Self { noise: 7900, share: 64, bytes_share: 200 }
+        } else {
+            Self { noise: 7985, share: 4000, bytes_share: 4000 }
+        }
     }
 }
 
-/// Chooses for `plane`; where it chooses pairs, they are in `pairs`.
-pub(super) fn choose(isa: Isa, plane: &[u8], worth: Worth, slices: Slices, pairs: &mut Pairs) -> Model {
+/// Chooses for `plane`, and says how many bytes it will have; where it chooses pairs, they are in `pairs`.
+pub(super) fn choose(isa: Isa, plane: &[u8], worth: Worth, slices: Slices, pairs: &mut Pairs) -> (Model, u64) {
     let sample = sample(plane);
     let n_sampled: u64 = sample.iter().map(|&n| u64::from(n)).sum();
     if n_sampled == 0 || cost::entropy(&sample) > n_sampled * BIT * worth.noise / 1000 {
-        return Model::Raw;
+        return (Model::Raw, plane.len() as u64);
     }
     let (palette, inverse, n_covered) = palette(&sample);
-    let mut best = Model::Raw;
+    let mut best = (Model::Raw, plane.len() as u64);
     let mut least = (plane.len() - plane.len() / worth.share) as u64;
     let counts = if n_covered * 50 >= n_sampled * 49 {
         let pair_counts = pairs.fill(isa, plane, slices, &inverse);
@@ -75,9 +81,9 @@ pub(super) fn choose(isa: Isa, plane: &[u8], worth: Worth, slices: Slices, pairs
             let frequencies = table::normalize(&pair_counts);
             let extra = 16 + pairs.escapes.len().next_multiple_of(ALIGN);
             let len = coded_len(&pair_counts, &frequencies, slices) + extra as u64;
-            // Bytes take twice the steps; they must save half a percent of the plane to be chosen.
             if len < least {
-                (best, least) = (Model::Pairs { palette, frequencies }, len.saturating_sub(plane.len() as u64 / 200));
+                best = (Model::Pairs { palette, frequencies }, len);
+                least = len.saturating_sub((plane.len() / worth.bytes_share) as u64);
             }
         }
         marginals(&pair_counts, &palette, plane.len(), &pairs.escapes)
@@ -85,15 +91,13 @@ pub(super) fn choose(isa: Isa, plane: &[u8], worth: Worth, slices: Slices, pairs
         count(plane)
     };
     match n_distinct(&counts) {
-        1 => return Model::Constant(plane[0]),
+        1 => (Model::Constant(plane[0]), 1),
         _ => {
             let frequencies = table::normalize(&counts);
-            if coded_len(&counts, &frequencies, slices) < least {
-                best = Model::Bytes(frequencies);
-            }
+            let len = coded_len(&counts, &frequencies, slices);
+            if len < least { (Model::Bytes(frequencies), len) } else { best }
         }
     }
-    best
 }
 
 fn n_distinct(counts: &[u32; 256]) -> usize {

@@ -62,7 +62,7 @@ fn beside(figures: &Figures, key: &str, scale: f64) -> Vec<Peer> {
 
 /// The whole packed file beside the source and the peers' results.
 fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
-    let packed = packed(source, 512, 1)?;
+    let packed = packed(source, None, 1)?;
     let len = source.len() as f64;
     let mut peers = vec![Peer { name: "source".to_owned(), median: len }];
     peers.extend(beside(figures, "ratio", len));
@@ -77,7 +77,7 @@ fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
     })
 }
 
-fn packed(source: &[u8], side: u32, threads: usize) -> Result<Vec<u8>> {
+fn packed(source: &[u8], side: Option<u32>, threads: usize) -> Result<Vec<u8>> {
     let mut packed = Vec::new();
     pack::pack(&source, &mut packed, &Options { side, threads, ..Options::default() }, &|_| {})?;
     Ok(packed)

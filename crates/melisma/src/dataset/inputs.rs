@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::{Error, Result};
 
@@ -21,14 +22,20 @@ const MAX_LINE: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Input {
     /// Its name in the dataset: relative to the folder it was found in.
-    pub name: String,
+    pub name: Box<str>,
     /// Where it is.
-    pub path: PathBuf,
+    pub path: Box<Path>,
+}
+
+impl Input {
+    fn new(shown: &OsStr, path: PathBuf) -> Arc<Self> {
+        Arc::new(Self { name: name(shown).into(), path: path.into() })
+    }
 }
 
 /// All files, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inputs(pub Vec<Input>);
+pub struct Inputs(pub Vec<Arc<Input>>);
 
 impl Inputs {
     /// Looks at each of `places`: a folder, a sound file, or a text file with one path per line, relative to its own folder.
@@ -44,8 +51,7 @@ impl Inputs {
             match suffix(place) {
                 _ if data.is_dir() => walk(place, place, 0, &mut found)?,
                 Some("txt" | "lst" | "list") => read_list(place, &mut found)?,
-                _ => found
-                    .push(Input { name: name(place.file_name().unwrap_or(place.as_os_str())), path: place.clone() }),
+                _ => found.push(Input::new(place.file_name().unwrap_or(place.as_os_str()), place.clone())),
             }
         }
         found.sort_unstable();
@@ -60,13 +66,13 @@ impl Inputs {
 
     /// Those of shard `index` of `n`, and the place of the first among all: shards are runs of neighbours, so that joined
     /// they are the whole again.
-    pub fn shard(&self, index: usize, n: usize) -> (&[Input], usize) {
+    pub fn shard(&self, index: usize, n: usize) -> (&[Arc<Input>], usize) {
         let bound = |i: usize| (self.0.len() as u128 * i as u128 / n.max(1) as u128) as usize;
         (&self.0[bound(index)..bound(index + 1)], bound(index))
     }
 }
 
-fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<Input>) -> Result<()> {
+fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<Arc<Input>>) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(Error::invalid(format!("{}: folders lie deeper than {MAX_DEPTH}", folder.display())));
     }
@@ -84,13 +90,13 @@ fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<Input>) -> Res
         if is_folder && !is_sound {
             walk(root, &path, depth + 1, found)?;
         } else if is_sound {
-            found.push(Input { name: name(path.strip_prefix(root).unwrap_or(&path).as_os_str()), path });
+            found.push(Input::new(path.strip_prefix(root).unwrap_or(&path).as_os_str(), path.clone()));
         }
     }
     Ok(())
 }
 
-fn read_list(list: &Path, found: &mut Vec<Input>) -> Result<()> {
+fn read_list(list: &Path, found: &mut Vec<Arc<Input>>) -> Result<()> {
     let failed = |error| Error::io(list.display(), error);
     let folder = list.parent().unwrap_or(Path::new(""));
     let mut reader = BufReader::new(std::fs::File::open(list).map_err(failed)?);
@@ -108,7 +114,7 @@ fn read_list(list: &Path, found: &mut Vec<Input>) -> Result<()> {
         let text = line.trim_ascii();
         if !text.is_empty() && !text.starts_with(b"#") {
             let path = Path::new(OsStr::from_bytes(text));
-            found.push(Input { name: name(path.as_os_str()), path: folder.join(path) });
+            found.push(Input::new(path.as_os_str(), folder.join(path)));
         }
     }
 }
@@ -155,22 +161,22 @@ mod tests {
             std::fs::write(at(name), b"x").unwrap();
         }
         let all = Inputs::find(&[folder.path().to_owned()]).unwrap();
-        let names: Vec<&str> = all.0.iter().map(|input| input.name.as_str()).collect();
+        let names: Vec<&str> = all.0.iter().map(|input| &*input.name).collect();
         assert_eq!(names, ["a.wav", "b/a.flac", "b/x.wav", "c.WAV"]);
         std::fs::write(at("list.txt"), "# comment\n\nc.WAV\n a.wav \nabsent.wav").unwrap();
         let listed = Inputs::find(&[at("list.txt")]).unwrap();
         assert_eq!(listed.0.len(), 3);
-        assert_eq!(listed.0[0].path, at("a.wav"));
+        assert_eq!(*listed.0[0].path, *at("a.wav"));
         assert!(Inputs::find(&[at("nothing")]).is_err());
         assert!(Inputs::find(&[at("b")]).is_ok());
     }
 
     #[test]
     fn shards_are_neighbours_and_complete() {
-        let input = |i: usize| Input { name: format!("{i:03}"), path: PathBuf::new() };
+        let input = |i: usize| Input::new(OsStr::new(&format!("{i:03}")), PathBuf::new());
         for len in [1, 2, 7, 100] {
             let all = Inputs((0..len).map(input).collect());
-            let joined: Vec<Input> = (0..3).flat_map(|i| all.shard(i, 3).0.to_vec()).collect();
+            let joined: Vec<Arc<Input>> = (0..3).flat_map(|i| all.shard(i, 3).0.to_vec()).collect();
             assert_eq!(joined, all.0);
         }
     }

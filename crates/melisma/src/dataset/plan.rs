@@ -1,7 +1,7 @@
 //! Every row of a dataset, fixed before the first sample is read.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ use crate::{Error, Kind, Result};
 const MAX_ROWS: u64 = u32::MAX as u64;
 /// The most samples of a segment.
 const MAX_SEGMENT: u64 = 1 << 31;
+
+/// Files that are looked at before any of them is planned.
+const BAND: usize = 4096;
 
 /// What happens to the end of a file that fills no segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +94,7 @@ impl Options {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     /// Its name and place.
-    pub input: Input,
+    pub input: Arc<Input>,
     /// Its place among all inputs.
     pub index: u32,
     /// Samples per channel in the file.
@@ -138,8 +141,7 @@ impl Plan {
     ///
     /// # Errors
     /// There are more rows than a dataset can have. A file that cannot be used is listed in [`Plan::refused`].
-    pub fn new(options: Options, inputs: &[Input], first_index: usize, threads: usize) -> Result<Self> {
-        let looked = look(&options, inputs, threads);
+    pub fn new(options: Options, inputs: &[Arc<Input>], first_index: usize, threads: usize) -> Result<Self> {
         let mut plan = Self {
             options,
             files: Vec::new(),
@@ -152,7 +154,9 @@ impl Plan {
             fingerprint: String::new(),
         };
         let mut hash = blake3::Hasher::new();
-        for ((input, looked), index) in inputs.iter().zip(looked).zip(first_index..) {
+        let rate = plan.options.mel.sample_rate;
+        let bands = inputs.chunks(BAND).flat_map(|band| band.iter().zip(look(rate, band, threads)));
+        for ((input, looked), index) in bands.zip(first_index..) {
             hash.update(input.path.as_os_str().as_encoded_bytes());
             hash.update(&looked.stamp.map(u64::to_le_bytes).concat());
             let index = u32::try_from(index).map_err(|_| too_many())?;
@@ -165,7 +169,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add(&mut self, input: &Input, index: u32, facts: &crate::audio::Facts, can_seek: bool) -> Result<()> {
+    fn add(&mut self, input: &Arc<Input>, index: u32, facts: &crate::audio::Facts, can_seek: bool) -> Result<()> {
         let options = &self.options;
         let n_rows = options.segments(facts.n_samples);
         if self.rows.len() as u64 + n_rows > MAX_ROWS {
@@ -186,13 +190,13 @@ impl Plan {
         self.audio_seconds += facts.n_samples as f64 / f64::from(options.mel.sample_rate);
         self.n_repaired += usize::from(facts.note.is_some());
         self.n_resampled += usize::from(facts.sample_rate != options.mel.sample_rate);
-        let (input, n_original, n_rows) = (input.clone(), facts.n_original, n_rows as u32);
+        let (input, n_original, n_rows) = (Arc::clone(input), facts.n_original, n_rows as u32);
         self.files.push(File { input, index, n_original, can_seek, first_row, n_rows });
         Ok(())
     }
 
     fn refuse(&mut self, input: &Input, index: u32, error: &Error) {
-        let failure = Failure::new(input.name.clone(), "scan", error, Action::Skipped);
+        let failure = Failure::new(input.name.to_string(), "scan", error, Action::Skipped);
         self.refused.push(Late { file: index, row: 0, failure });
     }
 
@@ -207,7 +211,7 @@ impl Plan {
     }
 }
 
-fn look(options: &Options, inputs: &[Input], threads: usize) -> Vec<Looked> {
+fn look(rate: u32, inputs: &[Arc<Input>], threads: usize) -> Vec<Looked> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Looked>>> = Mutex::new(inputs.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
@@ -217,7 +221,7 @@ fn look(options: &Options, inputs: &[Input], threads: usize) -> Vec<Looked> {
                     let first = next.fetch_add(64, Relaxed);
                     let Some(some) = inputs.get(first..).filter(|some| !some.is_empty()) else { return };
                     let some = &some[..some.len().min(64)];
-                    let looked: Vec<Looked> = some.iter().map(|input| look_at(input, options)).collect();
+                    let looked: Vec<Looked> = some.iter().map(|input| look_at(input, rate)).collect();
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     found[first..].iter_mut().zip(looked).for_each(|(place, looked)| *place = Some(looked));
                 }
@@ -227,11 +231,11 @@ fn look(options: &Options, inputs: &[Input], threads: usize) -> Vec<Looked> {
     found.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
 }
 
-fn look_at(input: &Input, options: &Options) -> Looked {
+fn look_at(input: &Input, rate: u32) -> Looked {
     use std::os::unix::fs::MetadataExt;
     let stamp = std::fs::metadata(&input.path)
         .map_or([0; 3], |data| [data.len(), data.mtime() as u64, data.mtime_nsec() as u64]);
-    let facts = Source::open(&input.path, options.mel.sample_rate);
+    let facts = Source::open(&input.path, rate);
     Looked { facts: facts.map(|source| (source.facts().clone(), source.can_seek())), stamp }
 }
 

@@ -284,7 +284,7 @@ impl<'a> Worker<'a> {
                 .with_hint("without `--on-error fail` the file is listed and the build goes on"));
         }
         counters.failed.fetch_add(1, Relaxed);
-        let failure = Failure::new(file.input.name.clone(), stage, error, Action::ZeroFilled);
+        let failure = Failure::new(file.input.name.to_string(), stage, error, Action::ZeroFilled);
         let late = Late { file: file.index, row, failure };
         self.failures.push(late.clone());
         self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner).push(late);

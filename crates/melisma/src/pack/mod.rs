@@ -25,6 +25,7 @@ mod gpu_index;
 mod header;
 mod layout;
 mod load;
+mod side;
 mod storage;
 mod torch;
 mod trailer;

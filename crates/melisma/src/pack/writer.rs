@@ -7,17 +7,18 @@ use melisma_kernels::rans::{Decoder, Encoder, Tile};
 use super::archive::Archive;
 use super::blob::{self, Content};
 use super::header::{Header, TensorEntry};
-use super::layout::{Layout, Run};
+use super::layout::{Layout, Run, TILE_SIDES};
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::{TRAILER, VERSION, VERSION_KEY, crew, gpu_index};
+use super::{TRAILER, VERSION, VERSION_KEY, crew, gpu_index, side};
 use crate::{Error, Kind, Result};
 
 /// How to pack. The number of threads does not change the result.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// The side of tiles, one of [`TILE_SIDES`](super::TILE_SIDES).
-    pub side: u32,
+    /// The side of tiles, one of [`TILE_SIDES`](super::TILE_SIDES); without, 512 for elements of one and two bytes and for
+    /// wider ones the side that gives the smallest file.
+    pub side: Option<u32>,
     /// Threads to work on.
     pub threads: usize,
     /// A file whose tensors of the same name, type and shape are taken off first.
@@ -28,7 +29,7 @@ pub struct Options<'a> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { side: 512, threads: 1, base: None, gpu_index: None }
+        Self { side: None, threads: 1, base: None, gpu_index: None }
     }
 }
 
@@ -65,7 +66,14 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
         let base_at = in_base
             .filter(|(entry, _)| entry.dtype == tensor.dtype && entry.shape == tensor.shape)
             .map(|(entry, len)| len + entry.bytes[0]);
-        plans.push(Plan { layout: Layout::of(tensor, options.side)?, at: header.len + tensor.bytes[0], base_at });
+        let layout = Layout::of(tensor, options.side.unwrap_or(TILE_SIDES[0]))?;
+        plans.push(Plan { layout, at: header.len + tensor.bytes[0], base_at });
+    }
+    if options.side.is_none() {
+        let input = Input { source, base: options.base, plans: &plans };
+        let layouts =
+            side::layouts(&header, options.threads, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
+        plans.iter_mut().zip(layouts).for_each(|(plan, layout)| plan.layout = layout);
     }
     let source_len = source.size()?;
     let header_len = reserved_len(&header, source_len, options.gpu_index);
@@ -159,7 +167,9 @@ fn blobs(
         |worker, index, work: &mut Work| {
             let (tensor, run) = runs.get(index);
             let plan = &input.plans[tensor];
-            input.read(plan, &plan.layout.run(run), &mut work.bytes)?;
+            let Run { bytes, .. } = plan.layout.run(run);
+            work.bytes.resize((bytes.end - bytes.start) as usize, 0);
+            input.read(plan, bytes.start, &mut work.bytes)?;
             encode_run(worker, &plan.layout, run, work).map_err(|error| error.at(&header.tensors[tensor].name))
         },
         |index, work| {
@@ -174,11 +184,11 @@ fn blobs(
 }
 
 impl Input<'_> {
-    fn read(&self, plan: &Plan, run: &Run, bytes: &mut Vec<u8>) -> Result<()> {
-        bytes.resize((run.bytes.end - run.bytes.start) as usize, 0);
-        self.source.read_at(plan.at + run.bytes.start, bytes)?;
+    /// Bytes of a tensor from `offset` on, less those of the base.
+    fn read(&self, plan: &Plan, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.source.read_at(plan.at + offset, bytes)?;
         match (self.base, plan.base_at) {
-            (Some(base), Some(at)) => exclusive_or(base, at + run.bytes.start, bytes),
+            (Some(base), Some(at)) => exclusive_or(base, at + offset, bytes),
             _ => Ok(()),
         }
     }

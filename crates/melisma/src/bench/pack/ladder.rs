@@ -100,7 +100,7 @@ fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
     let mut outcome = Ok(());
     let seconds = measure(PLAN, || {
         outcome = layers.iter().try_for_each(|layer| {
-            let packed = packed(layer, 512, threads)?;
+            let packed = packed(layer, Some(512), threads)?;
             let mut out = Vec::with_capacity(layer.len());
             Archive::open(&packed)?.unpack(&mut out, threads, &|_| {})?;
             check(out == *layer, "a layer")
@@ -183,7 +183,7 @@ fn sides(layer: &[u8]) -> Result<Vec<Row>> {
     for side in crate::pack::TILE_SIDES {
         let layout = Layout::of(&header.tensors[0], side)?;
         let way = Way { kept: Kept::Buffers, side, cut: Cut::Squares };
-        let size = packed(layer, side, 1)?.len() as f64;
+        let size = packed(layer, Some(side), 1)?.len() as f64;
         let seconds = measure(PLAN, || drop(round_trip(layer, way, &AtomicU64::new(0))));
         let mut encoder = Encoder::new(Isa::best());
         let tile_len = (layout.tile_rows * layout.tile_cols * 2) as usize;

@@ -1,0 +1,99 @@
+//! Which side of tiles stores a tensor in the fewest bytes: small tiles follow what changes within it, large ones have fewer
+//! tables.
+
+use melisma_kernels::Isa;
+use melisma_kernels::rans::Encoder;
+
+use super::crew;
+use super::header::{Header, TensorEntry};
+use super::layout::{Layout, TILE_SIDES};
+use crate::Result;
+
+/// Elements of at most so many bytes always have tiles of [`NARROW_SIDE`], which decode fastest.
+const NARROW: usize = 2;
+const NARROW_SIDE: u32 = 512;
+/// Elements of a part that is looked at, and how many parts of a tensor are.
+const PART: u64 = 1 << 20;
+const N_PARTS: u64 = 2;
+
+/// The layout of every tensor; `read` gives a tensor's bytes from an offset on.
+///
+/// # Errors
+/// As [`Layout::of`], or those of `read`.
+pub(super) fn layouts(
+    header: &Header,
+    threads: usize,
+    read: impl Fn(usize, u64, &mut [u8]) -> Result<()> + Sync,
+) -> Result<Vec<Layout>> {
+    let isa = Isa::from_env()?;
+    let mut layouts = Vec::with_capacity(header.tensors.len());
+    crew::in_order(
+        threads,
+        header.tensors.len(),
+        || Chooser { encoder: Encoder::new(isa), part: Vec::new(), tile: Vec::new() },
+        |chooser, index, layout: &mut Option<Layout>| {
+            *layout = Some(chooser.layout(&header.tensors[index], |offset, bytes| read(index, offset, bytes))?);
+            Ok(())
+        },
+        |_, layout| {
+            layouts.extend(layout.take());
+            Ok(())
+        },
+    )?;
+    Ok(layouts)
+}
+
+/// What a thread needs to choose.
+struct Chooser {
+    encoder: Encoder,
+    part: Vec<u8>,
+    tile: Vec<u8>,
+}
+
+impl Chooser {
+    /// The layout of `tensor`, whose bytes from an offset on come from `read`.
+    fn layout(&mut self, tensor: &TensorEntry, mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Layout> {
+        let whole = Layout::of(tensor, NARROW_SIDE)?;
+        let width = whole.split.width();
+        if width <= NARROW || whole.n_tiles() == 0 {
+            return Ok(whole);
+        }
+        let cols = whole.cols.min(PART);
+        let rows = whole.rows.min((PART / cols).max(1));
+        let len = rows * cols * width as u64;
+        // Parts begin with a row, where they hold one.
+        let unit = if cols == whole.cols { cols * width as u64 } else { width as u64 };
+        let n_parts = tensor.len().div_ceil(len).min(N_PARTS);
+        let mut costs = [0; TILE_SIDES.len()];
+        for index in 0..n_parts {
+            let at = (tensor.len() - len) / (n_parts - 1).max(1) * index;
+            self.part.resize(len as usize, 0);
+            read(at / unit * unit, &mut self.part)?;
+            for (cost, side) in costs.iter_mut().zip(TILE_SIDES) {
+                *cost += self.cost(&Layout::new(whole.split, rows, cols, side))?;
+            }
+        }
+        let least = costs.iter().min().copied().unwrap_or(0);
+        let side =
+            TILE_SIDES.iter().zip(costs).rfind(|(_, cost)| *cost == least).map_or(NARROW_SIDE, |(side, _)| *side);
+        Layout::of(tensor, side)
+    }
+
+    /// Bytes of the records of `part`.
+    fn cost(&mut self, layout: &Layout) -> Result<u64> {
+        let (width, row_len) = (layout.split.width(), layout.cols as usize * layout.split.width());
+        let mut bytes = 0;
+        for number in 0..layout.n_tiles() {
+            let [rows, cols] = layout.tile(number);
+            self.tile.clear();
+            for row in rows {
+                let first = row as usize * row_len;
+                self.tile.extend_from_slice(
+                    &self.part[first + cols.start as usize * width..first + cols.end as usize * width],
+                );
+            }
+            bytes += self.encoder.cost(layout.split, &self.tile)?;
+        }
+        Ok(bytes)
+    }
+}
