@@ -11,7 +11,7 @@ use melisma::dataset::{
     Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build, rehearse, verify,
 };
 use melisma::mel::Config;
-use melisma::runtime::device::Device;
+use melisma::runtime::device::{Device, host_threads};
 use melisma::runtime::memory::Budget;
 use melisma::runtime::output::Existing;
 
@@ -68,6 +68,7 @@ fn run(
         existing: Existing::Replace,
         stops_on_failure: false,
         device,
+        threads: host_threads(device),
         budget,
         techniques,
     };

@@ -94,7 +94,7 @@ pub struct BuildArgs {
     /// skip: list files that fail and go on; fail: stop at the first
     #[arg(long, value_name = "POLICY", default_value = "skip", value_parser = PossibleValuesParser::new(["skip", "fail"]))]
     pub on_error: String,
-    /// Buffers in flight per thread on a GPU [default: 3]
+    /// Buffers in flight per thread on a GPU [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub num_mega_buffers: Option<u16>,
     /// Segments of one buffer [default: by bytes]

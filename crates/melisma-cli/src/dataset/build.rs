@@ -49,6 +49,7 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
         existing: session.existing,
         stops_on_failure: args.on_error == "fail",
         device: &engine.device,
+        threads: session.config.threads.value.count(),
         budget: engine.memory.budget(),
         techniques,
     };

@@ -72,6 +72,7 @@ fn dataset(session: &Session) -> Result<Table> {
         existing: Existing::Refuse,
         stops_on_failure: false,
         device: &engine.device,
+        threads: session.config.threads.value.count(),
         budget: engine.memory.budget(),
         techniques: Techniques::default(),
     };

@@ -20,7 +20,7 @@ use crate::Result;
 use crate::audio::{Reads, Source};
 use crate::dataset::{Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build};
 use crate::mel::Config;
-use crate::runtime::device::{Device, available_threads};
+use crate::runtime::device::{Device, available_threads, host_threads};
 use crate::runtime::output::Existing;
 
 const PEERS: &str = include_str!("../../../../bench/peers/dataset.py");
@@ -128,6 +128,7 @@ fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Te
         existing: Existing::Replace,
         stops_on_failure: true,
         device: place.device,
+        threads: host_threads(place.device),
         budget: place.memory.budget(),
         techniques: *techniques,
     };

@@ -18,7 +18,7 @@ use super::row::Status;
 use super::store::{Column, Kind, Layout, Store, Type};
 use super::technique::{Techniques, Writes};
 use crate::mel::{DType, Transform};
-use crate::runtime::device::{Device, available_threads};
+use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
 use crate::runtime::output::Existing;
 use crate::{Error, Result};
@@ -53,6 +53,8 @@ pub struct Request<'a> {
     pub stops_on_failure: bool,
     /// Where the transform runs.
     pub device: &'a Device,
+    /// Threads that read and write; on the CPU they transform too.
+    pub threads: usize,
     /// What memory is counted in.
     pub budget: &'a Budget,
     /// How the work is done.
@@ -96,10 +98,7 @@ pub struct Outcome {
 pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
     let start = Instant::now();
     let paths = Paths::new(request.output)?;
-    let threads = match request.device {
-        Device::Cpu(cpu) => cpu.threads,
-        Device::Cuda(_) => available_threads(),
-    };
+    let threads = request.threads.max(1);
     let transform = Transform::new(request.device, request.options.mel.clone())?;
     let (inputs, first_index) = request.inputs.shard(request.shard.0, request.shard.1);
     let plan = Plan::new(request.options.clone(), inputs, first_index, threads)?;

@@ -13,7 +13,7 @@ use super::plan::Options;
 use super::slot::Slot;
 use super::technique::Techniques;
 use crate::mel::Transform;
-use crate::runtime::device::{Device, available_threads};
+use crate::runtime::device::{Device, host_threads};
 use crate::runtime::memory::Budget;
 use crate::{Error, Result};
 
@@ -45,10 +45,7 @@ pub fn rehearse(
     techniques: &Techniques,
     n_rows: usize,
 ) -> Result<Rehearsal> {
-    let threads = match device {
-        Device::Cpu(cpu) => cpu.threads,
-        Device::Cuda(_) => available_threads(),
-    };
+    let threads = host_threads(device);
     let tuning = tuning(device, options, techniques, threads);
     let (counters, next) = (Counters::default(), AtomicUsize::new(0));
     let transform = Transform::new(device, options.mel.clone())?;

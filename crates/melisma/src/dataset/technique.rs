@@ -6,7 +6,8 @@ use crate::{Error, Result};
 /// What can be switched, each with the default that measured best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Techniques {
-    /// Slots of each thread on a GPU: one is filled while others are copied, transformed and written.
+    /// Slots of each thread on a GPU. With several, one is filled while others are copied, transformed and written; with one,
+    /// other threads work meanwhile, and more of it stays in caches.
     pub num_mega_buffers: usize,
     /// Rows of a slot; by bytes when left out.
     pub seg_microbatch_segments: Option<usize>,
@@ -62,12 +63,12 @@ pub enum Writes {
 impl Default for Techniques {
     fn default() -> Self {
         Self {
-            num_mega_buffers: 3,
+            num_mega_buffers: 1,
             seg_microbatch_segments: None,
             autosize_gpu_batch: true,
             pinned: true,
             conversion: Conversion::Batched,
-            streams: Streams::Split,
+            streams: Streams::Own,
             reads: Reads::Direct,
             writes: Writes::Auto,
             fail_launch: None,

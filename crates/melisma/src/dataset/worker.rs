@@ -75,8 +75,13 @@ impl<'a> Worker<'a> {
     pub(super) fn run(mut self) -> Result<()> {
         loop {
             let items = self.shared.take();
-            if items.is_empty() {
-                break;
+            let (Some(first), Some(last)) = (items.first(), items.last()) else { break };
+            let Work { store, counters, .. } = self.shared.work;
+            let n_rows: u32 = items.iter().map(|item| item.n_rows).sum();
+            // Nothing between them was made before.
+            if first.first_row + n_rows == last.first_row + last.n_rows {
+                let announce = || store.announce(self.shared.columns.mel, first.first_row.into(), n_rows.into());
+                counters.time(Stage::Write, announce);
             }
             for &item in items {
                 self.make(item)?;

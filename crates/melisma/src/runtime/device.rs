@@ -84,6 +84,14 @@ pub fn bytes_in_use(device: &Device) -> Option<u64> {
     }
 }
 
+/// Threads of the host for the work beside a device: those of a CPU, all beside a GPU.
+pub fn host_threads(device: &Device) -> usize {
+    match device {
+        Device::Cpu(cpu) => cpu.threads,
+        Device::Cuda(_) => available_threads(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

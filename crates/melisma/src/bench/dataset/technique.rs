@@ -63,14 +63,18 @@ pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
         cases.extend([
             ("pinned buffers", on, vec![("off", Techniques { pinned: false, ..on })]),
             (
-                "copy and compute streams",
+                "a stream per thread",
                 on,
                 vec![
-                    ("one per thread", Techniques { streams: Streams::Own, ..on }),
+                    ("copies and compute on streams of their own", Techniques { streams: Streams::Split, ..on }),
                     ("one for all", Techniques { streams: Streams::One, ..on }),
                 ],
             ),
-            ("num_mega_buffers of 3", on, vec![("1", Techniques { num_mega_buffers: 1, ..on })]),
+            (
+                "num_mega_buffers of 1",
+                on,
+                [("2", 2), ("3", 3)].map(|(name, n)| (name, Techniques { num_mega_buffers: n, ..on })).to_vec(),
+            ),
             (
                 "autosize_gpu_batch of 8192 segments",
                 Techniques { seg_microbatch_segments: Some(8192), ..on },

@@ -247,6 +247,15 @@ impl Store {
         Ok(())
     }
 
+    /// Says that `n` rows of a column will be written from row `first` on.
+    pub fn announce(&self, column: usize, first: u64, n: u64) {
+        let row_bytes = self.layout.columns[column].row_bytes() as u64;
+        let Place { file, offset } = self.places[column];
+        if let Some(map) = self.maps.get(file) {
+            map.populate((offset + first * row_bytes) as usize, (n * row_bytes) as usize);
+        }
+    }
+
     /// Writes rows of a column from row `first` on.
     ///
     /// # Errors
