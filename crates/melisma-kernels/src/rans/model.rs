@@ -1,5 +1,7 @@
 //! Which mode stores a plane in the fewest bytes.
 
+use std::cmp::Reverse;
+
 use super::cost::{self, BIT};
 use super::cpu::{self, Inverse};
 use super::record::{ALIGN, Mode};
@@ -120,12 +122,13 @@ fn count(bytes: &[u8]) -> [u32; 256] {
     sum(&parts)
 }
 
-/// Counts in four tables, so that equal neighbours do not wait for each other.
+/// Counts in four tables, so that equal neighbours do not wait for each other, from eight bytes that are loaded at once.
 fn add(parts: &mut [[u32; 256]; 4], bytes: &[u8]) {
-    let (fours, rest) = bytes.as_chunks::<4>();
-    for four in fours {
-        for (part, &byte) in parts.iter_mut().zip(four) {
-            part[usize::from(byte)] += 1;
+    let (eights, rest) = bytes.as_chunks::<8>();
+    for eight in eights {
+        let word = u64::from_le_bytes(*eight);
+        for i in 0..8 {
+            parts[i % 4][usize::from((word >> (8 * i)) as u8)] += 1;
         }
     }
     for &byte in rest {
@@ -151,15 +154,16 @@ fn sample(plane: &[u8]) -> [u32; 256] {
 /// The 15 most frequent bytes of a sample, the nibble of every byte, and how many of the sample are covered.
 fn palette(sample: &[u32; 256]) -> ([u8; 16], Inverse, u64) {
     let (mut palette, mut inverse, mut covered) = ([0; 16], [ESCAPE; 256], 0);
-    for (nibble, entry) in palette.iter_mut().take(usize::from(ESCAPE)).enumerate() {
-        let left = (0..=255u8).filter(|&byte| inverse[usize::from(byte)] == ESCAPE);
-        let Some(byte) = left.max_by_key(|&byte| (sample[usize::from(byte)], 255 - byte)) else { break };
-        if sample[usize::from(byte)] == 0 {
-            break;
-        }
-        *entry = byte;
-        inverse[usize::from(byte)] = nibble as u8;
-        covered += u64::from(sample[usize::from(byte)]);
+    let (mut seen, mut n_seen) = ([(Reverse(0), 0); 256], 0);
+    for (byte, &n) in (0..=255u8).zip(sample).filter(|(_, n)| **n > 0) {
+        seen[n_seen] = (Reverse(n), byte);
+        n_seen += 1;
+    }
+    seen[..n_seen].sort_unstable();
+    for (nibble, &(Reverse(n), byte)) in (0..ESCAPE).zip(&seen[..n_seen]) {
+        palette[usize::from(nibble)] = byte;
+        inverse[usize::from(byte)] = nibble;
+        covered += u64::from(n);
     }
     (palette, Inverse::new(inverse), covered)
 }
@@ -183,7 +187,6 @@ fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[
 impl Pairs {
     /// Makes pairs of `plane` and counts them.
     fn fill(&mut self, isa: Isa, plane: &[u8], slices: Slices, inverse: &Inverse) -> [u32; 256] {
-        self.symbols.clear();
         self.symbols.resize(plane.len().div_ceil(2), 0);
         self.escapes.clear();
         for slice in 0..slices.count {
