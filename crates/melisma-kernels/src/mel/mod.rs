@@ -25,6 +25,7 @@ pub(crate) mod cuda;
 mod fft;
 mod lanes;
 pub mod reference;
+mod sound;
 mod tables;
 #[cfg(test)]
 mod tests;
