@@ -1,0 +1,3 @@
+//! Models and tensors made small and fast for the device at hand.
+
+pub mod tensor;
