@@ -1,0 +1,142 @@
+//! The engines that there are on this machine, by name, and how each is opened.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Candidate;
+use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
+use crate::optimize::engine::{Engine, Options, Port, rten};
+use crate::optimize::onnx::{Dim, Model};
+use crate::runtime::{Config, DeviceRequest, Policy};
+use crate::{Error, Result};
+
+/// Every name that `--engine` takes.
+pub const NAMES: [&str; 4] = ["rten", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt"];
+
+/// What engines are told beside the candidate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// The most bytes of memory.
+    pub memory_limit: Option<u64>,
+    /// Which GPU.
+    pub ordinal: usize,
+    /// Whether f32 products may be rounded to TF32.
+    pub tf32: bool,
+    /// TensorRT's workspace; none switches it off.
+    pub tensorrt_workspace: Option<u64>,
+    /// Where TensorRT keeps what it makes.
+    pub tensorrt_folder: PathBuf,
+    /// The key of the engine.
+    pub key: String,
+}
+
+impl Surroundings {
+    /// Those of `config`.
+    pub fn new(config: &Config, tensorrt_folder: PathBuf, key: &str) -> Self {
+        let policy = Policy::new(config);
+        let ordinal = match config.device.value {
+            DeviceRequest::Cuda(ordinal) => ordinal.into(),
+            DeviceRequest::Auto | DeviceRequest::Cpu => 0,
+        };
+        Self {
+            memory_limit: config.memory_limit.value.bytes(),
+            ordinal,
+            tf32: policy.precision.tf32,
+            tensorrt_workspace: policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes),
+            tensorrt_folder,
+            key: key.to_owned(),
+        }
+    }
+}
+
+/// The engines to try with their versions. By name there is one: that it can be had shows when it is opened.
+///
+/// # Errors
+/// There is no engine of that name.
+pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static str, String)>> {
+    if let Some(named) = named {
+        let known = NAMES.into_iter().find(|name| *name == named).ok_or_else(|| {
+            Error::invalid(format!("there is no engine called `{named}`"))
+                .with_hint(format!("the engines are {}", NAMES.join(", ")))
+        })?;
+        let version = version(known)?;
+        return Ok(vec![(known, version)]);
+    }
+    let on_gpu = on_gpu(config)?;
+    let tensorrt = Policy::new(config).tensorrt.is_some();
+    let wanted = NAMES.into_iter().filter(|name| match *name {
+        "onnxruntime-cuda" => on_gpu && has_provider("cuda"),
+        "onnxruntime-tensorrt" => on_gpu && tensorrt && has_provider("tensorrt"),
+        _ => true,
+    });
+    Ok(wanted.filter_map(|name| Some((name, version(name).ok()?))).collect())
+}
+
+fn on_gpu(config: &Config) -> Result<bool> {
+    use crate::runtime::device::{self, Device};
+    match config.device.value {
+        DeviceRequest::Cpu => Ok(false),
+        request => Ok(matches!(device::select(request, config.threads.value)?, Device::Cuda(_))),
+    }
+}
+
+fn has_provider(name: &str) -> bool {
+    let library = onnxruntime::find().ok();
+    library.is_some_and(|path| path.with_file_name(format!("libonnxruntime_providers_{name}.so")).is_file())
+}
+
+fn version(name: &str) -> Result<String> {
+    Ok(match name {
+        "rten" => rten::VERSION.to_owned(),
+        _ => onnxruntime::runtime()?.version.clone(),
+    })
+}
+
+/// Opens the engine of `candidate` for `model`, which has the candidate's precision already.
+///
+/// # Errors
+/// The engine is not there, or does not take the model.
+pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
+    let options = Options { threads: candidate.threads, precision: candidate.precision };
+    let cuda = || Cuda {
+        ordinal: surroundings.ordinal,
+        memory_limit: surroundings.memory_limit,
+        tf32: surroundings.tf32,
+    };
+    let provider = match candidate.engine.as_str() {
+        "rten" => return Ok(Box::new(rten::build(model, &options)?)),
+        "onnxruntime" => Provider::Cpu,
+        "onnxruntime-cuda" => Provider::Cuda(cuda()),
+        "onnxruntime-tensorrt" => {
+            let Some(workspace_bytes) = surroundings.tensorrt_workspace else {
+                return Err(Error::unsupported("TensorRT is switched off")
+                    .with_hint("set use_tensorrt: true, or use another profile than training"));
+            };
+            let folder = surroundings.tensorrt_folder.clone();
+            std::fs::create_dir_all(&folder).map_err(|error| crate::runtime::output::failed(&folder, error))?;
+            Provider::TensorRt(TensorRt {
+                cuda: cuda(),
+                workspace_bytes,
+                precision: candidate.precision,
+                shapes: shapes(model)?,
+                folder,
+                key: surroundings.key.clone(),
+            })
+        }
+        other => return Err(Error::invalid(format!("there is no engine called `{other}`"))),
+    };
+    Ok(Box::new(Onnxruntime::new(model, &options, &provider)?))
+}
+
+/// The shapes of inputs that are fixed.
+fn shapes(model: &Model) -> Result<Vec<(String, Vec<usize>)>> {
+    let fixed = |port: &Port| {
+        let axes = port.shape.as_ref()?.iter().map(|dim| match dim {
+            Dim::Known(axis) => usize::try_from(*axis).ok(),
+            _ => None,
+        });
+        Some((port.name.clone(), axes.collect::<Option<Vec<_>>>()?))
+    };
+    Ok(Port::inputs(model)?.iter().filter_map(fixed).collect())
+}
