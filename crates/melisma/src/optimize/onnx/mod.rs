@@ -16,6 +16,8 @@ mod external;
 mod graph;
 mod read;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 mod wire;
 mod write;
