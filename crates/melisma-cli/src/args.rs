@@ -3,6 +3,7 @@
 //! More than 400 lines because every command and flag with its help stands here, in the order of the help text.
 
 mod dataset;
+mod optimize;
 mod pack;
 mod synth;
 
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
+pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use synth::SynthArgs;
 
@@ -115,6 +117,30 @@ Examples:
   melisma unpack model.packed.safetensors -o model.safetensors
   melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
     Unpack(UnpackArgs),
+    /// Find the best engine for an ONNX model on this device, and keep it
+    #[command(after_help = "\
+Candidates are measured in processes of their own; the fastest inside of the tolerance and the memory limit is kept.
+Started again with the same model, shapes, settings and machine, the kept engine is found and checked.
+
+Examples:
+  melisma optimize encoder.onnx --input mel=1x80x3000
+  melisma optimize vad.onnx --input x=1x512 --precision auto --tolerance 1e-2 --json")]
+    Optimize(OptimizeArgs),
+    /// Engines and compiled kernels that are kept on disk
+    #[command(
+        subcommand_required = true,
+        after_help = "\
+Examples:
+  melisma cache list
+  melisma cache verify"
+    )]
+    Cache(CacheArgs),
+    /// Measure a candidate for `optimize`
+    #[command(hide = true)]
+    OptimizeWorker {
+        /// What to do
+        spec: PathBuf,
+    },
     /// Show what was found on this machine and what will be used
     #[command(after_help = "\
 Examples:

@@ -34,6 +34,11 @@ fn every_help_text_has_two_examples() {
         &["dataset", "info", "--help"],
         &["dataset", "verify", "--help"],
         &["dataset", "merge", "--help"],
+        &["optimize", "--help"],
+        &["cache", "--help"],
+        &["cache", "list", "--help"],
+        &["cache", "verify", "--help"],
+        &["cache", "clear", "--help"],
         &["doctor", "--help"],
         &["completions", "--help"],
     ] {

@@ -1,6 +1,7 @@
 //! Engines: what runs a model. Each is made from a [`Model`] once and run many times.
 
 pub mod onnxruntime;
+pub mod rten;
 
 use super::onnx::{Dim, Model, Type};
 use super::value::{DType, Value};

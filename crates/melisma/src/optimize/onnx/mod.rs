@@ -17,6 +17,8 @@ mod graph;
 mod identity;
 mod read;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 mod wire;
 mod write;

@@ -191,6 +191,7 @@ impl Writer {
         self.bytes(number, &inner.0);
     }
 
+    #[cfg(test)]
     pub(super) fn ints(&mut self, number: u32, values: &[i64]) {
         self.message(number, |packed| values.iter().for_each(|&value| packed.varint(value as u64)));
     }

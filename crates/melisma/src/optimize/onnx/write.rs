@@ -1,4 +1,4 @@
-//! Models to bytes. Tensors are written as raw data, lists packed.
+//! Models to bytes. Tensors are written as raw data; lists one by one, as the format's schema has them.
 
 use super::tensor::Data;
 use super::wire::Writer;
@@ -55,8 +55,8 @@ fn attribute(attribute: &Attribute, to: &mut Writer) {
         Content::Text(bytes) => to.bytes(4, bytes),
         Content::Tensor(item) => to.message(5, |to| tensor(item, to)),
         Content::Graph(item) => to.message(6, |to| graph(item, to)),
-        Content::Floats(values) => to.bytes(7, bytemuck::cast_slice(values)),
-        Content::Ints(values) => to.ints(8, values),
+        Content::Floats(values) => values.iter().for_each(|&value| to.float(7, value)),
+        Content::Ints(values) => values.iter().for_each(|&value| to.int(8, value)),
         Content::Texts(texts) => texts.iter().for_each(|text| to.bytes(9, text)),
         Content::Graphs(graphs) => graphs.iter().for_each(|item| to.message(11, |to| graph(item, to))),
         Content::Other(_) => {}
@@ -66,10 +66,7 @@ fn attribute(attribute: &Attribute, to: &mut Writer) {
 }
 
 fn tensor(tensor: &Tensor, to: &mut Writer) {
-    let dims: Vec<i64> = tensor.shape.iter().map(|&axis| axis as i64).collect();
-    if !dims.is_empty() {
-        to.ints(1, &dims);
-    }
+    tensor.shape.iter().for_each(|&axis| to.int(1, axis as i64));
     to.int(2, i64::from(tensor.dtype));
     to.text(8, &tensor.name);
     match &tensor.data {

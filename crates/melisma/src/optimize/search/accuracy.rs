@@ -39,7 +39,10 @@ impl Accuracy {
 /// [`Kind::Check`] when there are more outputs on one side, or their shapes differ.
 pub fn compare(outputs: &[Value], reference: &[Value]) -> Result<Accuracy> {
     if outputs.len() != reference.len() {
-        return Err(Error::new(Kind::Check, format!("{} outputs, the reference has {}", outputs.len(), reference.len())));
+        return Err(Error::new(
+            Kind::Check,
+            format!("{} outputs, the reference has {}", outputs.len(), reference.len()),
+        ));
     }
     let mut worst = Accuracy::EXACT;
     for (output, reference) in outputs.iter().zip(reference) {
@@ -115,7 +118,8 @@ mod tests {
         let found = compare(&[value(&a)], &[value(&b)]).unwrap();
         let pairs = || a.iter().zip(&b).map(|(a, b)| (f64::from(*a), f64::from(*b)));
         let dot: f64 = pairs().map(|(a, b)| a * b).sum();
-        let norms: f64 = pairs().map(|(a, _)| a * a).sum::<f64>().sqrt() * pairs().map(|(_, b)| b * b).sum::<f64>().sqrt();
+        let norms: f64 =
+            pairs().map(|(a, _)| a * a).sum::<f64>().sqrt() * pairs().map(|(_, b)| b * b).sum::<f64>().sqrt();
         assert_eq!((found.max_abs, found.relative), (0.5, 0.5 / 3.0));
         assert!((found.cosine - dot / norms).abs() < 1e-15);
         assert_eq!(compare(&[value(&a)], &[value(&a)]).unwrap().max_abs, 0.0);

@@ -99,11 +99,8 @@ fn version(name: &str) -> Result<String> {
 /// The engine is not there, or does not take the model.
 pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
     let options = Options { threads: candidate.threads, precision: candidate.precision };
-    let cuda = || Cuda {
-        ordinal: surroundings.ordinal,
-        memory_limit: surroundings.memory_limit,
-        tf32: surroundings.tf32,
-    };
+    let cuda =
+        || Cuda { ordinal: surroundings.ordinal, memory_limit: surroundings.memory_limit, tf32: surroundings.tf32 };
     let provider = match candidate.engine.as_str() {
         "rten" => return Ok(Box::new(rten::build(model, &options)?)),
         "onnxruntime" => Provider::Cpu,

@@ -159,7 +159,8 @@ fn read_checked(path: &Path) -> Result<Value> {
     match floats.iter().position(|value| !value.is_finite()) {
         None => Ok(value),
         Some(index) => {
-            let message = format!("{}: element {index} is {}, not a number to measure with", path.display(), floats[index]);
+            let message =
+                format!("{}: element {index} is {}, not a number to measure with", path.display(), floats[index]);
             Err(Error::new(Kind::InvalidArgument, message))
         }
     }

@@ -91,8 +91,7 @@ impl Search<'_> {
         let parts = key::parts(self.config, request)?;
         let key = parts.key().as_str().to_owned();
         for _ in 0..2 {
-            let (entry, miss) =
-                self.cache.find_or_build(&parts, &mut |folder| self.build(request, &parts, folder))?;
+            let (entry, miss) = self.cache.find_or_build(&parts, &mut |folder| self.build(request, &parts, folder))?;
             let report = Report::read(&entry.manifest.plan)?;
             if miss.is_some() {
                 return Ok(Outcome { report, entry, key, miss });
@@ -169,7 +168,8 @@ fn check(samples: &[Sample], engine: &mut dyn Engine, inputs: &[Value]) -> Resul
     if outputs.len() != samples.len() {
         return Err(Error::new(Kind::Check, format!("self-check: {} outputs, not {}", outputs.len(), samples.len())));
     }
-    samples.iter().zip(&outputs).try_for_each(|(sample, output)| {
-        sample.check(output.shape(), &accuracy::floats(output)?, SELF_CHECK_TOLERANCE)
-    })
+    samples
+        .iter()
+        .zip(&outputs)
+        .try_for_each(|(sample, output)| sample.check(output.shape(), &accuracy::floats(output)?, SELF_CHECK_TOLERANCE))
 }

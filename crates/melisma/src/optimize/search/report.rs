@@ -94,7 +94,10 @@ impl Report {
             text += &format!("\n{}", self.operator_table().text());
         }
         if !self.advice.is_empty() {
-            text += &format!("\n{}\n", self.advice.iter().map(|line| format!("advice: {line}")).collect::<Vec<_>>().join("\n"));
+            text += &format!(
+                "\n{}\n",
+                self.advice.iter().map(|line| format!("advice: {line}")).collect::<Vec<_>>().join("\n")
+            );
         }
         text
     }

@@ -165,7 +165,10 @@ impl Workshop<'_> {
         let Accuracy { relative, .. } = outcome.accuracy;
         let is_near = relative <= self.request.tolerance;
         if !is_near {
-            return Some(format!("its error of {relative:.1e} is above the tolerance of {:.1e}", self.request.tolerance));
+            return Some(format!(
+                "its error of {relative:.1e} is above the tolerance of {:.1e}",
+                self.request.tolerance
+            ));
         }
         let limit = self.search.config.memory_limit.value.bytes()?;
         let peak = outcome.peak_bytes.filter(|peak| *peak > limit)?;
@@ -198,13 +201,18 @@ impl Workshop<'_> {
         if let Some(winner) = ranked(all).first() {
             return Ok(winner);
         }
-        let over = |measured: &Measured| measured.refused.as_ref().is_some_and(|reason| reason.contains("the limit is"));
+        let over =
+            |measured: &Measured| measured.refused.as_ref().is_some_and(|reason| reason.contains("the limit is"));
         if all.iter().any(over) {
             let hint = match self.search.config.profile.value {
-                Profile::Emergency => "the profile emergency does not chunk: use --profile field, or raise --memory-limit",
+                Profile::Emergency => {
+                    "the profile emergency does not chunk: use --profile field, or raise --memory-limit"
+                }
                 Profile::Field | Profile::Training => "raise --memory-limit",
             };
-            return Err(Error::new(Kind::Memory, format!("no engine fits into the memory: {}", refusals())).with_hint(hint));
+            return Err(
+                Error::new(Kind::Memory, format!("no engine fits into the memory: {}", refusals())).with_hint(hint)
+            );
         }
         if all.iter().any(|measured| measured.outcome.is_some()) {
             return Err(Error::new(Kind::Check, format!("no engine is exact enough: {}", refusals()))

@@ -141,7 +141,9 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<Done> {
     let path = spec.outputs.join("spec.json");
     let text = serde_json::to_vec(spec).map_err(|error| Error::invalid(error.to_string()))?;
     output::write(&path, &text, Existing::Replace)?;
-    let Some((name, arguments)) = program.split_first() else { return Err(Error::invalid("no program to measure with")) };
+    let Some((name, arguments)) = program.split_first() else {
+        return Err(Error::invalid("no program to measure with"));
+    };
     let (out, err) = (spec.outputs.join("stdout"), spec.outputs.join("stderr"));
     let file = |path: &Path| std::fs::File::create(path).map_err(|error| output::failed(path, error));
     let mut child = Command::new(name)
