@@ -107,8 +107,17 @@ fn doctor_works_without_cuda() {
     let output = sandbox.command(&["doctor"]).env("LD_LIBRARY_PATH", "").env("TERM", "dumb").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));
-    for what in ["cpu features", "instruction set", "memory", "cuda driver", "cuda nvrtc", "cache kernels", "will use"]
-    {
+    for what in [
+        "cpu features",
+        "instruction set",
+        "memory",
+        "cuda driver",
+        "cuda nvrtc",
+        "engine rten",
+        "engine onnxruntime",
+        "cache kernels",
+        "will use",
+    ] {
         assert!(text.lines().any(|line| line.starts_with(what)), "{what} in {text}");
     }
 }

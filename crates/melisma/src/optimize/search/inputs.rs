@@ -117,7 +117,7 @@ fn made(ports: &[Port], request: &Request) -> Result<Vec<Value>> {
         match given.map(|given| &given.content) {
             Some(Content::File(path)) => read_checked(path),
             Some(Content::Shape(shape)) => random.value(port.dtype, shape),
-            None => random.value(port.dtype, &known(port)?),
+            None => known(port).and_then(|shape| random.value(port.dtype, &shape)),
         }
         .map_err(|error| error.at(format!("input `{}`", port.name)))
     };

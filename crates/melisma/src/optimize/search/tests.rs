@@ -51,7 +51,7 @@ fn the_second_call_is_a_hit_that_was_run_again() {
     );
     assert!(first.entry.folder.join("model.onnx").is_file());
     let second = optimize(root.path(), &config, &request).unwrap();
-    assert_eq!((second.miss, &second.report, &second.key), (None, &first.report, &first.key));
+    assert_eq!((second.miss, &second.report.candidate, &second.key), (None, &first.report.candidate, &first.key));
     let other = optimize(root.path(), &config, &self::request(&["x=1x3x65"])).unwrap();
     assert!(other.miss.unwrap().starts_with("changed since the last time: inputs: "));
     let (found, _) = with_search(root.path(), &config, |search| search.find(&request).unwrap());

@@ -5,12 +5,16 @@ use crate::runtime::{Chunking, size};
 use crate::{Error, Kind, Result};
 
 /// Rows that need `row_bytes` each of working memory in `space`: all of them, those that the policy names, or those
-/// that fit into half of what is free; the other half is for the kernels' own scratch.
+/// that fit into a quarter of what is free; the rest is for the kernels' own scratch, widened copies among it.
 ///
 /// # Errors
 /// [`Kind::Memory`] when not even one row fits, or chunking is off and not all of them do.
 pub fn rows(chunking: Chunking, budget: &Budget, space: Space, (n_rows, row_bytes): (usize, usize)) -> Result<usize> {
-    let fitting = match (budget.free(space) / 2).checked_div(row_bytes as u64) {
+    let room = match chunking {
+        Chunking::Off => budget.free(space),
+        Chunking::Auto | Chunking::Rows(_) => budget.free(space) / 4,
+    };
+    let fitting = match room.checked_div(row_bytes as u64) {
         Some(rows) => usize::try_from(rows).unwrap_or(usize::MAX),
         None => usize::MAX,
     };
@@ -28,9 +32,9 @@ pub fn rows(chunking: Chunking, budget: &Budget, space: Space, (n_rows, row_byte
 fn refused(budget: &Budget, space: Space, n_rows: usize, row_bytes: usize) -> Error {
     let needed = size::show((n_rows as u64).saturating_mul(row_bytes as u64));
     let message = format!(
-        "{} memory: {n_rows} rows need {needed} to work in, there is room for {}",
+        "{} memory: {n_rows} rows need {needed} to work in, {} are free",
         space.name(),
-        size::show(budget.free(space) / 2)
+        size::show(budget.free(space))
     );
     let hint = if n_rows > 1 {
         "set chunk_large_tensors: true or another profile than emergency, or raise --memory-limit"
