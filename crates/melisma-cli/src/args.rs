@@ -4,6 +4,7 @@
 
 mod dataset;
 mod pack;
+mod run;
 mod synth;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
 pub use pack::{PackArgs, UnpackArgs};
+pub use run::RunArgs;
 pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
@@ -115,6 +117,14 @@ Examples:
   melisma unpack model.packed.safetensors -o model.safetensors
   melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
     Unpack(UnpackArgs),
+    /// Run an ONNX model once, arrays in and out
+    #[command(after_help = "\
+Every output becomes OUTDIR/NAME.npy; what a file name cannot hold becomes _.
+
+Examples:
+  melisma run encoder.onnx --input mel=speech.npy -o features/
+  melisma run vad.onnx --input input=audio.npy --input state=zeros.npy --input sr=rate.npy -o out/ --threads 2")]
+    Run(RunArgs),
     /// Show what was found on this machine and what will be used
     #[command(after_help = "\
 Examples:

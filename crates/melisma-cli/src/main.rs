@@ -16,6 +16,7 @@ mod interrupt;
 mod mel;
 mod pack;
 mod progress;
+mod run;
 mod session;
 mod show;
 mod synth;
@@ -51,6 +52,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Dataset(args)) => dataset::run(&session, &args),
         Some(Command::Pack(args)) => pack::run(&session, &args),
         Some(Command::Unpack(args)) => unpack::run(&session, &args),
+        Some(Command::Run(args)) => run::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),

@@ -5,6 +5,7 @@
 
 pub mod engine;
 pub mod onnx;
+pub mod pass;
 mod value;
 
 pub use engine::{Engine, Options};
