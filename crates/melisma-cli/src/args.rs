@@ -5,6 +5,7 @@
 mod dataset;
 mod optimize;
 mod pack;
+mod run;
 mod synth;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
 pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs};
 pub use pack::{PackArgs, UnpackArgs};
+pub use run::RunArgs;
 pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
@@ -141,6 +143,14 @@ Examples:
         /// What to do
         spec: PathBuf,
     },
+    /// Run an ONNX model once, arrays in and out
+    #[command(after_help = "\
+Every output becomes OUTDIR/NAME.npy; what a file name cannot hold becomes _.
+
+Examples:
+  melisma run encoder.onnx --input mel=speech.npy -o features/
+  melisma run vad.onnx --input input=audio.npy --input state=zeros.npy --input sr=rate.npy -o out/ --threads 2")]
+    Run(RunArgs),
     /// Show what was found on this machine and what will be used
     #[command(after_help = "\
 Examples:

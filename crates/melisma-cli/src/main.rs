@@ -18,6 +18,7 @@ mod mel;
 mod optimize;
 mod pack;
 mod progress;
+mod run;
 mod session;
 mod show;
 mod synth;
@@ -56,6 +57,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Optimize(args)) => optimize::run(&session, &args),
         Some(Command::OptimizeWorker { spec }) => optimize::work(&spec),
         Some(Command::Cache(args)) => cache::run(&session, &args),
+        Some(Command::Run(args)) => run::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),

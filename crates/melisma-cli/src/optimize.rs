@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use melisma::optimize::Value;
 use melisma::optimize::cache::{self, Cache};
-use melisma::optimize::search::{Given, Outcome, Request, Search, Spec, Wanted, Worker, work as measure};
+use melisma::optimize::engine::{Engine, Port};
+use melisma::optimize::onnx::Model;
+use melisma::optimize::search::{Content, Given, Outcome, Request, Search, Spec, Wanted, Worker, work as measure};
 use melisma::runtime::{Policy, size};
 use melisma::{Error, Result};
 use serde_json::json;
@@ -11,6 +14,8 @@ use serde_json::json;
 use crate::args::OptimizeArgs;
 use crate::session::{Session, print, read_text};
 
+/// The tolerance where no flag names one.
+const TOLERANCE: f64 = 1e-3;
 /// The largest description of a candidate.
 const SPEC_BYTES: u64 = 16 << 20;
 
@@ -45,6 +50,34 @@ pub fn open_cache(session: &Session) -> Cache {
         threads: session.config.threads.value.count(),
     };
     Cache::open(session.config.cache_dir.value.as_deref(), options)
+}
+
+/// The engine that `optimize` kept for this model with inputs of these shapes and default flags, if it did.
+pub fn kept(session: &Session, path: &Path, model: &Model, values: &[Value]) -> Result<Option<Box<dyn Engine>>> {
+    let cache = open_cache(session);
+    let say = |text: &str| session.say(text);
+    let search = search(session, &cache, &say)?;
+    let ports = Port::inputs(model)?;
+    let given = |(port, value): (&Port, &Value)| Given {
+        name: port.name.clone(),
+        content: Content::Shape(value.shape().to_vec()),
+    };
+    let open: Vec<Given> = ports.iter().zip(values).filter(|(port, _)| !port.is_fixed()).map(given).collect();
+    let all: Vec<Given> = ports.iter().zip(values).map(given).collect();
+    for inputs in [open, all] {
+        let request = Request {
+            model: path.to_owned(),
+            inputs,
+            precision: Wanted::of(&Policy::new(&session.config)),
+            tolerance: TOLERANCE,
+            engine: None,
+            calibrate: None,
+        };
+        if let Some((engine, _)) = search.find(&request)? {
+            return Ok(Some(engine));
+        }
+    }
+    Ok(None)
 }
 
 /// Measures one candidate and prints what was measured, for the search that started this process.

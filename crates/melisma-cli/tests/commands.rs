@@ -27,6 +27,7 @@ fn every_help_text_has_two_examples() {
         &["bench", "sheet", "--help"],
         &["pack", "--help"],
         &["unpack", "--help"],
+        &["run", "--help"],
         &["synth", "--help"],
         &["mel", "--help"],
         &["dataset", "--help"],

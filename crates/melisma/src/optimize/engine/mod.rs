@@ -94,6 +94,11 @@ impl Port {
         Err(Error::invalid(format!("input `{}`: {} is expected, not {value:?}", self.name, self.describe())))
     }
 
+    /// Whether the model says the length of every axis.
+    pub fn is_fixed(&self) -> bool {
+        self.shape.as_ref().is_some_and(|shape| shape.iter().all(|dim| matches!(dim, Dim::Known(_))))
+    }
+
     /// Type and shape for people: `f32[1, 80, T]`.
     pub fn describe(&self) -> String {
         let axes = self.shape.as_ref().map(|shape| {

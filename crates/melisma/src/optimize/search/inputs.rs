@@ -95,18 +95,17 @@ impl Sets {
     }
 }
 
-/// Name, type and shape of each input, as they are part of the key.
-pub(super) fn describe(request: &Request, model_inputs: &[Port]) -> Result<String> {
-    let mut texts = Vec::new();
-    for port in model_inputs {
-        let given = request.inputs.iter().find(|given| given.name == port.name);
-        let text = match given.map(|given| &given.content) {
-            Some(Content::Shape(shape)) => format!("{shape:?}"),
-            Some(Content::File(path)) => super::super::cache::hash::file(path, 1)?,
-            None => port.describe(),
+/// The shapes that are given, by name, as they are part of the key. What the model itself says is part of the model.
+pub(super) fn describe(request: &Request) -> Result<String> {
+    let text = |given: &Given| {
+        let shape = match &given.content {
+            Content::Shape(shape) => shape.clone(),
+            Content::File(path) => npy::read(path)?.shape().to_vec(),
         };
-        texts.push(format!("{}={}{text}", port.name, port.dtype.name()));
-    }
+        Ok(format!("{}={shape:?}", given.name))
+    };
+    let mut texts = request.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
+    texts.sort();
     Ok(texts.join("; "))
 }
 

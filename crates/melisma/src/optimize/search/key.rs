@@ -3,8 +3,7 @@
 use super::{Request, engines, inputs};
 use crate::Result;
 use crate::optimize::cache::{Parts, hash};
-use crate::optimize::engine::Port;
-use crate::optimize::onnx::{self, Model};
+use crate::optimize::onnx;
 use crate::runtime::device::{cuda, instruction_set};
 use crate::runtime::machine::{Machine, cpu_model};
 use crate::runtime::{Config, DeviceRequest, Policy};
@@ -15,13 +14,9 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
     let engines: Vec<String> = engines.iter().map(|(name, version)| format!("{name} {version}")).collect();
     let machine = Machine::look();
     let policy = Policy::new(config);
-    let shapes = match is_described(request) {
-        true => request.inputs.iter().map(|given| format!("{given:?}")).collect::<Vec<_>>().join("; "),
-        false => inputs::describe(request, &Port::inputs(&Model::open(&request.model)?)?)?,
-    };
     Ok(Parts::default()
         .with("model", onnx::fingerprint(&request.model, threads)?)
-        .with("inputs", shapes)
+        .with("inputs", inputs::describe(request)?)
         .with("precision", request.precision)
         .with("tolerance", format!("{:e}", request.tolerance))
         .with("engine", request.engine.as_deref().unwrap_or("auto"))
@@ -39,11 +34,6 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
         .with("tensorrt", format!("{:?}", policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes)))
         .with("calibration", calibration(request)?)
         .with("melisma", env!("CARGO_PKG_VERSION")))
-}
-
-/// Shapes that are all given need no look into the model.
-fn is_described(request: &Request) -> bool {
-    !request.inputs.is_empty() && request.inputs.iter().all(|given| matches!(given.content, inputs::Content::Shape(_)))
 }
 
 fn device(config: &Config) -> String {

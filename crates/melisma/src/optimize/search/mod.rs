@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub use accuracy::{Accuracy, compare};
 pub use candidate::{Candidate, Wanted};
 pub use engines::{Surroundings, available, open};
-pub use inputs::{Given, Sets};
+pub use inputs::{Content, Given, Sets};
 pub use measure::{Latency, Measured, Outcome as Measurement};
 pub use report::{Operator, Report};
 pub use worker::{Spec, Worker, work};

@@ -54,9 +54,14 @@ impl Workshop<'_> {
         let bench = self.bench()?;
         let engines = engines::available(self.search.config, self.request.engine.as_deref())?;
         let reference = self.reference(&bench)?;
+        let aim = prepare::Aim {
+            values: &self.sets.values[0],
+            tolerance: self.request.tolerance,
+            threads: self.search.config.threads.value.count(),
+        };
         let mut models: Vec<(Format, Result<Model>)> = Vec::new();
         for &format in self.request.precision.formats(self.search.config.profile.value) {
-            let prepared = prepare::prepared(self.model, format, &self.sets.values[0]);
+            let prepared = prepare::prepared(self.model, format, aim);
             if let Ok(model) = &prepared {
                 let folder = bench.folder.join(format.to_string());
                 std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;

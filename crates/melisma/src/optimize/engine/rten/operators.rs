@@ -36,7 +36,8 @@ pub(super) fn check(model: &Model) -> Result<()> {
     }
     let names: Vec<String> = unknown.into_iter().collect();
     let message = format!("{}: no such operator: {}", super::NAME, names.join(", "));
-    Err(Error::unsupported(message).with_hint("another engine may have it: `--engine onnxruntime`"))
+    Err(Error::unsupported(message)
+        .with_hint("onnxruntime may have it: `melisma optimize MODEL.onnx --engine onnxruntime`"))
 }
 
 fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {

@@ -51,11 +51,46 @@ fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// Changes that the format allows: extreme parameters, other operators, values in each other's place.
+fn rewired(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    const EXTREMES: [i64; 9] = [0, -1, 1, 3, 1 << 20, 1 << 31, 1 << 40, i64::MAX, i64::MIN];
+    const OPERATORS: [&str; 8] = ["Concat", "Expand", "ConstantOfShape", "Tile", "Range", "Reshape", "Pad", "MatMul"];
+    let mut model = Model::from_bytes(bytes).unwrap();
+    let graph = &mut model.graph;
+    let names: Vec<String> = graph.nodes.iter().flat_map(|node| node.inputs.clone()).collect();
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(graph.nodes.len());
+        let node = &mut graph.nodes[at];
+        match random.below(5) {
+            0 => {
+                let Some(attribute) = node.attributes.first_mut() else { continue };
+                match &mut attribute.content {
+                    Content::Int(int) => *int = EXTREMES[random.below(9)],
+                    Content::Ints(ints) => ints.iter_mut().for_each(|int| *int = EXTREMES[random.below(9)]),
+                    _ => {}
+                }
+            }
+            1 => node.op = OPERATORS[random.below(8)].to_owned(),
+            2 if !node.inputs.is_empty() => {
+                let input = random.below(node.inputs.len());
+                node.inputs[input].clone_from(&names[random.below(names.len())]);
+            }
+            3 => {
+                let tensor = random.below(graph.initializers.len());
+                graph.initializers[tensor].shape.insert(0, 1);
+            }
+            _ => node.inputs.truncate(random.below(node.inputs.len() + 1)),
+        }
+    }
+    model.to_bytes().unwrap()
+}
+
 fn check(n_models: u64, mut then: impl FnMut(Model)) -> [usize; 2] {
     let mut counts = [0; 2];
     for seed in 0..n_models {
         let source = if seed % 2 == 0 { VOCODER } else { CONTROL };
-        let bytes = mutated(source, &mut Random(seed));
+        let mut random = Random(seed);
+        let bytes = if seed % 4 < 2 { mutated(source, &mut random) } else { rewired(source, &mut random) };
         match Model::from_bytes(&bytes) {
             Ok(model) => {
                 counts[0] += 1;
