@@ -20,7 +20,8 @@ pub struct OptimizeArgs {
     /// The largest error, relative to an output's largest value
     #[arg(long, value_name = "T", default_value = "1e-3")]
     pub tolerance: f64,
-    /// auto, or an engine by name: rten, onnxruntime, onnxruntime-cuda or onnxruntime-tensorrt
+    /// auto, or an engine by name: rten, melisma, onnxruntime, onnxruntime-cuda or
+    /// onnxruntime-tensorrt
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
     /// A folder with NAME.npy for each input, or with folders of them, to measure accuracy with
@@ -54,6 +55,6 @@ Examples:
     #[command(after_help = "\
 Examples:
   melisma cache clear
-  MELISMA_CACHE_DIR=/tmp/cache melisma cache clear --json")]
+  melisma cache clear --json")]
     Clear,
 }
