@@ -4,6 +4,7 @@
 //! [`Value`] is what goes in and comes out.
 
 pub mod engine;
+pub mod models;
 pub mod onnx;
 pub mod pass;
 mod value;
