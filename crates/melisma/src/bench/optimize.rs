@@ -16,9 +16,9 @@ use serde::Deserialize;
 use super::{Peer, Place, Row, peer};
 use crate::optimize::cache::{Cache, Options};
 use crate::optimize::models::{Snac, snac_decoder, whisper_encoder};
+use crate::optimize::npy;
 use crate::optimize::onnx::Model;
 use crate::optimize::search::{Content, Given, Outcome, Request, Search, Sets, Wanted, Worker};
-use crate::optimize::npy;
 use crate::runtime::Config;
 use crate::runtime::config::Sources;
 use crate::runtime::device::Device;
@@ -134,7 +134,10 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row
     let after = onnxruntime(subject, &files);
     let theirs = [before, after].into_iter().flatten().reduce(f64::min);
     let peers = |median: Option<f64>| {
-        median.map(|median| Peer { name: "onnxruntime".to_owned(), median: 1e3 * median }).into_iter().collect::<Vec<_>>()
+        median
+            .map(|median| Peer { name: "onnxruntime".to_owned(), median: 1e3 * median })
+            .into_iter()
+            .collect::<Vec<_>>()
     };
     let chosen = &outcome.report.candidate.engine;
     eprintln!("note: {}: {}", subject.name, outcome.report.candidate);

@@ -6,6 +6,7 @@
 
 pub mod cache;
 pub mod engine;
+pub mod models;
 pub mod onnx;
 pub mod pass;
 pub mod search;

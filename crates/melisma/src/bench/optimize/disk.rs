@@ -33,7 +33,8 @@ fn look_up(folder: &Path, threads: usize) -> Result<Row> {
 
 fn hashing(folder: &Path, threads: usize) -> Result<Row> {
     let path = folder.join("large");
-    let bytes: Vec<u8> = (0..BYTES / 8).flat_map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect();
+    let bytes: Vec<u8> =
+        (0..BYTES / 8).flat_map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect();
     std::fs::write(&path, &bytes).map_err(|error| failed(&path, error))?;
     drop(bytes);
     hash::file(&path, threads)?;

@@ -47,7 +47,8 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
     };
     let (training, sound) = run("training", 1, Some(crate::optimize::search::SMALL_CHUNK), "melisma")?;
     let mut row = row("optimize/snac decoder, 60 s, peak of training", "bytes", training);
-    let others = [("emergency", "melisma", None), ("emergency unchunked", "melisma", Some(LATENTS)), ("rten", "rten", None)];
+    let others =
+        [("emergency", "melisma", None), ("emergency unchunked", "melisma", Some(LATENTS)), ("rten", "rten", None)];
     for (name, engine, chunk) in others {
         let (peak, other) = run(name, threads, chunk, engine)?;
         let accuracy = compare(std::slice::from_ref(&other), std::slice::from_ref(&sound))?;

@@ -107,6 +107,17 @@ mod format {
     }
 }
 
+/// Steps of the long axis, for engines that work in steps, where memory matters most.
+pub const SMALL_CHUNK: usize = 16;
+
+/// Chunks to try with `engine`: those of `training` always, else none; `field` comes back to them where memory is short.
+pub(super) fn chunks(profile: Profile, engine: &str) -> &'static [Option<usize>] {
+    match (profile, engine) {
+        (Profile::Training, "melisma") => &[Some(SMALL_CHUNK), Some(4 * SMALL_CHUNK)],
+        _ => &[None],
+    }
+}
+
 /// Numbers of threads to try: all that are allowed, and where the profile leaves a choice, fewer.
 pub(super) fn threads(config: &Config) -> Vec<usize> {
     let most = config.threads.value.count();

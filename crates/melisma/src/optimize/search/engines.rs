@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Candidate;
 use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
-use crate::optimize::engine::{Engine, Options, Port, rten};
+use crate::optimize::engine::{Engine, Options, Port, melisma, rten};
 use crate::optimize::onnx::{Dim, Model};
 use crate::runtime::{Config, DeviceRequest, Policy};
 use crate::{Error, Result};
 
 /// Every name that `--engine` takes.
-pub const NAMES: [&str; 4] = ["rten", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt"];
+pub const NAMES: [&str; 5] = ["rten", "melisma", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt"];
 
 /// What engines are told beside the candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,18 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
+    /// Nothing but a CPU.
+    pub fn cpu() -> Self {
+        Self {
+            memory_limit: None,
+            ordinal: 0,
+            tf32: false,
+            tensorrt_workspace: None,
+            tensorrt_folder: PathBuf::new(),
+            key: String::new(),
+        }
+    }
+
     /// Those of `config`.
     pub fn new(config: &Config, tensorrt_folder: PathBuf, key: &str) -> Self {
         let policy = Policy::new(config);
@@ -89,6 +101,7 @@ fn has_provider(name: &str) -> bool {
 fn version(name: &str) -> Result<String> {
     Ok(match name {
         "rten" => rten::VERSION.to_owned(),
+        "melisma" => env!("CARGO_PKG_VERSION").to_owned(),
         _ => onnxruntime::runtime()?.version.clone(),
     })
 }
@@ -103,6 +116,13 @@ pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -
         || Cuda { ordinal: surroundings.ordinal, memory_limit: surroundings.memory_limit, tf32: surroundings.tf32 };
     let provider = match candidate.engine.as_str() {
         "rten" => return Ok(Box::new(rten::build(model, &options)?)),
+        "melisma" => {
+            let engine = melisma::build(model, &options)?;
+            return Ok(match candidate.chunk {
+                Some(chunk) => Box::new(engine.with_step(chunk)),
+                None => Box::new(engine),
+            });
+        }
         "onnxruntime" => Provider::Cpu,
         "onnxruntime-cuda" => Provider::Cuda(cuda()),
         "onnxruntime-tensorrt" => {

@@ -21,7 +21,7 @@ mod worker;
 use std::path::{Path, PathBuf};
 
 pub use accuracy::{Accuracy, compare};
-pub use candidate::{Candidate, Wanted};
+pub use candidate::{Candidate, SMALL_CHUNK, Wanted};
 pub use engines::{Surroundings, available, open};
 pub use inputs::{Content, Given, Sets};
 pub use measure::{Latency, Measured, Outcome as Measurement};
@@ -32,7 +32,7 @@ use super::cache::{Built, Cache, Entry, Found, Parts, Sample};
 use super::engine::Engine;
 use super::onnx::Model;
 use super::value::Value;
-use crate::runtime::{Config, MemoryTracker};
+use crate::runtime::Config;
 use crate::{Error, Kind, Result};
 
 /// The seed of made-up inputs.
@@ -140,7 +140,6 @@ impl Search<'_> {
         let limit = self.config.memory_limit.value.bytes().unwrap_or(u64::MAX);
         let model = Model::open_within(&request.model, limit)?;
         let sets = Sets::make(&model, request)?;
-        let tracker = MemoryTracker::new(super::super::runtime::memory::Budget::unlimited());
         let workshop = select::Workshop {
             search: self,
             request,
@@ -148,7 +147,7 @@ impl Search<'_> {
             sets: &sets,
             surroundings: self.surroundings(folder, parts),
         };
-        let (report, prepared) = tracker.track("search", || workshop.select())?;
+        let (report, prepared) = workshop.select()?;
         prepare::write(&prepared, folder)?;
         inputs::write(folder, &sets.values[0])?;
         let mut engine = open(&prepared, &report.candidate, &workshop.surroundings)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::candidate::threads;
+use super::candidate::{SMALL_CHUNK, chunks, threads};
 use super::measure::Outcome;
 use super::report::Operator;
 use super::worker::{self, Done, Spec};
@@ -73,12 +73,14 @@ impl Workshop<'_> {
         let mut all = Vec::new();
         for (engine, _) in &engines {
             for (format, model) in &models {
-                let candidate =
-                    Candidate { engine: (*engine).to_owned(), precision: *format, threads: counts[0], chunk: None };
-                all.push(match model {
-                    Ok(_) => self.measure(&bench, &reference, candidate),
-                    Err(error) => Measured { candidate, outcome: None, refused: Some(error.to_string()) },
-                });
+                for &chunk in chunks(self.search.config.profile.value, engine) {
+                    let candidate =
+                        Candidate { engine: (*engine).to_owned(), precision: *format, threads: counts[0], chunk };
+                    all.push(match model {
+                        Ok(_) => self.measure(&bench, &reference, candidate),
+                        Err(error) => Measured { candidate, outcome: None, refused: Some(error.to_string()) },
+                    });
+                }
             }
         }
         for best in ranked(&all).into_iter().take(2).cloned().collect::<Vec<_>>() {
@@ -86,6 +88,9 @@ impl Workshop<'_> {
                 let candidate = Candidate { threads, ..best.candidate.clone() };
                 all.push(self.measure(&bench, &reference, candidate));
             }
+        }
+        if ranked(&all).is_empty() && self.search.config.profile.value == Profile::Field {
+            self.measure_in_chunks(&bench, &reference, &mut all);
         }
         self.measure_again(&bench, &reference, &mut all);
         let winner = self.winner(&all)?.clone();
@@ -180,6 +185,17 @@ impl Workshop<'_> {
         Some(format!("it takes {}, the limit is {}", size::show(peak), size::show(limit)))
     }
 
+    /// Whatever did not fit into the memory and can work in smaller steps, in steps.
+    fn measure_in_chunks(&self, bench: &Bench, reference: &Reference, all: &mut Vec<Measured>) {
+        let whole = all.iter().filter(|measured| measured.candidate.engine == "melisma" && measured.outcome.is_some());
+        let smaller: Vec<Candidate> =
+            whole.map(|measured| Candidate { chunk: Some(SMALL_CHUNK), ..measured.candidate.clone() }).collect();
+        for candidate in smaller {
+            let measured = self.measure(bench, reference, candidate);
+            all.push(measured);
+        }
+    }
+
     /// The best once more, in the other order, so that a disturbance does not decide.
     fn measure_again(&self, bench: &Bench, reference: &Reference, all: &mut [Measured]) {
         let finalists: Vec<Candidate> =
@@ -203,7 +219,11 @@ impl Workshop<'_> {
             let texts = all.iter().filter_map(|measured| Some((measured, measured.refused.as_ref()?)));
             texts.map(|(measured, reason)| format!("{}: {reason}", measured.candidate)).collect::<Vec<_>>().join("; ")
         };
-        if let Some(winner) = ranked(all).first() {
+        let winner = match self.search.config.profile.value {
+            Profile::Training => least(all),
+            Profile::Emergency | Profile::Field => ranked(all).first().copied(),
+        };
+        if let Some(winner) = winner {
             return Ok(winner);
         }
         let over =
@@ -260,6 +280,14 @@ impl Workshop<'_> {
         let rows = onnxruntime::operators(prepared, &options, &self.sets.values[0], &bench.folder).unwrap_or_default();
         rows.into_iter().map(|(name, seconds, calls)| Operator { name, seconds, calls }).collect()
     }
+}
+
+/// The fastest of those that take hardly more memory than the least.
+fn least(all: &[Measured]) -> Option<&Measured> {
+    let peak = |measured: &Measured| measured.outcome.and_then(|outcome| outcome.peak_bytes).unwrap_or(u64::MAX);
+    let fit = ranked(all);
+    let least = fit.iter().map(|measured| peak(measured)).min()?;
+    fit.into_iter().find(|measured| peak(measured) <= least.saturating_add(least / 20))
 }
 
 /// Those that can be chosen, the fastest first.

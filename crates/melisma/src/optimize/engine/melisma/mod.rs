@@ -1,0 +1,195 @@
+//! Our own engine, for chains of one-dimensional convolutions as vocoders and codecs have them: dense, depthwise, dilated and
+//! transposed convolutions, Snake, curves and residual branches.
+//!
+//! A signal goes through all layers in short steps of time, each layer keeping the tail of its input. So activations stay
+//! in the cache, memory does not grow with the signal, and the result has the same bits for every length of step and every
+//! number of threads. Snake is part of the kernel that follows it.
+
+mod chain;
+mod layer;
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use melisma_kernels::step::{Row, Rows, Step, Timeline};
+use melisma_kernels::{Budget, Device, Queue};
+
+use super::{Engine, Options, Port, check_inputs};
+use crate::optimize::onnx::{Dim, Model};
+use crate::optimize::pass;
+use crate::optimize::value::{DType, Value};
+use crate::{Error, Result};
+use layer::{Builder, Layer, Shared};
+
+/// The name that `--engine` takes.
+pub const NAME: &str = "melisma";
+/// Activations of a step are to stay in the second-level cache of a few cores.
+const STEP_BYTES: usize = 4 << 20;
+
+/// A model in our engine.
+#[derive(Debug)]
+pub struct Melisma {
+    layers: Vec<Layer>,
+    queue: Queue,
+    rows: Rows,
+    arena: Vec<f32>,
+    now: Vec<f32>,
+    next: Vec<f32>,
+    /// Latents of a step.
+    step_len: usize,
+    /// Of the output.
+    timeline: Timeline,
+    n_in: usize,
+    n_out: usize,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+}
+
+/// Prepares a model.
+///
+/// # Errors
+/// `Unsupported` names the operators and nodes that do not fit a chain.
+pub fn build(model: &Model, options: &Options) -> Result<Melisma> {
+    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
+    let mut model = model.clone();
+    pass::fold_constants(&mut model)?;
+    pass::fuse_snake(&mut model);
+    let stages = chain::stages(&model)?;
+    let n_in = channels(&inputs, &stages)?;
+    let mut device = Device::cpu()?;
+    if let Device::Cpu(cpu) = &mut device {
+        cpu.threads = options.threads.max(1);
+    }
+    let budget = Budget::unlimited();
+    let timeline = Timeline { rate: 1, lag: 0 };
+    let mut builder = Builder { device: &device, budget: &budget, timeline, n_channels: n_in, slot_len: 0 };
+    let layers = builder.layers(&stages)?;
+    let (timeline, n_out, slot_len) = (builder.timeline, builder.n_channels, builder.slot_len);
+    let widest = layers.iter().map(Layer::widest).max().unwrap_or(n_in).max(1);
+    Ok(Melisma {
+        rows: Rows::new(&device, &budget, 1, 1)?,
+        queue: device.queue(&budget)?,
+        arena: vec![0.0; slot_len],
+        now: Vec::new(),
+        next: Vec::new(),
+        step_len: (STEP_BYTES / 4 / widest).clamp(1, 4096),
+        timeline,
+        layers,
+        n_in,
+        n_out,
+        inputs,
+        outputs,
+    })
+}
+
+/// The channels of the input, which must be `f32[B, C, T]`.
+fn channels(inputs: &[Port], stages: &[chain::Stage]) -> Result<usize> {
+    let [Port { dtype: DType::F32, shape: Some(axes), .. }] = inputs else {
+        return Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes")));
+    };
+    let first = stages.iter().find_map(|stage| match stage {
+        chain::Stage::Conv(conv) => Some(conv.n_in),
+        chain::Stage::Transposed(up) => Some(up.n_in),
+        chain::Stage::Snake(alpha) => Some(alpha.len()),
+        _ => None,
+    });
+    match (axes.as_slice(), first) {
+        ([_, Dim::Known(known), _], first)
+            if usize::try_from(*known).ok().is_some_and(|n| n > 0 && first.is_none_or(|first| first == n)) =>
+        {
+            Ok(*known as usize)
+        }
+        ([_, Dim::Known(known), _], _) => Err(Error::unsupported(format!("{NAME}: an input of {known} channels"))),
+        ([_, _, _], Some(first)) => Ok(first),
+        _ => Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes"))),
+    }
+}
+
+impl Melisma {
+    /// Latents that go through the layers at one time: fewer take less memory, and the result is the same.
+    #[must_use]
+    pub fn with_step(mut self, n_latents: usize) -> Self {
+        self.step_len = n_latents.max(1);
+        self
+    }
+
+    /// Outputs that depend on one input, on each side: the chain's receptive field, in outputs.
+    pub fn lag(&self) -> usize {
+        self.timeline.lag
+    }
+
+    /// One signal `[C_in, T]` to `[C_out, T · rate]`.
+    fn signal(&mut self, x: &[f32], y: &mut [f32]) -> Result<()> {
+        let len = x.len() / self.n_in;
+        let Timeline { rate, lag } = self.timeline;
+        self.arena.fill(0.0);
+        self.layers.iter_mut().for_each(Layer::reset);
+        let total = len + lag.div_ceil(rate);
+        let step_len = self.step_len.min(total.max(1));
+        let (mut start, mut n_steps) = (0, 0);
+        while start < total {
+            let n_latents = step_len;
+            let row = Row { start: start as i64, n_steps, end: len as i64, ..Row::default() };
+            self.rows.set(&self.queue, &[row])?;
+            self.now.clear();
+            self.now.resize(n_latents * self.n_in, 0.0);
+            let n_real = len.saturating_sub(start).min(n_latents);
+            for (channel, x) in x.chunks_exact(len.max(1)).enumerate() {
+                for (row, &value) in x[start.min(len)..][..n_real].iter().enumerate() {
+                    self.now[row * self.n_in + channel] = value;
+                }
+            }
+            let step = Step { rows: &self.rows, n_latents };
+            let mut shared = Shared { queue: &self.queue, step, arena: &mut self.arena };
+            for layer in &mut self.layers {
+                layer.run(&mut shared, &self.now, &mut self.next)?;
+                std::mem::swap(&mut self.now, &mut self.next);
+            }
+            let live = self.timeline.live(&row, n_latents);
+            // Before the first output there is nothing to place.
+            let to = usize::try_from(self.timeline.first(&row) + live.start as i64).unwrap_or(0);
+            for (channel, y) in y.chunks_exact_mut((len * rate).max(1)).enumerate() {
+                for (y, row) in y[to..to + live.len()].iter_mut().zip(live.clone()) {
+                    *y = self.now[row * self.n_out + channel];
+                }
+            }
+            start += n_latents;
+            n_steps += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Melisma {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        check_inputs(&self.inputs, inputs)?;
+        let &[batch, n_in, len] = inputs[0].shape() else {
+            return Err(Error::invalid(format!("{NAME}: an input of {} axes", inputs[0].shape().len())));
+        };
+        if n_in != self.n_in {
+            return Err(Error::invalid(format!("{NAME}: an input of {n_in} channels; the model has {}", self.n_in)));
+        }
+        let shape = [batch, self.n_out, len.checked_mul(self.timeline.rate).unwrap_or(usize::MAX)];
+        let mut output = Value::zeros(DType::F32, &shape)?;
+        if output.is_empty() || inputs[0].is_empty() {
+            return Ok(vec![output]);
+        }
+        let signals = inputs[0].as_slice::<f32>()?.chunks_exact(n_in * len);
+        for (x, y) in signals.zip(output.as_mut_slice::<f32>()?.chunks_exact_mut(shape[1] * shape[2])) {
+            self.signal(x, y)?;
+        }
+        Ok(vec![output])
+    }
+}
