@@ -64,7 +64,9 @@ pub fn kept(session: &Session, path: &Path, model: &Model, values: &[Value]) -> 
     };
     let open: Vec<Given> = ports.iter().zip(values).filter(|(port, _)| !port.is_fixed()).map(given).collect();
     let all: Vec<Given> = ports.iter().zip(values).map(given).collect();
-    for inputs in [open, all] {
+    let mut sets = vec![open, all];
+    sets.dedup();
+    for inputs in sets {
         let request = Request {
             model: path.to_owned(),
             inputs,

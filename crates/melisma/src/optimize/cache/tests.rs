@@ -263,3 +263,41 @@ fn a_killed_builder_leaves_nothing_that_matters() {
     made(&cache, &parts("a"));
     assert!(!left.exists());
 }
+
+#[test]
+#[ignore = "extended: 10,000 damaged entries"]
+fn ten_thousand_damages_are_never_served() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = Cache::open(Some(root.path()), options());
+    let (entry, _) = made(&cache, &parts("a"));
+    let names = ["model.onnx", "note", "manifest.json", "seal"];
+    let whole = names.map(|name| std::fs::read(entry.folder.join(name)).unwrap());
+    let mut state = 99u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below.max(1)
+    };
+    for round in 0..10_000 {
+        std::fs::create_dir_all(&entry.folder).unwrap();
+        for (name, bytes) in names.iter().zip(&whole) {
+            std::fs::write(entry.folder.join(name), bytes).unwrap();
+        }
+        let (first, second) = (random(names.len()), random(names.len()));
+        let mut bytes = whole[first].clone();
+        match round % 4 {
+            0 => {
+                let at = random(bytes.len());
+                bytes[at] ^= 1 << random(8);
+            }
+            1 => bytes.truncate(random(bytes.len())),
+            2 => {
+                let at = random(bytes.len());
+                bytes[at..].fill(bytes[at].wrapping_add(1));
+            }
+            _ if first != second => bytes = whole[second].clone(),
+            _ => bytes.clear(),
+        }
+        std::fs::write(entry.folder.join(names[first]), &bytes).unwrap();
+        assert!(matches!(cache.find(&parts("a")), Found::Miss(_)), "{round}: {} was served", names[first]);
+    }
+}

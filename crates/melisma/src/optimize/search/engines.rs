@@ -1,6 +1,7 @@
 //! The engines that there are on this machine, by name, and how each is opened.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,7 @@ use super::Candidate;
 use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
 use crate::optimize::engine::{Engine, Options, Port, melisma, rten};
 use crate::optimize::onnx::{Dim, Model};
+use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy};
 use crate::{Error, Result};
 
@@ -85,11 +87,23 @@ pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static s
     Ok(wanted.filter_map(|name| Some((name, version(name).ok()?))).collect())
 }
 
+/// The GPUs of this machine, looked for once.
+pub(super) fn probe() -> &'static cuda::Probe {
+    static FOUND: OnceLock<cuda::Probe> = OnceLock::new();
+    FOUND.get_or_init(cuda::probe)
+}
+
+/// Whether a GPU is used.
+///
+/// # Errors
+/// One is asked for that is not there.
 fn on_gpu(config: &Config) -> Result<bool> {
-    use crate::runtime::device::{self, Device};
+    let count = probe().gpus.as_ref().map_or(0, Vec::len);
     match config.device.value {
         DeviceRequest::Cpu => Ok(false),
-        request => Ok(matches!(device::select(request, config.threads.value)?, Device::Cuda(_))),
+        DeviceRequest::Auto => Ok(count > 0),
+        DeviceRequest::Cuda(ordinal) if usize::from(ordinal) < count => Ok(true),
+        request => device::select(request, config.threads.value).map(|_| true),
     }
 }
 

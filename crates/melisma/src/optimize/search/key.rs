@@ -4,7 +4,7 @@ use super::{Request, engines, inputs};
 use crate::Result;
 use crate::optimize::cache::{Parts, hash};
 use crate::optimize::onnx;
-use crate::runtime::device::{cuda, instruction_set};
+use crate::runtime::device::instruction_set;
 use crate::runtime::machine::{Machine, cpu_model};
 use crate::runtime::{Config, DeviceRequest, Policy};
 
@@ -40,9 +40,8 @@ fn device(config: &Config) -> String {
     match config.device.value {
         DeviceRequest::Cpu => "cpu".to_owned(),
         request => {
-            let gpus = cuda::probe().gpus.unwrap_or_default();
             let ordinal = if let DeviceRequest::Cuda(ordinal) = request { usize::from(ordinal) } else { 0 };
-            match gpus.get(ordinal) {
+            match engines::probe().gpus.as_ref().ok().and_then(|gpus| gpus.get(ordinal)) {
                 Some(gpu) => format!("{} sm_{}", gpu.name, gpu.architecture),
                 None => "cpu".to_owned(),
             }
@@ -53,7 +52,7 @@ fn device(config: &Config) -> String {
 fn driver(config: &Config) -> String {
     match config.device.value {
         DeviceRequest::Cpu => "none".to_owned(),
-        _ => cuda::probe().driver_version.map_or("none".to_owned(), |version| format!("{version:?}")),
+        _ => engines::probe().driver_version.map_or("none".to_owned(), |version| format!("{version:?}")),
     }
 }
 

@@ -221,7 +221,12 @@ impl Workshop<'_> {
         };
         let winner = match self.search.config.profile.value {
             Profile::Training => least(all),
-            Profile::Emergency | Profile::Field => ranked(all).first().copied(),
+            Profile::Emergency => {
+                let fit = ranked(all);
+                let tensorrt = fit.iter().find(|measured| measured.candidate.engine == "onnxruntime-tensorrt");
+                tensorrt.or(fit.first()).copied()
+            }
+            Profile::Field => ranked(all).first().copied(),
         };
         if let Some(winner) = winner {
             return Ok(winner);

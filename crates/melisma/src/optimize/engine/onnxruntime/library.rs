@@ -52,7 +52,7 @@ pub(super) fn find_in(named: Option<PathBuf>, folders: impl IntoIterator<Item = 
     found.ok_or_else(|| Error::new(Kind::Device, "onnxruntime: its library was not found"))
 }
 
-fn load(path: &Path) -> std::result::Result<Runtime, String> {
+pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
     let place = path.display();
     // The bindings assert what a library of another make may not keep.
     let loaded = catch_unwind(|| {

@@ -87,3 +87,51 @@ fn the_library_is_found_where_it_is_named_and_in_wheels() {
     let missing = find_in(None, folder.path().to_owned()).unwrap_err();
     assert_eq!(missing.to_string(), "onnxruntime: its library was not found");
 }
+
+#[test]
+fn a_library_of_another_make_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("libonnxruntime.so");
+    std::fs::write(&path, b"this is no library").unwrap();
+    let refused = library::load(&path).unwrap_err();
+    assert!(refused.contains("libonnxruntime.so"), "{refused}");
+    let libc = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6"];
+    if let Some(libc) = libc.iter().map(std::path::Path::new).find(|path| path.is_file()) {
+        let refused = library::load(libc).unwrap_err();
+        assert!(refused.contains("OrtGetApiBase"), "{refused}");
+    }
+}
+
+/// Golden models through the real library, where there is one.
+#[test]
+fn golden_models_give_golden_outputs() {
+    if let Err(error) = runtime() {
+        return println!("SKIPPED: {error}");
+    }
+    use crate::optimize::value::npy;
+    let golden = |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name);
+    let model = Model::open(&golden("vocoder.onnx")).unwrap();
+    let options = Options { threads: 2, precision: Format::Fp32 };
+    let mut engine = Onnxruntime::new(&model, &options, &Provider::Cpu).unwrap();
+    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    let found = engine.run(std::slice::from_ref(&x)).unwrap();
+    let expected = npy::read(&golden("vocoder.y.npy")).unwrap();
+    let pairs = found[0].as_slice::<f32>().unwrap().iter().zip(expected.as_slice::<f32>().unwrap());
+    assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-6));
+    let folder = tempfile::tempdir().unwrap();
+    let operators = operators(&model, &options, &[x], folder.path()).unwrap();
+    assert!(operators.iter().any(|(name, seconds, calls)| name.contains("Conv") && *seconds > 0.0 && *calls > 0));
+    let tensorrt = TensorRt {
+        cuda: Cuda::default(),
+        workspace_bytes: 1 << 20,
+        precision: Format::Fp32,
+        shapes: Vec::new(),
+        folder: folder.path().to_owned(),
+        key: "k".to_owned(),
+    };
+    for provider in [Provider::Cuda(Cuda::default()), Provider::TensorRt(tensorrt)] {
+        if let Err(error) = Onnxruntime::new(&model, &options, &provider) {
+            assert!(error.kind() == Kind::Device && error.to_string().contains("ExecutionProvider"), "{error}");
+        }
+    }
+}
