@@ -1,5 +1,6 @@
 //! Engines: what runs a model. Each is made from a [`Model`] once and run many times.
 
+pub mod chunked;
 pub mod melisma;
 pub mod onnxruntime;
 pub mod rten;

@@ -27,14 +27,17 @@ impl Snac<'_> {
 pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
     let mut sketch = Sketch { seed, ..Sketch::default() };
     let Snac { latent_dim, dim, strides } = *sizes;
-    let mut x =
-        conv(&mut sketch, "z", Conv { n_in: latent_dim, n_out: latent_dim, taps: 7, dilation: 1, groups: latent_dim })?;
-    x = conv(&mut sketch, &x, Conv { n_in: latent_dim, n_out: dim, taps: 1, dilation: 1, groups: 1 })?;
+    let mut x = conv(
+        &mut sketch,
+        "z",
+        Conv { n_in: latent_dim, n_out: latent_dim, taps: 7, dilation: 1, groups: latent_dim, gain: 0.5 },
+    )?;
+    x = conv(&mut sketch, &x, Conv { n_in: latent_dim, n_out: dim, taps: 1, dilation: 1, groups: 1, gain: 0.5 })?;
     let mut n_channels = dim;
     for &stride in strides {
         x = snake(&mut sketch, &x, n_channels)?;
         let n_out = n_channels / 2;
-        let weight = sketch.layer(&[n_channels, n_out, 2 * stride], 2 * n_channels)?;
+        let weight = sketch.layer(&[n_channels, n_out, 2 * stride], 8 * n_channels)?;
         let bias = sketch.weight(&[n_out], 0.0, 0.05)?;
         let half = stride.div_ceil(2) as i64;
         let node = Node::new("ConvTranspose", &[&x, &weight, &bias], &[])
@@ -46,15 +49,16 @@ pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
         n_channels = n_out;
         for dilation in [1, 3, 9] {
             let h = snake(&mut sketch, &x, n_channels)?;
-            let wide = Conv { n_in: n_channels, n_out: n_channels, taps: 7, dilation, groups: n_channels };
+            let wide = Conv { n_in: n_channels, n_out: n_channels, taps: 7, dilation, groups: n_channels, gain: 0.5 };
             let h = conv(&mut sketch, &h, wide)?;
             let h = snake(&mut sketch, &h, n_channels)?;
-            let h = conv(&mut sketch, &h, Conv { taps: 1, dilation: 1, groups: 1, ..wide })?;
+            // A small share, so that units in a row do not make the signal grow.
+            let h = conv(&mut sketch, &h, Conv { taps: 1, dilation: 1, groups: 1, gain: 0.25, ..wide })?;
             x = sketch.node("Add", &[&x, &h]);
         }
     }
     x = snake(&mut sketch, &x, n_channels)?;
-    x = conv(&mut sketch, &x, Conv { n_in: n_channels, n_out: 1, taps: 7, dilation: 1, groups: 1 })?;
+    x = conv(&mut sketch, &x, Conv { n_in: n_channels, n_out: 1, taps: 7, dilation: 1, groups: 1, gain: 0.25 })?;
     sketch.node("Tanh", &[&x]);
     let axes = |channels: usize, time: &str| [Dim::Known(1), Dim::Known(channels as i64), Dim::Named(time.to_owned())];
     let (input, output) = (axes(latent_dim, "latents"), axes(1, "samples"));
@@ -68,11 +72,13 @@ struct Conv {
     taps: usize,
     dilation: usize,
     groups: usize,
+    gain: f32,
 }
 
 fn conv(sketch: &mut Sketch, x: &str, conv: Conv) -> Result<String> {
-    let Conv { n_in, n_out, taps, dilation, groups } = conv;
-    let weight = sketch.layer(&[n_out, n_in / groups, taps], n_in / groups * taps)?;
+    let Conv { n_in, n_out, taps, dilation, groups, gain } = conv;
+    let reach = gain * (3.0 / (n_in / groups * taps) as f32).sqrt();
+    let weight = sketch.weight(&[n_out, n_in / groups, taps], 0.0, reach)?;
     let bias = sketch.weight(&[n_out], 0.0, 0.05)?;
     let pad = (taps / 2 * dilation) as i64;
     let node = Node::new("Conv", &[x, &weight, &bias], &[])

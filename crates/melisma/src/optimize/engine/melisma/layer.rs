@@ -1,13 +1,13 @@
 //! Stages as layers: each on the fastest kernel that computes it, weights packed once, all of them in steps over time.
 //!
-//! Activations are `[T, C]`. A layer's output is behind its input by its `lag`, and rows that lie before or after the
-//! signal are zero, as the padding of the next layer is.
+//! Activations are `[T, C]`. A layer takes any number of rows and gives those that became final: fewer at first, because it
+//! looks ahead, and the rest when the signal ends. So no row is computed twice or in vain.
 
 use melisma_kernels::depthwise::{self, Depthwise};
 use melisma_kernels::head::{self, Head};
 use melisma_kernels::pointwise::{self, Mode, Pointwise};
 use melisma_kernels::residual::{self, Residual};
-use melisma_kernels::step::{Activations, Arena, Rounding, Step, Timeline};
+use melisma_kernels::step::{Activations, Arena, Rounding, Row, Rows, Step, Timeline};
 use melisma_kernels::upsample::{self, Upsample};
 use melisma_kernels::{Budget, Device, Queue, View};
 
@@ -15,15 +15,29 @@ use super::chain::{Conv, Curve, Stage, Transposed};
 use super::plain::{Delay, Unfold, curve, snake};
 use crate::{Error, Result};
 
-/// A layer, its floats per latent on both sides, and where its output lies in time.
+/// A layer and how far it is in the signal.
 #[derive(Debug)]
 pub(super) struct Layer {
     work: Work,
     /// Where its state begins in the arena.
     offset: usize,
-    pub width_in: usize,
-    pub width_out: usize,
-    pub timeline: Timeline,
+    n_in: usize,
+    n_out: usize,
+    /// Input rows per latent.
+    scale: usize,
+    /// Outputs per input, and by how many they are behind.
+    timeline: Timeline,
+    /// Input rows of the signal, and those already taken.
+    end: usize,
+    taken: usize,
+    n_steps: i64,
+}
+
+/// Whether more of the signal follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    More,
+    Last,
 }
 
 #[derive(Debug)]
@@ -41,11 +55,15 @@ enum Work {
     Branch(Vec<Layer>, Delay),
 }
 
+/// As many outputs as inputs, at once.
+const SAME: Timeline = Timeline { rate: 1, lag: 0 };
+
 /// What is decided while layer after layer is prepared.
 pub(super) struct Builder<'a> {
     pub device: &'a Device,
     pub budget: &'a Budget,
-    pub timeline: Timeline,
+    /// Rows per latent.
+    pub scale: usize,
     pub n_channels: usize,
     pub slot_len: usize,
 }
@@ -66,8 +84,8 @@ impl Builder<'_> {
                 (Stage::Transposed(up), _) => (self.upsample(up, &vec![0.0; up.n_in])?, 1),
                 (Stage::Residual(inner), _) => (self.residual(inner)?, 1),
                 (Stage::Conv(conv), _) => (self.conv(conv)?, 1),
-                (Stage::Snake(alpha), _) => (self.place(Work::Snake(alpha.clone()), 0, alpha.len())?, 1),
-                (Stage::Curve(curve), _) => (self.place(Work::Curve(*curve), 0, self.n_channels)?, 1),
+                (Stage::Snake(alpha), _) => (self.place(Work::Snake(alpha.clone()), SAME, 0, alpha.len())?, 1),
+                (Stage::Curve(curve), _) => (self.place(Work::Curve(*curve), SAME, 0, self.n_channels)?, 1),
             };
             layers.push(layer);
             stages = &stages[n_used..];
@@ -75,13 +93,16 @@ impl Builder<'_> {
         Ok(layers)
     }
 
-    /// Takes a layer whose output has `n_out` channels at the timeline of now.
-    fn place(&mut self, work: Work, state_len: usize, n_out: usize) -> Result<Layer> {
-        let offset = self.slot_len;
+    /// Takes a layer whose output has `n_out` channels.
+    fn place(&mut self, work: Work, timeline: Timeline, state_len: usize, n_out: usize) -> Result<Layer> {
+        let scale = self.scale.checked_mul(timeline.rate).filter(|&scale| scale <= 1 << 20);
+        let scale = scale
+            .ok_or_else(|| Error::unsupported(format!("{}: strides that multiply to more than 2^20", super::NAME)))?;
+        let (offset, n_in) = (self.slot_len, self.n_channels);
+        let layer = Layer { work, offset, n_in, n_out, scale: self.scale, timeline, end: 0, taken: 0, n_steps: 0 };
         self.slot_len += state_len;
-        let width_in = self.timeline.rate * self.n_channels;
-        let layer = Layer { work, offset, width_in, width_out: self.timeline.rate * n_out, timeline: self.timeline };
         self.n_channels = n_out;
+        self.scale = scale;
         Ok(layer)
     }
 
@@ -94,14 +115,13 @@ impl Builder<'_> {
 
     fn conv(&mut self, conv: &Conv) -> Result<Layer> {
         self.expect(conv.n_in)?;
-        self.timeline.lag += conv.n_taps / 2 * conv.dilation;
-        let timeline = self.timeline;
+        let timeline = Timeline { rate: 1, lag: conv.n_taps / 2 * conv.dilation };
         let Conv { n_in, n_out, n_taps, dilation, groups, .. } = *conv;
         if groups == n_in && n_in == n_out && dilation == 1 && n_in > 1 {
             let layer = Depthwise { n_channels: n_in, n_taps, weight: &conv.weight, bias: &conv.bias, timeline };
             let plan = layer.plan(self.device, self.budget)?;
             let state_len = plan.state_len();
-            return self.place(Work::Depthwise(plan), state_len, n_out);
+            return self.place(Work::Depthwise(plan), timeline, state_len, n_out);
         }
         let unfold = Unfold::new(n_in, n_taps, dilation);
         // [C_out, C_in / groups, K] to [C_out, K, C_in], zero between groups.
@@ -123,50 +143,33 @@ impl Builder<'_> {
         };
         let plan = layer.plan(self.device, self.budget)?;
         let work = if n_taps == 1 { Work::Pointwise(plan) } else { Work::Dense(unfold, plan) };
-        self.place(work, 0, n_out)
+        self.place(work, timeline, 0, n_out)
     }
 
     fn upsample(&mut self, up: &Transposed, alpha: &[f32]) -> Result<Layer> {
         self.expect(up.n_in)?;
         let Transposed { n_in, n_out, stride, .. } = *up;
-        let width_in = self.timeline.rate * n_in;
-        let Timeline { rate, lag } = self.timeline;
-        let lag = lag.checked_mul(stride).map(|lag| lag + stride.div_ceil(2));
-        let (Some(rate), Some(lag)) = (rate.checked_mul(stride).filter(|&rate| rate <= 1 << 20), lag) else {
-            return Err(Error::unsupported(format!("{}: strides that multiply to more than 2^20", super::NAME)));
-        };
-        self.timeline = Timeline { rate, lag };
+        let timeline = Timeline { rate: stride, lag: stride.div_ceil(2) };
         // [C_in, C_out, 2 s] to [C_out, s, C_in, 2].
         let mut weight = vec![0.0; up.weight.len()];
         for (at, &value) in up.weight.iter().enumerate() {
             let (input, output, tap) = (at / (n_out * 2 * stride), at / (2 * stride) % n_out, at % (2 * stride));
             weight[((output * stride + tap % stride) * n_in + input) * 2 + tap / stride] = value;
         }
-        let layer = Upsample {
-            n_in,
-            n_out,
-            stride,
-            alpha,
-            weight: &weight,
-            bias: &up.bias,
-            timeline: self.timeline,
-            rounding: Rounding::Off,
-        };
+        let layer =
+            Upsample { n_in, n_out, stride, alpha, weight: &weight, bias: &up.bias, timeline, rounding: Rounding::Off };
         let plan = layer.plan(self.device, self.budget)?;
         let state_len = plan.state_len();
-        let mut layer = self.place(Work::Upsample(plan), state_len, n_out)?;
-        layer.width_in = width_in;
-        Ok(layer)
+        self.place(Work::Upsample(plan), timeline, state_len, n_out)
     }
 
     fn head(&mut self, conv: &Conv, alpha: &[f32]) -> Result<Layer> {
         self.expect(conv.n_in)?;
-        self.timeline.lag += 3;
-        let (weight, bias, timeline) = (&conv.weight, conv.bias[0], self.timeline);
+        let (weight, bias, timeline) = (&conv.weight, conv.bias[0], Timeline { rate: 1, lag: head::TAPS / 2 });
         let layer = Head { n_channels: conv.n_in, alpha, weight, bias, timeline };
         let plan = layer.plan(self.device, self.budget)?;
         let state_len = plan.state_len();
-        self.place(Work::Head(plan), state_len, 1)
+        self.place(Work::Head(plan), timeline, state_len, 1)
     }
 
     fn residual(&mut self, inner: &[Stage]) -> Result<Layer> {
@@ -174,7 +177,7 @@ impl Builder<'_> {
             && is_unit(wide, mix)
         {
             self.expect(wide.n_in)?;
-            self.timeline.lag += 3 * wide.dilation;
+            let timeline = Timeline { rate: 1, lag: residual::TAPS / 2 * wide.dilation };
             let layer = Residual {
                 n_channels: wide.n_in,
                 dilation: wide.dilation,
@@ -184,20 +187,19 @@ impl Builder<'_> {
                 mix_alpha,
                 mix: &mix.weight,
                 mix_bias: &mix.bias,
-                timeline: self.timeline,
+                timeline,
                 rounding: Rounding::Off,
             };
             let plan = layer.plan(self.device, self.budget)?;
             let state_len = plan.state_len();
-            return self.place(Work::Residual(plan), state_len, wide.n_in);
+            return self.place(Work::Residual(plan), timeline, state_len, wide.n_in);
         }
-        let (before, n_channels) = (self.timeline, self.n_channels);
+        let (scale, n_channels) = (self.scale, self.n_channels);
         let layers = self.layers(inner)?;
-        if self.timeline.rate != before.rate || self.n_channels != n_channels {
+        if self.scale != scale || self.n_channels != n_channels {
             return Err(Error::unsupported(format!("{}: a branch that changes its shape", super::NAME)));
         }
-        let delay = Delay::new((self.timeline.lag - before.lag) * n_channels);
-        self.place(Work::Branch(layers, delay), 0, n_channels)
+        self.place(Work::Branch(layers, Delay::default()), SAME, 0, n_channels)
     }
 }
 
@@ -213,65 +215,87 @@ fn is_unit(wide: &Conv, mix: &Conv) -> bool {
 /// What all layers of a step share.
 pub(super) struct Shared<'a> {
     pub queue: &'a Queue,
-    pub step: Step<'a>,
+    pub rows: &'a mut Rows,
     pub arena: &'a mut [f32],
 }
 
+/// Takes rows through layers, in `now`; `next` is room to work in.
+pub(super) fn run(
+    layers: &mut [Layer],
+    shared: &mut Shared<'_>,
+    [now, next]: [&mut Vec<f32>; 2],
+    flow: Flow,
+) -> Result<()> {
+    for layer in layers {
+        layer.run(shared, now, next, flow)?;
+        std::mem::swap(now, next);
+    }
+    Ok(())
+}
+
 impl Layer {
-    /// Forgets the signal before.
-    pub(super) fn reset(&mut self) {
+    /// Forgets the signal before; the next has `len` latents.
+    pub(super) fn reset(&mut self, len: usize) -> Result<()> {
+        let end = len.checked_mul(self.scale).filter(|&end| end < 1 << 39);
+        self.end = end.ok_or_else(|| Error::invalid(format!("{}: a signal of {len} latents", super::NAME)))?;
+        (self.taken, self.n_steps) = (0, 0);
         match &mut self.work {
             Work::Dense(unfold, _) => unfold.reset(),
             Work::Branch(layers, delay) => {
-                layers.iter_mut().for_each(Self::reset);
+                layers.iter_mut().try_for_each(|layer| layer.reset(len))?;
                 delay.reset();
             }
             _ => {}
         }
+        Ok(())
     }
 
-    /// One step: x `[T · rate_in, C_in]` to y `[T · rate, C_out]`.
-    pub(super) fn run(&mut self, shared: &mut Shared<'_>, x: &[f32], y: &mut Vec<f32>) -> Result<()> {
-        let Shared { queue, step, .. } = *shared;
-        y.resize(step.n_latents * self.width_out, 0.0);
+    /// Takes rows of x `[n, C_in]`, which may grow by padding, and gives y, the rows that became final.
+    fn run(&mut self, shared: &mut Shared<'_>, x: &mut Vec<f32>, y: &mut Vec<f32>, flow: Flow) -> Result<()> {
+        if let Work::Branch(layers, delay) = &mut self.work {
+            delay.take(x);
+            run(layers, shared, [&mut *x, &mut *y], flow)?;
+            delay.add(x, y);
+            return Ok(());
+        }
+        let Timeline { rate, lag } = self.timeline;
+        if flow == Flow::Last {
+            x.resize(x.len() + lag.div_ceil(rate) * self.n_in, 0.0);
+        }
+        let n_rows = x.len() / self.n_in;
+        y.clear();
+        y.resize(n_rows * rate * self.n_out, 0.0);
+        let row = Row { start: self.taken as i64, end: self.end as i64, n_steps: self.n_steps, ..Row::default() };
+        if n_rows > 0 {
+            shared.rows.set(shared.queue, &[row])?;
+            self.kernel(shared, n_rows, x, y)?;
+            self.n_steps += 1;
+            self.taken += n_rows;
+        }
+        let live = self.timeline.live(&row, n_rows);
+        y.truncate(live.end * self.n_out);
+        y.drain(..live.start * self.n_out);
+        Ok(())
+    }
+
+    fn kernel(&mut self, shared: &mut Shared<'_>, n_rows: usize, x: &[f32], y: &mut [f32]) -> Result<()> {
+        let queue = shared.queue;
+        let step = Step { rows: shared.rows, n_latents: n_rows };
         let slot_len = shared.arena.len();
         let arena = Arena { floats: (&mut *shared.arena).into(), slot_len, offset: self.offset };
-        let none = View::Host(&[]);
+        let (none, activations) = (View::Host(&[]), Activations { x: x.into(), y: y.into() });
         match &mut self.work {
-            Work::Depthwise(plan) => {
-                plan.run(queue, step, arena, Activations { x: x.into(), y: y.as_mut_slice().into() })
-            }
-            Work::Pointwise(plan) => {
-                plan.run(queue, step, none, Activations { x: x.into(), y: y.as_mut_slice().into() })
-            }
-            Work::Upsample(plan) => {
-                plan.run(queue, step, arena, Activations { x: x.into(), y: y.as_mut_slice().into() })
-            }
-            Work::Residual(plan) => {
-                plan.run(queue, step, arena, Activations { x: x.into(), y: y.as_mut_slice().into() })
-            }
-            Work::Head(plan) => plan.run(queue, step, arena, Activations { x: x.into(), y: y.as_mut_slice().into() }),
+            Work::Depthwise(plan) => plan.run(queue, step, arena, activations),
+            Work::Pointwise(plan) => plan.run(queue, step, none, activations),
+            Work::Upsample(plan) => plan.run(queue, step, arena, activations),
+            Work::Residual(plan) => plan.run(queue, step, arena, activations),
+            Work::Head(plan) => plan.run(queue, step, arena, activations),
             Work::Dense(unfold, plan) => {
-                let side_by_side = unfold.run(x);
-                plan.run(queue, step, none, Activations { x: side_by_side.into(), y: y.as_mut_slice().into() })
+                plan.run(queue, step, none, Activations { x: unfold.run(x).into(), ..activations })
             }
-            Work::Snake(alpha) => {
-                snake(alpha, x, y);
-                Ok(())
-            }
-            Work::Curve(which) => {
-                curve(*which, x, y);
-                Ok(())
-            }
-            Work::Branch(layers, delay) => {
-                let (mut now, mut next) = (x.to_vec(), Vec::new());
-                for layer in layers {
-                    layer.run(shared, &now, &mut next)?;
-                    std::mem::swap(&mut now, &mut next);
-                }
-                delay.add(x, &now, y);
-                Ok(())
-            }
+            Work::Snake(alpha) => activations.y.host().map(|y| snake(alpha, x, y)),
+            Work::Curve(which) => activations.y.host().map(|y| curve(*which, x, y)),
+            Work::Branch(..) => Ok(()),
         }
     }
 
@@ -279,9 +303,20 @@ impl Layer {
     pub(super) fn widest(&self) -> usize {
         let inner = match &self.work {
             Work::Branch(layers, _) => layers.iter().map(Self::widest).max().unwrap_or(0),
-            Work::Dense(unfold, _) => self.width_in * unfold.n_taps(),
+            Work::Dense(unfold, _) => self.scale * self.n_in * unfold.n_taps(),
             _ => 0,
         };
-        inner.max(self.width_in).max(self.width_out)
+        inner.max(self.scale * self.n_in).max(self.scale * self.timeline.rate * self.n_out)
+    }
+
+    /// Latents that it looks ahead, as a fraction's two parts: rows, and rows per latent.
+    pub(super) fn ahead(&self) -> (usize, usize) {
+        match &self.work {
+            Work::Branch(layers, _) => {
+                let rows = layers.iter().map(|layer| layer.ahead().0).sum();
+                (rows, self.scale)
+            }
+            _ => (self.timeline.lag, self.scale * self.timeline.rate),
+        }
     }
 }

@@ -11,7 +11,7 @@ mod plain;
 #[cfg(test)]
 mod tests;
 
-use melisma_kernels::step::{Row, Rows, Step, Timeline};
+use melisma_kernels::step::Rows;
 use melisma_kernels::{Budget, Device, Queue};
 
 use super::{Engine, Options, Port, check_inputs};
@@ -19,7 +19,7 @@ use crate::optimize::onnx::{Dim, Model};
 use crate::optimize::pass;
 use crate::optimize::value::{DType, Value};
 use crate::{Error, Result};
-use layer::{Builder, Layer, Shared};
+use layer::{Builder, Flow, Layer, Shared};
 
 /// The name that `--engine` takes.
 pub const NAME: &str = "melisma";
@@ -37,8 +37,8 @@ pub struct Melisma {
     next: Vec<f32>,
     /// Latents of a step.
     step_len: usize,
-    /// Of the output.
-    timeline: Timeline,
+    /// Outputs per latent.
+    rate: usize,
     n_in: usize,
     n_out: usize,
     inputs: Vec<Port>,
@@ -61,10 +61,9 @@ pub fn build(model: &Model, options: &Options) -> Result<Melisma> {
         cpu.threads = options.threads.max(1);
     }
     let budget = Budget::unlimited();
-    let timeline = Timeline { rate: 1, lag: 0 };
-    let mut builder = Builder { device: &device, budget: &budget, timeline, n_channels: n_in, slot_len: 0 };
+    let mut builder = Builder { device: &device, budget: &budget, scale: 1, n_channels: n_in, slot_len: 0 };
     let layers = builder.layers(&stages)?;
-    let (timeline, n_out, slot_len) = (builder.timeline, builder.n_channels, builder.slot_len);
+    let (rate, n_out, slot_len) = (builder.scale, builder.n_channels, builder.slot_len);
     let widest = layers.iter().map(Layer::widest).max().unwrap_or(n_in).max(1);
     Ok(Melisma {
         rows: Rows::new(&device, &budget, 1, 1)?,
@@ -73,7 +72,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Melisma> {
         now: Vec::new(),
         next: Vec::new(),
         step_len: (STEP_BYTES / 4 / widest).clamp(1, 4096),
-        timeline,
+        rate,
         layers,
         n_in,
         n_out,
@@ -113,48 +112,39 @@ impl Melisma {
         self
     }
 
-    /// Outputs that depend on one input, on each side: the chain's receptive field, in outputs.
-    pub fn lag(&self) -> usize {
-        self.timeline.lag
+    /// Latents that an output depends on before and after its own, rounded up.
+    pub fn reach(&self) -> usize {
+        let ahead = self.layers.iter().map(Layer::ahead);
+        ahead.map(|(rows, scale)| rows as f64 / scale as f64).sum::<f64>().ceil() as usize
     }
 
     /// One signal `[C_in, T]` to `[C_out, T · rate]`.
     fn signal(&mut self, x: &[f32], y: &mut [f32]) -> Result<()> {
         let len = x.len() / self.n_in;
-        let Timeline { rate, lag } = self.timeline;
         self.arena.fill(0.0);
-        self.layers.iter_mut().for_each(Layer::reset);
-        let total = len + lag.div_ceil(rate);
-        let step_len = self.step_len.min(total.max(1));
-        let (mut start, mut n_steps) = (0, 0);
-        while start < total {
-            let n_latents = step_len;
-            let row = Row { start: start as i64, n_steps, end: len as i64, ..Row::default() };
-            self.rows.set(&self.queue, &[row])?;
+        self.layers.iter_mut().try_for_each(|layer| layer.reset(len))?;
+        let mut done = 0;
+        for start in (0..len).step_by(self.step_len) {
+            let end = len.min(start.saturating_add(self.step_len));
             self.now.clear();
-            self.now.resize(n_latents * self.n_in, 0.0);
-            let n_real = len.saturating_sub(start).min(n_latents);
-            for (channel, x) in x.chunks_exact(len.max(1)).enumerate() {
-                for (row, &value) in x[start.min(len)..][..n_real].iter().enumerate() {
-                    self.now[row * self.n_in + channel] = value;
+            self.now.resize((end - start) * self.n_in, 0.0);
+            for (channel, x) in x.chunks_exact(len).enumerate() {
+                for (to, &value) in self.now[channel..].iter_mut().step_by(self.n_in).zip(&x[start..end]) {
+                    *to = value;
                 }
             }
-            let step = Step { rows: &self.rows, n_latents };
-            let mut shared = Shared { queue: &self.queue, step, arena: &mut self.arena };
-            for layer in &mut self.layers {
-                layer.run(&mut shared, &self.now, &mut self.next)?;
-                std::mem::swap(&mut self.now, &mut self.next);
-            }
-            let live = self.timeline.live(&row, n_latents);
-            // Before the first output there is nothing to place.
-            let to = usize::try_from(self.timeline.first(&row) + live.start as i64).unwrap_or(0);
-            for (channel, y) in y.chunks_exact_mut((len * rate).max(1)).enumerate() {
-                for (y, row) in y[to..to + live.len()].iter_mut().zip(live.clone()) {
-                    *y = self.now[row * self.n_out + channel];
+            let mut shared = Shared { queue: &self.queue, rows: &mut self.rows, arena: &mut self.arena };
+            let flow = if end == len { Flow::Last } else { Flow::More };
+            layer::run(&mut self.layers, &mut shared, [&mut self.now, &mut self.next], flow)?;
+            let n_rows = self.now.len() / self.n_out;
+            for (channel, y) in y.chunks_exact_mut(len * self.rate).enumerate() {
+                for (y, &value) in
+                    y[done..done + n_rows].iter_mut().zip(self.now.iter().skip(channel).step_by(self.n_out))
+                {
+                    *y = value;
                 }
             }
-            start += n_latents;
-            n_steps += 1;
+            done += n_rows;
         }
         Ok(())
     }
@@ -181,7 +171,7 @@ impl Engine for Melisma {
         if n_in != self.n_in {
             return Err(Error::invalid(format!("{NAME}: an input of {n_in} channels; the model has {}", self.n_in)));
         }
-        let shape = [batch, self.n_out, len.checked_mul(self.timeline.rate).unwrap_or(usize::MAX)];
+        let shape = [batch, self.n_out, len.checked_mul(self.rate).unwrap_or(usize::MAX)];
         let mut output = Value::zeros(DType::F32, &shape)?;
         if output.is_empty() || inputs[0].is_empty() {
             return Ok(vec![output]);

@@ -50,30 +50,26 @@ impl Unfold {
     }
 }
 
-/// A signal held back by a number of floats, to be added to what was computed from it.
-#[derive(Debug)]
+/// A signal held back until what was computed from it is there.
+#[derive(Debug, Default)]
 pub(super) struct Delay {
-    len: usize,
     held: Vec<f32>,
 }
 
 impl Delay {
-    pub(super) fn new(len: usize) -> Self {
-        Self { len, held: vec![0.0; len] }
-    }
-
     pub(super) fn reset(&mut self) {
         self.held.clear();
-        self.held.resize(self.len, 0.0);
     }
 
-    pub(super) fn add(&mut self, x: &[f32], branch: &[f32], y: &mut [f32]) {
+    pub(super) fn take(&mut self, x: &[f32]) {
         self.held.extend_from_slice(x);
-        for ((y, x), branch) in y.iter_mut().zip(&self.held).zip(branch) {
-            *y = x + branch;
-        }
-        self.held.copy_within(y.len().., 0);
-        self.held.truncate(self.len);
+    }
+
+    /// The sum of the branch and what it came from.
+    pub(super) fn add(&mut self, branch: &[f32], y: &mut Vec<f32>) {
+        y.clear();
+        y.extend(self.held.iter().zip(branch).map(|(x, branch)| x + branch));
+        self.held.drain(..y.len());
     }
 }
 
