@@ -292,7 +292,8 @@ fn ten_thousand_damages_are_never_served() {
             1 => bytes.truncate(random(bytes.len())),
             2 => {
                 let at = random(bytes.len());
-                bytes[at..].fill(bytes[at].wrapping_add(1));
+                let other = bytes[at].wrapping_add(1);
+                bytes[at..].fill(other);
             }
             _ if first != second => bytes = whole[second].clone(),
             _ => bytes.clear(),

@@ -107,13 +107,17 @@ mod format {
     }
 }
 
-/// Steps of the long axis, for engines that work in steps, where memory matters most.
+/// Steps of the long axis for our own engine, which computes nothing twice, where memory matters most.
 pub const SMALL_CHUNK: usize = 16;
+/// Pieces of the long axis for other engines, which compute their edges twice.
+pub(super) const PIECE: usize = 64;
 
-/// Chunks to try with `engine`: those of `training` always, else none; `field` comes back to them where memory is short.
+/// Chunks to try with `engine`: `training` always has them where the model allows it; `field` comes back to them where
+/// memory is short.
 pub(super) fn chunks(profile: Profile, engine: &str) -> &'static [Option<usize>] {
     match (profile, engine) {
         (Profile::Training, "melisma") => &[Some(SMALL_CHUNK), Some(4 * SMALL_CHUNK)],
+        (Profile::Training, _) => &[Some(PIECE), None],
         _ => &[None],
     }
 }

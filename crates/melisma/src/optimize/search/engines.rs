@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::Candidate;
+use crate::optimize::engine::chunked::{Chunked, Reach};
 use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
 use crate::optimize::engine::{Engine, Options, Port, melisma, rten};
-use crate::optimize::onnx::{Dim, Model};
+use crate::optimize::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy};
 use crate::{Error, Result};
@@ -120,11 +121,43 @@ fn version(name: &str) -> Result<String> {
     })
 }
 
-/// Opens the engine of `candidate` for `model`, which has the candidate's precision already.
+/// Opens the engine of `candidate` for `model`, which has the candidate's precision already. Engines without steps of their
+/// own are run on pieces where the candidate has chunks.
 ///
 /// # Errors
 /// The engine is not there, or does not take the model.
 pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
+    match candidate.chunk {
+        Some(len) if candidate.engine != melisma::NAME => {
+            let reach = Reach::of(model)?;
+            let engine = open_whole(&open_time(model), candidate, surroundings)?;
+            Ok(Box::new(Chunked::new(engine, reach, len)))
+        }
+        _ => open_whole(model, candidate, surroundings),
+    }
+}
+
+/// The model with inputs and outputs of any length.
+fn open_time(model: &Model) -> Model {
+    let mut model = model.clone();
+    let graph = &mut model.graph;
+    graph.infos.clear();
+    for (value, name) in graph
+        .inputs
+        .iter_mut()
+        .map(|value| (value, "time"))
+        .chain(graph.outputs.iter_mut().map(|value| (value, "samples")))
+    {
+        if let Type::Tensor { shape: Some(axes), .. } = &mut value.r#type
+            && let [_, _, time] = axes.as_mut_slice()
+        {
+            *time = Dim::Named(name.to_owned());
+        }
+    }
+    model
+}
+
+fn open_whole(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
     let options = Options { threads: candidate.threads, precision: candidate.precision };
     let cuda =
         || Cuda { ordinal: surroundings.ordinal, memory_limit: surroundings.memory_limit, tf32: surroundings.tf32 };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::candidate::{SMALL_CHUNK, chunks, threads};
+use super::candidate::{PIECE, SMALL_CHUNK, chunks, threads};
 use super::measure::Outcome;
 use super::report::Operator;
 use super::worker::{self, Done, Spec};
@@ -185,11 +185,15 @@ impl Workshop<'_> {
         Some(format!("it takes {}, the limit is {}", size::show(peak), size::show(limit)))
     }
 
-    /// Whatever did not fit into the memory and can work in smaller steps, in steps.
+    /// Whatever did not fit into the memory, in pieces; models that do not allow it refuse.
     fn measure_in_chunks(&self, bench: &Bench, reference: &Reference, all: &mut Vec<Measured>) {
-        let whole = all.iter().filter(|measured| measured.candidate.engine == "melisma" && measured.outcome.is_some());
-        let smaller: Vec<Candidate> =
-            whole.map(|measured| Candidate { chunk: Some(SMALL_CHUNK), ..measured.candidate.clone() }).collect();
+        let whole = all.iter().filter(|measured| measured.outcome.is_some());
+        let smaller: Vec<Candidate> = whole
+            .map(|measured| {
+                let chunk = if measured.candidate.engine == "melisma" { SMALL_CHUNK } else { PIECE };
+                Candidate { chunk: Some(chunk), ..measured.candidate.clone() }
+            })
+            .collect();
         for candidate in smaller {
             let measured = self.measure(bench, reference, candidate);
             all.push(measured);

@@ -96,7 +96,7 @@ fn a_library_of_another_make_is_an_error() {
     let refused = library::load(&path).unwrap_err();
     assert!(refused.contains("libonnxruntime.so"), "{refused}");
     let libc = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6"];
-    if let Some(libc) = libc.iter().map(std::path::Path::new).find(|path| path.is_file()) {
+    if let Some(libc) = libc.iter().map(Path::new).find(|path| path.is_file()) {
         let refused = library::load(libc).unwrap_err();
         assert!(refused.contains("OrtGetApiBase"), "{refused}");
     }
@@ -109,7 +109,7 @@ fn golden_models_give_golden_outputs() {
         return println!("SKIPPED: {error}");
     }
     use crate::optimize::value::npy;
-    let golden = |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name);
+    let golden = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name);
     let model = Model::open(&golden("vocoder.onnx")).unwrap();
     let options = Options { threads: 2, precision: Format::Fp32 };
     let mut engine = Onnxruntime::new(&model, &options, &Provider::Cpu).unwrap();
