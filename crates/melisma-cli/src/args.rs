@@ -3,7 +3,9 @@
 //! More than 400 lines because every command and flag with its help stands here, in the order of the help text.
 
 mod dataset;
+mod optimize;
 mod pack;
+mod run;
 mod synth;
 
 use std::path::PathBuf;
@@ -14,7 +16,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
+pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs};
 pub use pack::{PackArgs, UnpackArgs};
+pub use run::RunArgs;
 pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
@@ -115,6 +119,38 @@ Examples:
   melisma unpack model.packed.safetensors -o model.safetensors
   melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
     Unpack(UnpackArgs),
+    /// Find the best engine for an ONNX model on this device, and keep it
+    #[command(after_help = "\
+Candidates are measured in processes of their own; the fastest inside of the tolerance and the memory limit is kept.
+Started again with the same model, shapes, settings and machine, the kept engine is found and checked.
+
+Examples:
+  melisma optimize encoder.onnx --input mel=1x80x3000
+  melisma optimize vad.onnx --input x=1x512 --precision auto --tolerance 1e-2 --json")]
+    Optimize(OptimizeArgs),
+    /// Engines and compiled kernels that are kept on disk
+    #[command(
+        subcommand_required = true,
+        after_help = "\
+Examples:
+  melisma cache list
+  melisma cache verify"
+    )]
+    Cache(CacheArgs),
+    /// Measure a candidate for `optimize`
+    #[command(hide = true)]
+    OptimizeWorker {
+        /// What to do
+        spec: PathBuf,
+    },
+    /// Run an ONNX model once, arrays in and out
+    #[command(after_help = "\
+Every output becomes OUTDIR/NAME.npy; what a file name cannot hold becomes _.
+
+Examples:
+  melisma run encoder.onnx --input mel=speech.npy -o features/
+  melisma run vad.onnx --input input=audio.npy --input state=zeros.npy --input sr=rate.npy -o out/ --threads 2")]
+    Run(RunArgs),
     /// Show what was found on this machine and what will be used
     #[command(after_help = "\
 Examples:

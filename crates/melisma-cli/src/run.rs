@@ -1,0 +1,140 @@
+//! `melisma run`: a model once, arrays in and out.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use melisma::optimize::engine::{Port, rten};
+use melisma::optimize::onnx::Model;
+use melisma::optimize::{Options, Value, npy};
+use melisma::runtime::DeviceRequest;
+use melisma::runtime::device::{self, Device};
+use melisma::runtime::output::{self, Existing};
+use melisma::runtime::table::{Align, Table};
+use melisma::{Error, Kind, Result};
+use serde_json::json;
+
+use crate::args::RunArgs;
+use crate::optimize;
+use crate::session::Session;
+
+pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
+    let _span = tracing::info_span!("run").entered();
+    let threads = threads(session)?;
+    let limit = session.config.memory_limit.value.0.map_or(u64::MAX, NonZero::get);
+    let model = Model::open_within(&args.model, limit)?;
+    let at_model = |error: Error| error.at(args.model.display());
+    let values = inputs(&Port::inputs(&model).map_err(at_model)?, &args.input)?;
+    let kept = optimize::kept(session, &args.model, &model, &values)?;
+    let is_cached = kept.is_some();
+    let mut engine = match kept {
+        Some(engine) => engine,
+        None => Box::new(rten::build(&model, &Options { threads, ..Options::default() }).map_err(at_model)?),
+    };
+    drop(model);
+    let paths = outputs(engine.outputs(), &args.output, session.existing)?;
+    let begin = Instant::now();
+    let results = engine.run(&values).map_err(at_model)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
+    for (path, value) in paths.iter().zip(&results) {
+        output::write(path, &npy::write(value), session.existing)?;
+    }
+    let described: Vec<_> = engine.outputs().iter().zip(paths.iter().zip(&results)).collect();
+    let text = || {
+        let mut table = Table::new([("output", Align::Left), ("type", Align::Left), ("file", Align::Left)]);
+        for (port, (path, value)) in &described {
+            table.push([port.name.clone(), format!("{value:?}"), path.display().to_string()]);
+        }
+        let kept = if is_cached { " (kept by optimize)" } else { "" };
+        format!("{}{}{kept}: {seconds:.3} s\n", table.text(), engine.name())
+    };
+    let outputs: Vec<_> = described
+        .iter()
+        .map(|(port, (path, value))| {
+            let (dtype, shape) = (value.dtype().name(), value.shape());
+            json!({ "name": port.name, "path": path.display().to_string(), "dtype": dtype, "shape": shape })
+        })
+        .collect();
+    session.print(
+        "cpu",
+        text,
+        json!({ "outputs": outputs, "wall_seconds": seconds, "engine": engine.name(), "cached": is_cached }),
+    )
+}
+
+fn threads(session: &Session) -> Result<usize> {
+    if let DeviceRequest::Cuda(ordinal) = session.config.device.value {
+        return Err(Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
+            .with_hint("use --device cpu or auto"));
+    }
+    match device::select(DeviceRequest::Cpu, session.config.threads.value)? {
+        Device::Cpu(cpu) => Ok(cpu.threads),
+        Device::Cuda(_) => Ok(1),
+    }
+}
+
+/// The arrays that were named, in the model's order.
+fn inputs(ports: &[Port], named: &[String]) -> Result<Vec<Value>> {
+    let takes = || {
+        let ports: Vec<String> = ports.iter().map(|port| format!("{}={}", port.name, port.describe())).collect();
+        format!("the model takes {}", if ports.is_empty() { "no inputs".to_owned() } else { ports.join(", ") })
+    };
+    let mut values: Vec<Option<Value>> = vec![None; ports.len()];
+    for text in named {
+        let (name, path) = text
+            .split_once('=')
+            .ok_or_else(|| Error::invalid(format!("--input: `{text}` is not NAME=FILE.npy")).with_hint(takes()))?;
+        let index = ports.iter().position(|port| port.name == name);
+        let index =
+            index.ok_or_else(|| Error::invalid(format!("--input: no input is called `{name}`")).with_hint(takes()))?;
+        let value = npy::read(Path::new(path))?;
+        ports[index].check(&value).map_err(|error| error.at(path))?;
+        if values[index].replace(value).is_some() {
+            return Err(Error::invalid(format!("--input: `{name}` is given twice")));
+        }
+    }
+    let missing = |port: &Port| Error::invalid(format!("--input: `{}` is missing", port.name)).with_hint(takes());
+    ports.iter().zip(values).map(|(port, value)| value.ok_or_else(|| missing(port))).collect()
+}
+
+/// A file for each output, none of which may exist.
+fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<PathBuf>> {
+    let mut taken = BTreeSet::new();
+    let mut paths = Vec::new();
+    for port in ports {
+        let stem = file_stem(&port.name);
+        let names = std::iter::once(stem.clone()).chain((2..).map(|n| format!("{stem}_{n}")));
+        let name = names.into_iter().find(|name| taken.insert(name.clone())).unwrap_or(stem);
+        let path = folder.join(format!("{name}.npy"));
+        if existing == Existing::Refuse && path.exists() {
+            let error = Error::new(Kind::InvalidArgument, format!("{}: the file exists already", path.display()));
+            return Err(error.with_hint("use -f to replace it, or choose another folder"));
+        }
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// An output's name with what a file name cannot hold as `_`.
+fn file_stem(name: &str) -> String {
+    let stem: String =
+        name.chars().map(|c| if matches!(c, '/' | '\\' | ':') || c.is_control() { '_' } else { c }).collect();
+    let end = stem.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= 200).last().unwrap_or(0);
+    let stem = &stem[..end];
+    if stem.trim_matches('.').is_empty() { "_".to_owned() } else { stem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_stem;
+
+    #[test]
+    fn names_that_files_cannot_have() {
+        assert_eq!(file_stem("/model/out:0"), "_model_out_0");
+        assert_eq!((file_stem(".."), file_stem("")), ("_".to_owned(), "_".to_owned()));
+        assert_eq!(file_stem(&"ä".repeat(300)).len(), 200);
+    }
+}

@@ -1,0 +1,94 @@
+//! Layers that only move rows or bend values, written plainly.
+
+use super::chain::Curve;
+
+/// Rows beside their neighbours: `[T, C]` to `[T, K, C]`, with the last (K - 1) d rows kept from step to step.
+#[derive(Debug)]
+pub(super) struct Unfold {
+    n_channels: usize,
+    n_taps: usize,
+    dilation: usize,
+    /// The rows before, then those of the step.
+    seen: Vec<f32>,
+    rows: Vec<f32>,
+}
+
+impl Unfold {
+    pub(super) fn new(n_channels: usize, n_taps: usize, dilation: usize) -> Self {
+        let mut unfold = Self { n_channels, n_taps, dilation, seen: Vec::new(), rows: Vec::new() };
+        unfold.reset();
+        unfold
+    }
+
+    pub(super) fn n_taps(&self) -> usize {
+        self.n_taps
+    }
+
+    fn history(&self) -> usize {
+        (self.n_taps - 1) * self.dilation * self.n_channels
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.seen.clear();
+        self.seen.resize(self.history(), 0.0);
+    }
+
+    pub(super) fn run(&mut self, x: &[f32]) -> &[f32] {
+        let (n, history) = (self.n_channels, self.history());
+        self.seen.extend_from_slice(x);
+        self.rows.resize(x.len() * self.n_taps, 0.0);
+        for (row, to) in self.rows.chunks_exact_mut(self.n_taps * n).enumerate() {
+            for (tap, to) in to.chunks_exact_mut(n).enumerate() {
+                let at = (row + tap * self.dilation) * n;
+                to.copy_from_slice(&self.seen[at..at + n]);
+            }
+        }
+        let keep = self.seen.len() - history;
+        self.seen.copy_within(keep.., 0);
+        self.seen.truncate(history);
+        &self.rows
+    }
+}
+
+/// A signal held back until what was computed from it is there.
+#[derive(Debug, Default)]
+pub(super) struct Delay {
+    held: Vec<f32>,
+}
+
+impl Delay {
+    pub(super) fn reset(&mut self) {
+        self.held.clear();
+    }
+
+    pub(super) fn take(&mut self, x: &[f32]) {
+        self.held.extend_from_slice(x);
+    }
+
+    /// The sum of the branch and what it came from.
+    pub(super) fn add(&mut self, branch: &[f32], y: &mut Vec<f32>) {
+        y.clear();
+        y.extend(self.held.iter().zip(branch).map(|(x, branch)| x + branch));
+        self.held.drain(..y.len());
+    }
+}
+
+/// x + sin²(αx) / (α + 1e-9), rows of channels.
+pub(super) fn snake(alpha: &[f32], x: &[f32], y: &mut [f32]) {
+    for (x, y) in x.chunks_exact(alpha.len()).zip(y.chunks_exact_mut(alpha.len())) {
+        for ((x, y), alpha) in x.iter().zip(y).zip(alpha) {
+            let sine = (alpha * x).sin();
+            *y = x + sine * sine / (alpha + 1e-9);
+        }
+    }
+}
+
+/// All curves pass through zero, so what is padding stays padding.
+pub(super) fn curve(which: Curve, x: &[f32], y: &mut [f32]) {
+    let pairs = x.iter().zip(y);
+    match which {
+        Curve::Tanh => pairs.for_each(|(x, y)| *y = x.tanh()),
+        Curve::Relu => pairs.for_each(|(x, y)| *y = if *x < 0.0 { 0.0 } else { *x }),
+        Curve::LeakyRelu(slope) => pairs.for_each(|(x, y)| *y = if *x < 0.0 { slope * x } else { *x }),
+    }
+}

@@ -1,0 +1,105 @@
+//! The embedded engine: the `rten` crate, always there.
+//!
+//! It computes in FP32 and with 32-bit integers: 16-bit floats are widened and rounded again at the border, 64-bit integers
+//! and truth values pass through when they fit. What would give another answer is refused. A panic in the crate becomes an error.
+
+mod convert;
+mod operators;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Once};
+
+use ::rten::{ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView};
+
+use super::{Engine, Options, Port, check_inputs};
+use crate::optimize::onnx::Model;
+use crate::optimize::value::Value;
+use crate::{Error, Result};
+
+/// The name that `--engine` takes.
+pub const NAME: &str = "rten";
+/// The crate's version, as engines depend on it.
+pub const VERSION: &str = "0.27";
+/// Threads of the crate's pools are called so.
+const THREADS: &str = "rten-";
+
+/// A model in the embedded engine.
+pub struct Rten {
+    model: ::rten::Model,
+    pool: Arc<ThreadPool>,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    input_ids: Vec<NodeId>,
+    output_ids: Vec<NodeId>,
+}
+
+/// Prepares a model.
+///
+/// # Errors
+/// `Unsupported` names the operators, types and values that the engine does not have.
+pub fn build(model: &Model, options: &Options) -> Result<Rten> {
+    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
+    operators::check(model)?;
+    inputs.iter().chain(&outputs).try_for_each(convert::check)?;
+    let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
+    let bytes = model.to_bytes()?;
+    let loaded = guarded(&pool, || ModelOptions::with_all_ops().prepack_weights(true).load(bytes))?;
+    let model = loaded.map_err(|error| Error::unsupported(format!("{NAME}: {error}")))?;
+    let id = |port: &Port| {
+        model.node_id(&port.name).map_err(|error| Error::unsupported(format!("{NAME}: `{}`: {error}", port.name)))
+    };
+    let input_ids = inputs.iter().map(id).collect::<Result<_>>()?;
+    let output_ids = outputs.iter().map(id).collect::<Result<_>>()?;
+    Ok(Rten { model, pool, inputs, outputs, input_ids, output_ids })
+}
+
+impl Engine for Rten {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        check_inputs(&self.inputs, inputs)?;
+        let values = self.inputs.iter().zip(inputs).map(|(port, value)| convert::to_engine(&port.name, value));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let fed = self.input_ids.iter().copied().zip(values.into_iter().map(ValueOrView::Value)).collect();
+        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&self.pool)));
+        let results = guarded(&self.pool, || self.model.run(fed, &self.output_ids, Some(options)))?;
+        let results = results.map_err(|error| Error::invalid(format!("{NAME}: {error}")))?;
+        self.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()
+    }
+}
+
+impl std::fmt::Debug for Rten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rten").field("inputs", &self.inputs).field("outputs", &self.outputs).finish_non_exhaustive()
+    }
+}
+
+/// Runs foreign code on the pool's threads; its panics are errors, and are not printed.
+fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> Result<R> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !std::thread::current().name().is_some_and(|name| name.starts_with(THREADS)) {
+                loud(panic);
+            }
+        }));
+    });
+    catch_unwind(AssertUnwindSafe(|| pool.run(work))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Error::unsupported(format!("{NAME}: the engine gave up: {}", text.unwrap_or("it did not say why")))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! What the engine does not have, named before it is asked: all operators at once, and values that it would change.
+
+use std::collections::BTreeSet;
+
+use crate::optimize::onnx::{Content, Data, Graph, Model, Node, Tensor};
+use crate::optimize::value::DType;
+use crate::{Error, Result};
+
+/// Of ONNX itself, in alphabetical order.
+const ONNX: &str = "\
+    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization BitCast \
+    Cast CastLike Ceil Clip Concat ConcatFromSequence Constant ConstantOfShape Conv ConvInteger ConvTranspose \
+    Cos Cosh CumSum DFT DepthToSpace DequantizeLinear Div Dropout DynamicQuantizeLinear Einsum Elu Equal Erf Exp \
+    Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool \
+    Greater GreaterOrEqual GridSample HardSigmoid HardSwish Identity If InstanceNormalization IsInf IsNaN LSTM \
+    LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop LpNormalization MatMul MatMulInteger Max \
+    MaxPool Mean Min Mod Mul Multinomial Neg NonMaxSuppression NonZero Not OneHot Or PRelu Pad Pow \
+    QuantizeLinear RMSNormalization RandomNormal RandomNormalLike RandomUniform RandomUniformLike Range \
+    Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd \
+    ReduceSum ReduceSumSquare Relu Reshape Resize ReverseSequence RotaryEmbedding Round STFT Scatter \
+    ScatterElements ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert \
+    SequenceLength Shape Sigmoid Sign SimplifiedLayerNormalization Sin Sinh Size Slice Softmax Softplus Softsign \
+    Split SplitToSequence Sqrt Squeeze Sub Sum Swish Tan Tanh Tile TopK Transpose Trilu Unsqueeze Upsample Where \
+    Xor";
+
+const MICROSOFT: &str = "\
+    BiasGelu DynamicQuantizeLSTM FastGelu Gelu GroupQueryAttention MatMulNBits MultiHeadAttention QuickGelu \
+    RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization";
+
+/// Checks a whole model.
+pub(super) fn check(model: &Model) -> Result<()> {
+    let mut unknown = BTreeSet::new();
+    graph(&model.graph, &mut unknown)?;
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = unknown.into_iter().collect();
+    let message = format!("{}: no such operator: {}", super::NAME, names.join(", "));
+    Err(Error::unsupported(message)
+        .with_hint("onnxruntime may have it: `melisma optimize MODEL.onnx --engine onnxruntime`"))
+}
+
+fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
+    for tensor in &graph.initializers {
+        wide(tensor, |used| graph.nodes.iter().all(|node| is_fine(node, used)))?;
+    }
+    for node in &graph.nodes {
+        if !is_known(node) {
+            unknown.insert(node.operator());
+        }
+        if let (true, Some(Content::Tensor(tensor)), Some(name)) =
+            (node.is("Constant"), node.attribute("value"), node.outputs.first())
+        {
+            let named = Tensor { name: name.clone(), ..tensor.clone() };
+            wide(&named, |used| graph.nodes.iter().all(|node| is_fine(node, used)))?;
+        }
+        node.graphs().try_for_each(|inner| self::graph(inner, unknown))?;
+    }
+    Ok(())
+}
+
+fn is_known(node: &Node) -> bool {
+    match node.domain.as_str() {
+        "" | "ai.onnx" => ONNX.split(' ').any(|op| op == node.op),
+        "com.microsoft" => MICROSOFT.split(' ').any(|op| op == node.op),
+        _ => false,
+    }
+}
+
+/// The engine clamps 64-bit integers to 32 bits: as the end of a slice that changes nothing, elsewhere it might.
+fn wide(tensor: &Tensor, is_harmless: impl Fn(&str) -> bool) -> Result<()> {
+    let Data::Bytes(bytes) = &tensor.data else { return Ok(()) };
+    if tensor.dtype != DType::I64.code() {
+        return Ok(());
+    }
+    let mut ints = bytes.as_chunks().0.iter().map(|&bytes| i64::from_le_bytes(bytes));
+    match ints.find(|&int| i32::try_from(int).is_err()) {
+        Some(int) if !is_harmless(&tensor.name) => Err(Error::unsupported(format!(
+            "{}: tensor `{}` has {int}, which does not fit into the engine's 32 bits",
+            super::NAME,
+            tensor.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a node that reads `name` is content with a clamped one.
+fn is_fine(node: &Node, name: &str) -> bool {
+    let at = |index: usize| node.inputs.get(index).is_some_and(|input| input == name);
+    !node.inputs.iter().any(|input| input == name) || (node.is("Slice") && (at(1) || at(2)))
+}

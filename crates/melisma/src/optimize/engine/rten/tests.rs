@@ -1,0 +1,108 @@
+//! The embedded engine: values across its border, and what it refuses.
+
+use super::*;
+use crate::Kind;
+use crate::optimize::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
+use crate::optimize::value::DType;
+
+fn model(nodes: Vec<Node>, input: (DType, &[usize]), output: DType) -> Model {
+    let axes = |shape: &[usize]| shape.iter().map(|&axis| Dim::Known(axis as i64)).collect::<Vec<_>>();
+    let graph = Graph {
+        nodes,
+        inputs: vec![ValueInfo::tensor("x", input.0.code(), &axes(input.1))],
+        outputs: vec![ValueInfo {
+            name: "y".to_owned(),
+            r#type: crate::optimize::onnx::Type::Tensor { dtype: output.code(), shape: None },
+            rest: vec![],
+        }],
+        ..Graph::default()
+    };
+    let opsets = vec![Opset { domain: String::new(), version: 17 }];
+    Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap()
+}
+
+fn run(model: &Model, x: &Value) -> Result<Value> {
+    let options = Options { threads: 2, ..Options::default() };
+    Ok(build(model, &options)?.run(std::slice::from_ref(x))?.remove(0))
+}
+
+#[test]
+fn floats_halves_and_integers_pass() {
+    let double = |dtype| model(vec![Node::new("Add", &["x", "x"], &["y"])], (dtype, &[3]), dtype);
+    let x = Value::from_slice(&[1.0f32, -2.0, 3.5], &[3]).unwrap();
+    assert_eq!(run(&double(DType::F32), &x).unwrap().as_slice::<f32>().unwrap(), [2.0, -4.0, 7.0]);
+    let x = Value::from_slice(&[1.0f32, -2.0, 3.5].map(half::f16::from_f32), &[3]).unwrap();
+    assert_eq!(run(&double(DType::F16), &x).unwrap().dtype(), DType::F16);
+    let x = Value::from_slice(&[1i64, -2, 1 << 20], &[3]).unwrap();
+    assert_eq!(run(&double(DType::I64), &x).unwrap().as_slice::<i64>().unwrap(), [2, -4, 1 << 21]);
+    let x = Value::from_slice(&[1i64, 2, 1 << 40], &[3]).unwrap();
+    assert!(run(&double(DType::I64), &x).unwrap_err().to_string().contains("1099511627776"));
+    let not = model(vec![Node::new("Not", &["x"], &["y"])], (DType::Bool, &[2]), DType::Bool);
+    let x = Value::from_bytes(DType::Bool, &[2], &[1, 0]).unwrap();
+    assert_eq!(run(&not, &x).unwrap().bytes(), [0, 1]);
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_named() {
+    let add = model(vec![Node::new("Add", &["x", "x"], &["y"])], (DType::F32, &[3]), DType::F32);
+    let error = run(&add, &Value::zeros(DType::F32, &[4]).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "input `x`: f32[3] is expected, not f32[4]");
+    let error = run(&add, &Value::zeros(DType::I32, &[3]).unwrap()).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (Kind::InvalidArgument, "input `x`: f32[3] is expected, not i32[3]")
+    );
+    let error = build(&add, &Options::default()).unwrap().run(&[]).unwrap_err();
+    assert!(error.to_string().contains("takes 1 inputs, not 0"));
+}
+
+#[test]
+fn unknown_operators_are_all_named() {
+    let nodes = vec![
+        Node::new("Warble", &["x"], &["a"]),
+        Node { domain: "com.example".to_owned(), ..Node::new("Snake", &["a"], &["b"]) },
+        Node::new("Relu", &["b"], &["y"]),
+    ];
+    let error = build(&model(nodes, (DType::F32, &[3]), DType::F32), &Options::default()).unwrap_err();
+    assert_eq!(error.to_string(), "rten: no such operator: Warble, com.example.Snake");
+    assert_eq!(error.kind(), Kind::Unsupported);
+}
+
+#[test]
+fn what_would_be_another_answer_is_refused() {
+    let double = model(vec![Node::new("Add", &["x", "x"], &["y"])], (DType::F64, &[1]), DType::F64);
+    assert!(build(&double, &Options::default()).unwrap_err().to_string().contains("`x` is f64"));
+    let mut sum = model(vec![Node::new("Add", &["x", "x"], &["y"])], (DType::I64, &[1]), DType::I64);
+    sum.graph.initializers.push(Tensor::from_slice("c", &[i64::MAX], &[1]).unwrap());
+    sum.graph.nodes[0].inputs[1] = "c".to_owned();
+    assert!(build(&sum, &Options::default()).unwrap_err().to_string().contains("9223372036854775807"));
+}
+
+#[test]
+fn a_panic_is_an_error() {
+    let pool = ThreadPool::with_num_threads(1);
+    let error = guarded(&pool, || -> usize { panic!("index {} of 3", 7) }).unwrap_err();
+    assert_eq!(error.to_string(), "rten: the engine gave up: index 7 of 3");
+    assert_eq!(guarded(&pool, || 5).unwrap(), 5);
+}
+
+#[test]
+fn golden_models_give_golden_outputs() {
+    use crate::optimize::value::npy;
+    macro_rules! golden {
+        ($name:literal) => {
+            include_bytes!(concat!("../../../../../../golden/optimize/", $name))
+        };
+    }
+    let model = Model::from_bytes(golden!("vocoder.onnx")).unwrap();
+    let (x, y) = (npy::parse(golden!("vocoder.x.npy")).unwrap(), npy::parse(golden!("vocoder.y.npy")).unwrap());
+    let ours = run(&model, &x).unwrap();
+    assert_eq!(ours.shape(), y.shape());
+    let pairs = ours.as_slice::<f32>().unwrap().iter().zip(y.as_slice::<f32>().unwrap());
+    assert!(pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) < 2e-6);
+    let model = Model::from_bytes(golden!("control.onnx")).unwrap();
+    let x = npy::parse(golden!("control.x.npy")).unwrap();
+    let outputs = build(&model, &Options::default()).unwrap().run(&[x]).unwrap();
+    assert_eq!(outputs[0], npy::parse(golden!("control.y.npy")).unwrap());
+    assert_eq!(outputs[1], npy::parse(golden!("control.rows.npy")).unwrap());
+}

@@ -1,0 +1,76 @@
+//! Models that we build ourselves, with seeded weights: for benches, the demo and tests. Their shapes are those of published
+//! models, their weights are not.
+
+mod snac;
+mod whisper;
+
+pub use snac::{Snac, snac_decoder};
+pub use whisper::whisper_encoder;
+
+use super::onnx::{Graph, Model, Node, Opset, Tensor, ValueInfo};
+use crate::Result;
+
+/// A graph that grows node by node.
+#[derive(Default)]
+struct Sketch {
+    graph: Graph,
+    seed: u64,
+}
+
+impl Sketch {
+    /// Appends a node and gives the name of its output.
+    fn node(&mut self, op: &str, inputs: &[&str]) -> String {
+        self.with(Node::new(op, inputs, &[]))
+    }
+
+    fn with(&mut self, mut node: Node) -> String {
+        let name = format!("{}_{}", node.op.to_lowercase(), self.graph.nodes.len());
+        node.name.clone_from(&name);
+        node.outputs = vec![name.clone()];
+        self.graph.nodes.push(node);
+        name
+    }
+
+    /// A tensor of uniform values in ±`reach` around `middle`.
+    fn weight(&mut self, shape: &[usize], middle: f32, reach: f32) -> Result<String> {
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| middle + reach * self.uniform()).collect();
+        self.tensor(&values, shape)
+    }
+
+    /// Weights of a layer with so many inputs per output.
+    fn layer(&mut self, shape: &[usize], fan_in: usize) -> Result<String> {
+        self.weight(shape, 0.0, (3.0 / fan_in as f32).sqrt())
+    }
+
+    fn tensor(&mut self, values: &[f32], shape: &[usize]) -> Result<String> {
+        let name = format!("w{}", self.graph.initializers.len());
+        self.graph.initializers.push(Tensor::from_slice(&name, values, shape)?);
+        Ok(name)
+    }
+
+    fn ints(&mut self, values: &[i64]) -> Result<String> {
+        let name = format!("w{}", self.graph.initializers.len());
+        self.graph.initializers.push(Tensor::from_slice(&name, values, &[values.len()])?);
+        Ok(name)
+    }
+
+    /// SplitMix64, in -1 .. 1.
+    fn uniform(&mut self) -> f32 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    fn finish(mut self, name: &str, input: ValueInfo, output: ValueInfo) -> Result<Model> {
+        let last = self.graph.nodes.last_mut();
+        if let Some(last) = last {
+            last.outputs = vec![output.name.clone()];
+        }
+        self.graph.name = name.to_owned();
+        self.graph.inputs = vec![input];
+        self.graph.outputs = vec![output];
+        let opsets = vec![Opset { domain: String::new(), version: 17 }];
+        Model { ir_version: 9, opsets, graph: self.graph, rest: Vec::new() }.checked()
+    }
+}

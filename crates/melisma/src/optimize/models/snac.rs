@@ -1,0 +1,106 @@
+//! SNAC's decoder as exporters write it: `z [1, latent_dim, latents]` to `audio [1, 1, samples]`, without noise blocks.
+
+use super::Sketch;
+use crate::Result;
+use crate::optimize::onnx::{Dim, Model, Node, ValueInfo};
+
+/// The sizes of a decoder.
+#[derive(Debug, Clone, Copy)]
+pub struct Snac<'a> {
+    /// Channels of the latents.
+    pub latent_dim: usize,
+    /// Channels before the first block; each block halves them.
+    pub dim: usize,
+    /// By how much each block multiplies the rate.
+    pub strides: &'a [usize],
+}
+
+impl Snac<'_> {
+    /// The model for 24 kHz.
+    pub const SNAC_24KHZ: Snac<'static> = Snac { latent_dim: 768, dim: 1024, strides: &[8, 8, 4, 2] };
+}
+
+/// Builds a decoder with weights of a seed.
+///
+/// # Errors
+/// Sizes that overflow.
+pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
+    let mut sketch = Sketch { seed, ..Sketch::default() };
+    let Snac { latent_dim, dim, strides } = *sizes;
+    let mut x = conv(
+        &mut sketch,
+        "z",
+        Conv { n_in: latent_dim, n_out: latent_dim, taps: 7, dilation: 1, groups: latent_dim, gain: 0.5 },
+    )?;
+    x = conv(&mut sketch, &x, Conv { n_in: latent_dim, n_out: dim, taps: 1, dilation: 1, groups: 1, gain: 0.5 })?;
+    let mut n_channels = dim;
+    for &stride in strides {
+        x = snake(&mut sketch, &x, n_channels)?;
+        let n_out = n_channels / 2;
+        let weight = sketch.layer(&[n_channels, n_out, 2 * stride], 8 * n_channels)?;
+        let bias = sketch.weight(&[n_out], 0.0, 0.05)?;
+        let half = stride.div_ceil(2) as i64;
+        let node = Node::new("ConvTranspose", &[&x, &weight, &bias], &[])
+            .with("kernel_shape", vec![2 * stride as i64])
+            .with("strides", vec![stride as i64])
+            .with("pads", vec![half, half])
+            .with("output_padding", vec![(stride % 2) as i64]);
+        x = sketch.with(node);
+        n_channels = n_out;
+        for dilation in [1, 3, 9] {
+            let h = snake(&mut sketch, &x, n_channels)?;
+            let wide = Conv { n_in: n_channels, n_out: n_channels, taps: 7, dilation, groups: n_channels, gain: 0.5 };
+            let h = conv(&mut sketch, &h, wide)?;
+            let h = snake(&mut sketch, &h, n_channels)?;
+            // A small share, so that units in a row do not make the signal grow.
+            let h = conv(&mut sketch, &h, Conv { taps: 1, dilation: 1, groups: 1, gain: 0.25, ..wide })?;
+            x = sketch.node("Add", &[&x, &h]);
+        }
+    }
+    x = snake(&mut sketch, &x, n_channels)?;
+    x = conv(&mut sketch, &x, Conv { n_in: n_channels, n_out: 1, taps: 7, dilation: 1, groups: 1, gain: 0.25 })?;
+    sketch.node("Tanh", &[&x]);
+    let axes = |channels: usize, time: &str| [Dim::Known(1), Dim::Known(channels as i64), Dim::Named(time.to_owned())];
+    let (input, output) = (axes(latent_dim, "latents"), axes(1, "samples"));
+    sketch.finish("snac_decoder", ValueInfo::tensor("z", 1, &input), ValueInfo::tensor("audio", 1, &output))
+}
+
+#[derive(Clone, Copy)]
+struct Conv {
+    n_in: usize,
+    n_out: usize,
+    taps: usize,
+    dilation: usize,
+    groups: usize,
+    gain: f32,
+}
+
+fn conv(sketch: &mut Sketch, x: &str, conv: Conv) -> Result<String> {
+    let Conv { n_in, n_out, taps, dilation, groups, gain } = conv;
+    let reach = gain * (3.0 / (n_in / groups * taps) as f32).sqrt();
+    let weight = sketch.weight(&[n_out, n_in / groups, taps], 0.0, reach)?;
+    let bias = sketch.weight(&[n_out], 0.0, 0.05)?;
+    let pad = (taps / 2 * dilation) as i64;
+    let node = Node::new("Conv", &[x, &weight, &bias], &[])
+        .with("kernel_shape", vec![taps as i64])
+        .with("dilations", vec![dilation as i64])
+        .with("pads", vec![pad, pad])
+        .with("group", groups as i64);
+    Ok(sketch.with(node))
+}
+
+/// x + sin²(αx) · (1 / (α + 1e-9)), five nodes.
+fn snake(sketch: &mut Sketch, x: &str, n_channels: usize) -> Result<String> {
+    let alpha: Vec<f32> = (0..n_channels).map(|_| 1.0 + 0.5 * sketch.uniform()).collect();
+    let inverse: Vec<f32> = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9)).collect();
+    let (alpha, inverse) = (sketch.tensor(&alpha, &[1, n_channels, 1])?, sketch.tensor(&inverse, &[1, n_channels, 1])?);
+    let two = match sketch.graph.initializers.iter().find(|tensor| tensor.shape.is_empty()) {
+        Some(tensor) => tensor.name.clone(),
+        None => sketch.tensor(&[2.0], &[])?,
+    };
+    let turns = sketch.node("Mul", &[&alpha, x]);
+    let sine = sketch.node("Sin", &[&turns]);
+    let square = sketch.node("Pow", &[&sine, &two]);
+    let scaled = sketch.node("Mul", &[&inverse, &square]);
+    Ok(sketch.node("Add", &[x, &scaled]))
+}

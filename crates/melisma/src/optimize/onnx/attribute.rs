@@ -1,0 +1,99 @@
+//! Parameters of nodes.
+
+use super::{Graph, Tensor};
+
+/// A parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attribute {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub content: Content,
+    /// Fields that we carry along.
+    pub rest: Vec<u8>,
+}
+
+/// The value of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// A number.
+    Float(f32),
+    /// A whole number.
+    Int(i64),
+    /// Bytes, mostly text.
+    Text(Vec<u8>),
+    /// A tensor.
+    Tensor(Tensor),
+    /// A graph that the node runs.
+    Graph(Box<Graph>),
+    /// Numbers.
+    Floats(Vec<f32>),
+    /// Whole numbers.
+    Ints(Vec<i64>),
+    /// Texts.
+    Texts(Vec<Vec<u8>>),
+    /// Graphs.
+    Graphs(Vec<Graph>),
+    /// Of a kind that we only carry along, by its number; its fields are in [`Attribute::rest`].
+    Other(i64),
+}
+
+impl Attribute {
+    /// A parameter.
+    pub fn new(name: &str, content: impl Into<Content>) -> Self {
+        Self { name: name.to_owned(), content: content.into(), rest: Vec::new() }
+    }
+}
+
+impl Content {
+    /// Its number in `AttributeProto.AttributeType`.
+    pub(super) fn code(&self) -> i64 {
+        match self {
+            Self::Float(_) => 1,
+            Self::Int(_) => 2,
+            Self::Text(_) => 3,
+            Self::Tensor(_) => 4,
+            Self::Graph(_) => 5,
+            Self::Floats(_) => 6,
+            Self::Ints(_) => 7,
+            Self::Texts(_) => 8,
+            Self::Graphs(_) => 10,
+            Self::Other(code) => *code,
+        }
+    }
+
+    /// The whole number.
+    pub fn int(&self) -> Option<i64> {
+        if let Self::Int(value) = self { Some(*value) } else { None }
+    }
+
+    /// The whole numbers.
+    pub fn ints(&self) -> Option<&[i64]> {
+        if let Self::Ints(values) = self { Some(values) } else { None }
+    }
+
+    /// The number.
+    pub fn float(&self) -> Option<f32> {
+        if let Self::Float(value) = self { Some(*value) } else { None }
+    }
+
+    /// The text.
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(bytes) = self { std::str::from_utf8(bytes).ok() } else { None }
+    }
+}
+
+macro_rules! contents {
+    ($($type:ty => |$value:ident| $content:expr),+ $(,)?) => {
+        $(impl From<$type> for Content { fn from($value: $type) -> Self { $content } })+
+    };
+}
+contents!(
+    i64 => |value| Self::Int(value),
+    f32 => |value| Self::Float(value),
+    &str => |value| Self::Text(value.as_bytes().to_vec()),
+    Vec<i64> => |values| Self::Ints(values),
+    Vec<f32> => |values| Self::Floats(values),
+    Tensor => |tensor| Self::Tensor(tensor),
+    Graph => |graph| Self::Graph(Box::new(graph)),
+);

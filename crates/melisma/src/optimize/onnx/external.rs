@@ -1,0 +1,185 @@
+//! External data: tensors whose bytes are in another file, which must be a plain file of its own inside the model's folder.
+//!
+//! Refused are absolute paths, `..`, links of both kinds anywhere below the folder, and whatever is not a file: each of
+//! them has been used to read files that a model has no business with.
+
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use super::corrupt;
+use super::wire::Entry;
+use crate::{Error, Kind, Result};
+
+/// Where a tensor's bytes are.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    location: String,
+    offset: Option<String>,
+    length: Option<String>,
+}
+
+/// Where external data comes from.
+pub(super) trait Source {
+    /// The `len` bytes at `place`.
+    fn load(&mut self, place: &Place, len: usize) -> Result<Vec<u8>>;
+}
+
+/// A model that is not in a folder has no external data.
+pub(super) struct Nowhere;
+
+/// The folder of a model.
+pub(super) struct Folder {
+    /// Absolute, without links.
+    base: PathBuf,
+    /// Bytes that may still be loaded.
+    left: u64,
+    limit: u64,
+    /// The file that was read last: tensors mostly share one.
+    open: Option<(String, File, u64)>,
+}
+
+impl Place {
+    /// Takes one pair of key and value.
+    pub(super) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let (mut key, mut value) = (String::new(), String::new());
+        let mut fields = entry.message()?;
+        while let Some(entry) = fields.next()? {
+            match entry.number {
+                1 => key = entry.text()?,
+                2 => value = entry.text()?,
+                _ => {}
+            }
+        }
+        match key.as_str() {
+            "location" => self.location = value,
+            "offset" => self.offset = Some(value),
+            "length" => self.length = Some(value),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Offset and length where they are numbers whose sum is one.
+    fn range(&self, len: usize) -> Result<u64> {
+        let number = |text: &Option<String>, other: u64| match text {
+            None => Ok(other),
+            Some(text) => text.parse::<u64>().map_err(|_| corrupt(format!("external data: `{text}` is not a size"))),
+        };
+        let (offset, length) = (number(&self.offset, 0)?, number(&self.length, len as u64)?);
+        if length != len as u64 {
+            return Err(corrupt(format!("external data of {length} bytes; the shape has {len}")));
+        }
+        let end = offset.checked_add(length);
+        end.map(|_| offset).ok_or_else(|| corrupt(format!("external data: {offset} and {length} bytes overflow")))
+    }
+}
+
+impl Source for Nowhere {
+    fn load(&mut self, place: &Place, _: usize) -> Result<Vec<u8>> {
+        let message = format!("external data `{}` of a model that is not in a folder", place.location);
+        Err(Error::unsupported(message).with_hint("give the model as a file, or save it with all data inside"))
+    }
+}
+
+impl Folder {
+    pub(super) fn of(model: &Path, limit: u64) -> Result<Self> {
+        // A bare file name has an empty parent, which is the current folder and not "anywhere".
+        let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let base = fs::canonicalize(parent).map_err(|error| Error::io(parent.display(), error))?;
+        Ok(Self { base, left: limit, limit, open: None })
+    }
+
+    /// The file at a location, and its length.
+    fn file(&mut self, location: &str) -> Result<(&File, u64)> {
+        if self.open.as_ref().is_none_or(|(name, _, _)| name != location) {
+            let (file, len) = open(&self.base, location)?;
+            self.open = Some((location.to_owned(), file, len));
+        }
+        match &self.open {
+            Some((_, file, len)) => Ok((file, *len)),
+            None => Err(outside(location, "is not open")),
+        }
+    }
+}
+
+impl Source for Folder {
+    fn load(&mut self, place: &Place, len: usize) -> Result<Vec<u8>> {
+        let offset = place.range(len)?;
+        self.left = match self.left.checked_sub(len as u64) {
+            Some(left) => left,
+            None => return Err(too_large(&self.base, self.limit)),
+        };
+        let location = &place.location;
+        let (file, file_len) = self.file(location)?;
+        if offset + len as u64 > file_len {
+            let message = format!("external data `{location}` ends at byte {file_len}, not at {}", offset + len as u64);
+            return Err(Error::new(Kind::Truncated, message));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|error| {
+            Error::new(Kind::Memory, format!("external data `{location}`: {len} bytes")).with_source(error)
+        })?;
+        bytes.resize(len, 0);
+        file.read_exact_at(&mut bytes, offset).map_err(|error| Error::io(location, error))?;
+        Ok(bytes)
+    }
+}
+
+/// Opens what is found at every step to be a folder, and at the end a file with one name.
+pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
+    if location.is_empty() || location.contains('\0') {
+        return Err(outside(location, "is not a file name"));
+    }
+    let mut path = base.to_owned();
+    let mut parts = Path::new(location).components().peekable();
+    let mut seen = None;
+    while let Some(part) = parts.next() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => continue,
+            Component::ParentDir => return Err(outside(location, "leads out of the model's folder")),
+            Component::RootDir | Component::Prefix(_) => return Err(outside(location, "is an absolute path")),
+        }
+        let found =
+            fs::symlink_metadata(&path).map_err(|error| Error::io(format!("external data `{location}`"), error))?;
+        if found.is_symlink() {
+            return Err(outside(location, "is, or lies behind, a symbolic link"));
+        }
+        if parts.peek().is_some() && !found.is_dir() {
+            return Err(outside(location, "lies below something that is not a folder"));
+        }
+        seen = Some(found);
+    }
+    let seen = seen.ok_or_else(|| outside(location, "is not a file name"))?;
+    plain(&seen, location)?;
+    let file = File::open(&path).map_err(|error| Error::io(format!("external data `{location}`"), error))?;
+    // What was opened is what was looked at, and still lies where it was.
+    let opened = file.metadata().map_err(|error| Error::io(format!("external data `{location}`"), error))?;
+    plain(&opened, location)?;
+    let is_same = (opened.dev(), opened.ino()) == (seen.dev(), seen.ino());
+    if !is_same || fs::canonicalize(&path).ok().as_deref() != Some(&path) {
+        return Err(outside(location, "changed while it was opened"));
+    }
+    Ok((file, opened.len()))
+}
+
+fn plain(found: &Metadata, location: &str) -> Result<()> {
+    if !found.is_file() {
+        return Err(outside(location, "is not a plain file"));
+    }
+    if found.nlink() != 1 {
+        return Err(outside(location, "is a hard link: it has another name elsewhere"));
+    }
+    Ok(())
+}
+
+fn outside(location: &str, why: &str) -> Error {
+    let error = corrupt(format!("external data `{location}` {why}"));
+    error.with_hint("external data must be plain files inside the model's folder")
+}
+
+pub(super) fn too_large(path: &Path, limit: u64) -> Error {
+    let message = format!("{}: the model and its data have more than {limit} bytes", path.display());
+    Error::new(Kind::Memory, message).with_hint("raise --memory-limit")
+}

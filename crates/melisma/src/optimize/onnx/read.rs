@@ -1,0 +1,238 @@
+//! Bytes to models. What is not known here is kept as it stands.
+
+mod tensor;
+
+use super::external::Source;
+use super::wire::{Entry, Reader};
+use super::{Attribute, Content, Dim, Graph, Model, Node, Opset, Type, ValueInfo, corrupt};
+use crate::{Error, Result};
+use tensor::tensor;
+
+/// A message of two bytes becomes a struct of some hundred; more than this many are refused.
+const MAX_ITEMS: usize = 1 << 21;
+/// Graphs in graphs in graphs.
+const MAX_DEPTH: usize = 24;
+
+/// What the reader carries through a file.
+pub(super) struct Context<'s> {
+    source: &'s mut dyn Source,
+    n_items: usize,
+    depth: usize,
+}
+
+pub(super) fn model(bytes: &[u8], source: &mut dyn Source) -> Result<Model> {
+    let mut context = Context { source, n_items: 0, depth: 0 };
+    let mut model = Model::default();
+    let mut found = None;
+    let mut fields = Reader::new(bytes, 0);
+    // Until a graph is found the bytes may be of any file; then they are a model with an error.
+    while let Some(entry) = fields.next().map_err(|error| if found.is_none() { foreign(error) } else { error })? {
+        match entry.number {
+            1 => model.ir_version = entry.int().map_err(foreign)?,
+            8 => model.opsets.push(opset(&entry, &mut context)?),
+            7 if found.is_some() => return Err(corrupt(format!("byte {}: a second graph", entry.at))),
+            7 => found = Some(graph(&entry, &mut context)?),
+            _ => model.rest.extend(entry.raw),
+        }
+    }
+    model.graph = found.ok_or_else(|| foreign(corrupt("there is no graph")))?;
+    Ok(model)
+}
+
+fn foreign(error: Error) -> Error {
+    error.at("not an ONNX model").with_hint("an .onnx file is expected, as torch.onnx.export writes it")
+}
+
+impl Context<'_> {
+    fn count(&mut self) -> Result<()> {
+        self.n_items += 1;
+        if self.n_items > MAX_ITEMS {
+            return Err(Error::unsupported(format!("a model of more than {MAX_ITEMS} parts")));
+        }
+        Ok(())
+    }
+}
+
+fn opset(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Opset> {
+    context.count()?;
+    let mut opset = Opset { domain: String::new(), version: 0 };
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        match entry.number {
+            1 => opset.domain = entry.text()?,
+            2 => opset.version = entry.int()?,
+            _ => {}
+        }
+    }
+    Ok(opset)
+}
+
+fn graph(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Graph> {
+    context.depth += 1;
+    if context.depth > MAX_DEPTH {
+        return Err(Error::unsupported(format!("byte {}: graphs in graphs, more than {MAX_DEPTH} deep", entry.at)));
+    }
+    let mut graph = Graph::default();
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        match entry.number {
+            1 => graph.nodes.push(node(&entry, context)?),
+            2 => graph.name = entry.text()?,
+            5 => graph.initializers.push(tensor(&entry, context)?),
+            11 => graph.inputs.push(value(&entry, context)?),
+            12 => graph.outputs.push(value(&entry, context)?),
+            13 => graph.infos.push(value(&entry, context)?),
+            15 => return Err(Error::unsupported("sparse initialisers")),
+            _ => graph.rest.extend(entry.raw),
+        }
+    }
+    context.depth -= 1;
+    Ok(graph)
+}
+
+fn node(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Node> {
+    context.count()?;
+    let mut node = Node::default();
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        match entry.number {
+            1 | 2 => {
+                context.count()?;
+                let names = if entry.number == 1 { &mut node.inputs } else { &mut node.outputs };
+                names.push(entry.text()?);
+            }
+            3 => node.name = entry.text()?,
+            4 => node.op = entry.text()?,
+            5 => node.attributes.push(attribute(&entry, context)?),
+            7 => node.domain = entry.text()?,
+            _ => node.rest.extend(entry.raw),
+        }
+    }
+    Ok(node)
+}
+
+/// Everything that an attribute's fields can hold; the type says which of it counts.
+#[derive(Default)]
+struct Fields {
+    float: f32,
+    int: i64,
+    text: Vec<u8>,
+    tensor: Option<super::Tensor>,
+    graph: Option<Graph>,
+    floats: Vec<u8>,
+    ints: Vec<i64>,
+    texts: Vec<Vec<u8>>,
+    graphs: Vec<Graph>,
+    /// The type that the last field suggests: old models do not write it.
+    implied: i64,
+}
+
+fn attribute(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Attribute> {
+    context.count()?;
+    let place = entry.at;
+    let (mut name, mut code, mut rest, mut all) = (String::new(), 0, Vec::new(), Fields::default());
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        all.implied = match entry.number {
+            2..=9 => i64::from(entry.number) - 1,
+            11 => 10,
+            _ => all.implied,
+        };
+        match entry.number {
+            1 => name = entry.text()?,
+            2 => all.float = entry.float()?,
+            3 => all.int = entry.int()?,
+            4 => all.text = entry.bytes()?.to_vec(),
+            5 => all.tensor = Some(tensor(&entry, context)?),
+            6 => all.graph = Some(graph(&entry, context)?),
+            7 => entry.fixed(4, &mut all.floats)?,
+            8 => entry.ints(&mut all.ints)?,
+            9 => {
+                context.count()?;
+                all.texts.push(entry.bytes()?.to_vec());
+            }
+            11 => all.graphs.push(graph(&entry, context)?),
+            20 => code = entry.int()?,
+            _ => rest.extend(entry.raw),
+        }
+    }
+    if name.is_empty() {
+        return Err(corrupt(format!("byte {place}: an attribute without a name")));
+    }
+    let missing = |what: &str| corrupt(format!("byte {place}: attribute `{name}` without its {what}"));
+    let content = match if code == 0 { all.implied } else { code } {
+        1 => Content::Float(all.float),
+        2 => Content::Int(all.int),
+        3 => Content::Text(all.text),
+        4 => Content::Tensor(all.tensor.ok_or_else(|| missing("tensor"))?),
+        5 => Content::Graph(Box::new(all.graph.ok_or_else(|| missing("graph"))?)),
+        6 => Content::Floats(all.floats.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()),
+        7 => Content::Ints(all.ints),
+        8 => Content::Texts(all.texts),
+        10 => Content::Graphs(all.graphs),
+        other => Content::Other(other),
+    };
+    Ok(Attribute { name, content, rest })
+}
+
+fn value(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<ValueInfo> {
+    context.count()?;
+    let mut value = ValueInfo { name: String::new(), r#type: Type::Other(Vec::new()), rest: Vec::new() };
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        match entry.number {
+            1 => value.name = entry.text()?,
+            2 => value.r#type = r#type(&entry, context)?,
+            _ => value.rest.extend(entry.raw),
+        }
+    }
+    Ok(value)
+}
+
+fn r#type(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Type> {
+    let mut found = Type::Other(entry.bytes()?.to_vec());
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        if entry.number != 1 {
+            continue;
+        }
+        let (mut dtype, mut shape) = (0, None);
+        let mut fields = entry.message()?;
+        while let Some(entry) = fields.next()? {
+            match entry.number {
+                1 => dtype = entry.int()? as i32,
+                2 => shape = Some(axes(&entry, context)?),
+                _ => {}
+            }
+        }
+        found = Type::Tensor { dtype, shape };
+    }
+    Ok(found)
+}
+
+fn axes(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Vec<Dim>> {
+    let mut axes = Vec::new();
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        if entry.number != 1 {
+            continue;
+        }
+        context.count()?;
+        let mut axis = Dim::Open;
+        let mut fields = entry.message()?;
+        while let Some(entry) = fields.next()? {
+            match entry.number {
+                1 => axis = Dim::Known(entry.int()?),
+                2 => axis = Dim::Named(entry.text()?),
+                _ => {}
+            }
+        }
+        axes.push(match axis {
+            Dim::Named(name) if name.is_empty() => Dim::Open,
+            // Some exporters write an open axis as -1.
+            Dim::Known(len) if len < 0 => Dim::Open,
+            axis => axis,
+        });
+    }
+    Ok(axes)
+}

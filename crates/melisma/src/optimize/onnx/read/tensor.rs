@@ -1,0 +1,91 @@
+//! Tensors: shape, type, and elements in one of seven fields or in another file, brought into one form.
+
+use std::sync::Arc;
+
+use super::super::corrupt;
+use super::super::external::Place;
+use super::super::tensor::{Data, STRINGS, Tensor, bits, shape};
+use super::super::wire::Entry;
+use super::Context;
+use crate::{Error, Result};
+
+/// The fields with elements.
+#[derive(Default)]
+struct Fields {
+    raw: Option<Vec<u8>>,
+    /// float_data and double_data, as bytes.
+    fixed: Vec<u8>,
+    /// int32_data, int64_data and uint64_data.
+    ints: Vec<i64>,
+    texts: Vec<Vec<u8>>,
+    external: Option<Place>,
+    is_external: bool,
+}
+
+pub(super) fn tensor(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Tensor> {
+    context.count()?;
+    let place = entry.at;
+    let (mut name, mut dtype, mut dims, mut rest) = (String::new(), 0, Vec::new(), Vec::new());
+    let mut elements = Fields::default();
+    let mut fields = entry.message()?;
+    while let Some(entry) = fields.next()? {
+        match entry.number {
+            1 => entry.ints(&mut dims)?,
+            2 => dtype = i32::try_from(entry.int()?).unwrap_or(-1),
+            3 => return Err(Error::unsupported("a tensor in segments")),
+            4 => entry.fixed(4, &mut elements.fixed)?,
+            5 | 7 | 11 => entry.ints(&mut elements.ints)?,
+            6 => {
+                context.count()?;
+                elements.texts.push(entry.bytes()?.to_vec());
+            }
+            8 => name = entry.text()?,
+            9 => elements.raw = Some(entry.bytes()?.to_vec()),
+            10 => entry.fixed(8, &mut elements.fixed)?,
+            13 => {
+                context.count()?;
+                elements.external.get_or_insert_default().add(&entry)?;
+            }
+            14 => elements.is_external = entry.int()? == 1,
+            _ => rest.extend(entry.raw),
+        }
+    }
+    let label = if name.is_empty() { format!("the tensor at byte {place}") } else { format!("tensor `{name}`") };
+    let place = |error: Error| error.at(&label);
+    let (shape, count) = shape(&dims).map_err(place)?;
+    let data = data(elements, dtype, count, context).map_err(place)?;
+    Ok(Tensor { name, dtype, shape, data, rest })
+}
+
+fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -> Result<Data> {
+    if dtype == STRINGS {
+        if elements.texts.len() != count {
+            return Err(corrupt(format!("{count} strings are expected, not {}", elements.texts.len())));
+        }
+        return Ok(Data::Strings(elements.texts));
+    }
+    let Some(bits) = bits(dtype) else { return Err(Error::unsupported(format!("element type {dtype}"))) };
+    let expected = (count * bits).div_ceil(8);
+    let bytes = match elements {
+        Fields { is_external: true, external, .. } => {
+            let place = external.ok_or_else(|| corrupt("external data without a place"))?;
+            context.source.load(&place, expected)?
+        }
+        Fields { raw: Some(raw), .. } => raw,
+        Fields { fixed, ints, .. } if ints.is_empty() => fixed,
+        Fields { ints, .. } => narrow(&ints, bits)?,
+    };
+    if bytes.len() != expected {
+        return Err(corrupt(format!("{count} elements of {bits} bits have {expected} bytes, not {}", bytes.len())));
+    }
+    Ok(Data::Bytes(Arc::new(bytes)))
+}
+
+/// Elements that were written as whole numbers, in their own width. Types below a byte come packed in bytes.
+fn narrow(ints: &[i64], bits: usize) -> Result<Vec<u8>> {
+    let size = bits.div_ceil(8);
+    if size > 8 {
+        return Err(corrupt(format!("elements of {bits} bits, written as whole numbers")));
+    }
+    Ok(ints.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size)).collect())
+}

@@ -1,0 +1,129 @@
+//! External data: what is read, and every way out of the folder that is refused.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::super::wire::Writer;
+use super::*;
+
+/// A model whose one initialiser has four floats elsewhere.
+fn bytes(location: &str, offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
+    let mut to = Writer::default();
+    to.int(1, 8);
+    to.message(7, |to| {
+        to.message(5, |to| {
+            to.ints(1, &[4]);
+            to.int(2, 1);
+            to.text(8, "w");
+            let pairs = [("location", Some(location)), ("offset", offset), ("length", length)];
+            for (key, value) in pairs.iter().filter_map(|(key, value)| Some((key, (*value)?))) {
+                to.message(13, |to| {
+                    to.bytes(1, key.as_bytes());
+                    to.bytes(2, value.as_bytes());
+                });
+            }
+            to.int(14, 1);
+        });
+    });
+    to.0
+}
+
+struct Place {
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("model/deep")).unwrap();
+        fs::write(root.path().join("secret"), [0; 64]).unwrap();
+        let floats: Vec<u8> = (0..8u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
+        fs::write(root.path().join("model/data.bin"), &floats).unwrap();
+        fs::write(root.path().join("model/deep/data.bin"), &floats).unwrap();
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn open(&self, location: &str, offset: Option<&str>, length: Option<&str>) -> Result<Model> {
+        let path = self.path("model/model.onnx");
+        fs::write(&path, bytes(location, offset, length)).unwrap();
+        Model::open(&path)
+    }
+
+    fn refusal(&self, location: &str) -> String {
+        self.open(location, None, None).unwrap_err().to_string()
+    }
+}
+
+fn floats(model: &Model) -> Vec<f32> {
+    model.graph.initializers[0].value().unwrap().as_slice::<f32>().unwrap().to_vec()
+}
+
+#[test]
+fn data_inside_the_folder_is_read() {
+    let place = Place::new();
+    assert_eq!(floats(&place.open("data.bin", None, None).unwrap()), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(floats(&place.open("data.bin", Some("16"), Some("16")).unwrap()), [4.0, 5.0, 6.0, 7.0]);
+    assert_eq!(floats(&place.open("./deep/data.bin", Some("4"), None).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn ways_out_are_refused() {
+    let place = Place::new();
+    assert!(place.refusal("../secret").contains("leads out of the model's folder"));
+    assert!(place.refusal("deep/../../secret").contains("leads out"));
+    assert!(place.refusal(&place.path("secret").display().to_string()).contains("is an absolute path"));
+    assert!(place.refusal("/etc/hostname").contains("is an absolute path"));
+    symlink(place.path("secret"), place.path("model/link")).unwrap();
+    assert!(place.refusal("link").contains("symbolic link"));
+    symlink(place.path("model/data.bin"), place.path("model/inner")).unwrap();
+    assert!(place.refusal("inner").contains("symbolic link"));
+    symlink(place.root.path(), place.path("model/up")).unwrap();
+    assert!(place.refusal("up/secret").contains("symbolic link"));
+    fs::hard_link(place.path("secret"), place.path("model/hard")).unwrap();
+    assert!(place.refusal("hard").contains("hard link"));
+    assert!(place.refusal("").contains("not a file name"));
+    assert!(place.refusal(".").contains("not a file name"));
+    assert!(place.refusal("a\0b").contains("not a file name"));
+    assert!(place.refusal("deep").contains("not a plain file"));
+    assert!(place.refusal("data.bin/x").contains("not a folder"));
+    assert!(place.refusal("missing.bin").contains("missing.bin"));
+}
+
+#[test]
+fn sizes_are_checked_before_they_are_believed() {
+    let place = Place::new();
+    let refusal = |offset, length| place.open("data.bin", offset, length).unwrap_err().to_string();
+    assert!(refusal(Some("20"), None).contains("ends at byte 32, not at 36"));
+    assert!(refusal(Some("18446744073709551615"), Some("16")).contains("overflow"));
+    assert!(refusal(Some("99999999999999999999999"), None).contains("not a size"));
+    assert!(refusal(Some("-4"), None).contains("`-4` is not a size"));
+    assert!(refusal(None, Some("8")).contains("external data of 8 bytes; the shape has 16"));
+    place.open("data.bin", None, None).unwrap();
+    let path = place.path("model/model.onnx");
+    let len = fs::metadata(&path).unwrap().len();
+    assert!(Model::open_within(&path, len + 16).is_ok());
+    let limited = Model::open_within(&path, len + 15).unwrap_err();
+    assert_eq!(limited.kind(), Kind::Memory);
+}
+
+#[test]
+fn an_empty_base_is_the_current_folder_and_not_anywhere() {
+    let mut folder = Folder::of(Path::new("model.onnx"), u64::MAX).unwrap();
+    let outside = format!("../{}", std::env::current_dir().unwrap().file_name().unwrap().to_string_lossy());
+    for location in ["/etc/hostname", &outside, "../../etc/hostname"] {
+        let model = read::model(&bytes(location, None, None), &mut folder);
+        let message = model.unwrap_err().to_string();
+        assert!(message.contains("absolute path") || message.contains("leads out"), "{message}");
+    }
+}
+
+#[test]
+fn a_model_without_a_folder_has_no_external_data() {
+    let error = Model::from_bytes(&bytes("data.bin", None, None)).unwrap_err();
+    assert!(error.to_string().contains("not in a folder"));
+}

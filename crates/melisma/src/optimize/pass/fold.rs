@@ -1,0 +1,111 @@
+//! Constant folding: nodes whose inputs are all constant run once, here, in the embedded engine.
+
+use std::collections::HashSet;
+
+use super::reads;
+use crate::Result;
+use crate::optimize::engine::{Engine, Options, rten};
+use crate::optimize::onnx::{Content, Graph, Model, Node, Tensor, Type, ValueInfo};
+use crate::optimize::value::DType;
+
+/// A result larger than this stays a computation: it would only make the file grow.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Folds what it can, and says how many nodes are gone. Nodes that the engine refuses, that draw random numbers or have
+/// graphs stay.
+///
+/// # Errors
+/// The result is no sound model, which would be a fault of this pass.
+pub fn fold_constants(model: &mut Model) -> Result<usize> {
+    let before = model.graph.nodes.len();
+    name_constants(&mut model.graph);
+    loop {
+        let known: HashSet<&str> = model.graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+        let shared: HashSet<&str> = model.graph.inputs.iter().map(|input| input.name.as_str()).collect();
+        // An input with a default may be given another value.
+        let is_constant =
+            |name: &String| name.is_empty() || (known.contains(name.as_str()) && !shared.contains(name.as_str()));
+        let ready = |node: &&Node| is_pure(node) && !node.inputs.is_empty() && node.inputs.iter().all(is_constant);
+        let nodes: Vec<Node> = model.graph.nodes.iter().filter(ready).cloned().collect();
+        let folded: Vec<(Node, Vec<Tensor>)> =
+            nodes.into_iter().filter_map(|node| Some((node.clone(), run(model, &node)?))).collect();
+        if folded.is_empty() {
+            break;
+        }
+        let gone: HashSet<String> = folded.iter().flat_map(|(node, _)| node.outputs.clone()).collect();
+        model.graph.nodes.retain(|node| !node.outputs.iter().any(|name| !name.is_empty() && gone.contains(name)));
+        model.graph.initializers.extend(folded.into_iter().flat_map(|(_, tensors)| tensors));
+    }
+    drop_unread(&mut model.graph);
+    let folded = before - model.graph.nodes.len();
+    *model = std::mem::take(model).checked()?;
+    Ok(folded)
+}
+
+/// `Constant` nodes with a tensor become initialisers.
+fn name_constants(graph: &mut Graph) {
+    let mut tensors = Vec::new();
+    graph.nodes.retain(|node| {
+        let (true, Some(name)) = (node.is("Constant"), node.outputs.first()) else { return true };
+        let tensor = match node.attributes.first().map(|attribute| (attribute.name.as_str(), &attribute.content)) {
+            Some(("value", Content::Tensor(tensor))) => Some(Tensor { name: name.clone(), ..tensor.clone() }),
+            Some(("value_float", Content::Float(value))) => Tensor::from_slice(name, &[*value], &[]).ok(),
+            Some(("value_int", Content::Int(value))) => Tensor::from_slice(name, &[*value], &[]).ok(),
+            Some(("value_floats", Content::Floats(values))) => Tensor::from_slice(name, values, &[values.len()]).ok(),
+            Some(("value_ints", Content::Ints(values))) => Tensor::from_slice(name, values, &[values.len()]).ok(),
+            _ => None,
+        };
+        let stays = tensor.is_none();
+        tensors.extend(tensor);
+        stays
+    });
+    graph.initializers.extend(tensors);
+}
+
+fn drop_unread(graph: &mut Graph) {
+    let counts: HashSet<String> = reads(graph).into_keys().map(str::to_owned).collect();
+    let inputs: HashSet<String> = graph.inputs.iter().map(|input| input.name.clone()).collect();
+    graph.initializers.retain(|tensor| counts.contains(&tensor.name) || inputs.contains(&tensor.name));
+}
+
+fn is_pure(node: &Node) -> bool {
+    let is_random =
+        node.op.starts_with("Random") || matches!(node.op.as_str(), "Multinomial" | "Bernoulli" | "Dropout");
+    !is_random
+        && node.graphs().next().is_none()
+        && matches!(node.domain.as_str(), "" | "ai.onnx")
+        && node.rest.is_empty()
+}
+
+/// The outputs of one node, by trying the element types that an output can have.
+fn run(model: &Model, node: &Node) -> Option<Vec<Tensor>> {
+    if node.outputs.len() != 1 || node.outputs[0].is_empty() {
+        return None;
+    }
+    let initializers: Vec<Tensor> = node
+        .inputs
+        .iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| model.graph.initializer(name).cloned())
+        .collect::<Option<_>>()?;
+    let dtype = super::kind::output(node, initializers.first().map(|tensor| tensor.dtype)?)?;
+    // What the engine would widen or narrow on the way is left alone.
+    let exact = |code: i32| {
+        matches!(DType::from_code(code), Ok(DType::F32 | DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool))
+    };
+    if !exact(dtype) || !initializers.iter().all(|tensor| exact(tensor.dtype) && tensor.byte_len() <= MAX_BYTES) {
+        return None;
+    }
+    let output =
+        ValueInfo { name: node.outputs[0].clone(), r#type: Type::Tensor { dtype, shape: None }, rest: Vec::new() };
+    let mut seen = HashSet::new();
+    let graph = Graph {
+        nodes: vec![node.clone()],
+        initializers: initializers.into_iter().filter(|tensor| seen.insert(tensor.name.clone())).collect(),
+        outputs: vec![output],
+        ..Graph::default()
+    };
+    let alone = Model { ir_version: model.ir_version, opsets: model.opsets.clone(), graph, rest: Vec::new() };
+    let value = rten::build(&alone, &Options::default()).ok()?.run(&[]).ok()?.pop()?;
+    (value.bytes().len() <= MAX_BYTES).then(|| vec![Tensor::new(&node.outputs[0], &value)])
+}

@@ -1,0 +1,75 @@
+//! Passes: a model becomes another that computes the same, or the same within a measured error.
+//!
+//! | pass | what it does | exact |
+//! |---|---|---|
+//! | [`fix_shapes`] | gives open axes of the inputs their lengths | yes |
+//! | [`fold_constants`] | computes what depends on constants alone | yes |
+//! | [`fuse_snake`], [`lower_snake`] | five nodes of x + sin²(αx)/α to one, and back | yes |
+//! | [`share_initializers`] | keeps one of equal tensors, drops unread ones | yes |
+//! | [`to_half`] | values in FP16, but for the nodes on a list; [`keep_list`] measures which those are | no |
+//! | [`to_int8`] | products with constant matrices in 8 bits | no |
+
+mod dead;
+mod fix;
+mod fold;
+mod half;
+mod int8;
+mod kind;
+mod sensitivity;
+mod snake;
+#[cfg(test)]
+mod tests;
+
+pub use dead::share_initializers;
+pub use fix::fix_shapes;
+pub use fold::fold_constants;
+pub use half::to_half;
+pub use int8::to_int8;
+pub use sensitivity::{error, keep_list};
+pub use snake::{DOMAIN, fuse_snake, lower_snake};
+
+use std::collections::{HashMap, HashSet};
+
+use super::onnx::{Graph, Model, Node};
+
+/// Names for new values: one that the model does not have.
+struct Names(HashSet<String>);
+
+impl Names {
+    fn of(model: &Model) -> Self {
+        let mut names = HashSet::new();
+        collect(&model.graph, &mut names);
+        Self(names)
+    }
+
+    fn fresh(&mut self, base: &str) -> String {
+        let candidates = std::iter::once(base.to_owned()).chain((2..).map(|n| format!("{base}_{n}")));
+        let name = candidates.into_iter().find(|name| !self.0.contains(name)).unwrap_or_default();
+        self.0.insert(name.clone());
+        name
+    }
+}
+
+fn collect(graph: &Graph, names: &mut HashSet<String>) {
+    let values = graph.inputs.iter().chain(&graph.outputs).chain(&graph.infos).map(|value| &value.name);
+    names.extend(values.chain(graph.initializers.iter().map(|tensor| &tensor.name)).cloned());
+    for node in &graph.nodes {
+        names.extend(node.inputs.iter().chain(&node.outputs).cloned());
+        node.graphs().for_each(|inner| collect(inner, names));
+    }
+}
+
+/// How often each value is read, by nodes, inner graphs and outputs.
+fn reads(graph: &Graph) -> HashMap<&str, usize> {
+    let mut counts = HashMap::new();
+    count(graph, &mut counts);
+    counts
+}
+
+fn count<'g>(graph: &'g Graph, counts: &mut HashMap<&'g str, usize>) {
+    let outputs = graph.outputs.iter().map(|output| &output.name);
+    for name in graph.nodes.iter().flat_map(|node| &node.inputs).chain(outputs) {
+        *counts.entry(name).or_default() += 1;
+    }
+    graph.nodes.iter().flat_map(Node::graphs).for_each(|inner| count(inner, counts));
+}

@@ -1,0 +1,155 @@
+//! Element types, by their numbers in ONNX.
+
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+use crate::{Error, Result};
+
+/// The type of an array's elements. ONNX's strings, complex numbers and types below a byte are not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum DType {
+    F32,
+    F64,
+    F16,
+    BF16,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Bool,
+}
+
+impl DType {
+    /// Every type.
+    pub const ALL: [Self; 13] = [
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::BF16,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::Bool,
+    ];
+
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F64 | Self::I64 | Self::U64 => 8,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F16 | Self::BF16 | Self::I16 | Self::U16 => 2,
+            Self::I8 | Self::U8 | Self::Bool => 1,
+        }
+    }
+
+    /// The short name used in messages and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::Bool => "bool",
+        }
+    }
+
+    /// Its number in `TensorProto.DataType`.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::F32 => 1,
+            Self::U8 => 2,
+            Self::I8 => 3,
+            Self::U16 => 4,
+            Self::I16 => 5,
+            Self::I32 => 6,
+            Self::I64 => 7,
+            Self::Bool => 9,
+            Self::F16 => 10,
+            Self::F64 => 11,
+            Self::U32 => 12,
+            Self::U64 => 13,
+            Self::BF16 => 16,
+        }
+    }
+
+    /// The type with a number.
+    ///
+    /// # Errors
+    /// `Unsupported` names a type that is not among ours.
+    pub fn from_code(code: i32) -> Result<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.code() == code).ok_or_else(|| {
+            let name = match code {
+                0 => "no element type".to_owned(),
+                8 => "strings".to_owned(),
+                14 | 15 => "complex numbers".to_owned(),
+                17..=20 => "8-bit floats".to_owned(),
+                21..=26 => "elements below a byte".to_owned(),
+                other => format!("element type {other}"),
+            };
+            Error::unsupported(format!("{name} in a model"))
+        })
+    }
+
+    /// Its name in npy headers, little-endian; bfloat16 has none.
+    pub fn descr(self) -> Option<&'static str> {
+        Some(match self {
+            Self::F32 => "<f4",
+            Self::F64 => "<f8",
+            Self::F16 => "<f2",
+            Self::BF16 => return None,
+            Self::I8 => "|i1",
+            Self::I16 => "<i2",
+            Self::I32 => "<i4",
+            Self::I64 => "<i8",
+            Self::U8 => "|u1",
+            Self::U16 => "<u2",
+            Self::U32 => "<u4",
+            Self::U64 => "<u8",
+            Self::Bool => "|b1",
+        })
+    }
+}
+
+/// A Rust type that is an element type of arrays.
+pub trait Number: Pod + Send + Sync {
+    /// Its name at run time.
+    const DTYPE: DType;
+}
+
+macro_rules! numbers {
+    ($($type:ty => $dtype:ident),+ $(,)?) => { $(impl Number for $type { const DTYPE: DType = DType::$dtype; })+ };
+}
+numbers!(f32 => F32, f64 => F64, f16 => F16, bf16 => BF16, i8 => I8, i16 => I16, i32 => I32, i64 => I64);
+numbers!(u8 => U8, u16 => U16, u32 => U32, u64 => U64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_name_types_and_back() {
+        for dtype in DType::ALL {
+            assert_eq!(DType::from_code(dtype.code()).unwrap(), dtype);
+        }
+        assert!(DType::from_code(8).unwrap_err().to_string().contains("strings"));
+        assert!(DType::from_code(-3).unwrap_err().to_string().contains("-3"));
+    }
+}
