@@ -109,13 +109,12 @@ __device__ __forceinline__ float step_height(const float* table, float distance)
   return sum;
 }
 
-__device__ __forceinline__ float saw_wave(const float* table, u32 phase, float period) {
+// `is_close` says that a step on the other side may be within reach too; out of reach it adds nothing.
+__device__ __forceinline__ float saw_wave(const float* table, u32 phase, float period, bool is_close) {
   const float turn = (float)(i32)phase;
   const float distance = fabsf(turn) * period;
   float height = step_height(table, distance);
-  // The step on the other side; out of reach it adds nothing.
-  const float other = period * 4294967296.0f - distance;
-  if (other < 15.0f) height += 1.0f - step_height(table, other);
+  if (is_close) height += 1.0f - step_height(table, period * 4294967296.0f - distance);
   return turn * 4.65661287307739257813e-10f - copysignf(height, turn);
 }
 
@@ -129,22 +128,28 @@ __device__ __forceinline__ float white(u32 number) {
 struct Level {
   float value, slope;
   u32 segment, turn;
-
-  __device__ __forceinline__ static float at(const Segment& segment, u32 age) {
-    return fused_multiply_add(segment.scale, fallen(segment.rate, (float)(age - segment.first)), segment.base);
-  }
-
-  // Begins a line at `age`, toward the end of its tick or its segment.
-  __device__ __noinline__ void aim(const Voice& voice, u32 age, u32 tick_end) {
-    while (segment + 1 < voice.n_segments && voice.segments[segment + 1].first <= age) segment++;
-    turn = segment + 1 < voice.n_segments ? voice.segments[segment + 1].first : voice.end;
-    const Segment& now = voice.segments[segment];
-    // A release comes unforeseen: the line before it aims at the end of the tick.
-    const u32 line_end = now.last < tick_end ? now.last : tick_end;
-    value = at(now, age);
-    slope = (at(now, line_end) - value) / (float)(line_end - age);
-  }
 };
+
+__device__ __forceinline__ float level_at(const Segment& segment, u32 age) {
+  return fused_multiply_add(segment.scale, fallen(segment.rate, (float)(age - segment.first)), segment.base);
+}
+
+// A line from `age` on, toward the end of its tick or its segment. Not inlined: it is rare inside of ticks, and large.
+__device__ __noinline__ float4 aim_line(const Voice* voice, u32 segment, u32 age, u32 tick_end) {
+  while (segment + 1 < voice->n_segments && voice->segments[segment + 1].first <= age) segment++;
+  const u32 turn = segment + 1 < voice->n_segments ? voice->segments[segment + 1].first : voice->end;
+  const Segment now = voice->segments[segment];
+  // A release comes unforeseen: the line before it aims at the end of the tick.
+  const u32 line_end = now.last < tick_end ? now.last : tick_end;
+  const float value = level_at(now, age);
+  const float slope = (level_at(now, line_end) - value) / (float)(line_end - age);
+  return make_float4(value, slope, __uint_as_float(segment), __uint_as_float(turn));
+}
+
+__device__ __forceinline__ Level aim_level(const Voice& voice, u32 segment, u32 age, u32 tick_end) {
+  const float4 line = aim_line(&voice, segment, age, tick_end);
+  return {line.x, line.y, __float_as_uint(line.z), __float_as_uint(line.w)};
+}
 
 // The filter's coefficients on their lines through a tick.
 struct FilterLines {
@@ -186,18 +191,24 @@ struct State {
 
 // Oscillators of a tone, from any age.
 struct Tone {
-  u64 phase, saw_phase;
+  u64 phase, saw_phase, increment, saw_increment;
+  float period, sine, saw;
+  bool is_close;
 
-  __device__ __forceinline__ void seek(const Voice& voice, i64 age) {
-    phase = (3ull << 62) + voice.increment * (u64)age;
-    saw_phase = (1ull << 63) + voice.saw_increment * (u64)age;
+  __device__ __forceinline__ explicit Tone(const Voice& voice)
+      : phase(0), saw_phase(0), increment(voice.increment), saw_increment(voice.saw_increment), period(voice.period),
+        sine(voice.sine), saw(voice.saw), is_close(voice.period * 4294967296.0f < 30.0f) {}
+
+  __device__ __forceinline__ void seek(i64 age) {
+    phase = (3ull << 62) + increment * (u64)age;
+    saw_phase = (1ull << 63) + saw_increment * (u64)age;
   }
 
-  __device__ __forceinline__ float next(const Voice& voice, const float* table) {
-    const float ramp = saw_wave(table, (u32)(saw_phase >> 32), voice.period);
-    const float input = fused_multiply_add(cosine((u32)(phase >> 32)), voice.sine, ramp * voice.saw);
-    phase += voice.increment;
-    saw_phase += voice.saw_increment;
+  __device__ __forceinline__ float next(const float* table) {
+    const float ramp = saw_wave(table, (u32)(saw_phase >> 32), period, is_close);
+    const float input = fused_multiply_add(cosine((u32)(phase >> 32)), sine, ramp * saw);
+    phase += increment;
+    saw_phase += saw_increment;
     return input;
   }
 };
@@ -246,101 +257,142 @@ struct Sink {
   }
 };
 
+// A voice in a chunk: what is kept in registers.
+template <u32 KIND>
+struct Player {
+  Tone tone;
+  State state;
+  FilterLines filter;
+  Level level;
+  float levels[N_PARTIALS], slopes[N_PARTIALS], mix_levels[3];
+  u64 phase, increment;
+  u32 drum, drum_step, seed;
+
+  __device__ __forceinline__ explicit Player(const Voice& voice)
+      : tone(voice), state{0.0f, 0.0f}, level{0.0f, 0.0f, 0, 0}, phase(0), increment(voice.increment), drum(0), drum_step(0),
+        seed(voice.seed) {
+    for (int i = 0; i < 3; i++) mix_levels[i] = voice.mix_levels[i];
+  }
+
+  // Lines and phases of the tick whose first sample has the age `age0`; before the onset lines are followed backwards.
+  __device__ __forceinline__ void aim(const Voice& voice, const Params& params, i32 age0, bool known) {
+    const u32 first = age0 > 0 ? (u32)age0 : 0u, end = (u32)(age0 + TICK);
+    const float before = (float)(age0 - (i32)first), inverse = 1.0f / (float)(end - first);
+    level = aim_level(voice, level.segment, first, end);
+    level.value = fused_multiply_add(before, level.slope, level.value);
+    if (KIND == TONE || KIND == NOISE) filter.aim(voice, params, age0, known && age0 > 0);
+    if (KIND == TONE) tone.seek(age0);
+    if (KIND == PARTIALS) {
+      phase = increment * (u64)(i64)age0;
+#pragma unroll
+      for (int k = 0; k < N_PARTIALS; k++) {
+        const float start = voice.levels[k] * fallen(voice.rates[k], (float)first);
+        slopes[k] = (voice.levels[k] * fallen(voice.rates[k], (float)end) - start) * inverse;
+        levels[k] = fused_multiply_add(before, slopes[k], start);
+      }
+    }
+    if (KIND == DRUM) {
+      const u32 start = drum_phase(voice, first), last = drum_phase(voice, end);
+      drum_step = (u32)round_to_int((float)(i32)(last - start) / (float)(end - first));
+      drum = start - drum_step * (first - (u32)age0);
+    }
+  }
+
+  // One sample before level and gains; `heard` is false before the onset and after the end.
+  __device__ __forceinline__ float next(const float* table, i32 age, bool heard) {
+    if (KIND == TONE) {
+      const float input = tone.next(table);
+      const float low = state.next(filter.a, heard ? input : 0.0f).y;
+      filter.advance();
+      return low;
+    }
+    if (KIND == NOISE) {
+      const float input = heard ? white(seed + (u32)age) : 0.0f;
+      const float2 outputs = state.next(filter.a, input);
+      filter.advance();
+      return fused_multiply_add(outputs.y, mix_levels[2], fused_multiply_add(outputs.x, mix_levels[1], input * mix_levels[0]));
+    }
+    if (KIND == DRUM) {
+      const float wave = cosine(drum);
+      drum += drum_step;
+      return wave;
+    }
+    // Clenshaw's recurrence for sin φ times polynomials in cos φ.
+    const u32 turn = (u32)(phase >> 32);
+    const float sine = cosine(turn - (1u << 30)), c = cosine(turn), twice = c + c;
+    phase += increment;
+    float b1 = levels[N_PARTIALS - 1], b2 = 0.0f;
+#pragma unroll
+    for (int k = N_PARTIALS - 2; k >= 0; k--) {
+      const float b = fused_multiply_add(twice, b1, levels[k] - b2);
+      b2 = b1;
+      b1 = b;
+    }
+#pragma unroll
+    for (int k = 0; k < N_PARTIALS; k++) levels[k] += slopes[k];
+    return sine * b1;
+  }
+};
+
 template <u32 KIND>
 __device__ void render(const Params& params, const float* table, const Voice& voice, bool present, u32 mix, u32 lane_index, u32 chunk) {
-  const u32 lane = lane_id();
-  const u64 chunk_start = params.position + (u64)chunk * CHUNK;
-  State state = {0.0f, 0.0f};
+  const u32 lane = lane_id(), end = voice.end;
+  const u64 onset = voice.onset, chunk_start = params.position + (u64)chunk * CHUNK;
+  const float left = voice.left, right = voice.right;
+  Player<KIND> player(voice);
   if (KIND == TONE || KIND == NOISE) {
     const float* first = params.states + 6ull * ((u64)chunk * params.n_lanes + lane_index);
-    state = {first[0], first[1]};
+    player.state = {first[0], first[1]};
   }
-  FilterLines filter;
-  Level level = {0.0f, 0.0f, 0, 0};
-  Tone tone;
-  float levels[N_PARTIALS], slopes[N_PARTIALS];
-  u32 drum = 0, drum_step = 0;
-  u64 phase = 0;
   Sink sink;
   bool known = false;
   for (int tick = 0; tick < CHUNK / TICK; tick++) {
-    const i64 wide_age = (i64)(chunk_start + tick * TICK - voice.onset);
-    const bool sounds = present && wide_age + TICK > 0 && wide_age < (i64)voice.end;
+    const i64 wide_age = (i64)(chunk_start + tick * TICK - onset);
+    const bool sounds = present && wide_age + TICK > 0 && wide_age < (i64)end;
     const u64 at = (u64)chunk * CHUNK + tick * TICK;
     if (at >= params.len) return;
     if (!ballot(FULL_WARP, sounds)) {
       known = false;
       if (params.alone) {
+        for (int part = 0; part < TICK; part += 8) {
 #pragma unroll
-        for (int i = 0; i < 8; i++) sink.left[i] = sink.right[i] = 0;
-        for (int part = 0; part < TICK; part += 8) sink.flush(params, mix, at + part, lane);
+          for (int i = 0; i < 8; i++) sink.left[i] = sink.right[i] = 0;
+          sink.flush(params, mix, at + part, lane);
+        }
       }
       continue;
     }
     const i32 age0 = sounds ? (i32)wide_age : 0;
-    const u32 first = age0 > 0 ? (u32)age0 : 0u;
-    level.aim(voice, first, (u32)(age0 + TICK));
-    // Before the onset the line is followed backwards; nothing of it is heard.
-    level.value = fused_multiply_add((float)(age0 - (i32)first), level.slope, level.value);
-    if (KIND == TONE || KIND == NOISE) filter.aim(voice, params, age0, known && sounds && age0 > 0);
-    if (KIND == TONE) tone.seek(voice, age0);
-    if (KIND == PARTIALS) {
-      phase = voice.increment * (u64)(i64)age0;
-      const float inverse = 1.0f / (float)(age0 + TICK - (i32)first);
-#pragma unroll
-      for (int k = 0; k < N_PARTIALS; k++) {
-        const float start = voice.levels[k] * fallen(voice.rates[k], (float)first);
-        const float end = voice.levels[k] * fallen(voice.rates[k], (float)(age0 + TICK));
-        slopes[k] = (end - start) * inverse;
-        levels[k] = fused_multiply_add((float)(age0 - (i32)first), slopes[k], start);
-      }
-    }
-    if (KIND == DRUM) {
-      const u32 start = drum_phase(voice, first), end = drum_phase(voice, (u32)(age0 + TICK));
-      drum_step = (u32)round_to_int((float)(i32)(end - start) / (float)(age0 + TICK - (i32)first));
-      drum = start - drum_step * (first - (u32)age0);
-    }
+    player.aim(voice, params, age0, known && sounds);
     known = sounds;
+    const bool plain = !sounds || (age0 >= 0 && player.level.turn >= (u32)(age0 + TICK));
+    const State rest = player.state;
+    if (ballot(FULL_WARP, plain) == FULL_WARP) {
+      // No voice begins, turns or ends in this tick.
+      const float own_left = sounds ? left : 0.0f, own_right = sounds ? right : 0.0f;
+      for (int part = 0; part < TICK; part += 8) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+          const float sample = fmaxf(fminf(player.next(table, age0 + part + i, true) * player.level.value, 3.9f), -3.9f);
+          player.level.value += player.level.slope;
+          sink.left[i] = round_to_int(sample * own_left);
+          sink.right[i] = round_to_int(sample * own_right);
+        }
+        sink.flush(params, mix, at + part, lane);
+      }
+      if (!sounds) player.state = rest;
+      continue;
+    }
     for (int part = 0; part < TICK; part += 8) {
 #pragma unroll
       for (int i = 0; i < 8; i++) {
         const i32 age = age0 + part + i;
-        const bool heard = sounds && age >= 0 && (u32)age < voice.end;
-        if (heard && (u32)age == level.turn) level.aim(voice, (u32)age, (u32)(age0 + TICK));
-        float sample;
-        if (KIND == TONE) {
-          const float input = tone.next(voice, table);
-          sample = state.next(filter.a, heard ? input : 0.0f).y;
-          filter.advance();
-        } else if (KIND == NOISE) {
-          const float input = heard ? white(voice.seed + (u32)age) : 0.0f;
-          const float2 outputs = state.next(filter.a, input);
-          sample = fused_multiply_add(outputs.y, voice.mix_levels[2],
-                                      fused_multiply_add(outputs.x, voice.mix_levels[1], input * voice.mix_levels[0]));
-          filter.advance();
-        } else if (KIND == DRUM) {
-          sample = cosine(drum);
-          drum += drum_step;
-        } else {
-          const u32 turn = (u32)(phase >> 32);
-          const float s1 = cosine(turn - (1u << 30)), c1 = cosine(turn);
-          phase += voice.increment;
-          const float s2 = (s1 + s1) * c1, c2 = fused_multiply_add(-(s1 + s1), s1, 1.0f);
-          const float s3 = fused_multiply_add(s2, c1, c2 * s1), c3 = fused_multiply_add(-s2, s1, c2 * c1);
-          const float s4 = (s2 + s2) * c2, c4 = fused_multiply_add(-(s2 + s2), s2, 1.0f);
-          const float s5 = fused_multiply_add(s4, c1, c4 * s1), s6 = (s3 + s3) * c3;
-          const float s7 = fused_multiply_add(s4, c3, c4 * s3), s8 = (s4 + s4) * c4;
-          const float waves[N_PARTIALS] = {s1, s2, s3, s4, s5, s6, s7, s8};
-          sample = waves[0] * levels[0];
-#pragma unroll
-          for (int k = 1; k < N_PARTIALS; k++) sample = fused_multiply_add(waves[k], levels[k], sample);
-#pragma unroll
-          for (int k = 0; k < N_PARTIALS; k++) levels[k] += slopes[k];
-        }
-        sample = fmaxf(fminf(sample * level.value, 3.9f), -3.9f);
-        level.value += level.slope;
-        sink.left[i] = heard ? round_to_int(sample * voice.left) : 0;
-        sink.right[i] = heard ? round_to_int(sample * voice.right) : 0;
+        const bool heard = sounds && age >= 0 && (u32)age < end;
+        if (heard && (u32)age == player.level.turn) player.level = aim_level(voice, player.level.segment, (u32)age, (u32)(age0 + TICK));
+        const float sample = fmaxf(fminf(player.next(table, age, heard) * player.level.value, 3.9f), -3.9f);
+        player.level.value += player.level.slope;
+        sink.left[i] = heard ? round_to_int(sample * left) : 0;
+        sink.right[i] = heard ? round_to_int(sample * right) : 0;
       }
       sink.flush(params, mix, at + part, lane);
     }
@@ -353,7 +405,7 @@ __device__ __forceinline__ void load_table(float* table, const float* from) {
 }
 
 // Grid: x over warps of lanes, y over chunks.
-// budget: 80 registers, 32 spill
+// budget: 88 registers, 16 spill
 extern "C" __global__ void __launch_bounds__(128) voice_render(Params params) {
   __shared__ float table[80];
   load_table(table, params.step);
@@ -387,11 +439,13 @@ extern "C" __global__ void __launch_bounds__(128) voice_states(Params params) {
   if (index == NO_VOICE) return;
   const Voice& voice = params.voices[index];
   if (voice.kind == PARTIALS || voice.kind == DRUM) return;
+  const bool is_tone = voice.kind == TONE;
+  const u32 seed = voice.seed, end = voice.end;
   for (u32 chunk = blockIdx.y; chunk < params.n_chunks; chunk += gridDim.y) {
     const u64 chunk_start = params.position + (u64)chunk * CHUNK;
     State z = {0.0f, 0.0f}, m1 = {1.0f, 0.0f}, m2 = {0.0f, 1.0f};
     FilterLines filter;
-    Tone tone;
+    Tone tone(voice);
     bool known = false;
     for (int tick = 0; tick < CHUNK / TICK; tick++) {
       const i64 wide_age = (i64)(chunk_start + tick * TICK - voice.onset);
@@ -402,13 +456,11 @@ extern "C" __global__ void __launch_bounds__(128) voice_states(Params params) {
       const i32 age0 = (i32)wide_age;
       filter.aim(voice, params, age0, known && age0 > 0);
       known = true;
-      tone.seek(voice, age0);
+      tone.seek(age0);
       for (int i = 0; i < TICK; i++) {
         const i32 age = age0 + i;
-        const bool heard = age >= 0 && (u32)age < voice.end;
-        float input;
-        if (voice.kind == TONE) input = tone.next(voice, table);
-        else input = white(voice.seed + (u32)age);
+        const bool heard = age >= 0 && (u32)age < end;
+        const float input = is_tone ? tone.next(table) : white(seed + (u32)age);
         z.next(filter.a, heard ? input : 0.0f);
         m1.next(filter.a, 0.0f);
         m2.next(filter.a, 0.0f);
