@@ -10,12 +10,13 @@ use super::module::Source;
 use crate::{Error, Kind, Result};
 
 /// The headers that our kernels include.
-pub(super) const HEADERS: [(&str, &str); 5] = [
+pub(super) const HEADERS: [(&str, &str); 6] = [
     ("device.cuh", include_str!("device.cuh")),
     ("step.cuh", include_str!("step.cuh")),
     ("product.cuh", include_str!("product.cuh")),
     ("record.cuh", include_str!("../rans/record.cuh")),
     ("butterfly.cuh", include_str!("butterfly.cuh")),
+    ("voice.cuh", include_str!("../voice/voice.cuh")),
 ];
 
 /// Contraction is off so that a multiply-add is fused where the kernel says so and nowhere else.
