@@ -128,6 +128,36 @@ fn clips_go_into_a_dataset() {
     assert_eq!((built["files_ok"].as_u64(), built["segments"].as_u64()), (Some(3), Some(6)));
 }
 
+/// The parts of a render under their names, in the trace file and in the table.
+#[test]
+fn traces_name_the_parts() {
+    let sandbox = Sandbox::new();
+    let args = ["synth", "preset:bright", "-o", "a.wav", "--seconds", "8", "--rate", "8000", "--threads", "2"];
+    let plain = sandbox.run(&args);
+    assert_eq!(plain.code, 0, "{}", plain.stderr);
+    let sound = std::fs::read(sandbox.path("a.wav")).unwrap();
+    let traced = sandbox.run(&[&args[..], &["-f", "--trace", "trace.json", "--profile-table"]].concat());
+    assert_eq!(traced.code, 0, "{}", traced.stderr);
+    assert!(std::fs::read(sandbox.path("a.wav")).unwrap() == sound, "a trace changes the sound");
+    let trace: Value = serde_json::from_slice(&std::fs::read(sandbox.path("trace.json")).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().or(trace.as_array()).unwrap();
+    for part in ["chord", "melody", "percussion", "mix", "copy"] {
+        assert!(events.iter().any(|event| event["name"] == part), "{part} is not in the trace");
+        assert!(traced.stderr.lines().any(|line| line.starts_with(part)), "{part} is not in:\n{}", traced.stderr);
+    }
+}
+
+#[test]
+fn the_device_is_said() {
+    let sandbox = Sandbox::new();
+    let flags = ["synth", "preset:sleep", "-o", "a.wav", "--seconds", "2", "--rate", "8000"];
+    let result = json(&sandbox, &[&flags[..], &["--device", "auto"]].concat());
+    assert_eq!(result["device"], "cpu");
+    assert!(result["device_reason"].as_str().unwrap().contains("before a GPU is ready"), "{result}");
+    let ran = sandbox.run(&[&flags[..], &["-f", "--device", "cpu"]].concat());
+    assert!(ran.stdout.contains("voices on cpu: asked for"), "{}", ran.stdout);
+}
+
 #[test]
 fn captures_are_left_behind() {
     let sandbox = Sandbox::new();

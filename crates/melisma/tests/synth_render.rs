@@ -1,12 +1,14 @@
 //! Scores through voices and bus: the same bits in any way, the right length and level, and nothing beyond full scale.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
+use std::sync::Arc;
+
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, DeviceRequest};
 use melisma::runtime::memory::Budget;
 use melisma::synth::{
-    Action, Bus, BusConfig, Buses, Engine, EngineConfig, Event, Instrument, Length, Meter, Note, Parameter,
-    Performance, Score, Setup, Style, balance, compose,
+    Action, Bend, Bus, BusConfig, Buses, Engine, EngineConfig, Event, Instrument, Length, Meter, Note, Parameter,
+    Performance, Score, Setup, Style, Take, balance, compose, record, voice_seconds,
 };
 
 const RATE: u32 = 24_000;
@@ -44,6 +46,70 @@ fn threads_and_stems_leave_the_mix_alone() {
     assert!(left == alone[0]);
     let with_stems = Setup { buses: Buses::Stems, ..setup(Length::Samples(6 * 24_000)) };
     assert!(play(&score, with_stems) == alone);
+}
+
+/// Left, right and the stems of the pads, one after the other.
+fn sound_of(mut performance: Performance) -> Vec<f32> {
+    let mut parts = vec![Vec::new(); 4];
+    while let Some(block) = performance.next_block(None).unwrap() {
+        let [left, right] = block.stem(Instrument::Pad);
+        for (part, samples) in parts.iter_mut().zip([block.left, block.right, left, right]) {
+            part.extend_from_slice(samples);
+        }
+    }
+    parts.concat()
+}
+
+/// Windows and batches are not heard; what a GPU records is within -100 dBFS of that.
+#[test]
+fn recordings_sound_as_what_is_played() {
+    let rate = 8000;
+    let mut score = piece(64.0);
+    // One note that reaches from the first window into the last.
+    let long = Note { instrument: Instrument::Bass, duration: 61.0, ..score.notes[0] };
+    score.notes.insert(0, long);
+    score.sort();
+    let short = piece(3.0);
+    let takes = [(&score, Length::Whole), (&short, Length::Samples(20_000))];
+    let bus = BusConfig { level: 0.5, ..BusConfig::new(rate) };
+    let setup = |length| Setup { bus, length, max_voices: 256, buses: Buses::Stems };
+    let live = takes.map(|(score, length)| sound_of(Performance::new(score, setup(length)).unwrap()));
+    let budget = Budget::unlimited();
+    let cpu = device::select(DeviceRequest::Cpu, Threads::Count(2)).unwrap();
+    for device in [Ok(cpu), device::Device::cuda(0)] {
+        let device = match device {
+            Ok(device) => device,
+            Err(error) => {
+                println!("SKIPPED: {error}");
+                continue;
+            }
+        };
+        let asked = takes.map(|(score, length)| Take { score, length, buses: Buses::Stems, max_voices: 256 });
+        let made = record(&device, &budget, rate, &asked).unwrap();
+        for (((score, length), live), recording) in takes.into_iter().zip(&live).zip(made.recordings) {
+            assert!(recording.most_voices() > 4);
+            let found = sound_of(Performance::recorded(score, setup(length), Arc::new(recording)).unwrap());
+            assert_eq!(found.len(), live.len());
+            let worst = found.iter().zip(live).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let limit = if matches!(device, device::Device::Cpu(_)) { 0.0 } else { 1e-5 };
+            assert!(worst <= limit, "{device}: {worst}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said() {
+    let mut score = piece(3.0);
+    fn take(score: &Score) -> Take<'_> {
+        Take { score, length: Length::Whole, buses: Buses::Mix, max_voices: 256 }
+    }
+    assert!(voice_seconds(take(&score), RATE).unwrap() > 3.0);
+    let few = Take { max_voices: 2, ..take(&score) };
+    assert!(voice_seconds(few, RATE).unwrap_err().to_string().contains("voices at once"));
+    score.notes.push(Note { start: 0.0, duration: 3000.0, ..score.notes[0] });
+    assert!(voice_seconds(take(&score), RATE).unwrap_err().to_string().contains("ten minutes"));
+    score.bends.push(Bend { at: 0.5, channel: 0, semitones: 1.0 });
+    assert!(voice_seconds(take(&score), RATE).unwrap_err().to_string().starts_with("bends"));
 }
 
 #[test]
@@ -102,7 +168,7 @@ fn every_preset_reaches_its_loudness_below_the_ceiling() {
             }
             Ok(meter)
         };
-        let level = balance(&score, setup, target, listen).unwrap();
+        let level = balance(setup, target, |setup| listen(Performance::new(&score, setup)?)).unwrap();
         let bus = BusConfig { level, ..setup.bus };
         let meter = listen(Performance::new(&score, Setup { bus, ..setup }).unwrap()).unwrap();
         let (loudness, peak) = (meter.integrated().unwrap(), meter.peak_dbtp().unwrap());

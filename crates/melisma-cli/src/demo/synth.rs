@@ -33,7 +33,7 @@ pub fn run(_: &Session) -> Result<String> {
         let bus = BusConfig::new(RATE);
         let length = Length::Samples(u64::from(SECONDS * RATE));
         let setup = Setup { bus, length, max_voices: 256, buses: Buses::Mix };
-        let level = balance(&score, setup, LUFS, |performance| Ok(play(performance)?.1))?;
+        let level = balance(setup, LUFS, |setup| Ok(play(Performance::new(&score, setup)?)?.1))?;
         let (clip, meter, voices) =
             play(Performance::new(&score, Setup { bus: BusConfig { level, ..bus }, ..setup })?)?;
         let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));

@@ -7,9 +7,8 @@ mod source;
 
 use std::time::{Duration, Instant};
 
-use melisma::runtime::config::Threads;
-use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::{duration, output};
+use melisma::synth::{Choice, voice_seconds};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
@@ -20,18 +19,18 @@ use render::{Order, Rendered};
 pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let _span = tracing::info_span!("synth").entered();
     check(args)?;
-    let device = place(session.config.device.value, session.config.threads.value)?;
     if let Some(n) = args.clips {
-        return clips::run(session, args, &device, n);
+        return clips::run(session, args, n);
     }
     let score = source::open(args)?;
+    let order = Order::new(session, args)?;
+    let choice = choose(session, args, voice_seconds(order.take(&score), args.rate))?;
     let midi = match &args.midi {
         Some(path) => Some((output::OutputFile::create(path, session.existing)?, score.to_midi()?)),
         None => None,
     };
     let start = Instant::now();
-    let order = Order::new(session, args)?;
-    let rendered = order.render(session, &score, &device)?;
+    let rendered = order.render(session, &score, &choice.device)?;
     if let Some((mut file, bytes)) = midi {
         let path = file.path().to_owned();
         std::io::Write::write_all(&mut file, &bytes).map_err(|error| output::failed(&path, error))?;
@@ -41,12 +40,24 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     if rendered.dropped > 0 {
         session.say(&format!("note: {} notes found no voice", rendered.dropped));
     }
-    let text = || rendered.text(score.notes.len(), wall);
+    let text = || rendered.text(score.notes.len(), wall) + &shown(&choice);
     let mut json = rendered.json(wall);
     json["notes"] = score.notes.len().into();
     json["output"] = args.output.display().to_string().into();
     json["seed"] = args.seed.clone().into();
-    session.print(&device, text, json)
+    json["device_reason"] = choice.reason.clone().into();
+    session.print(&choice.device, text, json)
+}
+
+/// The device for so many seconds of voices. Where the level is found first, the CPU plays twice.
+fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -> Result<Choice> {
+    let n_passes = if loudness(args)?.is_some() { 2.0 } else { 1.0 };
+    let (request, threads) = (session.config.device.value, session.config.threads.value);
+    melisma::synth::choose(request, threads, voice_seconds.map(|seconds| n_passes * seconds))
+}
+
+fn shown(choice: &Choice) -> String {
+    format!("voices on {}: {}\n", choice.device, choice.reason)
 }
 
 /// Refuses what cannot be meant, before any work.
@@ -76,18 +87,6 @@ fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
             Error::invalid(format!("--loudness {text}: -70 to 0 LUFS, or off"))
                 .with_hint("-14 to -23 is usual for music")
         }),
-    }
-}
-
-/// Scores are played on the CPU; a GPU that was asked for by name is not replaced by it.
-fn place(request: DeviceRequest, threads: Threads) -> Result<Device> {
-    match request {
-        DeviceRequest::Cuda(_) => {
-            device::select(request, threads)?;
-            Err(Error::unsupported(format!("{request}: scores are played on the CPU"))
-                .with_hint("use --device cpu or --device auto"))
-        }
-        DeviceRequest::Auto | DeviceRequest::Cpu => device::select(DeviceRequest::Cpu, threads),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Playing a score into files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use melisma::Result;
@@ -8,7 +9,10 @@ use melisma::audio::wav::SampleFormat;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::memory;
 use melisma::runtime::output;
-use melisma::synth::{Block, BusConfig, Buses, Capture, Instrument, Length, Meter, Performance, Score, Setup, balance};
+use melisma::synth::{
+    Block, BusConfig, Buses, Capture, Instrument, Length, Meter, Performance, Recording, Score, Setup, Take, balance,
+    record,
+};
 
 use super::sink::{Layout, Sink, interleave};
 use super::{loudness, source};
@@ -68,9 +72,9 @@ impl Order {
         })
     }
 
-    /// Plays `score` once to find its level, and once more into the files.
+    /// Plays `score` once to find its level, and once more into the files. A GPU renders the voices beforehand.
     pub fn render(&self, session: &Session, score: &Score, device: &Device) -> Result<Rendered> {
-        let queue = device.queue(&memory::budget(session.config.memory_limit.value, device))?;
+        let budget = memory::budget(session.config.memory_limit.value, device);
         let bar = |message: &str, performance: &Performance| {
             let bar = progress::bar(session, Some(performance.expected_samples()));
             bar.set_message(message.to_owned());
@@ -78,28 +82,44 @@ impl Order {
         };
         // Before any work: what cannot be written is refused.
         let mut files = Files::create(self, score)?;
-        let gain = self.level(score, Some(&queue), |performance| bar("listening", performance))?;
-        let performance = Performance::new(score, self.setup(gain))?;
+        let (queue, recording) = match device {
+            Device::Cpu(_) => (Some(device.queue(&budget)?), None),
+            Device::Cuda(_) => (None, self.record(session, device, &[score])?.pop()),
+        };
+        let dry = Dry { score, queue: queue.as_ref(), recording };
+        let gain = self.level(&dry, |performance| bar("listening", performance))?;
+        let performance = dry.play(self.setup(gain))?;
         let bar = bar("rendering", &performance);
-        let rendered = self.play(performance, Some(&queue), &bar, &mut files)?;
+        let rendered = self.play(performance, queue.as_ref(), &bar, &mut files)?;
         bar.finish_and_clear();
         let stems = files.finish()?;
         Ok(Rendered { gain, stems, ..rendered })
     }
 
+    /// The voices of all `scores`, rendered together.
+    pub fn record(&self, session: &Session, device: &Device, scores: &[&Score]) -> Result<Vec<Arc<Recording>>> {
+        let budget = memory::budget(session.config.memory_limit.value, device);
+        let takes: Vec<Take<'_>> = scores.iter().map(|score| self.take(score)).collect();
+        let made = record(device, &budget, self.layout.sample_rate, &takes)?;
+        session.collector.add_device(&device.to_string(), made.device_spans);
+        Ok(made.recordings.into_iter().map(Arc::new).collect())
+    }
+
+    /// What is recorded of a score.
+    pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
+        let Setup { length, buses, max_voices, .. } = self.setup(1.0);
+        Take { score, length, buses, max_voices }
+    }
+
     /// The gain for the loudness that is asked for.
-    pub fn level(
-        &self,
-        score: &Score,
-        queue: Option<&Queue>,
-        bar: impl Fn(&Performance) -> ProgressBar,
-    ) -> Result<f32> {
+    fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<f32> {
         let Some(target) = self.loudness else { return Ok(1.0) };
         let _span = tracing::info_span!("level").entered();
-        balance(score, self.setup(1.0), target, |mut performance| {
+        balance(self.setup(1.0), target, |setup| {
+            let mut performance = dry.play(setup)?;
             let bar = bar(&performance);
             let mut meter = Meter::new(self.layout.sample_rate);
-            while let Some(block) = performance.next_block(queue)? {
+            while let Some(block) = performance.next_block(dry.queue)? {
                 meter.push(block.left, block.right);
                 bar.inc(block.left.len() as u64);
             }
@@ -150,13 +170,29 @@ impl Order {
     }
 
     /// Plays without stems, for clips.
-    pub fn render_alone(&self, score: &Score) -> Result<Rendered> {
-        let gain = self.level(score, None, |_| ProgressBar::hidden())?;
+    pub fn render_alone(&self, score: &Score, recording: Option<Arc<Recording>>) -> Result<Rendered> {
+        let dry = Dry { score, queue: None, recording };
+        let gain = self.level(&dry, |_| ProgressBar::hidden())?;
         let mut files = Files::create(self, score)?;
-        let performance = Performance::new(score, self.setup(gain))?;
-        let rendered = self.play(performance, None, &ProgressBar::hidden(), &mut files)?;
+        let rendered = self.play(dry.play(self.setup(gain))?, None, &ProgressBar::hidden(), &mut files)?;
         files.finish()?;
         Ok(Rendered { gain, ..rendered })
+    }
+}
+
+/// Where a score's voices come from: the CPU's threads as it plays, or a recording.
+struct Dry<'a> {
+    score: &'a Score,
+    queue: Option<&'a Queue>,
+    recording: Option<Arc<Recording>>,
+}
+
+impl Dry<'_> {
+    fn play(&self, setup: Setup) -> Result<Performance> {
+        match &self.recording {
+            Some(recording) => Performance::recorded(self.score, setup, recording.clone()),
+            None => Performance::new(self.score, setup),
+        }
     }
 }
 
@@ -185,15 +221,9 @@ impl Files {
     }
 
     fn write(&mut self, block: &Block<'_>) -> Result<()> {
-        let _span = tracing::info_span!("write").entered();
-        interleave(block.left, block.right, &mut self.scratch);
-        self.mix.write(&self.scratch)?;
-        for (instrument, _, sink) in &mut self.stems {
-            let [left, right] = block.stem(*instrument);
-            interleave(left, right, &mut self.scratch);
-            sink.write(&self.scratch)?;
-        }
-        Ok(())
+        let Self { mix, stems, scratch } = self;
+        copy_out([block.left, block.right], scratch, mix)?;
+        stems.iter_mut().try_for_each(|(instrument, _, sink)| copy_out(block.stem(*instrument), scratch, sink))
     }
 
     fn finish(self) -> Result<Vec<String>> {
@@ -205,4 +235,13 @@ impl Files {
         }
         Ok(paths)
     }
+}
+
+fn copy_out([left, right]: [&[f32]; 2], scratch: &mut Vec<f32>, sink: &mut Sink) -> Result<()> {
+    {
+        let _span = tracing::info_span!("copy", bytes = 2 * size_of_val(left) as u64).entered();
+        interleave(left, right, scratch);
+    }
+    let _span = tracing::info_span!("write").entered();
+    sink.write(scratch)
 }

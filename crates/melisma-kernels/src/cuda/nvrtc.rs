@@ -10,7 +10,7 @@ use super::module::Source;
 use crate::{Error, Kind, Result};
 
 /// The headers that our kernels include.
-pub(super) const HEADERS: [(&str, &str); 8] = [
+pub(super) const HEADERS: [(&str, &str); 9] = [
     ("device.cuh", include_str!("device.cuh")),
     ("step.cuh", include_str!("step.cuh")),
     ("product.cuh", include_str!("product.cuh")),
@@ -19,6 +19,7 @@ pub(super) const HEADERS: [(&str, &str); 8] = [
     ("joined.cuh", include_str!("../rans/joined.cuh")),
     ("butterfly.cuh", include_str!("butterfly.cuh")),
     ("stages.cuh", include_str!("../mel/stages.cuh")),
+    ("voice.cuh", include_str!("../voice/voice.cuh")),
 ];
 
 /// Contraction is off so that a multiply-add is fused where the kernel says so and nowhere else.

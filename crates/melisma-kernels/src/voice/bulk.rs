@@ -2,10 +2,12 @@
 
 use super::cuda::OnCuda;
 use super::group::Kind;
-use super::{Block, Control, TICK, UNIT, Voice, Voices};
+use super::level;
+use super::player::{Player, share};
+use super::{Control, TICK, Voice};
 use crate::queue::kernel_span;
 use crate::view::check_len;
-use crate::{Budget, Cpu, Device, Error, Queue, Result, ViewMut};
+use crate::{Budget, Device, Error, Queue, Result, ViewMut};
 
 /// A voice with its life, in one of the mixes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,6 +22,13 @@ pub struct Note {
     pub release: Option<u64>,
 }
 
+impl Note {
+    /// The sample from which on it is silent.
+    pub fn end(&self) -> u64 {
+        self.onset + u64::from(level::parts(self.voice.envelope, self.onset, self.release).end)
+    }
+}
+
 /// What is rendered: `len` samples of each of `n_mixes`, from sample `position`, a multiple of [`TICK`] that no note is
 /// before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +41,45 @@ pub struct Bulk {
     pub position: u64,
 }
 
-/// Notes of the largest level that one mix may have on a GPU: their sum fits into 32 bits.
+/// What moves all voices of a mix together.
+#[derive(Debug, Clone, Copy)]
+pub enum Controls<'a> {
+    /// The same for all mixes and all the time.
+    Still(Control),
+    /// `[n_mixes, n_ticks + 1]`: that at the first sample, then those at the end of each tick.
+    Moving(&'a [Control]),
+}
+
+/// Controls as they were loaded: `per_mix` of each mix, or one for all.
+#[derive(Debug)]
+pub(super) struct Moves {
+    pub(super) controls: Vec<Control>,
+    pub(super) per_mix: usize,
+}
+
+impl Moves {
+    pub(super) fn of(&self, mix: usize) -> &[Control] {
+        if self.per_mix == 1 { &self.controls } else { &self.controls[mix * self.per_mix..][..self.per_mix] }
+    }
+
+    fn load(&mut self, controls: Controls<'_>, bulk: Bulk) -> Result<()> {
+        self.controls.clear();
+        match controls {
+            Controls::Still(control) => {
+                self.per_mix = 1;
+                self.controls.push(control);
+            }
+            Controls::Moving(controls) => {
+                self.per_mix = bulk.len.div_ceil(TICK) + 1;
+                check_len("voice: controls", controls.len(), self.per_mix * bulk.n_mixes)?;
+                self.controls.extend_from_slice(controls);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes of the largest level that one mix may have at once on a GPU: their sum fits into 32 bits.
 const MOST_GAIN: f32 = 32.0;
 
 /// Notes as a GPU's lanes take them.
@@ -42,7 +89,7 @@ pub(super) struct Arrangement<'a> {
     pub(super) lanes: &'a [u32],
     pub(super) group: u32,
     pub(super) is_alone: bool,
-    pub(super) control: Control,
+    pub(super) moves: &'a Moves,
 }
 
 /// A plan for one device. Notes are loaded, then run as often as wanted.
@@ -51,7 +98,7 @@ pub struct Plan {
     bulk: Bulk,
     notes: Vec<Note>,
     lanes: Vec<u32>,
-    control: Control,
+    moves: Moves,
     on: On,
 }
 
@@ -59,18 +106,6 @@ pub struct Plan {
 enum On {
     Cpu(Vec<Player>),
     Cuda(Box<OnCuda>),
-}
-
-/// One thread's share of the mixes.
-#[derive(Debug)]
-struct Player {
-    cpu: Cpu,
-    voices: Voices,
-    /// (mix, first note, notes), and where its samples are.
-    mixes: Vec<[usize; 3]>,
-    events: Vec<(u64, usize, bool)>,
-    slots: Vec<Option<super::Slot>>,
-    out: Vec<f32>,
 }
 
 impl Bulk {
@@ -94,7 +129,8 @@ impl Bulk {
             Device::Cpu(_) => On::Cpu(Vec::new()),
             Device::Cuda(cuda) => On::Cuda(Box::new(OnCuda::new(cuda, budget)?)),
         };
-        Ok(Plan { bulk: self, notes: Vec::new(), lanes: Vec::new(), control: Control::default(), on })
+        let moves = Moves { controls: vec![Control::default()], per_mix: 1 };
+        Ok(Plan { bulk: self, notes: Vec::new(), lanes: Vec::new(), moves, on })
     }
 }
 
@@ -103,7 +139,7 @@ impl Plan {
     ///
     /// # Errors
     /// A figure is outside of its range, or memory is short.
-    pub fn load(&mut self, queue: &Queue, notes: &[Note], control: Control) -> Result<()> {
+    pub fn load(&mut self, queue: &Queue, notes: &[Note], controls: Controls<'_>) -> Result<()> {
         for note in notes {
             note.voice.check()?;
             if note.mix as usize >= self.bulk.n_mixes || note.onset < self.bulk.position {
@@ -114,7 +150,7 @@ impl Plan {
         self.notes.clear();
         self.notes.extend_from_slice(notes);
         let kind = |note: &Note| Kind::of(&note.voice.source) as u32;
-        self.control = control;
+        self.moves.load(controls, self.bulk)?;
         match (&mut self.on, queue) {
             (On::Cpu(players), Queue::Cpu(queue)) => {
                 self.notes.sort_by_key(|note| note.mix);
@@ -123,9 +159,10 @@ impl Plan {
             }
             (On::Cuda(on), Queue::Cuda(queue)) => {
                 self.notes.sort_by_key(|note| (kind(note), note.mix, note.onset));
-                check_gains(&self.notes, self.bulk.n_mixes)?;
+                check_gains(&self.notes)?;
                 let (group, is_alone) = arrange(&self.notes, &mut self.lanes, self.bulk.n_mixes);
-                let arranged = Arrangement { notes: &self.notes, lanes: &self.lanes, group, is_alone, control };
+                let arranged =
+                    Arrangement { notes: &self.notes, lanes: &self.lanes, group, is_alone, moves: &self.moves };
                 on.load(queue, self.bulk, &arranged)
             }
             _ => Err(other_device()),
@@ -141,8 +178,8 @@ impl Plan {
         let _span = kernel_span!(queue, "voice", [self.notes.len(), self.bulk.len], out.len() * size_of::<f32>());
         match (&mut self.on, queue) {
             (On::Cpu(players), Queue::Cpu(_)) => {
-                let (bulk, notes, control) = (self.bulk, &self.notes, self.control);
-                queue.each(players, |player| player.render(bulk, notes, control));
+                let (bulk, notes, moves) = (self.bulk, &self.notes, &self.moves);
+                queue.each(players, |player| player.render(bulk, notes, moves));
                 let out = out.host()?;
                 out.fill(0.0);
                 for player in players {
@@ -163,17 +200,25 @@ fn other_device() -> Error {
     Error::invalid("voice: the queue is of another device than the plan")
 }
 
-fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
-    let mut gains = vec![0.0; n_mixes];
-    for note in notes {
-        let gain: &mut f32 = &mut gains[note.mix as usize];
-        *gain += note.voice.gain[0].max(note.voice.gain[1]);
-        if *gain > MOST_GAIN {
-            return Err(Error::invalid(format!(
-                "voice: the gains of mix {} add up to more than {MOST_GAIN}",
-                note.mix
-            ))
-            .with_hint("spread its notes over several mixes"));
+/// Refuses mixes whose voices could add up to more than fits, looking at those that sound together.
+fn check_gains(notes: &[Note]) -> Result<()> {
+    let gain = |note: &Note| f64::from(note.voice.gain[0].max(note.voice.gain[1]));
+    let mut changes: Vec<(u32, u64, f64)> = notes
+        .iter()
+        .flat_map(|note| [(note.mix, note.onset, gain(note)), (note.mix, note.end(), -gain(note))])
+        .collect();
+    // What ends at a sample goes before what begins there.
+    changes.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
+    for mix in changes.chunk_by(|a, b| a.0 == b.0) {
+        let mut sum = 0.0;
+        for &(mix, at, change) in mix {
+            sum += change;
+            if sum > f64::from(MOST_GAIN) {
+                return Err(Error::unsupported(format!(
+                    "voice: the gains of mix {mix} at sample {at} add up to more than {MOST_GAIN} on a GPU"
+                ))
+                .with_hint("spread its notes over several mixes, or use the CPU"));
+            }
         }
     }
     Ok(())
@@ -204,69 +249,12 @@ fn arrange(notes: &[Note], lanes: &mut Vec<u32>, n_mixes: usize) -> (u32, bool) 
     (group as u32, n_groups == n_mixes && n_runs == n_mixes)
 }
 
-/// Gives the mixes to players, one for each thread.
-fn share(players: &mut Vec<Player>, notes: &[Note], bulk: Bulk, cpu: Cpu) {
-    let largest = notes.chunk_by(|a, b| a.mix == b.mix).map(<[Note]>::len).max().unwrap_or(0);
-    players.clear();
-    players.extend((0..cpu.threads.max(1)).map(|_| Player {
-        cpu,
-        voices: Voices::new(cpu.isa, largest, 1),
-        mixes: Vec::new(),
-        events: Vec::with_capacity(2 * largest),
-        slots: Vec::with_capacity(largest),
-        out: Vec::new(),
-    }));
-    let mut first = 0;
-    for (index, run) in notes.chunk_by(|a, b| a.mix == b.mix).enumerate() {
-        let player = index % players.len();
-        players[player].mixes.push([run[0].mix as usize, first, run.len()]);
-        first += run.len();
-    }
-    for player in players {
-        player.out.resize(player.mixes.len() * 2 * bulk.len, 0.0);
-    }
-}
-
-impl Player {
-    fn render(&mut self, bulk: Bulk, notes: &[Note], control: Control) {
-        const N_CONTROLS: usize = Voices::LONGEST / TICK + 1;
-        let controls = [control; N_CONTROLS];
-        debug_assert!(self.cpu.threads > 0);
-        for (place, &[_, first, n_notes]) in self.mixes.iter().enumerate() {
-            let notes = &notes[first..first + n_notes];
-            self.events.clear();
-            for (index, note) in notes.iter().enumerate() {
-                self.events.push((note.onset, index, false));
-                self.events.extend(note.release.map(|release| (release.max(note.onset), index, true)));
-            }
-            self.events.sort_unstable_by_key(|&(at, index, is_release)| (at, is_release, index));
-            self.slots.clear();
-            self.slots.resize(notes.len(), None);
-            self.voices.clear();
-            let out = &mut self.out[2 * place * bulk.len..][..2 * bulk.len];
-            let (mut now, end) = (bulk.position, bulk.position + bulk.len as u64);
-            let mut events = self.events.iter().peekable();
-            while now < end {
-                while let Some(&(_, index, is_release)) = events.next_if(|event| event.0 == now) {
-                    match (is_release, self.slots[index]) {
-                        // `load` checked the figures, and the pool has room for all.
-                        (false, _) => {
-                            self.slots[index] = self.voices.start(0, &notes[index].voice, now, control).ok().flatten()
-                        }
-                        (true, Some(slot)) => self.voices.release(slot, now),
-                        (true, None) => {}
-                    }
-                }
-                let next = events.peek().map_or(end, |event| event.0.min(end)).min(now + Voices::LONGEST as u64);
-                let len = (next - now) as usize;
-                self.voices.render(Block { position: now, len, controls: &controls });
-                let bus = self.voices.bus(0);
-                let at = 2 * (now - bulk.position) as usize;
-                for (frame, (&left, &right)) in out[at..].chunks_exact_mut(2).zip(bus.left.iter().zip(&bus.right)) {
-                    frame.copy_from_slice(&[left as f32 * (1.0 / UNIT), right as f32 * (1.0 / UNIT)]);
-                }
-                now = next;
-            }
+#[cfg(test)]
+impl Plan {
+    /// Chooses a GPU's way instead of its size.
+    pub(super) fn force_serial(&mut self, is_serial: bool) {
+        if let On::Cuda(on) = &mut self.on {
+            on.forced = Some(is_serial);
         }
     }
 }

@@ -490,21 +490,17 @@ unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mu
     }
 }
 
-/// sin(k φ) for k = 1..8 from sin φ and cos φ by sums of angles.
+/// Σ a_k sin(k φ) from sin φ and cos φ by Clenshaw's recurrence.
 #[inline(always)]
-unsafe fn harmonics<V: Lanes>(s1: V, c1: V) -> [V; N_PARTIALS] {
+unsafe fn harmonics<V: Lanes>(levels: &[V; N_PARTIALS], sine: V, cosine: V) -> V {
     // SAFETY: as above.
     unsafe {
-        let one = V::splat(1.0);
-        let twice = |x: V| x.add(x);
-        let (s2, c2) = (twice(s1).mul(c1), twice(s1).neg_mul_add(s1, one));
-        let (s3, c3) = (s2.mul_add(c1, c2.mul(s1)), s2.neg_mul_add(s1, c2.mul(c1)));
-        let (s4, c4) = (twice(s2).mul(c2), twice(s2).neg_mul_add(s2, one));
-        let s5 = s4.mul_add(c1, c4.mul(s1));
-        let s6 = twice(s3).mul(c3);
-        let s7 = s4.mul_add(c3, c4.mul(s3));
-        let s8 = twice(s4).mul(c4);
-        [s1, s2, s3, s4, s5, s6, s7, s8]
+        let twice = cosine.add(cosine);
+        let (mut b1, mut b2) = (levels[N_PARTIALS - 1], V::splat(0.0));
+        for level in levels[..N_PARTIALS - 1].iter().rev() {
+            (b1, b2) = (twice.mul_add(b1, level.sub(b2)), b1);
+        }
+        sine.mul(b1)
     }
 }
 
@@ -519,11 +515,7 @@ unsafe fn partials<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums:
         let increment = load_wide::<V>(&group.increment, lane);
         for at in piece.first..piece.first + piece.len {
             let sine = cosine::<V>(V::sub_int(phase[0], V::splat_int(1 << 30)));
-            let waves = harmonics(sine, cosine::<V>(phase[0]));
-            let mut sum = waves[0].mul(levels[0]);
-            for k in 1..N_PARTIALS {
-                sum = waves[k].mul_add(levels[k], sum);
-            }
+            let sum = harmonics(&levels, sine, cosine::<V>(phase[0]));
             for (level, slope) in levels.iter_mut().zip(slopes) {
                 *level = level.add(slope);
             }

@@ -6,7 +6,7 @@ use super::bulk::{Arrangement, Bulk, Note};
 use super::group::Kind;
 use super::sound::{N_PARTIALS, Source as Sound};
 use super::step::table;
-use super::{Control, UNIT, level, math};
+use super::{UNIT, level, math};
 use crate::cuda::layer::Upload;
 use crate::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
 use crate::view::CudaViewMut;
@@ -59,6 +59,7 @@ struct Params {
     voices_dev: Address,
     lanes_dev: Address,
     step_dev: Address,
+    controls_dev: Address,
     states_dev: Address,
     sums_dev: Address,
     out_dev: Address,
@@ -68,15 +69,19 @@ struct Params {
     len: u32,
     group: u32,
     alone: u32,
-    brightness: f32,
-    motion: f32,
+    n_controls: u32,
+    controls_stride: u32,
 }
+
+/// Lanes for each multiprocessor from which on a thread per voice fills the device.
+const SERIAL_LANES: u32 = 512;
 
 #[derive(Debug)]
 pub(super) struct OnCuda {
     cuda: Cuda,
     budget: Budget,
     render: Function,
+    serial: Function,
     states: Function,
     scan: Function,
     convert: Function,
@@ -86,16 +91,27 @@ pub(super) struct OnCuda {
     group: u32,
     is_alone: bool,
     is_filtered: bool,
-    control: Control,
+    is_serial: bool,
+    /// Decides instead of the number of lanes.
+    pub(super) forced: Option<bool>,
+    /// Controls of each mix, and how far those of the next are away.
+    controls: [u32; 2],
 }
 
 #[derive(Debug)]
 struct Buffers {
     voices: Buffer,
     lanes: Buffer,
+    controls: Buffer,
     states: Buffer,
     sums: Buffer,
     n_lanes: usize,
+}
+
+impl Buffers {
+    fn lens(&self) -> [usize; 5] {
+        [&self.voices, &self.lanes, &self.controls, &self.states, &self.sums].map(Buffer::len)
+    }
 }
 
 impl OnCuda {
@@ -104,6 +120,7 @@ impl OnCuda {
             cuda: cuda.clone(),
             budget: budget.clone(),
             render: cuda.function(SOURCE, "voice_render")?,
+            serial: cuda.function(SOURCE, "voice_serial")?,
             states: cuda.function(SOURCE, "voice_states")?,
             scan: cuda.function(SOURCE, "voice_scan")?,
             convert: cuda.function(SOURCE, "voice_convert")?,
@@ -113,35 +130,50 @@ impl OnCuda {
             group: 8,
             is_alone: false,
             is_filtered: false,
-            control: Control::default(),
+            is_serial: false,
+            forced: None,
+            controls: [1, 0],
         })
     }
 
     /// Puts notes on the device; memory grows to the largest set.
     pub(super) fn load(&mut self, queue: &CudaQueue, bulk: Bulk, arranged: &Arrangement<'_>) -> Result<()> {
-        let Arrangement { notes, lanes, group, is_alone, control } = *arranged;
+        let Arrangement { notes, lanes, group, is_alone, moves } = *arranged;
         self.voices.clear();
         self.voices.extend(notes.iter().map(device_voice));
         let filtered = |note: &Note| matches!(note.voice.source, Sound::Tone(_) | Sound::Noise(_));
         self.is_filtered = notes.iter().any(filtered);
-        (self.group, self.is_alone, self.control) = (group, is_alone, control);
+        let fills = lanes.len() >= (self.cuda.n_processors() * SERIAL_LANES) as usize;
+        self.is_serial = self.forced.unwrap_or(fills);
+        (self.group, self.is_alone) = (group, is_alone);
+        self.controls = [moves.per_mix as u32, if moves.per_mix > 1 { moves.per_mix as u32 } else { 0 }];
         let n_chunks = bulk.len.div_ceil(CHUNK);
-        let states = if self.is_filtered { lanes.len() * n_chunks * MAP_LEN * size_of::<f32>() } else { 0 };
+        let has_states = self.is_filtered && !self.is_serial;
+        let states = if has_states { lanes.len() * n_chunks * MAP_LEN * size_of::<f32>() } else { 0 };
         let sums = if is_alone { 0 } else { bulk.out_len() * size_of::<i32>() };
-        let needed = [size_of_val(&self.voices[..]), size_of_val(lanes), states, sums];
-        let held = self.buffers.as_ref().map(|b| [&b.voices, &b.lanes, &b.states, &b.sums].map(Buffer::len));
+        let controls: Vec<[f32; 2]> = moves.controls.iter().map(|c| [c.brightness, c.motion]).collect();
+        let needed = [size_of_val(&self.voices[..]), size_of_val(lanes), size_of_val(&controls[..]), states, sums];
+        let held = self.buffers.as_ref().map(Buffers::lens);
         if held.is_none_or(|held| held.iter().zip(needed).any(|(&held, needed)| held < needed)) {
             // A recorded graph or a run may still use the old ones.
             queue.synchronize()?;
+            let largest = |index: usize| held.map_or(0, |held| held[index]).max(needed[index]);
             self.buffers = None;
-            let device = |bytes: usize| Buffer::device(&self.cuda, &self.budget, bytes.next_multiple_of(64));
-            let [voices, lanes, states, sums] = needed.map(device);
-            self.buffers = Some(Buffers { voices: voices?, lanes: lanes?, states: states?, sums: sums?, n_lanes: 0 });
+            let device = |index| Buffer::device(&self.cuda, &self.budget, largest(index).next_multiple_of(64));
+            self.buffers = Some(Buffers {
+                voices: device(0)?,
+                lanes: device(1)?,
+                controls: device(2)?,
+                states: device(3)?,
+                sums: device(4)?,
+                n_lanes: 0,
+            });
         }
         if let Some(buffers) = &mut self.buffers {
             buffers.n_lanes = lanes.len();
             upload::<u8>(queue, bytemuck::cast_slice(&self.voices), &mut buffers.voices)?;
             upload::<u8>(queue, bytemuck::cast_slice(lanes), &mut buffers.lanes)?;
+            upload::<u8>(queue, bytemuck::cast_slice(&controls), &mut buffers.controls)?;
         }
         Ok(())
     }
@@ -159,6 +191,7 @@ impl OnCuda {
             voices_dev: buffers.voices.address(),
             lanes_dev: buffers.lanes.address(),
             step_dev: crate::cuda::layer::address::<f32>(&self.step)?,
+            controls_dev: buffers.controls.address(),
             states_dev: buffers.states.address(),
             sums_dev,
             out_dev,
@@ -168,22 +201,26 @@ impl OnCuda {
             len: bulk.len as u32,
             group: self.group,
             alone: self.is_alone.into(),
-            brightness: self.control.brightness,
-            motion: self.control.motion,
+            n_controls: self.controls[0],
+            controls_stride: self.controls[1],
         };
         let lanes = (buffers.n_lanes as u32).div_ceil(BLOCK);
         let over = |y| Launch { grid: (lanes, y, 1), block: (BLOCK, 1, 1), shared_bytes: 0 };
         // SAFETY: `load` made the buffers for the lanes, voices and chunks named in `params`, and `out` holds the mixes;
         // here and below.
         unsafe {
-            if self.is_filtered {
+            if self.is_filtered && !self.is_serial {
                 queue.launch(&self.states, over(n_chunks.min(65_535)), arguments![params])?;
                 queue.launch(&self.scan, over(1), arguments![params])?;
             }
             if !self.is_alone {
                 queue.fill_zero(sums_dev, out.len * size_of::<i32>())?;
             }
-            queue.launch(&self.render, over(n_chunks.min(65_535)), arguments![params])?;
+            if self.is_filtered && self.is_serial {
+                queue.launch(&self.serial, over(1), arguments![params])?;
+            } else {
+                queue.launch(&self.render, over(n_chunks.min(65_535)), arguments![params])?;
+            }
             if !self.is_alone {
                 let grid = (crate::cuda::layer::blocks(queue, out.len), 1, 1);
                 let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };

@@ -44,6 +44,7 @@ mod group;
 mod lanes;
 mod level;
 mod math;
+mod player;
 #[cfg(test)]
 mod reference;
 mod sound;
@@ -52,7 +53,7 @@ mod step;
 mod tests;
 mod voices;
 
-pub use bulk::{Bulk, Note, Plan};
+pub use bulk::{Bulk, Controls, Note, Plan};
 pub use sound::{Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice};
 pub use voices::{Block, Bus, Slot, Voices};
 

@@ -1,11 +1,11 @@
 use super::reference::{Life, render as reference};
 use super::sound::N_PARTIALS;
 use super::{
-    Block, Bulk, Control, Drum, Envelope, Filter, Noise, Note, Partials, Segment, Source, TICK, Tone, UNIT, Voice,
-    Voices,
+    Block, Bulk, Control, Controls, Drum, Envelope, Filter, Noise, Note, Partials, Plan, Segment, Source, TICK, Tone,
+    UNIT, Voice, Voices,
 };
 use crate::suite::{Bench, Random, suite};
-use crate::{Budget, Cpu, DType, Device, Isa, Queue, Tensor};
+use crate::{Budget, Cpu, DType, Device, Graph, Isa, Queue, Tensor};
 
 const RATE: f64 = 48_000.0;
 
@@ -299,7 +299,15 @@ fn partials_above_the_limit_are_silent() {
     assert!(found.iter().flatten().all(|&sample| sample == 0));
 }
 
-suite!(bulk_is_the_sum_of_its_notes, bulk_has_the_same_bits_in_any_batch, bulk_without_notes_is_silent, bulk_refuses);
+suite!(
+    bulk_is_the_sum_of_its_notes,
+    bulk_has_the_same_bits_in_any_batch,
+    bulk_has_the_same_bits_with_a_thread_per_voice,
+    bulk_has_the_same_bits_from_a_graph,
+    bulk_without_notes_is_silent,
+    bulk_follows_its_controls,
+    bulk_refuses
+);
 
 /// Notes of all kinds in `n_mixes` mixes.
 fn notes(n_notes: usize, n_mixes: u32, seed: u64) -> Vec<Note> {
@@ -315,7 +323,7 @@ fn notes(n_notes: usize, n_mixes: u32, seed: u64) -> Vec<Note> {
 fn run_bulk(bench: &Bench, bulk: Bulk, notes: &[Note]) -> Vec<f32> {
     let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
     let mut out = Tensor::new(&bench.device, &bench.budget, DType::F32, &[bulk.n_mixes, bulk.len, 2]).unwrap();
-    plan.load(&bench.queue, notes, Control::default()).unwrap();
+    plan.load(&bench.queue, notes, Controls::Still(Control::default())).unwrap();
     plan.run(&bench.queue, out.view_mut().unwrap()).unwrap();
     let first = out.to_vec::<f32>(&bench.queue).unwrap();
     plan.run(&bench.queue, out.view_mut().unwrap()).unwrap();
@@ -364,6 +372,75 @@ fn bulk_has_the_same_bits_in_any_batch(bench: &Bench) {
     assert!(together[..alone.len()] == single[..alone.len()] && together[3 * alone.len()..] == single[..alone.len()]);
 }
 
+/// Both ways through a GPU; others have only one.
+fn bulk_has_the_same_bits_with_a_thread_per_voice(bench: &Bench) {
+    let bulk = Bulk { n_mixes: 3, len: 3000, position: 32 };
+    let notes = notes(45, 3, 8);
+    let mut found = Vec::new();
+    for is_serial in [false, true] {
+        let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
+        plan.force_serial(is_serial);
+        let mut out = Tensor::new(&bench.device, &bench.budget, DType::F32, &[bulk.out_len()]).unwrap();
+        plan.load(&bench.queue, &notes, Controls::Still(Control::default())).unwrap();
+        plan.run(&bench.queue, out.view_mut().unwrap()).unwrap();
+        found.push(out.to_vec::<f32>(&bench.queue).unwrap());
+    }
+    assert!(found[0] == found[1] && found[0].iter().any(|&sample| sample != 0.0));
+}
+
+fn bulk_has_the_same_bits_from_a_graph(bench: &Bench) {
+    let bulk = Bulk { n_mixes: 2, len: 1500, position: 0 };
+    let notes: Vec<Note> = notes(12, 2, 9);
+    let expected = run_bulk(bench, bulk, &notes);
+    let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
+    plan.load(&bench.queue, &notes, Controls::Still(Control::default())).unwrap();
+    let out = Tensor::new(&bench.device, &bench.budget, DType::F32, &[bulk.out_len()]).unwrap();
+    let work = |queue: &Queue, (plan, out): &mut (Plan, Tensor)| plan.run(queue, out.view_mut()?);
+    let mut graph = Graph::capture(&bench.queue, (plan, out), work).unwrap();
+    (0..2).for_each(|_| graph.launch(&bench.queue).unwrap());
+    assert!(graph.state().1.to_vec::<f32>(&bench.queue).unwrap() == expected);
+}
+
+/// Controls that move, against a pool of voices on the CPU that is told of them tick by tick.
+fn bulk_follows_its_controls(bench: &Bench) {
+    let bulk = Bulk { n_mixes: 2, len: 4000, position: 0 };
+    let notes = notes(24, 2, 11);
+    let n_controls = bulk.len.div_ceil(TICK) + 1;
+    let control = |index: usize| Control {
+        brightness: ((index % n_controls) as f32 * 0.05).sin(),
+        motion: if index < n_controls { 1.0 } else { (index % 9) as f32 / 9.0 },
+    };
+    let controls: Vec<Control> = (0..2 * n_controls).map(control).collect();
+    let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
+    let mut out = Tensor::new(&bench.device, &bench.budget, DType::F32, &[bulk.out_len()]).unwrap();
+    plan.load(&bench.queue, &notes, Controls::Moving(&controls)).unwrap();
+    plan.run(&bench.queue, out.view_mut().unwrap()).unwrap();
+    let found = out.to_vec::<f32>(&bench.queue).unwrap();
+    for mix in 0..2 {
+        let controls = &controls[mix * n_controls..][..n_controls];
+        let mut pool = Voices::new(Isa::best(), 24, 1);
+        let own: Vec<&Note> = notes.iter().filter(|note| note.mix as usize == mix).collect();
+        let mut slots = vec![None; own.len()];
+        for now in 0..bulk.len {
+            let tick = now / TICK;
+            let at_onset = controls[tick + usize::from(!now.is_multiple_of(TICK))];
+            for (note, slot) in own.iter().zip(&mut slots) {
+                if note.onset == now as u64 {
+                    *slot = pool.start(0, &note.voice, now as u64, at_onset).unwrap();
+                }
+                if let (Some(slot), true) = (*slot, note.release == Some(now as u64)) {
+                    pool.release(slot, now as u64);
+                }
+            }
+            pool.render(Block { position: now as u64, len: 1, controls: &controls[tick + 1..] });
+            let expected = pool.bus(0).left[0] as f64 / f64::from(UNIT);
+            let difference = (f64::from(found[2 * (mix * bulk.len + now)]) - expected).abs();
+            assert!(difference < 1e-5, "mix {mix}, sample {now}: {difference}");
+        }
+    }
+    assert!(plan.load(&bench.queue, &notes, Controls::Moving(&controls[1..])).is_err());
+}
+
 fn bulk_without_notes_is_silent(bench: &Bench) {
     assert!(run_bulk(bench, Bulk { n_mixes: 2, len: 77, position: 0 }, &[]).iter().all(|&sample| sample == 0.0));
     assert!(run_bulk(bench, Bulk { n_mixes: 0, len: 77, position: 0 }, &[]).is_empty());
@@ -375,7 +452,7 @@ fn bulk_refuses(bench: &Bench) {
     let mut plan = bulk.plan(&bench.device, &bench.budget).unwrap();
     let good = notes(1, 1, 1)[0];
     for bad in [Note { mix: 1, ..good }, Note { onset: 63, ..good }] {
-        assert!(plan.load(&bench.queue, &[bad], Control::default()).is_err());
+        assert!(plan.load(&bench.queue, &[bad], Controls::Still(Control::default())).is_err());
     }
     assert!(Bulk { position: 7, ..bulk }.plan(&bench.device, &bench.budget).is_err());
     assert!(matches!(bench.queue, Queue::Cpu(_) | Queue::Cuda(_)));

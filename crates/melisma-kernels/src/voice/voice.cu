@@ -1,215 +1,11 @@
 // Voices x time in one launch: a lane is a voice, a warp is 32 voices of one kind in one chunk of time, and sums over the voices
 // of a mix are made in registers. The filter's state crosses chunks as an affine map: `voice_states` makes the maps,
-// `voice_scan` chains them, `voice_render` begins every chunk with its state. Longer than 400 lines because maps and sound
-// are made of the same oscillators.
-#include "device.cuh"
-
-constexpr int TICK = 32;
-constexpr int CHUNK = 512;
-constexpr int N_PARTIALS = 8;
-constexpr int N_SEGMENTS = 4;
-constexpr u32 TONE = 0, PARTIALS = 1, DRUM = 2, NOISE = 3;
-constexpr u32 NO_VOICE = 0xffffffffu;
-
-// A level is base + scale * 2^(-rate * (age - first)) from the age `first` on; unless it is cut short, until `last`.
-struct Segment {
-  u32 first, last;
-  float base, scale, rate;
-};
-
-struct Voice {
-  u32 kind, mix;
-  // The onset's sample, and the age at which the voice ends.
-  u64 onset;
-  u32 end, n_segments;
-  Segment segments[N_SEGMENTS];
-  float left, right;
-  u64 increment, saw_increment;
-  float period, sine, saw;
-  float octaves, sweep, sweep_rate, lfo_depth, damping;
-  u32 lfo_phase, lfo_increment;
-  u32 seed;
-  float mix_levels[3];
-  float levels[N_PARTIALS], rates[N_PARTIALS];
-  u32 drum_increment;
-  float drop, drop_rate;
-  u32 padding;
-};
-
-struct Params {
-  const Voice* voices;
-  // Voice of each lane, in warps of one kind.
-  const u32* lanes;
-  const float* step;
-  // Per lane and chunk: the chunk's map (z1, z2, m11, m12, m21, m22), and then its first state.
-  float* states;
-  int* sums;
-  float* out;
-  u64 position;
-  u32 n_lanes, n_chunks, len;
-  // Lanes of a mix that lie side by side: 8, 16 or 32.
-  u32 group;
-  // Every mix is one group: nothing to add up in memory.
-  u32 alone;
-  float brightness, motion;
-};
-
-__device__ __forceinline__ float quarter_sine(float z) {
-  const float square = z * z;
-  float sum = 0.0001516717f;
-  sum = fused_multiply_add(sum, square, -0.0046741436f);
-  sum = fused_multiply_add(sum, square, 0.07968992f);
-  sum = fused_multiply_add(sum, square, -0.6459638f);
-  sum = fused_multiply_add(sum, square, 1.5707964f);
-  return sum * z;
-}
-
-__device__ __forceinline__ float cosine(u32 phase) {
-  const u32 magnitude = (i32)phase < 0 ? 0u - phase : phase;
-  return quarter_sine((float)(i32)((1u << 30) - magnitude) * 9.31322574615478515625e-10f);
-}
-
-__device__ __forceinline__ float power_of_two(float x) {
-  x = fminf(fmaxf(x, -100.0f), 100.0f);
-  const i32 whole = round_to_int(x);
-  const float part = x - (float)whole;
-  float sum = 0.00015461445f;
-  sum = fused_multiply_add(sum, part, 0.0013400428f);
-  sum = fused_multiply_add(sum, part, 0.009618057f);
-  sum = fused_multiply_add(sum, part, 0.05550327f);
-  sum = fused_multiply_add(sum, part, 0.2402265f);
-  sum = fused_multiply_add(sum, part, 0.69314718f);
-  sum = fused_multiply_add(sum, part, 1.0f);
-  return __uint_as_float(__float_as_uint(sum) + ((u32)whole << 23));
-}
-
-__device__ __forceinline__ float fallen(float rate, float samples) { return power_of_two(fminf(-rate * samples, 0.0f)); }
-
-struct Coefficients {
-  float a[3];
-};
-
-__device__ __forceinline__ Coefficients coefficients(const Voice& voice, const Params& params, u32 age) {
-  float octaves = fused_multiply_add(voice.sweep, fallen(voice.sweep_rate, (float)age), voice.octaves + params.brightness);
-  const float wave = cosine(age * voice.lfo_increment + voice.lfo_phase);
-  octaves = fused_multiply_add(wave, voice.lfo_depth * params.motion, octaves);
-  const float half_turn = power_of_two(fminf(fmaxf(octaves, -14.0f), -1.152003f)) * 2.0f;
-  const float s = quarter_sine(half_turn), c = quarter_sine(1.0f - half_turn);
-  const float over = 1.0f / fused_multiply_add(s, fused_multiply_add(c, voice.damping, s), c * c);
-  return {{c * over * c, s * over * c, s * over * s}};
-}
-
-__device__ __forceinline__ float step_height(const float* table, float distance) {
-  const float place = fminf(distance, 15.0f);
-  const i32 index = (i32)place;
-  const float x = place - (float)index;
-  float sum = table[4 * 16 + index];
-#pragma unroll
-  for (int power = 3; power >= 0; power--) sum = fused_multiply_add(sum, x, table[power * 16 + index]);
-  return sum;
-}
-
-__device__ __forceinline__ float saw_wave(const float* table, u32 phase, float period) {
-  const float turn = (float)(i32)phase;
-  const float distance = fabsf(turn) * period;
-  float height = step_height(table, distance);
-  // The step on the other side; out of reach it adds nothing.
-  const float other = period * 4294967296.0f - distance;
-  if (other < 15.0f) height += 1.0f - step_height(table, other);
-  return turn * 4.65661287307739257813e-10f - copysignf(height, turn);
-}
-
-__device__ __forceinline__ float white(u32 number) {
-  u32 x = (number ^ number >> 16) * 0x7feb352du;
-  x = (x ^ x >> 15) * 0x846ca68bu;
-  return (float)(i32)(x ^ x >> 16) * 4.65661287307739257813e-10f;
-}
-
-// The level's line in the tick around an age.
-struct Level {
-  float value, slope;
-  u32 segment, turn;
-
-  __device__ __forceinline__ static float at(const Segment& segment, u32 age) {
-    return fused_multiply_add(segment.scale, fallen(segment.rate, (float)(age - segment.first)), segment.base);
-  }
-
-  // Begins a line at `age`, toward the end of its tick or its segment.
-  __device__ __noinline__ void aim(const Voice& voice, u32 age, u32 tick_end) {
-    while (segment + 1 < voice.n_segments && voice.segments[segment + 1].first <= age) segment++;
-    turn = segment + 1 < voice.n_segments ? voice.segments[segment + 1].first : voice.end;
-    const Segment& now = voice.segments[segment];
-    // A release comes unforeseen: the line before it aims at the end of the tick.
-    const u32 line_end = now.last < tick_end ? now.last : tick_end;
-    value = at(now, age);
-    slope = (at(now, line_end) - value) / (float)(line_end - age);
-  }
-};
-
-// The filter's coefficients on their lines through a tick.
-struct FilterLines {
-  float a[3], slopes[3];
-  Coefficients target;
-
-  // `age` is that of the tick's first sample and may be before the onset; `known` says that `target` is its value.
-  __device__ __forceinline__ void aim(const Voice& voice, const Params& params, i32 age, bool known) {
-    const i32 first = age > 0 ? age : 0;
-    const Coefficients start = known ? target : coefficients(voice, params, (u32)first);
-    target = coefficients(voice, params, (u32)(age + TICK));
-    const float inverse = 1.0f / (float)(age + TICK - first);
-#pragma unroll
-    for (int i = 0; i < 3; i++) {
-      slopes[i] = (target.a[i] - start.a[i]) * inverse;
-      a[i] = fused_multiply_add((float)(age - first), slopes[i], start.a[i]);
-    }
-  }
-
-  __device__ __forceinline__ void advance() {
-#pragma unroll
-    for (int i = 0; i < 3; i++) a[i] += slopes[i];
-  }
-};
-
-struct State {
-  float s1, s2;
-
-  // Band-pass and low-pass of one sample.
-  __device__ __forceinline__ float2 next(const float (&a)[3], float input) {
-    const float v3 = input - s2;
-    const float v1 = fused_multiply_add(s1, a[0], v3 * a[1]);
-    const float v2 = fused_multiply_add(v3, a[2], fused_multiply_add(s1, a[1], s2));
-    s1 = v1 + v1 - s1;
-    s2 = v2 + v2 - s2;
-    return make_float2(v1, v2);
-  }
-};
-
-// Oscillators of a tone, from any age.
-struct Tone {
-  u64 phase, saw_phase;
-
-  __device__ __forceinline__ void seek(const Voice& voice, i64 age) {
-    phase = (3ull << 62) + voice.increment * (u64)age;
-    saw_phase = (1ull << 63) + voice.saw_increment * (u64)age;
-  }
-
-  __device__ __forceinline__ float next(const Voice& voice, const float* table) {
-    const float ramp = saw_wave(table, (u32)(saw_phase >> 32), voice.period);
-    const float input = fused_multiply_add(cosine((u32)(phase >> 32)), voice.sine, ramp * voice.saw);
-    phase += voice.increment;
-    saw_phase += voice.saw_increment;
-    return input;
-  }
-};
-
-__device__ __forceinline__ u32 drum_phase(const Voice& voice, u32 age) {
-  const float turns = voice.drop * (1.0f - fallen(voice.drop_rate, (float)age));
-  const float part = turns - (float)round_to_int(turns);
-  return age * voice.drum_increment + ((u32)round_to_int(part * 1073741824.0f) << 2) + (3u << 30);
-}
+// `voice_scan` chains them, `voice_render` begins every chunk with its state. Where there are voices enough to fill the
+// device, `voice_serial` gives each voice one thread for all chunks, makes the maps on the way, and has the same bits.
+#include "voice.cuh"
 
 // Sums of 8 samples over the 8 lanes of a group; lane i ends with sample i.
-__device__ __forceinline__ int transpose_sum(int (&x)[8], u32 lane) {
+__device__ __forceinline__ int transpose_sum(int (&x)[PART], u32 lane) {
 #pragma unroll
   for (int width = 4; width > 0; width /= 2) {
     const bool upper = lane & width;
@@ -223,127 +19,197 @@ __device__ __forceinline__ int transpose_sum(int (&x)[8], u32 lane) {
   return x[0];
 }
 
-// What a lane's samples go to.
+// Where a group's samples go.
 struct Sink {
-  int left[8], right[8];
+  u32 mix, lane;
 
-  __device__ __forceinline__ void flush(const Params& params, u32 mix, u64 at, u32 lane) {
-    int sum_left = transpose_sum(left, lane), sum_right = transpose_sum(right, lane);
-    for (u32 width = 8; width < params.group; width *= 2) {
-      sum_left += shfl_xor(FULL_WARP, sum_left, width);
-      sum_right += shfl_xor(FULL_WARP, sum_right, width);
-    }
-    const u64 sample = at + (lane & 7);
-    if ((lane & (params.group - 1)) >= 8 || mix == NO_VOICE || sample >= params.len) return;
+  __device__ __forceinline__ void put(const Params& params, u64 sample, int left, int right) const {
+    if (mix == NO_VOICE || sample >= params.len) return;
     const u64 place = 2 * ((u64)mix * params.len + sample);
     if (params.alone) {
       *reinterpret_cast<float2*>(params.out + place) =
-          make_float2((float)sum_left * 5.9604644775390625e-8f, (float)sum_right * 5.9604644775390625e-8f);
-    } else if (sum_left | sum_right) {
-      atomicAdd(params.sums + place, sum_left);
-      atomicAdd(params.sums + place + 1, sum_right);
+          make_float2((float)left * 5.9604644775390625e-8f, (float)right * 5.9604644775390625e-8f);
+    } else if (left | right) {
+      atomicAdd(params.sums + place, left);
+      atomicAdd(params.sums + place + 1, right);
     }
+  }
+
+  // A part's samples from `at` on.
+  __device__ __forceinline__ void flush(const Params& params, u64 at, int (&left)[PART], int (&right)[PART]) const {
+    int sum_left = transpose_sum(left, lane), sum_right = transpose_sum(right, lane);
+    for (u32 width = PART; width < params.group; width *= 2) {
+      sum_left += shfl_xor(FULL_WARP, sum_left, width);
+      sum_right += shfl_xor(FULL_WARP, sum_right, width);
+    }
+    if ((lane & (params.group - 1)) < PART) put(params, at + (lane & (PART - 1)), sum_left, sum_right);
+  }
+
+  // A single sample.
+  __device__ __forceinline__ void add(const Params& params, u64 at, int left, int right) const {
+    for (u32 width = 1; width < params.group; width *= 2) {
+      left += shfl_xor(FULL_WARP, left, width);
+      right += shfl_xor(FULL_WARP, right, width);
+    }
+    if ((lane & (params.group - 1)) == 0) put(params, at, left, right);
   }
 };
 
+__device__ __forceinline__ float limited(float sample) { return fmaxf(fminf(sample, 3.9f), -3.9f); }
+
+// The controls at the ends of a tick, for a voice's mix.
+__device__ __forceinline__ void controls_of(const Params& params, const Voice& voice, u64 tick, Control (&ends)[2]) {
+  const Control* controls = params.controls + (u64)voice.mix * params.controls_stride;
+  const u64 last = params.n_controls - 1;
+  ends[0] = controls[tick < last ? tick : last];
+  ends[1] = controls[tick + 1 < last ? tick + 1 : last];
+}
+
+// A voice of a kind: what is kept in registers.
 template <u32 KIND>
-__device__ void render(const Params& params, const float* table, const Voice& voice, bool present, u32 mix, u32 lane_index, u32 chunk) {
-  const u32 lane = lane_id();
-  const u64 chunk_start = params.position + (u64)chunk * CHUNK;
-  State state = {0.0f, 0.0f};
-  if (KIND == TONE || KIND == NOISE) {
-    const float* first = params.states + 6ull * ((u64)chunk * params.n_lanes + lane_index);
-    state = {first[0], first[1]};
-  }
-  FilterLines filter;
-  Level level = {0.0f, 0.0f, 0, 0};
+struct Player {
   Tone tone;
-  float levels[N_PARTIALS], slopes[N_PARTIALS];
-  u32 drum = 0, drum_step = 0;
-  u64 phase = 0;
-  Sink sink;
-  bool known = false;
-  for (int tick = 0; tick < CHUNK / TICK; tick++) {
-    const i64 wide_age = (i64)(chunk_start + tick * TICK - voice.onset);
-    const bool sounds = present && wide_age + TICK > 0 && wide_age < (i64)voice.end;
-    const u64 at = (u64)chunk * CHUNK + tick * TICK;
-    if (at >= params.len) return;
-    if (!ballot(FULL_WARP, sounds)) {
-      known = false;
-      if (params.alone) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) sink.left[i] = sink.right[i] = 0;
-        for (int part = 0; part < TICK; part += 8) sink.flush(params, mix, at + part, lane);
-      }
-      continue;
+  Harmonics harmonics;
+  FilterLines filter;
+  State state;
+  Level level;
+  float mix_levels[3];
+  u32 drum, drum_step, seed;
+
+  __device__ __forceinline__ explicit Player(const Voice& voice)
+      : tone(voice), harmonics(voice), state{0.0f, 0.0f}, level{}, drum(0), drum_step(0), seed(voice.seed) {
+    for (int i = 0; i < 3; i++) mix_levels[i] = voice.mix_levels[i];
+  }
+
+  // Lines and phases of the tick whose first sample has the age `age`; before the onset lines are followed backwards. `quick`
+  // says that the tick before was aimed and no segment ends in this one.
+  __device__ __forceinline__ void aim(const Voice& voice, const Params& params, u64 tick, i32 age, bool quick, bool known) {
+    const u32 first = age > 0 ? (u32)age : 0u, end = (u32)(age + TICK);
+    if (quick) {
+      level.go_on(end);
+    } else {
+      level.aim(voice, first, end);
+      level.value = fused_multiply_add((float)(age - (i32)first), level.slope, level.value);
     }
-    const i32 age0 = sounds ? (i32)wide_age : 0;
-    const u32 first = age0 > 0 ? (u32)age0 : 0u;
-    level.aim(voice, first, (u32)(age0 + TICK));
-    // Before the onset the line is followed backwards; nothing of it is heard.
-    level.value = fused_multiply_add((float)(age0 - (i32)first), level.slope, level.value);
-    if (KIND == TONE || KIND == NOISE) filter.aim(voice, params, age0, known && sounds && age0 > 0);
-    if (KIND == TONE) tone.seek(voice, age0);
-    if (KIND == PARTIALS) {
-      phase = voice.increment * (u64)(i64)age0;
-      const float inverse = 1.0f / (float)(age0 + TICK - (i32)first);
-#pragma unroll
-      for (int k = 0; k < N_PARTIALS; k++) {
-        const float start = voice.levels[k] * fallen(voice.rates[k], (float)first);
-        const float end = voice.levels[k] * fallen(voice.rates[k], (float)(age0 + TICK));
-        slopes[k] = (end - start) * inverse;
-        levels[k] = fused_multiply_add((float)(age0 - (i32)first), slopes[k], start);
-      }
+    if (KIND == TONE || KIND == NOISE) {
+      Control ends[2];
+      controls_of(params, voice, tick, ends);
+      filter.aim(voice, ends, age, known);
     }
+    if (KIND == TONE) tone.begin_tick(age);
+    if (KIND == PARTIALS) harmonics.aim(voice, age, known);
     if (KIND == DRUM) {
-      const u32 start = drum_phase(voice, first), end = drum_phase(voice, (u32)(age0 + TICK));
-      drum_step = (u32)round_to_int((float)(i32)(end - start) / (float)(age0 + TICK - (i32)first));
-      drum = start - drum_step * (first - (u32)age0);
+      const u32 start = drum_phase(voice, first), last = drum_phase(voice, end);
+      drum_step = (u32)round_to_int((float)(i32)(last - start) / (float)(end - first));
+      drum = start - drum_step * (first - (u32)age);
     }
-    known = sounds;
-    for (int part = 0; part < TICK; part += 8) {
-#pragma unroll
-      for (int i = 0; i < 8; i++) {
-        const i32 age = age0 + part + i;
-        const bool heard = sounds && age >= 0 && (u32)age < voice.end;
-        if (heard && (u32)age == level.turn) level.aim(voice, (u32)age, (u32)(age0 + TICK));
-        float sample;
-        if (KIND == TONE) {
-          const float input = tone.next(voice, table);
-          sample = state.next(filter.a, heard ? input : 0.0f).y;
-          filter.advance();
-        } else if (KIND == NOISE) {
-          const float input = heard ? white(voice.seed + (u32)age) : 0.0f;
-          const float2 outputs = state.next(filter.a, input);
-          sample = fused_multiply_add(outputs.y, voice.mix_levels[2],
-                                      fused_multiply_add(outputs.x, voice.mix_levels[1], input * voice.mix_levels[0]));
-          filter.advance();
-        } else if (KIND == DRUM) {
-          sample = cosine(drum);
-          drum += drum_step;
-        } else {
-          const u32 turn = (u32)(phase >> 32);
-          const float s1 = cosine(turn - (1u << 30)), c1 = cosine(turn);
-          phase += voice.increment;
-          const float s2 = (s1 + s1) * c1, c2 = fused_multiply_add(-(s1 + s1), s1, 1.0f);
-          const float s3 = fused_multiply_add(s2, c1, c2 * s1), c3 = fused_multiply_add(-s2, s1, c2 * c1);
-          const float s4 = (s2 + s2) * c2, c4 = fused_multiply_add(-(s2 + s2), s2, 1.0f);
-          const float s5 = fused_multiply_add(s4, c1, c4 * s1), s6 = (s3 + s3) * c3;
-          const float s7 = fused_multiply_add(s4, c3, c4 * s3), s8 = (s4 + s4) * c4;
-          const float waves[N_PARTIALS] = {s1, s2, s3, s4, s5, s6, s7, s8};
-          sample = waves[0] * levels[0];
-#pragma unroll
-          for (int k = 1; k < N_PARTIALS; k++) sample = fused_multiply_add(waves[k], levels[k], sample);
-#pragma unroll
-          for (int k = 0; k < N_PARTIALS; k++) levels[k] += slopes[k];
+  }
+
+  __device__ __forceinline__ void begin_part() {
+    if (KIND == TONE) tone.begin_part();
+    if (KIND == PARTIALS) harmonics.begin_part();
+  }
+
+  // What goes into the filter; `heard` is false before the onset and after the end.
+  __device__ __forceinline__ float input(const float* table, i32 age, bool heard) {
+    const float input = KIND == TONE ? tone.next(table) : white(seed + (u32)age);
+    return heard ? input : 0.0f;
+  }
+
+  // One sample before level and gains.
+  __device__ __forceinline__ float next(float input) {
+    if (KIND == PARTIALS) return harmonics.next();
+    if (KIND == DRUM) {
+      const float wave = cosine(drum);
+      drum += drum_step;
+      return wave;
+    }
+    const float2 outputs = state.next(filter.a, input);
+    if (KIND == TONE) return outputs.y;
+    return fused_multiply_add(outputs.y, mix_levels[2], fused_multiply_add(outputs.x, mix_levels[1], input * mix_levels[0]));
+  }
+};
+
+// All chunks of a lane, from `chunk` on in steps of `chunk_step`. SERIAL lanes have them all and carry the state themselves.
+template <u32 KIND, bool SERIAL>
+__device__ __forceinline__ void render(const Params& params, const float* table, const Voice& voice, bool present, Sink sink, u32 chunk,
+                                       u32 chunk_step) {
+  constexpr bool FILTERED = KIND == TONE || KIND == NOISE;
+  const u32 end = voice.end, lane_index = blockIdx.x * blockDim.x + threadIdx.x;
+  const u64 onset = voice.onset;
+  const float left = voice.left, right = voice.right;
+  Player<KIND> player(voice);
+  State first = {0.0f, 0.0f};
+  Map map;
+  for (; chunk < params.n_chunks; chunk += chunk_step) {
+    if (FILTERED && !SERIAL) {
+      const float* from = params.states + 6ull * ((u64)chunk * params.n_lanes + lane_index);
+      first = {from[0], from[1]};
+    }
+    player.state = first;
+    map.reset();
+    bool known = false;
+    for (int tick = 0; tick < CHUNK / TICK; tick++) {
+      const u64 at = (u64)chunk * CHUNK + tick * TICK;
+      if (at >= params.len) break;
+      const i64 wide_age = (i64)(params.position + at - onset);
+      const bool sounds = present && wide_age + TICK > 0 && wide_age < (i64)end;
+      if (!ballot(FULL_WARP, sounds)) {
+        known = false;
+        if (params.alone) {
+          for (int part = 0; part < TICK; part += PART) {
+            int zeros[PART] = {}, more[PART] = {};
+            sink.flush(params, at + part, zeros, more);
+          }
         }
-        sample = fmaxf(fminf(sample * level.value, 3.9f), -3.9f);
-        level.value += level.slope;
-        sink.left[i] = heard ? round_to_int(sample * voice.left) : 0;
-        sink.right[i] = heard ? round_to_int(sample * voice.right) : 0;
+        continue;
       }
-      sink.flush(params, mix, at + part, lane);
+      const i32 age = sounds ? (i32)wide_age : 0;
+      const bool quick = !sounds || (known && player.level.turn >= (u32)(age + TICK));
+      player.aim(voice, params, at / TICK, age, quick, known || !sounds);
+      known = sounds;
+      if (FILTERED && age <= 0) {
+        // Until here the lane had nothing to say.
+        first = player.state = {0.0f, 0.0f};
+        map.reset();
+      }
+      const bool plain = !sounds || (age >= 0 && player.level.turn >= (u32)(age + TICK));
+      if (ballot(FULL_WARP, plain) == FULL_WARP) {
+        // No voice begins, turns or ends in this tick.
+        const float own_left = sounds ? left : 0.0f, own_right = sounds ? right : 0.0f;
+#pragma unroll 1
+        for (int part = 0; part < TICK; part += PART) {
+          int lefts[PART], rights[PART];
+          player.begin_part();
+#pragma unroll
+          for (int i = 0; i < PART; i++) {
+            const float input = FILTERED ? player.input(table, age + part + i, true) : 0.0f;
+            if (FILTERED && SERIAL) map.next(player.filter.a, input);
+            const float sample = limited(player.next(input) * player.level.value);
+            if (FILTERED) player.filter.advance();
+            player.level.value += player.level.slope;
+            lefts[i] = round_to_int(sample * own_left);
+            rights[i] = round_to_int(sample * own_right);
+          }
+          sink.flush(params, at + part, lefts, rights);
+        }
+        continue;
+      }
+#pragma unroll 1
+      for (int i = 0; i < TICK; i++) {
+        const i32 now = age + i;
+        const bool heard = sounds && now >= 0 && (u32)now < end;
+        if (heard && (u32)now == player.level.turn) player.level.aim(voice, (u32)now, (u32)(age + TICK));
+        if (i % PART == 0) player.begin_part();
+        const float input = FILTERED ? player.input(table, now, heard) : 0.0f;
+        if (FILTERED && SERIAL) map.next(player.filter.a, input);
+        const float sample = limited(player.next(input) * player.level.value);
+        if (FILTERED) player.filter.advance();
+        player.level.value += player.level.slope;
+        sink.add(params, at + i, heard ? round_to_int(sample * left) : 0, heard ? round_to_int(sample * right) : 0);
+      }
     }
+    if (FILTERED && SERIAL) first = map.of(first);
   }
 }
 
@@ -352,32 +218,89 @@ __device__ __forceinline__ void load_table(float* table, const float* from) {
   __syncthreads();
 }
 
-// Grid: x over warps of lanes, y over chunks.
-// budget: 80 registers, 32 spill
-extern "C" __global__ void __launch_bounds__(128) voice_render(Params params) {
-  __shared__ float table[80];
-  load_table(table, params.step);
+template <bool SERIAL>
+__device__ __forceinline__ void render_lanes(const Params& params, const float* table, u32 chunk, u32 chunk_step) {
   const u32 lane_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (lane_index / 32 * 32 >= params.n_lanes) return;
-  for (u32 chunk = blockIdx.y; chunk < params.n_chunks; chunk += gridDim.y) {
-    const u32 index = params.lanes[lane_index];
-    // An empty lane takes the kind of its warp's first, which is never empty.
-    const u32 leader = shfl_idx(FULL_WARP, index, 0);
-    const Voice& voice = params.voices[index == NO_VOICE ? leader : index];
-    const bool present = index != NO_VOICE;
-    // All lanes of a group are of one mix, also those that are empty, and its first lane is not.
-    const u32 mix = shfl_idx(FULL_WARP, present ? voice.mix : NO_VOICE, lane_id() & ~(params.group - 1));
-    switch (params.voices[leader].kind) {
-      case TONE: render<TONE>(params, table, voice, present, mix, lane_index, chunk); break;
-      case PARTIALS: render<PARTIALS>(params, table, voice, present, mix, lane_index, chunk); break;
-      case DRUM: render<DRUM>(params, table, voice, present, mix, lane_index, chunk); break;
-      default: render<NOISE>(params, table, voice, present, mix, lane_index, chunk); break;
-    }
+  const u32 index = params.lanes[lane_index], lane = lane_id();
+  // An empty lane takes the kind of its warp's first, which is never empty.
+  const u32 leader = shfl_idx(FULL_WARP, index, 0);
+  const Voice& voice = params.voices[index == NO_VOICE ? leader : index];
+  const bool present = index != NO_VOICE;
+  // All lanes of a group are of one mix, also those that are empty, and its first lane is not.
+  const Sink sink = {shfl_idx(FULL_WARP, present ? voice.mix : NO_VOICE, lane & ~(params.group - 1)), lane};
+  switch (params.voices[leader].kind) {
+    case TONE: render<TONE, SERIAL>(params, table, voice, present, sink, chunk, chunk_step); break;
+    case PARTIALS: render<PARTIALS, false>(params, table, voice, present, sink, chunk, chunk_step); break;
+    case DRUM: render<DRUM, false>(params, table, voice, present, sink, chunk, chunk_step); break;
+    default: render<NOISE, SERIAL>(params, table, voice, present, sink, chunk, chunk_step); break;
   }
 }
 
-// The map of a chunk: what a filter that begins at rest ends with, and what becomes of each unit state.
-// budget: 56 registers, 0 spill
+// Grid: x over warps of lanes, y over chunks.
+// budget: 96 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(128, 5) voice_render(Params params) {
+  __shared__ float table[80];
+  load_table(table, params.step);
+  render_lanes<false>(params, table, blockIdx.y, gridDim.y);
+}
+
+// Grid: x over warps of lanes.
+// budget: 96 registers, 0 spill
+extern "C" __global__ void __launch_bounds__(128, 5) voice_serial(Params params) {
+  __shared__ float table[80];
+  load_table(table, params.step);
+  render_lanes<true>(params, table, 0, 1);
+}
+
+template <u32 KIND>
+__device__ __forceinline__ void make_maps(const Params& params, const float* table, const Voice& voice, u32 lane_index) {
+  const u32 seed = voice.seed, end = voice.end;
+  const u64 onset = voice.onset;
+  Tone tone(voice);
+  for (u32 chunk = blockIdx.y; chunk < params.n_chunks; chunk += gridDim.y) {
+    Map map;
+    map.reset();
+    FilterLines filter;
+    bool known = false;
+    for (int tick = 0; tick < CHUNK / TICK; tick++) {
+      const u64 at = (u64)chunk * CHUNK + tick * TICK;
+      const i64 wide_age = (i64)(params.position + at - onset);
+      if (wide_age + TICK <= 0 || wide_age >= (i64)end) {
+        known = false;
+        continue;
+      }
+      const i32 age = (i32)wide_age;
+      Control ends[2];
+      controls_of(params, voice, at / TICK, ends);
+      filter.aim(voice, ends, age, known);
+      known = true;
+      if (KIND == TONE) tone.begin_tick(age);
+#pragma unroll 1
+      for (int part = 0; part < TICK; part += PART) {
+        if (KIND == TONE) tone.begin_part();
+#pragma unroll
+        for (int i = 0; i < PART; i++) {
+          const i32 now = age + part + i;
+          const bool heard = now >= 0 && (u32)now < end;
+          const float input = KIND == TONE ? tone.next(table) : white(seed + (u32)now);
+          map.next(filter.a, heard ? input : 0.0f);
+          filter.advance();
+        }
+      }
+    }
+    float* to = params.states + 6ull * ((u64)chunk * params.n_lanes + lane_index);
+    to[0] = map.z.s1;
+    to[1] = map.z.s2;
+    to[2] = map.m1.s1;
+    to[3] = map.m1.s2;
+    to[4] = map.m2.s1;
+    to[5] = map.m2.s2;
+  }
+}
+
+// The map of every chunk.
+// budget: 72 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(128) voice_states(Params params) {
   __shared__ float table[80];
   load_table(table, params.step);
@@ -386,43 +309,8 @@ extern "C" __global__ void __launch_bounds__(128) voice_states(Params params) {
   const u32 index = params.lanes[lane_index];
   if (index == NO_VOICE) return;
   const Voice& voice = params.voices[index];
-  if (voice.kind == PARTIALS || voice.kind == DRUM) return;
-  for (u32 chunk = blockIdx.y; chunk < params.n_chunks; chunk += gridDim.y) {
-    const u64 chunk_start = params.position + (u64)chunk * CHUNK;
-    State z = {0.0f, 0.0f}, m1 = {1.0f, 0.0f}, m2 = {0.0f, 1.0f};
-    FilterLines filter;
-    Tone tone;
-    bool known = false;
-    for (int tick = 0; tick < CHUNK / TICK; tick++) {
-      const i64 wide_age = (i64)(chunk_start + tick * TICK - voice.onset);
-      if (wide_age + TICK <= 0 || wide_age >= (i64)voice.end) {
-        known = false;
-        continue;
-      }
-      const i32 age0 = (i32)wide_age;
-      filter.aim(voice, params, age0, known && age0 > 0);
-      known = true;
-      tone.seek(voice, age0);
-      for (int i = 0; i < TICK; i++) {
-        const i32 age = age0 + i;
-        const bool heard = age >= 0 && (u32)age < voice.end;
-        float input;
-        if (voice.kind == TONE) input = tone.next(voice, table);
-        else input = white(voice.seed + (u32)age);
-        z.next(filter.a, heard ? input : 0.0f);
-        m1.next(filter.a, 0.0f);
-        m2.next(filter.a, 0.0f);
-        filter.advance();
-      }
-    }
-    float* map = params.states + 6ull * ((u64)chunk * params.n_lanes + lane_index);
-    map[0] = z.s1;
-    map[1] = z.s2;
-    map[2] = m1.s1;
-    map[3] = m2.s1;
-    map[4] = m1.s2;
-    map[5] = m2.s2;
-  }
+  if (voice.kind == TONE) make_maps<TONE>(params, table, voice, lane_index);
+  if (voice.kind == NOISE) make_maps<NOISE>(params, table, voice, lane_index);
 }
 
 // From maps to first states, chunk after chunk.
@@ -434,15 +322,13 @@ extern "C" __global__ void __launch_bounds__(128) voice_scan(Params params) {
   if (index == NO_VOICE) return;
   const u32 kind = params.voices[index].kind;
   if (kind == PARTIALS || kind == DRUM) return;
-  float s1 = 0.0f, s2 = 0.0f;
+  State state = {0.0f, 0.0f};
   for (u32 chunk = 0; chunk < params.n_chunks; chunk++) {
-    float* map = params.states + 6ull * ((u64)chunk * params.n_lanes + lane_index);
-    const float z1 = map[0], z2 = map[1], m11 = map[2], m12 = map[3], m21 = map[4], m22 = map[5];
-    map[0] = s1;
-    map[1] = s2;
-    const float next = fused_multiply_add(m11, s1, fused_multiply_add(m12, s2, z1));
-    s2 = fused_multiply_add(m21, s1, fused_multiply_add(m22, s2, z2));
-    s1 = next;
+    float* at = params.states + 6ull * ((u64)chunk * params.n_lanes + lane_index);
+    const Map map = {{at[0], at[1]}, {at[2], at[3]}, {at[4], at[5]}};
+    at[0] = state.s1;
+    at[1] = state.s2;
+    state = map.of(state);
   }
 }
 

@@ -1,5 +1,7 @@
 //! A pool of voices on the CPU.
 
+use std::ops::Range;
+
 use super::cpu::{self, CHUNK, GROUPS_PER_SUM, Stretch, Sums};
 use super::group::{Group, Kind, LANES};
 use super::{Control, Segment, TICK, Voice};
@@ -233,26 +235,39 @@ impl Voices {
     /// # Errors
     /// The queue is of another device.
     pub fn render_on(&mut self, queue: &Queue, block: Block<'_>) -> Result<()> {
+        self.share(queue, 0..self.buses.len(), block)
+    }
+
+    /// As [`Voices::render_bus`], the same bits, on all threads of a CPU queue.
+    ///
+    /// # Errors
+    /// The queue is of another device.
+    pub fn render_bus_on(&mut self, queue: &Queue, bus: usize, block: Block<'_>) -> Result<()> {
+        self.share(queue, bus..bus + 1, block)
+    }
+
+    fn share(&mut self, queue: &Queue, buses: Range<usize>, block: Block<'_>) -> Result<()> {
         let Queue::Cpu(queue) = queue else {
             return Err(Error::invalid("voice: the pool is the CPU's, the queue is not"));
         };
         check(block);
-        let n_parts = queue.cpu().threads.min(self.active.len());
+        let n_groups = self.active.iter().filter(|&&index| buses.contains(&self.groups[index as usize].bus)).count();
+        let n_parts = queue.cpu().threads.min(n_groups);
         if n_parts <= 1 {
-            self.render(block);
+            buses.for_each(|bus| self.render_bus(bus, block));
             return Ok(());
         }
-        self.fork(queue, block, n_parts);
+        self.fork(queue, buses, block, n_parts);
         let Self { active, groups, .. } = self;
         active.retain(|&index| groups[index as usize].sounding != 0);
         Ok(())
     }
 
-    fn fork(&mut self, queue: &CpuQueue, block: Block<'_>, n_parts: usize) {
+    fn fork(&mut self, queue: &CpuQueue, wanted: Range<usize>, block: Block<'_>, n_parts: usize) {
         let n_buses = self.buses.len();
         let helper = || Helper { sums: Sums::new(), buses: vec![Bus::new(); n_buses] };
         self.helpers.resize_with(self.helpers.len().max(n_parts), helper);
-        self.buses.iter_mut().for_each(|bus| bus.clear(block.len));
+        self.buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
         let isa = self.isa;
         let groups = Shared(self.groups.as_mut_ptr());
         let helpers = Shared(self.helpers.as_mut_ptr());
@@ -260,10 +275,10 @@ impl Voices {
         queue.run(n_parts, |part| {
             // SAFETY: each part has a helper of its own.
             let Helper { sums, buses } = unsafe { helpers.get(part) };
-            buses.iter_mut().for_each(|bus| bus.clear(block.len));
+            buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
             for chunk in chunks(block) {
-                for (bus_index, bus) in buses.iter_mut().enumerate() {
-                    let mut pending = Pending::new(isa, chunk, sums, bus);
+                for bus_index in wanted.clone() {
+                    let mut pending = Pending::new(isa, chunk, sums, &mut buses[bus_index]);
                     for &index in active.iter().skip(part).step_by(n_parts) {
                         // SAFETY: a group is of one part, and `active` names it once.
                         let group = unsafe { groups.get(index as usize) };
@@ -276,7 +291,8 @@ impl Voices {
             }
         });
         for helper in &self.helpers[..n_parts] {
-            self.buses.iter_mut().zip(&helper.buses).for_each(|(bus, part)| bus.add(part));
+            let pairs = self.buses[wanted.clone()].iter_mut().zip(&helper.buses[wanted.clone()]);
+            pairs.for_each(|(bus, part)| bus.add(part));
         }
     }
 

@@ -2,10 +2,8 @@
 //!
 //! Two batches are under way: while one is copied to the host, the next is rendered.
 
-use std::time::Instant;
-
-use melisma_kernels::voice::{Bulk, Control, Note, Plan};
-use melisma_kernels::{Buffer, Device, Queue};
+use melisma_kernels::voice::{Bulk, Control, Controls, Note, Plan};
+use melisma_kernels::{Buffer, Device, DeviceSpan, Queue};
 
 use super::patch::{self, Pitch, Touch};
 use super::phrase::Phrase;
@@ -80,8 +78,7 @@ impl BulkRenderer {
             phrase.events(0, self.sample_rate, |note| {
                 name += 1;
                 let pitch = Pitch { key: note.key, semitones: 0.0, sample_rate: self.sample_rate };
-                let seed = (name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-                let touch = Touch { velocity: note.velocity, pan: note.pan, seed };
+                let touch = Touch { velocity: note.velocity, pan: note.pan, seed: patch::seed(name) };
                 let voice = patch::voice(note.instrument, pitch, touch);
                 let release = (!patch::is_struck(note.instrument)).then_some(note.release);
                 notes.push(Note { voice, mix: mix as u32, onset: note.start, release });
@@ -90,7 +87,7 @@ impl BulkRenderer {
         }
         self.notes = notes;
         let notes = std::mem::take(&mut self.notes);
-        let ticket = self.start_notes(&notes);
+        let ticket = self.start_notes(&notes, Controls::Still(Control::default()));
         self.notes = notes;
         ticket
     }
@@ -99,10 +96,10 @@ impl BulkRenderer {
     ///
     /// # Errors
     /// As there.
-    pub fn start_notes(&mut self, notes: &[Note]) -> Result<Ticket> {
+    pub fn start_notes(&mut self, notes: &[Note], controls: Controls<'_>) -> Result<Ticket> {
         let place = self.n_batches % self.slots.len();
         let Slot { queue, plan, out, host } = &mut self.slots[place];
-        plan.load(queue, notes, Control::default())?;
+        plan.load(queue, notes, controls)?;
         plan.run(queue, out.view_mut()?)?;
         let _span = tracing::info_span!("copy", bytes = out.len()).entered();
         queue.start_copy(out, host, out.len())?;
@@ -127,62 +124,30 @@ impl BulkRenderer {
         self.wait(ticket)
     }
 
+    /// Begins to record when each kernel runs; see [`BulkRenderer::device_spans`].
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn start_timing(&self) -> Result<()> {
+        self.slots.iter().try_for_each(|slot| slot.queue.start_timing())
+    }
+
+    /// What ran on the device since the last call, once [`BulkRenderer::start_timing`] was called; nothing on the CPU.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn device_spans(&self) -> Result<Vec<DeviceSpan>> {
+        let spans = self.slots.iter().map(|slot| slot.queue.device_spans()).collect::<Result<Vec<_>>>()?;
+        Ok(spans.concat())
+    }
+
+    /// Mixes of a batch.
+    pub fn n_mixes(&self) -> usize {
+        self.bulk.n_mixes
+    }
+
     /// Samples of each mix.
     pub fn mix_len(&self) -> usize {
         self.bulk.len
     }
-}
-
-/// What rendering costs on a device: seconds for a batch of so many seconds of voices, copies included.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
-    /// Of any batch.
-    pub fixed: f64,
-    /// Of every second of a voice.
-    pub per_voice_second: f64,
-}
-
-impl Cost {
-    /// Measures a small and a larger batch on `device`.
-    ///
-    /// # Errors
-    /// The device fails.
-    pub fn measure(device: &Device, budget: &Budget) -> Result<Self> {
-        const SECONDS: f64 = 0.25;
-        let time = |n_mixes: usize| -> Result<f64> {
-            let mut renderer =
-                BulkRenderer::new(device, budget, BulkConfig { n_mixes, seconds: SECONDS, sample_rate: 48_000 })?;
-            let keys = vec![48, 55, 60, 64];
-            let chord = super::phrase::Chord { onset: 0.0, duration: SECONDS, keys, velocity: 0.5 };
-            let phrases = vec![Phrase { seconds: SECONDS, chords: vec![chord], ..Phrase::default() }; n_mixes];
-            renderer.render(&phrases)?;
-            let mut best = f64::INFINITY;
-            for _ in 0..3 {
-                let begin = Instant::now();
-                renderer.render(&phrases)?;
-                best = best.min(begin.elapsed().as_secs_f64());
-            }
-            Ok(best)
-        };
-        let (small, large) = (time(1)?, time(65)?);
-        let per_voice_second = (large - small).max(1e-9) / (64.0 * 4.0 * SECONDS);
-        Ok(Self { fixed: (small - per_voice_second * 4.0 * SECONDS).max(0.0), per_voice_second })
-    }
-
-    /// Seconds for a batch of `voice_seconds`.
-    pub fn of(self, voice_seconds: f64) -> f64 {
-        self.fixed + self.per_voice_second * voice_seconds
-    }
-}
-
-/// Seconds of voices in a phrase, as far as it sounds.
-pub fn voice_seconds(phrase: &Phrase) -> f64 {
-    let mut sum = 0.0;
-    let tail = 1.0;
-    // Nothing is refused here.
-    let _ = phrase.events(0, 1000, |note| {
-        sum += (note.release - note.start) as f64 / 1000.0 + tail;
-        Ok(())
-    });
-    sum
 }

@@ -1,13 +1,11 @@
 //! Events to sound: one mix of many voices on the CPU.
-//! More than 400 lines because queue, voices and gliding controls change one state, sample by sample.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use melisma_kernels::voice::{Block, Control, Segment, Slot, TICK, UNIT, Voices};
 use melisma_kernels::{Error, Isa, Queue, Result};
 
-use super::event::{Action, Event, Parameter};
+use super::agenda::Agenda;
+use super::control::Moves;
+use super::event::{Action, Event, N_CHANNELS, NAMELESS, check, check_range};
 use super::patch::{self, Pitch, Touch};
 use super::score::Instrument;
 
@@ -69,15 +67,10 @@ impl Default for EngineConfig {
 pub struct Engine {
     config: EngineConfig,
     voices: Voices,
-    /// The earliest event first; events of one sample in the order in which they came.
-    waiting: BinaryHeap<Reverse<Waiting>>,
-    n_pushed: u64,
+    agenda: Agenda,
     notes: Vec<Sounding>,
     bends: [f32; N_CHANNELS],
-    brightness: Glide,
-    motion: Glide,
-    /// At the end of the tick that `position` is in, or at `position` where a tick begins.
-    control: Control,
+    moves: Moves,
     controls: Vec<Control>,
     position: u64,
     n_dropped: u64,
@@ -92,38 +85,8 @@ pub struct Stem<'a> {
     pub right: &'a mut [f32],
 }
 
-const N_CHANNELS: usize = 16;
 /// How fast a note gives way.
 const FADE_SECONDS: f64 = 0.002;
-/// How fast controls move.
-const GLIDE_SECONDS: f64 = 0.01;
-
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    at: u64,
-    number: u64,
-    action: Action,
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Sounding {
@@ -132,28 +95,6 @@ struct Sounding {
     instrument: Instrument,
     channel: u8,
     key: u8,
-}
-
-/// A control on its way, a step per tick.
-#[derive(Debug, Clone, Copy)]
-struct Glide {
-    value: f32,
-    target: f32,
-    n_ticks: u32,
-}
-
-impl Glide {
-    fn new(value: f32) -> Self {
-        Self { value, target: value, n_ticks: 0 }
-    }
-
-    fn next(&mut self) -> f32 {
-        if self.n_ticks > 0 {
-            self.value += (self.target - self.value) / self.n_ticks as f32;
-            self.n_ticks -= 1;
-        }
-        self.value
-    }
 }
 
 impl Engine {
@@ -172,13 +113,10 @@ impl Engine {
         Ok(Self {
             // As many again may fade while new ones begin.
             voices: Voices::new(Isa::from_env()?, 2 * config.max_voices, n_buses),
-            waiting: BinaryHeap::with_capacity(config.max_events),
-            n_pushed: 0,
+            agenda: Agenda::new(config.max_events),
             notes: Vec::with_capacity(2 * config.max_voices),
             bends: [0.0; N_CHANNELS],
-            brightness: Glide::new(0.0),
-            motion: Glide::new(1.0),
-            control: Control::default(),
+            moves: Moves::new(config.sample_rate),
             controls: Vec::with_capacity(Voices::LONGEST / TICK + 2),
             position: 0,
             n_dropped: 0,
@@ -203,7 +141,7 @@ impl Engine {
 
     /// Events that wait.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.agenda.len()
     }
 
     /// Notes that found no room, since the engine was made.
@@ -219,14 +157,8 @@ impl Engine {
         if event.at < self.position {
             return Err(Error::invalid(format!("an event for sample {}, which is past: {}", event.at, self.position)));
         }
-        if self.waiting.len() == self.config.max_events {
-            return Err(Error::invalid(format!("more than max_events = {} events wait", self.config.max_events))
-                .with_hint("push events as they come near, or raise max_events"));
-        }
         check(&event.action)?;
-        self.waiting.push(Reverse(Waiting { at: event.at, number: self.n_pushed, action: event.action }));
-        self.n_pushed += 1;
-        Ok(())
+        self.agenda.push(event)
     }
 
     /// The next samples of the mix, without effects.
@@ -285,31 +217,26 @@ impl Engine {
     /// Forgets all notes, events and bends and begins again at sample 0, as if new.
     pub fn reset(&mut self) {
         self.voices.clear();
-        self.waiting.clear();
+        self.agenda.clear();
         self.notes.clear();
         self.bends = [0.0; N_CHANNELS];
-        (self.brightness, self.motion) = (Glide::new(0.0), Glide::new(1.0));
-        self.control = Control::default();
-        (self.position, self.n_pushed, self.n_dropped) = (0, 0, 0);
+        self.moves = Moves::new(self.config.sample_rate);
+        (self.position, self.n_dropped) = (0, 0);
     }
 
     /// Renders at most `most` samples, up to the next event.
     fn advance(&mut self, queue: Option<&Queue>, most: usize) -> usize {
-        while let Some(Reverse(next)) = self.waiting.peek()
-            && next.at <= self.position
-        {
-            let action = next.action;
-            self.waiting.pop();
+        while let Some(action) = self.agenda.next_until(self.position) {
             self.act(action);
         }
-        let to_event = self.waiting.peek().map_or(u64::MAX, |Reverse(next)| next.at - self.position);
+        let to_event = self.agenda.next_at().map_or(u64::MAX, |at| at - self.position);
         let len = most.min(Voices::LONGEST).min(usize::try_from(to_event).unwrap_or(usize::MAX));
         self.fill_controls(len);
         let block = Block { position: self.position, len, controls: &self.controls };
         match (queue, self.config.path) {
             // A queue of another device has no threads to offer.
+            (queue, Path::Batched) if self.config.buses == Buses::Stems => render_parts(&mut self.voices, queue, block),
             (Some(queue @ Queue::Cpu(_)), _) => self.voices.render_on(queue, block).unwrap_or_default(),
-            (_, Path::Batched) if self.config.buses == Buses::Stems => render_parts(&mut self.voices, block),
             (_, Path::Batched) => self.voices.render(block),
             (_, Path::Single) => self.voices.render_singly(block),
         }
@@ -324,9 +251,9 @@ impl Engine {
         let mut now = self.position;
         while now < self.position + len as u64 {
             if now.is_multiple_of(tick) {
-                self.control = Control { brightness: self.brightness.next(), motion: self.motion.next() };
+                self.moves.next();
             }
-            self.controls.push(self.control);
+            self.controls.push(self.moves.now());
             now = (now / tick + 1) * tick;
         }
     }
@@ -335,11 +262,10 @@ impl Engine {
         match action {
             Action::Start { note, instrument, channel, key, velocity, pan } => {
                 let pitch = self.pitch(key, channel);
-                let seed = (note.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-                let voice = patch::voice(instrument, pitch, Touch { velocity, pan, seed });
+                let voice = patch::voice(instrument, pitch, Touch { velocity, pan, seed: patch::seed(note) });
                 self.make_room(note);
                 let bus = if self.config.buses == Buses::Stems { instrument as usize } else { 0 };
-                match self.voices.start(bus, &voice, self.position, self.control) {
+                match self.voices.start(bus, &voice, self.position, self.moves.now()) {
                     Ok(Some(slot)) => self.notes.push(Sounding { note, slot, instrument, channel, key }),
                     _ => self.n_dropped += 1,
                 }
@@ -353,17 +279,7 @@ impl Engine {
                 }
             }
             Action::Bend { channel, semitones } => self.bend(channel, semitones),
-            Action::Set { parameter, value } => {
-                let n_ticks = (GLIDE_SECONDS * f64::from(self.config.sample_rate) / TICK as f64).ceil() as u32;
-                match parameter {
-                    Parameter::Brightness => {
-                        (self.brightness.target, self.brightness.n_ticks) = (value.log2(), n_ticks)
-                    }
-                    Parameter::Motion => (self.motion.target, self.motion.n_ticks) = (value, n_ticks),
-                    // These are the bus's, behind the mix.
-                    Parameter::Gain | Parameter::Reverb | Parameter::Delay => {}
-                }
-            }
+            Action::Set { parameter, value } => self.moves.set(parameter, value),
         }
     }
 
@@ -405,11 +321,8 @@ impl Engine {
     }
 }
 
-/// No event names it: [`check`] refuses it.
-const NAMELESS: u64 = u64::MAX;
-
 /// Each instrument under its own name in a trace.
-fn render_parts(voices: &mut Voices, block: Block<'_>) {
+fn render_parts(voices: &mut Voices, queue: Option<&Queue>, block: Block<'_>) {
     for instrument in Instrument::ALL {
         let bus = instrument as usize;
         let _span = voices.has_sound(bus).then(|| match instrument {
@@ -418,7 +331,10 @@ fn render_parts(voices: &mut Voices, block: Block<'_>) {
             Instrument::Kick | Instrument::Hat => tracing::info_span!("percussion").entered(),
             Instrument::Swell => tracing::info_span!("swell").entered(),
         });
-        voices.render_bus(bus, block);
+        match queue {
+            Some(queue @ Queue::Cpu(_)) => voices.render_bus_on(queue, bus, block).unwrap_or_default(),
+            _ => voices.render_bus(bus, block),
+        }
     }
 }
 
@@ -439,45 +355,4 @@ fn write_mix(voices: &Voices, out: Stem<'_>) {
 
 fn sample(sum: i64) -> f32 {
     sum as f32 * (1.0 / UNIT)
-}
-
-fn check_range(name: &str, value: usize, [low, high]: [usize; 2]) -> Result<()> {
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
-}
-
-/// Checks every figure of an action.
-pub(super) fn check(action: &Action) -> Result<()> {
-    let within = |name: &str, value: f32, [low, high]: [f32; 2]| {
-        if value >= low && value <= high {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
-    };
-    let channel_of = |channel: u8| check_range("a channel", channel.into(), [0, N_CHANNELS - 1]);
-    match *action {
-        Action::Start { note, channel, key, velocity, pan, .. } => {
-            channel_of(channel)?;
-            check_range("a key", key.into(), [0, 127])?;
-            within("a velocity", velocity, [0.0, 1.0])?;
-            within("a pan", pan, [-1.0, 1.0])?;
-            check_name(note)
-        }
-        Action::Release { note } => check_name(note),
-        Action::Bend { channel, semitones } => {
-            channel_of(channel)?;
-            within("a bend in semitones", semitones, [-48.0, 48.0])
-        }
-        Action::Set { parameter: Parameter::Brightness, value } => within("brightness", value, [0.1, 10.0]),
-        Action::Set { value, .. } => within("a parameter", value, [0.0, 1.0]),
-    }
-}
-
-fn check_name(note: u64) -> Result<()> {
-    if note == NAMELESS {
-        return Err(Error::invalid(format!("synth: {note} is no name for a note")));
-    }
-    Ok(())
 }

@@ -3,6 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::score::Instrument;
+use crate::{Error, Result};
+
+/// Channels, as MIDI has them.
+pub(super) const N_CHANNELS: usize = 16;
+/// No event names it: [`check`] refuses it.
+pub(super) const NAMELESS: u64 = u64::MAX;
 
 /// A control that can move while music plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -90,4 +96,45 @@ pub struct Event {
     pub at: u64,
     /// What happens.
     pub action: Action,
+}
+
+pub(super) fn check_range(name: &str, value: usize, [low, high]: [usize; 2]) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
+}
+
+/// Checks every figure of an action.
+pub(super) fn check(action: &Action) -> Result<()> {
+    let within = |name: &str, value: f32, [low, high]: [f32; 2]| {
+        if value >= low && value <= high {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
+    };
+    let channel_of = |channel: u8| check_range("a channel", channel.into(), [0, N_CHANNELS - 1]);
+    match *action {
+        Action::Start { note, channel, key, velocity, pan, .. } => {
+            channel_of(channel)?;
+            check_range("a key", key.into(), [0, 127])?;
+            within("a velocity", velocity, [0.0, 1.0])?;
+            within("a pan", pan, [-1.0, 1.0])?;
+            check_name(note)
+        }
+        Action::Release { note } => check_name(note),
+        Action::Bend { channel, semitones } => {
+            channel_of(channel)?;
+            within("a bend in semitones", semitones, [-48.0, 48.0])
+        }
+        Action::Set { parameter: Parameter::Brightness, value } => within("brightness", value, [0.1, 10.0]),
+        Action::Set { value, .. } => within("a parameter", value, [0.0, 1.0]),
+    }
+}
+
+fn check_name(note: u64) -> Result<()> {
+    if note == NAMELESS {
+        return Err(Error::invalid(format!("synth: {note} is no name for a note")));
+    }
+    Ok(())
 }

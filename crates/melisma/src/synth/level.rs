@@ -3,8 +3,7 @@
 use super::bus::BusConfig;
 use super::engine::Buses;
 use super::loudness::Meter;
-use super::performance::{Performance, Setup};
-use super::score::Score;
+use super::performance::Setup;
 use crate::{Error, Result};
 
 /// Gains beyond are not given to quiet scores.
@@ -16,26 +15,22 @@ const FREE: f64 = 0.5;
 /// Attempts against the limiter.
 const MAX_PASSES: u32 = 4;
 
-/// The gain, as a factor, that makes `score` as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays a piece to its end.
+/// The gain, as a factor, that makes a piece as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays it to its end
+/// with the setup given.
 ///
 /// A piece that stays below the ceiling is played once. One that does not loses loudness to the limiter, so it is played again until the
 /// result is right, five times at most.
 ///
 /// # Errors
-/// Those of [`Performance::new`] and of `listen`, and a target that is not from -70 to 0 LUFS.
-pub fn balance(
-    score: &Score,
-    setup: Setup,
-    target_lufs: f64,
-    mut listen: impl FnMut(Performance) -> Result<Meter>,
-) -> Result<f32> {
+/// Those of `listen`, and a target that is not from -70 to 0 LUFS.
+pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> Result<Meter>) -> Result<f32> {
     if !(-70.0..=0.0).contains(&target_lufs) {
         return Err(Error::invalid(format!("a loudness of {target_lufs} LUFS; -70 to 0"))
             .with_hint("-14 to -23 is usual for music"));
     }
     let mut attempt = |level: f64, ceiling_dbtp: Option<f64>| {
         let bus = BusConfig { level: level as f32, ceiling_dbtp, ..setup.bus };
-        listen(Performance::new(score, Setup { bus, buses: Buses::Mix, ..setup })?)
+        listen(Setup { bus, buses: Buses::Mix, ..setup })
     };
     let free = attempt(1.0, None)?;
     let Some(loudness) = free.integrated() else { return Ok(1.0) };

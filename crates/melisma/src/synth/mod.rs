@@ -1,9 +1,13 @@
 //! Scores and generated music to sound, all voices at once.
 
+mod agenda;
 mod bulk;
 mod bus;
 mod capture;
 mod composer;
+mod control;
+mod cost;
+mod dry;
 pub mod effect;
 mod engine;
 mod event;
@@ -13,18 +17,21 @@ mod midi;
 pub(crate) mod patch;
 mod performance;
 mod phrase;
+mod recording;
 mod score;
 mod stream;
 
-pub use bulk::{BulkConfig, BulkRenderer, Cost, Ticket, voice_seconds};
+pub use bulk::{BulkConfig, BulkRenderer, Ticket};
 pub use bus::{Bus, BusConfig};
 pub use capture::Capture;
 pub use composer::{Composer, Mode, STYLES, Style, compose, seed};
+pub use cost::{Choice, Cost, choose};
 pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
 pub use event::{Action, Event, Parameter};
 pub use level::balance;
 pub use loudness::Meter;
 pub use performance::{Block, Length, Performance, Setup};
 pub use phrase::{Chord, Kick, Melody, NoteEvents, Phrase, PhraseRenderer, Sound, Swell};
+pub use recording::{Recording, Session, Take, record, voice_seconds};
 pub use score::{Bend, Control, Instrument, MAX_NOTES, MAX_SECONDS, Note, SCHEMA, Score};
 pub use stream::{Played, Remote, Stream, render_all};

@@ -85,6 +85,11 @@ pub(crate) fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice
     Voice { source, envelope, gain: [(level * angle.cos()) as f32, (level * angle.sin()) as f32].map(|x| x.max(0.0)) }
 }
 
+/// The seed of the note that has this name.
+pub(crate) fn seed(note: u64) -> u32 {
+    (note.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
 /// Whether a note ends by itself and is not released.
 pub(crate) fn is_struck(instrument: Instrument) -> bool {
     matches!(instrument, Instrument::Kick | Instrument::Hat)

@@ -1,8 +1,12 @@
 //! A score from its first sample to the last: voices, bus, stems and length.
 
+use std::sync::Arc;
+
 use super::bus::{Bus, BusConfig};
-use super::engine::{Buses, Engine, EngineConfig, Path, Stem};
+use super::dry::Dry;
+use super::engine::{Buses, EngineConfig, Path, Stem};
 use super::event::{Action, Event};
+use super::recording::Recording;
 use super::score::{Instrument, Score};
 use crate::Result;
 use crate::runtime::device::Queue;
@@ -41,9 +45,7 @@ pub struct Setup {
 /// A piece that is being played.
 #[derive(Debug)]
 pub struct Performance {
-    engine: Engine,
-    /// Plays the same once more, for the stems: floats could not hold the sum of stems exactly.
-    stem_engine: Option<Engine>,
+    dry: Dry,
     events: Vec<Event>,
     next: usize,
     bus: Bus,
@@ -91,23 +93,31 @@ impl Performance {
         score.check()?;
         let rate = setup.bus.sample_rate;
         let events = score.events(rate);
-        let len = (rate / BLOCKS).max(1) as usize;
-        let config = EngineConfig {
-            sample_rate: rate,
-            max_voices: setup.max_voices,
-            max_events: densest(&events, len as u64).max(1),
-            buses: Buses::Mix,
-            path: Path::Batched,
-        };
+        let max_events = densest(&events, block_len(rate) as u64).max(1);
+        let Setup { max_voices, buses, .. } = setup;
+        let dry = Dry::live(EngineConfig { sample_rate: rate, max_voices, max_events, buses, path: Path::Batched })?;
+        Self::build(events, setup, dry)
+    }
+
+    /// As [`Performance::new`], with voices that were recorded of the same score, rate and buses.
+    ///
+    /// # Errors
+    /// As there, or the recording is of another rate or has no stems.
+    pub fn recorded(score: &Score, setup: Setup, recording: Arc<Recording>) -> Result<Self> {
+        score.check()?;
+        recording.check(setup.bus.sample_rate, setup.buses)?;
+        Self::build(score.events(setup.bus.sample_rate), setup, Dry::Recorded { recording, at: 0 })
+    }
+
+    fn build(events: Vec<Event>, setup: Setup, dry: Dry) -> Result<Self> {
+        let len = block_len(setup.bus.sample_rate);
         let n_stems = if setup.buses == Buses::Stems { Instrument::ALL.len() } else { 0 };
-        let stem_config = (n_stems > 0).then_some(EngineConfig { buses: Buses::Stems, ..config });
         let bus = Bus::new(setup.bus)?;
         let stem_bus = Bus::new(BusConfig { ceiling_dbtp: None, ..setup.bus })?;
         let block = |len: usize| [vec![0.0; len], vec![0.0; len]];
         let latency = bus.latency();
         Ok(Self {
-            engine: Engine::new(config)?,
-            stem_engine: stem_config.map(Engine::new).transpose()?,
+            dry,
             events,
             next: 0,
             early: latency,
@@ -129,7 +139,7 @@ impl Performance {
 
     /// Notes that found no place.
     pub fn dropped(&self) -> u64 {
-        self.engine.dropped()
+        self.dry.dropped()
     }
 
     /// About how many samples there will be; exact where the length was given.
@@ -174,8 +184,7 @@ impl Performance {
             Length::Samples(end) => self.position >= end,
             Length::Whole => {
                 self.next == self.events.len()
-                    && self.engine.active() == 0
-                    && self.engine.waiting() == 0
+                    && self.dry.is_over()
                     && (self.n_quiet >= QUIET_BLOCKS || self.events.is_empty())
             }
         }
@@ -183,19 +192,18 @@ impl Performance {
 
     /// Fills the block's buffers with the next samples.
     fn render(&mut self, queue: Option<&Queue>) -> Result<()> {
-        let begin = self.engine.position();
+        let begin = self.dry.position();
         let end = begin + self.mix[0].len() as u64;
         let first = self.next;
         while let Some(event) = self.events.get(self.next).filter(|event| event.at < end) {
-            self.engine.push(*event)?;
-            self.stem_engine.iter_mut().try_for_each(|engine| engine.push(*event))?;
+            self.dry.push(*event)?;
             self.next += 1;
         }
         {
-            let _span = tracing::info_span!("voices", n = self.engine.active()).entered();
+            let _span = tracing::info_span!("voices", n = self.dry.n_voices()).entered();
             self.render_voices(queue)?;
         }
-        self.most_voices = self.most_voices.max(self.engine.active());
+        self.most_voices = self.most_voices.max(self.dry.n_voices());
         let _span = tracing::info_span!("bus").entered();
         self.fade(begin);
         let events = &self.events[first..self.next];
@@ -210,20 +218,14 @@ impl Performance {
 
     fn render_voices(&mut self, queue: Option<&Queue>) -> Result<()> {
         let [left, right] = &mut self.mix;
-        match queue {
-            Some(queue) => self.engine.render_on(queue, left, right),
-            None => self.engine.render(left, right),
-        }
-        let Some(engine) = &mut self.stem_engine else { return Ok(()) };
         let (len, latency) = (left.len(), self.bus.latency());
         self.stems.iter_mut().flatten().for_each(|side| side.copy_within(len.., 0));
-        let mut parts = self
+        let mut stems: Vec<Stem<'_>> = self
             .stems
             .iter_mut()
-            .map(|[left, right]| Stem { left: &mut left[latency..], right: &mut right[latency..] });
-        let mut stems: [Stem<'_>; Instrument::ALL.len()] =
-            std::array::from_fn(|_| parts.next().unwrap_or(Stem { left: &mut [], right: &mut [] }));
-        engine.render_stems(&mut stems)
+            .map(|[left, right]| Stem { left: &mut left[latency..], right: &mut right[latency..] })
+            .collect();
+        self.dry.render(queue, Stem { left, right }, &mut stems)
     }
 
     /// Fades the voices out towards the end of a piece of a given length.
@@ -258,6 +260,10 @@ fn play(bus: &mut Bus, events: &[Event], begin: u64, left: &mut [f32], right: &m
         }
     }
     bus.process(&mut left[done..], &mut right[done..]);
+}
+
+fn block_len(sample_rate: u32) -> usize {
+    (sample_rate / BLOCKS).max(1) as usize
 }
 
 /// The most events of any block of `len` samples.

@@ -2,8 +2,8 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::engine::{Engine, EngineConfig, check};
-use super::event::{Action, Event};
+use super::engine::{Engine, EngineConfig};
+use super::event::{Action, Event, check};
 use crate::runtime::device::Queue;
 use crate::{Error, Result};
 

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use melisma_kernels::voice::{Bulk, Control, Note};
+use melisma_kernels::voice::{Bulk, Control, Controls, Note};
 use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
 use super::{Plan, RATE, Row, long_phrase, measure, pad, patch, quantiles, single};
 use crate::Result;
 use crate::synth::patch::{Pitch, Touch};
 use crate::synth::{BulkConfig, BulkRenderer, Cost, Instrument};
+
+const STILL: Controls<'static> = Controls::Still(Control { brightness: 0.0, motion: 1.0 });
 
 /// An additive voice of a mix of eight.
 fn pluck(index: usize) -> Note {
@@ -44,7 +46,7 @@ pub(super) fn rows(device: &Device) -> Result<Vec<Row>> {
 fn on_device(queue: &Queue, budget: &Budget, name: &str, notes: &[Note], bulk: Bulk) -> Result<Row> {
     let mut plan = bulk.plan(&queue.device(), budget)?;
     let mut out = Tensor::new(&queue.device(), budget, DType::F32, &[bulk.out_len()])?;
-    plan.load(queue, notes, Control::default())?;
+    plan.load(queue, notes, STILL)?;
     let mut outcome = Ok(());
     let limits = Plan { warm_up: 2, least: 5, time: Duration::from_secs(1), most: 50 };
     let measured = measure(limits, || {
@@ -62,12 +64,12 @@ fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
     let notes: Vec<Note> = (0..8 * N_MIXES).map(pluck).collect();
     let mut renderer =
         BulkRenderer::new(device, budget, BulkConfig { n_mixes: N_MIXES, seconds: 1.0, sample_rate: RATE })?;
-    let mut waiting = renderer.start_notes(&notes)?;
+    let mut waiting = renderer.start_notes(&notes, STILL)?;
     let mut times = Vec::new();
     let begin = Instant::now();
     let mut last = begin;
     for _ in 0..N_BATCHES {
-        let next = renderer.start_notes(&notes)?;
+        let next = renderer.start_notes(&notes, STILL)?;
         renderer.wait(std::mem::replace(&mut waiting, next))?;
         times.push(last.elapsed().as_secs_f64());
         last = Instant::now();

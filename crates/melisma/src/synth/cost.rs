@@ -1,0 +1,133 @@
+//! Which device renders a piece sooner, by what was measured on this machine.
+
+use std::time::{Duration, Instant};
+
+use melisma_kernels::Device;
+
+use super::bulk::{BulkConfig, BulkRenderer};
+use super::phrase::{Chord, Phrase};
+use crate::runtime::config::Threads;
+use crate::runtime::device::{self, DeviceRequest};
+use crate::runtime::duration;
+use crate::runtime::memory::Budget;
+use crate::{Error, Result};
+
+/// A GPU is not looked for where the CPU is done sooner than that.
+const START_SECONDS: f64 = 0.5;
+
+/// What rendering costs on a device: seconds for a batch of so many seconds of voices, copies included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Of any batch.
+    pub fixed: f64,
+    /// Of every second of a voice.
+    pub per_voice_second: f64,
+}
+
+impl Cost {
+    /// Measures a small and a larger batch on `device`.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn measure(device: &Device, budget: &Budget) -> Result<Self> {
+        const SECONDS: f64 = 0.25;
+        let time = |n_mixes: usize| -> Result<f64> {
+            let mut renderer =
+                BulkRenderer::new(device, budget, BulkConfig { n_mixes, seconds: SECONDS, sample_rate: 48_000 })?;
+            let keys = vec![48, 55, 60, 64];
+            let chord = Chord { onset: 0.0, duration: SECONDS, keys, velocity: 0.5 };
+            let phrases = vec![Phrase { seconds: SECONDS, chords: vec![chord], ..Phrase::default() }; n_mixes];
+            renderer.render(&phrases)?;
+            let mut best = f64::INFINITY;
+            for _ in 0..3 {
+                let begin = Instant::now();
+                renderer.render(&phrases)?;
+                best = best.min(begin.elapsed().as_secs_f64());
+            }
+            Ok(best)
+        };
+        let (small, large) = (time(1)?, time(65)?);
+        let per_voice_second = (large - small).max(1e-9) / (64.0 * 4.0 * SECONDS);
+        Ok(Self { fixed: (small - per_voice_second * 4.0 * SECONDS).max(0.0), per_voice_second })
+    }
+
+    /// Seconds for a batch of `voice_seconds`.
+    pub fn of(self, voice_seconds: f64) -> f64 {
+        self.fixed + self.per_voice_second * voice_seconds
+    }
+}
+
+/// A device, and why it was taken.
+#[derive(Debug)]
+pub struct Choice {
+    /// The device.
+    pub device: Device,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// The device for `voice_seconds` of voices; where these could not be counted, its error says why a GPU cannot play them.
+/// What was asked for by name is taken or refused; `auto` takes the one that is expected to be done first.
+///
+/// # Errors
+/// The device that was asked for cannot be used, or not for this.
+pub fn choose(request: DeviceRequest, threads: Threads, voice_seconds: Result<f64>) -> Result<Choice> {
+    let named = |device| Choice { device, reason: "asked for".to_owned() };
+    match request {
+        DeviceRequest::Cpu => Ok(named(device::select(request, threads)?)),
+        DeviceRequest::Cuda(_) => {
+            let device = device::select(request, threads)?;
+            voice_seconds.map_err(|error| error.at(request))?;
+            Ok(named(device))
+        }
+        DeviceRequest::Auto => {
+            let cpu = device::select(DeviceRequest::Cpu, threads)?;
+            let (is_gpu, reason) = match voice_seconds {
+                Ok(work) => compare(&cpu, work)?,
+                Err(error) => (None, error.to_string()),
+            };
+            Ok(Choice { device: is_gpu.unwrap_or(cpu), reason })
+        }
+    }
+}
+
+/// The GPU, if there is one that is done before the CPU, and why.
+fn compare(cpu: &Device, work: f64) -> Result<(Option<Device>, String)> {
+    let show = |seconds: f64| duration::show(Duration::from_secs_f64(seconds));
+    let budget = Budget::unlimited();
+    let on_cpu = Cost::measure(cpu, &budget)?.of(work);
+    if on_cpu < START_SECONDS {
+        return Ok((None, format!("{} of work, done before a GPU is ready", show(on_cpu))));
+    }
+    let gpu = match Device::cuda(0) {
+        Ok(gpu) => gpu,
+        Err(error) => return Ok((None, format!("no GPU: {}", first_line(&error)))),
+    };
+    let on_gpu = match Cost::measure(&gpu, &budget) {
+        Ok(cost) => cost.of(work),
+        Err(error) => return Ok((None, format!("{gpu}: {}", first_line(&error)))),
+    };
+    let reason = format!("{} of work on the CPU, {} on {gpu}", show(on_cpu), show(on_gpu));
+    Ok((Some(gpu).filter(|_| on_gpu < on_cpu), reason))
+}
+
+fn first_line(error: &Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_work_stays_and_long_work_looks_for_a_gpu() {
+        let short = choose(DeviceRequest::Auto, Threads::Count(1), Ok(1.0)).unwrap();
+        assert!(matches!(short.device, Device::Cpu(_)) && short.reason.contains("before a GPU"), "{}", short.reason);
+        let long = choose(DeviceRequest::Auto, Threads::Count(1), Ok(1e9)).unwrap();
+        assert!(long.reason.contains("GPU") || long.reason.contains("cuda"), "{}", long.reason);
+        let bends = || Err(Error::unsupported("bends: played on the CPU only"));
+        let kept = choose(DeviceRequest::Auto, Threads::Count(1), bends()).unwrap();
+        assert!(matches!(kept.device, Device::Cpu(_)) && kept.reason.starts_with("bends"));
+        assert_eq!(choose(DeviceRequest::Cpu, Threads::Count(1), bends()).unwrap().reason, "asked for");
+    }
+}

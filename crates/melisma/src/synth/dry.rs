@@ -1,0 +1,99 @@
+//! Where a performance has its voices from: an engine that plays as it goes, or a recording.
+
+use std::sync::Arc;
+
+use super::engine::{Buses, Engine, EngineConfig, Stem};
+use super::event::Event;
+use super::recording::Recording;
+use super::score::Instrument;
+use crate::Result;
+use crate::runtime::device::Queue;
+
+#[derive(Debug)]
+pub(super) enum Dry {
+    Live(Box<Live>),
+    Recorded { recording: Arc<Recording>, at: u64 },
+}
+
+#[derive(Debug)]
+pub(super) struct Live {
+    engine: Engine,
+    /// Plays the same once more, for the stems: floats could not hold the sum of stems exactly.
+    stem_engine: Option<Engine>,
+}
+
+impl Dry {
+    /// An engine, and one more for stems. Where a trace is taken, each part is rendered under its own name.
+    pub(super) fn live(config: EngineConfig) -> Result<Self> {
+        let stems = EngineConfig { buses: Buses::Stems, ..config };
+        let parts = if tracing::enabled!(tracing::Level::INFO) { Buses::Stems } else { Buses::Mix };
+        let engine = Engine::new(EngineConfig { buses: parts, ..config })?;
+        let stem_engine = (config.buses == Buses::Stems).then(|| Engine::new(stems)).transpose()?;
+        Ok(Self::Live(Box::new(Live { engine, stem_engine })))
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        match self {
+            Self::Live(live) => live.engine.position(),
+            Self::Recorded { at, .. } => *at,
+        }
+    }
+
+    /// The next event, which a recording knows already.
+    pub(super) fn push(&mut self, event: Event) -> Result<()> {
+        let Self::Live(live) = self else { return Ok(()) };
+        live.engine.push(event)?;
+        live.stem_engine.as_mut().map_or(Ok(()), |engine| engine.push(event))
+    }
+
+    /// Whether nothing more will sound.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Live(live) => live.engine.active() == 0 && live.engine.waiting() == 0,
+            Self::Recorded { recording, at } => *at >= recording.n_samples(),
+        }
+    }
+
+    /// Voices that sound now; of a recording, the most that ever do.
+    pub(super) fn n_voices(&self) -> usize {
+        match self {
+            Self::Live(live) => live.engine.active(),
+            Self::Recorded { recording, .. } => recording.most_voices(),
+        }
+    }
+
+    /// Notes that found no place.
+    pub(super) fn dropped(&self) -> u64 {
+        match self {
+            Self::Live(live) => live.engine.dropped(),
+            Self::Recorded { .. } => 0,
+        }
+    }
+
+    /// The next samples: the mix, and the stems where there are any.
+    pub(super) fn render(&mut self, queue: Option<&Queue>, mix: Stem<'_>, stems: &mut [Stem<'_>]) -> Result<()> {
+        match self {
+            Self::Recorded { recording, at } => {
+                let first = *at;
+                *at += mix.left.len() as u64;
+                recording.read(0, first, mix);
+                let parts = stems.iter_mut().enumerate();
+                parts.for_each(|(index, Stem { left, right })| recording.read(1 + index, first, Stem { left, right }));
+                Ok(())
+            }
+            Self::Live(live) => {
+                match queue {
+                    Some(queue) => live.engine.render_on(queue, mix.left, mix.right),
+                    None => live.engine.render(mix.left, mix.right),
+                }
+                let Some(engine) = &mut live.stem_engine else { return Ok(()) };
+                let mut parts = stems.iter_mut();
+                let mut all: [Stem<'_>; Instrument::ALL.len()] = std::array::from_fn(|_| match parts.next() {
+                    Some(Stem { left, right }) => Stem { left, right },
+                    None => Stem { left: &mut [], right: &mut [] },
+                });
+                engine.render_stems(&mut all)
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The voices of whole pieces, rendered beforehand in large batches: what a GPU is for.
+//!
+//! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, at a multiple of 512
+//! samples, where a GPU cuts time as well: so its samples have the bits that they have in one piece.
+
+use melisma_kernels::DeviceSpan;
+use melisma_kernels::voice::{Control, Controls, Note, TICK};
+
+use super::bulk::{BulkConfig, BulkRenderer};
+use super::control::Moves;
+use super::engine::{Buses, Stem};
+use super::event::Parameter;
+use super::patch::{self, Pitch, Touch};
+use super::performance::Length;
+use super::score::{Instrument, Score};
+use crate::runtime::device::Device;
+use crate::runtime::memory::{Budget, Reservation, Space};
+use crate::{Error, Result};
+
+/// A window's length in seconds.
+const WINDOW_SECONDS: u64 = 30;
+/// The longest that a window may reach back, in seconds.
+const MOST_BACK_SECONDS: u64 = 600;
+/// Where windows may begin.
+const GRAIN: u64 = 512;
+/// Bytes of a batch's samples.
+const BATCH_BYTES: usize = 256 << 20;
+
+/// What is recorded of a piece.
+#[derive(Debug, Clone, Copy)]
+pub struct Take<'a> {
+    /// The piece.
+    pub score: &'a Score,
+    /// How long it will be.
+    pub length: Length,
+    /// Whether instruments are recorded alone as well.
+    pub buses: Buses,
+    /// The most voices that may sound at once.
+    pub max_voices: usize,
+}
+
+/// The dry mix of a piece, and perhaps its stems.
+#[derive(Debug)]
+pub struct Recording {
+    /// The mix, then the instruments; left and right in turns.
+    mixes: Vec<Vec<f32>>,
+    sample_rate: u32,
+    most_voices: usize,
+    _held: Reservation,
+}
+
+/// What was recorded, and when the device worked for it; that only where a trace is taken.
+#[derive(Debug)]
+pub struct Session {
+    /// A recording for every take.
+    pub recordings: Vec<Recording>,
+    /// Kernels and copies on a GPU.
+    pub device_spans: Vec<DeviceSpan>,
+}
+
+/// A take as notes.
+#[derive(Debug)]
+struct Sheet {
+    notes: Vec<Placed>,
+    /// That at the first sample, then those at the end of each tick; empty where nothing moves.
+    controls: Vec<Control>,
+    n_samples: u64,
+    most_voices: usize,
+}
+
+/// A note and the sample at which it has ended.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    instrument: Instrument,
+    note: Note,
+    end: u64,
+}
+
+/// Samples `keep` of a take, rendered from `begin` on.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    take: usize,
+    begin: u64,
+    keep: [u64; 2],
+}
+
+impl Recording {
+    /// Samples of each side; what comes after is silence.
+    pub fn n_samples(&self) -> u64 {
+        self.mixes[0].len() as u64 / 2
+    }
+
+    /// The most voices that sound at once.
+    pub fn most_voices(&self) -> usize {
+        self.most_voices
+    }
+
+    pub(super) fn check(&self, sample_rate: u32, buses: Buses) -> Result<()> {
+        if sample_rate != self.sample_rate || (buses == Buses::Stems && self.mixes.len() == 1) {
+            return Err(Error::invalid(format!(
+                "synth: a recording at {} Hz with {} stems does not fit",
+                self.sample_rate,
+                self.mixes.len() - 1
+            )));
+        }
+        Ok(())
+    }
+
+    /// Samples of a mix from `first` on.
+    pub(super) fn read(&self, mix: usize, first: u64, out: Stem<'_>) {
+        let samples = &self.mixes[mix];
+        let from = usize::try_from(2 * first).unwrap_or(usize::MAX).min(samples.len());
+        let frames = samples[from..].chunks_exact(2);
+        let n = frames.len().min(out.left.len());
+        for ((left, right), frame) in out.left.iter_mut().zip(out.right.iter_mut()).zip(frames) {
+            (*left, *right) = (frame[0], frame[1]);
+        }
+        out.left[n..].fill(0.0);
+        out.right[n..].fill(0.0);
+    }
+}
+
+/// Seconds of voices in a take: what rendering it costs.
+///
+/// # Errors
+/// It cannot be recorded: it has bends, more voices at once than it may have, or notes of more than ten minutes.
+pub fn voice_seconds(take: Take<'_>, sample_rate: u32) -> Result<f64> {
+    let sheet = Sheet::new(take, sample_rate)?;
+    sheet.windows(0, sample_rate)?;
+    let heard = |placed: &Placed| placed.end.min(sheet.n_samples).saturating_sub(placed.note.onset);
+    Ok(sheet.notes.iter().map(heard).sum::<u64>() as f64 / f64::from(sample_rate))
+}
+
+/// Records all takes on `device`, in batches, the next one rendered while the last is copied.
+///
+/// # Errors
+/// As [`voice_seconds`], or memory is short, or the device fails.
+pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<'_>]) -> Result<Session> {
+    let _span = tracing::info_span!("record", takes = takes.len()).entered();
+    let sheets = takes.iter().map(|&take| Sheet::new(take, sample_rate)).collect::<Result<Vec<_>>>()?;
+    let mut recordings = Vec::new();
+    let mut windows = Vec::new();
+    for (index, (take, sheet)) in takes.iter().zip(&sheets).enumerate() {
+        let n_mixes = if take.buses == Buses::Stems { 1 + Instrument::ALL.len() } else { 1 };
+        let len = 2 * sheet.n_samples as usize;
+        let held = budget.reserve(Space::Host, (n_mixes * len * size_of::<f32>()) as u64)?;
+        let mixes = vec![vec![0.0; len]; n_mixes];
+        recordings.push(Recording { mixes, sample_rate, most_voices: sheet.most_voices, _held: held });
+        windows.extend(sheet.windows(index, sample_rate)?);
+    }
+    let longest = windows.iter().map(|window| window.keep[1] - window.begin).max().unwrap_or(0);
+    let per_window = recordings.iter().map(|recording| recording.mixes.len()).max().unwrap_or(1);
+    let n_windows = (BATCH_BYTES / (8 * per_window * longest.max(1) as usize)).clamp(1, windows.len().max(1));
+    let config =
+        BulkConfig { n_mixes: n_windows * per_window, seconds: longest as f64 / f64::from(sample_rate), sample_rate };
+    let mut batches = Batches { renderer: BulkRenderer::new(device, budget, config)?, per_window, sheets: &sheets };
+    if tracing::enabled!(tracing::Level::INFO) {
+        batches.renderer.start_timing()?;
+    }
+    let mut under_way = None;
+    for batch in windows.chunks(n_windows) {
+        let ticket = batches.start(batch)?;
+        if let Some((ticket, batch)) = under_way.replace((ticket, batch)) {
+            keep(batches.renderer.wait(ticket)?, batch, (longest, per_window), &mut recordings);
+        }
+    }
+    if let Some((ticket, batch)) = under_way {
+        keep(batches.renderer.wait(ticket)?, batch, (longest, per_window), &mut recordings);
+    }
+    Ok(Session { recordings, device_spans: batches.renderer.device_spans()? })
+}
+
+struct Batches<'a> {
+    renderer: BulkRenderer,
+    per_window: usize,
+    sheets: &'a [Sheet],
+}
+
+impl Batches<'_> {
+    fn start(&mut self, windows: &[Window]) -> Result<super::bulk::Ticket> {
+        let n_controls = self.renderer.mix_len().div_ceil(TICK) + 1;
+        let (mut notes, mut controls) = (Vec::new(), Vec::new());
+        for (place, window) in windows.iter().enumerate() {
+            let sheet = &self.sheets[window.take];
+            let first_mix = place * self.per_window;
+            for &Placed { instrument, note, .. } in sheet.notes.iter().filter(|placed| window.has(placed)) {
+                let moved = Note {
+                    mix: first_mix as u32,
+                    onset: note.onset - window.begin,
+                    release: note.release.map(|release| release - window.begin),
+                    ..note
+                };
+                notes.push(moved);
+                if self.per_window > 1 {
+                    notes.push(Note { mix: (first_mix + 1 + instrument as usize) as u32, ..moved });
+                }
+            }
+            for _ in 0..self.per_window {
+                let from = (window.begin / TICK as u64) as usize;
+                let last = sheet.controls.last().copied().unwrap_or_default();
+                let rest = sheet.controls.get(from..).unwrap_or_default().iter().copied();
+                controls.extend(rest.chain(std::iter::repeat(last)).take(n_controls));
+            }
+        }
+        // Mixes that no window takes.
+        controls.resize(self.renderer.n_mixes() * n_controls, Control::default());
+        let moves = self.sheets.iter().any(|sheet| !sheet.controls.is_empty());
+        let controls = if moves { Controls::Moving(&controls) } else { Controls::Still(Control::default()) };
+        self.renderer.start_notes(&notes, controls)
+    }
+}
+
+/// Puts what was rendered where it belongs.
+fn keep(samples: &[f32], windows: &[Window], (len, per_window): (u64, usize), recordings: &mut [Recording]) {
+    for (place, window) in windows.iter().enumerate() {
+        for (index, mix) in recordings[window.take].mixes.iter_mut().enumerate() {
+            let [first, last] = window.keep.map(|at| 2 * at as usize);
+            let from = 2 * ((place * per_window + index) as u64 * len + window.keep[0] - window.begin) as usize;
+            mix[first..last].copy_from_slice(&samples[from..from + last - first]);
+        }
+    }
+}
+
+impl Window {
+    fn has(&self, placed: &Placed) -> bool {
+        placed.note.onset < self.keep[1] && placed.end > self.keep[0]
+    }
+}
+
+impl Sheet {
+    fn new(take: Take<'_>, sample_rate: u32) -> Result<Self> {
+        let Take { score, length, max_voices, .. } = take;
+        score.check()?;
+        if !score.bends.is_empty() {
+            return Err(refused("bends"));
+        }
+        let sample = |seconds: f64| (seconds * f64::from(sample_rate)).round() as u64;
+        let place = |(index, note): (usize, &super::score::Note)| {
+            let pitch = Pitch { key: note.key, semitones: 0.0, sample_rate };
+            let touch = Touch { velocity: note.velocity, pan: note.pan, seed: patch::seed(index as u64) };
+            let onset = sample(note.start);
+            let release = sample(note.start + note.duration).max(onset + 1);
+            let release = (!patch::is_struck(note.instrument)).then_some(release);
+            let placed = Note { voice: patch::voice(note.instrument, pitch, touch), mix: 0, onset, release };
+            Placed { instrument: note.instrument, note: placed, end: placed.end() }
+        };
+        let notes: Vec<Placed> = score.notes.iter().enumerate().map(place).collect();
+        let end = notes.iter().map(|placed| placed.end).max().unwrap_or(0);
+        // The limiter wants to see a little more than is given out.
+        let n_samples = match length {
+            Length::Whole => end,
+            Length::Samples(n) => end.min(n + u64::from(sample_rate)),
+        };
+        let most_voices = most_at_once(&notes);
+        if most_voices > max_voices {
+            return Err(refused(&format!("{most_voices} voices at once (the limit is {max_voices})")));
+        }
+        Ok(Self { notes, controls: controls(score, sample_rate, n_samples), n_samples, most_voices })
+    }
+
+    fn windows(&self, take: usize, sample_rate: u32) -> Result<Vec<Window>> {
+        let window_len = WINDOW_SECONDS * u64::from(sample_rate) / GRAIN * GRAIN;
+        let mut windows = Vec::new();
+        for first in (0..self.n_samples).step_by(window_len as usize) {
+            let keep = [first, (first + window_len).min(self.n_samples)];
+            let sounding = self.notes.iter().filter(|placed| placed.note.onset < first && placed.end > first);
+            let begin = sounding.map(|placed| placed.note.onset).min().unwrap_or(first) / GRAIN * GRAIN;
+            if first - begin > MOST_BACK_SECONDS * u64::from(sample_rate) {
+                return Err(refused("notes of more than ten minutes"));
+            }
+            windows.push(Window { take, begin, keep });
+        }
+        Ok(windows)
+    }
+}
+
+fn refused(what: &str) -> Error {
+    Error::unsupported(format!("{what}: played on the CPU only")).with_hint("use --device cpu or --device auto")
+}
+
+fn most_at_once(notes: &[Placed]) -> usize {
+    let mut changes: Vec<(u64, i64)> =
+        notes.iter().flat_map(|placed| [(placed.note.onset, 1), (placed.end, -1)]).collect();
+    changes.sort_unstable();
+    let sums = changes.iter().scan(0, |sum, &(_, change)| {
+        *sum += change;
+        Some(*sum)
+    });
+    sums.max().unwrap_or(0) as usize
+}
+
+/// Brightness and motion as an engine moves them.
+fn controls(score: &Score, sample_rate: u32, n_samples: u64) -> Vec<Control> {
+    let is_ours = |parameter: Parameter| matches!(parameter, Parameter::Brightness | Parameter::Motion);
+    let mut coming = score.controls.iter().filter(|control| is_ours(control.parameter)).peekable();
+    if coming.peek().is_none() {
+        return Vec::new();
+    }
+    let mut moves = Moves::new(sample_rate);
+    let mut controls = vec![moves.now()];
+    for tick in 0..n_samples.div_ceil(TICK as u64) {
+        let due = |at: f64| (at * f64::from(sample_rate)).round() as u64 <= tick * TICK as u64;
+        while let Some(control) = coming.next_if(|control| due(control.at)) {
+            moves.set(control.parameter, control.value);
+        }
+        moves.next();
+        controls.push(moves.now());
+    }
+    controls
+}
