@@ -14,6 +14,7 @@ mod attribute;
 mod check;
 mod external;
 mod graph;
+mod packed;
 mod read;
 mod tensor;
 #[cfg(test)]

@@ -171,7 +171,7 @@ impl Engine for Melisma {
         if n_in != self.n_in {
             return Err(Error::invalid(format!("{NAME}: an input of {n_in} channels; the model has {}", self.n_in)));
         }
-        let shape = [batch, self.n_out, len.checked_mul(self.rate).unwrap_or(usize::MAX)];
+        let shape = [batch, self.n_out, len.saturating_mul(self.rate)];
         let mut output = Value::zeros(DType::F32, &shape)?;
         if output.is_empty() || inputs[0].is_empty() {
             return Ok(vec![output]);

@@ -79,10 +79,10 @@ fn unchecked(port: &Port, value: rten::Value) -> Result<Value> {
             }
         }
         rten::Value::Int8Tensor(tensor) if port.dtype == DType::I8 => {
-            Value::from_slice(&tensor.to_vec(), tensor.shape().as_ref())
+            Value::from_slice(&tensor.to_vec(), tensor.shape())
         }
         rten::Value::UInt8Tensor(tensor) if port.dtype == DType::U8 => {
-            Value::from_slice(&tensor.to_vec(), tensor.shape().as_ref())
+            Value::from_slice(&tensor.to_vec(), tensor.shape())
         }
         rten::Value::Int8Tensor(_) => Err(wrong("i8")),
         rten::Value::UInt8Tensor(_) => Err(wrong("u8")),
