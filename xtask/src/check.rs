@@ -1,6 +1,6 @@
 //! `cargo xtask check`: the steps, one line each in [`STEPS`], and the report at the end.
 
-use crate::{dataset, golden, hygiene, licences, nvrtc, shim, table, toolchain, tree};
+use crate::{dataset, golden, hygiene, licences, nvrtc, onnx, shim, table, toolchain, tree};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -66,6 +66,7 @@ const STEPS: &[Step] = &[
     always("golden", "golden files against their manifest", golden::check),
     always("hygiene", "no machine paths, no unfinished code, no overlong files", hygiene::check),
     extended("corpora", "the WAV files that hound and scipy are tested with", dataset::corpora),
+    extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", toolchain::miri),
     extended("fuzz", "fuzz targets build, on a nightly compiler", toolchain::fuzz),
 ];

@@ -9,6 +9,7 @@ mod golden;
 mod hygiene;
 mod licences;
 mod nvrtc;
+mod onnx;
 mod process;
 mod shim;
 mod spdx;

@@ -73,13 +73,13 @@ fn the_cache_is_listed_verified_and_cleared() {
     assert_eq!((&entry["key"], &entry["state"]), (&first["cache"]["key"], &Value::from("good")));
     assert_eq!(entry["note"], "made because: no engine of this model was kept");
     assert_eq!(run(&sandbox, &["cache", "verify"]).code, 0);
-    let model = sandbox.path("cache/engines").join(entry["key"].as_str().unwrap()).join("model.onnx");
+    let model = sandbox.path("cache/engines").join(entry["key"].as_str().unwrap()).join("model.packed");
     let mut bytes = std::fs::read(&model).unwrap();
     bytes[20] ^= 1;
     std::fs::write(&model, bytes).unwrap();
     let damaged = run(&sandbox, &["cache", "verify"]);
     assert_eq!(damaged.code, 3);
-    assert!(damaged.stderr.contains("model.onnx: its content changed\nhint: "), "{}", damaged.stderr);
+    assert!(damaged.stderr.contains("model.packed: its content changed\nhint: "), "{}", damaged.stderr);
     let again = json(&sandbox, &OPTIMIZE);
     assert_eq!(again["cache"]["hit"], false, "never the damaged one");
     let gone = json(&sandbox, &["cache", "clear"]);

@@ -43,7 +43,17 @@ pub(super) fn to_engine(name: &str, value: &Value) -> Result<rten::Value> {
     }
 }
 
+/// An output, of the type and shape that the model promises.
 pub(super) fn from_engine(port: &Port, value: rten::Value) -> Result<Value> {
+    let value = unchecked(port, value)?;
+    port.check(&value).map_err(|_| {
+        let message = format!("{}: output `{}` is {value:?}, not {}", super::NAME, port.name, port.describe());
+        Error::unsupported(message)
+    })?;
+    Ok(value)
+}
+
+fn unchecked(port: &Port, value: rten::Value) -> Result<Value> {
     let wrong = |found: &str| {
         Error::unsupported(format!("{}: output `{}` is {found}, not {}", super::NAME, port.name, port.dtype.name()))
     };

@@ -3,6 +3,7 @@
 //! It computes in FP32 and with 32-bit integers: 16-bit floats are widened and rounded again at the border, 64-bit integers
 //! and truth values pass through when they fit. What would give another answer is refused. A panic in the crate becomes an error.
 
+mod adapt;
 mod convert;
 mod operators;
 
@@ -42,7 +43,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
     operators::check(model)?;
     inputs.iter().chain(&outputs).try_for_each(convert::check)?;
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
-    let bytes = model.to_bytes()?;
+    let bytes = adapt::adapted(model)?.to_bytes()?;
     let loaded = guarded(&pool, || ModelOptions::with_all_ops().prepack_weights(true).load(bytes))?;
     let model = loaded.map_err(|error| Error::unsupported(format!("{NAME}: {error}")))?;
     let id = |port: &Port| {

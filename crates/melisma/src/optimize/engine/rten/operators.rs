@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::optimize::onnx::{Content, Data, Graph, Model, Node, Tensor};
+use crate::optimize::onnx::{Content, Data, Graph, Model, Node, Tensor, Type};
 use crate::optimize::value::DType;
 use crate::{Error, Result};
 
@@ -14,7 +14,7 @@ const ONNX: &str = "\
     Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool \
     Greater GreaterOrEqual GridSample HardSigmoid HardSwish Identity If InstanceNormalization IsInf IsNaN LSTM \
     LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop LpNormalization MatMul MatMulInteger Max \
-    MaxPool Mean Min Mod Mul Multinomial Neg NonMaxSuppression NonZero Not OneHot Or PRelu Pad Pow \
+    MaxPool Mean Min Mod Mul Multinomial Neg NonZero Not OneHot Or PRelu Pad Pow \
     QuantizeLinear RMSNormalization RandomNormal RandomNormalLike RandomUniform RandomUniformLike Range \
     Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd \
     ReduceSum ReduceSumSquare Relu Reshape Resize ReverseSequence RotaryEmbedding Round STFT Scatter \
@@ -47,6 +47,8 @@ fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
     for node in &graph.nodes {
         if !is_known(node) {
             unknown.insert(node.operator());
+        } else if let Some(how) = misread(node, graph) {
+            unknown.insert(format!("{} {how}", node.operator()));
         }
         if let (true, Some(Content::Tensor(tensor)), Some(name)) =
             (node.is("Constant"), node.attribute("value"), node.outputs.first())
@@ -65,6 +67,28 @@ fn is_known(node: &Node) -> bool {
         "com.microsoft" => MICROSOFT.split(' ').any(|op| op == node.op),
         _ => false,
     }
+}
+
+/// Ways to use an operator in which the engine's answer is not the standard's.
+fn misread(node: &Node, graph: &Graph) -> Option<&'static str> {
+    let text = |name: &str| node.attribute(name).and_then(|value| value.text());
+    let has = |index: usize| node.inputs.get(index).is_some_and(|name| !name.is_empty());
+    match node.op.as_str() {
+        _ if text("auto_pad") == Some("SAME_LOWER") => Some("(padded below first)"),
+        "Resize" if text("mode") == Some("cubic") => Some("(cubic)"),
+        "Resize" if text("coordinate_transformation_mode") == Some("align_corners") && has(2) => {
+            Some("(corners aligned, with scales)")
+        }
+        "SequenceInsert" if has(2) => Some("(at a position)"),
+        "ReduceMax" | "ReduceMin" if is_bool(&node.inputs, graph) => Some("(of truth values)"),
+        "Dropout" if has(2) => Some("(in training)"),
+        _ => None,
+    }
+}
+
+fn is_bool(inputs: &[String], graph: &Graph) -> bool {
+    let dtype = graph.inputs.iter().find(|input| Some(&input.name) == inputs.first());
+    matches!(dtype.map(|input| &input.r#type), Some(Type::Tensor { dtype, .. }) if *dtype == DType::Bool.code())
 }
 
 /// The engine clamps 64-bit integers to 32 bits: as the end of a slice that changes nothing, elsewhere it might.

@@ -106,3 +106,34 @@ fn golden_models_give_golden_outputs() {
     assert_eq!(outputs[0], npy::parse(golden!("control.y.npy")).unwrap());
     assert_eq!(outputs[1], npy::parse(golden!("control.rows.npy")).unwrap());
 }
+
+#[test]
+fn zeros_and_equal_values_are_read_as_the_standard_says() {
+    let x = Value::from_slice(&[0.0f32, -2.0, 3.0, 3.0, -0.0], &[5]).unwrap();
+    let sign = model(vec![Node::new("Sign", &["x"], &["y"])], (DType::F32, &[5]), DType::F32);
+    assert_eq!(run(&sign, &x).unwrap().as_slice::<f32>().unwrap(), [0.0, -1.0, 1.0, 1.0, 0.0]);
+    let largest = Node::new("ArgMax", &["x"], &["y"]).with("axis", 0).with("keepdims", 0);
+    let largest = model(vec![largest], (DType::F32, &[5]), DType::I64);
+    assert_eq!(run(&largest, &x).unwrap().as_slice::<i64>().unwrap(), [2]);
+    let last = Node::new("ArgMin", &["x"], &["y"]).with("axis", -1).with("select_last_index", 1);
+    let last = model(vec![last], (DType::F32, &[2, 2]), DType::I64);
+    let x = Value::from_slice(&[1.0f32, 1.0, 2.0, 0.0], &[2, 2]).unwrap();
+    assert_eq!(run(&last, &x).unwrap().as_slice::<i64>().unwrap(), [1, 1]);
+}
+
+#[test]
+fn a_convolution_may_leave_out_its_lists() {
+    let mut plain = model(vec![Node::new("Conv", &["x", "x"], &["y"])], (DType::F32, &[1, 1, 4]), DType::F32);
+    plain.graph.initializers.push(Tensor::from_slice("w", &[1.0f32, 10.0], &[1, 1, 2]).unwrap());
+    plain.graph.nodes[0].inputs[1] = "w".to_owned();
+    let x = Value::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[1, 1, 4]).unwrap();
+    assert_eq!(run(&plain, &x).unwrap().as_slice::<f32>().unwrap(), [21.0, 32.0, 43.0]);
+}
+
+#[test]
+fn an_output_of_another_shape_than_promised_is_refused() {
+    let mut relu = model(vec![Node::new("Relu", &["x"], &["y"])], (DType::F32, &[3]), DType::F32);
+    relu.graph.outputs[0] = ValueInfo::tensor("y", 1, &[Dim::Known(4)]);
+    let error = run(&relu, &Value::zeros(DType::F32, &[3]).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "rten: output `y` is f32[3], not f32[4]");
+}

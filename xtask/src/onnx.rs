@@ -1,0 +1,28 @@
+//! The `onnx` package's own test models through the embedded engine.
+
+use crate::check::Outcome;
+use crate::process::{cargo, run};
+use crate::{tree, venv};
+use anyhow::{Context, Result};
+use std::fs;
+use std::process::Command;
+
+const PACKAGES: &[&str] = &["onnx==1.23.2", "numpy==2.4.6"];
+
+/// Passed, unsupported and failed cases, written to `target/onnx-node-tests.json`; a failure fails the step.
+pub fn check() -> Result<Outcome> {
+    let python = venv::python(PACKAGES)?;
+    run(&mut cargo(["build", "-p", "melisma-cli"]))?;
+    let folder = tree::target().join("onnx");
+    fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+    // Not called like a module that the package imports.
+    let script = folder.join("check_onnx_cases.py");
+    fs::write(&script, include_str!("onnx.py")).with_context(|| tree::shown(&script))?;
+    let record = tree::target().join("onnx-node-tests.json");
+    run(Command::new(python)
+        .arg(&script)
+        .arg(tree::target().join("debug/melisma"))
+        .arg(folder.join("cases"))
+        .arg(record))?;
+    Ok(Outcome::Passed)
+}
