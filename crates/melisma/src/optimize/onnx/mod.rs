@@ -15,6 +15,7 @@ mod check;
 mod external;
 mod graph;
 mod identity;
+mod packed;
 mod read;
 mod tensor;
 #[cfg(test)]

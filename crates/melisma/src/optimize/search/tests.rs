@@ -49,7 +49,7 @@ fn the_second_call_is_a_hit_that_was_run_again() {
     assert!(
         first.report.latency_seconds.p50 > 0.0 && first.report.latency_seconds.p99 >= first.report.latency_seconds.p50
     );
-    assert!(first.entry.folder.join("model.onnx").is_file());
+    assert!(first.entry.folder.join("model.packed").is_file());
     let second = optimize(root.path(), &config, &request).unwrap();
     assert_eq!((second.miss, &second.report.candidate, &second.key), (None, &first.report.candidate, &first.key));
     let other = optimize(root.path(), &config, &self::request(&["x=1x3x65"])).unwrap();
@@ -83,7 +83,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     let (root, config) = (tempfile::tempdir().unwrap(), config(&[]));
     let x = golden("vocoder.x.npy");
     let outcome = optimize(root.path(), &config, &request(&[&format!("x={}", x.display())])).unwrap();
-    let model = Model::open(&outcome.entry.folder.join("model.onnx")).unwrap();
+    let model = prepare::kept(&outcome.entry.folder, None).unwrap();
     let candidate = &outcome.report.candidate;
     let options = Options { threads: candidate.threads, precision: candidate.precision };
     let found = rten::build(&model, &options).unwrap().run(&[npy::read(&x).unwrap()]).unwrap();
