@@ -65,6 +65,7 @@ const STEPS: &[Step] = &[
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("golden", "golden files against their manifest", golden::check),
     always("hygiene", "no machine paths, no unfinished code, no overlong files", hygiene::check),
+    extended("long", "the tests that take long: mutations, soaks, kills, figures", toolchain::long_tests),
     extended("corpora", "the WAV files that hound and scipy are tested with", dataset::corpora),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", toolchain::miri),

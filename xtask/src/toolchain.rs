@@ -32,6 +32,10 @@ pub fn test() -> Result<Outcome> {
     run_tests(&mut cargo(["test", "--workspace"]))
 }
 
+pub fn long_tests() -> Result<Outcome> {
+    run_tests(&mut cargo(["test", "--workspace", "--lib", "--tests", "--", "--ignored"]))
+}
+
 pub fn cuda12() -> Result<Outcome> {
     run(&mut cargo(["check", "-p", "melisma-cli", "--no-default-features", "--features", "cuda-12"]))?;
     Ok(Outcome::Passed)

@@ -55,6 +55,9 @@ pub fn open_cache(session: &Session) -> Cache {
 /// The engine that `optimize` kept for this model with inputs of these shapes and default flags, if it did.
 pub fn kept(session: &Session, path: &Path, model: &Model, values: &[Value]) -> Result<Option<Box<dyn Engine>>> {
     let cache = open_cache(session);
+    if let Some(note) = cache.note() {
+        session.say(&format!("note: {note}"));
+    }
     let say = |text: &str| session.say(text);
     let search = search(session, &cache, &say)?;
     let ports = Port::inputs(model)?;
@@ -87,6 +90,11 @@ pub fn work(spec: &Path) -> Result<()> {
     let text = read_text(spec, SPEC_BYTES)?;
     let spec: Spec =
         serde_json::from_str(&text).map_err(|error| Error::invalid(format!("{}: {error}", spec.display())))?;
+    // The other end is closed when the process that started this one is gone.
+    std::thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(1);
+    });
     let done = measure(&spec)?;
     print(&serde_json::to_string(&done).map_err(|error| Error::invalid(error.to_string()))?)
 }
@@ -100,9 +108,14 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
         Some(text) => text.parse()?,
         None => Wanted::of(&Policy::new(&session.config)),
     };
+    let inputs = args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?;
+    let is_twice = |(index, given): &(usize, &Given)| inputs[..*index].iter().any(|other| other.name == given.name);
+    if let Some((_, given)) = inputs.iter().enumerate().find(is_twice) {
+        return Err(Error::invalid(format!("--input: `{}` is given twice", given.name)));
+    }
     Ok(Request {
         model: args.model.clone(),
-        inputs: args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?,
+        inputs,
         precision,
         tolerance: args.tolerance,
         engine: Some(args.engine.clone()).filter(|engine| engine != "auto"),

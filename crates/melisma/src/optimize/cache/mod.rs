@@ -127,6 +127,11 @@ impl Cache {
         }
     }
 
+    /// Whether there is something under the key of `parts`, good or bad.
+    pub fn holds(&self, parts: &Parts) -> bool {
+        self.folder().is_some_and(|folder| std::fs::symlink_metadata(folder.join(parts.key().as_str())).is_ok())
+    }
+
     /// Looks for the entry of `parts`. One that is not what it should be is set aside, and the reason says so.
     pub fn find(&self, parts: &Parts) -> Found {
         let Some(folder) = self.folder() else { return Found::Miss(self.note().unwrap_or_default().to_owned()) };

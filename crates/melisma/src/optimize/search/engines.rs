@@ -12,10 +12,13 @@ use crate::optimize::engine::{Engine, Options, Port, melisma, rten};
 use crate::optimize::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy};
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 
 /// Every name that `--engine` takes.
 pub const NAMES: [&str; 5] = ["rten", "melisma", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt"];
+
+/// Those that work on GPUs.
+const ON_GPU: [&str; 2] = ["onnxruntime-cuda", "onnxruntime-tensorrt"];
 
 /// What engines are told beside the candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,22 +73,32 @@ impl Surroundings {
 /// # Errors
 /// There is no engine of that name.
 pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static str, String)>> {
+    let on_gpu = on_gpu(config)?;
+    let device = config.device.value;
     if let Some(named) = named {
         let known = NAMES.into_iter().find(|name| *name == named).ok_or_else(|| {
             Error::invalid(format!("there is no engine called `{named}`"))
                 .with_hint(format!("the engines are {}", NAMES.join(", ")))
         })?;
+        if matches!(device, DeviceRequest::Cuda(_)) != ON_GPU.contains(&known) && device != DeviceRequest::Auto {
+            return Err(Error::invalid(format!("the engine {known} does not work on {device}"))
+                .with_hint("leave --device out, or name another engine"));
+        }
         let version = version(known)?;
         return Ok(vec![(known, version)]);
     }
-    let on_gpu = on_gpu(config)?;
     let tensorrt = Policy::new(config).tensorrt.is_some();
     let wanted = NAMES.into_iter().filter(|name| match *name {
         "onnxruntime-cuda" => on_gpu && has_provider("cuda"),
         "onnxruntime-tensorrt" => on_gpu && tensorrt && has_provider("tensorrt"),
-        _ => true,
+        _ => !matches!(device, DeviceRequest::Cuda(_)),
     });
-    Ok(wanted.filter_map(|name| Some((name, version(name).ok()?))).collect())
+    let found: Vec<_> = wanted.filter_map(|name| Some((name, version(name).ok()?))).collect();
+    if found.is_empty() {
+        return Err(Error::new(Kind::Device, format!("no engine works on {device}"))
+            .with_hint("ONNX Runtime's build for GPUs would: MELISMA_ONNXRUNTIME names its library"));
+    }
+    Ok(found)
 }
 
 /// The GPUs of this machine, looked for once.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use half::{bf16, f16};
 
-use super::{Request, SEED, accuracy};
+use super::{Request, SEED, Wanted, accuracy};
 use crate::optimize::engine::Port;
 use crate::optimize::onnx::{Dim, Model};
 use crate::optimize::value::{DType, Value, npy};
@@ -79,34 +79,70 @@ impl Sets {
                 .with_hint(format!("its inputs are {}", names.join(", "))));
         }
         let calibration = request.calibrate.as_deref().map(|folder| sets_in(folder, &ports)).transpose()?;
-        let mut values = match calibration {
+        let values = match calibration {
             Some(sets) => sets,
             None => vec![made(&ports, request)?],
         };
-        for set in &mut values {
-            for (port, value) in ports.iter().zip(&*set) {
-                port.check(value)?;
+        check(&ports, &values[0])?;
+        for given in &request.inputs {
+            if let (Content::Shape(shape), Some(port)) =
+                (&given.content, ports.iter_mut().find(|port| port.name == given.name))
+            {
+                port.shape = Some(known_dims(shape));
             }
         }
+        check(&ports, &values[0]).map_err(|error| error.with_hint("give --input and --calibrate the same shapes"))?;
         for (port, value) in ports.iter_mut().zip(&values[0]) {
-            port.shape = Some(value.shape().iter().map(|&axis| Dim::Known(axis as i64)).collect());
+            port.shape = Some(known_dims(value.shape()));
+        }
+        for set in &values[1..] {
+            check(&ports, set).map_err(|error| error.with_hint("give all sets the shapes of the first"))?;
         }
         Ok(Self { ports, values })
     }
 }
 
-/// The shapes that are given, by name, as they are part of the key. What the model itself says is part of the model.
+/// Checks that a set has a fitting value for each port.
+fn check(ports: &[Port], set: &[Value]) -> Result<()> {
+    ports.iter().zip(set).try_for_each(|(port, value)| port.check(value))
+}
+
+fn known_dims(shape: &[usize]) -> Vec<Dim> {
+    shape.iter().map(|&axis| Dim::Known(axis as i64)).collect()
+}
+
+/// The shapes that are given, by name, as they are part of the key. What the model itself says is part of the model. Values
+/// are part of it where a lower precision may be chosen by them.
 pub(super) fn describe(request: &Request) -> Result<String> {
     let text = |given: &Given| {
-        let shape = match &given.content {
-            Content::Shape(shape) => shape.clone(),
-            Content::File(path) => npy::read(path)?.shape().to_vec(),
-        };
-        Ok(format!("{}={shape:?}", given.name))
+        Ok(match &given.content {
+            Content::Shape(shape) => format!("{}={shape:?}", given.name),
+            Content::File(path) => {
+                let value = read_checked(path)?;
+                let hash = match request.precision {
+                    Wanted::Fp32 => String::new(),
+                    _ => format!(" {}", blake3::hash(value.bytes()).to_hex()),
+                };
+                format!("{}={:?}{hash}", given.name, value.shape())
+            }
+        })
     };
     let mut texts = request.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
     texts.sort();
     Ok(texts.join("; "))
+}
+
+/// Checks the files of inputs against what the model takes.
+pub(super) fn check_files(model: &Model, request: &Request) -> Result<()> {
+    let ports = Port::inputs(model)?;
+    for given in &request.inputs {
+        if let Content::File(path) = &given.content
+            && let Some(port) = ports.iter().find(|port| port.name == given.name)
+        {
+            port.check(&npy::read(path)?).map_err(|error| error.at(path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn made(ports: &[Port], request: &Request) -> Result<Vec<Value>> {

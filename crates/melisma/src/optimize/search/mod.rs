@@ -88,6 +88,7 @@ impl Search<'_> {
     /// # Errors
     /// A model or inputs that are wrong; no engine that can run it, or is exact enough, or fits into the memory.
     pub fn optimize(&self, request: &Request) -> Result<Outcome> {
+        self.check_files(request)?;
         let parts = key::parts(self.config, request)?;
         let key = parts.key().as_str().to_owned();
         for _ in 0..2 {
@@ -105,13 +106,31 @@ impl Search<'_> {
             .with_hint("choose another one with --engine"))
     }
 
+    /// Files of inputs are wrong or right whether or not an engine is there already.
+    fn check_files(&self, request: &Request) -> Result<()> {
+        if !request.inputs.iter().any(|given| matches!(given.content, Content::File(_))) {
+            return Ok(());
+        }
+        let limit = self.config.memory_limit.value.bytes().unwrap_or(u64::MAX);
+        inputs::check_files(&Model::open_within(&request.model, limit)?, request)
+    }
+
     /// The engine of `request` from the cache, checked and ready to run; none when there is no such entry.
     ///
     /// # Errors
     /// A model or inputs that are wrong.
     pub fn find(&self, request: &Request) -> Result<Option<(Box<dyn Engine>, Report)>> {
         let parts = key::parts(self.config, request)?;
-        let Found::Hit(entry) = self.cache.find(&parts) else { return Ok(None) };
+        let is_there = self.cache.holds(&parts);
+        let entry = match self.cache.find(&parts) {
+            Found::Hit(entry) => entry,
+            Found::Miss(reason) => {
+                if is_there {
+                    (self.say)(&format!("note: {reason}"));
+                }
+                return Ok(None);
+            }
+        };
         let loaded = Report::read(&entry.manifest.plan).and_then(|report| Ok((self.load(&entry, &report)?, report)));
         match loaded {
             Ok(loaded) => Ok(Some(loaded)),

@@ -1,6 +1,7 @@
 //! Rounds of measuring, and the choice.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::candidate::{PIECE, SMALL_CHUNK, chunks, threads};
 use super::measure::Outcome;
@@ -20,6 +21,9 @@ const SECONDS: f64 = 1.0;
 const MOST_RUNS: usize = 300;
 /// How many of the best are measured a second time.
 const FINALISTS: usize = 3;
+
+/// Numbers the folders of this process.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// A search under way.
 pub(super) struct Workshop<'a> {
@@ -102,7 +106,9 @@ impl Workshop<'_> {
     }
 
     fn bench(&self) -> Result<Bench> {
-        let folder = self.surroundings.tensorrt_folder.with_file_name("bench");
+        // Not in the cache: that it is nearly full must not decide what can be measured.
+        let name = format!("melisma-optimize-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).map_err(|error| crate::runtime::output::failed(&folder, error))?;
         let mut bench = Bench { folder, inputs: Vec::new(), n_runs: Default::default() };
         for (index, set) in self.sets.values.iter().enumerate() {
@@ -127,6 +133,7 @@ impl Workshop<'_> {
                     let outputs = done.outputs.iter().map(|files| worker::read(files)).collect::<Result<_>>()?;
                     return Ok(Reference { engine: engine.to_owned(), outputs });
                 }
+                Err(error) if error.kind() == Kind::Io => return Err(error),
                 Err(error) => reasons.push(format!("{engine}: {error}")),
             }
         }

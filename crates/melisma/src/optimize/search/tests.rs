@@ -144,6 +144,65 @@ fn calibration_takes_sets_and_refuses_what_is_no_number() {
 }
 
 #[test]
+fn shapes_of_sets_are_those_that_are_given() {
+    let (root, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    let write = |set: &str, shape: &[usize]| {
+        std::fs::create_dir_all(folder.path().join(set)).unwrap();
+        let value = crate::optimize::value::Value::zeros(x.dtype(), shape).unwrap();
+        std::fs::write(folder.path().join(set).join("x.npy"), npy::write(&value)).unwrap();
+    };
+    write("a", &[1, 3, 32]);
+    let refused = |inputs: &[&str]| {
+        let request = Request { calibrate: Some(folder.path().to_owned()), ..request(inputs) };
+        let error = optimize(root.path(), &config(&[]), &request).unwrap_err();
+        format!("{error}; {}", error.hint().unwrap_or_default())
+    };
+    assert!(refused(&["x=1x3x64"]).ends_with("give --input and --calibrate the same shapes"));
+    write("b", &[1, 3, 33]);
+    assert!(refused(&[]).ends_with("give all sets the shapes of the first"));
+}
+
+/// A lower precision that was exact enough for some values need not be for others; and a file that is wrong is wrong
+/// whether or not an engine is kept.
+#[test]
+fn files_of_values_are_never_taken_for_others() {
+    let (root, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    let path = folder.path().join("x.npy");
+    let parts = |precision: Wanted, change: f32| {
+        let mut changed = x.clone();
+        changed.as_mut_slice::<f32>().unwrap()[5] = change;
+        std::fs::write(&path, npy::write(&changed)).unwrap();
+        let request = Request { precision, ..request(&[&format!("x={}", path.display())]) };
+        key::parts(&config(&[]), &request).map(|parts| parts.key())
+    };
+    assert_eq!(parts(Wanted::Fp32, 0.1).unwrap(), parts(Wanted::Fp32, 0.2).unwrap());
+    for precision in [Wanted::Fp16, Wanted::Int8, Wanted::Auto] {
+        assert_ne!(parts(precision, 0.1).unwrap(), parts(precision, 0.2).unwrap());
+    }
+    assert!(parts(Wanted::Fp32, f32::NAN).unwrap_err().to_string().contains("element 5 is NaN"));
+    let request = request(&[&format!("x={}", path.display())]);
+    std::fs::write(&path, npy::write(&x)).unwrap();
+    optimize(root.path(), &config(&[]), &request).unwrap();
+    let wide = crate::optimize::value::Value::zeros(crate::optimize::value::DType::F64, x.shape()).unwrap();
+    std::fs::write(&path, npy::write(&wide)).unwrap();
+    let refused = optimize(root.path(), &config(&[]), &request).unwrap_err().to_string();
+    assert!(refused.contains("f32[1, 3, time] is expected"), "{refused}");
+}
+
+#[test]
+fn a_device_that_is_asked_for_is_never_replaced() {
+    let cpu = config(&[]);
+    let refused = engines::available(&cpu, Some("onnxruntime-cuda")).unwrap_err();
+    assert!(refused.to_string().contains("does not work on cpu"), "{refused}");
+    let gpu = Config::load(&Sources { flags: vec![("device", "--device", "cuda".to_owned())], ..Sources::default() });
+    for named in [None, Some("rten"), Some("melisma"), Some("onnxruntime")] {
+        assert!(engines::available(gpu.as_ref().unwrap(), named).is_err(), "{named:?}");
+    }
+}
+
+#[test]
 fn the_key_holds_everything_that_matters() {
     let base = key::parts(&config(&[]), &request(&["x=1x3x64"])).unwrap();
     let changed = [

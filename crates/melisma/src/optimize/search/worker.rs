@@ -16,6 +16,8 @@ use crate::{Error, Kind, Result};
 
 /// A candidate that takes longer than this is ended.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// With which a worker says that a device or memory is missing.
+const RESOURCE_EXIT_CODE: i32 = 4;
 const WARM_UP_RUNS: usize = 3;
 const FEWEST_RUNS: usize = 5;
 
@@ -149,7 +151,8 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<Done> {
     let mut child = Command::new(name)
         .args(arguments)
         .arg(&path)
-        .stdin(Stdio::null())
+        // Open for as long as this process lives: a worker ends with it.
+        .stdin(Stdio::piped())
         .stdout(file(&out)?)
         .stderr(file(&err)?)
         .spawn()
@@ -173,6 +176,11 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<Done> {
     }
     let said = std::fs::read(&err).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
-    let line = said.lines().find_map(|line| line.strip_prefix("error: "));
-    Err(Error::new(Kind::Unsupported, line.map_or_else(|| format!("it crashed: {status}"), str::to_owned)))
+    let line = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
+    let kind = if status.code() == Some(RESOURCE_EXIT_CODE) { Kind::Device } else { Kind::Unsupported };
+    let error = Error::new(kind, line("error: ").map_or_else(|| format!("it crashed: {status}"), str::to_owned));
+    Err(match line("hint: ") {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    })
 }
