@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The rooms that have a bench.
-const ROOMS: &[&str] = &["runtime", "snac", "mel", "dataset", "pack", "synth"];
+const ROOMS: &[&str] = &["runtime", "snac", "mel", "dataset", "pack", "synth", "optimize"];
 /// The room with a quality sheet.
 const SHEET_ROOM: &str = "synth";
 /// The share of a ratio that may be lost.

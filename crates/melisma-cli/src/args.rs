@@ -3,6 +3,7 @@
 //! More than 400 lines because every command and flag with its help stands here, in the order of the help text.
 
 mod dataset;
+mod optimize;
 mod pack;
 mod run;
 mod synth;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
+pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use run::RunArgs;
 pub use synth::SynthArgs;
@@ -117,6 +119,30 @@ Examples:
   melisma unpack model.packed.safetensors -o model.safetensors
   melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
     Unpack(UnpackArgs),
+    /// Find the best engine for an ONNX model on this device, and keep it
+    #[command(after_help = "\
+Candidates are measured in processes of their own; the fastest inside of the tolerance and the memory limit is kept.
+Started again with the same model, shapes, settings and machine, the kept engine is found and checked.
+
+Examples:
+  melisma optimize encoder.onnx --input mel=1x80x3000
+  melisma optimize vad.onnx --input x=1x512 --precision auto --tolerance 1e-2 --json")]
+    Optimize(OptimizeArgs),
+    /// Engines and compiled kernels that are kept on disk
+    #[command(
+        subcommand_required = true,
+        after_help = "\
+Examples:
+  melisma cache list
+  melisma cache verify"
+    )]
+    Cache(CacheArgs),
+    /// Measure a candidate for `optimize`
+    #[command(hide = true)]
+    OptimizeWorker {
+        /// What to do
+        spec: PathBuf,
+    },
     /// Run an ONNX model once, arrays in and out
     #[command(after_help = "\
 Every output becomes OUTDIR/NAME.npy; what a file name cannot hold becomes _.

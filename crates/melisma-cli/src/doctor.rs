@@ -1,6 +1,7 @@
 //! `melisma doctor`.
 
-use melisma::Result;
+use melisma::Result as Checked;
+use melisma::optimize::engine::{onnxruntime, rten};
 use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};
 use melisma::runtime::machine::{Machine, disk_use, peak_resident_bytes};
@@ -13,7 +14,7 @@ use crate::session::Session;
 /// The folders of the cache.
 const CACHES: [&str; 2] = ["kernels", "engines"];
 
-pub fn run(session: &Session) -> Result<()> {
+pub fn run(session: &Session) -> Checked<()> {
     let _span = tracing::info_span!("doctor").entered();
     let facts = Facts::look(session)?;
     session.print(&facts.device, || facts.table().text(), facts.json())
@@ -30,13 +31,15 @@ pub struct Facts {
     config_file: Option<String>,
     profile: String,
     cache_dir: Option<String>,
+    /// The library's path and version, or why there is none.
+    onnxruntime: Result<(String, String), String>,
     /// Folder, files, bytes.
     caches: Vec<(&'static str, u64, u64)>,
 }
 
 impl Facts {
     /// Looks; fails when the device that was asked for is not there.
-    pub fn look(session: &Session) -> Result<Self> {
+    pub fn look(session: &Session) -> Checked<Self> {
         let config = &session.config;
         let cache_dir = config.cache_dir.value.as_ref();
         let cache = |name| {
@@ -53,6 +56,9 @@ impl Facts {
             config_file: config.file.as_ref().map(|path| path.display().to_string()),
             profile: config.profile.value.to_string(),
             cache_dir: cache_dir.map(|path| path.display().to_string()),
+            onnxruntime: onnxruntime::runtime()
+                .map(|found| (found.path.display().to_string(), found.version.clone()))
+                .map_err(|error| error.to_string()),
             caches: CACHES.map(cache).to_vec(),
         })
     }
@@ -82,6 +88,11 @@ impl Facts {
         for library in &self.cuda.libraries {
             line(&format!("cuda {}", library.name), library.place.clone().unwrap_or_else(|reason| reason));
         }
+        line("engine rten", format!("{}, part of this program", rten::VERSION));
+        match &self.onnxruntime {
+            Ok((path, version)) => line("engine onnxruntime", format!("{version}, {path}")),
+            Err(reason) => line("engine onnxruntime", reason.clone()),
+        }
         for (name, files, used) in &self.caches {
             line(&format!("cache {name}"), format!("{files} files, {}", size::show(*used)));
         }
@@ -102,6 +113,13 @@ impl Facts {
             "machine": self.machine,
             "instruction_set": self.instruction_set,
             "cuda": cuda_json(&self.cuda),
+            "engines": {
+                "rten": { "version": rten::VERSION },
+                "onnxruntime": match &self.onnxruntime {
+                    Ok((path, version)) => json!({ "place": path, "version": version }),
+                    Err(reason) => json!({ "missing": reason }),
+                },
+            },
             "device_description": self.device.description(),
             "threads": self.threads,
             "memory_limit_bytes": self.memory_limit,

@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod cache;
 mod codec;
 mod completions;
 mod dataset;
@@ -14,6 +15,7 @@ mod failure;
 mod input;
 mod interrupt;
 mod mel;
+mod optimize;
 mod pack;
 mod progress;
 mod run;
@@ -52,6 +54,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Dataset(args)) => dataset::run(&session, &args),
         Some(Command::Pack(args)) => pack::run(&session, &args),
         Some(Command::Unpack(args)) => unpack::run(&session, &args),
+        Some(Command::Optimize(args)) => optimize::run(&session, &args),
+        Some(Command::OptimizeWorker { spec }) => optimize::work(&spec),
+        Some(Command::Cache(args)) => cache::run(&session, &args),
         Some(Command::Run(args)) => run::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use melisma::optimize::engine::{Port, rten};
 use melisma::optimize::onnx::Model;
-use melisma::optimize::{Engine, Options, Value, npy};
+use melisma::optimize::{Options, Value, npy};
 use melisma::runtime::DeviceRequest;
 use melisma::runtime::device::{self, Device};
 use melisma::runtime::output::{self, Existing};
@@ -17,6 +17,7 @@ use melisma::{Error, Kind, Result};
 use serde_json::json;
 
 use crate::args::RunArgs;
+use crate::optimize;
 use crate::session::Session;
 
 pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
@@ -26,7 +27,12 @@ pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let model = Model::open_within(&args.model, limit)?;
     let at_model = |error: Error| error.at(args.model.display());
     let values = inputs(&Port::inputs(&model).map_err(at_model)?, &args.input)?;
-    let mut engine = rten::build(&model, &Options { threads, ..Options::default() }).map_err(at_model)?;
+    let kept = optimize::kept(session, &args.model, &model, &values)?;
+    let is_cached = kept.is_some();
+    let mut engine = match kept {
+        Some(engine) => engine,
+        None => Box::new(rten::build(&model, &Options { threads, ..Options::default() }).map_err(at_model)?),
+    };
     drop(model);
     let paths = outputs(engine.outputs(), &args.output, session.existing)?;
     let begin = Instant::now();
@@ -42,7 +48,8 @@ pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
         for (port, (path, value)) in &described {
             table.push([port.name.clone(), format!("{value:?}"), path.display().to_string()]);
         }
-        format!("{}{}: {seconds:.3} s\n", table.text(), engine.name())
+        let kept = if is_cached { " (kept by optimize)" } else { "" };
+        format!("{}{}{kept}: {seconds:.3} s\n", table.text(), engine.name())
     };
     let outputs: Vec<_> = described
         .iter()
@@ -51,7 +58,11 @@ pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
             json!({ "name": port.name, "path": path.display().to_string(), "dtype": dtype, "shape": shape })
         })
         .collect();
-    session.print("cpu", text, json!({ "outputs": outputs, "wall_seconds": seconds, "engine": engine.name() }))
+    session.print(
+        "cpu",
+        text,
+        json!({ "outputs": outputs, "wall_seconds": seconds, "engine": engine.name(), "cached": is_cached }),
+    )
 }
 
 fn threads(session: &Session) -> Result<usize> {

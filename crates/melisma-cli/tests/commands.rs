@@ -35,6 +35,11 @@ fn every_help_text_has_two_examples() {
         &["dataset", "info", "--help"],
         &["dataset", "verify", "--help"],
         &["dataset", "merge", "--help"],
+        &["optimize", "--help"],
+        &["cache", "--help"],
+        &["cache", "list", "--help"],
+        &["cache", "verify", "--help"],
+        &["cache", "clear", "--help"],
         &["doctor", "--help"],
         &["completions", "--help"],
     ] {
@@ -103,8 +108,17 @@ fn doctor_works_without_cuda() {
     let output = sandbox.command(&["doctor"]).env("LD_LIBRARY_PATH", "").env("TERM", "dumb").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));
-    for what in ["cpu features", "instruction set", "memory", "cuda driver", "cuda nvrtc", "cache kernels", "will use"]
-    {
+    for what in [
+        "cpu features",
+        "instruction set",
+        "memory",
+        "cuda driver",
+        "cuda nvrtc",
+        "engine rten",
+        "engine onnxruntime",
+        "cache kernels",
+        "will use",
+    ] {
         assert!(text.lines().any(|line| line.starts_with(what)), "{what} in {text}");
     }
 }

@@ -25,6 +25,7 @@ pub mod cuda;
 pub mod depthwise;
 mod device;
 mod dtype;
+pub mod elementwise;
 pub mod embed;
 mod error;
 pub mod head;

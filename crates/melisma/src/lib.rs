@@ -3,7 +3,8 @@
 //! [`runtime`] is what every room stands on: configuration, memory, precision, trace and output files.
 //! [`audio`] reads and writes sound, [`snac`] turns codec tokens into sound and back, [`mel`] makes spectrograms,
 //! [`dataset`] turns folders of sound into training tensors, [`mod@pack`] compresses weights without loss,
-//! [`checkpoint`] reads them, [`synth`] plays scores, [`mod@optimize`] runs ONNX models, and [`mod@bench`] measures the rooms.
+//! [`checkpoint`] reads them, [`mod@optimize`] finds the best engine for a model, [`synth`] plays scores, and
+//! [`mod@bench`] measures the rooms.
 #![forbid(unsafe_code)]
 
 pub mod audio;

@@ -3,6 +3,7 @@
 mod base64;
 mod machine;
 mod mel;
+mod optimize;
 mod pack;
 mod page;
 mod runtime;
@@ -33,6 +34,7 @@ const STEPS: &[(&str, Step)] = &[
     ("synth", synth::run),
     ("mel", mel::run),
     ("pack", pack::run),
+    ("optimize", optimize::run),
 ];
 
 /// A step that was done.

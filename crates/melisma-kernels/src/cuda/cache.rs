@@ -32,6 +32,44 @@ pub fn report() -> CacheReport {
     CacheReport { path, entries: sizes.len() as u64, bytes: sizes.iter().sum() }
 }
 
+/// A compiled kernel on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The file's name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whether its content is what was written; one that is not is compiled again when it is needed.
+    pub is_whole: bool,
+}
+
+/// The compiled kernels on disk, by name, each read and checked.
+pub fn kept() -> Vec<Kept> {
+    let entries = directory().into_iter().flat_map(std::fs::read_dir).flatten().flatten();
+    let mut kept: Vec<Kept> = entries
+        .filter_map(|entry| {
+            let (name, bytes) = (entry.file_name().to_string_lossy().into_owned(), entry.metadata().ok()?.len());
+            Some(Kept { name, bytes, is_whole: read(&entry.path()).is_some() })
+        })
+        .collect();
+    kept.sort_by(|a, b| a.name.cmp(&b.name));
+    kept
+}
+
+/// Removes the compiled kernels. Returns how many there were, and their bytes.
+///
+/// # Errors
+/// The system refuses.
+pub fn clear_kept() -> std::io::Result<(usize, u64)> {
+    let Some(directory) = directory().filter(|directory| directory.is_dir()) else { return Ok((0, 0)) };
+    let mut gone = (0, 0);
+    for kernel in kept() {
+        std::fs::remove_file(directory.join(&kernel.name))?;
+        gone = (gone.0 + 1, gone.1 + kernel.bytes);
+    }
+    Ok(gone)
+}
+
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
 /// Puts the cache below `root` instead of the folder that the environment names. The first call counts.

@@ -19,7 +19,7 @@ use cudarc::driver::{result as driver, sys};
 
 use crate::{Error, Kind, Result};
 
-pub use cache::{CacheReport, report as cache_report, set_directory as set_cache_directory};
+pub use cache::{CacheReport, Kept, clear_kept, kept, report as cache_report, set_directory as set_cache_directory};
 pub use event::Event;
 pub(crate) use event::InFlight;
 pub use graph::Graph;

@@ -96,6 +96,14 @@ pub fn store<T: Scalar>(values: &[f32], stored: &mut [T]) {
     T::narrow(Isa::best(), values, stored);
 }
 
+/// The floats of stored elements.
+///
+/// # Panics
+/// `stored.len() != values.len()`
+pub fn load<T: Scalar>(stored: &[T], values: &mut [f32]) {
+    T::widen(Isa::best(), stored, values);
+}
+
 impl Matmul {
     /// A product with TF32 off.
     pub fn new(m: usize, k: usize, n: usize) -> Self {

@@ -6,6 +6,7 @@ mod compare;
 mod dataset;
 mod measure;
 mod mel;
+mod optimize;
 mod pack;
 mod peer;
 mod runtime;
@@ -87,6 +88,7 @@ pub const ROOMS: &[(&str, Room)] = &[
     ("dataset", dataset::rows),
     ("pack", pack::rows),
     ("synth", synth::rows),
+    ("optimize", optimize::rows),
 ];
 
 /// Measures `rooms` at `place` in the order given, or all of them when none is named.

@@ -79,6 +79,12 @@ impl MemoryTracker {
         Scope { tracker: self.clone(), name: name.into(), entry, watch }
     }
 
+    /// Runs `work` in a scope called `name`.
+    pub fn track<R>(&self, name: impl Into<String>, work: impl FnOnce() -> R) -> R {
+        let _scope = self.scope(name);
+        work()
+    }
+
     /// Counts `bytes` like [`Budget::reserve`].
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 pub mod chunked;
 pub mod melisma;
+pub mod onnxruntime;
 pub mod rten;
 
 use super::onnx::{Dim, Model, Type};
@@ -93,6 +94,11 @@ impl Port {
             return Ok(());
         }
         Err(Error::invalid(format!("input `{}`: {} is expected, not {value:?}", self.name, self.describe())))
+    }
+
+    /// Whether the model says the length of every axis.
+    pub fn is_fixed(&self) -> bool {
+        self.shape.as_ref().is_some_and(|shape| shape.iter().all(|dim| matches!(dim, Dim::Known(_))))
     }
 
     /// Type and shape for people: `f32[1, 80, T]`.

@@ -127,7 +127,7 @@ impl Source for Folder {
 }
 
 /// Opens what is found at every step to be a folder, and at the end a file with one name.
-fn open(base: &Path, location: &str) -> Result<(File, u64)> {
+pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
     if location.is_empty() || location.contains('\0') {
         return Err(outside(location, "is not a file name"));
     }

@@ -14,6 +14,7 @@ mod attribute;
 mod check;
 mod external;
 mod graph;
+mod identity;
 mod packed;
 mod read;
 mod tensor;
@@ -29,6 +30,7 @@ use std::path::Path;
 
 pub use attribute::{Attribute, Content};
 pub use graph::{Dim, Graph, Node, Opset, Type, ValueInfo};
+pub use identity::fingerprint;
 pub use tensor::{Data, Tensor};
 
 use crate::{Error, Kind, Result};

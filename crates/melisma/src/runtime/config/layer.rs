@@ -58,6 +58,15 @@ impl Config {
         Self::load(&Sources { flags, ..Sources::default() })
     }
 
+    /// The settings of this process, its file and its environment, under the profile called `name`.
+    ///
+    /// # Errors
+    /// There is no such profile, and as [`Config::load`].
+    pub fn load_with_profile(name: &str) -> Result<Self> {
+        let flags = vec![("profile", "profile", name.to_owned())];
+        Self::load(&Sources { environment: Environment::process(), flags, ..Sources::default() })
+    }
+
     fn give(&mut self, given: &Given) -> Result<()> {
         self.set(&given.key, &given.raw, given.origin.clone()).map_err(|error| match &given.origin {
             Origin::File { .. } => error.at(format!("{}: `{}`", given.origin, given.key)),

@@ -124,6 +124,7 @@ settings! {
     "precision" precision: Request = Request::Fp32, "The precision asked for.";
     "tf32" tf32: bool = false, "Whether f32 products on tensor cores may round their inputs to TF32.";
     "cache_dir" cache_dir: Option<PathBuf> = None, "Where compiled kernels and engines are kept.";
+    "cache_limit" cache_limit: Size = Size(8 << 30), "The most bytes of engines that are kept.";
     "trace" trace: Option<PathBuf> = None, "Where to write a Chrome trace.";
     "profile_table" profile_table: bool = false, "Whether to print the table of spans.";
     "profile_sort" profile_sort: Sort = Sort::SelfTime, "The column that the table of spans is sorted by.";

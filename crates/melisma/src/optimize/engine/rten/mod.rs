@@ -19,6 +19,8 @@ use crate::{Error, Result};
 
 /// The name that `--engine` takes.
 pub const NAME: &str = "rten";
+/// The crate's version, as engines depend on it.
+pub const VERSION: &str = "0.27";
 /// Threads of the crate's pools are called so.
 const THREADS: &str = "rten-";
 

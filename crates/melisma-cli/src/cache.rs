@@ -1,0 +1,128 @@
+//! `melisma cache`: engines and compiled kernels on disk.
+
+use std::time::{Duration, SystemTime};
+
+use melisma::optimize::cache::{Cache, Health, Listed};
+use melisma::runtime::device::cuda::{self, Kept};
+use melisma::runtime::size;
+use melisma::runtime::table::{Align, Table};
+use melisma::{Error, Kind, Result};
+use serde_json::{Value, json};
+
+use crate::args::{CacheArgs, CacheCommand};
+use crate::optimize::open_cache;
+use crate::session::Session;
+
+pub fn run(session: &Session, args: &CacheArgs) -> Result<()> {
+    let _span = tracing::info_span!("cache").entered();
+    let cache = open_cache(session);
+    if let Some(note) = cache.note() {
+        session.say(&format!("note: {note}"));
+    }
+    match args.command {
+        CacheCommand::List => show(session, &cache, &cache.list()),
+        CacheCommand::Verify => {
+            let listed = cache.verify();
+            show(session, &cache, &listed)?;
+            damaged(&listed)
+        }
+        CacheCommand::Clear => clear(session, &cache),
+    }
+}
+
+fn show(session: &Session, cache: &Cache, listed: &[Listed]) -> Result<()> {
+    let kernels = cuda::kept();
+    let json = json!({
+        "path": cache.folder().map(|path| path.display().to_string()),
+        "note": cache.note(),
+        "engines": listed.iter().map(entry_json).collect::<Vec<_>>(),
+        "kernels": kernels.iter().map(kernel_json).collect::<Vec<_>>(),
+    });
+    session.print("cpu", || text(listed, &kernels), json)
+}
+
+/// What the state of an entry is called, and what is known of it.
+fn state(entry: &Listed) -> (&'static str, String) {
+    match &entry.health {
+        Health::Good(manifest) => ("good", format!("made because: {}", manifest.reason)),
+        Health::Bad(reason) => ("damaged", reason.clone()),
+        Health::SetAside(reason) => ("set aside", reason.clone()),
+    }
+}
+
+fn entry_json(entry: &Listed) -> Value {
+    let (state, note) = state(entry);
+    let plan = match &entry.health {
+        Health::Good(manifest) => json!({ "parts": manifest.parts, "candidate": manifest.plan["candidate"] }),
+        Health::Bad(_) | Health::SetAside(_) => Value::Null,
+    };
+    json!({
+        "key": entry.name, "bytes": entry.bytes, "uses": entry.uses, "state": state, "note": note, "plan": plan,
+        "idle_seconds": idle(entry).map(|idle| idle.as_secs()),
+    })
+}
+
+fn kernel_json(kernel: &Kept) -> Value {
+    json!({ "name": kernel.name, "bytes": kernel.bytes, "state": if kernel.is_whole { "good" } else { "damaged" } })
+}
+
+fn text(listed: &[Listed], kernels: &[Kept]) -> String {
+    let mut table = Table::new([
+        ("engine", Align::Left),
+        ("bytes", Align::Right),
+        ("uses", Align::Right),
+        ("idle", Align::Right),
+        ("state", Align::Left),
+        ("note", Align::Left),
+    ]);
+    for entry in listed {
+        let (state, note) = state(entry);
+        let what = match &entry.health {
+            Health::Good(manifest) => manifest.plan["candidate"]["engine"].as_str().unwrap_or("engine").to_owned(),
+            Health::Bad(_) | Health::SetAside(_) => "-".to_owned(),
+        };
+        let name = format!("{} {what}", entry.name.get(..12).unwrap_or(&entry.name));
+        let idle = idle(entry).map_or_else(|| "-".to_owned(), shown);
+        table.push([name, size::show(entry.bytes), entry.uses.to_string(), idle, state.to_owned(), note]);
+    }
+    let bytes: u64 = listed.iter().map(|entry| entry.bytes).sum();
+    let damaged = kernels.iter().filter(|kernel| !kernel.is_whole).count();
+    let kernel_bytes: u64 = kernels.iter().map(|kernel| kernel.bytes).sum();
+    let mut text = if listed.is_empty() { String::new() } else { table.text() };
+    text += &format!("engines: {}, {}\n", listed.len(), size::show(bytes));
+    text + &format!("kernels: {}, {}, {damaged} damaged\n", kernels.len(), size::show(kernel_bytes))
+}
+
+fn damaged(listed: &[Listed]) -> Result<()> {
+    let bad = listed.iter().filter_map(|entry| match &entry.health {
+        Health::Bad(reason) => Some(format!("{}: {reason}", entry.name)),
+        Health::Good(_) | Health::SetAside(_) => None,
+    });
+    let bad: Vec<String> = bad.collect();
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Check, format!("damaged: {}", bad.join("; ")))
+        .with_hint("they were set aside and are made again when needed; `melisma cache clear` removes them"))
+}
+
+fn clear(session: &Session, cache: &Cache) -> Result<()> {
+    let (engines, engine_bytes) = cache.clear()?;
+    let (kernels, kernel_bytes) = cuda::clear_kept().map_err(|error| Error::io("compiled kernels", error))?;
+    let bytes = engine_bytes + kernel_bytes;
+    let json = json!({ "engines": engines, "kernels": kernels, "bytes": bytes });
+    session.print("cpu", || format!("removed {engines} engines and {kernels} kernels, {}\n", size::show(bytes)), json)
+}
+
+fn idle(entry: &Listed) -> Option<Duration> {
+    SystemTime::now().duration_since(entry.used?).ok()
+}
+
+fn shown(idle: Duration) -> String {
+    match idle.as_secs() {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7200 => format!("{}min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}

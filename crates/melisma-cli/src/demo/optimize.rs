@@ -1,0 +1,71 @@
+//! The step `optimize`: a decoder that is built here, brought to the best engine of this machine.
+
+use std::path::PathBuf;
+
+use melisma::optimize::cache::{Cache, Options};
+use melisma::optimize::models::{Snac, snac_decoder};
+use melisma::optimize::search::{Request, Wanted};
+use melisma::runtime::output::{self, Existing};
+use melisma::runtime::size;
+use melisma::runtime::table::{Align, Table};
+use melisma::{Error, Kind, Result};
+
+use crate::optimize::search;
+use crate::session::Session;
+
+const SIZES: Snac<'_> = Snac { latent_dim: 32, dim: 64, strides: &[4, 4, 2] };
+
+/// A folder that goes away.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn run(session: &Session) -> Result<String> {
+    let folder = Folder(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).map_err(|error| output::failed(&folder.0, error))?;
+    let model = folder.0.join("decoder.onnx");
+    output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
+    // A cache of its own, so that each demo shows a search and a hit.
+    let cache = Cache::open(Some(&folder.0), Options { limit_bytes: u64::MAX, threads: 1 });
+    let search = search(session, &cache, &|_| {})?;
+    let request = Request {
+        model,
+        inputs: vec!["z=1x32x64".parse()?],
+        precision: Wanted::Fp32,
+        tolerance: 1e-3,
+        engine: None,
+        calibrate: None,
+    };
+    let outcome = search.optimize(&request)?;
+    if search.optimize(&request)?.miss.is_some() {
+        return Err(Error::new(Kind::Check, "optimize: the engine was not found again"));
+    }
+    let report = &outcome.report;
+    let right = |name| (name, Align::Right);
+    let mut table = Table::new([("candidate", Align::Left), right("p50"), right("peak memory"), right("max_abs")]);
+    for measured in &report.candidates {
+        let cells = match (&measured.outcome, &measured.refused) {
+            (Some(outcome), None) => [
+                format!("{:.2} ms", 1e3 * outcome.latency_seconds.p50),
+                outcome.peak_bytes.map_or_else(|| "unknown".to_owned(), size::show),
+                format!("{:.1e}", outcome.accuracy.max_abs),
+            ],
+            _ => ["-"; 3].map(str::to_owned),
+        };
+        table.push([measured.candidate.to_string()].into_iter().chain(cells).collect::<Vec<_>>());
+    }
+    Ok(format!(
+        "<p>A decoder of {} was written as ONNX; the best engine for it here is {}: {:.2} ms for each run, {:.1e} from FP32 of \
+         {}. It was kept, found again and checked.</p>\n{}",
+        size::show(report.model_bytes[0]),
+        report.candidate,
+        1e3 * report.latency_seconds.p50,
+        report.accuracy.max_abs,
+        report.reference,
+        table.html()
+    ))
+}

@@ -1,0 +1,134 @@
+//! `melisma optimize`, and the process that measures a candidate for it.
+
+use std::path::Path;
+
+use melisma::optimize::Value;
+use melisma::optimize::cache::{self, Cache};
+use melisma::optimize::engine::{Engine, Port};
+use melisma::optimize::onnx::Model;
+use melisma::optimize::search::{Content, Given, Outcome, Request, Search, Spec, Wanted, Worker, work as measure};
+use melisma::runtime::{Policy, size};
+use melisma::{Error, Result};
+use serde_json::json;
+
+use crate::args::OptimizeArgs;
+use crate::session::{Session, print, read_text};
+
+/// The tolerance where no flag names one.
+const TOLERANCE: f64 = 1e-3;
+/// The largest description of a candidate.
+const SPEC_BYTES: u64 = 16 << 20;
+
+pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
+    let _span = tracing::info_span!("optimize").entered();
+    let request = request(session, args)?;
+    let cache = open_cache(session);
+    if let Some(note) = cache.note() {
+        session.say(&format!("note: {note}"));
+    }
+    let say = |text: &str| session.say(text);
+    let outcome = search(session, &cache, &say)?.optimize(&request)?;
+    if let Some(unkept) = &outcome.entry.unkept {
+        session.say(&format!("note: the engine is not kept: {}", unkept.reason));
+    }
+    let mut json = outcome.report.keys();
+    let path = outcome.entry.unkept.is_none().then(|| outcome.entry.folder.display().to_string());
+    json["cache"] = json!({ "key": outcome.key, "hit": outcome.miss.is_none(), "path": path, "reason": outcome.miss });
+    session.print(device(&outcome), || text(args, &outcome), json)
+}
+
+/// A search with candidates in processes of this program.
+pub fn search<'a>(session: &'a Session, cache: &'a Cache, say: &'a dyn Fn(&str)) -> Result<Search<'a>> {
+    let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
+    let worker = Worker::Program(vec![program.into(), "optimize-worker".into()]);
+    Ok(Search { config: &session.config, cache, worker, say })
+}
+
+pub fn open_cache(session: &Session) -> Cache {
+    let options = cache::Options {
+        limit_bytes: session.config.cache_limit.value.0,
+        threads: session.config.threads.value.count(),
+    };
+    Cache::open(session.config.cache_dir.value.as_deref(), options)
+}
+
+/// The engine that `optimize` kept for this model with inputs of these shapes and default flags, if it did.
+pub fn kept(session: &Session, path: &Path, model: &Model, values: &[Value]) -> Result<Option<Box<dyn Engine>>> {
+    let cache = open_cache(session);
+    let say = |text: &str| session.say(text);
+    let search = search(session, &cache, &say)?;
+    let ports = Port::inputs(model)?;
+    let given = |(port, value): (&Port, &Value)| Given {
+        name: port.name.clone(),
+        content: Content::Shape(value.shape().to_vec()),
+    };
+    let open: Vec<Given> = ports.iter().zip(values).filter(|(port, _)| !port.is_fixed()).map(given).collect();
+    let all: Vec<Given> = ports.iter().zip(values).map(given).collect();
+    let mut sets = vec![open, all];
+    sets.dedup();
+    for inputs in sets {
+        let request = Request {
+            model: path.to_owned(),
+            inputs,
+            precision: Wanted::of(&Policy::new(&session.config)),
+            tolerance: TOLERANCE,
+            engine: None,
+            calibrate: None,
+        };
+        if let Some((engine, _)) = search.find(&request)? {
+            return Ok(Some(engine));
+        }
+    }
+    Ok(None)
+}
+
+/// Measures one candidate and prints what was measured, for the search that started this process.
+pub fn work(spec: &Path) -> Result<()> {
+    let text = read_text(spec, SPEC_BYTES)?;
+    let spec: Spec =
+        serde_json::from_str(&text).map_err(|error| Error::invalid(format!("{}: {error}", spec.display())))?;
+    let done = measure(&spec)?;
+    print(&serde_json::to_string(&done).map_err(|error| Error::invalid(error.to_string()))?)
+}
+
+fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
+    if !(args.tolerance >= 0.0 && args.tolerance.is_finite()) {
+        return Err(Error::invalid(format!("--tolerance: {} is not a tolerance", args.tolerance))
+            .with_hint("write 0 or more, e.g. 1e-3"));
+    }
+    let precision = match &args.precision {
+        Some(text) => text.parse()?,
+        None => Wanted::of(&Policy::new(&session.config)),
+    };
+    Ok(Request {
+        model: args.model.clone(),
+        inputs: args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?,
+        precision,
+        tolerance: args.tolerance,
+        engine: Some(args.engine.clone()).filter(|engine| engine != "auto"),
+        calibrate: args.calibrate.clone(),
+    })
+}
+
+fn device(outcome: &Outcome) -> &'static str {
+    match outcome.report.candidate.engine.as_str() {
+        "onnxruntime-cuda" | "onnxruntime-tensorrt" => "cuda",
+        _ => "cpu",
+    }
+}
+
+fn text(args: &OptimizeArgs, outcome: &Outcome) -> String {
+    let mut text = format!("model     {}\n{}", args.model.display(), outcome.report.text());
+    text += "\n";
+    text += &match &outcome.miss {
+        None => "cache     hit: found and checked\n".to_owned(),
+        Some(reason) => format!("cache     miss: {reason}\n"),
+    };
+    match &outcome.entry.unkept {
+        None => {
+            let bytes: u64 = outcome.entry.manifest.files.values().map(|file| file.bytes).sum();
+            text + &format!("engine    {} ({})\n", outcome.entry.folder.display(), size::show(bytes))
+        }
+        Some(_) => text,
+    }
+}

@@ -1,0 +1,101 @@
+//! `elementwise`: y\[i\] = f(y\[i\], x\[i\]) or f(y\[i\], s), in place, for n floats.
+//!
+//! Every operation is one rounding of IEEE 754, or a choice, so that results are the same bits on every device.
+//! `Maximum` and `Minimum` keep y unless x is greater or less: a NaN in y stays, one in x is passed over.
+
+mod cpu;
+pub(crate) mod cuda;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
+use crate::cuda::Function;
+use crate::queue::kernel_span;
+use crate::view::check_len;
+use crate::{Device, Error, Queue, Result, View, ViewMut};
+
+/// What is done to each element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// y + x
+    Add,
+    /// y - x
+    Subtract,
+    /// y · x
+    Multiply,
+    /// y / x
+    Divide,
+    /// The greater of y and x.
+    Maximum,
+    /// The lesser of y and x.
+    Minimum,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide, Self::Maximum, Self::Minimum];
+}
+
+/// The other side of an operation.
+#[derive(Debug, Clone, Copy)]
+pub enum Operand<'a> {
+    /// An element for each.
+    Each(View<'a, f32>),
+    /// The same for all.
+    All(f32),
+}
+
+/// An operation prepared for one device, for any length.
+#[derive(Debug)]
+pub struct Plan {
+    operation: Operation,
+    on: On,
+}
+
+#[derive(Debug)]
+enum On {
+    Cpu,
+    Cuda { each: Function, all: Function },
+}
+
+/// Plans an operation.
+///
+/// # Errors
+/// The device cannot compile the kernel.
+pub fn plan(device: &Device, operation: Operation) -> Result<Plan> {
+    let on = match device {
+        Device::Cpu(_) => On::Cpu,
+        Device::Cuda(cuda) => On::Cuda {
+            each: cuda.function(cuda::SOURCE, "elementwise_each_f32")?,
+            all: cuda.function(cuda::SOURCE, "elementwise_all_f32")?,
+        },
+    };
+    Ok(Plan { operation, on })
+}
+
+impl Plan {
+    /// Changes `y` (n) by `x` (n, or one number).
+    ///
+    /// # Errors
+    /// The views differ in length or place, or the device fails.
+    pub fn run(&self, queue: &Queue, y: ViewMut<'_, f32>, x: Operand<'_>) -> Result<()> {
+        if let Operand::Each(x) = x {
+            check_len("elementwise", x.len(), y.len())?;
+        }
+        let streams = if matches!(x, Operand::Each(_)) { 12 } else { 8 };
+        let _span = kernel_span!(queue, "elementwise", [y.len()], streams * y.len());
+        match (&self.on, queue, x) {
+            (On::Cpu, Queue::Cpu(queue), Operand::Each(x)) => cpu::each(queue, self.operation, y.host()?, x.host()?),
+            (On::Cpu, Queue::Cpu(queue), Operand::All(x)) => cpu::all(queue, self.operation, y.host()?, x),
+            (On::Cuda { each, .. }, Queue::Cuda(queue), Operand::Each(x)) => {
+                cuda::each(queue, (each, self.operation), y.cuda()?, x.cuda()?)?;
+            }
+            (On::Cuda { all, .. }, Queue::Cuda(queue), Operand::All(x)) => {
+                cuda::all(queue, (all, self.operation), y.cuda()?, x)?;
+            }
+            _ => return Err(Error::invalid("elementwise: the queue is of another device than the plan")),
+        }
+        Ok(())
+    }
+}

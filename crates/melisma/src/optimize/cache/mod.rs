@@ -1,0 +1,288 @@
+//! Engines on disk, found by everything that they depend on. The cache can only make things faster: delete it, damage
+//! it, copy it, and the answers do not change.
+//!
+//! ```text
+//! engines/KEY/manifest.json    what it is, its files with their hashes, outputs to check it by
+//! engines/KEY/seal             BLAKE3 of the manifest
+//! engines/KEY/...              the files of the engine
+//! engines/locks/KEY            held while KEY is being built
+//! engines/quarantine/KEY.N     an entry that was not what it should be, with the reason beside it
+//! ```
+//!
+//! An entry is built in a folder of its own under the lock and appears by a rename. It is used when its seal, its key and
+//! the hash of every file are right; the caller then runs it and compares with the recorded outputs.
+
+pub mod hash;
+mod key;
+mod manifest;
+mod place;
+mod room;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+use serde_json::Value;
+
+pub use key::{Key, Parts};
+pub use manifest::{FileEntry, Manifest, Sample, VERSION};
+pub use room::{Health, Listed};
+
+use crate::runtime::output::failed;
+use crate::{Error, Kind, Result};
+use place::Place;
+
+const USED: &str = "used";
+const LOCKS: &str = "locks";
+const QUARANTINE: &str = "quarantine";
+const BUILDING: &str = ".building-";
+
+/// A folder of engines.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    place: Place,
+    limit_bytes: u64,
+    threads: usize,
+}
+
+/// How a cache is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The least recently used entries go when all of them have more bytes than this.
+    pub limit_bytes: u64,
+    /// Threads that hash.
+    pub threads: usize,
+}
+
+/// What a look into the cache gave.
+#[derive(Debug)]
+pub enum Found {
+    /// An entry whose files are what they were.
+    Hit(Entry),
+    /// None, and why.
+    Miss(String),
+}
+
+/// An entry, checked.
+#[derive(Debug)]
+pub struct Entry {
+    /// Where its files are.
+    pub folder: PathBuf,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// Set when it could not be kept, with the reason; its folder goes away with it.
+    pub unkept: Option<Unkept>,
+}
+
+/// An entry outside of the cache, which goes away when dropped.
+#[derive(Debug)]
+pub struct Unkept {
+    /// Why it is not in the cache.
+    pub reason: String,
+    folder: PathBuf,
+}
+
+impl Drop for Unkept {
+    fn drop(&mut self) {
+        // A drop cannot report, and the folder is among the temporary ones.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// What a builder hands back beside the files that it wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Built {
+    /// How to use the files, and what was measured.
+    pub plan: Value,
+    /// What the engine must give.
+    pub self_check: Vec<Sample>,
+}
+
+impl Cache {
+    /// The cache below `root`, in its folder `engines`; without a root, or with one that cannot be used, everything is
+    /// built anew and [`Cache::note`] says why.
+    pub fn open(root: Option<&Path>, options: Options) -> Self {
+        let place = match root {
+            Some(root) => Place::of(&root.join("engines")),
+            None => Place::Off("there is no cache folder; set MELISMA_CACHE_DIR or HOME".to_owned()),
+        };
+        Self { place, limit_bytes: options.limit_bytes, threads: options.threads.max(1) }
+    }
+
+    /// Why it is used for reading only, or not at all.
+    pub fn note(&self) -> Option<&str> {
+        match &self.place {
+            Place::Open(_) => None,
+            Place::ReadOnly(_, reason) | Place::Off(reason) => Some(reason),
+        }
+    }
+
+    /// Its folder, where it can be used.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Open(folder) | Place::ReadOnly(folder, _) => Some(folder),
+            Place::Off(_) => None,
+        }
+    }
+
+    /// Looks for the entry of `parts`. One that is not what it should be is set aside, and the reason says so.
+    pub fn find(&self, parts: &Parts) -> Found {
+        let Some(folder) = self.folder() else { return Found::Miss(self.note().unwrap_or_default().to_owned()) };
+        let key = parts.key();
+        let entry = folder.join(key.as_str());
+        if std::fs::symlink_metadata(&entry).is_err() {
+            return Found::Miss(self.nearest(parts));
+        }
+        match self.check(&entry, &key) {
+            Ok(manifest) => {
+                touch(&entry);
+                Found::Hit(Entry { folder: entry, manifest, unkept: None })
+            }
+            Err(error) => Found::Miss(self.set_aside(&key, &error.to_string())),
+        }
+    }
+
+    /// The entry of `parts`, found, or made by `build` in the folder that it is given. Of many that ask at one time
+    /// only one builds. The second value says why it was made; none says that it was found.
+    ///
+    /// # Errors
+    /// Those of `build`. A cache that cannot be written is none: the entry is then outside of it, see [`Entry::unkept`].
+    pub fn find_or_build(
+        &self,
+        parts: &Parts,
+        build: &mut dyn FnMut(&Path) -> Result<Built>,
+    ) -> Result<(Entry, Option<String>)> {
+        let reason = match self.find(parts) {
+            Found::Hit(entry) => return Ok((entry, None)),
+            Found::Miss(reason) => reason,
+        };
+        let Place::Open(folder) = &self.place else {
+            let why = self.note().unwrap_or_default().to_owned();
+            return self.build_outside(parts, &reason, why, build).map(|entry| (entry, Some(reason)));
+        };
+        let key = parts.key();
+        let _lock = lock(folder, &key);
+        // Whoever held the lock may have built it.
+        let reason = match self.find(parts) {
+            Found::Hit(entry) => return Ok((entry, None)),
+            Found::Miss(again) if again == "no engine of this model was kept" => reason,
+            Found::Miss(again) => again,
+        };
+        self.remove_leftovers(&key);
+        let work = folder.join(format!("{BUILDING}{}-{}", key.as_str(), std::process::id()));
+        let made = std::fs::create_dir(&work).map_err(|error| failed(&work, error)).and_then(|()| {
+            let manifest = self.build_in(&work, parts, &reason, build)?;
+            self.publish(&work, &key)?;
+            Ok(manifest)
+        });
+        match made {
+            Ok(manifest) => {
+                self.make_room(&key);
+                Ok((Entry { folder: folder.join(key.as_str()), manifest, unkept: None }, Some(reason)))
+            }
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&work);
+                if error.kind() != Kind::Io {
+                    return Err(error);
+                }
+                let entry = self.build_outside(parts, &reason, error.to_string(), build)?;
+                Ok((entry, Some(reason)))
+            }
+        }
+    }
+
+    /// Sets the entry of `parts` aside, after it failed its self-check; returns the reason as it is told.
+    pub fn reject(&self, parts: &Parts, reason: &str) -> String {
+        self.set_aside(&parts.key(), reason)
+    }
+
+    fn check(&self, entry: &Path, key: &Key) -> Result<Manifest> {
+        place::is_ours(entry)?;
+        let manifest = Manifest::read(entry, key)?;
+        manifest.check_files(entry, self.threads)?;
+        Ok(manifest)
+    }
+
+    fn build_in(
+        &self,
+        work: &Path,
+        parts: &Parts,
+        reason: &str,
+        build: &mut dyn FnMut(&Path) -> Result<Built>,
+    ) -> Result<Manifest> {
+        let begin = Instant::now();
+        let Built { plan, self_check } = build(work)?;
+        let mut manifest = Manifest {
+            version: VERSION,
+            parts: parts.clone(),
+            files: Default::default(),
+            plan,
+            self_check,
+            reason: reason.to_owned(),
+            build_seconds: begin.elapsed().as_secs_f64(),
+        };
+        manifest.write(work, self.threads)?;
+        Ok(manifest)
+    }
+
+    fn publish(&self, work: &Path, key: &Key) -> Result<()> {
+        let Some(folder) = self.folder() else { return Ok(()) };
+        let entry = folder.join(key.as_str());
+        std::fs::rename(work, &entry).map_err(|error| failed(&entry, error))?;
+        touch(&entry);
+        // Makes the name survive a power cut; not every file system can.
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+
+    fn build_outside(
+        &self,
+        parts: &Parts,
+        reason: &str,
+        why: String,
+        build: &mut dyn FnMut(&Path) -> Result<Built>,
+    ) -> Result<Entry> {
+        let folder = place::temporary()?;
+        let unkept = Unkept { reason: why, folder: folder.clone() };
+        let manifest = self.build_in(&folder, parts, reason, build)?;
+        Ok(Entry { folder, manifest, unkept: Some(unkept) })
+    }
+
+    /// Why there is no entry: what changed since the nearest one of the same model.
+    fn nearest(&self, parts: &Parts) -> String {
+        let of_model = self.manifests().filter(|manifest| manifest.parts.get("model") == parts.get("model"));
+        let changes = of_model.map(|manifest| parts.changes_from(&manifest.parts)).min_by_key(Vec::len);
+        match changes {
+            Some(changes) => format!("changed since the last time: {}", changes.join("; ")),
+            None => "no engine of this model was kept".to_owned(),
+        }
+    }
+}
+
+/// Held until dropped; a file system without locks goes without, and the rename decides.
+fn lock(folder: &Path, key: &Key) -> Option<File> {
+    let locks = folder.join(LOCKS);
+    std::fs::create_dir_all(&locks).ok()?;
+    let file = File::options().create(true).truncate(false).write(true).open(locks.join(key.as_str())).ok()?;
+    file.lock().ok()?;
+    Some(file)
+}
+
+/// Notes that an entry was used now, and how often. A cache that cannot be written does without.
+fn touch(entry: &Path) {
+    let path = entry.join(USED);
+    let uses = uses(entry).saturating_add(1);
+    let _ = std::fs::write(&path, uses.to_string());
+    let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+fn uses(entry: &Path) -> u64 {
+    std::fs::read_to_string(entry.join(USED)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+fn foreign(path: &Path, owner: impl std::fmt::Display) -> Error {
+    Error::new(Kind::InvalidArgument, format!("{}: it belongs to {owner}", path.display()))
+        .with_hint("set MELISMA_CACHE_DIR to a folder of your own")
+}

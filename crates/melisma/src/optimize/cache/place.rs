@@ -1,0 +1,81 @@
+//! Whether a folder can hold the cache: it must be a folder, ours, and not writable by everybody.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::foreign;
+use crate::runtime::output::failed;
+use crate::{Error, Result};
+
+/// What can be done with the folder.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Open(PathBuf),
+    ReadOnly(PathBuf, String),
+    Off(String),
+}
+
+impl Place {
+    pub(super) fn of(folder: &Path) -> Self {
+        if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Self::Off(format!("the cache cannot be used: {}", failed(folder, error)));
+        }
+        if let Err(error) = is_ours(folder) {
+            return Self::Off(format!("the cache cannot be used: {error}"));
+        }
+        match is_writable(folder) {
+            Ok(()) => Self::Open(folder.to_owned()),
+            Err(error) => Self::ReadOnly(folder.to_owned(), format!("the cache can only be read: {error}")),
+        }
+    }
+}
+
+/// # Errors
+/// It is no folder, somebody else's, or one that everybody may write to.
+pub(super) fn is_ours(folder: &Path) -> Result<()> {
+    let data = std::fs::metadata(folder).map_err(|error| Error::io(folder.display(), error))?;
+    if !data.is_dir() {
+        return Err(Error::invalid(format!("{}: not a folder", folder.display())));
+    }
+    let Some(us) = our_id() else { return Ok(()) };
+    if data.uid() != us {
+        return Err(foreign(folder, format!("user {}, not to user {us}", data.uid())));
+    }
+    if data.mode() & 0o002 != 0 {
+        return Err(Error::invalid(format!("{}: everybody may write to it", folder.display()))
+            .with_hint("take that right away with chmod o-w"));
+    }
+    Ok(())
+}
+
+/// The user that this process acts as: the owner of its own entry among the processes.
+fn our_id() -> Option<u32> {
+    std::fs::metadata("/proc/self").ok().map(|data| data.uid())
+}
+
+fn is_writable(folder: &Path) -> Result<()> {
+    let probe = folder.join(format!(".probe-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)));
+    let written = std::fs::write(&probe, b"x");
+    let _ = std::fs::remove_file(&probe);
+    written.map_err(|error| failed(folder, error))
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A new folder among the temporary ones, for this user alone.
+pub(super) fn temporary() -> Result<PathBuf> {
+    for _ in 0..100 {
+        let name = format!("melisma-engine-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(&folder, error)),
+        }
+    }
+    Err(Error::invalid(format!("{}: no new folder can be made", std::env::temp_dir().display())))
+}

@@ -1,0 +1,198 @@
+//! Room in the cache: what is in it, what goes first, what is set aside.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{BUILDING, Cache, Key, LOCKS, Manifest, QUARANTINE, USED, uses};
+use crate::Result;
+use crate::runtime::machine::disk_use;
+use crate::runtime::output::failed;
+
+/// Entries that were set aside are kept for a look, so many of them.
+const MOST_SET_ASIDE: usize = 8;
+
+/// What a listing says of an entry.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its key, or the name of something that is no entry.
+    pub name: String,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// When it was last used.
+    pub used: Option<SystemTime>,
+    /// How often it was used.
+    pub uses: u64,
+    /// Whether it can be used.
+    pub health: Health,
+}
+
+/// Whether an entry can be used.
+#[derive(Debug)]
+pub enum Health {
+    /// Its manifest is right, and its files too if they were looked at.
+    Good(Box<Manifest>),
+    /// It is damaged, made by another version, or somebody else's.
+    Bad(String),
+    /// It was set aside before, with this reason.
+    SetAside(String),
+}
+
+impl Cache {
+    /// All entries, then those that were set aside. Their files are not read.
+    pub fn list(&self) -> Vec<Listed> {
+        let describe = |folder: &Path, key: &Key| match Manifest::read(folder, key) {
+            Ok(manifest) => Health::Good(Box::new(manifest)),
+            Err(error) => Health::Bad(error.to_string()),
+        };
+        self.listed(describe)
+    }
+
+    /// As [`Cache::list`], with every file read and compared; damaged entries are set aside.
+    pub fn verify(&self) -> Vec<Listed> {
+        let listed = self.listed(|folder, key| match self.check(folder, key) {
+            Ok(manifest) => Health::Good(Box::new(manifest)),
+            Err(error) => Health::Bad(error.to_string()),
+        });
+        for entry in &listed {
+            if let (Health::Bad(reason), Some(key)) = (&entry.health, Key::parse(&entry.name)) {
+                self.set_aside(&key, reason);
+            }
+        }
+        listed
+    }
+
+    /// Removes everything that is not being built. Returns entries and bytes that are gone.
+    ///
+    /// # Errors
+    /// The cache cannot be used, or the system refuses.
+    pub fn clear(&self) -> Result<(usize, u64)> {
+        let Some(folder) = self.folder() else { return Ok((0, 0)) };
+        let mut gone = (0, 0);
+        for name in names(folder) {
+            let path = folder.join(&name);
+            let is_entry = Key::parse(&name).is_some();
+            if is_entry || name == QUARANTINE || (name.starts_with(BUILDING) && self.is_left(&name)) {
+                let bytes = disk_use(&path).1;
+                std::fs::remove_dir_all(&path).map_err(|error| failed(&path, error))?;
+                gone = (gone.0 + usize::from(is_entry), gone.1 + bytes);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// The manifests of all entries that can be read.
+    pub(super) fn manifests(&self) -> impl Iterator<Item = Manifest> {
+        let folder = self.folder().map(Path::to_owned);
+        folder.into_iter().flat_map(|folder| {
+            let keys = names(&folder).into_iter().filter_map(|name| Key::parse(&name));
+            keys.filter_map(move |key| Manifest::read(&folder.join(key.as_str()), &key).ok())
+        })
+    }
+
+    /// Moves an entry out of the way and returns the reason as it is told.
+    pub(super) fn set_aside(&self, key: &Key, reason: &str) -> String {
+        let Some(folder) = self.folder() else { return reason.to_owned() };
+        let quarantine = folder.join(QUARANTINE);
+        let moved = std::fs::create_dir_all(&quarantine).and_then(|()| {
+            let number = names(&quarantine).len();
+            let free = (number..).map(|n| quarantine.join(format!("{}.{n}", key.as_str()))).find(|path| !path.exists());
+            let aside = free.unwrap_or_else(|| quarantine.join(key.as_str()));
+            std::fs::rename(folder.join(key.as_str()), &aside)?;
+            std::fs::write(reason_of(&aside), reason)
+        });
+        let mut kept: Vec<PathBuf> =
+            names(&quarantine).iter().map(|name| quarantine.join(name)).filter(|path| path.is_dir()).collect();
+        kept.sort_by_key(|path| std::fs::metadata(path).and_then(|data| data.modified()).ok());
+        for old in kept.iter().take(kept.len().saturating_sub(MOST_SET_ASIDE)) {
+            let _ = std::fs::remove_dir_all(old);
+            let _ = std::fs::remove_file(reason_of(old));
+        }
+        match moved {
+            Ok(()) => format!("the entry was set aside: {reason}"),
+            Err(error) => format!("the entry cannot be used: {reason}; it stays where it is: {error}"),
+        }
+    }
+
+    /// Removes what was used least recently until the rest fits; `keep` stays.
+    pub(super) fn make_room(&self, keep: &Key) {
+        let Some(folder) = self.folder() else { return };
+        let mut entries: Vec<(Option<SystemTime>, u64, String)> = names(folder)
+            .into_iter()
+            .filter(|name| Key::parse(name).is_some())
+            .map(|name| (last_use(&folder.join(&name)), disk_use(&folder.join(&name)).1, name))
+            .collect();
+        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+        entries.sort();
+        for (_, bytes, name) in entries.into_iter().filter(|(_, _, name)| name != keep.as_str()) {
+            if total <= self.limit_bytes {
+                break;
+            }
+            // Out of sight first, so that nobody sees half of it; who has it open may go on reading.
+            let gone = folder.join(format!("{BUILDING}{name}-gone-{}", std::process::id()));
+            if std::fs::rename(folder.join(&name), &gone).is_ok() {
+                let _ = std::fs::remove_dir_all(&gone);
+                total -= bytes;
+            }
+        }
+    }
+
+    /// Removes what builders of `key` left when they were killed; its lock is held.
+    pub(super) fn remove_leftovers(&self, key: &Key) {
+        let Some(folder) = self.folder() else { return };
+        let left = format!("{BUILDING}{}", key.as_str());
+        for name in names(folder).into_iter().filter(|name| name.starts_with(&left)) {
+            let _ = std::fs::remove_dir_all(folder.join(name));
+        }
+    }
+
+    /// Whether nobody holds the lock of a folder that is being built.
+    fn is_left(&self, name: &str) -> bool {
+        let key = name.strip_prefix(BUILDING).and_then(|rest| Key::parse(rest.get(..64)?));
+        let (Some(folder), Some(key)) = (self.folder(), key) else { return true };
+        let lock = std::fs::File::open(folder.join(LOCKS).join(key.as_str()));
+        !matches!(lock.map(|file| file.try_lock()), Ok(Err(std::fs::TryLockError::WouldBlock)))
+    }
+
+    fn listed(&self, describe: impl Fn(&Path, &Key) -> Health) -> Vec<Listed> {
+        let Some(folder) = self.folder() else { return Vec::new() };
+        let entries = names(folder).into_iter().filter(|name| !matches!(name.as_str(), LOCKS | QUARANTINE));
+        let mut listed: Vec<Listed> = entries
+            .filter(|name| !name.starts_with('.'))
+            .map(|name| {
+                let path = folder.join(&name);
+                let health = match Key::parse(&name) {
+                    Some(key) => describe(&path, &key),
+                    None => Health::Bad("this is no entry of the cache".to_owned()),
+                };
+                Listed { bytes: disk_use(&path).1, used: last_use(&path), uses: uses(&path), health, name }
+            })
+            .collect();
+        listed.sort_by_key(|entry| std::cmp::Reverse(entry.used));
+        let quarantine = folder.join(QUARANTINE);
+        for name in names(&quarantine).into_iter().filter(|name| quarantine.join(name).is_dir()) {
+            let path = quarantine.join(&name);
+            let reason = std::fs::read_to_string(reason_of(&path)).unwrap_or_else(|_| "unknown".to_owned());
+            let health = Health::SetAside(reason);
+            listed.push(Listed { bytes: disk_use(&path).1, used: last_use(&path), uses: uses(&path), health, name });
+        }
+        listed
+    }
+}
+
+fn reason_of(aside: &Path) -> PathBuf {
+    let mut name = aside.as_os_str().to_owned();
+    name.push(".reason");
+    name.into()
+}
+
+fn last_use(entry: &Path) -> Option<SystemTime> {
+    let used = std::fs::metadata(entry.join(USED)).or_else(|_| std::fs::metadata(entry));
+    used.and_then(|data| data.modified()).ok()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,127 @@
+//! Where the library is: `MELISMA_ONNXRUNTIME`, then the usual folders, then the Python wheel. No program is run to find it.
+
+use std::env::{split_paths, var_os};
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::{Error, Kind, Result};
+
+/// The library, loaded.
+#[derive(Debug)]
+pub struct Runtime {
+    /// Its file.
+    pub path: PathBuf,
+    /// What it says of its version.
+    pub version: String,
+    pub(super) environment: ort::environment::Environment,
+}
+
+/// The library, loaded once.
+///
+/// # Errors
+/// [`Kind::Device`] when it is nowhere, or is none that this build can use; the message names the places.
+pub fn runtime() -> Result<&'static Runtime> {
+    static LOADED: OnceLock<std::result::Result<Runtime, (String, &'static str)>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(|| match find() {
+        Ok(path) => load(&path)
+            .map_err(|reason| (reason, "set MELISMA_ONNXRUNTIME to a libonnxruntime.so of version 1.17 or later")),
+        Err(error) => Err((error.to_string(), "pip install onnxruntime, or set MELISMA_ONNXRUNTIME to its library")),
+    });
+    loaded.as_ref().map_err(|(reason, hint)| Error::new(Kind::Device, reason.clone()).with_hint(*hint))
+}
+
+/// The file of the library.
+///
+/// # Errors
+/// It is nowhere, or not where `MELISMA_ONNXRUNTIME` says.
+pub fn find() -> Result<PathBuf> {
+    let named = var_os("MELISMA_ONNXRUNTIME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    find_in(named, usual_folders())
+}
+
+pub(super) fn find_in(named: Option<PathBuf>, folders: impl IntoIterator<Item = PathBuf>) -> Result<PathBuf> {
+    if let Some(named) = named {
+        let found = if named.is_dir() { in_folder(&named) } else { Some(named.clone()).filter(|path| path.is_file()) };
+        return found.ok_or_else(|| {
+            let message = format!("MELISMA_ONNXRUNTIME: there is no library at {}", named.display());
+            Error::new(Kind::Device, message)
+        });
+    }
+    let found = folders.into_iter().find_map(|folder| in_folder(&folder));
+    found.ok_or_else(|| Error::new(Kind::Device, "onnxruntime: its library was not found"))
+}
+
+pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
+    let place = path.display();
+    // The bindings assert what a library of another make may not keep.
+    let loaded = catch_unwind(|| {
+        let environment = ort::init_from(path).map_err(|error| error.to_string())?;
+        let environment = environment.with_name("melisma").with_telemetry(false).build();
+        environment.map(|environment| (environment, ort::info().to_owned())).map_err(|error| error.to_string())
+    });
+    match loaded {
+        Ok(Ok((environment, info))) => {
+            Ok(Runtime { path: path.to_owned(), version: version(path, &info), environment })
+        }
+        Ok(Err(reason)) => Err(format!("{place}: {}", super::first_line(&reason))),
+        Err(_) => Err(format!("{place}: this is no library of ONNX Runtime")),
+    }
+}
+
+/// The version in the file's name, else the branch in the build's description, with the commit.
+fn version(path: &Path, info: &str) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let of_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
+    let word = |key: &str| {
+        let (_, rest) = info.split_once(key)?;
+        Some(rest.split([',', ' ']).next()?.to_owned())
+    };
+    let version = of_name.or_else(|| word("git-branch=")).unwrap_or_else(|| "unknown".to_owned());
+    match word("git-commit-id=") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version,
+    }
+}
+
+fn usual_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = var_os("LD_LIBRARY_PATH").iter().flat_map(split_paths).collect();
+    let system = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/opt/onnxruntime/lib"];
+    folders.extend(system.map(PathBuf::from));
+    folders.push(format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH).into());
+    folders.extend(packages().into_iter().map(|packages| packages.join("onnxruntime/capi")));
+    folders
+}
+
+/// The folders of packages of the active Python: of `MELISMA_PYTHON`, of the virtual environment, of `python3` in the
+/// path, and of the user.
+fn packages() -> Vec<PathBuf> {
+    let variable = |name: &str| var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let in_path = var_os("PATH")
+        .and_then(|path| split_paths(&path).map(|folder| folder.join("python3")).find(|python| python.is_file()));
+    let mut prefixes = Vec::new();
+    for python in [variable("MELISMA_PYTHON"), in_path].into_iter().flatten() {
+        for python in [Some(python.clone()), python.canonicalize().ok()].into_iter().flatten() {
+            prefixes.extend(python.parent().and_then(Path::parent).map(Path::to_owned));
+        }
+    }
+    prefixes.splice(0..0, variable("VIRTUAL_ENV").filter(|_| variable("MELISMA_PYTHON").is_none()));
+    prefixes.extend(variable("HOME").map(|home| home.join(".local")));
+    let mut packages = Vec::new();
+    for lib in prefixes.iter().flat_map(|prefix| beginning(&prefix.join("lib"), "python3")) {
+        packages.extend(["site-packages", "dist-packages"].map(|kind| lib.join(kind)));
+    }
+    packages
+}
+
+fn in_folder(folder: &Path) -> Option<PathBuf> {
+    beginning(folder, "libonnxruntime.so").into_iter().rfind(|path| path.is_file())
+}
+
+fn beginning(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let mut paths: Vec<PathBuf> = names.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,154 @@
+//! Providers and what they are told.
+//!
+//! TensorRT keeps engines under names that do not depend on weights, so that it may take the engine of one model for
+//! another. Each key of our cache therefore has a folder and a prefix of its own.
+
+use std::path::PathBuf;
+
+use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
+use ort::session::builder::SessionBuilder;
+
+use crate::runtime::precision::Format;
+use crate::{Error, Kind, Result};
+
+/// What a session computes with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Provider {
+    /// The processor.
+    Cpu,
+    /// A GPU.
+    Cuda(Cuda),
+    /// A GPU by way of TensorRT, with the CUDA provider for what TensorRT does not take.
+    TensorRt(TensorRt),
+}
+
+/// What the CUDA provider is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cuda {
+    /// Which GPU.
+    pub ordinal: usize,
+    /// The most bytes of its memory.
+    pub memory_limit: Option<u64>,
+    /// Whether f32 products may round their factors to TF32.
+    pub tf32: bool,
+}
+
+/// What the TensorRT provider is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorRt {
+    /// What the CUDA provider beside it is told.
+    pub cuda: Cuda,
+    /// The most bytes that its tactics may use.
+    pub workspace_bytes: u64,
+    /// The format that it may compute in.
+    pub precision: Format,
+    /// The shape of each input.
+    pub shapes: Vec<(String, Vec<usize>)>,
+    /// Where it keeps its engines: a folder of this key alone.
+    pub folder: PathBuf,
+    /// The key, which its files begin with.
+    pub key: String,
+}
+
+/// Where providers are registered: a session, or a recorder in tests.
+pub trait Register {
+    /// Demands the provider called `name`, told `options`.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()>;
+}
+
+const CUDA: &str = "CUDAExecutionProvider";
+const TENSORRT: &str = "TensorrtExecutionProvider";
+
+impl Provider {
+    /// The engine's name with this provider.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cpu => "onnxruntime",
+            Self::Cuda(_) => "onnxruntime-cuda",
+            Self::TensorRt(_) => "onnxruntime-tensorrt",
+        }
+    }
+
+    /// Registers it, and what it falls back to node by node.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub fn register(&self, session: &mut dyn Register) -> Result<()> {
+        match self {
+            Self::Cpu => Ok(()),
+            Self::Cuda(cuda) => session.demand(CUDA, &cuda.options()),
+            Self::TensorRt(tensorrt) => {
+                session.demand(TENSORRT, &tensorrt.options())?;
+                session.demand(CUDA, &tensorrt.cuda.options())
+            }
+        }
+    }
+}
+
+impl Cuda {
+    /// Keys and values as ONNX Runtime names them.
+    pub fn options(&self) -> Vec<(String, String)> {
+        let mut options = vec![pair("device_id", self.ordinal), pair("use_tf32", u8::from(self.tf32))];
+        if let Some(limit) = self.memory_limit {
+            // Without this the arena doubles, past what is asked for.
+            options.push(pair("arena_extend_strategy", "kSameAsRequested"));
+            options.push(pair("gpu_mem_limit", limit));
+        }
+        options
+    }
+}
+
+impl TensorRt {
+    /// Keys and values as ONNX Runtime names them.
+    pub fn options(&self) -> Vec<(String, String)> {
+        let shapes: Vec<String> = self.shapes.iter().map(|(name, shape)| format!("{name}:{}", by_x(shape))).collect();
+        let (shapes, folder) = (shapes.join(","), self.folder.display().to_string());
+        vec![
+            pair("device_id", self.cuda.ordinal),
+            pair("trt_max_workspace_size", self.workspace_bytes),
+            pair("trt_fp16_enable", u8::from(self.precision == Format::Fp16)),
+            pair("trt_bf16_enable", u8::from(self.precision == Format::Bf16)),
+            pair("trt_int8_enable", u8::from(self.precision == Format::Int8)),
+            pair("trt_profile_min_shapes", &shapes),
+            pair("trt_profile_opt_shapes", &shapes),
+            pair("trt_profile_max_shapes", &shapes),
+            pair("trt_engine_cache_enable", 1),
+            pair("trt_engine_cache_path", &folder),
+            pair("trt_engine_cache_prefix", &self.key),
+            pair("trt_timing_cache_enable", 1),
+            pair("trt_timing_cache_path", &folder),
+        ]
+    }
+}
+
+fn pair(key: &str, value: impl ToString) -> (String, String) {
+    (key.to_owned(), value.to_string())
+}
+
+fn by_x(shape: &[usize]) -> String {
+    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
+}
+
+pub(super) struct Session(pub(super) SessionBuilder);
+
+impl Register for Session {
+    fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()> {
+        let provider = match name {
+            CUDA => told(ep::CUDA::default(), options).build(),
+            TENSORRT => told(ep::TensorRT::default(), options).build(),
+            other => return Err(Error::unsupported(format!("onnxruntime: a provider called {other}"))),
+        };
+        provider.register(&mut self.0).map_err(|error| {
+            let reason = error.to_string();
+            Error::new(Kind::Device, format!("onnxruntime: {name}: {}", super::first_line(&reason)))
+                .with_hint("install the GPU build of ONNX Runtime and what it needs, or use --engine auto")
+        })
+    }
+}
+
+fn told<P: ArbitrarilyConfigurableExecutionProvider>(provider: P, options: &[(String, String)]) -> P {
+    options.iter().fold(provider, |provider, (key, value)| provider.with_arbitrary_config(key, value))
+}

@@ -1,0 +1,211 @@
+//! Which model a file is: the hash of its bytes and of all its external data. Only the small parts of the file are parsed,
+//! so that it takes as long as hashing does.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use super::{corrupt, external};
+use crate::optimize::cache::hash;
+use crate::pack::ReadAt;
+use crate::{Error, Result};
+
+/// Graphs inside of graphs beyond this are refused.
+const MAX_DEPTH: usize = 32;
+const WINDOW: usize = 64 << 10;
+
+/// The hash of the model at `path` and of the files that its tensors are in, by name and content.
+///
+/// # Errors
+/// It is no model, or its external data is not where it may be.
+pub fn fingerprint(path: &Path, threads: usize) -> Result<hash::Digest> {
+    let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
+    let locations = locations(&file).map_err(|error| error.at(path.display()))?;
+    let own = hash::of(&file, threads).map_err(|error| error.at(path.display()))?;
+    if locations.is_empty() {
+        return Ok(own);
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let base = std::fs::canonicalize(parent).map_err(|error| Error::io(parent.display(), error))?;
+    let mut whole = blake3::Hasher::new_derive_key("melisma optimize model v1");
+    whole.update(own.as_bytes());
+    for location in locations {
+        let (data, _) = external::open(&base, &location).map_err(|error| error.at(path.display()))?;
+        whole.update(&(location.len() as u64).to_le_bytes()).update(location.as_bytes());
+        whole.update(hash::of(&data, threads)?.as_bytes());
+    }
+    Ok(whole.finalize().to_hex().to_string())
+}
+
+/// The files that tensors are in, as the model names them.
+fn locations(file: &dyn ReadAt) -> Result<BTreeSet<String>> {
+    let len = file.size()?;
+    let mut walker = Walker { file, window: Vec::new(), start: 0, len, found: BTreeSet::new() };
+    walker.message(Message::Model, 0..len, 0)?;
+    Ok(walker.found)
+}
+
+#[derive(Clone, Copy)]
+enum Message {
+    Model,
+    Graph,
+    Node,
+    Attribute,
+    Tensor,
+    SparseTensor,
+    /// Key and value of external data.
+    Place,
+}
+
+impl Message {
+    /// What lies in a field, where it can lead to external data.
+    fn below(self, field: u64) -> Option<Self> {
+        Some(match (self, field) {
+            (Self::Model, 7) | (Self::Attribute, 6 | 11) => Self::Graph,
+            (Self::Graph, 1) => Self::Node,
+            (Self::Graph, 5) | (Self::Attribute, 5 | 10) | (Self::SparseTensor, 1 | 2) => Self::Tensor,
+            (Self::Graph, 15) | (Self::Attribute, 22 | 23) => Self::SparseTensor,
+            (Self::Node, 5) => Self::Attribute,
+            (Self::Tensor, 13) => Self::Place,
+            _ => return None,
+        })
+    }
+}
+
+struct Walker<'a> {
+    file: &'a dyn ReadAt,
+    len: u64,
+    window: Vec<u8>,
+    start: u64,
+    found: BTreeSet<String>,
+}
+
+impl Walker<'_> {
+    fn message(&mut self, message: Message, bytes: Range<u64>, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(corrupt(format!("graphs inside of graphs, more than {MAX_DEPTH} deep")));
+        }
+        let mut at = bytes.start;
+        let (mut is_location, mut value) = (false, 0..0);
+        while at < bytes.end {
+            let tag = self.varint(&mut at, bytes.end)?;
+            let content = match tag & 7 {
+                0 => {
+                    self.varint(&mut at, bytes.end)?;
+                    continue;
+                }
+                1 => at..at.saturating_add(8),
+                5 => at..at.saturating_add(4),
+                2 => {
+                    let len = self.varint(&mut at, bytes.end)?;
+                    at..at.saturating_add(len)
+                }
+                _ => return Err(corrupt(format!("this is not an ONNX model: byte {at}"))),
+            };
+            if content.end > bytes.end {
+                return Err(corrupt(format!(
+                    "this is not an ONNX model: a field at byte {at} is longer than its message"
+                )));
+            }
+            at = content.end;
+            match (message, tag >> 3, tag & 7) {
+                (Message::Place, 1, 2) => is_location = self.text(content)? == "location",
+                (Message::Place, 2, 2) => value = content,
+                (_, field, 2) => {
+                    if let Some(below) = message.below(field) {
+                        self.message(below, content, depth + 1)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if is_location {
+            let location = self.text(value)?;
+            self.found.insert(location);
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, bytes: Range<u64>) -> Result<String> {
+        if bytes.end - bytes.start > 4096 {
+            return Err(corrupt("a file name of more than 4096 bytes"));
+        }
+        let text = bytes.map(|at| self.byte(at)).collect::<Result<Vec<u8>>>()?;
+        String::from_utf8(text).map_err(|_| corrupt("a file name that is not UTF-8"))
+    }
+
+    fn varint(&mut self, at: &mut u64, end: u64) -> Result<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            if *at >= end {
+                return Err(corrupt(format!("this is not an ONNX model: it breaks off at byte {end}")));
+            }
+            let byte = self.byte(*at)?;
+            *at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(corrupt(format!("this is not an ONNX model: a number at byte {at} is too long")))
+    }
+
+    fn byte(&mut self, at: u64) -> Result<u8> {
+        let inside = |start: u64, len: usize| at >= start && at - start < len as u64;
+        if !inside(self.start, self.window.len()) {
+            self.start = at;
+            self.window.resize(WINDOW.min((self.len - at) as usize), 0);
+            self.file.read_at(at, &mut self.window)?;
+        }
+        self.window.get((at - self.start) as usize).copied().ok_or_else(|| corrupt("the file became shorter"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, content.len() as u8], content].concat()
+    }
+
+    fn model(location: &str, depth: usize) -> Vec<u8> {
+        let place = [field(1, b"location"), field(2, location.as_bytes())].concat();
+        let mut graph = field(5, &field(13, &place));
+        for _ in 0..depth {
+            graph = field(1, &field(5, &field(6, &graph)));
+        }
+        field(7, &graph)
+    }
+
+    #[test]
+    fn locations_are_found_at_any_depth() {
+        assert_eq!(locations(&model("w.bin", 0)).unwrap(), BTreeSet::from(["w.bin".to_owned()]));
+        assert_eq!(locations(&model("a/b", 3)).unwrap(), BTreeSet::from(["a/b".to_owned()]));
+        assert!(locations(&Vec::new()).unwrap().is_empty());
+        assert!(locations(&b"RIFF....WAVE".to_vec()).is_err());
+        let whole = model("w.bin", 1);
+        for len in 0..whole.len() {
+            let _ = locations(&whole[..len].to_vec());
+        }
+    }
+
+    #[test]
+    fn external_data_is_part_of_the_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.onnx");
+        std::fs::write(&path, model("w.bin", 0)).unwrap();
+        assert!(fingerprint(&path, 1).is_err(), "its data is missing");
+        std::fs::write(folder.path().join("w.bin"), b"one").unwrap();
+        let one = fingerprint(&path, 2).unwrap();
+        std::fs::write(folder.path().join("w.bin"), b"two").unwrap();
+        assert_ne!(one, fingerprint(&path, 2).unwrap());
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("m.onnx"), model("w.bin", 0)).unwrap();
+        std::fs::write(elsewhere.path().join("w.bin"), b"one").unwrap();
+        assert_eq!(one, fingerprint(&elsewhere.path().join("m.onnx"), 1).unwrap(), "a moved model is the same");
+        std::fs::write(&path, model("../w.bin", 0)).unwrap();
+        assert!(fingerprint(&path, 1).unwrap_err().to_string().contains("leads out"));
+    }
+}

@@ -1,0 +1,206 @@
+//! The engines that there are on this machine, by name, and how each is opened.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::Candidate;
+use crate::optimize::engine::chunked::{Chunked, Reach};
+use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
+use crate::optimize::engine::{Engine, Options, Port, melisma, rten};
+use crate::optimize::onnx::{Dim, Model, Type};
+use crate::runtime::device::{self, cuda};
+use crate::runtime::{Config, DeviceRequest, Policy};
+use crate::{Error, Result};
+
+/// Every name that `--engine` takes.
+pub const NAMES: [&str; 5] = ["rten", "melisma", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt"];
+
+/// What engines are told beside the candidate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// The most bytes of memory.
+    pub memory_limit: Option<u64>,
+    /// Which GPU.
+    pub ordinal: usize,
+    /// Whether f32 products may be rounded to TF32.
+    pub tf32: bool,
+    /// TensorRT's workspace; none switches it off.
+    pub tensorrt_workspace: Option<u64>,
+    /// Where TensorRT keeps what it makes.
+    pub tensorrt_folder: PathBuf,
+    /// The key of the engine.
+    pub key: String,
+}
+
+impl Surroundings {
+    /// Nothing but a CPU.
+    pub fn cpu() -> Self {
+        Self {
+            memory_limit: None,
+            ordinal: 0,
+            tf32: false,
+            tensorrt_workspace: None,
+            tensorrt_folder: PathBuf::new(),
+            key: String::new(),
+        }
+    }
+
+    /// Those of `config`.
+    pub fn new(config: &Config, tensorrt_folder: PathBuf, key: &str) -> Self {
+        let policy = Policy::new(config);
+        let ordinal = match config.device.value {
+            DeviceRequest::Cuda(ordinal) => ordinal.into(),
+            DeviceRequest::Auto | DeviceRequest::Cpu => 0,
+        };
+        Self {
+            memory_limit: config.memory_limit.value.bytes(),
+            ordinal,
+            tf32: policy.precision.tf32,
+            tensorrt_workspace: policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes),
+            tensorrt_folder,
+            key: key.to_owned(),
+        }
+    }
+}
+
+/// The engines to try with their versions. By name there is one: that it can be had shows when it is opened.
+///
+/// # Errors
+/// There is no engine of that name.
+pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static str, String)>> {
+    if let Some(named) = named {
+        let known = NAMES.into_iter().find(|name| *name == named).ok_or_else(|| {
+            Error::invalid(format!("there is no engine called `{named}`"))
+                .with_hint(format!("the engines are {}", NAMES.join(", ")))
+        })?;
+        let version = version(known)?;
+        return Ok(vec![(known, version)]);
+    }
+    let on_gpu = on_gpu(config)?;
+    let tensorrt = Policy::new(config).tensorrt.is_some();
+    let wanted = NAMES.into_iter().filter(|name| match *name {
+        "onnxruntime-cuda" => on_gpu && has_provider("cuda"),
+        "onnxruntime-tensorrt" => on_gpu && tensorrt && has_provider("tensorrt"),
+        _ => true,
+    });
+    Ok(wanted.filter_map(|name| Some((name, version(name).ok()?))).collect())
+}
+
+/// The GPUs of this machine, looked for once.
+pub(super) fn probe() -> &'static cuda::Probe {
+    static FOUND: OnceLock<cuda::Probe> = OnceLock::new();
+    FOUND.get_or_init(cuda::probe)
+}
+
+/// Whether a GPU is used.
+///
+/// # Errors
+/// One is asked for that is not there.
+fn on_gpu(config: &Config) -> Result<bool> {
+    let count = probe().gpus.as_ref().map_or(0, Vec::len);
+    match config.device.value {
+        DeviceRequest::Cpu => Ok(false),
+        DeviceRequest::Auto => Ok(count > 0),
+        DeviceRequest::Cuda(ordinal) if usize::from(ordinal) < count => Ok(true),
+        request => device::select(request, config.threads.value).map(|_| true),
+    }
+}
+
+fn has_provider(name: &str) -> bool {
+    let library = onnxruntime::find().ok();
+    library.is_some_and(|path| path.with_file_name(format!("libonnxruntime_providers_{name}.so")).is_file())
+}
+
+fn version(name: &str) -> Result<String> {
+    Ok(match name {
+        "rten" => rten::VERSION.to_owned(),
+        "melisma" => env!("CARGO_PKG_VERSION").to_owned(),
+        _ => onnxruntime::runtime()?.version.clone(),
+    })
+}
+
+/// Opens the engine of `candidate` for `model`, which has the candidate's precision already. Engines without steps of their
+/// own are run on pieces where the candidate has chunks.
+///
+/// # Errors
+/// The engine is not there, or does not take the model.
+pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
+    match candidate.chunk {
+        Some(len) if candidate.engine != melisma::NAME => {
+            let reach = Reach::of(model)?;
+            let engine = open_whole(&open_time(model), candidate, surroundings)?;
+            Ok(Box::new(Chunked::new(engine, reach, len)))
+        }
+        _ => open_whole(model, candidate, surroundings),
+    }
+}
+
+/// The model with inputs and outputs of any length.
+fn open_time(model: &Model) -> Model {
+    let mut model = model.clone();
+    let graph = &mut model.graph;
+    graph.infos.clear();
+    for (value, name) in graph
+        .inputs
+        .iter_mut()
+        .map(|value| (value, "time"))
+        .chain(graph.outputs.iter_mut().map(|value| (value, "samples")))
+    {
+        if let Type::Tensor { shape: Some(axes), .. } = &mut value.r#type
+            && let [_, _, time] = axes.as_mut_slice()
+        {
+            *time = Dim::Named(name.to_owned());
+        }
+    }
+    model
+}
+
+fn open_whole(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
+    let options = Options { threads: candidate.threads, precision: candidate.precision };
+    let cuda =
+        || Cuda { ordinal: surroundings.ordinal, memory_limit: surroundings.memory_limit, tf32: surroundings.tf32 };
+    let provider = match candidate.engine.as_str() {
+        "rten" => return Ok(Box::new(rten::build(model, &options)?)),
+        "melisma" => {
+            let engine = melisma::build(model, &options)?;
+            return Ok(match candidate.chunk {
+                Some(chunk) => Box::new(engine.with_step(chunk)),
+                None => Box::new(engine),
+            });
+        }
+        "onnxruntime" => Provider::Cpu,
+        "onnxruntime-cuda" => Provider::Cuda(cuda()),
+        "onnxruntime-tensorrt" => {
+            let Some(workspace_bytes) = surroundings.tensorrt_workspace else {
+                return Err(Error::unsupported("TensorRT is switched off")
+                    .with_hint("set use_tensorrt: true, or use another profile than training"));
+            };
+            let folder = surroundings.tensorrt_folder.clone();
+            std::fs::create_dir_all(&folder).map_err(|error| crate::runtime::output::failed(&folder, error))?;
+            Provider::TensorRt(TensorRt {
+                cuda: cuda(),
+                workspace_bytes,
+                precision: candidate.precision,
+                shapes: shapes(model)?,
+                folder,
+                key: surroundings.key.clone(),
+            })
+        }
+        other => return Err(Error::invalid(format!("there is no engine called `{other}`"))),
+    };
+    Ok(Box::new(Onnxruntime::new(model, &options, &provider)?))
+}
+
+/// The shapes of inputs that are fixed.
+fn shapes(model: &Model) -> Result<Vec<(String, Vec<usize>)>> {
+    let fixed = |port: &Port| {
+        let axes = port.shape.as_ref()?.iter().map(|dim| match dim {
+            Dim::Known(axis) => usize::try_from(*axis).ok(),
+            _ => None,
+        });
+        Some((port.name.clone(), axes.collect::<Option<Vec<_>>>()?))
+    };
+    Ok(Port::inputs(model)?.iter().filter_map(fixed).collect())
+}

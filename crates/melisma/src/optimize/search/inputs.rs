@@ -1,0 +1,242 @@
+//! Inputs to measure with: made from a seed, or read from files.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use half::{bf16, f16};
+
+use super::{Request, SEED, accuracy};
+use crate::optimize::engine::Port;
+use crate::optimize::onnx::{Dim, Model};
+use crate::optimize::value::{DType, Value, npy};
+use crate::runtime::output::{self, Existing};
+use crate::{Error, Kind, Result};
+
+/// More sets than this only take time.
+const MOST_SETS: usize = 64;
+/// Elements of an input that is made up.
+const MOST_ELEMENTS: usize = 1 << 28;
+
+/// What the user says of an input: `NAME=SHAPE` or `NAME=FILE.npy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The input's name.
+    pub name: String,
+    /// Its shape or values.
+    pub content: Content,
+}
+
+/// A shape, or a file of values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// The extents of its axes.
+    Shape(Vec<usize>),
+    /// An array in a file.
+    File(PathBuf),
+}
+
+impl FromStr for Given {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = |what: &str| {
+            Error::invalid(format!("--input {text}: {what}"))
+                .with_hint("write NAME=SHAPE such as mel=1x80x3000, or NAME=FILE.npy")
+        };
+        let (name, content) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+        if name.is_empty() {
+            return Err(wrong("there is no name"));
+        }
+        if content.ends_with(".npy") {
+            return Ok(Self { name: name.to_owned(), content: Content::File(content.into()) });
+        }
+        let axes = content.split(['x', ',']).filter(|axis| !axis.is_empty());
+        let shape = axes.map(|axis| axis.trim().parse::<usize>().map_err(|_| wrong("this is not a shape")));
+        Ok(Self { name: name.to_owned(), content: Content::Shape(shape.collect::<Result<_>>()?) })
+    }
+}
+
+/// Sets of values, each with one for every input in order. Times are taken with the first.
+#[derive(Debug, Clone)]
+pub struct Sets {
+    /// The inputs, with their shapes fixed.
+    pub ports: Vec<Port>,
+    /// At least one set.
+    pub values: Vec<Vec<Value>>,
+}
+
+impl Sets {
+    /// The sets that `request` asks for.
+    ///
+    /// # Errors
+    /// An input that the model does not have, whose shape is missing or does not fit; a file that is no array, of another
+    /// type, or with numbers that are none.
+    pub fn make(model: &Model, request: &Request) -> Result<Self> {
+        let mut ports = Port::inputs(model)?;
+        if let Some(unknown) = request.inputs.iter().find(|given| !ports.iter().any(|port| port.name == given.name)) {
+            let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+            return Err(Error::invalid(format!("the model has no input `{}`", unknown.name))
+                .with_hint(format!("its inputs are {}", names.join(", "))));
+        }
+        let calibration = request.calibrate.as_deref().map(|folder| sets_in(folder, &ports)).transpose()?;
+        let mut values = match calibration {
+            Some(sets) => sets,
+            None => vec![made(&ports, request)?],
+        };
+        for set in &mut values {
+            for (port, value) in ports.iter().zip(&*set) {
+                port.check(value)?;
+            }
+        }
+        for (port, value) in ports.iter_mut().zip(&values[0]) {
+            port.shape = Some(value.shape().iter().map(|&axis| Dim::Known(axis as i64)).collect());
+        }
+        Ok(Self { ports, values })
+    }
+}
+
+/// The shapes that are given, by name, as they are part of the key. What the model itself says is part of the model.
+pub(super) fn describe(request: &Request) -> Result<String> {
+    let text = |given: &Given| {
+        let shape = match &given.content {
+            Content::Shape(shape) => shape.clone(),
+            Content::File(path) => npy::read(path)?.shape().to_vec(),
+        };
+        Ok(format!("{}={shape:?}", given.name))
+    };
+    let mut texts = request.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
+    texts.sort();
+    Ok(texts.join("; "))
+}
+
+fn made(ports: &[Port], request: &Request) -> Result<Vec<Value>> {
+    let mut random = Random(SEED);
+    let value = |port: &Port| {
+        let given = request.inputs.iter().find(|given| given.name == port.name);
+        match given.map(|given| &given.content) {
+            Some(Content::File(path)) => read_checked(path),
+            Some(Content::Shape(shape)) => random.value(port.dtype, shape),
+            None => known(port).and_then(|shape| random.value(port.dtype, &shape)),
+        }
+        .map_err(|error| error.at(format!("input `{}`", port.name)))
+    };
+    ports.iter().map(value).collect()
+}
+
+fn known(port: &Port) -> Result<Vec<usize>> {
+    let missing = || {
+        Error::invalid(format!("its shape {} is not fixed", port.describe()))
+            .with_hint(format!("name it: --input {}=SHAPE", port.name))
+    };
+    let shape = port.shape.as_ref().ok_or_else(missing)?;
+    let axis = |dim: &Dim| match dim {
+        Dim::Known(axis) => usize::try_from(*axis).map_err(|_| missing()),
+        _ => Err(missing()),
+    };
+    shape.iter().map(axis).collect()
+}
+
+/// `NAME.npy` for every input, in the folder itself or in each of the folders in it.
+fn sets_in(folder: &Path, ports: &[Port]) -> Result<Vec<Vec<Value>>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::io(folder.display(), error))?;
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders.truncate(MOST_SETS);
+    if folders.is_empty() {
+        folders.push(folder.to_owned());
+    }
+    let set = |folder: &PathBuf| {
+        let file = |port: &Port| read_checked(&folder.join(format!("{}.npy", port.name.replace(['/', '\0'], "_"))));
+        ports.iter().map(file).collect::<Result<Vec<_>>>()
+    };
+    folders.iter().map(set).collect()
+}
+
+fn read_checked(path: &Path) -> Result<Value> {
+    let value = npy::read(path)?;
+    let floats = accuracy::floats(&value)?;
+    match floats.iter().position(|value| !value.is_finite()) {
+        None => Ok(value),
+        Some(index) => {
+            let message =
+                format!("{}: element {index} is {}, not a number to measure with", path.display(), floats[index]);
+            Err(Error::new(Kind::InvalidArgument, message))
+        }
+    }
+}
+
+/// Keeps a set beside an engine, to check it by.
+pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
+    for (index, value) in values.iter().enumerate() {
+        let path = folder.join(format!("input{index}.npy"));
+        output::write(&path, &npy::write(value), Existing::Replace)?;
+    }
+    Ok(())
+}
+
+/// The set that [`write`] kept.
+pub(super) fn read(folder: &Path) -> Result<Vec<Value>> {
+    let paths = (0..).map(|index| folder.join(format!("input{index}.npy")));
+    paths.take_while(|path| path.is_file()).map(|path| npy::read(&path)).collect()
+}
+
+/// SplitMix64, the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn signed(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    /// Floats between -1 and 1; integers 0 and 1, which every table and axis has.
+    fn value(&mut self, dtype: DType, shape: &[usize]) -> Result<Value> {
+        let n = shape.iter().try_fold(1usize, |n, &axis| n.checked_mul(axis)).filter(|n| *n <= MOST_ELEMENTS);
+        if n.is_none() {
+            return Err(Error::invalid(format!("shape {shape:?} has more than {MOST_ELEMENTS} elements")));
+        }
+        let mut value = Value::zeros(dtype, shape)?;
+        match dtype {
+            DType::F32 => value.as_mut_slice::<f32>()?.fill_with(|| self.signed()),
+            DType::F64 => value.as_mut_slice::<f64>()?.fill_with(|| f64::from(self.signed())),
+            DType::F16 => value.as_mut_slice::<f16>()?.fill_with(|| f16::from_f32(self.signed())),
+            DType::BF16 => value.as_mut_slice::<bf16>()?.fill_with(|| bf16::from_f32(self.signed())),
+            _ => value.bytes_mut().chunks_mut(dtype.size()).for_each(|element| element[0] = (self.bits() & 1) as u8),
+        }
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_and_files_are_told_apart() {
+        let given = |text: &str| text.parse::<Given>();
+        assert_eq!(given("x=1x80x3000").unwrap().content, Content::Shape(vec![1, 80, 3000]));
+        assert_eq!(given("x=1,80").unwrap().content, Content::Shape(vec![1, 80]));
+        assert_eq!(given("sr=").unwrap().content, Content::Shape(vec![]));
+        assert_eq!(given("a:b=in.npy").unwrap().content, Content::File("in.npy".into()));
+        for text in ["", "x", "=1x2", "x=1xT", "x=-1"] {
+            assert!(given(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_seed_gives_the_same_numbers_everywhere() {
+        let value = Random(SEED).value(DType::F32, &[3]).unwrap();
+        assert!(value.as_slice::<f32>().unwrap().iter().all(|x| x.abs() <= 1.0));
+        assert_eq!(value.bytes(), Random(SEED).value(DType::F32, &[3]).unwrap().bytes());
+        assert!(Random(1).value(DType::F32, &[1 << 20, 1 << 20]).is_err());
+        let flags = Random(1).value(DType::I64, &[100]).unwrap();
+        assert!(flags.as_slice::<i64>().unwrap().iter().all(|x| matches!(x, 0 | 1)));
+    }
+}

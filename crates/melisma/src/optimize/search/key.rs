@@ -1,0 +1,77 @@
+//! What an engine depends on.
+
+use super::{Request, engines, inputs};
+use crate::Result;
+use crate::optimize::cache::{Parts, hash};
+use crate::optimize::onnx;
+use crate::runtime::device::instruction_set;
+use crate::runtime::machine::{Machine, cpu_model};
+use crate::runtime::{Config, DeviceRequest, Policy};
+
+pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
+    let threads = config.threads.value.count();
+    let engines = engines::available(config, request.engine.as_deref())?;
+    let engines: Vec<String> = engines.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let machine = Machine::look();
+    let policy = Policy::new(config);
+    Ok(Parts::default()
+        .with("model", onnx::fingerprint(&request.model, threads)?)
+        .with("inputs", inputs::describe(request)?)
+        .with("precision", request.precision)
+        .with("tolerance", format!("{:e}", request.tolerance))
+        .with("engine", request.engine.as_deref().unwrap_or("auto"))
+        .with("engines", engines.join(", "))
+        .with("device", device(config))
+        .with("driver", driver(config))
+        .with("cpu", format!("{}, {} cores", cpu_model(), machine.cores))
+        .with("cpu_features", machine.features.join(" "))
+        .with("instruction_set", instruction_set()?)
+        .with("threads", threads)
+        .with("profile", config.profile.value)
+        .with("memory_limit", config.memory_limit.value.bytes().map_or("none".to_owned(), |bytes| bytes.to_string()))
+        .with("chunking", format!("{:?}", policy.chunking))
+        .with("tf32", policy.precision.tf32)
+        .with("tensorrt", format!("{:?}", policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes)))
+        .with("calibration", calibration(request)?)
+        .with("melisma", env!("CARGO_PKG_VERSION")))
+}
+
+fn device(config: &Config) -> String {
+    match config.device.value {
+        DeviceRequest::Cpu => "cpu".to_owned(),
+        request => {
+            let ordinal = if let DeviceRequest::Cuda(ordinal) = request { usize::from(ordinal) } else { 0 };
+            match engines::probe().gpus.as_ref().ok().and_then(|gpus| gpus.get(ordinal)) {
+                Some(gpu) => format!("{} sm_{}", gpu.name, gpu.architecture),
+                None => "cpu".to_owned(),
+            }
+        }
+    }
+}
+
+fn driver(config: &Config) -> String {
+    match config.device.value {
+        DeviceRequest::Cpu => "none".to_owned(),
+        _ => engines::probe().driver_version.map_or("none".to_owned(), |version| format!("{version:?}")),
+    }
+}
+
+/// The hash of all files that accuracy is measured with.
+fn calibration(request: &Request) -> Result<String> {
+    let Some(folder) = &request.calibrate else { return Ok("none".to_owned()) };
+    let mut hashes = Vec::new();
+    let mut folders = vec![folder.clone()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).map_err(|error| crate::Error::io(folder.display(), error))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() && folder == *request.calibrate.as_ref().unwrap_or(&folder) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|suffix| suffix == "npy") {
+                let name = path.strip_prefix(request.calibrate.as_ref().unwrap_or(&folder)).unwrap_or(&path).to_owned();
+                hashes.push(format!("{} {}", name.display(), hash::file(&path, 1)?));
+            }
+        }
+    }
+    hashes.sort();
+    Ok(blake3::hash(hashes.join("\n").as_bytes()).to_hex().to_string())
+}

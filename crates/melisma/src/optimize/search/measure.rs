@@ -1,0 +1,78 @@
+//! What is measured of a candidate.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Accuracy, Candidate};
+
+/// Seconds of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the runs took at most this long.
+    pub p50: f64,
+    /// Nine of ten.
+    pub p90: f64,
+    /// Ninety-nine of a hundred.
+    pub p99: f64,
+    /// How many runs were measured, after warm-up.
+    pub runs: usize,
+}
+
+impl Latency {
+    /// The percentiles of `seconds`, at least one of them.
+    pub fn of(seconds: &[f64]) -> Self {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let rank = |share: f64| {
+            let index = (share * sorted.len() as f64).ceil() as usize;
+            sorted.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+        };
+        Self { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), runs: sorted.len() }
+    }
+}
+
+/// A candidate and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What was tried.
+    #[serde(flatten)]
+    pub candidate: Candidate,
+    /// What was measured; none when it was refused before.
+    pub outcome: Option<Outcome>,
+    /// Why it cannot be chosen.
+    pub refused: Option<String>,
+}
+
+/// What a run of a candidate gave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// From the file to an engine that can run.
+    pub load_seconds: f64,
+    /// The first run, warm-up and all.
+    pub first_seconds: f64,
+    /// The runs after warm-up.
+    pub latency_seconds: Latency,
+    /// The most physical memory of the process that ran it.
+    pub peak_bytes: Option<u64>,
+    /// The distance from FP32.
+    pub accuracy: Accuracy,
+}
+
+impl Measured {
+    /// Its median, where it can be chosen.
+    pub fn p50(&self) -> Option<f64> {
+        self.outcome.filter(|_| self.refused.is_none()).map(|outcome| outcome.latency_seconds.p50)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let latency = Latency::of(&(1..=200).rev().map(f64::from).collect::<Vec<_>>());
+        assert_eq!((latency.p50, latency.p90, latency.p99, latency.runs), (100.0, 180.0, 198.0, 200));
+        let one = Latency::of(&[0.5]);
+        assert_eq!((one.p50, one.p99), (0.5, 0.5));
+    }
+}

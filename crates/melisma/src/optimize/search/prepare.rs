@@ -1,0 +1,69 @@
+//! The model as a candidate gets it: shapes fixed, constants folded, weights in the candidate's format.
+
+use std::path::Path;
+
+use crate::Result;
+use crate::optimize::engine::{Options, Port};
+use crate::optimize::onnx::Model;
+use crate::optimize::pass;
+use crate::optimize::value::Value;
+use crate::runtime::output::{self, Existing};
+use crate::runtime::precision::Format;
+use crate::{Error, Kind};
+
+/// The model's file in an entry.
+pub(super) const FILE: &str = "model.onnx";
+
+/// What a model is prepared with.
+#[derive(Clone, Copy)]
+pub(super) struct Aim<'a> {
+    /// A value for each input.
+    pub(super) values: &'a [Value],
+    /// The largest error, relative to an output's largest value.
+    pub(super) tolerance: f64,
+    /// CPU threads to measure sensitivity with.
+    pub(super) threads: usize,
+}
+
+/// `model` with weights in `format`. In FP16 the nodes that need it stay in FP32.
+pub(super) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Model> {
+    let mut model = exact(model, aim.values)?;
+    match format {
+        Format::Fp32 => {}
+        Format::Fp16 => {
+            let options = Options { threads: aim.threads, ..Options::default() };
+            let keep = pass::keep_list(&model, aim.values, aim.tolerance as f32, &options)?;
+            pass::to_half(&mut model, &keep)?;
+        }
+        Format::Int8 => {
+            if pass::to_int8(&mut model)? == 0 {
+                return Err(Error::unsupported("there is no product with constant weights to store in 8 bits"));
+            }
+        }
+        Format::Bf16 => return Err(Error::unsupported("models are not converted to bf16")),
+    }
+    model.checked()
+}
+
+/// The passes that change no value.
+fn exact(model: &Model, values: &[Value]) -> Result<Model> {
+    let ports = Port::inputs(model)?;
+    let shapes: Vec<_> =
+        ports.iter().zip(values).map(|(port, value)| (port.name.clone(), value.shape().to_vec())).collect();
+    let mut fixed = model.clone();
+    pass::fix_shapes(&mut fixed, &shapes)?;
+    let mut folded = fixed.clone();
+    match pass::fold_constants(&mut folded) {
+        Ok(_) => {
+            pass::share_initializers(&mut folded);
+            Ok(folded)
+        }
+        // What the embedded engine cannot fold stays as it is, for engines that can.
+        Err(error) if error.kind() == Kind::Unsupported => Ok(fixed),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
+    output::write(&folder.join(FILE), &model.to_bytes()?, Existing::Replace)
+}

@@ -1,0 +1,155 @@
+//! What was measured, for people and for programs.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Accuracy, Candidate, Latency, Measured};
+use crate::runtime::size;
+use crate::runtime::table::{Align, Table};
+use crate::{Error, Kind, Result};
+
+/// The winner and all that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The winner.
+    pub candidate: Candidate,
+    /// Its time.
+    pub latency_seconds: Latency,
+    /// From the file to its first result, in a process that does nothing else.
+    pub first_result_seconds: f64,
+    /// The most memory of a process that runs it.
+    pub peak_bytes: Option<u64>,
+    /// Its distance from FP32.
+    pub accuracy: Accuracy,
+    /// The engine that FP32 was computed with.
+    pub reference: String,
+    /// Bytes of the model before and after.
+    pub model_bytes: [u64; 2],
+    /// Everything that was tried.
+    pub candidates: Vec<Measured>,
+    /// Where the time goes, the slowest first; empty where the engine does not tell.
+    pub operators: Vec<Operator>,
+    /// What may make it better.
+    pub advice: Vec<String>,
+}
+
+/// All nodes of one operator together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Operator {
+    /// Its name.
+    pub name: String,
+    /// Seconds in one run.
+    pub seconds: f64,
+    /// How many nodes.
+    pub calls: u64,
+}
+
+impl Report {
+    pub(super) fn read(plan: &Value) -> Result<Self> {
+        Self::deserialize(plan).map_err(|error| Error::new(Kind::Corrupt, format!("the plan of the entry: {error}")))
+    }
+
+    pub(super) fn json(&self) -> Result<Value> {
+        serde_json::to_value(self).map_err(|error| Error::invalid(error.to_string()))
+    }
+
+    /// The stable keys of `melisma optimize --json`, but for the cache.
+    pub fn keys(&self) -> Value {
+        let Accuracy { max_abs, relative, cosine } = self.accuracy;
+        json!({
+            "engine": self.candidate.engine,
+            "precision": self.candidate.precision.to_string(),
+            "threads": self.candidate.threads,
+            "chunk": self.candidate.chunk,
+            "latency_seconds": self.latency_seconds,
+            "first_result_seconds": self.first_result_seconds,
+            "memory_bytes": { "peak": self.peak_bytes },
+            "accuracy": { "max_abs": max_abs, "relative": relative, "cosine": cosine, "reference": self.reference },
+            "model_bytes": { "before": self.model_bytes[0], "after": self.model_bytes[1] },
+            "candidates": self.candidates,
+            "operators": self.operators,
+            "advice": self.advice,
+        })
+    }
+
+    /// The report for people.
+    pub fn text(&self) -> String {
+        let Latency { p50, p90, p99, runs } = self.latency_seconds;
+        let mut text = format!("best      {}\n", self.candidate);
+        text += &format!(
+            "latency   p50 {}, p90 {}, p99 {} ({runs} runs)\n",
+            milliseconds(p50),
+            milliseconds(p90),
+            milliseconds(p99)
+        );
+        text += &format!("memory    peak {}\n", self.peak_bytes.map_or("unknown".to_owned(), size::show));
+        text += &format!(
+            "accuracy  max_abs {:.3e}, cosine {:.9}, against {} in fp32\n",
+            self.accuracy.max_abs, self.accuracy.cosine, self.reference
+        );
+        let [before, after] = self.model_bytes.map(size::show);
+        text += &format!("model     {after}, was {before}\n\n");
+        text += &self.candidate_table().text();
+        if !self.operators.is_empty() {
+            text += &format!("\n{}", self.operator_table().text());
+        }
+        if !self.advice.is_empty() {
+            text += &format!(
+                "\n{}\n",
+                self.advice.iter().map(|line| format!("advice: {line}")).collect::<Vec<_>>().join("\n")
+            );
+        }
+        text
+    }
+
+    fn candidate_table(&self) -> Table {
+        let right = |name| (name, Align::Right);
+        let mut table = Table::new([
+            ("candidate", Align::Left),
+            right("p50"),
+            right("p99"),
+            right("first result"),
+            right("peak"),
+            right("max_abs"),
+            ("", Align::Left),
+        ]);
+        for measured in &self.candidates {
+            let chosen = if measured.candidate == self.candidate { "chosen" } else { "" };
+            let note = measured.refused.clone().unwrap_or_else(|| chosen.to_owned());
+            let cells = match &measured.outcome {
+                Some(outcome) => [
+                    milliseconds(outcome.latency_seconds.p50),
+                    milliseconds(outcome.latency_seconds.p99),
+                    milliseconds(outcome.load_seconds + outcome.first_seconds),
+                    outcome.peak_bytes.map_or("unknown".to_owned(), size::show),
+                    format!("{:.2e}", outcome.accuracy.max_abs),
+                ],
+                None => ["-"; 5].map(str::to_owned),
+            };
+            table.push([measured.candidate.to_string()].into_iter().chain(cells).chain([note]).collect::<Vec<_>>());
+        }
+        table
+    }
+
+    fn operator_table(&self) -> Table {
+        let mut table = Table::new([
+            ("operator", Align::Left),
+            ("nodes", Align::Right),
+            ("time", Align::Right),
+            ("share", Align::Right),
+        ]);
+        let total: f64 = self.operators.iter().map(|operator| operator.seconds).sum();
+        for operator in self.operators.iter().take(12) {
+            let share = format!("{:.1} %", 100.0 * operator.seconds / total.max(f64::MIN_POSITIVE));
+            let time = milliseconds(operator.seconds);
+            table.push([operator.name.clone(), operator.calls.to_string(), time, share]);
+        }
+        table
+    }
+}
+
+pub(super) fn milliseconds(seconds: f64) -> String {
+    let ms = seconds * 1e3;
+    let digits = if ms < 10.0 { 3 } else { usize::from(ms < 1000.0) };
+    format!("{ms:.digits$} ms")
+}

@@ -1,0 +1,164 @@
+use std::cell::RefCell;
+
+use super::*;
+use crate::optimize::cache::{Health, Options as CacheOptions};
+use crate::optimize::engine::{Options, rten};
+use crate::optimize::value::npy;
+use crate::runtime::config::Sources;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name)
+}
+
+fn config(flags: &[(&'static str, &str)]) -> Config {
+    let mut all = vec![("device", "--device", "cpu".to_owned())];
+    all.extend(flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())));
+    Config::load(&Sources { flags: all, ..Sources::default() }).unwrap()
+}
+
+fn request(inputs: &[&str]) -> Request {
+    Request {
+        model: golden("vocoder.onnx"),
+        inputs: inputs.iter().map(|text| text.parse().unwrap()).collect(),
+        precision: Wanted::Fp32,
+        tolerance: 1e-3,
+        engine: Some("rten".to_owned()),
+        calibrate: None,
+    }
+}
+
+fn with_search<R>(root: &Path, config: &Config, work: impl FnOnce(&Search<'_>) -> R) -> (R, Vec<String>) {
+    let cache = Cache::open(Some(root), CacheOptions { limit_bytes: 1 << 30, threads: 2 });
+    let said = RefCell::new(Vec::new());
+    let say = |text: &str| said.borrow_mut().push(text.to_owned());
+    let result = work(&Search { config, cache: &cache, worker: Worker::Here, say: &say });
+    (result, said.into_inner())
+}
+
+fn optimize(root: &Path, config: &Config, request: &Request) -> Result<Outcome> {
+    with_search(root, config, |search| search.optimize(request)).0
+}
+
+#[test]
+fn the_second_call_is_a_hit_that_was_run_again() {
+    let (root, config) = (tempfile::tempdir().unwrap(), config(&[]));
+    let request = request(&["x=1x3x64"]);
+    let first = optimize(root.path(), &config, &request).unwrap();
+    assert_eq!(first.miss.as_deref(), Some("no engine of this model was kept"));
+    assert_eq!((first.report.candidate.engine.as_str(), first.report.reference.as_str()), ("rten", "rten"));
+    assert!(
+        first.report.latency_seconds.p50 > 0.0 && first.report.latency_seconds.p99 >= first.report.latency_seconds.p50
+    );
+    assert!(first.entry.folder.join("model.onnx").is_file());
+    let second = optimize(root.path(), &config, &request).unwrap();
+    assert_eq!((second.miss, &second.report.candidate, &second.key), (None, &first.report.candidate, &first.key));
+    let other = optimize(root.path(), &config, &self::request(&["x=1x3x65"])).unwrap();
+    assert!(other.miss.unwrap().starts_with("changed since the last time: inputs: "));
+    let (found, _) = with_search(root.path(), &config, |search| search.find(&request).unwrap());
+    assert_eq!(found.unwrap().0.name(), "rten");
+}
+
+#[test]
+fn an_engine_that_gives_something_else_is_set_aside_and_made_again() {
+    let (root, config) = (tempfile::tempdir().unwrap(), config(&[]));
+    let request = request(&["x=1x3x64"]);
+    let first = optimize(root.path(), &config, &request).unwrap();
+    let path = first.entry.folder.join("manifest.json");
+    let mut manifest = first.entry.manifest.clone();
+    manifest.self_check[0].values[3] = Some(7.0);
+    let text = serde_json::to_vec(&manifest).unwrap();
+    std::fs::write(&path, &text).unwrap();
+    std::fs::write(path.with_file_name("seal"), blake3::hash(&text).to_hex().as_bytes()).unwrap();
+    let (again, said) = with_search(root.path(), &config, |search| search.optimize(&request).unwrap());
+    assert!(again.miss.is_some());
+    assert!(said.iter().any(|line| line.contains("set aside: self-check: output `y` is")), "{said:?}");
+    let cache = Cache::open(Some(root.path()), CacheOptions { limit_bytes: 1 << 30, threads: 1 });
+    assert!(
+        cache.list().iter().any(|entry| matches!(&entry.health, Health::SetAside(why) if why.contains("self-check")))
+    );
+}
+
+#[test]
+fn accuracy_is_what_an_independent_comparison_says() {
+    let (root, config) = (tempfile::tempdir().unwrap(), config(&[]));
+    let x = golden("vocoder.x.npy");
+    let outcome = optimize(root.path(), &config, &request(&[&format!("x={}", x.display())])).unwrap();
+    let model = Model::open(&outcome.entry.folder.join("model.onnx")).unwrap();
+    let candidate = &outcome.report.candidate;
+    let options = Options { threads: candidate.threads, precision: candidate.precision };
+    let found = rten::build(&model, &options).unwrap().run(&[npy::read(&x).unwrap()]).unwrap();
+    // The reference here is another program's: onnxruntime's output in the golden file.
+    let expected = npy::read(&golden("vocoder.y.npy")).unwrap();
+    let (found, expected) = (found[0].as_slice::<f32>().unwrap(), expected.as_slice::<f32>().unwrap());
+    let max_abs = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(max_abs < 1e-5, "{max_abs}");
+    let compared = outcome.report.accuracy;
+    assert!((compared.max_abs - f64::from(max_abs)).abs() < 1e-5 && compared.cosine > 0.999_999);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let root = tempfile::tempdir().unwrap();
+    let plain = config(&[]);
+    let refused = |config: &Config, request: &Request| {
+        let error = optimize(root.path(), config, request).unwrap_err();
+        (error.kind(), format!("{error}; {}", error.hint().unwrap_or_default()))
+    };
+    let cases: [(Request, &str); 4] = [
+        (request(&["z=1x3x64"]), "the model has no input `z`; its inputs are x"),
+        (request(&[]), "input `x`: its shape f32[1, 3, time] is not fixed; name it: --input x=SHAPE"),
+        (request(&["x=1x4x64"]), "input `x`: f32[1, 3, time] is expected"),
+        (Request { engine: Some("warp".to_owned()), ..request(&["x=1x3x64"]) }, "there is no engine called `warp`"),
+    ];
+    for (request, message) in cases {
+        let found = refused(&plain, &request);
+        assert!(found.1.starts_with(message), "{found:?}");
+    }
+    let named = Request { engine: Some("onnxruntime-tensorrt".to_owned()), ..request(&["x=1x3x64"]) };
+    let (_, text) = refused(&plain, &named);
+    assert!(text.contains("onnxruntime"), "never another engine in its place: {text}");
+    let small = config(&[("memory_limit", "1MiB"), ("profile", "emergency")]);
+    let (kind, text) = refused(&small, &request(&["x=1x3x64"]));
+    assert!(kind == Kind::Memory && text.contains("the profile emergency does not chunk"), "{text}");
+    let missing = Request { model: golden("none.onnx"), ..request(&["x=1"]) };
+    assert_eq!(refused(&plain, &missing).0, Kind::Io);
+}
+
+#[test]
+fn calibration_takes_sets_and_refuses_what_is_no_number() {
+    let (root, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let x = npy::read(&golden("vocoder.x.npy")).unwrap();
+    for set in ["a", "b"] {
+        std::fs::create_dir(folder.path().join(set)).unwrap();
+        std::fs::write(folder.path().join(set).join("x.npy"), npy::write(&x)).unwrap();
+    }
+    let request = Request { calibrate: Some(folder.path().to_owned()), ..request(&[]) };
+    let config = config(&[]);
+    let first = optimize(root.path(), &config, &request).unwrap();
+    assert_eq!(optimize(root.path(), &config, &request).unwrap().key, first.key);
+    let mut broken = x.clone();
+    broken.as_mut_slice::<f32>().unwrap()[5] = f32::NAN;
+    std::fs::write(folder.path().join("b/x.npy"), npy::write(&broken)).unwrap();
+    let refused = optimize(root.path(), &config, &request).unwrap_err();
+    assert!(refused.to_string().ends_with("b/x.npy: element 5 is NaN, not a number to measure with"), "{refused}");
+}
+
+#[test]
+fn the_key_holds_everything_that_matters() {
+    let base = key::parts(&config(&[]), &request(&["x=1x3x64"])).unwrap();
+    let changed = [
+        key::parts(&config(&[]), &request(&["x=1x3x65"])).unwrap(),
+        key::parts(&config(&[]), &Request { precision: Wanted::Fp16, ..request(&["x=1x3x64"]) }).unwrap(),
+        key::parts(&config(&[]), &Request { tolerance: 1e-2, ..request(&["x=1x3x64"]) }).unwrap(),
+        key::parts(&config(&[]), &Request { engine: None, ..request(&["x=1x3x64"]) }).unwrap(),
+        key::parts(&config(&[]), &Request { model: golden("control.onnx"), ..request(&["x=1x3x64"]) }).unwrap(),
+        key::parts(&config(&[("threads", "7")]), &request(&["x=1x3x64"])).unwrap(),
+        key::parts(&config(&[("profile", "training")]), &request(&["x=1x3x64"])).unwrap(),
+        key::parts(&config(&[("memory_limit", "1GiB")]), &request(&["x=1x3x64"])).unwrap(),
+    ];
+    let keys: std::collections::HashSet<_> = changed.iter().chain([&base]).map(|parts| parts.key()).collect();
+    assert_eq!(keys.len(), changed.len() + 1);
+    for part in ["model", "inputs", "engines", "device", "driver", "cpu_features", "melisma"] {
+        assert!(base.get(part).is_some_and(|value| !value.is_empty()), "{part}");
+    }
+}
