@@ -38,7 +38,8 @@ const OPTIMIZE: [&str; 4] = ["optimize", "vocoder.onnx", "--input", "x=1x3x64"];
 fn the_second_time_is_a_hit() {
     let sandbox = sandbox();
     let first = json(&sandbox, &OPTIMIZE);
-    assert_eq!((&first["cache"]["hit"], &first["engine"]), (&Value::Bool(false), &Value::from("rten")));
+    assert_eq!(first["cache"]["hit"], false);
+    assert!(["rten", "melisma"].contains(&first["engine"].as_str().unwrap()), "{}", first["engine"]);
     assert!(
         Path::new(first["cache"]["path"].as_str().unwrap()).join("manifest.json").is_file() || {
             sandbox.path(first["cache"]["path"].as_str().unwrap()).join("manifest.json").is_file()
@@ -48,7 +49,7 @@ fn the_second_time_is_a_hit() {
         assert!(first["latency_seconds"][key].as_f64().unwrap() > 0.0, "{key}");
     }
     assert!(first["memory_bytes"]["peak"].as_u64().unwrap() > 1 << 20, "of the candidate's own process");
-    assert_eq!(first["accuracy"]["max_abs"], 0.0);
+    assert!(first["accuracy"]["max_abs"].as_f64().unwrap() < 1e-5);
     assert!(first["accuracy"]["cosine"].as_f64().unwrap() > 0.999_999);
     assert!(!first["candidates"].as_array().unwrap().is_empty());
     let second = json(&sandbox, &OPTIMIZE);
@@ -72,13 +73,13 @@ fn the_cache_is_listed_verified_and_cleared() {
     assert_eq!((&entry["key"], &entry["state"]), (&first["cache"]["key"], &Value::from("good")));
     assert_eq!(entry["note"], "made because: no engine of this model was kept");
     assert_eq!(run(&sandbox, &["cache", "verify"]).code, 0);
-    let model = sandbox.path("cache/engines").join(entry["key"].as_str().unwrap()).join("model.onnx");
+    let model = sandbox.path("cache/engines").join(entry["key"].as_str().unwrap()).join("model.packed");
     let mut bytes = std::fs::read(&model).unwrap();
     bytes[20] ^= 1;
     std::fs::write(&model, bytes).unwrap();
     let damaged = run(&sandbox, &["cache", "verify"]);
     assert_eq!(damaged.code, 3);
-    assert!(damaged.stderr.contains("model.onnx: its content changed\nhint: "), "{}", damaged.stderr);
+    assert!(damaged.stderr.contains("model.packed: its content changed\nhint: "), "{}", damaged.stderr);
     let again = json(&sandbox, &OPTIMIZE);
     assert_eq!(again["cache"]["hit"], false, "never the damaged one");
     let gone = json(&sandbox, &["cache", "clear"]);
@@ -124,7 +125,7 @@ fn wrong_requests_are_code_2_with_a_hint() {
         (&["optimize", "vocoder.onnx", "--input", "y=1"], "the model has no input `y`"),
         (&["optimize", "none.onnx", "--input", "x=1"], "none.onnx: "),
         (&["optimize", "not.onnx", "--input", "x=1"], "not.onnx: "),
-        (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance", "-1"], "--tolerance"),
+        (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance=-1"], "--tolerance: -1 is not"),
         (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--engine", "warp"], "there is no engine called `warp`"),
     ] {
         let ran = run(&sandbox, args);

@@ -124,7 +124,7 @@ impl Search<'_> {
 
     /// Opens an entry's engine and checks it against the recorded outputs.
     fn load(&self, entry: &Entry, report: &Report) -> Result<Box<dyn Engine>> {
-        let model = Model::open(&entry.folder.join(prepare::FILE))?;
+        let model = prepare::kept(&entry.folder, self.config.memory_limit.value.bytes())?;
         let surroundings = self.surroundings(&entry.folder, &entry.manifest.parts);
         let mut engine = open(&model, &report.candidate, &surroundings)?;
         let inputs = inputs::read(&entry.folder)?;
@@ -148,7 +148,7 @@ impl Search<'_> {
             surroundings: self.surroundings(folder, parts),
         };
         let (report, prepared) = workshop.select()?;
-        prepare::write(&prepared, folder)?;
+        prepare::keep(&prepared, folder, self.config.threads.value.count())?;
         inputs::write(folder, &sets.values[0])?;
         let mut engine = open(&prepared, &report.candidate, &workshop.surroundings)?;
         let outputs = engine.run(&sets.values[0])?;

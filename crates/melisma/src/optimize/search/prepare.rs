@@ -7,12 +7,17 @@ use crate::optimize::engine::{Options, Port};
 use crate::optimize::onnx::Model;
 use crate::optimize::pass;
 use crate::optimize::value::Value;
+use crate::pack;
 use crate::runtime::output::{self, Existing};
 use crate::runtime::precision::Format;
 use crate::{Error, Kind};
 
-/// The model's file in an entry.
+/// The model's file for workers.
 pub(super) const FILE: &str = "model.onnx";
+/// The model's file in an entry: its weights packed.
+const KEPT: &str = "model.packed";
+/// More than any machine that runs a model has.
+const MOST_BYTES: u64 = 1 << 40;
 
 /// What a model is prepared with.
 #[derive(Clone, Copy)]
@@ -51,7 +56,10 @@ fn exact(model: &Model, values: &[Value]) -> Result<Model> {
     let shapes: Vec<_> =
         ports.iter().zip(values).map(|(port, value)| (port.name.clone(), value.shape().to_vec())).collect();
     let mut fixed = model.clone();
-    pass::fix_shapes(&mut fixed, &shapes)?;
+    // Branches for inputs of other sizes do not fit fixed shapes, and engines that infer shapes refuse them.
+    if !model.graph.nodes.iter().any(|node| node.graphs().next().is_some()) {
+        pass::fix_shapes(&mut fixed, &shapes)?;
+    }
     let mut folded = fixed.clone();
     match pass::fold_constants(&mut folded) {
         Ok(_) => {
@@ -66,4 +74,17 @@ fn exact(model: &Model, values: &[Value]) -> Result<Model> {
 
 pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
     output::write(&folder.join(FILE), &model.to_bytes()?, Existing::Replace)
+}
+
+/// Keeps the model in an entry, its weights compressed without loss.
+pub(super) fn keep(model: &Model, folder: &Path, threads: usize) -> Result<()> {
+    let packed = model.to_packed(&pack::Options { threads, ..pack::Options::default() })?;
+    output::write(&folder.join(KEPT), &packed, Existing::Replace)
+}
+
+/// The model that [`keep`] kept.
+pub(super) fn kept(folder: &Path, limit: Option<u64>) -> Result<Model> {
+    let path = folder.join(KEPT);
+    let packed = std::fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
+    Model::from_packed(&packed, limit.unwrap_or(MOST_BYTES)).map_err(|error| error.at(path.display()))
 }

@@ -49,7 +49,7 @@ fn the_second_call_is_a_hit_that_was_run_again() {
     assert!(
         first.report.latency_seconds.p50 > 0.0 && first.report.latency_seconds.p99 >= first.report.latency_seconds.p50
     );
-    assert!(first.entry.folder.join("model.onnx").is_file());
+    assert!(first.entry.folder.join("model.packed").is_file());
     let second = optimize(root.path(), &config, &request).unwrap();
     assert_eq!((second.miss, &second.report.candidate, &second.key), (None, &first.report.candidate, &first.key));
     let other = optimize(root.path(), &config, &self::request(&["x=1x3x65"])).unwrap();
@@ -83,7 +83,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     let (root, config) = (tempfile::tempdir().unwrap(), config(&[]));
     let x = golden("vocoder.x.npy");
     let outcome = optimize(root.path(), &config, &request(&[&format!("x={}", x.display())])).unwrap();
-    let model = Model::open(&outcome.entry.folder.join("model.onnx")).unwrap();
+    let model = prepare::kept(&outcome.entry.folder, None).unwrap();
     let candidate = &outcome.report.candidate;
     let options = Options { threads: candidate.threads, precision: candidate.precision };
     let found = rten::build(&model, &options).unwrap().run(&[npy::read(&x).unwrap()]).unwrap();
@@ -161,4 +161,18 @@ fn the_key_holds_everything_that_matters() {
     for part in ["model", "inputs", "engines", "device", "driver", "cpu_features", "melisma"] {
         assert!(base.get(part).is_some_and(|value| !value.is_empty()), "{part}");
     }
+}
+
+#[test]
+fn models_with_branches_keep_their_open_shapes() {
+    let model = Model::open(&golden("control.onnx")).unwrap();
+    let ports = crate::optimize::engine::Port::inputs(&model).unwrap();
+    let values: Vec<Value> =
+        ports.iter().map(|port| npy::read(&golden(&format!("control.{}.npy", port.name))).unwrap()).collect();
+    let aim = prepare::Aim { values: &values, tolerance: 1e-3, threads: 1 };
+    let prepared = prepare::prepared(&model, crate::runtime::precision::Format::Fp32, aim).unwrap();
+    assert_eq!(prepared.graph.inputs, model.graph.inputs);
+    let options = Options::default();
+    let run = |model: &Model| rten::build(model, &options).unwrap().run(&values).unwrap();
+    assert_eq!(compare(&run(&prepared), &run(&model)).unwrap().max_abs, 0.0);
 }

@@ -1,6 +1,6 @@
 //! ONNX Runtime, where the user has it: its library is found and loaded at run time.
 //!
-//! What a provider is told is made in [`Provider::options`] and handed over by [`Register`], so that tests can record it.
+//! What a provider is told is made in [`TensorRt::options`] and [`Cuda::options`], and handed over by [`Register`], so that tests can record it.
 //! TensorRT and CUDA providers are registered as demands: one that cannot be had is an error.
 
 mod library;
