@@ -221,3 +221,17 @@ fn the_key_holds_everything_that_matters() {
         assert!(base.get(part).is_some_and(|value| !value.is_empty()), "{part}");
     }
 }
+
+#[test]
+fn models_with_branches_keep_their_open_shapes() {
+    let model = Model::open(&golden("control.onnx")).unwrap();
+    let ports = crate::optimize::engine::Port::inputs(&model).unwrap();
+    let values: Vec<Value> =
+        ports.iter().map(|port| npy::read(&golden(&format!("control.{}.npy", port.name))).unwrap()).collect();
+    let aim = prepare::Aim { values: &values, tolerance: 1e-3, threads: 1 };
+    let prepared = prepare::prepared(&model, crate::runtime::precision::Format::Fp32, aim).unwrap();
+    assert_eq!(prepared.graph.inputs, model.graph.inputs);
+    let options = Options::default();
+    let run = |model: &Model| rten::build(model, &options).unwrap().run(&values).unwrap();
+    assert_eq!(compare(&run(&prepared), &run(&model)).unwrap().max_abs, 0.0);
+}

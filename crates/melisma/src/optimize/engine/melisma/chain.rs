@@ -57,6 +57,8 @@ pub(super) enum Curve {
 
 const OPERATORS: [&str; 6] = ["Conv", "ConvTranspose", "Tanh", "Relu", "LeakyRelu", "Add"];
 const MAX_DEPTH: usize = 16;
+/// Floats that a layer may keep of its input.
+const MAX_HISTORY: usize = 1 << 26;
 
 /// The stages of a model whose constants are folded and whose Snakes are fused.
 pub(super) fn stages(model: &Model) -> Result<Vec<Stage>> {
@@ -175,6 +177,9 @@ impl<'m> Walk<'m> {
         let n_in = n_in.ok_or_else(|| Error::unsupported("its groups"))?;
         if groups != 1 && (groups != n_in || n_out != n_in) {
             return Err(Error::unsupported("groups that are neither one nor all channels"));
+        }
+        if reach.saturating_mul(n_in) > MAX_HISTORY {
+            return Err(Error::unsupported(format!("it looks back over {reach} rows of {n_in} channels")));
         }
         Ok(Conv { n_in, n_out, n_taps, dilation, groups, weight, bias: self.bias(node, n_out)? })
     }

@@ -12,7 +12,7 @@ use melisma_kernels::upsample::{self, Upsample};
 use melisma_kernels::{Budget, Device, Queue, View};
 
 use super::chain::{Conv, Curve, Stage, Transposed};
-use super::plain::{Delay, Unfold, curve, snake};
+use super::plain::{Delay, Dilated, Unfold, curve, snake};
 use crate::{Error, Result};
 
 /// A layer and how far it is in the signal.
@@ -47,6 +47,7 @@ enum Work {
     Upsample(upsample::Plan),
     Residual(residual::Plan),
     Head(head::Plan),
+    Dilated(Dilated),
     /// A dense convolution: neighbours side by side, then one product.
     Dense(Unfold, pointwise::Plan),
     Snake(Vec<f32>),
@@ -123,13 +124,14 @@ impl Builder<'_> {
             let state_len = plan.state_len();
             return self.place(Work::Depthwise(plan), timeline, state_len, n_out);
         }
+        if groups > 1 {
+            return self.place(Work::Dilated(Dilated::new(conv)), timeline, 0, n_out);
+        }
         let unfold = Unfold::new(n_in, n_taps, dilation);
-        // [C_out, C_in / groups, K] to [C_out, K, C_in], zero between groups.
-        let mut weight = vec![0.0; n_out * n_taps * n_in];
-        let per_group = n_in / groups;
+        // [C_out, C_in, K] to [C_out, K, C_in].
+        let mut weight = vec![0.0; conv.weight.len()];
         for (at, &value) in conv.weight.iter().enumerate() {
-            let (output, input, tap) = (at / (per_group * n_taps), at / n_taps % per_group, at % n_taps);
-            let input = output / (n_out / groups) * per_group + input;
+            let (output, input, tap) = (at / (n_in * n_taps), at / n_taps % n_in, at % n_taps);
             weight[(output * n_taps + tap) * n_in + input] = value;
         }
         let layer = Pointwise {
@@ -241,6 +243,7 @@ impl Layer {
         (self.taken, self.n_steps) = (0, 0);
         match &mut self.work {
             Work::Dense(unfold, _) => unfold.reset(),
+            Work::Dilated(layer) => layer.reset(),
             Work::Branch(layers, delay) => {
                 layers.iter_mut().try_for_each(|layer| layer.reset(len))?;
                 delay.reset();
@@ -293,6 +296,7 @@ impl Layer {
             Work::Dense(unfold, plan) => {
                 plan.run(queue, step, none, Activations { x: unfold.run(x).into(), ..activations })
             }
+            Work::Dilated(layer) => activations.y.host().map(|y| layer.run(x, y)),
             Work::Snake(alpha) => activations.y.host().map(|y| snake(alpha, x, y)),
             Work::Curve(which) => activations.y.host().map(|y| curve(*which, x, y)),
             Work::Branch(..) => Ok(()),

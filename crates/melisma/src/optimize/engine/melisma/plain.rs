@@ -1,6 +1,6 @@
 //! Layers that only move rows or bend values, written plainly.
 
-use super::chain::Curve;
+use super::chain::{Conv, Curve};
 
 /// Rows beside their neighbours: `[T, C]` to `[T, K, C]`, with the last (K - 1) d rows kept from step to step.
 #[derive(Debug)]
@@ -47,6 +47,53 @@ impl Unfold {
         self.seen.copy_within(keep.., 0);
         self.seen.truncate(history);
         &self.rows
+    }
+}
+
+/// A dilated convolution of each channel alone.
+#[derive(Debug)]
+pub(super) struct Dilated {
+    n_taps: usize,
+    dilation: usize,
+    /// `[K, C]`
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+    /// The rows before, then those of the step.
+    seen: Vec<f32>,
+}
+
+impl Dilated {
+    pub(super) fn new(conv: &Conv) -> Self {
+        let (n, n_taps) = (conv.n_in, conv.n_taps);
+        let weight = (0..n_taps * n).map(|at| conv.weight[at % n * n_taps + at / n]).collect();
+        let mut layer = Self { n_taps, dilation: conv.dilation, weight, bias: conv.bias.clone(), seen: Vec::new() };
+        layer.reset();
+        layer
+    }
+
+    fn history(&self) -> usize {
+        (self.n_taps - 1) * self.dilation * self.bias.len()
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.seen.clear();
+        self.seen.resize(self.history(), 0.0);
+    }
+
+    pub(super) fn run(&mut self, x: &[f32], y: &mut [f32]) {
+        let (n, history) = (self.bias.len(), self.history());
+        self.seen.extend_from_slice(x);
+        for (row, y) in y.chunks_exact_mut(n).enumerate() {
+            y.copy_from_slice(&self.bias);
+            for (tap, weight) in self.weight.chunks_exact(n).enumerate() {
+                let at = (row + tap * self.dilation) * n;
+                let terms = weight.iter().zip(&self.seen[at..at + n]);
+                y.iter_mut().zip(terms).for_each(|(y, (weight, x))| *y += weight * x);
+            }
+        }
+        let keep = self.seen.len() - history;
+        self.seen.copy_within(keep.., 0);
+        self.seen.truncate(history);
     }
 }
 

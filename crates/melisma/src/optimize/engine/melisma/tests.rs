@@ -131,6 +131,8 @@ fn what_does_not_fit_is_named() {
     assert_eq!(ways, "melisma: `x` is read by 3 nodes");
     let alone = refusal(vec![Node::new("Add", &["x", "w"], &["y"])], vec![weight("w", &[1, 6, 1], 1)]);
     assert!(alone.contains("node `y` (Add) does not close a branch"), "{alone}");
+    let far = refusal(vec![conv("x", "y", "w", [3, 1 << 40])], w());
+    assert!(far.contains("it looks back over 2199023255552 rows"), "{far}");
     let up = Node::new("ConvTranspose", &["x", "w"], &["y"]).with("strides", vec![2]);
     assert!(refusal(vec![up], w()).contains("only twice as many taps"));
 }
