@@ -27,6 +27,7 @@ mod device;
 mod dtype;
 pub mod embed;
 mod error;
+pub mod feedback;
 pub mod head;
 mod history;
 mod isa;
