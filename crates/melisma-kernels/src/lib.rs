@@ -28,6 +28,7 @@ mod dtype;
 pub mod elementwise;
 pub mod embed;
 mod error;
+pub mod feedback;
 pub mod head;
 mod history;
 mod isa;

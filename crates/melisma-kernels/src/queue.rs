@@ -106,7 +106,10 @@ impl Queue {
             return Err(Error::invalid(format!("copy of {len} bytes: a buffer has only {shorter}")));
         }
         match self {
-            Self::Cuda(queue) => queue.start_copy(from, to, len),
+            Self::Cuda(queue) => {
+                let _timing = self.time("copy", len as u64);
+                queue.start_copy(from, to, len)
+            }
             Self::Cpu(_) => {
                 to.view_mut::<u8>()?.host()?[..len].copy_from_slice(&from.view::<u8>()?.host()?[..len]);
                 Ok(())

@@ -1,35 +1,14 @@
 //! After warm-up the hot paths allocate nothing: this binary counts every allocation of its process.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod counting;
 
+use counting::allocations;
 use half::f16;
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::rans::{Decoder, Encoder, Split};
 use melisma_kernels::residual::Residual;
 use melisma_kernels::step::{Activations, Arena, Rounding, Row, Rows, Step, Timeline};
 use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Pool, Tensor, convert};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: forwards to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static GLOBAL: Counting = Counting;
 
 /// One test, so that no other thread allocates meanwhile.
 #[test]
@@ -79,15 +58,15 @@ fn hot_paths_allocate_nothing_after_warm_up() {
                 let _second = pool.take(1000).unwrap();
             };
             work();
-            let before = ALLOCATIONS.load(Relaxed);
+            let before = allocations();
             (0..100).for_each(|_| work());
-            assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{isa:?}, {threads} threads");
+            assert_eq!(allocations() - before, 0, "{isa:?}, {threads} threads");
         }
     }
     tiles_allocate_nothing();
-    let before = ALLOCATIONS.load(Relaxed);
+    let before = allocations();
     drop(std::hint::black_box(vec![1u8; 100]));
-    assert_eq!(ALLOCATIONS.load(Relaxed) - before, 1, "the counter counts");
+    assert_eq!(allocations() - before, 1, "the counter counts");
 }
 
 /// Encoders and decoders, after the first tile.
@@ -105,9 +84,9 @@ fn tiles_allocate_nothing() {
                 decoder.decode(split, 1, &tile, &record, &mut out).expect("a tile");
             };
             work();
-            let before = ALLOCATIONS.load(Relaxed);
+            let before = allocations();
             (0..3).for_each(|_| work());
-            assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{isa:?}, {split:?}");
+            assert_eq!(allocations() - before, 0, "{isa:?}, {split:?}");
         }
     }
 }

@@ -1,30 +1,10 @@
 //! Rendering allocates nothing: this binary counts every allocation of its process.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+#[path = "../../melisma-kernels/tests/counting/mod.rs"]
+mod counting;
 
+use counting::allocations;
 use melisma::synth::{Action, Engine, EngineConfig, Event, Instrument, Parameter};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: forwards to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static GLOBAL: Counting = Counting;
 
 fn play(engine: &mut Engine, blocks: std::ops::Range<u64>, left: &mut [f32], right: &mut [f32]) {
     for block in blocks {
@@ -54,12 +34,12 @@ fn play(engine: &mut Engine, blocks: std::ops::Range<u64>, left: &mut [f32], rig
 fn rendering_allocates_nothing() {
     let mut engine = Engine::new(EngineConfig { max_voices: 48, ..EngineConfig::default() }).unwrap();
     let (mut left, mut right) = ([0.0; 480], [0.0; 480]);
-    let before = ALLOCATIONS.load(Relaxed);
+    let before = allocations();
     play(&mut engine, 0..3000, &mut left, &mut right);
     // The table of the saw's step may be made by the first note.
-    assert!(ALLOCATIONS.load(Relaxed) - before <= 4, "{}", ALLOCATIONS.load(Relaxed) - before);
-    let before = ALLOCATIONS.load(Relaxed);
+    assert!(allocations() - before <= 4, "{}", allocations() - before);
+    let before = allocations();
     play(&mut engine, 3000..9000, &mut left, &mut right);
-    assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0);
+    assert_eq!(allocations() - before, 0);
     assert!(engine.active() > 0);
 }

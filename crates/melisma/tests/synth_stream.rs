@@ -107,3 +107,26 @@ fn streams_do_not_hear_each_other() {
         }
     }
 }
+
+#[test]
+fn a_live_stream_leaves_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut stream, remote) = Stream::new(EngineConfig::default()).unwrap();
+    let (mut other, echo) = Stream::new(EngineConfig::default()).unwrap();
+    stream.capture_to(folder.path()).unwrap();
+    for remote in [&remote, &echo] {
+        let instrument = Instrument::Lead;
+        remote.send(Action::Start { note: 1, instrument, channel: 0, key: 60, velocity: 0.5, pan: 0.0 }).unwrap();
+    }
+    let mut expected = Vec::new();
+    for block in 0..137 {
+        let played = other.next_block();
+        if block >= 37 {
+            expected.extend(played.left.iter().zip(played.right.iter()).flat_map(|(left, right)| [*left, *right]));
+        }
+        stream.next_block();
+    }
+    stream.finish_capture().unwrap();
+    let bytes = std::fs::read(folder.path().join("capture.wav")).unwrap();
+    assert!(melisma::audio::wav::read(&bytes).unwrap().to_clip().samples == expected);
+}

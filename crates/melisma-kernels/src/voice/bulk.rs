@@ -80,7 +80,7 @@ impl Moves {
 }
 
 /// Notes of the largest level that one mix may have at once on a GPU: their sum fits into 32 bits.
-const MOST_GAIN: f32 = 32.0;
+const MOST_GAIN: f64 = 32.0;
 
 /// Notes as a GPU's lanes take them.
 pub(super) struct Arrangement<'a> {
@@ -159,7 +159,7 @@ impl Plan {
             }
             (On::Cuda(on), Queue::Cuda(queue)) => {
                 self.notes.sort_by_key(|note| (kind(note), note.mix, note.onset));
-                check_gains(&self.notes)?;
+                check_gains(&self.notes, self.bulk.n_mixes)?;
                 let (group, is_alone) = arrange(&self.notes, &mut self.lanes, self.bulk.n_mixes);
                 let arranged =
                     Arrangement { notes: &self.notes, lanes: &self.lanes, group, is_alone, moves: &self.moves };
@@ -200,20 +200,22 @@ fn other_device() -> Error {
     Error::invalid("voice: the queue is of another device than the plan")
 }
 
-/// Refuses mixes whose voices could add up to more than fits, looking at those that sound together.
-fn check_gains(notes: &[Note]) -> Result<()> {
+/// Refuses mixes whose voices could add up to more than fits. Most are fine whenever their notes sound; of the others those
+/// that sound together are counted.
+fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
     let gain = |note: &Note| f64::from(note.voice.gain[0].max(note.voice.gain[1]));
-    let mut changes: Vec<(u32, u64, f64)> = notes
-        .iter()
-        .flat_map(|note| [(note.mix, note.onset, gain(note)), (note.mix, note.end(), -gain(note))])
-        .collect();
+    let mut gains = vec![0.0; n_mixes];
+    notes.iter().for_each(|note| gains[note.mix as usize] += gain(note));
+    let loud = notes.iter().filter(|note| gains[note.mix as usize] > MOST_GAIN);
+    let mut changes: Vec<(u32, u64, f64)> =
+        loud.flat_map(|note| [(note.mix, note.onset, gain(note)), (note.mix, note.end(), -gain(note))]).collect();
     // What ends at a sample goes before what begins there.
     changes.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
     for mix in changes.chunk_by(|a, b| a.0 == b.0) {
         let mut sum = 0.0;
         for &(mix, at, change) in mix {
             sum += change;
-            if sum > f64::from(MOST_GAIN) {
+            if sum > MOST_GAIN {
                 return Err(Error::unsupported(format!(
                     "voice: the gains of mix {mix} at sample {at} add up to more than {MOST_GAIN} on a GPU"
                 ))

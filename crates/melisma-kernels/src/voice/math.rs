@@ -2,12 +2,13 @@
 
 use std::f32::consts::LN_2;
 
-use super::lanes::Lanes;
+use super::lanes::Number;
+use super::sound::N_PARTIALS;
 use super::step::{LAST, N_COEFFICIENTS, PER_SAMPLE, Step};
 
 /// sin(π/2 z) for |z| ≤ 1, within 7e-9 before rounding.
 #[inline(always)]
-pub(super) unsafe fn quarter_sine<V: Lanes>(z: V) -> V {
+pub(super) unsafe fn quarter_sine<V: Number>(z: V) -> V {
     // SAFETY: the caller has the instruction set of `V`, here and below.
     unsafe {
         let square = z.mul(z);
@@ -21,7 +22,7 @@ pub(super) unsafe fn quarter_sine<V: Lanes>(z: V) -> V {
 
 /// cos(2π phase / 2^32).
 #[inline(always)]
-pub(super) unsafe fn cosine<V: Lanes>(phase: V::Int) -> V {
+pub(super) unsafe fn cosine<V: Number>(phase: V::Int) -> V {
     // SAFETY: as above.
     unsafe {
         let fold = V::sub_int(V::splat_int(1 << 30), V::abs_int(phase));
@@ -31,7 +32,7 @@ pub(super) unsafe fn cosine<V: Lanes>(phase: V::Int) -> V {
 
 /// 2^x for x between -100 and 100, within 2e-9 before rounding.
 #[inline(always)]
-pub(super) unsafe fn exp2<V: Lanes>(x: V) -> V {
+pub(super) unsafe fn exp2<V: Number>(x: V) -> V {
     // SAFETY: as above.
     unsafe {
         let x = x.max(V::splat(-100.0)).min(V::splat(100.0));
@@ -48,7 +49,7 @@ pub(super) unsafe fn exp2<V: Lanes>(x: V) -> V {
 /// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of the rate.
 /// Simper, Solving the continuous SVF equations using trapezoidal integration, 2013.
 #[inline(always)]
-pub(super) unsafe fn filter<V: Lanes>(octaves: V, damping: V) -> [V; 3] {
+pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
     // SAFETY: as above.
     unsafe {
         let one = V::splat(1.0);
@@ -63,7 +64,7 @@ pub(super) unsafe fn filter<V: Lanes>(octaves: V, damping: V) -> [V; 3] {
 
 /// The band-limited step at a distance from its middle, in half samples: 0 to 1.
 #[inline(always)]
-pub(super) unsafe fn step<V: Lanes>(table: &Step, distance: V) -> V {
+pub(super) unsafe fn step<V: Number>(table: &Step, distance: V) -> V {
     // SAFETY: as above; the index is at most LAST.
     unsafe {
         let place = distance.min(V::splat(LAST as f32));
@@ -86,7 +87,7 @@ pub(super) fn period(increment: u64) -> f32 {
 /// A saw that falls by 2 where its phase is 0, from 1 to -1, and rises between. With `CLOSE` it may have two steps
 /// within reach, that is a period of less than 2 [`REACH`](super::step::REACH); without, the second adds nothing.
 #[inline(always)]
-pub(super) unsafe fn saw<V: Lanes, const CLOSE: bool>(table: &Step, phase: V::Int, period: V) -> V {
+pub(super) unsafe fn saw<V: Number, const CLOSE: bool>(table: &Step, phase: V::Int, period: V) -> V {
     // SAFETY: as above.
     unsafe {
         let turn = V::to_float(phase);
@@ -95,16 +96,16 @@ pub(super) unsafe fn saw<V: Lanes, const CLOSE: bool>(table: &Step, phase: V::In
         let distance = magnitude.mul(period);
         let mut height = step(table, distance);
         if CLOSE {
-            let other = period.mul(V::splat(4_294_967_296.0)).sub(distance);
+            let other = period.mul_sub(V::splat(4_294_967_296.0), distance);
             height = height.add(V::splat(1.0).sub(step(table, other)));
         }
-        turn.mul(V::splat(1.0 / 2_147_483_648.0)).sub(V::from_bits(V::xor(height.bits(), sign)))
+        turn.mul_sub(V::splat(1.0 / 2_147_483_648.0), V::from_bits(V::xor(height.bits(), sign)))
     }
 }
 
 /// White noise between -1 and 1: a hash of the sample's number.
 #[inline(always)]
-pub(super) unsafe fn noise<V: Lanes>(number: V::Int) -> V {
+pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
     // SAFETY: as above.
     unsafe {
         let x = V::xor(number, V::shift_right::<16>(number));
@@ -113,5 +114,24 @@ pub(super) unsafe fn noise<V: Lanes>(number: V::Int) -> V {
         let x = V::mul_int(x, V::splat_int(0x846c_a68b));
         let x = V::xor(x, V::shift_right::<16>(x));
         V::to_float(x).mul(V::splat(1.0 / 2_147_483_648.0))
+    }
+}
+
+/// Σ a_k sin(k φ) is sin φ P(cos 2φ) + sin 2φ Q(cos 2φ): the coefficients of P, then those of Q, lowest power first.
+#[inline(always)]
+pub(super) unsafe fn harmonics<V: Number>(a: [V; N_PARTIALS]) -> [V; N_PARTIALS] {
+    // SAFETY: as above.
+    unsafe {
+        let times = |x: V, factor: f32| x.mul(V::splat(factor));
+        [
+            a[0].add(a[2]).sub(a[4].add(a[6])),
+            times(a[2].add(a[4]), 2.0).sub(times(a[6], 4.0)),
+            times(a[4].add(a[6]), 4.0),
+            times(a[6], 8.0),
+            a[1].sub(a[5]),
+            times(a[3], 2.0).sub(times(a[7], 4.0)),
+            times(a[5], 4.0),
+            times(a[7], 8.0),
+        ]
     }
 }

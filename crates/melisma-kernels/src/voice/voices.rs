@@ -1,15 +1,21 @@
 //! A pool of voices on the CPU.
 
+mod chunk;
+
 use std::ops::Range;
 
-use super::cpu::{self, CHUNK, GROUPS_PER_SUM, Stretch, Sums};
+use chunk::{Pending, check, chunks};
+
+use super::cpu::{self, Stretch, Sums};
 use super::group::{Group, Kind, LANES};
-use super::{Control, Segment, TICK, Voice};
+use super::{Control, Segment, Voice};
 use crate::queue::CpuQueue;
 use crate::{Error, Isa, Queue, Result};
 
 /// Samples that one call renders at most.
 const LONGEST: usize = 4096;
+/// Samples of groups that are worth waking a thread for.
+const LEAST_SHARED: usize = if cfg!(test) { 64 } else { 8192 };
 
 /// Voices, in groups of one kind and bus. Nothing allocates after [`Voices::new`].
 #[derive(Debug)]
@@ -177,12 +183,12 @@ impl Voices {
         }
     }
 
-    /// New frequencies, in 2^-64 turns per sample; `saw_increment` is a tone's saw.
-    pub fn retune(&mut self, slot: Slot, increment: u64, saw_increment: u64) {
+    /// New frequencies from sample `now` on, in 2^-64 turns per sample; the second is a tone's saw.
+    pub fn retune(&mut self, slot: Slot, increments: [u64; 2], now: u64) {
         if let Some((group, lane)) = self.find(slot)
             && matches!(group.kind, Kind::Tone | Kind::Partials)
         {
-            group.retune(lane, increment, saw_increment);
+            group.retune(lane, increments, now);
         }
     }
 
@@ -252,7 +258,7 @@ impl Voices {
         };
         check(block);
         let n_groups = self.active.iter().filter(|&&index| buses.contains(&self.groups[index as usize].bus)).count();
-        let n_parts = queue.cpu().threads.min(n_groups);
+        let n_parts = queue.cpu().threads.min(n_groups).min(n_groups * block.len / LEAST_SHARED);
         if n_parts <= 1 {
             buses.for_each(|bus| self.render_bus(bus, block));
             return Ok(());
@@ -317,67 +323,6 @@ impl<T> Shared<T> {
     unsafe fn get(&self, index: usize) -> &mut T {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.0.add(index) }
-    }
-}
-
-/// A chunk of a block: its stretch, and where it lies in the block.
-#[derive(Clone, Copy)]
-struct Chunk<'a> {
-    first: usize,
-    stretch: Stretch<'a>,
-}
-
-fn check(block: Block<'_>) {
-    let n_ticks = (block.position as usize % TICK + block.len).div_ceil(TICK);
-    assert!(block.len <= LONGEST && block.controls.len() >= n_ticks, "voice: a block that does not fit");
-}
-
-/// Cuts a block at multiples of [`CHUNK`].
-fn chunks(block: Block<'_>) -> impl Iterator<Item = Chunk<'_>> {
-    let tick = TICK as u64;
-    let first_tick = block.position / tick;
-    let mut first = 0;
-    std::iter::from_fn(move || {
-        let now = block.position + first as u64;
-        let len = (CHUNK - now as usize % CHUNK).min(block.len - first);
-        let stretch = Stretch { now, len, controls: &block.controls[(now / tick - first_tick) as usize..] };
-        let chunk = Chunk { first, stretch };
-        first += len;
-        (len > 0).then_some(chunk)
-    })
-}
-
-/// Groups whose sums are not yet in the bus.
-struct Pending<'a> {
-    isa: Isa,
-    chunk: Chunk<'a>,
-    sums: &'a mut Sums,
-    bus: &'a mut Bus,
-    n_groups: usize,
-}
-
-impl<'a> Pending<'a> {
-    fn new(isa: Isa, chunk: Chunk<'a>, sums: &'a mut Sums, bus: &'a mut Bus) -> Self {
-        Self { isa, chunk, sums, bus, n_groups: 0 }
-    }
-
-    fn add(&mut self, render: impl FnOnce(&mut Sums)) {
-        if self.n_groups == 0 {
-            self.sums.clear(self.chunk.stretch.len);
-        }
-        render(self.sums);
-        self.n_groups += 1;
-        if self.n_groups == GROUPS_PER_SUM {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.n_groups > 0 {
-            let range = self.chunk.first..self.chunk.first + self.chunk.stretch.len;
-            self.sums.add_to(self.isa, &mut self.bus.left[range.clone()], &mut self.bus.right[range]);
-            self.n_groups = 0;
-        }
     }
 }
 

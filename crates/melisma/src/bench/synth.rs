@@ -3,6 +3,7 @@
 //! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records are made with its default.
 
 mod batching;
+mod file;
 mod gpu;
 mod live;
 mod pads;
@@ -47,6 +48,7 @@ fn cpu_rows(live: Duration) -> Result<Vec<Row>> {
     let mut rows = pads::rows()?;
     rows.extend(batching::rows()?);
     rows.extend(phrase::rows()?);
+    rows.extend(file::rows()?);
     rows.extend(live::rows(live)?);
     Ok(rows)
 }
@@ -62,7 +64,8 @@ fn live_time() -> Result<Duration> {
 /// Pad number `index` of many: keys of five octaves.
 fn pad(index: usize) -> melisma_kernels::voice::Voice {
     let pitch = Pitch { key: 36 + (index * 7 % 49) as u8, semitones: 0.0, sample_rate: RATE };
-    let touch = Touch { velocity: 0.5, pan: (index % 9) as f32 / 4.0 - 1.0, seed: index as u32 * 2_654_435_761 };
+    let touch =
+        Touch { velocity: 0.5, pan: (index % 9) as f32 / 4.0 - 1.0, seed: (index as u32).wrapping_mul(2_654_435_761) };
     patch::voice(Instrument::Pad, pitch, touch)
 }
 
@@ -80,7 +83,12 @@ fn long_phrase() -> Phrase {
             })
             .collect(),
         melody: (0..64u8)
-            .map(|i| Melody { onset: 30.0 / 64.0 * f64::from(i), duration: 0.4, key: 69 + i * 5 % 13, velocity: 0.5 })
+            .map(|i| Melody {
+                onset: 30.0 / 64.0 * f64::from(i),
+                duration: 0.4,
+                key: 69 + (u32::from(i) * 5 % 13) as u8,
+                velocity: 0.5,
+            })
             .collect(),
         kicks: (0..32u8).map(|i| Kick { onset: 30.0 / 32.0 * f64::from(i), velocity: 0.9 }).collect(),
         swells: (0..4u8).map(|i| Swell { onset: 7.5 * f64::from(i), duration: 5.0, velocity: 0.5 }).collect(),

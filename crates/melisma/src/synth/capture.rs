@@ -72,11 +72,18 @@ impl Capture {
     pub fn push(&mut self, left: &[f32], right: &[f32]) {
         let ring = &*self.ring;
         let mut at = ring.complete.load(Ordering::Relaxed);
-        for (left, right) in left.iter().zip(right) {
+        let n = left.len().min(right.len());
+        let mut done = 0;
+        while done < n {
+            let part = (n - done).min(ring.block_len - self.filled);
             let slot = ((at % SLOTS) as usize * ring.block_len + self.filled) * 2;
-            ring.samples[slot].store(left.to_bits(), Ordering::Relaxed);
-            ring.samples[slot + 1].store(right.to_bits(), Ordering::Relaxed);
-            self.filled += 1;
+            let frames = left[done..done + part].iter().zip(&right[done..done + part]);
+            for (place, (left, right)) in ring.samples[slot..slot + 2 * part].chunks_exact(2).zip(frames) {
+                place[0].store(left.to_bits(), Ordering::Relaxed);
+                place[1].store(right.to_bits(), Ordering::Relaxed);
+            }
+            done += part;
+            self.filled += part;
             if self.filled == ring.block_len {
                 self.filled = 0;
                 at += 1;

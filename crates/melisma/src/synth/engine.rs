@@ -292,8 +292,8 @@ impl Engine {
         for index in 0..self.notes.len() {
             let Sounding { slot, instrument, key, .. } = self.notes[index];
             if self.notes[index].channel == channel {
-                let [increment, saw_increment] = self.pitch(key, channel).increments(instrument);
-                self.voices.retune(slot, increment, saw_increment);
+                let increments = self.pitch(key, channel).increments(instrument);
+                self.voices.retune(slot, increments, self.position);
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Live music: blocks of 10 ms without end, with notes and parameters that come while it plays.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use super::capture::Capture;
 use super::engine::{Engine, EngineConfig};
 use super::event::{Action, Event, check};
 use crate::runtime::device::Queue;
@@ -21,6 +23,7 @@ pub struct Stream {
     right: Vec<f32>,
     n_blocks: u64,
     n_lost: u64,
+    capture: Option<Capture>,
 }
 
 /// Sends actions to a stream from another thread. Clones send to the same stream.
@@ -66,7 +69,8 @@ impl Stream {
         let engine = Engine::new(config)?;
         let (outbox, inbox) = sync_channel(INBOX);
         let len = (config.sample_rate / BLOCKS_PER_SECOND) as usize;
-        let stream = Self { engine, inbox, left: vec![0.0; len], right: vec![0.0; len], n_blocks: 0, n_lost: 0 };
+        let stream =
+            Self { engine, inbox, left: vec![0.0; len], right: vec![0.0; len], n_blocks: 0, n_lost: 0, capture: None };
         Ok((stream, Remote { outbox }))
     }
 
@@ -85,6 +89,23 @@ impl Stream {
         self.n_lost
     }
 
+    /// Keeps the last blocks as they are rendered, from now on; the files are written a last time when the stream is dropped.
+    ///
+    /// # Errors
+    /// As [`Capture::start`].
+    pub fn capture_to(&mut self, folder: &Path) -> Result<()> {
+        self.capture = Some(Capture::start(folder, self.engine.config().sample_rate)?);
+        Ok(())
+    }
+
+    /// Ends a capture; nothing happens where there is none.
+    ///
+    /// # Errors
+    /// Its files could not be written.
+    pub fn finish_capture(&mut self) -> Result<()> {
+        self.capture.take().map_or(Ok(()), Capture::finish)
+    }
+
     /// Renders the next block.
     pub fn next_block(&mut self) -> Played<'_> {
         let position = self.engine.position();
@@ -94,6 +115,9 @@ impl Stream {
             }
         }
         self.engine.render(&mut self.left, &mut self.right);
+        if let Some(capture) = &mut self.capture {
+            capture.push(&self.left, &self.right);
+        }
         self.n_blocks += 1;
         Played { number: self.n_blocks - 1, position, left: &mut self.left, right: &mut self.right }
     }

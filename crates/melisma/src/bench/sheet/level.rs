@@ -7,8 +7,8 @@ use super::{Limit, RATE, Sheet};
 use crate::Result;
 use crate::runtime::output;
 use crate::synth::{
-    Action, Bus, BusConfig, Buses, Capture, Engine, EngineConfig, Event, Instrument, Length, Meter, Parameter,
-    Performance, STYLES, Setup, balance, compose,
+    Action, Bus, BusConfig, Buses, EngineConfig, Instrument, Length, Meter, Parameter, Performance, STYLES, Setup,
+    Stream, balance, compose,
 };
 
 const SECONDS: u64 = 20;
@@ -44,44 +44,42 @@ fn listen(mut performance: Performance) -> Result<Meter> {
     Ok(meter)
 }
 
-/// The 99th of a hundred blocks with a capture, by that without; the median of all turns.
+/// The 99th of a hundred blocks of a stream with a capture, by that of one without; the median of all turns.
 fn capture() -> Result<f64> {
     let folder = std::env::temp_dir().join(format!("melisma-sheet-{}", std::process::id()));
-    let mut engine = Engine::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
-    let mut bus = Bus::new(BusConfig::new(RATE))?;
-    bus.set(Parameter::Reverb, 0.3);
-    for note in 0..32u8 {
-        let key = 36 + note;
-        let action =
-            Action::Start { note: note.into(), instrument: Instrument::Pad, channel: 0, key, velocity: 0.4, pan: 0.0 };
-        engine.push(Event { at: 0, action })?;
-    }
-    let mut capture = Capture::start(&folder, RATE)?;
-    let (mut left, mut right) = ([0f32; RATE as usize / 100], [0f32; RATE as usize / 100]);
-    let mut turn = |capture: &mut Option<&mut Capture>| {
-        let mut times: Vec<f64> = (0..BLOCKS)
-            .map(|_| {
-                let start = Instant::now();
-                engine.render(&mut left, &mut right);
-                bus.process(&mut left, &mut right);
-                if let Some(capture) = capture {
-                    capture.push(&left, &right);
-                }
-                start.elapsed().as_secs_f64()
-            })
-            .collect();
+    let stream = || -> Result<(Stream, Bus)> {
+        let (stream, remote) = Stream::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
+        for note in 0..32u8 {
+            let (instrument, key) = (Instrument::Pad, 36 + note);
+            remote.send(Action::Start { note: note.into(), instrument, channel: 0, key, velocity: 0.4, pan: 0.0 })?;
+        }
+        let mut bus = Bus::new(BusConfig::new(RATE))?;
+        bus.set(Parameter::Reverb, 0.3);
+        Ok((stream, bus))
+    };
+    let (mut off, mut on) = (stream()?, stream()?);
+    on.0.capture_to(&folder)?;
+    let turn = |(stream, bus): &mut (Stream, Bus)| {
+        let block = |_| {
+            let start = Instant::now();
+            let played = stream.next_block();
+            bus.process(played.left, played.right);
+            start.elapsed().as_secs_f64()
+        };
+        let mut times: Vec<f64> = (0..BLOCKS).map(block).collect();
         times.sort_by(f64::total_cmp);
         quantile(&times, 0.99)
     };
-    turn(&mut None);
+    turn(&mut off);
+    turn(&mut on);
     let mut ratios: Vec<f64> = (0..TURNS)
         .map(|_| {
-            let off = turn(&mut None);
-            turn(&mut Some(&mut capture)) / off
+            let off = turn(&mut off);
+            turn(&mut on) / off
         })
         .collect();
     ratios.sort_by(f64::total_cmp);
-    capture.finish()?;
+    on.0.finish_capture()?;
     std::fs::remove_dir_all(&folder).map_err(|error| output::failed(&folder, error))?;
     Ok(quantile(&ratios, 0.5))
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Plan, RATE, Row, beside, measure, single};
+use super::{Plan, RATE, Row, beside, cpu_seconds, measure, single};
 use crate::Result;
 use crate::synth::{Chord, Engine, EngineConfig, Path, Phrase, PhraseRenderer};
 
@@ -65,30 +65,47 @@ impl Sequential {
     }
 }
 
+/// Seconds on the clock, and of the CPU.
+fn time(mut work: impl FnMut() -> Result<()>) -> Result<[f64; 2]> {
+    let plan = Plan { warm_up: 1, least: 5, time: Duration::from_millis(100), most: 50 };
+    let mut outcome = Ok(());
+    let (mut cpu, mut n_runs) = (0.0, 0);
+    let measured = measure(plan, || {
+        let begin = cpu_seconds();
+        outcome = work();
+        (cpu, n_runs) = (cpu + cpu_seconds() - begin, n_runs + 1);
+    });
+    outcome?;
+    Ok([measured.median, cpu / f64::from(n_runs)])
+}
+
 pub(super) fn rows() -> Result<Vec<Row>> {
-    let plan = Plan { warm_up: 1, least: 5, time: Duration::from_millis(150), most: 50 };
     let mut rows = Vec::new();
-    let mut bytes = [0, 0];
+    let mut batched = PhraseRenderer::new(EngineConfig::default(), SECONDS)?;
+    let mut sequential = Sequential::new()?;
+    // What is left of clock and CPU at worst.
+    let mut most = [0f64; 2];
     for (density, n_chords) in [("sparse", 1), ("medium", 2), ("dense", 8)] {
-        for n_keys in [1, 4, 16] {
+        for n_keys in 1..=16 {
             let phrase = phrase(n_keys, n_chords);
-            let mut batched = PhraseRenderer::new(EngineConfig::default(), SECONDS)?;
-            let mut sequential = Sequential::new()?;
-            let mut outcome = Ok(());
-            let ours = measure(plan, || {
+            let ours = time(|| {
                 batched.engine().reset();
-                outcome = batched.render_phrase(&phrase).map(drop);
-            });
-            outcome?;
-            let mut outcome = Ok(());
-            let theirs = measure(plan, || outcome = sequential.render(&phrase));
-            outcome?;
-            let name = format!("synth/batching {density} {n_keys}");
-            rows.push(beside(ours.seconds(&name), "one voice at a time", theirs.median));
-            bytes = [batched.buffer_bytes(), sequential.bytes()];
+                batched.render_phrase(&phrase).map(drop)
+            })?;
+            let theirs = time(|| sequential.render(&phrase))?;
+            for (most, (ours, theirs)) in most.iter_mut().zip(ours.into_iter().zip(theirs)) {
+                *most = most.max(ours / theirs);
+            }
+            if [1, 2, 4, 8, 16].contains(&n_keys) {
+                let row = single(&format!("synth/batching {density} {n_keys}"), "s", ours[0]);
+                rows.push(beside(row, "one voice at a time", theirs[0]));
+            }
         }
     }
-    let memory = single("synth/batching buffers", "B", bytes[0] as f64);
-    rows.push(beside(memory, "one voice at a time", bytes[1] as f64));
+    let saved =
+        |name: &str, most: f64| single(&format!("synth/batching, least {name} saved"), "%", 100.0 * (1.0 - most));
+    rows.extend([saved("latency", most[0]), saved("CPU", most[1])]);
+    let memory = single("synth/batching buffers", "B", batched.buffer_bytes() as f64);
+    rows.push(beside(memory, "one voice at a time", sequential.bytes() as f64));
     Ok(rows)
 }

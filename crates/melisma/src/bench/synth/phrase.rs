@@ -4,23 +4,61 @@ use std::time::Instant;
 
 use super::{Row, beside, long_phrase, quantiles, single};
 use crate::Result;
-use crate::synth::{EngineConfig, PhraseRenderer, Stream};
+use crate::synth::effect::{Reverb, ReverbSettings};
+use crate::synth::{Bus, BusConfig, EngineConfig, Parameter, PhraseRenderer, Sound, Stream};
+
+/// Samples that effects take at a time.
+const CHUNK: usize = 256;
+
+/// The share of the room in what is heard.
+const ROOM: f32 = 0.3;
 
 pub(super) fn rows() -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for name in ["dry", "with reverb", "with delay, reverb and limiter"] {
+        let times = times(name)?;
+        let name = format!("synth/phrase 30 s {name}");
+        rows.extend(quantiles(&name, &times[2..], &[("p50", 0.5), ("p95", 0.95)]));
+        let steady = rows[rows.len() - 2].median;
+        let first = single(&format!("{name}, first after warm-up"), "ms", 1e3 * times[1]);
+        rows.push(beside(first, "steady", steady));
+    }
+    rows.push(first_block()?);
+    Ok(rows)
+}
+
+fn times(effects: &str) -> Result<Vec<f64>> {
     let phrase = long_phrase();
-    let mut renderer = PhraseRenderer::new(EngineConfig::default(), phrase.seconds)?;
+    let config = EngineConfig::default();
+    let mut renderer = PhraseRenderer::new(config, phrase.seconds)?;
+    let mut room = Reverb::new(ReverbSettings::default(), config.sample_rate)?;
+    let mut bus = Bus::new(BusConfig::new(config.sample_rate))?;
+    bus.set(Parameter::Reverb, ROOM);
+    bus.set(Parameter::Delay, ROOM);
+    let mut wet = [[0.0f32; CHUNK]; 2];
     let mut times = Vec::new();
     for _ in 0..42 {
         renderer.engine().reset();
         let start = Instant::now();
-        renderer.render_phrase(&phrase)?;
+        let Sound { left, right } = renderer.render_phrase(&phrase)?;
+        match effects {
+            "dry" => {}
+            "with reverb" => {
+                for (left, right) in left.chunks_mut(CHUNK).zip(right.chunks_mut(CHUNK)) {
+                    let [wet_left, wet_right] = &mut wet;
+                    wet_left[..left.len()].copy_from_slice(left);
+                    wet_right[..right.len()].copy_from_slice(right);
+                    room.process(&mut wet_left[..left.len()], &mut wet_right[..right.len()]);
+                    for (dry, wet) in [(left, wet_left), (right, wet_right)] {
+                        dry.iter_mut().zip(wet).for_each(|(dry, wet)| *dry += ROOM * (*wet - *dry));
+                    }
+                }
+            }
+            _ => bus.process(left, right),
+        }
         times.push(start.elapsed().as_secs_f64());
     }
-    let mut rows = quantiles("synth/phrase 30 s dry", &times[2..], &[("p50", 0.5), ("p95", 0.95)]);
-    let steady = rows[0].median;
-    rows.push(beside(single("synth/phrase 30 s dry, first after warm-up", "ms", 1e3 * times[1]), "steady", steady));
-    rows.push(first_block()?);
-    Ok(rows)
+    Ok(times)
 }
 
 /// From nothing to the first 10 ms of the phrase's first notes.

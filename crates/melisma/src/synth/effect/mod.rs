@@ -15,8 +15,7 @@ pub use limiter::Limiter;
 pub use ramp::Ramp;
 pub use reverb::{Reverb, ReverbSettings};
 
-/// -180 dB of full scale.
-const TINY: f32 = 1e-9;
+use melisma_kernels::feedback::TINY;
 
 /// `x`, or nothing where it is next to nothing. Also keeps numbers away that processors are slow with.
 fn flush(x: f32) -> f32 {

@@ -5,15 +5,19 @@
 
 use std::f64::consts::TAU;
 
+use melisma_kernels::Isa;
+use melisma_kernels::feedback::{Feedback, Levels, N_LINES as N};
+
 use super::flush;
 use crate::{Error, Result};
 
-const N: usize = 8;
 /// Lengths of the lines, in seconds.
 const TIMES: [f64; N] = [0.0311, 0.0367, 0.0419, 0.0457, 0.0533, 0.0593, 0.0673, 0.0757];
 /// Lengths of the diffusers before them, for the left and for the right.
 const DIFFUSERS: [[f64; 2]; 2] = [[0.0047, 0.0113], [0.0053, 0.0101]];
 const DIFFUSION: f32 = 0.6;
+/// Samples that are worked on together: fewer than the shortest diffuser has at any rate.
+const BLOCK: usize = 32;
 /// Where RT60 is exact.
 const REFERENCE_HZ: f64 = 1000.0;
 /// Signs with which lines are heard: rows of a Hadamard matrix, so that both sides differ as much as they can.
@@ -44,13 +48,9 @@ impl Default for ReverbSettings {
 pub struct Reverb {
     lines: [Line; N],
     diffusers: [[Diffuser; 2]; 2],
-    gain: [f32; N],
-    /// Of high frequencies relative to low ones.
-    shelf: [f32; N],
-    low: [f32; N],
-    /// Of the shelf's low-pass.
-    share: f32,
-    loudness: f32,
+    feedback: Feedback,
+    levels: Levels,
+    isa: Isa,
     silence: usize,
     longest: usize,
     tail: u64,
@@ -98,12 +98,17 @@ impl Reverb {
             lines: lens.map(Line::new),
             diffusers: DIFFUSERS
                 .map(|pair| pair.map(|time| Diffuser(Line::new(next_prime((time * rate) as usize, &[]))))),
-            gain: gain.map(|gain| gain as f32),
-            shelf: shelf.map(|shelf| shelf as f32),
-            low: [0.0; N],
-            share: share as f32,
-            // The power of N lines that each keep `kept` of it for every round.
-            loudness: ((1.0 - kept) / N as f64).sqrt() as f32,
+            feedback: Feedback {
+                gain: gain.map(|gain| gain as f32),
+                shelf: shelf.map(|shelf| shelf as f32),
+                share: share as f32,
+                // The power of N lines that each keep `kept` of it for every round.
+                loudness: ((1.0 - kept) / N as f64).sqrt() as f32,
+                heard: HEARD,
+                fed: FED,
+            },
+            levels: Levels::default(),
+            isa: Isa::from_env()?,
             silence: longest,
             longest,
             tail,
@@ -112,37 +117,30 @@ impl Reverb {
 
     /// Replaces a sound by that of the room.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
-        for (left, right) in left.iter_mut().zip(right) {
-            if *left == 0.0 && *right == 0.0 && self.silence >= self.longest {
-                continue;
+        for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
+            let is_silent = left.iter().chain(right.iter()).all(|&x| x == 0.0);
+            if !(is_silent && self.silence >= self.longest) {
+                self.block(left, right);
             }
-            (*left, *right) = self.step(*left, *right);
         }
     }
 
-    fn step(&mut self, left: f32, right: f32) -> (f32, f32) {
-        let mut fed = [left, right];
-        for (sample, pair) in fed.iter_mut().zip(&mut self.diffusers) {
-            *sample = pair.iter_mut().fold(*sample, |x, diffuser| diffuser.step(x));
+    /// A block is shorter than every line, so nothing of it comes back within it.
+    fn block(&mut self, left: &mut [f32], right: &mut [f32]) {
+        for (side, pair) in [&mut *left, &mut *right].into_iter().zip(&mut self.diffusers) {
+            pair.iter_mut().for_each(|diffuser| diffuser.run(side));
         }
-        let mut out: [f32; N] = std::array::from_fn(|i| self.lines[i].samples[self.lines[i].at]);
-        let heard = HEARD.map(|signs| {
-            let parts: [f32; N] = std::array::from_fn(|i| signs[i] * out[i]);
-            sum(parts)
-        });
-        for (i, out) in out.iter_mut().enumerate() {
-            self.low[i] = flush(self.low[i] + self.share * (*out - self.low[i]));
-            *out = self.gain[i] * (self.low[i] + self.shelf[i] * (*out - self.low[i]));
+        let n = left.len();
+        let mut held = [[0.0; N]; BLOCK];
+        for (i, line) in self.lines.iter().enumerate() {
+            line.read(|at, sample| held[at][i] = sample, n);
         }
-        let reflected = 2.0 / N as f32 * sum(out);
-        let mut is_silent = true;
-        for i in 0..N {
-            let written = flush(out[i] - reflected + FED[i] * fed[i % 2]);
-            is_silent &= written == 0.0 && self.low[i] == 0.0;
-            self.lines[i].put(written);
+        self.feedback.run(self.isa, &mut self.levels, &mut held[..n], [left, right]);
+        for (i, line) in self.lines.iter_mut().enumerate() {
+            line.write(|at| held[at][i], n);
         }
-        self.silence = if is_silent { self.silence + 1 } else { 0 };
-        (self.loudness * heard[0], self.loudness * heard[1])
+        let is_silent = self.levels == Levels::default();
+        self.silence = if is_silent { self.silence + n } else { 0 };
     }
 
     /// Samples after the last sound until there is exact silence, at most.
@@ -151,29 +149,41 @@ impl Reverb {
     }
 }
 
-/// In a tree, so that lanes can add side by side.
-fn sum(x: [f32; N]) -> f32 {
-    let half: [f32; 4] = std::array::from_fn(|i| x[i] + x[i + 4]);
-    (half[0] + half[2]) + (half[1] + half[3])
-}
-
 impl Line {
     fn new(len: usize) -> Self {
         Self { samples: vec![0.0; len.max(1)], at: 0 }
     }
 
-    fn put(&mut self, sample: f32) {
-        self.samples[self.at] = sample;
-        self.at = if self.at + 1 == self.samples.len() { 0 } else { self.at + 1 };
+    /// The next `n` samples with their places.
+    fn read(&self, mut each: impl FnMut(usize, f32), n: usize) {
+        let (old, new) = self.samples.split_at(self.at);
+        new.iter().chain(old).take(n).enumerate().for_each(|(at, &sample)| each(at, sample));
+    }
+
+    /// Replaces the next `n` samples and goes on behind them.
+    fn write(&mut self, each: impl Fn(usize) -> f32, n: usize) {
+        let (old, new) = self.samples.split_at_mut(self.at);
+        let n_new = n.min(new.len());
+        new[..n_new].iter_mut().enumerate().for_each(|(at, sample)| *sample = each(at));
+        old[..n - n_new].iter_mut().enumerate().for_each(|(at, sample)| *sample = each(n_new + at));
+        self.at = (self.at + n) % self.samples.len();
     }
 }
 
 impl Diffuser {
-    fn step(&mut self, x: f32) -> f32 {
-        let held = self.0.samples[self.0.at];
-        let written = flush(x + DIFFUSION * held);
-        self.0.put(written);
-        held - DIFFUSION * written
+    fn run(&mut self, mut samples: &mut [f32]) {
+        let Line { samples: held, at } = &mut self.0;
+        while !samples.is_empty() {
+            let n = samples.len().min(held.len() - *at);
+            let (now, rest) = samples.split_at_mut(n);
+            for (x, held) in now.iter_mut().zip(&mut held[*at..*at + n]) {
+                let written = flush(*x + DIFFUSION * *held);
+                *x = *held - DIFFUSION * written;
+                *held = written;
+            }
+            *at = (*at + n) % held.len();
+            samples = rest;
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Sixteen voices side by side: one vector per quantity, and the moments at which an envelope turns.
-//! More than 400 lines because its quantities are set, moved and read together.
+
+mod life;
+mod oscillator;
 
 use super::sound::{Envelope, N_PARTIALS, Segment, Source, Voice};
 use super::{Control, TICK, UNIT, cpu, math, step};
 
 /// Lanes of a group: the widest vector.
 pub(super) const LANES: usize = 16;
+
+pub(super) use oscillator::Oscillator;
 
 type Floats = [f32; LANES];
 type Words = [u32; LANES];
@@ -74,11 +78,8 @@ pub(super) struct Group {
     pub(super) left: Floats,
     pub(super) right: Floats,
 
-    /// The 64-bit phase as high and low words, and the saw's.
-    pub(super) phase: [Words; 2],
-    pub(super) increment: [Words; 2],
-    pub(super) saw_phase: [Words; 2],
-    pub(super) saw_increment: [Words; 2],
+    /// The main one, and a tone's saw.
+    pub(super) oscillators: [Oscillator; 2],
     pub(super) period: Floats,
     pub(super) sine: Floats,
     pub(super) saw: Floats,
@@ -139,10 +140,7 @@ impl Group {
             line_len: [TICK as f32; LANES],
             left: floats,
             right: floats,
-            phase: [words; 2],
-            increment: [words; 2],
-            saw_phase: [words; 2],
-            saw_increment: [words; 2],
+            oscillators: [Oscillator::STILL; 2],
             period: floats,
             sine: floats,
             saw: floats,
@@ -197,22 +195,22 @@ impl Group {
         match &voice.source {
             Source::Tone(tone) => {
                 // The sine begins at zero, the saw in the middle of its rise.
-                self.set_wide(lane, 3 << 62, 1 << 63);
-                self.retune(lane, tone.increment, tone.saw_increment);
+                self.oscillators[0].start(lane, 3 << 62, tone.increment, now);
+                self.oscillators[1].start(lane, 1 << 63, tone.saw_increment, now);
+                self.tune(lane, tone.increment, tone.saw_increment);
                 (self.sine[lane], self.saw[lane]) = (tone.sine, tone.saw);
                 self.start_filter(lane, &tone.filter, now, control);
             }
             Source::Partials(partials) => {
-                self.set_wide(lane, 0, 0);
+                self.oscillators[0].start(lane, 0, partials.increment, now);
                 for k in 0..N_PARTIALS {
                     self.partial_levels[k][lane] = partials.levels[k];
                     self.partial_rates[k][lane] = partials.rates[k];
                 }
-                self.retune(lane, partials.increment, 0);
-                for k in 0..N_PARTIALS {
-                    let level = self.partial_levels[k][lane];
-                    self.partials[k].rest(lane, level);
-                }
+                self.tune(lane, partials.increment, 0);
+                // SAFETY: a single lane needs no instruction set.
+                let shape = unsafe { math::harmonics::<f32>(self.partial_levels.map(|levels| levels[lane])) };
+                self.partials.iter_mut().zip(shape).for_each(|(line, value)| line.rest(lane, value));
             }
             Source::Drum(drum) => {
                 self.drum_increment[lane] = drum.increment;
@@ -258,17 +256,15 @@ impl Group {
         }
     }
 
-    fn set_wide(&mut self, lane: usize, phase: u64, saw_phase: u64) {
-        for (words, wide) in [(&mut self.phase, phase), (&mut self.saw_phase, saw_phase)] {
-            (words[0][lane], words[1][lane]) = ((wide >> 32) as u32, wide as u32);
-        }
+    /// Frequencies of tones and partials from sample `now` on.
+    pub(super) fn retune(&mut self, lane: usize, [increment, saw_increment]: [u64; 2], now: u64) {
+        self.oscillators[0].retune(lane, increment, now);
+        self.oscillators[1].retune(lane, saw_increment, now);
+        self.tune(lane, increment, saw_increment);
     }
 
-    /// Frequencies of tones and partials from now on.
-    pub(super) fn retune(&mut self, lane: usize, increment: u64, saw_increment: u64) {
-        for (words, wide) in [(&mut self.increment, increment), (&mut self.saw_increment, saw_increment)] {
-            (words[0][lane], words[1][lane]) = ((wide >> 32) as u32, wide as u32);
-        }
+    /// What else depends on frequencies.
+    fn tune(&mut self, lane: usize, increment: u64, saw_increment: u64) {
         self.period[lane] = math::period(saw_increment);
         let limit = (0.47 * 2f64.powi(64)) as u64;
         for k in 0..N_PARTIALS {
@@ -279,122 +275,13 @@ impl Group {
         let close = (2.0 * step::REACH * step::PER_SAMPLE) as f32 / 4_294_967_296.0;
         self.is_close = (0..LANES).any(|lane| self.sounding >> lane & 1 == 1 && self.period[lane] < close);
     }
-
-    pub(super) fn release(&mut self, lane: usize, now: u64) {
-        if self.stage[lane] != Stage::Last {
-            self.end(lane, now, self.envelope[lane].release);
-        }
-    }
-
-    /// The level goes to 0 within `segment`, and the voice ends.
-    pub(super) fn end(&mut self, lane: usize, now: u64, segment: Segment) {
-        self.stage[lane] = Stage::Last;
-        self.set_segment(lane, now, segment, 0.0);
-        self.find_boundary();
-    }
-
-    /// The level goes from where it is to `end`.
-    fn set_segment(&mut self, lane: usize, now: u64, segment: Segment, end: f32) {
-        let start = self.level.value[lane];
-        let last = (-f64::from(segment.curve)).exp2();
-        let scale = f64::from(start - end) / (1.0 - last);
-        self.scale[lane] = scale as f32;
-        self.base[lane] = (f64::from(end) - scale * last) as f32;
-        self.rate[lane] = segment.curve / segment.samples as f32;
-        self.segment[lane] = now as u32;
-        self.turn[lane] = now + u64::from(segment.samples);
-        self.level.target[lane] = start;
-        self.aim_level(lane, now);
-    }
-
-    fn sustain(&mut self, lane: usize) {
-        let level = self.level.value[lane];
-        (self.base[lane], self.scale[lane], self.rate[lane]) = (level, 0.0, 0.0);
-        self.level.rest(lane, level);
-        self.turn[lane] = NEVER;
-    }
-
-    /// A line to the end of this tick; where a tick begins, all lanes get theirs.
-    fn aim_level(&mut self, lane: usize, now: u64) {
-        if now.is_multiple_of(TICK as u64) {
-            return;
-        }
-        self.line_len[lane] = self.to_line_end(lane, now);
-        // SAFETY: a single lane needs no instruction set.
-        unsafe { cpu::aim_level::<f32>(self, lane, now as u32) };
-    }
-
-    fn to_line_end(&self, lane: usize, now: u64) -> f32 {
-        let tick_end = (now / TICK as u64 + 1) * TICK as u64;
-        (tick_end.min(self.turn[lane]) - now) as f32
-    }
-
-    /// Lines that end inside of the tick that begins at `now`.
-    pub(super) fn measure_lines(&mut self, now: u64) {
-        for lane in 0..LANES {
-            self.line_len[lane] = self.to_line_end(lane, now);
-        }
-    }
-
-    /// Lanes whose segment ends at `now` go on to the next.
-    pub(super) fn turn(&mut self, now: u64) {
-        for lane in 0..LANES {
-            if self.sweep_end[lane] == now {
-                self.sweep_end[lane] = NEVER;
-                (self.sweep[lane], self.sweep_rate[lane]) = (0.0, 0.0);
-            }
-            if self.turn[lane] != now {
-                continue;
-            }
-            let Envelope { decay, sustain, .. } = self.envelope[lane];
-            match self.stage[lane] {
-                Stage::Attack => {
-                    self.level.rest(lane, 1.0);
-                    self.stage[lane] = if sustain == 0.0 { Stage::Last } else { Stage::Decay };
-                    self.set_segment(lane, now, decay, sustain);
-                }
-                Stage::Decay => {
-                    self.level.rest(lane, sustain);
-                    self.stage[lane] = Stage::Sustain;
-                    self.sustain(lane);
-                }
-                Stage::Sustain => self.turn[lane] = NEVER,
-                Stage::Last => self.silence(lane),
-            }
-        }
-        self.find_boundary();
-    }
-
-    pub(super) fn clear(&mut self) {
-        (0..LANES).for_each(|lane| self.silence(lane));
-        self.boundary = NEVER;
-    }
-
-    fn silence(&mut self, lane: usize) {
-        self.sounding &= !(1 << lane);
-        self.generation[lane] = self.generation[lane].wrapping_add(1);
-        (self.left[lane], self.right[lane]) = (0.0, 0.0);
-        (self.base[lane], self.scale[lane], self.rate[lane]) = (0.0, 0.0, 0.0);
-        self.level.rest(lane, 0.0);
-        (self.turn[lane], self.sweep_end[lane]) = (NEVER, NEVER);
-    }
-
-    fn find_boundary(&mut self) {
-        self.boundary = self.turn.iter().chain(&self.sweep_end).copied().min().unwrap_or(NEVER);
-    }
 }
 
 #[cfg(test)]
 impl Group {
     /// As if every voice had begun at sample 0 and sounded until `now`.
     pub(super) fn jump(&mut self, now: u64) {
-        for (phase, increment) in [(&mut self.phase, &self.increment), (&mut self.saw_phase, &self.saw_increment)] {
-            for lane in 0..LANES {
-                let wide = |words: &[Words; 2]| u64::from(words[0][lane]) << 32 | u64::from(words[1][lane]);
-                let moved = wide(phase).wrapping_add(wide(increment).wrapping_mul(now));
-                (phase[0][lane], phase[1][lane]) = ((moved >> 32) as u32, moved as u32);
-            }
-        }
+        self.oscillators.iter_mut().for_each(|oscillator| oscillator.jump(now));
         for lane in 0..LANES {
             if self.sounding >> lane & 1 == 1 {
                 self.turn[lane] = now + 1;

@@ -1,0 +1,254 @@
+//! All lanes of a vector, a few samples side by side.
+
+use super::super::group::{Group, LANES};
+use super::super::lanes::{Lanes, Number, Quad};
+use super::super::math::{cosine, noise, saw};
+use super::super::sound::N_PARTIALS;
+use super::super::step::Step;
+use super::{CHUNK, Piece, Sums};
+
+/// Samples that are made side by side before a filter takes them one by one.
+const SIDE: usize = 4;
+
+/// What ends every voice's sample: level, limit, gains, sums.
+struct Output<'a, V: Lanes> {
+    value: V,
+    slope: V,
+    gains: [V; 2],
+    sums: [&'a mut [[i32; LANES]; CHUNK]; 2],
+    lane: usize,
+}
+
+impl<'a, V: Lanes> Output<'a, V> {
+    #[inline(always)]
+    unsafe fn load(group: &Group, lane: usize, sums: &'a mut Sums) -> Self {
+        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's; here and below.
+        unsafe {
+            Self {
+                value: V::load(&group.level.value[lane]),
+                slope: V::load(&group.level.slope[lane]),
+                gains: [V::load(&group.left[lane]), V::load(&group.right[lane])],
+                sums: sums.lanes(),
+                lane,
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(&mut self, sample: V, at: usize) {
+        // SAFETY: as above; `at` is inside of the chunk.
+        unsafe {
+            let sample = sample.mul(self.value).min(V::splat(3.9)).max(V::splat(-3.9));
+            self.value = self.value.add(self.slope);
+            for side in 0..2 {
+                let sum = self.sums[side].get_unchecked_mut(at).as_mut_ptr().add(self.lane).cast::<u32>();
+                V::store_int(V::add_int(V::load_int(sum), sample.mul(self.gains[side]).round()), sum);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, group: &mut Group) {
+        // SAFETY: as above.
+        unsafe { self.value.store(&mut group.level.value[self.lane]) }
+    }
+}
+
+/// The state-variable filter with coefficients on lines.
+pub(super) struct Svf<V: Lanes> {
+    state: [V; 2],
+    coefficients: [V; 3],
+    slopes: [V; 3],
+}
+
+impl<V: Lanes> Svf<V> {
+    #[inline(always)]
+    pub(super) unsafe fn load(group: &Group, lane: usize) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            Self {
+                state: [V::load(&group.state[0][lane]), V::load(&group.state[1][lane])],
+                coefficients: std::array::from_fn(|i| V::load(&group.filter[i].value[lane])),
+                slopes: std::array::from_fn(|i| V::load(&group.filter[i].slope[lane])),
+            }
+        }
+    }
+
+    /// Band-pass and low-pass of one sample.
+    #[inline(always)]
+    pub(super) unsafe fn next(&mut self, input: V) -> [V; 2] {
+        // SAFETY: as above.
+        unsafe {
+            let [s1, s2] = self.state;
+            let [a1, a2, a3] = self.coefficients;
+            let v3 = input.sub(s2);
+            let v1 = s1.mul_add(a1, v3.mul(a2));
+            let v2 = v3.mul_add(a3, s1.mul_add(a2, s2));
+            let two = V::splat(2.0);
+            self.state = [v1.mul_sub(two, s1), v2.mul_sub(two, s2)];
+            for (value, slope) in self.coefficients.iter_mut().zip(self.slopes) {
+                *value = value.add(slope);
+            }
+            [v1, v2]
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn store(self, group: &mut Group, lane: usize) {
+        // SAFETY: as above.
+        unsafe {
+            for (row, value) in group.state.iter_mut().zip(self.state) {
+                value.store(&mut row[lane]);
+            }
+            for (line, value) in group.filter.iter_mut().zip(self.coefficients) {
+                value.store(&mut line.value[lane]);
+            }
+        }
+    }
+}
+
+/// Sine and saw before the filter; `figures` are the saw's period and both levels.
+#[inline(always)]
+pub(super) unsafe fn tone_input<W: Number, const CLOSE: bool>(
+    table: &Step,
+    [phase, saw_phase]: [W::Int; 2],
+    [period, sine_level, saw_level]: [W; 3],
+) -> W {
+    // SAFETY: as above.
+    unsafe {
+        let ramp = saw::<W, CLOSE>(table, saw_phase, period);
+        cosine::<W>(phase).mul_add(sine_level, ramp.mul(saw_level))
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn tone<V: Lanes, const CLOSE: bool>(
+    group: &mut Group,
+    lane: usize,
+    piece: Piece,
+    table: &Step,
+    sums: &mut Sums,
+) {
+    // SAFETY: as above.
+    unsafe {
+        let mut output = Output::<V>::load(group, lane, sums);
+        let mut svf = Svf::<V>::load(group, lane);
+        let mut phases = [0, 1].map(|i: usize| V::load_int(&group.oscillators[i].phase[lane]));
+        let strides = [0, 1].map(|i: usize| V::load_int(&group.oscillators[i].stride[lane]));
+        let figures = [V::load(&group.period[lane]), V::load(&group.sine[lane]), V::load(&group.saw[lane])];
+        let end = piece.first + piece.len;
+        let mut at = piece.first;
+        while V::N > 1 && at + SIDE <= end {
+            let wide = [Quad::<V>::steps(phases[0], strides[0]), Quad::<V>::steps(phases[1], strides[1])];
+            let figures = [Quad::all(figures[0]), Quad::all(figures[1]), Quad::all(figures[2])];
+            let inputs = tone_input::<Quad<V>, CLOSE>(table, wide, figures);
+            for (i, input) in inputs.0.into_iter().enumerate() {
+                let [_, low] = svf.next(input);
+                output.add(low, at + i);
+            }
+            phases = [V::add_int(wide[0].0[3], strides[0]), V::add_int(wide[1].0[3], strides[1])];
+            at += SIDE;
+        }
+        while at < end {
+            let [_, low] = svf.next(tone_input::<V, CLOSE>(table, phases, figures));
+            output.add(low, at);
+            phases = [V::add_int(phases[0], strides[0]), V::add_int(phases[1], strides[1])];
+            at += 1;
+        }
+        for (oscillator, phase) in group.oscillators.iter_mut().zip(phases) {
+            V::store_int(phase, &mut oscillator.phase[lane]);
+        }
+        svf.store(group, lane);
+        output.store(group);
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn noises<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
+    // SAFETY: as above.
+    unsafe {
+        let mut output = Output::<V>::load(group, lane, sums);
+        let mut svf = Svf::<V>::load(group, lane);
+        let mix: [V; 3] = std::array::from_fn(|i| V::load(&group.mix[i][lane]));
+        let age = V::sub_int(V::splat_int(piece.age), V::load_int(&group.onset[lane]));
+        let mut number = V::add_int(age, V::load_int(&group.seed[lane]));
+        for at in piece.first..piece.first + piece.len {
+            let input = noise::<V>(number);
+            let [band, low] = svf.next(input);
+            output.add(low.mul_add(mix[2], band.mul_add(mix[1], input.mul(mix[0]))), at);
+            number = V::add_int(number, V::splat_int(1));
+        }
+        svf.store(group, lane);
+        output.store(group);
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
+    // SAFETY: as above.
+    unsafe {
+        let mut output = Output::<V>::load(group, lane, sums);
+        let mut phase = V::load_int(&group.oscillators[0].phase[lane]);
+        let stride = V::load_int(&group.oscillators[0].stride[lane]);
+        for at in piece.first..piece.first + piece.len {
+            output.add(cosine::<V>(phase), at);
+            phase = V::add_int(phase, stride);
+        }
+        V::store_int(phase, &mut group.oscillators[0].phase[lane]);
+        output.store(group);
+    }
+}
+
+/// sin φ, sin 2φ and cos 2φ.
+#[inline(always)]
+unsafe fn doubled<W: Number>(phase: W::Int) -> [W; 3] {
+    // SAFETY: as above.
+    unsafe {
+        let sine = cosine::<W>(W::sub_int(phase, W::splat_int(1 << 30)));
+        let twice = sine.add(sine);
+        [sine, twice.mul(cosine::<W>(phase)), twice.neg_mul_add(sine, W::splat(1.0))]
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn partials<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
+    // SAFETY: as above.
+    unsafe {
+        let mut output = Output::<V>::load(group, lane, sums);
+        let mut p: [V; N_PARTIALS] = std::array::from_fn(|k| V::load(&group.partials[k].value[lane]));
+        let slopes: [V; N_PARTIALS] = std::array::from_fn(|k| V::load(&group.partials[k].slope[lane]));
+        let mut phase = V::load_int(&group.oscillators[0].phase[lane]);
+        let stride = V::load_int(&group.oscillators[0].stride[lane]);
+        let mut next = |[sine, second, x]: [V; 3], at: usize| {
+            let (mut odd, mut even) = (p[3], p[7]);
+            for i in (0..3).rev() {
+                (odd, even) = (odd.mul_add(x, p[i]), even.mul_add(x, p[4 + i]));
+            }
+            for (p, slope) in p.iter_mut().zip(slopes) {
+                *p = p.add(slope);
+            }
+            output.add(sine.mul_add(odd, second.mul(even)), at);
+        };
+        let end = piece.first + piece.len;
+        let mut at = piece.first;
+        while V::N > 1 && at + SIDE <= end {
+            let phases = Quad::<V>::steps(phase, stride);
+            let [sine, second, x] = doubled::<Quad<V>>(phases);
+            for i in 0..SIDE {
+                next([sine.0[i], second.0[i], x.0[i]], at + i);
+            }
+            phase = V::add_int(phases.0[3], stride);
+            at += SIDE;
+        }
+        while at < end {
+            next(doubled::<V>(phase), at);
+            phase = V::add_int(phase, stride);
+            at += 1;
+        }
+        V::store_int(phase, &mut group.oscillators[0].phase[lane]);
+        for (line, value) in group.partials.iter_mut().zip(p) {
+            value.store(&mut line.value[lane]);
+        }
+        output.store(group);
+    }
+}
