@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::optimize::onnx::{Content, Data, Graph, Model, Node, Tensor, Type};
 use crate::optimize::value::DType;
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 
 /// Of ONNX itself, in alphabetical order.
 const ONNX: &str = "\
@@ -47,6 +47,9 @@ fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
     for node in &graph.nodes {
         if !is_known(node) {
             unknown.insert(node.operator());
+        } else if let Some(n_elements) = grown(node, graph) {
+            let message = format!("{}: {} asks for {n_elements} elements", super::NAME, node.label());
+            return Err(Error::new(Kind::Memory, message));
         } else if let Some(how) = misread(node, graph) {
             unknown.insert(format!("{} {how}", node.operator()));
         }
@@ -84,6 +87,43 @@ fn misread(node: &Node, graph: &Graph) -> Option<&'static str> {
         "Dropout" if has(2) => Some("(in training)"),
         _ => None,
     }
+}
+
+/// More elements than any tensor that a model has a use for: an allocation that fails would end the process.
+const MAX_ELEMENTS: f64 = (1u64 << 33) as f64;
+
+/// The elements that a node makes out of a few numbers, where these are constants and the elements are too many.
+fn grown(node: &Node, graph: &Graph) -> Option<f64> {
+    let numbers = |index: usize| -> Option<Vec<f64>> {
+        let name = node.inputs.get(index)?;
+        let maker = graph.nodes.iter().find(|maker| maker.is("Constant") && maker.outputs.first() == Some(name));
+        let tensor = match maker.and_then(|maker| maker.attribute("value")) {
+            Some(Content::Tensor(tensor)) => tensor,
+            _ => graph.initializer(name)?,
+        };
+        let value = tensor.value().ok()?;
+        match value.dtype() {
+            DType::I64 => Some(value.as_slice::<i64>().ok()?.iter().map(|&x| x as f64).collect()),
+            DType::I32 => Some(value.as_slice::<i32>().ok()?.iter().map(|&x| f64::from(x)).collect()),
+            DType::F32 => Some(value.as_slice::<f32>().ok()?.iter().map(|&x| f64::from(x)).collect()),
+            _ => None,
+        }
+    };
+    let product = |numbers: Vec<f64>| numbers.into_iter().map(|x| x.abs().max(1.0)).product::<f64>();
+    let n_elements = match node.op.as_str() {
+        "ConstantOfShape" => product(numbers(0)?),
+        "Expand" | "Tile" | "Upsample" => product(numbers(1)?),
+        "Pad" => numbers(1)?.into_iter().fold(0.0, |most, x| x.abs().max(most)),
+        "Resize" => numbers(2).map_or(0.0, product).max(numbers(3).map_or(0.0, product)),
+        "OneHot" => product(numbers(1)?),
+        "Range" => {
+            let [start, limit, delta] =
+                [0, 1, 2].map(|index| numbers(index).and_then(|numbers| numbers.first().copied()));
+            ((limit? - start?) / delta?).abs()
+        }
+        _ => return None,
+    };
+    (n_elements > MAX_ELEMENTS).then_some(n_elements)
 }
 
 fn is_bool(inputs: &[String], graph: &Graph) -> bool {

@@ -137,3 +137,20 @@ fn an_output_of_another_shape_than_promised_is_refused() {
     let error = run(&relu, &Value::zeros(DType::F32, &[3]).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "rten: output `y` is f32[3], not f32[4]");
 }
+
+#[test]
+fn a_tensor_of_more_than_all_memory_is_refused() {
+    for (op, values) in [
+        ("ConstantOfShape", &[1i64 << 20, 1 << 20][..]),
+        ("Expand", &[1 << 30, 1 << 10]),
+        ("Tile", &[1 << 30, 1 << 10]),
+    ] {
+        let inputs = if op == "ConstantOfShape" { vec!["n"] } else { vec!["x", "n"] };
+        let nodes = vec![Node::new("Relu", &["x"], &["r"]), Node::new(op, &inputs, &["y"])];
+        let mut huge = model(vec![Node::new("Relu", &["x"], &["y"])], (DType::F32, &[1]), DType::F32);
+        huge.graph.nodes = nodes;
+        huge.graph.initializers.push(Tensor::from_slice("n", values, &[values.len()]).unwrap());
+        let error = build(&huge.checked().unwrap(), &Options::default()).unwrap_err();
+        assert!(error.kind() == Kind::Memory && error.to_string().contains(op), "{error}");
+    }
+}
