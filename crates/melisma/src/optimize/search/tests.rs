@@ -149,7 +149,7 @@ fn shapes_of_sets_are_those_that_are_given() {
     let x = npy::read(&golden("vocoder.x.npy")).unwrap();
     let write = |set: &str, shape: &[usize]| {
         std::fs::create_dir_all(folder.path().join(set)).unwrap();
-        let value = crate::optimize::value::Value::zeros(x.dtype(), shape).unwrap();
+        let value = Value::zeros(x.dtype(), shape).unwrap();
         std::fs::write(folder.path().join(set).join("x.npy"), npy::write(&value)).unwrap();
     };
     write("a", &[1, 3, 32]);
@@ -185,7 +185,7 @@ fn files_of_values_are_never_taken_for_others() {
     let request = request(&[&format!("x={}", path.display())]);
     std::fs::write(&path, npy::write(&x)).unwrap();
     optimize(root.path(), &config(&[]), &request).unwrap();
-    let wide = crate::optimize::value::Value::zeros(crate::optimize::value::DType::F64, x.shape()).unwrap();
+    let wide = Value::zeros(crate::optimize::value::DType::F64, x.shape()).unwrap();
     std::fs::write(&path, npy::write(&wide)).unwrap();
     let refused = optimize(root.path(), &config(&[]), &request).unwrap_err().to_string();
     assert!(refused.contains("f32[1, 3, time] is expected"), "{refused}");
@@ -194,11 +194,11 @@ fn files_of_values_are_never_taken_for_others() {
 #[test]
 fn a_device_that_is_asked_for_is_never_replaced() {
     let cpu = config(&[]);
-    let refused = engines::available(&cpu, Some("onnxruntime-cuda")).unwrap_err();
+    let refused = available(&cpu, Some("onnxruntime-cuda")).unwrap_err();
     assert!(refused.to_string().contains("does not work on cpu"), "{refused}");
     let gpu = Config::load(&Sources { flags: vec![("device", "--device", "cuda".to_owned())], ..Sources::default() });
     for named in [None, Some("rten"), Some("melisma"), Some("onnxruntime")] {
-        assert!(engines::available(gpu.as_ref().unwrap(), named).is_err(), "{named:?}");
+        assert!(available(gpu.as_ref().unwrap(), named).is_err(), "{named:?}");
     }
 }
 
