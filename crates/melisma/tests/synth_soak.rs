@@ -75,7 +75,7 @@ fn a_thousand_phrases_on_a_gpu() {
             .map(|i| Melody {
                 onset: 0.46 * f64::from(i),
                 duration: 0.4,
-                key: 69 + (i as u8 + index) % 12,
+                key: 69 + (i as u8).wrapping_add(index) % 12,
                 velocity: 0.5,
             })
             .collect(),
