@@ -88,7 +88,7 @@ impl Performance {
     /// Prepares `score`, which is checked.
     ///
     /// # Errors
-    /// Those of [`Score::check`], [`Engine::new`] and [`Bus::new`].
+    /// Those of [`Score::check`], [`Engine::new`](super::Engine::new) and [`Bus::new`].
     pub fn new(score: &Score, setup: Setup) -> Result<Self> {
         score.check()?;
         let rate = setup.bus.sample_rate;
