@@ -29,12 +29,13 @@
 mod batch;
 mod layers;
 mod live;
+mod options;
 mod ring;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use melisma_kernels::step::{OPEN, Rounding, Row};
+use melisma_kernels::step::{OPEN, Row};
 use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
 use super::codes::{Codes, slots};
@@ -48,25 +49,11 @@ use layers::Layers;
 use live::Live;
 
 pub use live::{Samples, StreamId};
+pub use options::Options;
 pub use ring::Ticket;
 
 /// Frames that a clip's step has: the weights are read once for all of them.
 const CLIP_FRAMES: usize = 8;
-
-/// What an engine is made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
-    /// Streams at one time.
-    pub max_streams: usize,
-    /// How a GPU may round the factors of products. Samples depend on it, but on batch and steps they never do.
-    pub rounding: Rounding,
-}
-
-impl From<usize> for Options {
-    fn from(max_streams: usize) -> Self {
-        Self { max_streams, rounding: Rounding::Off }
-    }
-}
 
 /// A decoder on a device.
 #[derive(Debug)]
