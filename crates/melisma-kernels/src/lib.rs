@@ -20,6 +20,7 @@ pub mod attention;
 mod budget;
 mod buffer;
 pub mod ceiling;
+pub mod conv;
 pub mod convert;
 pub mod cuda;
 pub mod depthwise;

@@ -36,13 +36,21 @@ pub(crate) fn with_cuda(case: fn(&Bench)) {
 
 macro_rules! suite {
     ($($case:ident),+ $(,)?) => {
-        mod on_scalar { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Scalar, super::$case) })+ }
-        mod on_avx2 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx2, super::$case) })+ }
-        mod on_avx512 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx512, super::$case) })+ }
+        $crate::suite::cpu_suite!($($case),+);
         mod on_cuda { $(#[test] fn $case() { $crate::suite::with_cuda(super::$case) })+ }
     };
 }
 pub(crate) use suite;
+
+/// As [`suite!`], for what only CPUs do.
+macro_rules! cpu_suite {
+    ($($case:ident),+ $(,)?) => {
+        mod on_scalar { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Scalar, super::$case) })+ }
+        mod on_avx2 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx2, super::$case) })+ }
+        mod on_avx512 { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Avx512, super::$case) })+ }
+    };
+}
+pub(crate) use cpu_suite;
 
 /// Random numbers for tests and benches: SplitMix64, the same on every machine.
 pub(crate) struct Random(pub(crate) u64);

@@ -2,6 +2,7 @@
 
 pub mod chunked;
 pub mod melisma;
+pub mod mixed;
 pub mod onnxruntime;
 pub mod rten;
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::optimize::engine::Options;
 use crate::runtime::precision::{Format, Lowering};
 use crate::runtime::{Config, Policy, Profile};
 use crate::{Error, Result};
@@ -80,6 +81,13 @@ pub struct Candidate {
     /// Elements of the long axis that are computed at a time.
     #[serde(default)]
     pub chunk: Option<usize>,
+}
+
+impl Candidate {
+    /// What the engine is told.
+    pub fn options(&self) -> Options {
+        Options { threads: self.threads, precision: self.precision }
+    }
 }
 
 impl fmt::Display for Candidate {

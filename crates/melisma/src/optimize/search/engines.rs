@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Candidate;
 use crate::optimize::engine::chunked::{Chunked, Reach};
 use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
-use crate::optimize::engine::{Engine, Options, Port, melisma, rten};
+use crate::optimize::engine::{Engine, Port, melisma, mixed, rten};
 use crate::optimize::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy};
@@ -140,13 +140,21 @@ fn version(name: &str) -> Result<String> {
 /// # Errors
 /// The engine is not there, or does not take the model.
 pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
+    if candidate.engine == melisma::NAME
+        && let Ok(chain) = melisma::build(model, &candidate.options())
+    {
+        return Ok(match candidate.chunk {
+            Some(chunk) => Box::new(chain.with_step(chunk)),
+            None => Box::new(chain),
+        });
+    }
     match candidate.chunk {
-        Some(len) if candidate.engine != melisma::NAME => {
+        Some(len) => {
             let reach = Reach::of(model)?;
             let engine = open_whole(&open_time(model), candidate, surroundings)?;
             Ok(Box::new(Chunked::new(engine, reach, len)))
         }
-        _ => open_whole(model, candidate, surroundings),
+        None => open_whole(model, candidate, surroundings),
     }
 }
 
@@ -171,18 +179,12 @@ fn open_time(model: &Model) -> Model {
 }
 
 fn open_whole(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
-    let options = Options { threads: candidate.threads, precision: candidate.precision };
+    let options = candidate.options();
     let cuda =
         || Cuda { ordinal: surroundings.ordinal, memory_limit: surroundings.memory_limit, tf32: surroundings.tf32 };
     let provider = match candidate.engine.as_str() {
         "rten" => return Ok(Box::new(rten::build(model, &options)?)),
-        "melisma" => {
-            let engine = melisma::build(model, &options)?;
-            return Ok(match candidate.chunk {
-                Some(chunk) => Box::new(engine.with_step(chunk)),
-                None => Box::new(engine),
-            });
-        }
+        "melisma" => return Ok(Box::new(mixed::build(model, &options)?)),
         "onnxruntime" => Provider::Cpu,
         "onnxruntime-cuda" => Provider::Cuda(cuda()),
         "onnxruntime-tensorrt" => {

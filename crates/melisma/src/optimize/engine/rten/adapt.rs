@@ -6,7 +6,7 @@ use crate::Result;
 use crate::optimize::onnx::{Content, Graph, Model, Node, Tensor};
 
 /// A model with the same meaning for the engine.
-pub(super) fn adapted(model: &Model) -> Result<Model> {
+pub(in super::super) fn adapted(model: &Model) -> Result<Model> {
     let mut model = model.clone();
     let mut names = HashSet::new();
     graph(&mut model.graph, &mut names)?;
@@ -88,7 +88,7 @@ fn first_of_equals(
     Ok(Node::new("Sub", &[&scalar, &place], &[&y]))
 }
 
-/// Where a list is left out, the engine takes it for two axes.
+/// Where a list is left out, the engine takes it for two axes; padding that is none by name it does not know for them.
 fn fill_defaults(node: &mut Node, initializers: &[Tensor]) {
     let is_window = ["Conv", "ConvTranspose", "ConvInteger", "MaxPool", "AveragePool"].iter().any(|op| node.is(op));
     if !is_window {
@@ -97,6 +97,9 @@ fn fill_defaults(node: &mut Node, initializers: &[Tensor]) {
     let kernel = node.attribute("kernel_shape").and_then(|kernel| kernel.ints()).map(<[i64]>::len);
     let weight = node.inputs.get(1).and_then(|name| initializers.iter().find(|tensor| tensor.name == *name));
     let Some(n_axes) = kernel.or_else(|| weight.and_then(|weight| weight.shape.len().checked_sub(2))) else { return };
+    if node.attribute("auto_pad").is_some_and(|value| value.text() == Some("VALID")) {
+        node.attributes.retain(|attribute| !matches!(attribute.name.as_str(), "auto_pad" | "pads"));
+    }
     let is_automatic = node.attribute("auto_pad").is_some_and(|value| value.text() != Some("NOTSET"));
     let lists = [("strides", 1, n_axes), ("dilations", 1, n_axes), ("pads", 0, 2 * n_axes)];
     for (name, value, len) in lists {

@@ -8,7 +8,7 @@ use crate::optimize::value::{DType, Value};
 use crate::{Error, Result};
 
 /// Whether the engine can take or give such a port.
-pub(super) fn check(port: &Port) -> Result<()> {
+pub(in super::super) fn check(port: &Port) -> Result<()> {
     match port.dtype {
         DType::F32 | DType::F16 | DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool => Ok(()),
         other => Err(Error::unsupported(format!("{}: `{}` is {}", super::NAME, port.name, other.name()))
@@ -16,7 +16,7 @@ pub(super) fn check(port: &Port) -> Result<()> {
     }
 }
 
-pub(super) fn to_engine(name: &str, value: &Value) -> Result<rten::Value> {
+pub(in super::super) fn to_engine(name: &str, value: &Value) -> Result<rten::Value> {
     let shape = value.shape();
     let unfit = |error: &dyn std::fmt::Display| Error::invalid(format!("input `{name}`: {error}"));
     match value.dtype() {
@@ -44,7 +44,7 @@ pub(super) fn to_engine(name: &str, value: &Value) -> Result<rten::Value> {
 }
 
 /// An output, of the type and shape that the model promises.
-pub(super) fn from_engine(port: &Port, value: rten::Value) -> Result<Value> {
+pub(in super::super) fn from_engine(port: &Port, value: rten::Value) -> Result<Value> {
     let value = unchecked(port, value)?;
     port.check(&value).map_err(|_| {
         let message = format!("{}: output `{}` is {value:?}, not {}", super::NAME, port.name, port.describe());

@@ -3,9 +3,9 @@
 //! It computes in FP32 and with 32-bit integers: 16-bit floats are widened and rounded again at the border, 64-bit integers
 //! and truth values pass through when they fit. What would give another answer is refused. A panic in the crate becomes an error.
 
-mod adapt;
-mod convert;
-mod operators;
+pub(super) mod adapt;
+pub(super) mod convert;
+pub(super) mod operators;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Rten {
 }
 
 /// Runs foreign code on the pool's threads; its panics are errors, and are not printed.
-fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> Result<R> {
+pub(super) fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> Result<R> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let loud = std::panic::take_hook();

@@ -28,7 +28,7 @@ const MICROSOFT: &str = "\
     RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization";
 
 /// Checks a whole model.
-pub(super) fn check(model: &Model) -> Result<()> {
+pub(in super::super) fn check(model: &Model) -> Result<()> {
     let mut unknown = BTreeSet::new();
     graph(&model.graph, &mut unknown)?;
     if unknown.is_empty() {

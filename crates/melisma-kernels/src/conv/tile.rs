@@ -1,0 +1,184 @@
+//! The innermost loop: a few outputs times some vectors of neighbouring positions, held in registers.
+//!
+//! Position p of output o is b\[o\] + Σ_k w[k, o] · x[offset\[k\] + p]: the planes of the image lie so that one step of k reads
+//! neighbouring floats for neighbouring positions, whatever strides and dilations are.
+
+use crate::isa::{Isa, Level};
+
+/// One tile's work, for as many positions as its [`Shape`] is wide.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) n_steps: usize,
+    /// One for each step.
+    pub(super) offsets: *const u32,
+    /// The floats that the first position's steps begin at.
+    pub(super) x: *const f32,
+    /// `[n_steps, outputs]`
+    pub(super) weight: *const f32,
+    pub(super) start: Start,
+    /// One row for each output, `stride` apart.
+    pub(super) sums: *mut f32,
+    pub(super) stride: usize,
+}
+
+/// What a tile's sums start from.
+#[derive(Clone, Copy)]
+pub(super) enum Start {
+    /// `[outputs]`
+    Bias(*const f32),
+    /// The sums of earlier steps.
+    Resume,
+}
+
+/// # Safety
+/// The pointers of the tile hold what its fields say, and the machine has the instruction set.
+pub(super) type Run = unsafe fn(Tile);
+
+/// A tile function and how many positions it makes.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) run: Run,
+    pub(super) width: usize,
+}
+
+/// The widest tile of any instruction set.
+pub(super) const MAX_WIDTH: usize = 12 * 16;
+
+macro_rules! shapes {
+    ($run:path, $lanes:literal: $($outputs:literal x [$($vectors:literal)+]),+) => { [$([$({
+        use $run as run;
+        Shape { run: run::<$outputs, $vectors>, width: $vectors * $lanes }
+    }),+]),+] };
+}
+
+/// The tiles of `isa` for 1, 2, ... outputs, each in rising width. As many sums as registers hold beside their operands.
+pub(super) fn shapes(isa: Isa) -> &'static [[Shape; 3]] {
+    match isa.level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            &const {
+                shapes!(x86::avx512, 16: 1 x [1 4 12], 2 x [1 4 12], 3 x [1 3 8], 4 x [1 2 6], 5 x [1 2 5], 6 x [1 2 4],
+                7 x [1 2 3], 8 x [1 2 3])
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => &const { shapes!(x86::avx2, 8: 1 x [1 4 8], 2 x [1 2 5], 3 x [1 2 4], 4 x [1 2 3]) },
+        _ => &const { shapes!(portable, 4: 1 x [1 2 4], 2 x [1 2 3], 3 x [1 2 3], 4 x [1 2 3]) },
+    }
+}
+
+/// # Safety
+/// As [`Run`].
+unsafe fn portable<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
+    // SAFETY: the caller's promise, for every access of this function.
+    unsafe {
+        let mut sums = [[[0f32; 4]; VECTORS]; OUTPUTS];
+        for (output, sums) in sums.iter_mut().enumerate() {
+            match tile.start {
+                Start::Bias(bias) => *sums = [[*bias.add(output); 4]; VECTORS],
+                Start::Resume => {
+                    let from = tile.sums.add(output * tile.stride);
+                    std::ptr::copy_nonoverlapping(from, sums.as_flattened_mut().as_mut_ptr(), VECTORS * 4);
+                }
+            }
+        }
+        for step in 0..tile.n_steps {
+            let x = tile.x.add(*tile.offsets.add(step) as usize);
+            for (output, sums) in sums.iter_mut().enumerate() {
+                let weight = *tile.weight.add(step * OUTPUTS + output);
+                for (vector, sums) in sums.iter_mut().enumerate() {
+                    for (lane, sum) in sums.iter_mut().enumerate() {
+                        *sum = weight.mul_add(*x.add(vector * 4 + lane), *sum);
+                    }
+                }
+            }
+        }
+        for (output, sums) in sums.iter().enumerate() {
+            let to = tile.sums.add(output * tile.stride);
+            std::ptr::copy_nonoverlapping(sums.as_flattened().as_ptr(), to, VECTORS * 4);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{Start, Tile};
+
+    /// # Safety
+    /// As [`super::Run`].
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn avx512<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
+        // SAFETY: the caller's promise, for every access of this function.
+        unsafe {
+            let mut sums = [[_mm512_setzero_ps(); VECTORS]; OUTPUTS];
+            for (output, sums) in sums.iter_mut().enumerate() {
+                for (vector, sum) in sums.iter_mut().enumerate() {
+                    *sum = match tile.start {
+                        Start::Bias(bias) => _mm512_set1_ps(*bias.add(output)),
+                        Start::Resume => _mm512_loadu_ps(tile.sums.add(output * tile.stride + 16 * vector)),
+                    };
+                }
+            }
+            let mut weight = tile.weight;
+            for step in 0..tile.n_steps {
+                let from = tile.x.add(*tile.offsets.add(step) as usize);
+                let mut x = [_mm512_setzero_ps(); VECTORS];
+                for (vector, x) in x.iter_mut().enumerate() {
+                    *x = _mm512_loadu_ps(from.add(16 * vector));
+                }
+                for (output, sums) in sums.iter_mut().enumerate() {
+                    let weight = _mm512_set1_ps(*weight.add(output));
+                    for (sum, x) in sums.iter_mut().zip(x) {
+                        *sum = _mm512_fmadd_ps(weight, x, *sum);
+                    }
+                }
+                weight = weight.add(OUTPUTS);
+            }
+            for (output, sums) in sums.iter().enumerate() {
+                for (vector, sum) in sums.iter().enumerate() {
+                    _mm512_storeu_ps(tile.sums.add(output * tile.stride + 16 * vector), *sum);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Run`].
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn avx2<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
+        // SAFETY: the caller's promise, for every access of this function.
+        unsafe {
+            let mut sums = [[_mm256_setzero_ps(); VECTORS]; OUTPUTS];
+            for (output, sums) in sums.iter_mut().enumerate() {
+                for (vector, sum) in sums.iter_mut().enumerate() {
+                    *sum = match tile.start {
+                        Start::Bias(bias) => _mm256_set1_ps(*bias.add(output)),
+                        Start::Resume => _mm256_loadu_ps(tile.sums.add(output * tile.stride + 8 * vector)),
+                    };
+                }
+            }
+            let mut weight = tile.weight;
+            for step in 0..tile.n_steps {
+                let from = tile.x.add(*tile.offsets.add(step) as usize);
+                let mut x = [_mm256_setzero_ps(); VECTORS];
+                for (vector, x) in x.iter_mut().enumerate() {
+                    *x = _mm256_loadu_ps(from.add(8 * vector));
+                }
+                for (output, sums) in sums.iter_mut().enumerate() {
+                    let weight = _mm256_set1_ps(*weight.add(output));
+                    for (sum, x) in sums.iter_mut().zip(x) {
+                        *sum = _mm256_fmadd_ps(weight, x, *sum);
+                    }
+                }
+                weight = weight.add(OUTPUTS);
+            }
+            for (output, sums) in sums.iter().enumerate() {
+                for (vector, sum) in sums.iter().enumerate() {
+                    _mm256_storeu_ps(tile.sums.add(output * tile.stride + 8 * vector), *sum);
+                }
+            }
+        }
+    }
+}
