@@ -5,41 +5,65 @@ use std::collections::HashSet;
 use super::reads;
 use crate::Result;
 use crate::optimize::engine::{Engine, Options, rten};
-use crate::optimize::onnx::{Content, Graph, Model, Node, Tensor, Type, ValueInfo};
+use crate::optimize::onnx::{Content, Graph, Model, Node, Opset, Tensor, Type, ValueInfo};
 use crate::optimize::value::DType;
 
 /// A result larger than this stays a computation: it would only make the file grow.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Folds what it can, and says how many nodes are gone. Nodes that the engine refuses, that draw random numbers or have
-/// graphs stay.
+/// Folds what it can, also in the graphs of nodes, and says how many nodes are gone. Nodes that the engine refuses, that draw
+/// random numbers or have graphs stay.
 ///
 /// # Errors
 /// The result is no sound model, which would be a fault of this pass.
 pub fn fold_constants(model: &mut Model) -> Result<usize> {
-    let before = model.graph.nodes.len();
-    name_constants(&mut model.graph);
+    let language = Language { ir_version: model.ir_version, opsets: model.opsets.clone() };
+    let folded = fold(&mut model.graph, &language);
+    *model = std::mem::take(model).checked()?;
+    Ok(folded)
+}
+
+/// What the nodes of a model are written in.
+struct Language {
+    ir_version: i64,
+    opsets: Vec<Opset>,
+}
+
+fn fold(graph: &mut Graph, language: &Language) -> usize {
+    let before = graph.nodes.len();
+    name_constants(graph);
     loop {
-        let known: HashSet<&str> = model.graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
-        let shared: HashSet<&str> = model.graph.inputs.iter().map(|input| input.name.as_str()).collect();
+        let known: HashSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+        let shared: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
         // An input with a default may be given another value.
         let is_constant =
             |name: &String| name.is_empty() || (known.contains(name.as_str()) && !shared.contains(name.as_str()));
-        let ready = |node: &&Node| is_pure(node) && !node.inputs.is_empty() && node.inputs.iter().all(is_constant);
-        let nodes: Vec<Node> = model.graph.nodes.iter().filter(ready).cloned().collect();
+        // What the graph gives is made by a node: not every engine takes a constant for it.
+        let outputs: HashSet<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
+        let is_inside = |node: &Node| !node.outputs.iter().any(|name| outputs.contains(name.as_str()));
+        let ready = |node: &&Node| {
+            is_pure(node) && is_inside(node) && !node.inputs.is_empty() && node.inputs.iter().all(is_constant)
+        };
+        let nodes: Vec<Node> = graph.nodes.iter().filter(ready).cloned().collect();
         let folded: Vec<(Node, Vec<Tensor>)> =
-            nodes.into_iter().filter_map(|node| Some((node.clone(), run(model, &node)?))).collect();
+            nodes.into_iter().filter_map(|node| Some((node.clone(), run(graph, language, &node)?))).collect();
         if folded.is_empty() {
             break;
         }
         let gone: HashSet<String> = folded.iter().flat_map(|(node, _)| node.outputs.clone()).collect();
-        model.graph.nodes.retain(|node| !node.outputs.iter().any(|name| !name.is_empty() && gone.contains(name)));
-        model.graph.initializers.extend(folded.into_iter().flat_map(|(_, tensors)| tensors));
+        graph.nodes.retain(|node| !node.outputs.iter().any(|name| !name.is_empty() && gone.contains(name)));
+        graph.initializers.extend(folded.into_iter().flat_map(|(_, tensors)| tensors));
     }
-    drop_unread(&mut model.graph);
-    let folded = before - model.graph.nodes.len();
-    *model = std::mem::take(model).checked()?;
-    Ok(folded)
+    drop_unread(graph);
+    let mut folded = before - graph.nodes.len();
+    for attribute in graph.nodes.iter_mut().flat_map(|node| &mut node.attributes) {
+        match &mut attribute.content {
+            Content::Graph(inner) => folded += fold(inner, language),
+            Content::Graphs(graphs) => folded += graphs.iter_mut().map(|inner| fold(inner, language)).sum::<usize>(),
+            _ => {}
+        }
+    }
+    folded
 }
 
 /// `Constant` nodes with a tensor become initialisers.
@@ -47,6 +71,9 @@ fn name_constants(graph: &mut Graph) {
     let mut tensors = Vec::new();
     graph.nodes.retain(|node| {
         let (true, Some(name)) = (node.is("Constant"), node.outputs.first()) else { return true };
+        if graph.outputs.iter().any(|output| output.name == *name) {
+            return true;
+        }
         let tensor = match node.attributes.first().map(|attribute| (attribute.name.as_str(), &attribute.content)) {
             Some(("value", Content::Tensor(tensor))) => Some(Tensor { name: name.clone(), ..tensor.clone() }),
             Some(("value_float", Content::Float(value))) => Tensor::from_slice(name, &[*value], &[]).ok(),
@@ -78,7 +105,7 @@ fn is_pure(node: &Node) -> bool {
 }
 
 /// The outputs of one node, by trying the element types that an output can have.
-fn run(model: &Model, node: &Node) -> Option<Vec<Tensor>> {
+fn run(graph: &Graph, language: &Language, node: &Node) -> Option<Vec<Tensor>> {
     if node.outputs.len() != 1 || node.outputs[0].is_empty() {
         return None;
     }
@@ -86,7 +113,7 @@ fn run(model: &Model, node: &Node) -> Option<Vec<Tensor>> {
         .inputs
         .iter()
         .filter(|name| !name.is_empty())
-        .map(|name| model.graph.initializer(name).cloned())
+        .map(|name| graph.initializer(name).cloned())
         .collect::<Option<_>>()?;
     let dtype = super::kind::output(node, initializers.first().map(|tensor| tensor.dtype)?)?;
     // What the engine would widen or narrow on the way is left alone.
@@ -99,13 +126,14 @@ fn run(model: &Model, node: &Node) -> Option<Vec<Tensor>> {
     let output =
         ValueInfo { name: node.outputs[0].clone(), r#type: Type::Tensor { dtype, shape: None }, rest: Vec::new() };
     let mut seen = HashSet::new();
-    let graph = Graph {
+    let alone = Graph {
         nodes: vec![node.clone()],
         initializers: initializers.into_iter().filter(|tensor| seen.insert(tensor.name.clone())).collect(),
         outputs: vec![output],
         ..Graph::default()
     };
-    let alone = Model { ir_version: model.ir_version, opsets: model.opsets.clone(), graph, rest: Vec::new() };
+    let Language { ir_version, opsets } = language;
+    let alone = Model { ir_version: *ir_version, opsets: opsets.clone(), graph: alone, rest: Vec::new() };
     let value = rten::build(&alone, &Options::default()).ok()?.run(&[]).ok()?.pop()?;
     (value.bytes().len() <= MAX_BYTES).then(|| vec![Tensor::new(&node.outputs[0], &value)])
 }

@@ -71,6 +71,20 @@ fn constants_are_folded() {
     let x = npy::parse(include_bytes!("../../../../../golden/optimize/control.x.npy")).unwrap();
     let raw = run(&control, std::slice::from_ref(&x));
     fold_constants(&mut control).unwrap();
+    assert_eq!(run(&control, std::slice::from_ref(&x)), raw);
+    // In a branch: two constants and their sum, and a constant that the branch gives.
+    let branch = control.graph.nodes.iter_mut().find(|node| node.is("If")).unwrap();
+    for attribute in &mut branch.attributes {
+        let crate::optimize::onnx::Content::Graph(way) = &mut attribute.content else { continue };
+        let constant =
+            |name: &str, value: f32| Node::new("Constant", &[], &[name]).with("value_floats", vec![value; 3]);
+        way.nodes.insert(0, constant("three", 3.0));
+        way.nodes.insert(1, Node::new("Add", &["three", "three"], &["six"]));
+        way.nodes.push(Node::new("Mul", &[&way.outputs[0].name, "six"], &["scaled"]));
+        way.outputs[0].name = "scaled".to_owned();
+    }
+    let raw = run(&control, std::slice::from_ref(&x));
+    assert_eq!(fold_constants(&mut control).unwrap(), 4);
     assert_eq!(run(&control, &[x]), raw);
 }
 

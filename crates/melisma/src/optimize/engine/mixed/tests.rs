@@ -100,11 +100,11 @@ fn branching() -> Model {
     let way = |weight: &str, op: &str| Graph {
         name: weight.to_owned(),
         nodes: vec![
+            Node::new("Constant", &[], &[weight]).with("value", tensor("", &[2, 2, 3], weight.len() as u32)),
             Node::new("Conv", &["h", weight], &["p"]).with("pads", vec![1, 1]),
             Node::new(op, &["p"], &["q"]),
             Node::new("Mul", &["q", "x"], &["r"]),
         ],
-        initializers: vec![tensor(weight, &[2, 2, 3], weight.len() as u32)],
         outputs: vec![untyped("r"), untyped("p")],
         ..Graph::default()
     };

@@ -1,6 +1,6 @@
 //! What the engine reads otherwise than the standard says, written so that both mean the same.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::Result;
 use crate::optimize::onnx::{Content, Graph, Model, Node, Tensor};
@@ -8,12 +8,27 @@ use crate::optimize::onnx::{Content, Graph, Model, Node, Tensor};
 /// A model with the same meaning for the engine.
 pub(in super::super) fn adapted(model: &Model) -> Result<Model> {
     let mut model = model.clone();
-    let mut names = HashSet::new();
-    graph(&mut model.graph, &mut names)?;
+    graph(&mut model.graph, &mut Known::default())?;
     Ok(model)
 }
 
-fn graph(graph: &mut Graph, taken: &mut HashSet<String>) -> Result<()> {
+/// What is known of values, in the graphs around as well.
+#[derive(Default)]
+struct Known {
+    /// Names that are taken.
+    names: HashSet<String>,
+    /// The axes of constants.
+    n_axes: HashMap<String, usize>,
+}
+
+fn graph(graph: &mut Graph, known: &mut Known) -> Result<()> {
+    known.n_axes.extend(graph.initializers.iter().map(|tensor| (tensor.name.clone(), tensor.shape.len())));
+    for node in graph.nodes.iter().filter(|node| node.is("Constant")) {
+        if let (Some(name), Some(Content::Tensor(tensor))) = (node.outputs.first(), node.attribute("value")) {
+            known.n_axes.insert(name.clone(), tensor.shape.len());
+        }
+    }
+    let taken = &mut known.names;
     taken.extend(graph.nodes.iter().flat_map(|node| node.inputs.iter().chain(&node.outputs)).cloned());
     taken.extend(graph.initializers.iter().map(|tensor| tensor.name.clone()));
     let mut fresh = |base: &str| {
@@ -42,15 +57,15 @@ fn graph(graph: &mut Graph, taken: &mut HashSet<String>) -> Result<()> {
             nodes.push(Node { outputs: vec![sign.clone()], ..node });
             node = Node::new("Where", &[&is_zero, &x, &sign], &[&y]);
         } else {
-            fill_defaults(&mut node, &graph.initializers);
+            fill_defaults(&mut node, &known.n_axes);
         }
         nodes.push(node);
     }
     graph.nodes = nodes;
     for attribute in graph.nodes.iter_mut().flat_map(|node| &mut node.attributes) {
         match &mut attribute.content {
-            Content::Graph(inner) => self::graph(inner, taken)?,
-            Content::Graphs(graphs) => graphs.iter_mut().try_for_each(|inner| self::graph(inner, taken))?,
+            Content::Graph(inner) => self::graph(inner, known)?,
+            Content::Graphs(graphs) => graphs.iter_mut().try_for_each(|inner| self::graph(inner, known))?,
             _ => {}
         }
     }
@@ -89,14 +104,14 @@ fn first_of_equals(
 }
 
 /// Where a list is left out, the engine takes it for two axes; padding that is none by name it does not know for them.
-fn fill_defaults(node: &mut Node, initializers: &[Tensor]) {
+fn fill_defaults(node: &mut Node, n_axes: &HashMap<String, usize>) {
     let is_window = ["Conv", "ConvTranspose", "ConvInteger", "MaxPool", "AveragePool"].iter().any(|op| node.is(op));
     if !is_window {
         return;
     }
     let kernel = node.attribute("kernel_shape").and_then(|kernel| kernel.ints()).map(<[i64]>::len);
-    let weight = node.inputs.get(1).and_then(|name| initializers.iter().find(|tensor| tensor.name == *name));
-    let Some(n_axes) = kernel.or_else(|| weight.and_then(|weight| weight.shape.len().checked_sub(2))) else { return };
+    let weight = node.inputs.get(1).and_then(|name| n_axes.get(name)?.checked_sub(2));
+    let Some(n_axes) = kernel.or(weight) else { return };
     if node.attribute("auto_pad").is_some_and(|value| value.text() == Some("VALID")) {
         node.attributes.retain(|attribute| !matches!(attribute.name.as_str(), "auto_pad" | "pads"));
     }
