@@ -7,6 +7,7 @@ use melisma::optimize::cache::{self, Cache};
 use melisma::optimize::engine::{Engine, Port};
 use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{Content, Given, Outcome, Request, Search, Spec, Wanted, Worker, work as measure};
+use melisma::runtime::machine::free_bytes;
 use melisma::runtime::{Policy, size};
 use melisma::{Error, Result};
 use serde_json::json;
@@ -41,7 +42,7 @@ pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
 pub fn search<'a>(session: &'a Session, cache: &'a Cache, say: &'a dyn Fn(&str)) -> Result<Search<'a>> {
     let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
     let worker = Worker::Program(vec![program.into(), "optimize-worker".into()]);
-    Ok(Search { config: &session.config, cache, worker, say })
+    Ok(Search { config: &session.config, cache, worker, free_bytes: free_bytes(), say })
 }
 
 pub fn open_cache(session: &Session) -> Cache {

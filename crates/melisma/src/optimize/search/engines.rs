@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::Candidate;
+use super::{Candidate, Chunk};
 use crate::optimize::engine::chunked::{Chunked, Reach};
 use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
 use crate::optimize::engine::{Engine, Options, Port, melisma, rten};
@@ -141,7 +141,7 @@ fn version(name: &str) -> Result<String> {
 /// The engine is not there, or does not take the model.
 pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
     match candidate.chunk {
-        Some(len) if candidate.engine != melisma::NAME => {
+        Chunk::Of(len) if candidate.engine != melisma::NAME => {
             let reach = Reach::of(model)?;
             let engine = open_whole(&open_time(model), candidate, surroundings)?;
             Ok(Box::new(Chunked::new(engine, reach, len)))
@@ -179,8 +179,9 @@ fn open_whole(model: &Model, candidate: &Candidate, surroundings: &Surroundings)
         "melisma" => {
             let engine = melisma::build(model, &options)?;
             return Ok(match candidate.chunk {
-                Some(chunk) => Box::new(engine.with_step(chunk)),
-                None => Box::new(engine),
+                Chunk::Of(len) => Box::new(engine.with_step(len)),
+                Chunk::Whole => Box::new(engine.with_step(usize::MAX)),
+                Chunk::Own => Box::new(engine),
             });
         }
         "onnxruntime" => Provider::Cpu,

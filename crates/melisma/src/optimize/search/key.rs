@@ -1,5 +1,6 @@
 //! What an engine depends on.
 
+use super::chunk::Splitting;
 use super::{Request, engines, inputs};
 use crate::Result;
 use crate::optimize::cache::{Parts, hash};
@@ -29,7 +30,7 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
         .with("threads", threads)
         .with("profile", config.profile.value)
         .with("memory_limit", config.memory_limit.value.bytes().map_or("none".to_owned(), |bytes| bytes.to_string()))
-        .with("chunking", format!("{:?}", policy.chunking))
+        .with("chunking", format!("{:?}", Splitting::of(config)))
         .with("tf32", policy.precision.tf32)
         .with("tensorrt", format!("{:?}", policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes)))
         .with("calibration", calibration(request)?)

@@ -1,3 +1,5 @@
+mod memory;
+
 use std::cell::RefCell;
 
 use super::*;
@@ -31,7 +33,7 @@ fn with_search<R>(root: &Path, config: &Config, work: impl FnOnce(&Search<'_>) -
     let cache = Cache::open(Some(root), CacheOptions { limit_bytes: 1 << 30, threads: 2 });
     let said = RefCell::new(Vec::new());
     let say = |text: &str| said.borrow_mut().push(text.to_owned());
-    let result = work(&Search { config, cache: &cache, worker: Worker::Here, say: &say });
+    let result = work(&Search { config, cache: &cache, worker: Worker::Here, free_bytes: None, say: &say });
     (result, said.into_inner())
 }
 
