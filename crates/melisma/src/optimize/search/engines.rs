@@ -89,8 +89,8 @@ pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static s
     }
     let tensorrt = Policy::new(config).tensorrt.is_some();
     let wanted = NAMES.into_iter().filter(|name| match *name {
-        "onnxruntime-cuda" => on_gpu && has_provider("cuda"),
-        "onnxruntime-tensorrt" => on_gpu && tensorrt && has_provider("tensorrt"),
+        "onnxruntime-cuda" => on_gpu && onnxruntime::find_provider("cuda").is_ok(),
+        "onnxruntime-tensorrt" => on_gpu && tensorrt && onnxruntime::find_provider("tensorrt").is_ok(),
         _ => !matches!(device, DeviceRequest::Cuda(_)),
     });
     let found: Vec<_> = wanted.filter_map(|name| Some((name, version(name).ok()?))).collect();
@@ -119,11 +119,6 @@ fn on_gpu(config: &Config) -> Result<bool> {
         DeviceRequest::Cuda(ordinal) if usize::from(ordinal) < count => Ok(true),
         request => device::select(request, config.threads.value).map(|_| true),
     }
-}
-
-fn has_provider(name: &str) -> bool {
-    let library = onnxruntime::find().ok();
-    library.is_some_and(|path| path.with_file_name(format!("libonnxruntime_providers_{name}.so")).is_file())
 }
 
 fn version(name: &str) -> Result<String> {

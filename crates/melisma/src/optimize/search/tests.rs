@@ -219,7 +219,7 @@ fn the_key_holds_everything_that_matters() {
     ];
     let keys: std::collections::HashSet<_> = changed.iter().chain([&base]).map(|parts| parts.key()).collect();
     assert_eq!(keys.len(), changed.len() + 1);
-    for part in ["model", "inputs", "engines", "device", "driver", "cpu_features", "melisma"] {
+    for part in ["model", "inputs", "engines", "device", "driver", "cpu_features", "tensorrt_library", "melisma"] {
         assert!(base.get(part).is_some_and(|value| !value.is_empty()), "{part}");
     }
 }

@@ -136,3 +136,19 @@ fn golden_models_give_golden_outputs() {
         }
     }
 }
+
+#[test]
+fn tensorrt_is_known_by_the_name_of_its_library() {
+    let (root, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folders = [empty.path().to_owned(), root.path().to_owned()];
+    assert_eq!(library::find_tensorrt_in(&folders), None);
+    let real = root.path().join("libnvinfer.so.10.3.0");
+    std::fs::write(&real, b"").unwrap();
+    std::os::unix::fs::symlink("libnvinfer.so.10.3.0", root.path().join("libnvinfer.so.10")).unwrap();
+    std::os::unix::fs::symlink("libnvinfer.so.10", root.path().join("libnvinfer.so")).unwrap();
+    let found = library::find_tensorrt_in(&folders).unwrap();
+    assert_eq!(library::tensorrt_version_of(&found), "10.3.0");
+    assert_eq!(library::tensorrt_version_of(&root.path().join("libnvinfer.so")), "10.3.0", "behind its links");
+    std::fs::rename(&real, root.path().join("libnvinfer.so")).unwrap();
+    assert_eq!(library::tensorrt_version_of(&root.path().join("libnvinfer.so")), "unknown");
+}
