@@ -104,7 +104,9 @@ fn damaged(cache: &Cache, listed: &[Listed]) -> Result<()> {
     }
     let hint = match cache.note() {
         None => "they were set aside and are made again when needed; `melisma cache clear` removes them",
-        Some(_) => "they are never used, and stay where they are: the cache can only be read; set MELISMA_CACHE_DIR to one of your own",
+        Some(_) => {
+            "they are never used, and stay where they are: the cache can only be read; set MELISMA_CACHE_DIR to one of your own"
+        }
     };
     Err(Error::new(Kind::Check, format!("damaged: {}", bad.join("; "))).with_hint(hint))
 }

@@ -121,7 +121,7 @@ impl Model {
 fn open(path: &Path) -> Result<(File, u64)> {
     let failed = |error| Error::io(path.display(), error);
     // Looked at first: a pipe would wait for its other end.
-    let data = std::fs::metadata(path).map_err(failed)?;
+    let data = std::fs::metadata(path).map_err(|error| failed(error).with_hint(EXPECTED))?;
     if !data.is_file() {
         return Err(Error::invalid(format!("{}: not a plain file", path.display())).with_hint(EXPECTED));
     }

@@ -19,7 +19,8 @@ pub fn read(path: &Path) -> Result<Value> {
     let failed = |error| Error::io(path.display(), error);
     let (mut file, mut bytes) = (File::open(path).map_err(failed)?, Vec::new());
     // What is no array, or has no end, is not read further than it says of itself; one byte shows whether there is more.
-    let lengths: [fn(&[u8]) -> Option<usize>; 3] = [|_| Some(MAGIC.len() + 6), header_end, end];
+    type Length = fn(&[u8]) -> Option<usize>;
+    let lengths: [Length; 3] = [|_| Some(MAGIC.len() + 6), header_end, end];
     for length in lengths {
         let Some(more) = length(&bytes).and_then(|len| len.checked_sub(bytes.len())) else { break };
         file.by_ref().take(more as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -63,7 +63,8 @@ pub fn find_provider(name: &str) -> Result<PathBuf> {
         return Ok(path);
     }
     let message = format!("{}: built without the provider {name}", runtime.display());
-    Err(Error::new(Kind::Device, message).with_hint("pip install onnxruntime-gpu, or set MELISMA_ONNXRUNTIME to its library"))
+    Err(Error::new(Kind::Device, message)
+        .with_hint("pip install onnxruntime-gpu, or set MELISMA_ONNXRUNTIME to its library"))
 }
 
 /// TensorRT's own library, which is found by its name and not loaded.

@@ -148,8 +148,8 @@ fn carried(location: &str) -> Vec<Vec<u8>> {
     };
     let sparse = |to: &mut Writer| to.message(1, tensor);
     let mut models = Vec::new();
-    let contents: [(u32, i64, &dyn Fn(&mut Writer)); 4] =
-        [(5, 4, &tensor), (6, 5, &graph), (10, 9, &tensor), (22, 11, &sparse)];
+    type Write<'w> = &'w dyn Fn(&mut Writer);
+    let contents: [(u32, i64, Write<'_>); 4] = [(5, 4, &tensor), (6, 5, &graph), (10, 9, &tensor), (22, 11, &sparse)];
     for (number, code, content) in contents {
         for field in [7, 11] {
             let mut to = Writer(sum().to_bytes().unwrap());
