@@ -24,7 +24,7 @@ pub fn run(session: &Session, args: &CacheArgs) -> Result<()> {
         CacheCommand::Verify => {
             let listed = cache.verify();
             show(session, &cache, &listed)?;
-            damaged(&listed)
+            damaged(&cache, &listed)
         }
         CacheCommand::Clear => clear(session, &cache),
     }
@@ -93,7 +93,7 @@ fn text(listed: &[Listed], kernels: &[Kept]) -> String {
     text + &format!("kernels: {}, {}, {damaged} damaged\n", kernels.len(), size::show(kernel_bytes))
 }
 
-fn damaged(listed: &[Listed]) -> Result<()> {
+fn damaged(cache: &Cache, listed: &[Listed]) -> Result<()> {
     let bad = listed.iter().filter_map(|entry| match &entry.health {
         Health::Bad(reason) => Some(format!("{}: {reason}", entry.name)),
         Health::Good(_) | Health::SetAside(_) => None,
@@ -102,8 +102,13 @@ fn damaged(listed: &[Listed]) -> Result<()> {
     if bad.is_empty() {
         return Ok(());
     }
-    Err(Error::new(Kind::Check, format!("damaged: {}", bad.join("; ")))
-        .with_hint("they were set aside and are made again when needed; `melisma cache clear` removes them"))
+    let hint = match cache.note() {
+        None => "they were set aside and are made again when needed; `melisma cache clear` removes them",
+        Some(_) => {
+            "they are never used, and stay where they are: the cache can only be read; set MELISMA_CACHE_DIR to one of your own"
+        }
+    };
+    Err(Error::new(Kind::Check, format!("damaged: {}", bad.join("; "))).with_hint(hint))
 }
 
 fn clear(session: &Session, cache: &Cache) -> Result<()> {

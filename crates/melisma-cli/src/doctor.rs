@@ -1,18 +1,20 @@
 //! `melisma doctor`.
 
-use melisma::Result as Checked;
-use melisma::optimize::engine::{onnxruntime, rten};
+use melisma::optimize::engine::{melisma as our_engine, onnxruntime, rten};
 use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};
 use melisma::runtime::machine::{Machine, disk_use, peak_resident_bytes};
 use melisma::runtime::size;
 use melisma::runtime::table::{Align, Table};
+use melisma::{Error, Result as Checked};
 use serde_json::{Map, Value, json};
 
 use crate::session::Session;
 
 /// The folders of the cache.
 const CACHES: [&str; 2] = ["kernels", "engines"];
+/// Engines that are part of this program.
+const EMBEDDED: [(&str, &str); 2] = [(rten::NAME, rten::VERSION), (our_engine::NAME, env!("CARGO_PKG_VERSION"))];
 
 pub fn run(session: &Session) -> Checked<()> {
     let _span = tracing::info_span!("doctor").entered();
@@ -31,8 +33,8 @@ pub struct Facts {
     config_file: Option<String>,
     profile: String,
     cache_dir: Option<String>,
-    /// The library's path and version, or why there is none.
-    onnxruntime: Result<(String, String), String>,
+    /// Engines that are found at run time: where, or why not and what to do.
+    engines: Vec<(&'static str, Result<Library, String>)>,
     /// Folder, files, bytes.
     caches: Vec<(&'static str, u64, u64)>,
 }
@@ -56,9 +58,7 @@ impl Facts {
             config_file: config.file.as_ref().map(|path| path.display().to_string()),
             profile: config.profile.value.to_string(),
             cache_dir: cache_dir.map(|path| path.display().to_string()),
-            onnxruntime: onnxruntime::runtime()
-                .map(|found| (found.path.display().to_string(), found.version.clone()))
-                .map_err(|error| error.to_string()),
+            engines: engines(),
             caches: CACHES.map(cache).to_vec(),
         })
     }
@@ -88,10 +88,11 @@ impl Facts {
         for library in &self.cuda.libraries {
             line(&format!("cuda {}", library.name), library.place.clone().unwrap_or_else(|reason| reason));
         }
-        line("engine rten", format!("{}, part of this program", rten::VERSION));
-        match &self.onnxruntime {
-            Ok((path, version)) => line("engine onnxruntime", format!("{version}, {path}")),
-            Err(reason) => line("engine onnxruntime", reason.clone()),
+        for (name, version) in EMBEDDED {
+            line(&format!("engine {name}"), format!("{version}, part of this program"));
+        }
+        for (name, found) in &self.engines {
+            line(&format!("engine {name}"), found.as_ref().map_or_else(Clone::clone, Library::shown));
         }
         for (name, files, used) in &self.caches {
             line(&format!("cache {name}"), format!("{files} files, {}", size::show(*used)));
@@ -113,13 +114,7 @@ impl Facts {
             "machine": self.machine,
             "instruction_set": self.instruction_set,
             "cuda": cuda_json(&self.cuda),
-            "engines": {
-                "rten": { "version": rten::VERSION },
-                "onnxruntime": match &self.onnxruntime {
-                    Ok((path, version)) => json!({ "place": path, "version": version }),
-                    Err(reason) => json!({ "missing": reason }),
-                },
-            },
+            "engines": engines_json(&self.engines),
             "device_description": self.device.description(),
             "threads": self.threads,
             "memory_limit_bytes": self.memory_limit,
@@ -130,6 +125,56 @@ impl Facts {
             "caches": self.caches.iter().map(cache).collect::<Map<_, _>>(),
         })
     }
+}
+
+/// A library and its version.
+struct Library {
+    place: String,
+    version: String,
+}
+
+impl Library {
+    fn shown(&self) -> String {
+        format!("{}, {}", self.version, self.place)
+    }
+}
+
+fn engines() -> Vec<(&'static str, Result<Library, String>)> {
+    let told = |error: Error| match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    };
+    let runtime = || {
+        let found = onnxruntime::runtime()?;
+        Ok(Library { place: found.path.display().to_string(), version: found.version.clone() })
+    };
+    let provider = |name: &str| {
+        let version = runtime()?.version;
+        Ok(Library { place: onnxruntime::find_provider(name)?.display().to_string(), version })
+    };
+    let tensorrt = || {
+        let Library { place, .. } = provider("tensorrt")?;
+        let library = onnxruntime::find_tensorrt()?;
+        let version = onnxruntime::tensorrt_version().unwrap_or_default();
+        Ok(Library { place: format!("{place} with {}", library.display()), version: format!("TensorRT {version}") })
+    };
+    vec![
+        ("onnxruntime", runtime().map_err(told)),
+        ("onnxruntime-cuda", provider("cuda").map_err(told)),
+        ("onnxruntime-tensorrt", tensorrt().map_err(told)),
+    ]
+}
+
+fn engines_json(found: &[(&str, Result<Library, String>)]) -> Value {
+    let embedded = EMBEDDED.map(|(name, version)| (name.to_owned(), json!({ "version": version })));
+    let found = found.iter().map(|(name, found)| {
+        let value = match found {
+            Ok(Library { place, version }) => json!({ "place": place, "version": version }),
+            Err(reason) => json!({ "missing": reason }),
+        };
+        ((*name).to_owned(), value)
+    });
+    embedded.into_iter().chain(found).collect::<Map<_, _>>().into()
 }
 
 fn described(gpu: &Gpu) -> String {

@@ -7,15 +7,14 @@ use melisma::optimize::cache::{self, Cache};
 use melisma::optimize::engine::{Engine, Port};
 use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{Content, Given, Outcome, Request, Search, Spec, Wanted, Worker, work as measure};
-use melisma::runtime::{Policy, size};
+use melisma::runtime::machine::free_bytes;
+use melisma::runtime::{DeviceRequest, Policy, size};
 use melisma::{Error, Result};
 use serde_json::json;
 
 use crate::args::OptimizeArgs;
 use crate::session::{Session, print, read_text};
 
-/// The tolerance where no flag names one.
-const TOLERANCE: f64 = 1e-3;
 /// The largest description of a candidate.
 const SPEC_BYTES: u64 = 16 << 20;
 
@@ -34,14 +33,15 @@ pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
     let mut json = outcome.report.keys();
     let path = outcome.entry.unkept.is_none().then(|| outcome.entry.folder.display().to_string());
     json["cache"] = json!({ "key": outcome.key, "hit": outcome.miss.is_none(), "path": path, "reason": outcome.miss });
-    session.print(device(&outcome), || text(args, &outcome), json)
+    let device = device(session, &outcome.report.candidate.engine);
+    session.print(device, || text(args, &outcome), json)
 }
 
 /// A search with candidates in processes of this program.
 pub fn search<'a>(session: &'a Session, cache: &'a Cache, say: &'a dyn Fn(&str)) -> Result<Search<'a>> {
     let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
     let worker = Worker::Program(vec![program.into(), "optimize-worker".into()]);
-    Ok(Search { config: &session.config, cache, worker, say })
+    Ok(Search { config: &session.config, cache, worker, free_bytes: free_bytes(), say })
 }
 
 pub fn open_cache(session: &Session) -> Cache {
@@ -74,7 +74,7 @@ pub fn kept(session: &Session, path: &Path, model: &Model, values: &[Value]) -> 
             model: path.to_owned(),
             inputs,
             precision: Wanted::of(&Policy::new(&session.config)),
-            tolerance: TOLERANCE,
+            tolerance: session.config.tolerance.value.value(),
             engine: None,
             calibrate: None,
         };
@@ -100,8 +100,9 @@ pub fn work(spec: &Path) -> Result<()> {
 }
 
 fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
-    if !(args.tolerance >= 0.0 && args.tolerance.is_finite()) {
-        return Err(Error::invalid(format!("--tolerance: {} is not a tolerance", args.tolerance))
+    let tolerance = args.tolerance.unwrap_or(session.config.tolerance.value.value());
+    if !(tolerance >= 0.0 && tolerance.is_finite()) {
+        return Err(Error::invalid(format!("--tolerance: {tolerance} is not a tolerance"))
             .with_hint("write 0 or more, e.g. 1e-3"));
     }
     let precision = match &args.precision {
@@ -117,16 +118,18 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
         model: args.model.clone(),
         inputs,
         precision,
-        tolerance: args.tolerance,
+        tolerance,
         engine: Some(args.engine.clone()).filter(|engine| engine != "auto"),
         calibrate: args.calibrate.clone(),
     })
 }
 
-fn device(outcome: &Outcome) -> &'static str {
-    match outcome.report.candidate.engine.as_str() {
-        "onnxruntime-cuda" | "onnxruntime-tensorrt" => "cuda",
-        _ => "cpu",
+/// The device that an engine works on.
+pub fn device(session: &Session, engine: &str) -> String {
+    match (engine, session.config.device.value) {
+        ("onnxruntime-cuda" | "onnxruntime-tensorrt", DeviceRequest::Cuda(ordinal)) => format!("cuda:{ordinal}"),
+        ("onnxruntime-cuda" | "onnxruntime-tensorrt", _) => "cuda:0".to_owned(),
+        _ => "cpu".to_owned(),
     }
 }
 

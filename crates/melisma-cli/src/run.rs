@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use melisma::optimize::engine::{Port, rten};
 use melisma::optimize::onnx::Model;
+use melisma::optimize::search::available;
 use melisma::optimize::{Options, Value, npy};
 use melisma::runtime::DeviceRequest;
 use melisma::runtime::device::{self, Device};
@@ -22,7 +23,7 @@ use crate::session::Session;
 
 pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let _span = tracing::info_span!("run").entered();
-    let threads = threads(session)?;
+    check_device(session)?;
     let limit = session.config.memory_limit.value.0.map_or(u64::MAX, NonZero::get);
     let model = Model::open_within(&args.model, limit)?;
     let at_model = |error: Error| error.at(args.model.display());
@@ -31,7 +32,10 @@ pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let is_cached = kept.is_some();
     let mut engine = match kept {
         Some(engine) => engine,
-        None => Box::new(rten::build(&model, &Options { threads, ..Options::default() }).map_err(at_model)?),
+        None => {
+            let options = Options { threads: threads(session)?, ..Options::default() };
+            Box::new(rten::build(&model, &options).map_err(at_model)?)
+        }
     };
     drop(model);
     let paths = outputs(engine.outputs(), &args.output, session.existing)?;
@@ -59,16 +63,25 @@ pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
         })
         .collect();
     session.print(
-        "cpu",
+        optimize::device(session, engine.name()),
         text,
         json!({ "outputs": outputs, "wall_seconds": seconds, "engine": engine.name(), "cached": is_cached }),
     )
 }
 
+/// Refuses a GPU that no engine here works on, before anything is read.
+fn check_device(session: &Session) -> Result<()> {
+    match session.config.device.value {
+        DeviceRequest::Cuda(_) if available(&session.config, None).is_err() => threads(session).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Threads of the embedded engine.
 fn threads(session: &Session) -> Result<usize> {
     if let DeviceRequest::Cuda(ordinal) = session.config.device.value {
         return Err(Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
-            .with_hint("use --device cpu or auto"));
+            .with_hint("use --device cpu or auto, or `melisma optimize` first with ONNX Runtime's build for GPUs"));
     }
     match device::select(DeviceRequest::Cpu, session.config.threads.value)? {
         Device::Cpu(cpu) => Ok(cpu.threads),

@@ -115,7 +115,10 @@ fn doctor_works_without_cuda() {
         "cuda driver",
         "cuda nvrtc",
         "engine rten",
-        "engine onnxruntime",
+        "engine melisma",
+        "engine onnxruntime ",
+        "engine onnxruntime-cuda",
+        "engine onnxruntime-tensorrt",
         "cache kernels",
         "will use",
     ] {

@@ -60,6 +60,28 @@ fn the_second_time_is_a_hit() {
     }
     let other = json(&sandbox, &["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance", "0.5"]);
     assert!(other["cache"]["reason"].as_str().unwrap().contains("tolerance: 1e-3 -> 5e-1"), "{}", other["cache"]);
+    let under = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = sandbox.command(&[&OPTIMIZE[..], args, &["--json"]].concat());
+        command.env("MELISMA_CACHE_DIR", "cache").env("MELISMA_DEVICE", "cpu").env("MELISMA_ONNXRUNTIME", "none");
+        let ran = Ran::from(command.envs(variables.iter().copied()).output().unwrap());
+        serde_json::from_str::<Value>(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr))["cache"]["key"].clone()
+    };
+    assert_eq!(under(&[("MELISMA_TOLERANCE", "0.5")], &[]), other["cache"]["key"], "the variable is the flag's twin");
+    assert_eq!(
+        under(&[("MELISMA_TOLERANCE", "0.5")], &["--tolerance", "1e-3"]),
+        first["cache"]["key"],
+        "the flag wins"
+    );
+    std::fs::write(sandbox.path("a.yaml"), "tolerance: 0.5\nprecision: int8\n").unwrap();
+    let file = ["--config", "a.yaml"];
+    assert_eq!(under(&[("MELISMA_PRECISION", "fp32")], &file), other["cache"]["key"], "the variable above the file");
+    assert_eq!(
+        under(
+            &[("MELISMA_TOLERANCE", "7"), ("MELISMA_PRECISION", "int8")],
+            &["--tolerance", "1e-3", "--precision", "fp32"]
+        ),
+        first["cache"]["key"]
+    );
 }
 
 #[test]
@@ -125,12 +147,14 @@ fn wrong_requests_are_code_2_with_a_hint() {
         (&["optimize", "vocoder.onnx", "--input", "y=1"], "the model has no input `y`"),
         (&["optimize", "none.onnx", "--input", "x=1"], "none.onnx: "),
         (&["optimize", "not.onnx", "--input", "x=1"], "not.onnx: "),
+        (&["optimize", "/dev/zero"], "/dev/zero: not a plain file"),
         (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance=-1"], "--tolerance: -1 is not"),
         (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--engine", "warp"], "there is no engine called `warp`"),
     ] {
         let ran = run(&sandbox, args);
         assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(message) && !ran.stderr.contains("rten: rten"), "{args:?}: {}", ran.stderr);
+        assert_eq!(ran.stderr.lines().filter(|line| line.starts_with("hint: ")).count(), 1, "{args:?}: {}", ran.stderr);
     }
     let named = run(&sandbox, &["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--engine", "onnxruntime"]);
     assert_eq!(named.code, 4, "{}", named.stderr);

@@ -17,9 +17,9 @@ pub struct OptimizeArgs {
     /// How far precision may be lowered, where that is faster [default: fp32, or what the settings ask for]
     #[arg(long, value_name = "PRECISION", value_parser = PossibleValuesParser::new(["fp32", "fp16", "int8", "auto"]))]
     pub precision: Option<String>,
-    /// The largest error, relative to an output's largest value
-    #[arg(long, value_name = "T", default_value = "1e-3")]
-    pub tolerance: f64,
+    /// The largest error, relative to an output's largest value [default: 1e-3, or what the settings ask for]
+    #[arg(long, value_name = "T")]
+    pub tolerance: Option<f64>,
     /// auto, or an engine by name: rten, melisma, onnxruntime, onnxruntime-cuda or
     /// onnxruntime-tensorrt
     #[arg(long, value_name = "ENGINE", default_value = "auto")]

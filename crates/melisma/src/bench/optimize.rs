@@ -126,7 +126,7 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row
     let request = request(subject);
     let files = input_files(&request, subject, folder)?;
     let cache = Cache::open(Some(folder), Options { limit_bytes: u64::MAX, threads: config.threads.value.count() });
-    let search = Search { config, cache: &cache, worker: worker()?, say: &|_| {} };
+    let search = Search { config, cache: &cache, worker: worker()?, free_bytes: None, say: &|_| {} };
     let before = onnxruntime(subject, &files);
     let begin = Instant::now();
     let outcome = search.optimize(&request)?;

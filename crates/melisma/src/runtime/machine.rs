@@ -44,6 +44,32 @@ impl Machine {
     }
 }
 
+/// Memory that a new process can have, in bytes: what the system has, and what this process's control group leaves.
+pub fn free_bytes() -> Option<u64> {
+    let text = |path: &str| read_to_string(path).unwrap_or_default();
+    let available = kibibytes(&text("/proc/meminfo"), "MemAvailable");
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let left = number(&text("/sys/fs/cgroup/memory.max")).and_then(|limit| {
+        let used = number(&text("/sys/fs/cgroup/memory.current"))?;
+        let cached = cached(&text("/sys/fs/cgroup/memory.stat")).unwrap_or(0);
+        Some(limit.saturating_sub(used.saturating_sub(cached)))
+    });
+    match (available, left) {
+        (Some(available), Some(left)) => Some(available.min(left)),
+        (available, left) => available.or(left),
+    }
+}
+
+/// Pages of files that a control group can give back, as its statistics say.
+fn cached(statistics: &str) -> Option<u64> {
+    statistics.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
+}
+
+/// The most physical memory that the process `id` has had, in bytes, while it runs.
+pub fn peak_resident_bytes_of(id: u32) -> Option<u64> {
+    kibibytes(&read_to_string(format!("/proc/{id}/status")).ok()?, "VmHWM")
+}
+
 /// The processor's product name, or the architecture where the system does not tell.
 pub fn cpu_model() -> String {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -124,6 +150,14 @@ mod tests {
         assert_eq!(kibibytes(text, "MemTotal"), Some(16_303_912 * 1024));
         assert_eq!(kibibytes(text, "Mem"), None);
         assert_eq!(kibibytes(text, "Odd"), None);
+    }
+
+    #[test]
+    fn free_memory_is_some_of_it() {
+        let machine = Machine::look();
+        assert!(free_bytes() <= machine.memory_bytes, "{:?}", free_bytes());
+        assert_eq!(cached("anon 5\ninactive_file 4096\n"), Some(4096));
+        assert!(peak_resident_bytes_of(std::process::id()) >= Some(1 << 20) || machine.memory_bytes.is_none());
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Request {
     Fp16,
     /// Values are stored in BF16; sums stay in FP32.
     Bf16,
+    /// Engines may lower to INT8 weights where it is faster and inside the tolerance; what is audible stays FP32.
+    Int8,
     /// Engines may lower where it is faster and inside the tolerance; what is audible stays FP32.
     Auto,
 }
@@ -72,6 +74,7 @@ impl Precision {
             Request::Fp32 => (Format::Fp32, Lowering::Never),
             Request::Fp16 => (Format::Fp16, Lowering::To(Format::Fp16)),
             Request::Bf16 => (Format::Bf16, Lowering::To(Format::Bf16)),
+            Request::Int8 => (Format::Fp32, Lowering::To(Format::Int8)),
             Request::Auto => (Format::Fp32, Lowering::Auto),
         };
         Self {
@@ -118,6 +121,7 @@ impl fmt::Display for Request {
             Self::Fp32 => "fp32",
             Self::Fp16 => "fp16",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
             Self::Auto => "auto",
         })
     }
@@ -127,10 +131,10 @@ impl FromStr for Request {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let all = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Auto];
+        let all = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8, Self::Auto];
         let found = all.into_iter().find(|request| request.to_string() == text);
         found.ok_or_else(|| {
-            Error::invalid(format!("`{text}` is not a precision")).with_hint("use fp32, fp16, bf16 or auto")
+            Error::invalid(format!("`{text}` is not a precision")).with_hint("use fp32, fp16, bf16, int8 or auto")
         })
     }
 }
@@ -155,6 +159,8 @@ mod tests {
         assert_eq!(policy.engine, Lowering::To(Format::Bf16));
         let auto = Precision::new(Request::Auto, Lowering::Never);
         assert_eq!((auto.audible.storage, auto.engine), (Format::Fp32, Lowering::Auto));
+        let int8 = Precision::new(Request::Int8, Lowering::Never);
+        assert_eq!((int8.audible.storage, int8.engine), (Format::Fp32, Lowering::To(Format::Int8)));
         let mixed = Precision::new(Request::Fp16, Lowering::To(Format::Int8));
         assert_eq!(mixed.engine, Lowering::To(Format::Int8));
     }

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::{row, worker};
 use crate::bench::{Peer, Row};
+use crate::optimize::engine::{melisma, rten};
 use crate::optimize::models::{Snac, snac_decoder, whisper_encoder};
-use crate::optimize::search::{Candidate, Spec, Surroundings, compare};
+use crate::optimize::search::{Candidate, Chunk, Spec, Surroundings, Task, compare};
 use crate::optimize::{DType, Value, npy, pass};
 use crate::runtime::output::{self, Existing};
 use crate::runtime::precision::Format;
@@ -29,7 +30,7 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
     }
     let input = folder.join("minute.npy");
     output::write(&input, &npy::write(&z), Existing::Replace)?;
-    let run = |name: &str, threads: usize, chunk: Option<usize>, engine: &str| {
+    let run = |name: &str, threads: usize, chunk: Chunk, engine: &str| {
         let outputs = folder.join(name);
         std::fs::create_dir_all(&outputs).map_err(|error| output::failed(&outputs, error))?;
         let spec = Spec {
@@ -40,15 +41,24 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
             outputs,
             seconds: 0.0,
             most_runs: 1,
+            most_bytes: None,
+            task: Task::Measure,
         };
         let done = worker()?.measure(&spec)?;
         let peak = done.peak_bytes.ok_or_else(|| Error::unsupported("this system does not tell peaks"))?;
         Ok::<_, Error>((peak as f64, npy::read(&done.outputs[0][0])?))
     };
-    let (training, sound) = run("training", 1, Some(crate::optimize::search::SMALL_CHUNK), "melisma")?;
+    let ours = |profile: &str| {
+        let tried = Chunk::tried(&super::config(profile, threads)?, melisma::NAME);
+        Ok::<_, Error>(tried.first().copied().unwrap_or_default())
+    };
+    let (training, sound) = run("training", 1, ours("training")?, melisma::NAME)?;
     let mut row = row("optimize/snac decoder, 60 s, peak of training", "bytes", training);
-    let others =
-        [("emergency", "melisma", None), ("emergency unchunked", "melisma", Some(LATENTS)), ("rten", "rten", None)];
+    let others = [
+        ("emergency", melisma::NAME, ours("emergency")?),
+        ("field", melisma::NAME, ours("field")?),
+        ("rten", rten::NAME, Chunk::Own),
+    ];
     for (name, engine, chunk) in others {
         let (peak, other) = run(name, threads, chunk, engine)?;
         let accuracy = compare(std::slice::from_ref(&other), std::slice::from_ref(&sound))?;

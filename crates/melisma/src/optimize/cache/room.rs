@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{BUILDING, Cache, Key, LOCKS, Manifest, QUARANTINE, USED, uses};
+use super::{BUILDING, Cache, Key, LOCKS, Manifest, Place, QUARANTINE, USED, uses};
 use crate::Result;
 use crate::runtime::machine::disk_use;
 use crate::runtime::output::failed;
@@ -92,6 +92,9 @@ impl Cache {
     /// Moves an entry out of the way and returns the reason as it is told.
     pub(super) fn set_aside(&self, key: &Key, reason: &str) -> String {
         let Some(folder) = self.folder() else { return reason.to_owned() };
+        if let Place::ReadOnly(..) = self.place {
+            return format!("the entry cannot be used: {reason}; it stays where it is");
+        }
         let quarantine = folder.join(QUARANTINE);
         let moved = std::fs::create_dir_all(&quarantine).and_then(|()| {
             let number = names(&quarantine).len();
@@ -102,7 +105,7 @@ impl Cache {
         });
         let mut kept: Vec<PathBuf> =
             names(&quarantine).iter().map(|name| quarantine.join(name)).filter(|path| path.is_dir()).collect();
-        kept.sort_by_key(|path| std::fs::metadata(path).and_then(|data| data.modified()).ok());
+        kept.sort_by_key(|path| set_aside_at(path));
         for old in kept.iter().take(kept.len().saturating_sub(MOST_SET_ASIDE)) {
             let _ = std::fs::remove_dir_all(old);
             let _ = std::fs::remove_file(reason_of(old));
@@ -113,27 +116,47 @@ impl Cache {
         }
     }
 
-    /// Removes what was used least recently until the rest fits; `keep` stays.
+    /// Removes what dead builders left, then what was used or set aside least recently, until the rest fits; `keep` stays.
     pub(super) fn make_room(&self, keep: &Key) {
         let Some(folder) = self.folder() else { return };
-        let mut entries: Vec<(Option<SystemTime>, u64, String)> = names(folder)
-            .into_iter()
-            .filter(|name| Key::parse(name).is_some())
-            .map(|name| (last_use(&folder.join(&name)), disk_use(&folder.join(&name)).1, name))
-            .collect();
-        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
-        entries.sort();
-        for (_, bytes, name) in entries.into_iter().filter(|(_, _, name)| name != keep.as_str()) {
+        let all = names(folder);
+        for left in all.iter().filter(|name| name.starts_with(BUILDING) && self.is_left(name)) {
+            let _ = std::fs::remove_dir_all(folder.join(left));
+        }
+        let entries = all.iter().filter(|name| Key::parse(name).is_some()).map(|name| {
+            let path = folder.join(name);
+            (last_use(&path), path)
+        });
+        let quarantine = folder.join(QUARANTINE);
+        let aside = names(&quarantine).into_iter().map(|name| quarantine.join(name)).filter(|path| path.is_dir());
+        let mut kept: Vec<(Option<SystemTime>, PathBuf)> =
+            entries.chain(aside.map(|path| (set_aside_at(&path), path))).collect();
+        kept.sort();
+        // All that is there, also what is being built.
+        let mut total = disk_use(folder).1;
+        for (_, path) in kept.into_iter().filter(|(_, path)| !path.ends_with(keep.as_str())) {
             if total <= self.limit_bytes {
                 break;
             }
-            // Out of sight first, so that nobody sees half of it; who has it open may go on reading.
-            let gone = folder.join(format!("{BUILDING}{name}-gone-{}", std::process::id()));
-            if std::fs::rename(folder.join(&name), &gone).is_ok() {
-                let _ = std::fs::remove_dir_all(&gone);
-                total -= bytes;
+            let bytes = disk_use(&path).1;
+            if self.remove(&path) {
+                total = total.saturating_sub(bytes);
             }
         }
+    }
+
+    /// Removes an entry, or one that was set aside. It goes out of sight first, so that nobody sees half of it; who has it
+    /// open may go on reading.
+    fn remove(&self, path: &Path) -> bool {
+        let (Some(folder), Some(name)) = (self.folder(), path.file_name()) else { return false };
+        let name = format!("{BUILDING}{}-gone-{}", name.to_string_lossy(), std::process::id());
+        let gone = folder.join(name);
+        let is_gone = std::fs::rename(path, &gone).is_ok();
+        if is_gone {
+            let _ = std::fs::remove_dir_all(&gone);
+            let _ = std::fs::remove_file(reason_of(path));
+        }
+        is_gone
     }
 
     /// Removes what builders of `key` left when they were killed; its lock is held.
@@ -149,8 +172,16 @@ impl Cache {
     fn is_left(&self, name: &str) -> bool {
         let key = name.strip_prefix(BUILDING).and_then(|rest| Key::parse(rest.get(..64)?));
         let (Some(folder), Some(key)) = (self.folder(), key) else { return true };
-        let lock = std::fs::File::open(folder.join(LOCKS).join(key.as_str()));
-        !matches!(lock.map(|file| file.try_lock()), Ok(Err(std::fs::TryLockError::WouldBlock)))
+        let Ok(lock) = std::fs::File::open(folder.join(LOCKS).join(key.as_str())) else { return true };
+        match lock.try_lock() {
+            Ok(()) => true,
+            Err(std::fs::TryLockError::WouldBlock) => false,
+            // A file system without locks: the name ends with the builder's process.
+            Err(std::fs::TryLockError::Error(_)) => {
+                let id = name.rsplit('-').next().and_then(|id| id.parse::<u32>().ok());
+                id.is_none_or(|id| !Path::new("/proc").join(id.to_string()).exists())
+            }
+        }
     }
 
     fn listed(&self, describe: impl Fn(&Path, &Key) -> Health) -> Vec<Listed> {
@@ -177,6 +208,12 @@ impl Cache {
         }
         listed
     }
+}
+
+/// When the reason was written beside it.
+fn set_aside_at(aside: &Path) -> Option<SystemTime> {
+    let written = std::fs::metadata(reason_of(aside)).and_then(|data| data.modified());
+    written.ok().or_else(|| last_use(aside))
 }
 
 fn reason_of(aside: &Path) -> PathBuf {

@@ -136,6 +136,59 @@ fn the_least_recently_used_goes_first() {
     assert_eq!(["a", "b", "c", "d"].map(kept), [true, false, true, true]);
 }
 
+/// What was set aside and what dead builders left count as entries do, and go when they are the oldest.
+#[test]
+fn a_nearly_full_cache_makes_room() {
+    let root = tempfile::tempdir().unwrap();
+    let engines = root.path().join("engines");
+    let wide = Cache::open(Some(root.path()), Options { limit_bytes: 1 << 30, threads: 1 });
+    let at = |path: &Path, seconds: u64| {
+        let time = SystemTime::now() - Duration::from_secs(1000 - seconds);
+        File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    let entry = |model: &str, seconds: u64| {
+        let made = made(&wide, &parts(model)).0;
+        at(&made.folder.join(USED), seconds);
+        made
+    };
+    let aside = |model: &str, seconds: u64| {
+        std::fs::write(entry(model, 0).folder.join("note"), b"SMALL").unwrap();
+        assert!(matches!(wide.find(&parts(model)), Found::Miss(_)));
+        let reasons = std::fs::read_dir(engines.join(QUARANTINE)).unwrap().map(|entry| entry.unwrap().path());
+        let reason = reasons.filter(|path| path.extension().is_some_and(|end| end == "reason"));
+        let reason = reason.filter(|path| path.to_string_lossy().contains(parts(model).key().as_str()));
+        at(&reason.last().unwrap(), seconds);
+    };
+    aside("old", 1);
+    entry("a", 2);
+    entry("b", 4);
+    aside("new", 3);
+    let left = engines.join(format!("{BUILDING}{}-999999", parts("dead").key().as_str()));
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("model.onnx"), vec![0; 1 << 20]).unwrap();
+    let held = parts("held").key();
+    let building = engines.join(format!("{BUILDING}{}-999999", held.as_str()));
+    std::fs::create_dir(&building).unwrap();
+    let lock = lock(&engines, &held).unwrap();
+    // Room for four entries of about ten thousand bytes.
+    let full = Cache { limit_bytes: 44_000, ..wide.clone() };
+    made(&full, &parts("c"));
+    let there = |cache: &Cache| {
+        let listed = cache.list();
+        let kept = ["a", "b", "c"].map(|model| listed.iter().any(|entry| entry.name == parts(model).key().as_str()));
+        (kept, listed.iter().filter(|entry| matches!(entry.health, Health::SetAside(_))).count())
+    };
+    assert_eq!(there(&full), ([true, true, true], 1), "the oldest was set aside");
+    assert!(!left.exists() && building.exists(), "only the dead leave something");
+    drop(lock);
+    let tiny = Cache { limit_bytes: 1, ..wide.clone() };
+    made(&tiny, &parts("d"));
+    assert_eq!(there(&tiny), ([false; 3], 0));
+    assert!(matches!(tiny.find(&parts("d")), Found::Hit(_)), "what was just made stays");
+    assert!(!building.exists());
+    assert_eq!(std::fs::read_dir(engines.join(QUARANTINE)).unwrap().count(), 0, "reasons go with their entries");
+}
+
 #[test]
 fn without_a_usable_folder_everything_still_works() {
     let root = tempfile::tempdir().unwrap();
@@ -157,6 +210,11 @@ fn without_a_usable_folder_everything_still_works() {
         assert!(!folder.exists(), "nothing is left");
     }
     assert!(matches!(read_only.find(&parts("kept")), Found::Hit(entry) if entry.folder == made_before.folder));
+    let note = std::fs::read(made_before.folder.join("note")).unwrap();
+    std::fs::write(made_before.folder.join("note"), b"SMALL").unwrap();
+    let Found::Miss(reason) = read_only.find(&parts("kept")) else { panic!("damage was served") };
+    assert_eq!(reason, "the entry cannot be used: note: its content changed; it stays where it is");
+    std::fs::write(made_before.folder.join("note"), note).unwrap();
 
     let mut calls = 0;
     let (entry, _) = open

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::{Engine, Port, check_inputs};
+use super::{Engine, Operator, Port, check_inputs};
 use crate::optimize::onnx::{Graph, Model, Node};
 use crate::optimize::pass::DOMAIN;
 use crate::optimize::value::Value;
@@ -122,34 +122,25 @@ impl Chunked {
     pub fn new(engine: Box<dyn Engine>, reach: Reach, len: usize) -> Self {
         Self { inner: engine, reach, len: len.max(1) }
     }
-}
 
-impl Engine for Chunked {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn inputs(&self) -> &[Port] {
-        self.inner.inputs()
-    }
-
-    fn outputs(&self) -> &[Port] {
-        self.inner.outputs()
-    }
-
-    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+    /// The whole from its pieces, each run by `run`.
+    fn pieces(
+        &mut self,
+        inputs: &[Value],
+        mut run: impl FnMut(&mut dyn Engine, &[Value]) -> Result<Vec<Value>>,
+    ) -> Result<Vec<Value>> {
         check_inputs(self.inner.inputs(), inputs)?;
         let (&[_, _, total], Reach { latents, rate }) = (inputs[0].shape(), self.reach) else {
             return Err(Error::invalid("in pieces: the input does not have three axes"));
         };
         if total <= self.len.saturating_add(2 * latents) {
-            return self.inner.run(inputs);
+            return run(self.inner.as_mut(), inputs);
         }
         let mut whole: Option<Value> = None;
         for start in (0..total).step_by(self.len) {
             let end = total.min(start + self.len);
             let (first, last) = (start.saturating_sub(latents), total.min(end.saturating_add(latents)));
-            let piece = self.inner.run(&[cut(&inputs[0], first, last)?])?;
+            let piece = run(self.inner.as_mut(), &[cut(&inputs[0], first, last)?])?;
             let [piece] = piece.as_slice() else { return Err(Error::invalid("in pieces: more than one output")) };
             let &[batch, n_out, len] = piece.shape() else {
                 return Err(Error::invalid("in pieces: the output does not have three axes"));
@@ -167,6 +158,34 @@ impl Engine for Chunked {
             paste(piece, (start - first) * rate, whole, start * rate..end * rate);
         }
         Ok(whole.into_iter().collect())
+    }
+}
+
+impl Engine for Chunked {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn inputs(&self) -> &[Port] {
+        self.inner.inputs()
+    }
+
+    fn outputs(&self) -> &[Port] {
+        self.inner.outputs()
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.pieces(inputs, |engine, piece| engine.run(piece))
+    }
+
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        let mut operators = Vec::new();
+        let outputs = self.pieces(inputs, |engine, piece| {
+            let (outputs, more) = engine.profile(piece)?;
+            Operator::add(&mut operators, more);
+            Ok(outputs)
+        })?;
+        Ok((outputs, operators))
     }
 }
 

@@ -6,6 +6,8 @@ pub mod mixed;
 pub mod onnxruntime;
 pub mod rten;
 
+use serde::{Deserialize, Serialize};
+
 use super::onnx::{Dim, Model, Type};
 use super::value::{DType, Value};
 use crate::runtime::precision::Format;
@@ -27,6 +29,41 @@ pub trait Engine: Send {
     /// # Errors
     /// `InvalidArgument` for values that do not fit the inputs; otherwise the engine failed.
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>>;
+
+    /// One run, with the time of each operator. Code that can only print it does so on standard output, in lines
+    /// `NAME 12.34ms (56.78%)`: this is for a process of its own, whose output is read.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        Ok((self.run(inputs)?, Vec::new()))
+    }
+}
+
+/// All nodes of one operator together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Operator {
+    /// Its name.
+    pub name: String,
+    /// Seconds in one run.
+    pub seconds: f64,
+    /// How often nodes of it were run.
+    pub calls: u64,
+}
+
+impl Operator {
+    /// Adds times and calls to those of the same name.
+    pub fn add(all: &mut Vec<Self>, more: impl IntoIterator<Item = Self>) {
+        for operator in more {
+            match all.iter_mut().find(|known| known.name == operator.name) {
+                Some(known) => {
+                    known.seconds += operator.seconds;
+                    known.calls = known.calls.saturating_add(operator.calls);
+                }
+                None => all.push(operator),
+            }
+        }
+    }
 }
 
 /// How an engine is to work.

@@ -2,7 +2,6 @@
 //! so that it takes as long as hashing does.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -20,8 +19,8 @@ const WINDOW: usize = 64 << 10;
 /// # Errors
 /// It is no model, or its external data is not where it may be.
 pub fn fingerprint(path: &Path, threads: usize) -> Result<hash::Digest> {
-    let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
-    let locations = locations(&file).map_err(|error| error.at(path.display()))?;
+    let (file, _) = super::open(path)?;
+    let locations = locations(&file).map_err(|error| error.at(path.display()).with_hint(super::EXPECTED))?;
     let own = hash::of(&file, threads).map_err(|error| error.at(path.display()))?;
     if locations.is_empty() {
         return Ok(own);
@@ -49,6 +48,8 @@ fn locations(file: &dyn ReadAt) -> Result<BTreeSet<String>> {
 #[derive(Clone, Copy)]
 enum Message {
     Model,
+    Training,
+    Function,
     Graph,
     Node,
     Attribute,
@@ -62,11 +63,13 @@ impl Message {
     /// What lies in a field, where it can lead to external data.
     fn below(self, field: u64) -> Option<Self> {
         Some(match (self, field) {
-            (Self::Model, 7) | (Self::Attribute, 6 | 11) => Self::Graph,
-            (Self::Graph, 1) => Self::Node,
+            (Self::Model, 7) | (Self::Training, 1 | 2) | (Self::Attribute, 6 | 11) => Self::Graph,
+            (Self::Model, 20) => Self::Training,
+            (Self::Model, 25) => Self::Function,
+            (Self::Graph, 1) | (Self::Function, 7) => Self::Node,
             (Self::Graph, 5) | (Self::Attribute, 5 | 10) | (Self::SparseTensor, 1 | 2) => Self::Tensor,
             (Self::Graph, 15) | (Self::Attribute, 22 | 23) => Self::SparseTensor,
-            (Self::Node, 5) => Self::Attribute,
+            (Self::Node, 5) | (Self::Function, 11) => Self::Attribute,
             (Self::Tensor, 13) => Self::Place,
             _ => return None,
         })
@@ -183,6 +186,13 @@ mod tests {
     fn locations_are_found_at_any_depth() {
         assert_eq!(locations(&model("w.bin", 0)).unwrap(), BTreeSet::from(["w.bin".to_owned()]));
         assert_eq!(locations(&model("a/b", 3)).unwrap(), BTreeSet::from(["a/b".to_owned()]));
+        let graph = &model("f", 1)[2..];
+        let node = field(5, &field(6, graph));
+        for function in [field(7, &node), field(11, &field(6, graph))] {
+            let mut bytes = vec![0xca, 0x01, function.len() as u8];
+            bytes.extend(function);
+            assert_eq!(locations(&bytes).unwrap(), BTreeSet::from(["f".to_owned()]), "in a function");
+        }
         assert!(locations(&Vec::new()).unwrap().is_empty());
         assert!(locations(&b"RIFF....WAVE".to_vec()).is_err());
         let whole = model("w.bin", 1);

@@ -36,6 +36,10 @@ pub use tensor::{Data, Tensor};
 use crate::{Error, Kind, Result};
 use external::{Folder, Nowhere};
 
+/// The most that a message of the format has.
+const MOST_BYTES: u64 = i32::MAX as u64;
+const EXPECTED: &str = "an .onnx file is expected, as torch.onnx.export writes it";
+
 /// A model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Model {
@@ -63,10 +67,13 @@ impl Model {
     /// # Errors
     /// As [`Model::open`]; `Memory` when there are more bytes.
     pub fn open_within(path: &Path, limit: u64) -> Result<Self> {
-        let failed = |error| Error::io(path.display(), error);
-        let file = File::open(path).map_err(failed)?;
+        let (file, len) = open(path)?;
+        if len > limit {
+            return Err(external::too_large(path, limit));
+        }
         let mut bytes = Vec::new();
-        file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+        let most = limit.saturating_add(1).min(MOST_BYTES + 1);
+        file.take(most).read_to_end(&mut bytes).map_err(|error| Error::io(path.display(), error))?;
         let left = limit.checked_sub(bytes.len() as u64).ok_or_else(|| external::too_large(path, limit))?;
         let mut folder = Folder::of(path, left)?;
         read::model(&bytes, &mut folder).and_then(check::checked).map_err(|error| error.at(path.display()))
@@ -108,6 +115,21 @@ impl Model {
         let same = |known: &str| known == domain || [known, domain].iter().all(|name| matches!(*name, "" | "ai.onnx"));
         self.opsets.iter().find(|opset| same(&opset.domain)).map(|opset| opset.version)
     }
+}
+
+/// A model's file and its length: one that can end, and not above what one message can have.
+fn open(path: &Path) -> Result<(File, u64)> {
+    let failed = |error| Error::io(path.display(), error);
+    // Looked at first: a pipe would wait for its other end.
+    let data = std::fs::metadata(path).map_err(|error| failed(error).with_hint(EXPECTED))?;
+    if !data.is_file() {
+        return Err(Error::invalid(format!("{}: not a plain file", path.display())).with_hint(EXPECTED));
+    }
+    if data.len() > MOST_BYTES {
+        let message = format!("{}: {} bytes in one file; the format ends at 2 GiB", path.display(), data.len());
+        return Err(Error::unsupported(message).with_hint("larger models keep their weights in external data"));
+    }
+    Ok((File::open(path).map_err(failed)?, data.len()))
 }
 
 fn corrupt(message: impl Into<String>) -> Error {

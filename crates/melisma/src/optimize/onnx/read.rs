@@ -1,11 +1,13 @@
 //! Bytes to models. What is not known here is kept as it stands.
 
+mod carried;
 mod tensor;
 
 use super::external::Source;
 use super::wire::{Entry, Reader};
-use super::{Attribute, Content, Dim, Graph, Model, Node, Opset, Type, ValueInfo, corrupt};
+use super::{Attribute, Content, Dim, EXPECTED, Graph, Model, Node, Opset, Type, ValueInfo, corrupt};
 use crate::{Error, Result};
+use carried::Carried;
 use tensor::tensor;
 
 /// A message of two bytes becomes a struct of some hundred; more than this many are refused.
@@ -32,6 +34,8 @@ pub(super) fn model(bytes: &[u8], source: &mut dyn Source) -> Result<Model> {
             8 => model.opsets.push(opset(&entry, &mut context)?),
             7 if found.is_some() => return Err(corrupt(format!("byte {}: a second graph", entry.at))),
             7 => found = Some(graph(&entry, &mut context)?),
+            20 => model.rest.extend(Carried::Training.rewritten(&entry, &mut context)?),
+            25 => model.rest.extend(Carried::Function.rewritten(&entry, &mut context)?),
             _ => model.rest.extend(entry.raw),
         }
     }
@@ -40,7 +44,7 @@ pub(super) fn model(bytes: &[u8], source: &mut dyn Source) -> Result<Model> {
 }
 
 fn foreign(error: Error) -> Error {
-    error.at("not an ONNX model").with_hint("an .onnx file is expected, as torch.onnx.export writes it")
+    error.at("not an ONNX model").with_hint(EXPECTED)
 }
 
 impl Context<'_> {
@@ -131,6 +135,7 @@ fn attribute(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Attribute> 
     context.count()?;
     let place = entry.at;
     let (mut name, mut code, mut rest, mut all) = (String::new(), 0, Vec::new(), Fields::default());
+    let mut is_parameter = false;
     let mut fields = entry.message()?;
     while let Some(entry) = fields.next()? {
         all.implied = match entry.number {
@@ -151,8 +156,15 @@ fn attribute(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Attribute> 
                 context.count()?;
                 all.texts.push(entry.bytes()?.to_vec());
             }
+            10 => rest.extend(Carried::Tensor.rewritten(&entry, context)?),
             11 => all.graphs.push(graph(&entry, context)?),
             20 => code = entry.int()?,
+            // A parameter of a function takes the place of a value.
+            21 => {
+                is_parameter = !entry.bytes()?.is_empty();
+                rest.extend(entry.raw);
+            }
+            22 | 23 => rest.extend(Carried::SparseTensor.rewritten(&entry, context)?),
             _ => rest.extend(entry.raw),
         }
     }
@@ -161,6 +173,7 @@ fn attribute(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Attribute> 
     }
     let missing = |what: &str| corrupt(format!("byte {place}: attribute `{name}` without its {what}"));
     let content = match if code == 0 { all.implied } else { code } {
+        code if is_parameter => Content::Other(code),
         1 => Content::Float(all.float),
         2 => Content::Int(all.int),
         3 => Content::Text(all.text),

@@ -18,7 +18,7 @@ pub(super) fn model(model: &Model) -> Vec<u8> {
     to.0
 }
 
-fn graph(graph: &Graph, to: &mut Writer) {
+pub(super) fn graph(graph: &Graph, to: &mut Writer) {
     for item in &graph.nodes {
         to.message(1, |to| node(item, to));
     }
@@ -34,7 +34,7 @@ fn graph(graph: &Graph, to: &mut Writer) {
     to.raw(&graph.rest);
 }
 
-fn node(node: &Node, to: &mut Writer) {
+pub(super) fn node(node: &Node, to: &mut Writer) {
     // Empty names hold a place, so they are written.
     node.inputs.iter().for_each(|name| to.bytes(1, name.as_bytes()));
     node.outputs.iter().for_each(|name| to.bytes(2, name.as_bytes()));
@@ -47,7 +47,7 @@ fn node(node: &Node, to: &mut Writer) {
     to.raw(&node.rest);
 }
 
-fn attribute(attribute: &Attribute, to: &mut Writer) {
+pub(super) fn attribute(attribute: &Attribute, to: &mut Writer) {
     to.text(1, &attribute.name);
     match &attribute.content {
         Content::Float(value) => to.float(2, *value),
@@ -65,7 +65,7 @@ fn attribute(attribute: &Attribute, to: &mut Writer) {
     to.raw(&attribute.rest);
 }
 
-fn tensor(tensor: &Tensor, to: &mut Writer) {
+pub(super) fn tensor(tensor: &Tensor, to: &mut Writer) {
     tensor.shape.iter().for_each(|&axis| to.int(1, axis as i64));
     to.int(2, i64::from(tensor.dtype));
     to.text(8, &tensor.name);

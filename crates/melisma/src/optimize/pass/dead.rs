@@ -33,7 +33,7 @@ pub fn share_initializers(model: &mut Model) -> usize {
 }
 
 /// Puts other names in place of those that nodes read, also in inner graphs unless they have their own value of that name.
-fn rename(graph: &mut Graph, names: &HashMap<String, String>) {
+pub(super) fn rename(graph: &mut Graph, names: &HashMap<String, String>) {
     for node in &mut graph.nodes {
         for input in &mut node.inputs {
             if let Some(name) = names.get(input) {

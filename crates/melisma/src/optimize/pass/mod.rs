@@ -4,11 +4,13 @@
 //! |---|---|---|
 //! | [`fix_shapes`] | gives open axes of the inputs their lengths | yes |
 //! | [`fold_constants`] | computes what depends on constants alone | yes |
+//! | [`inline_branches`] | puts the branch of a decided `If` in its place | yes |
 //! | [`fuse_snake`], [`lower_snake`] | five nodes of x + sin²(αx)/α to one, and back | yes |
 //! | [`share_initializers`] | keeps one of equal tensors, drops unread ones | yes |
 //! | [`to_half`] | values in FP16, but for the nodes on a list; [`keep_list`] measures which those are | no |
 //! | [`to_int8`] | products with constant matrices in 8 bits | no |
 
+mod branch;
 mod dead;
 mod fix;
 mod fold;
@@ -20,6 +22,7 @@ mod snake;
 #[cfg(test)]
 mod tests;
 
+pub use branch::inline_branches;
 pub use dead::share_initializers;
 pub use fix::fix_shapes;
 pub use fold::fold_constants;

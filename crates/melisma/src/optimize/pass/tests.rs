@@ -206,3 +206,66 @@ fn differences_are_relative_and_a_nan_counts() {
     assert_eq!(error(&value(&[1.0]), &value(&[1.0, 2.0])), f32::INFINITY);
     assert_eq!(error(&value(&[f32::NAN]), &value(&[f32::NAN])), 0.0);
 }
+
+/// y = x + 1, z = x where both conditions hold; the names of inner values are those of outer ones.
+fn branches(outer: bool, inner: bool) -> Model {
+    let f32s = |name: &str| ValueInfo::tensor(name, 1, &[Dim::Named("n".to_owned())]);
+    let constant = |name: &str, value: f32| Tensor::from_slice(name, &[value], &[1]).unwrap();
+    let sum = |value: f32| Graph {
+        nodes: vec![Node::new("Add", &["x", "w"], &["s"])],
+        initializers: vec![constant("w", value)],
+        outputs: vec![f32s("s")],
+        ..Graph::default()
+    };
+    let nested = Graph {
+        nodes: vec![
+            Node::new("If", &["inner"], &["s"]).with("then_branch", sum(1.0)).with("else_branch", sum(2.0)),
+            Node::new("Mul", &["s", "w"], &["h"]),
+        ],
+        outputs: vec![f32s("h"), f32s("x")],
+        ..Graph::default()
+    };
+    let other = Graph {
+        nodes: vec![Node::new("Neg", &["x"], &["h"])],
+        outputs: vec![f32s("h"), f32s("h")],
+        ..Graph::default()
+    };
+    let flag =
+        |name: &str, value: bool| Tensor::new(name, &Value::from_bytes(DType::Bool, &[], &[u8::from(value)]).unwrap());
+    let graph = Graph {
+        nodes: vec![
+            Node::new("Not", &["not_outer"], &["outer"]),
+            Node::new("If", &["outer"], &["y", "z"]).with("then_branch", nested).with("else_branch", other),
+            Node::new("Add", &["y", "w"], &["out"]),
+        ],
+        initializers: vec![flag("not_outer", !outer), flag("inner", inner), constant("w", 10.0)],
+        inputs: vec![f32s("x")],
+        outputs: vec![f32s("out"), f32s("z")],
+        ..Graph::default()
+    };
+    let opsets = vec![Opset { domain: String::new(), version: 17 }];
+    Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap()
+}
+
+#[test]
+fn decided_branches_take_the_place_of_their_nodes() {
+    let x = [Value::from_slice(&[1.5f32, -2.0, 0.25], &[3]).unwrap()];
+    for (outer, inner) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut model = branches(outer, inner);
+        let raw = run(&model, &x);
+        assert_eq!(inline_branches(&mut model).unwrap(), 0, "the condition is not folded yet");
+        fold_constants(&mut model).unwrap();
+        assert_eq!(inline_branches(&mut model).unwrap(), 1 + usize::from(outer));
+        assert!(model.graph.nodes.iter().all(|node| !node.is("If")));
+        assert_eq!(run(&model, &x), raw, "{outer} {inner}");
+        fold_constants(&mut model).unwrap();
+        share_initializers(&mut model);
+        assert_eq!(run(&model, &x), raw, "{outer} {inner}");
+    }
+    let mut open = branches(true, true);
+    open.graph.nodes.remove(0);
+    open.graph.initializers.retain(|tensor| tensor.name != "not_outer");
+    open.graph.inputs.push(ValueInfo::tensor("outer", DType::Bool.code(), &[]));
+    let mut open = open.checked().unwrap();
+    assert_eq!(inline_branches(&mut open).unwrap(), 0, "an input decides");
+}

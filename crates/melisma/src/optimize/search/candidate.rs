@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::chunk::Chunk;
 use crate::optimize::engine::Options;
 use crate::runtime::precision::{Format, Lowering};
 use crate::runtime::{Config, Policy, Profile};
@@ -78,9 +79,9 @@ pub struct Candidate {
     pub precision: Format,
     /// CPU threads.
     pub threads: usize,
-    /// Elements of the long axis that are computed at a time.
+    /// How much of the long axis is computed at a time.
     #[serde(default)]
-    pub chunk: Option<usize>,
+    pub chunk: Chunk,
 }
 
 impl Candidate {
@@ -93,11 +94,7 @@ impl Candidate {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
-        write!(f, "{}, {}, {threads}", self.engine, self.precision)?;
-        match self.chunk {
-            Some(chunk) => write!(f, ", chunks of {chunk}"),
-            None => Ok(()),
-        }
+        write!(f, "{}, {}, {threads}{}", self.engine, self.precision, self.chunk)
     }
 }
 
@@ -112,21 +109,6 @@ mod format {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Format, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
-/// Steps of the long axis for our own engine, which computes nothing twice, where memory matters most.
-pub const SMALL_CHUNK: usize = 16;
-/// Pieces of the long axis for other engines, which compute their edges twice.
-pub(super) const PIECE: usize = 64;
-
-/// Chunks to try with `engine`: `training` always has them where the model allows it; `field` comes back to them where
-/// memory is short.
-pub(super) fn chunks(profile: Profile, engine: &str) -> &'static [Option<usize>] {
-    match (profile, engine) {
-        (Profile::Training, "melisma") => &[Some(SMALL_CHUNK), Some(4 * SMALL_CHUNK)],
-        (Profile::Training, _) => &[Some(PIECE), None],
-        _ => &[None],
     }
 }
 
@@ -161,7 +143,7 @@ mod tests {
 
     #[test]
     fn candidates_survive_json() {
-        let candidate = Candidate { engine: "rten".into(), precision: Format::Int8, threads: 2, chunk: Some(64) };
+        let candidate = Candidate { engine: "rten".into(), precision: Format::Int8, threads: 2, chunk: Chunk::Of(64) };
         let json = serde_json::to_string(&candidate).unwrap();
         assert_eq!(serde_json::from_str::<Candidate>(&json).unwrap(), candidate);
         assert_eq!(candidate.to_string(), "rten, int8, 2 threads, chunks of 64");

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::Candidate;
+use super::{Candidate, Chunk};
 use crate::optimize::engine::chunked::{Chunked, Reach};
 use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
 use crate::optimize::engine::{Engine, Port, melisma, mixed, rten};
@@ -89,8 +89,8 @@ pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static s
     }
     let tensorrt = Policy::new(config).tensorrt.is_some();
     let wanted = NAMES.into_iter().filter(|name| match *name {
-        "onnxruntime-cuda" => on_gpu && has_provider("cuda"),
-        "onnxruntime-tensorrt" => on_gpu && tensorrt && has_provider("tensorrt"),
+        "onnxruntime-cuda" => on_gpu && onnxruntime::find_provider("cuda").is_ok(),
+        "onnxruntime-tensorrt" => on_gpu && tensorrt && onnxruntime::find_provider("tensorrt").is_ok(),
         _ => !matches!(device, DeviceRequest::Cuda(_)),
     });
     let found: Vec<_> = wanted.filter_map(|name| Some((name, version(name).ok()?))).collect();
@@ -121,11 +121,6 @@ fn on_gpu(config: &Config) -> Result<bool> {
     }
 }
 
-fn has_provider(name: &str) -> bool {
-    let library = onnxruntime::find().ok();
-    library.is_some_and(|path| path.with_file_name(format!("libonnxruntime_providers_{name}.so")).is_file())
-}
-
 fn version(name: &str) -> Result<String> {
     Ok(match name {
         "rten" => rten::VERSION.to_owned(),
@@ -144,17 +139,18 @@ pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -
         && let Ok(chain) = melisma::build(model, &candidate.options())
     {
         return Ok(match candidate.chunk {
-            Some(chunk) => Box::new(chain.with_step(chunk)),
-            None => Box::new(chain),
+            Chunk::Of(len) => Box::new(chain.with_step(len)),
+            Chunk::Whole => Box::new(chain.with_step(usize::MAX)),
+            Chunk::Own => Box::new(chain),
         });
     }
     match candidate.chunk {
-        Some(len) => {
+        Chunk::Of(len) => {
             let reach = Reach::of(model)?;
             let engine = open_whole(&open_time(model), candidate, surroundings)?;
             Ok(Box::new(Chunked::new(engine, reach, len)))
         }
-        None => open_whole(model, candidate, surroundings),
+        Chunk::Whole | Chunk::Own => open_whole(model, candidate, surroundings),
     }
 }
 

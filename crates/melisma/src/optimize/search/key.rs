@@ -1,8 +1,10 @@
 //! What an engine depends on.
 
+use super::chunk::Splitting;
 use super::{Request, engines, inputs};
 use crate::Result;
 use crate::optimize::cache::{Parts, hash};
+use crate::optimize::engine::onnxruntime;
 use crate::optimize::onnx;
 use crate::runtime::device::instruction_set;
 use crate::runtime::machine::{Machine, cpu_model};
@@ -29,9 +31,10 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
         .with("threads", threads)
         .with("profile", config.profile.value)
         .with("memory_limit", config.memory_limit.value.bytes().map_or("none".to_owned(), |bytes| bytes.to_string()))
-        .with("chunking", format!("{:?}", policy.chunking))
+        .with("chunking", format!("{:?}", Splitting::of(config)))
         .with("tf32", policy.precision.tf32)
         .with("tensorrt", format!("{:?}", policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes)))
+        .with("tensorrt_library", tensorrt(config))
         .with("calibration", calibration(request)?)
         .with("melisma", env!("CARGO_PKG_VERSION")))
 }
@@ -54,6 +57,12 @@ fn driver(config: &Config) -> String {
         DeviceRequest::Cpu => "none".to_owned(),
         _ => engines::probe().driver_version.map_or("none".to_owned(), |version| format!("{version:?}")),
     }
+}
+
+/// The version of TensorRT's library, where it may be used.
+fn tensorrt(config: &Config) -> String {
+    let is_wanted = config.device.value != DeviceRequest::Cpu && Policy::new(config).tensorrt.is_some();
+    is_wanted.then(onnxruntime::tensorrt_version).flatten().unwrap_or_else(|| "none".to_owned())
 }
 
 /// The hash of all files that accuracy is measured with.

@@ -6,11 +6,15 @@
 
 mod accuracy;
 mod advice;
+mod bound;
 mod candidate;
+mod chunk;
 mod engines;
 mod inputs;
 mod key;
 mod measure;
+mod operators;
+mod pieces;
 mod prepare;
 mod report;
 mod select;
@@ -21,12 +25,13 @@ mod worker;
 use std::path::{Path, PathBuf};
 
 pub use accuracy::{Accuracy, compare};
-pub use candidate::{Candidate, SMALL_CHUNK, Wanted};
+pub use candidate::{Candidate, Wanted};
+pub use chunk::{Chunk, SMALL_CHUNK};
 pub use engines::{Surroundings, available, open};
 pub use inputs::{Content, Given, Sets};
 pub use measure::{Latency, Measured, Outcome as Measurement};
-pub use report::{Operator, Report};
-pub use worker::{Spec, Worker, work};
+pub use report::Report;
+pub use worker::{Done, Spec, Task, Worker, work};
 
 use super::cache::{Built, Cache, Entry, Found, Parts, Sample};
 use super::engine::Engine;
@@ -65,6 +70,8 @@ pub struct Search<'a> {
     pub cache: &'a Cache,
     /// What measures candidates.
     pub worker: Worker,
+    /// Memory that candidates can have, in bytes; see [`machine::free_bytes`](crate::runtime::machine::free_bytes).
+    pub free_bytes: Option<u64>,
     /// Says what is being done.
     pub say: &'a dyn Fn(&str),
 }
@@ -98,12 +105,26 @@ impl Search<'_> {
                 return Ok(Outcome { report, entry, key, miss });
             }
             match self.load(&entry, &report).map(drop) {
-                Ok(()) => return Ok(Outcome { report, entry, key, miss: None }),
+                Ok(()) => {
+                    self.say_if_short(&report);
+                    return Ok(Outcome { report, entry, key, miss: None });
+                }
                 Err(error) => (self.say)(&self.cache.reject(&parts, &error.to_string())),
             }
         }
         Err(Error::new(Kind::Check, "the engine does not give twice what it gave once")
             .with_hint("choose another one with --engine"))
+    }
+
+    /// What is free now is no part of the key: a kept engine may take more.
+    fn say_if_short(&self, report: &Report) {
+        let bound = bound::Bound::of(self.config, self.free_bytes);
+        if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
+            let peak = crate::runtime::size::show(peak);
+            (self.say)(&format!(
+                "note: the kept engine takes {peak}, {bound}; --memory-limit finds one that takes less"
+            ));
+        }
     }
 
     /// Files of inputs are wrong or right whether or not an engine is there already.

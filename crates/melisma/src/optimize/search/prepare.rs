@@ -55,21 +55,29 @@ fn exact(model: &Model, values: &[Value]) -> Result<Model> {
     let ports = Port::inputs(model)?;
     let shapes: Vec<_> =
         ports.iter().zip(values).map(|(port, value)| (port.name.clone(), value.shape().to_vec())).collect();
-    let mut fixed = model.clone();
-    // Branches for inputs of other sizes do not fit fixed shapes, and engines that infer shapes refuse them.
-    if !model.graph.nodes.iter().any(|node| node.graphs().next().is_some()) {
-        pass::fix_shapes(&mut fixed, &shapes)?;
-    }
-    let mut folded = fixed.clone();
-    match pass::fold_constants(&mut folded) {
-        Ok(_) => {
-            pass::share_initializers(&mut folded);
-            Ok(folded)
-        }
+    let mut exact = model.clone();
+    let mut folded = model.clone();
+    match resolve(&mut folded) {
+        Ok(()) => exact = folded,
         // What the embedded engine cannot fold stays as it is, for engines that can.
-        Err(error) if error.kind() == Kind::Unsupported => Ok(fixed),
-        Err(error) => Err(error),
+        Err(error) if error.kind() == Kind::Unsupported => {}
+        Err(error) => return Err(error),
     }
+    // Branches for inputs of other sizes do not fit fixed shapes, and engines that infer shapes refuse them.
+    if !exact.graph.nodes.iter().any(|node| node.graphs().next().is_some()) {
+        pass::fix_shapes(&mut exact, &shapes)?;
+    }
+    Ok(exact)
+}
+
+/// Folds constants and takes the branches that they decide, as often as there are any.
+fn resolve(model: &mut Model) -> Result<()> {
+    pass::fold_constants(model)?;
+    while pass::inline_branches(model)? > 0 {
+        pass::fold_constants(model)?;
+    }
+    pass::share_initializers(model);
+    Ok(())
 }
 
 pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Accuracy, Candidate, Latency, Measured};
+use crate::optimize::engine::Operator;
 use crate::runtime::size;
 use crate::runtime::table::{Align, Table};
 use crate::{Error, Kind, Result};
@@ -31,17 +32,6 @@ pub struct Report {
     pub operators: Vec<Operator>,
     /// What may make it better.
     pub advice: Vec<String>,
-}
-
-/// All nodes of one operator together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Operator {
-    /// Its name.
-    pub name: String,
-    /// Seconds in one run.
-    pub seconds: f64,
-    /// How many nodes.
-    pub calls: u64,
 }
 
 impl Report {
@@ -134,7 +124,7 @@ impl Report {
     fn operator_table(&self) -> Table {
         let mut table = Table::new([
             ("operator", Align::Left),
-            ("nodes", Align::Right),
+            ("calls", Align::Right),
             ("time", Align::Right),
             ("share", Align::Right),
         ]);

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::candidate::{PIECE, SMALL_CHUNK, chunks, threads};
+use super::bound::Bound;
+use super::candidate::threads;
+use super::chunk::{Chunk, PIECE, Splitting};
 use super::measure::Outcome;
-use super::report::Operator;
-use super::worker::{self, Done, Spec};
+use super::worker::{self, Done, Spec, Task};
 use super::{Accuracy, Candidate, Latency, Measured, Report, Request, Search, Sets, Surroundings};
 use super::{advice, compare, engines, prepare};
-use crate::optimize::engine::{Options, onnxruntime};
+use crate::optimize::engine::{Operator, Options, melisma, onnxruntime, rten};
 use crate::optimize::onnx::Model;
 use crate::optimize::value::Value;
 use crate::runtime::precision::Format;
@@ -35,7 +36,7 @@ pub(super) struct Workshop<'a> {
 }
 
 /// Files that workers share, gone when dropped.
-struct Bench {
+pub(super) struct Bench {
     folder: PathBuf,
     inputs: Vec<Vec<PathBuf>>,
     n_runs: std::cell::Cell<usize>,
@@ -48,7 +49,7 @@ impl Drop for Bench {
 }
 
 /// Outputs to compare with, set by set, and the engine that gave them.
-struct Reference {
+pub(super) struct Reference {
     engine: String,
     outputs: Vec<Vec<Value>>,
 }
@@ -73,28 +74,21 @@ impl Workshop<'_> {
             }
             models.push((format, prepared));
         }
-        let counts = threads(self.search.config);
         let mut all = Vec::new();
         for (engine, _) in &engines {
             for (format, model) in &models {
-                for &chunk in chunks(self.search.config.profile.value, engine) {
-                    let candidate =
-                        Candidate { engine: (*engine).to_owned(), precision: *format, threads: counts[0], chunk };
-                    all.push(match model {
-                        Ok(_) => self.measure(&bench, &reference, candidate),
-                        Err(error) => Measured { candidate, outcome: None, refused: Some(error.to_string()) },
-                    });
-                }
+                all.extend(self.first_round(&bench, &reference, engine, (*format, model)));
             }
         }
+        if self.splitting() == Splitting::AsNeeded && all.iter().any(|measured| self.is_over(measured)) {
+            self.measure_in_pieces(&bench, &reference, &mut all);
+        }
+        let counts = threads(self.search.config);
         for best in ranked(&all).into_iter().take(2).cloned().collect::<Vec<_>>() {
             for &threads in &counts[1..] {
                 let candidate = Candidate { threads, ..best.candidate.clone() };
                 all.push(self.measure(&bench, &reference, candidate));
             }
-        }
-        if ranked(&all).is_empty() && self.search.config.profile.value == Profile::Field {
-            self.measure_in_chunks(&bench, &reference, &mut all);
         }
         self.measure_again(&bench, &reference, &mut all);
         let winner = self.winner(&all)?.clone();
@@ -103,6 +97,50 @@ impl Workshop<'_> {
         let prepared = prepared.ok_or_else(|| Error::unsupported("the winner's model is gone"))?;
         let report = self.report(&bench, (winner, all), &reference, &prepared)?;
         Ok((report, prepared))
+    }
+
+    /// What the profile tries with an engine and a precision; whole where the model does not allow what it asks for.
+    fn first_round(
+        &self,
+        bench: &Bench,
+        reference: &Reference,
+        engine: &str,
+        (precision, model): (Format, &Result<Model>),
+    ) -> Vec<Measured> {
+        let threads = threads(self.search.config)[0];
+        let candidate = |chunk: Chunk| Candidate { engine: engine.to_owned(), precision, threads, chunk };
+        if let Err(error) = model {
+            return vec![Measured {
+                candidate: candidate(Chunk::Own),
+                outcome: None,
+                refused: Some(error.to_string()),
+            }];
+        }
+        let chunks = self.splitting().chunks(engine);
+        let mut all: Vec<Measured> =
+            chunks.into_iter().map(|chunk| self.measure(bench, reference, candidate(chunk))).collect();
+        let is_refused = |measured: &Measured| measured.outcome.is_none() && !self.is_over(measured);
+        if engine != melisma::NAME
+            && all.iter().all(|one| is_refused(one) && matches!(one.candidate.chunk, Chunk::Of(_)))
+        {
+            all.push(self.measure(bench, reference, candidate(Chunk::Own)));
+        }
+        all
+    }
+
+    pub(super) fn splitting(&self) -> Splitting {
+        Splitting::of(self.search.config)
+    }
+
+    /// The memory that a candidate may take.
+    pub(super) fn bound(&self) -> Option<Bound> {
+        Bound::of(self.search.config, self.search.free_bytes)
+    }
+
+    /// Whether a candidate was refused because of its memory.
+    pub(super) fn is_over(&self, measured: &Measured) -> bool {
+        let end = self.bound().map(|bound| bound.to_string());
+        matches!((&measured.refused, end), (Some(reason), Some(end)) if reason.ends_with(&end))
     }
 
     fn bench(&self) -> Result<Bench> {
@@ -123,29 +161,41 @@ impl Workshop<'_> {
         std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;
         prepare::write(self.model, &folder)?;
         let mut reasons = Vec::new();
-        let mut names = vec!["rten", "onnxruntime"];
+        let mut names = vec![rten::NAME, "onnxruntime"];
         names.extend(self.request.engine.as_deref().filter(|name| !names.contains(name)));
-        for engine in names {
-            let threads = self.search.config.threads.value.count();
-            let candidate = Candidate { engine: engine.to_owned(), precision: Format::Fp32, threads, chunk: None };
-            match self.run(bench, &folder, &candidate, 0.0) {
-                Ok(done) => {
-                    let outputs = done.outputs.iter().map(|files| worker::read(files)).collect::<Result<_>>()?;
-                    return Ok(Reference { engine: engine.to_owned(), outputs });
+        let threads = self.search.config.threads.value.count();
+        // What the machine does not have nothing can use; the user's limit is for the engine that is chosen.
+        let most_bytes = self.bound().filter(|bound| matches!(bound, Bound::Free(_))).map(Bound::bytes);
+        let mut is_short = false;
+        for chunk in [Chunk::Own, Chunk::Of(PIECE)] {
+            if chunk != Chunk::Own && !is_short {
+                break;
+            }
+            for engine in &names {
+                let candidate = Candidate { engine: (*engine).to_owned(), precision: Format::Fp32, threads, chunk };
+                let spec = self.spec(bench, &folder, &candidate, 0.0)?;
+                match self.search.worker.measure(&Spec { most_bytes, ..spec }) {
+                    Ok(done) => {
+                        let outputs = done.outputs.iter().map(|files| worker::read(files)).collect::<Result<_>>()?;
+                        return Ok(Reference { engine: (*engine).to_owned(), outputs });
+                    }
+                    Err(error) if error.kind() == Kind::Io => return Err(error),
+                    Err(error) => {
+                        is_short |= error.kind() == Kind::Memory;
+                        reasons.push(named(engine, &error.to_string()));
+                    }
                 }
-                Err(error) if error.kind() == Kind::Io => return Err(error),
-                Err(error) => reasons.push(format!("{engine}: {error}")),
             }
         }
         let message = format!("no engine runs this model in fp32: {}", reasons.join("; "));
         Err(Error::unsupported(message))
     }
 
-    fn run(&self, bench: &Bench, folder: &Path, candidate: &Candidate, seconds: f64) -> Result<Done> {
+    fn spec(&self, bench: &Bench, folder: &Path, candidate: &Candidate, seconds: f64) -> Result<Spec> {
         let number = bench.n_runs.replace(bench.n_runs.get() + 1);
         let outputs = bench.folder.join(format!("run{number}"));
         std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
-        self.search.worker.measure(&Spec {
+        Ok(Spec {
             model: folder.join(prepare::FILE),
             candidate: candidate.clone(),
             surroundings: self.surroundings.clone(),
@@ -153,13 +203,19 @@ impl Workshop<'_> {
             outputs,
             seconds,
             most_runs: MOST_RUNS,
+            most_bytes: self.bound().map(Bound::bytes),
+            task: Task::Measure,
         })
     }
 
-    fn measure(&self, bench: &Bench, reference: &Reference, candidate: Candidate) -> Measured {
-        (self.search.say)(&format!("measuring {candidate}"));
+    fn run(&self, bench: &Bench, candidate: &Candidate) -> Result<Done> {
         let folder = bench.folder.join(candidate.precision.to_string());
-        let outcome = self.run(bench, &folder, &candidate, SECONDS).and_then(|done| {
+        self.search.worker.measure(&self.spec(bench, &folder, candidate, SECONDS)?)
+    }
+
+    pub(super) fn measure(&self, bench: &Bench, reference: &Reference, candidate: Candidate) -> Measured {
+        (self.search.say)(&format!("measuring {candidate}"));
+        let outcome = self.run(bench, &candidate).and_then(|done| {
             let mut accuracy = Accuracy::EXACT;
             for (files, reference) in done.outputs.iter().zip(&reference.outputs) {
                 accuracy = accuracy.and(compare(&worker::read(files)?, reference)?);
@@ -174,7 +230,11 @@ impl Workshop<'_> {
         });
         match outcome {
             Ok(outcome) => Measured { refused: self.refusal(&outcome), candidate, outcome: Some(outcome) },
-            Err(error) => Measured { candidate, outcome: None, refused: Some(error.to_string()) },
+            Err(error) => {
+                let bound = self.bound().filter(|_| error.kind() == Kind::Memory);
+                let refused = bound.map_or_else(|| error.to_string(), |bound| format!("{error}, {bound}"));
+                Measured { candidate, outcome: None, refused: Some(refused) }
+            }
         }
     }
 
@@ -187,24 +247,9 @@ impl Workshop<'_> {
                 self.request.tolerance
             ));
         }
-        let limit = self.search.config.memory_limit.value.bytes()?;
-        let peak = outcome.peak_bytes.filter(|peak| *peak > limit)?;
-        Some(format!("it takes {}, the limit is {}", size::show(peak), size::show(limit)))
-    }
-
-    /// Whatever did not fit into the memory, in pieces; models that do not allow it refuse.
-    fn measure_in_chunks(&self, bench: &Bench, reference: &Reference, all: &mut Vec<Measured>) {
-        let whole = all.iter().filter(|measured| measured.outcome.is_some());
-        let smaller: Vec<Candidate> = whole
-            .map(|measured| {
-                let chunk = if measured.candidate.engine == "melisma" { SMALL_CHUNK } else { PIECE };
-                Candidate { chunk: Some(chunk), ..measured.candidate.clone() }
-            })
-            .collect();
-        for candidate in smaller {
-            let measured = self.measure(bench, reference, candidate);
-            all.push(measured);
-        }
+        let bound = self.bound()?;
+        let peak = outcome.peak_bytes.filter(|peak| *peak > bound.bytes())?;
+        Some(format!("it takes {}, {bound}", size::show(peak)))
     }
 
     /// The best once more, in the other order, so that a disturbance does not decide.
@@ -242,18 +287,16 @@ impl Workshop<'_> {
         if let Some(winner) = winner {
             return Ok(winner);
         }
-        let over =
-            |measured: &Measured| measured.refused.as_ref().is_some_and(|reason| reason.contains("the limit is"));
-        if all.iter().any(over) {
-            let hint = match self.search.config.profile.value {
-                Profile::Emergency => {
+        if let (Some(bound), true) = (self.bound(), all.iter().any(|measured| self.is_over(measured))) {
+            let hint = match (self.search.config.profile.value, self.splitting()) {
+                (Profile::Emergency, _) => {
                     "the profile emergency does not chunk: use --profile field, or raise --memory-limit"
                 }
-                Profile::Field | Profile::Training => "raise --memory-limit",
+                (_, Splitting::Off) => "chunk_large_tensors is false: set it to true, or raise --memory-limit",
+                _ => bound.hint(),
             };
-            return Err(
-                Error::new(Kind::Memory, format!("no engine fits into the memory: {}", refusals())).with_hint(hint)
-            );
+            let message = format!("no engine fits into the memory: {}", refusals());
+            return Err(Error::new(Kind::Memory, message).with_hint(hint));
         }
         if all.iter().any(|measured| measured.outcome.is_some()) {
             return Err(Error::new(Kind::Check, format!("no engine is exact enough: {}", refusals()))
@@ -271,7 +314,7 @@ impl Workshop<'_> {
     ) -> Result<Report> {
         let outcome = winner.outcome.ok_or_else(|| Error::unsupported("the winner was not measured"))?;
         let operators = self.operators(bench, &winner.candidate, prepared);
-        let mut advice = advice::advise(self.search.config, self.request, &winner, &candidates);
+        let mut advice = advice::advise(self, &winner, &candidates);
         advice.extend(advice::of_operators(&operators));
         Ok(Report {
             latency_seconds: outcome.latency_seconds,
@@ -289,13 +332,30 @@ impl Workshop<'_> {
 
     /// Where the engine tells; the table is an extra, and its failure none of the search.
     fn operators(&self, bench: &Bench, winner: &Candidate, prepared: &Model) -> Vec<Operator> {
-        if winner.engine != "onnxruntime" {
-            return Vec::new();
-        }
-        let options = Options { threads: winner.threads, precision: winner.precision };
-        let rows = onnxruntime::operators(prepared, &options, &self.sets.values[0], &bench.folder).unwrap_or_default();
-        rows.into_iter().map(|(name, seconds, calls)| Operator { name, seconds, calls }).collect()
+        let rows = match (winner.engine.as_str(), winner.chunk) {
+            ("onnxruntime", Chunk::Own) => {
+                let options = Options { threads: winner.threads, precision: winner.precision };
+                onnxruntime::operators(prepared, &options, &self.sets.values[0], &bench.folder)
+            }
+            (rten::NAME | melisma::NAME, _) => {
+                let folder = bench.folder.join(winner.precision.to_string());
+                let spec = self.spec(bench, &folder, winner, 0.0);
+                spec.and_then(|spec| {
+                    let inputs = spec.inputs[..1].to_vec();
+                    self.search.worker.operators(&Spec { inputs, ..spec })
+                })
+            }
+            _ => return Vec::new(),
+        };
+        let mut rows = rows.unwrap_or_default();
+        rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        rows
     }
+}
+
+/// An engine's error under its name, once.
+fn named(engine: &str, error: &str) -> String {
+    if error.starts_with(engine) { error.to_owned() } else { format!("{engine}: {error}") }
 }
 
 /// The fastest of those that take hardly more memory than the least.
@@ -307,7 +367,7 @@ fn least(all: &[Measured]) -> Option<&Measured> {
 }
 
 /// Those that can be chosen, the fastest first.
-fn ranked(all: &[Measured]) -> Vec<&Measured> {
+pub(super) fn ranked(all: &[Measured]) -> Vec<&Measured> {
     let mut fit: Vec<(f64, &Measured)> = all.iter().filter_map(|measured| Some((measured.p50()?, measured))).collect();
     fit.sort_by(|a, b| a.0.total_cmp(&b.0));
     fit.into_iter().map(|(_, measured)| measured).collect()

@@ -1,3 +1,5 @@
+mod memory;
+
 use std::cell::RefCell;
 
 use super::*;
@@ -5,6 +7,7 @@ use crate::optimize::cache::{Health, Options as CacheOptions};
 use crate::optimize::engine::{Options, rten};
 use crate::optimize::value::npy;
 use crate::runtime::config::Sources;
+use crate::runtime::precision::Format;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name)
@@ -31,7 +34,7 @@ fn with_search<R>(root: &Path, config: &Config, work: impl FnOnce(&Search<'_>) -
     let cache = Cache::open(Some(root), CacheOptions { limit_bytes: 1 << 30, threads: 2 });
     let said = RefCell::new(Vec::new());
     let say = |text: &str| said.borrow_mut().push(text.to_owned());
-    let result = work(&Search { config, cache: &cache, worker: Worker::Here, say: &say });
+    let result = work(&Search { config, cache: &cache, worker: Worker::Here, free_bytes: None, say: &say });
     (result, said.into_inner())
 }
 
@@ -94,6 +97,62 @@ fn accuracy_is_what_an_independent_comparison_says() {
     assert!(max_abs < 1e-5, "{max_abs}");
     let compared = outcome.report.accuracy;
     assert!((compared.max_abs - f64::from(max_abs)).abs() < 1e-5 && compared.cosine > 0.999_999);
+}
+
+/// Two products with a curve between them, of which both lower precisions make something else.
+fn perceptron() -> Model {
+    use crate::optimize::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
+    let weights = |name: &str, seed: u32| {
+        let value = |i: u32| ((i * 2_654_435_761u32.wrapping_mul(seed)) >> 8) as f32 / (1 << 23) as f32 - 1.0;
+        Tensor::from_slice(name, &(0..32 * 32).map(|i: u32| value(i.wrapping_mul(97))).collect::<Vec<_>>(), &[32, 32])
+    };
+    let port = |name: &str| ValueInfo::tensor(name, 1, &[6, 32].map(crate::optimize::onnx::Dim::Known));
+    let graph = Graph {
+        nodes: vec![
+            Node::new("MatMul", &["x", "a"], &["h"]),
+            Node::new("Tanh", &["h"], &["t"]),
+            Node::new("MatMul", &["t", "b"], &["y"]),
+        ],
+        initializers: vec![weights("a", 3).unwrap(), weights("b", 7).unwrap()],
+        inputs: vec![port("x")],
+        outputs: vec![port("y")],
+        ..Graph::default()
+    };
+    let opsets = vec![Opset { domain: String::new(), version: 17 }];
+    Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+}
+
+/// Each figure from its definition, over the outputs of the lowered and of the given model.
+#[test]
+fn the_accuracy_of_lower_precisions_is_what_an_independent_comparison_says() {
+    let root = tempfile::tempdir().unwrap();
+    let (config, model) = (config(&[("threads", "1")]), perceptron());
+    let path = root.path().join("model.onnx");
+    std::fs::write(&path, model.to_bytes().unwrap()).unwrap();
+    let request = Request { model: path, precision: Wanted::Auto, tolerance: 0.5, ..request(&[]) };
+    let report = optimize(root.path(), &config, &request).unwrap().report;
+    let sets = Sets::make(&model, &request).unwrap();
+    let run = |model: &Model| {
+        let outputs = rten::build(model, &Options::default()).unwrap().run(&sets.values[0]).unwrap();
+        outputs[0].as_slice::<f32>().unwrap().iter().map(|x| f64::from(*x)).collect::<Vec<f64>>()
+    };
+    let exact = run(&model);
+    let mut errors = Vec::new();
+    for format in [Format::Fp32, Format::Fp16, Format::Int8] {
+        let aim = prepare::Aim { values: &sets.values[0], tolerance: 0.5, threads: 1 };
+        let found = run(&prepare::prepared(&model, format, aim).unwrap());
+        let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let largest = |values: &[f64]| values.iter().map(|x| x.abs()).fold(0.0, f64::max);
+        let differences: Vec<f64> = found.iter().zip(&exact).map(|(a, b)| a - b).collect();
+        let max_abs = largest(&differences);
+        let cosine = sum(&found, &exact) / (sum(&found, &found).sqrt() * sum(&exact, &exact).sqrt());
+        let measured = report.candidates.iter().find(|measured| measured.candidate.precision == format).unwrap();
+        let accuracy = measured.outcome.unwrap().accuracy;
+        assert_eq!((accuracy.max_abs, accuracy.relative), (max_abs, max_abs / largest(&exact)), "{format}");
+        assert!((accuracy.cosine - cosine).abs() < 1e-14, "{format}: {} beside {cosine}", accuracy.cosine);
+        errors.push(max_abs);
+    }
+    assert!(errors[0] < errors[1] && errors[1] < errors[2], "each is coarser: {errors:?}");
 }
 
 #[test]
@@ -217,7 +276,7 @@ fn the_key_holds_everything_that_matters() {
     ];
     let keys: std::collections::HashSet<_> = changed.iter().chain([&base]).map(|parts| parts.key()).collect();
     assert_eq!(keys.len(), changed.len() + 1);
-    for part in ["model", "inputs", "engines", "device", "driver", "cpu_features", "melisma"] {
+    for part in ["model", "inputs", "engines", "device", "driver", "cpu_features", "tensorrt_library", "melisma"] {
         assert!(base.get(part).is_some_and(|value| !value.is_empty()), "{part}");
     }
 }
@@ -229,7 +288,7 @@ fn models_with_branches_keep_their_open_shapes() {
     let values: Vec<Value> =
         ports.iter().map(|port| npy::read(&golden(&format!("control.{}.npy", port.name))).unwrap()).collect();
     let aim = prepare::Aim { values: &values, tolerance: 1e-3, threads: 1 };
-    let prepared = prepare::prepared(&model, crate::runtime::precision::Format::Fp32, aim).unwrap();
+    let prepared = prepare::prepared(&model, Format::Fp32, aim).unwrap();
     assert_eq!(prepared.graph.inputs, model.graph.inputs);
     let options = Options::default();
     let run = |model: &Model| rten::build(model, &options).unwrap().run(&values).unwrap();

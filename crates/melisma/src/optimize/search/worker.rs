@@ -1,17 +1,20 @@
 //! A candidate, measured in a process of its own.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Candidate, Surroundings, open};
+use super::{Candidate, Surroundings, open, operators};
+use crate::optimize::engine::{Engine, Operator};
 use crate::optimize::onnx::Model;
 use crate::optimize::value::{Value, npy};
-use crate::runtime::machine::peak_resident_bytes;
+use crate::runtime::machine::{peak_resident_bytes, peak_resident_bytes_of};
 use crate::runtime::output::{self, Existing};
+use crate::runtime::size;
 use crate::{Error, Kind, Result};
 
 /// A candidate that takes longer than this is ended.
@@ -20,6 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const RESOURCE_EXIT_CODE: i32 = 4;
 const WARM_UP_RUNS: usize = 3;
 const FEWEST_RUNS: usize = 5;
+/// Operators together take no longer than their run; more is not believed.
+const MOST_SHARE: f64 = 1.25;
+/// The signal of a system whose memory is short.
+const KILL: i32 = 9;
 
 /// What measures candidates.
 #[derive(Debug, Clone)]
@@ -47,6 +54,20 @@ pub struct Spec {
     pub seconds: f64,
     /// The most runs to measure.
     pub most_runs: usize,
+    /// A process that takes more memory is ended.
+    pub most_bytes: Option<u64>,
+    /// What the runs are for.
+    pub task: Task,
+}
+
+/// What the runs of a worker are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Times of runs.
+    Measure,
+    /// Times of operators in one run.
+    Profile,
 }
 
 /// What a worker says.
@@ -62,6 +83,8 @@ pub struct Done {
     pub peak_bytes: Option<u64>,
     /// Files of outputs, set by set.
     pub outputs: Vec<Vec<PathBuf>>,
+    /// Times of operators, as far as the engine hands them over.
+    pub operators: Vec<Operator>,
 }
 
 /// Does what `spec` says, in this process.
@@ -76,7 +99,7 @@ pub fn work(spec: &Spec) -> Result<Done> {
     let load_seconds = begin.elapsed().as_secs_f64();
     let mut outputs = Vec::new();
     let mut first_seconds = f64::NAN;
-    let mut seconds = Vec::new();
+    let (mut seconds, mut operators) = (Vec::new(), Vec::new());
     for (index, set) in spec.inputs.iter().enumerate() {
         let inputs = read(set)?;
         let begin = Instant::now();
@@ -85,13 +108,21 @@ pub fn work(spec: &Spec) -> Result<Done> {
         outputs.push(write(&values, &spec.outputs, index)?);
         if index == 0 {
             first_seconds = took;
-            if spec.seconds > 0.0 {
-                drop(values);
-                seconds = timed(|| engine.run(&inputs).map(drop), spec)?;
+            drop(values);
+            match spec.task {
+                Task::Measure if spec.seconds > 0.0 => seconds = timed(|| engine.run(&inputs).map(drop), spec)?,
+                Task::Measure => {}
+                Task::Profile => (seconds, operators) = profiled(engine.as_mut(), &inputs)?,
             }
         }
     }
-    Ok(Done { load_seconds, first_seconds, seconds, peak_bytes: peak_resident_bytes(), outputs })
+    Ok(Done { load_seconds, first_seconds, seconds, peak_bytes: peak_resident_bytes(), outputs, operators })
+}
+
+fn profiled(engine: &mut dyn Engine, inputs: &[Value]) -> Result<(Vec<f64>, Vec<Operator>)> {
+    let begin = Instant::now();
+    let (_, operators) = engine.profile(inputs)?;
+    Ok((vec![begin.elapsed().as_secs_f64()], operators))
 }
 
 fn timed(mut run: impl FnMut() -> Result<()>, spec: &Spec) -> Result<Vec<f64>> {
@@ -130,16 +161,36 @@ impl Worker {
     /// Measures as `spec` says.
     ///
     /// # Errors
-    /// The candidate does not take the model, fails, crashes, or takes too long.
+    /// The candidate does not take the model, fails, crashes, takes too long or more memory than it may.
     pub fn measure(&self, spec: &Spec) -> Result<Done> {
         match self {
             Self::Here => work(spec),
-            Self::Program(program) => in_process(program, spec),
+            Self::Program(program) => in_process(program, spec).map(|(done, _)| done),
         }
+    }
+
+    /// Where the time of a run goes, the slowest operator first. Engines print some of it, so without a process there is none.
+    ///
+    /// # Errors
+    /// As [`Worker::measure`].
+    pub fn operators(&self, spec: &Spec) -> Result<Vec<Operator>> {
+        let Self::Program(program) = self else { return Ok(Vec::new()) };
+        let (done, said) = in_process(program, &Spec { task: Task::Profile, ..spec.clone() })?;
+        let mut all = done.operators;
+        Operator::add(&mut all, operators::parse(&said));
+        let total: f64 = all.iter().map(|operator| operator.seconds).sum();
+        let whole: f64 = done.seconds.iter().sum();
+        // Times are printed in hundredths of milliseconds.
+        if total > MOST_SHARE * whole + 1e-5 * all.len() as f64 {
+            return Err(Error::new(Kind::Check, format!("operators of {total} s in a run of {whole} s")));
+        }
+        all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        Ok(all)
     }
 }
 
-fn in_process(program: &[OsString], spec: &Spec) -> Result<Done> {
+/// What a worker says, and what it printed before.
+fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
     let path = spec.outputs.join("spec.json");
     let text = serde_json::to_vec(spec).map_err(|error| Error::invalid(error.to_string()))?;
     output::write(&path, &text, Existing::Replace)?;
@@ -159,20 +210,35 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<Done> {
         .map_err(|error| Error::io(name.to_string_lossy(), error))?;
     let begin = Instant::now();
     let status = loop {
-        match child.try_wait().map_err(|error| Error::io(name.to_string_lossy(), error))? {
-            Some(status) => break status,
-            None if begin.elapsed() > PATIENCE => {
-                // It may have ended in the meantime.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Error::new(Kind::Device, format!("it took more than {} s", PATIENCE.as_secs())));
-            }
-            None => std::thread::sleep(Duration::from_millis(2)),
+        if let Some(status) = child.try_wait().map_err(|error| Error::io(name.to_string_lossy(), error))? {
+            break status;
         }
+        let is_over = |most: &u64| peak_resident_bytes_of(child.id()).is_some_and(|peak| peak > *most);
+        let reason = match spec.most_bytes.filter(is_over) {
+            Some(most) => Error::new(Kind::Memory, format!("it takes more than {}", size::show(most))),
+            None if begin.elapsed() > PATIENCE => {
+                Error::new(Kind::Device, format!("it took more than {} s", PATIENCE.as_secs()))
+            }
+            None => {
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            }
+        };
+        // It may have ended in the meantime.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(reason);
     };
     let text = std::fs::read(&out).map_err(|error| Error::io(out.display(), error))?;
+    let text = String::from_utf8_lossy(&text);
     if status.success() {
-        return serde_json::from_slice(&text).map_err(|error| Error::new(Kind::Device, format!("the worker: {error}")));
+        let line = text.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
+        let done = serde_json::from_str(line);
+        let done = done.map_err(|error| Error::new(Kind::Device, format!("the worker: {error}")))?;
+        return Ok((done, text.into_owned()));
+    }
+    if status.signal() == Some(KILL) {
+        return Err(Error::new(Kind::Memory, "the system ended it, as it does when memory is short"));
     }
     let said = std::fs::read(&err).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);

@@ -17,9 +17,34 @@ const MAX_HEADER: usize = 1 << 20;
 /// The file cannot be read, or is not an npy file that [`parse`] takes.
 pub fn read(path: &Path) -> Result<Value> {
     let failed = |error| Error::io(path.display(), error);
-    let mut bytes = Vec::new();
-    File::open(path).map_err(failed)?.read_to_end(&mut bytes).map_err(failed)?;
+    let (mut file, mut bytes) = (File::open(path).map_err(failed)?, Vec::new());
+    // What is no array, or has no end, is not read further than it says of itself; one byte shows whether there is more.
+    type Length = fn(&[u8]) -> Option<usize>;
+    let lengths: [Length; 3] = [|_| Some(MAGIC.len() + 6), header_end, end];
+    for length in lengths {
+        let Some(more) = length(&bytes).and_then(|len| len.checked_sub(bytes.len())) else { break };
+        file.by_ref().take(more as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    }
     parse(&bytes).map_err(|error| error.at(path.display()))
+}
+
+/// Where the header ends, by the bytes before it.
+fn header_end(bytes: &[u8]) -> Option<usize> {
+    let rest = bytes.strip_prefix(MAGIC)?;
+    let (len, start) = match rest {
+        [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([*a, *b])), 4),
+        [2 | 3, _, a, b, c, d, ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 6),
+        _ => return None,
+    };
+    Some(MAGIC.len() + start + len).filter(|_| len <= MAX_HEADER)
+}
+
+/// Where the array ends, by its header.
+fn end(bytes: &[u8]) -> Option<usize> {
+    let end = header_end(bytes)?;
+    let start = MAGIC.len() + if bytes.get(MAGIC.len()) == Some(&1) { 4 } else { 6 };
+    let (dtype, shape) = describe(std::str::from_utf8(bytes.get(start..end)?).ok()?).ok()?;
+    end.checked_add(byte_len(dtype, &shape).ok()?)
 }
 
 /// The array in the bytes of a file.
@@ -52,7 +77,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value> {
             format!("an npy file with {} bytes of {} of shape {shape:?}", data.len(), dtype.name()),
         )),
         std::cmp::Ordering::Equal => Value::from_bytes(dtype, &shape, data),
-        std::cmp::Ordering::Greater => Err(corrupt(format!("{} bytes after the array", data.len() - expected))),
+        std::cmp::Ordering::Greater => Err(corrupt(format!("the file goes on after an array of {expected} bytes"))),
     }
 }
 
@@ -125,6 +150,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn files_are_read_as_far_as_their_header_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        for shape in [&[0][..], &[3], &[200, 3]] {
+            let whole = write(&Value::zeros(DType::F32, shape).unwrap());
+            std::fs::write(&path, &whole).unwrap();
+            assert_eq!(read(&path).unwrap().shape(), shape);
+            for len in (0..whole.len()).step_by(7) {
+                std::fs::write(&path, &whole[..len]).unwrap();
+                assert!(read(&path).is_err());
+            }
+            let endless = File::create(&path).unwrap();
+            std::fs::write(&path, &whole).unwrap();
+            endless.set_len(1 << 40).unwrap();
+            assert!(read(&path).unwrap_err().to_string().contains("goes on after an array"));
+        }
+        assert!(read(Path::new("/dev/zero")).unwrap_err().to_string().ends_with("not an npy file"));
     }
 
     #[test]

@@ -81,6 +81,43 @@ impl Field for Size {
     }
 }
 
+/// How large an error may be, relative to the largest value: finite, 0 or more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance(f64);
+
+impl Eq for Tolerance {}
+
+impl Tolerance {
+    /// Where nobody asks for another one.
+    pub const DEFAULT: Self = Self(1e-3);
+
+    /// The number.
+    pub fn value(self) -> f64 {
+        self.0
+    }
+}
+
+impl Field for Tolerance {
+    fn parse(raw: &Raw) -> Result<Self> {
+        let number = match raw {
+            Raw::Number(number) => Some(*number),
+            Raw::Integer(number) => Some(*number as f64),
+            Raw::Text(text) | Raw::Word(text) => text.parse().ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| number.is_finite() && *number >= 0.0);
+        number.map(Self).ok_or_else(|| raw.wrong("a tolerance such as 1e-3"))
+    }
+
+    fn show(&self) -> String {
+        format!("{:e}", self.0)
+    }
+
+    fn json(&self) -> Value {
+        json!(self.0)
+    }
+}
+
 /// A memory limit in bytes, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(pub Option<NonZeroU64>);

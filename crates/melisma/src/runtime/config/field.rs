@@ -16,6 +16,8 @@ pub enum Raw {
     Bool(bool),
     /// A whole number in a file.
     Integer(i128),
+    /// Another number in a file.
+    Number(f64),
     /// Text in a file.
     Text(String),
     /// A variable or a flag, whose type is the key's.
@@ -25,10 +27,11 @@ pub enum Raw {
 }
 
 impl Raw {
-    fn wrong(&self, expected: &str) -> Error {
+    pub(super) fn wrong(&self, expected: &str) -> Error {
         let found = match self {
             Self::Bool(value) => format!("`{value}`"),
             Self::Integer(value) => format!("the number {value}"),
+            Self::Number(_) => "a number that is not whole".to_owned(),
             Self::Text(text) | Self::Word(text) => format!("the text `{}`", abbreviated(text)),
             Self::Other(what) => (*what).to_owned(),
         };
@@ -137,7 +140,7 @@ macro_rules! words {
 words! {
     DeviceRequest, "auto, cpu, cuda or cuda:N";
     Profile, "emergency, field or training";
-    precision::Request, "fp32, fp16, bf16 or auto";
+    precision::Request, "fp32, fp16, bf16, int8 or auto";
     precision::Format, "fp32, fp16, bf16 or int8";
     Sort, "self, total, calls, name, p99, device or bytes";
 }

@@ -137,8 +137,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(Node::Leaf(i128::try_from(value).map_or(Raw::Other("a number too large"), Raw::Integer)))
     }
 
-    fn visit_f64<E>(self, _: f64) -> std::result::Result<Node, E> {
-        Ok(Node::Leaf(Raw::Other("a number that is not whole")))
+    fn visit_f64<E>(self, value: f64) -> std::result::Result<Node, E> {
+        Ok(Node::Leaf(Raw::Number(value)))
     }
 
     fn visit_str<E>(self, value: &str) -> std::result::Result<Node, E> {

@@ -15,7 +15,7 @@ mod show;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use amount::{ChunkSize, Limit, Size, Threads};
+pub use amount::{ChunkSize, Limit, Size, Threads, Tolerance};
 pub use environment::Environment;
 pub use field::Raw;
 pub use nearest::nearest;
@@ -122,6 +122,7 @@ settings! {
     "threads" threads: Threads = Threads::Auto, "CPU threads.";
     "memory_limit" memory_limit: Limit = Limit::NONE, "The most bytes that pools, tensors and reservations may hold.";
     "precision" precision: Request = Request::Fp32, "The precision asked for.";
+    "tolerance" tolerance: Tolerance = Tolerance::DEFAULT, "The largest error of a lower precision or another engine.";
     "tf32" tf32: bool = false, "Whether f32 products on tensor cores may round their inputs to TF32.";
     "cache_dir" cache_dir: Option<PathBuf> = None, "Where compiled kernels and engines are kept.";
     "cache_limit" cache_limit: Size = Size(8 << 30), "The most bytes of engines that are kept.";

@@ -206,6 +206,20 @@ fn files_are_found_where_the_environment_says() {
 }
 
 #[test]
+fn tolerance_and_precision_come_from_any_layer() {
+    let of = |yaml: &str| load(yaml).unwrap().tolerance.value.value();
+    assert_eq!((of(""), of("tolerance: 1e-2\n"), of("tolerance: 0.5\n"), of("tolerance: 0\n")), (1e-3, 1e-2, 0.5, 0.0));
+    for wrong in ["-1", "nan", "much", ".inf", "[1]"] {
+        let (message, _) = refusal(&format!("tolerance: {wrong}\n"));
+        assert!(message.starts_with("1: `tolerance`: expected a tolerance such as 1e-3, found "), "{message}");
+    }
+    let environment = Environment::of([("MELISMA_TOLERANCE", "2e-2"), ("MELISMA_PRECISION", "int8")]);
+    let config = Config::load(&Sources { environment, ..Sources::default() }).unwrap();
+    assert_eq!(config.tolerance.value.value(), 2e-2);
+    assert_eq!(Policy::new(&config).precision.engine, Lowering::To(Format::Int8));
+}
+
+#[test]
 fn words_from_variables_and_flags_are_checked_too() {
     let environment = Environment::of([("MELISMA_TF32", "maybe")]);
     let error = Config::load(&Sources { environment, ..Sources::default() }).unwrap_err();

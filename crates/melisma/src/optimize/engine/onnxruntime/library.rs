@@ -52,6 +52,55 @@ pub(super) fn find_in(named: Option<PathBuf>, folders: impl IntoIterator<Item = 
     found.ok_or_else(|| Error::new(Kind::Device, "onnxruntime: its library was not found"))
 }
 
+/// The library of a provider, `cuda` or `tensorrt`, which is beside the runtime's own.
+///
+/// # Errors
+/// The runtime is nowhere, or was built without that provider.
+pub fn find_provider(name: &str) -> Result<PathBuf> {
+    let runtime = find()?;
+    let path = runtime.with_file_name(format!("libonnxruntime_providers_{name}.so"));
+    if path.is_file() {
+        return Ok(path);
+    }
+    let message = format!("{}: built without the provider {name}", runtime.display());
+    Err(Error::new(Kind::Device, message)
+        .with_hint("pip install onnxruntime-gpu, or set MELISMA_ONNXRUNTIME to its library"))
+}
+
+/// TensorRT's own library, which is found by its name and not loaded.
+///
+/// # Errors
+/// It is nowhere.
+pub fn find_tensorrt() -> Result<PathBuf> {
+    let runtime = find().ok();
+    let beside = runtime.iter().filter_map(|path| path.parent()).map(Path::to_owned);
+    // The wheel `tensorrt` lies among the packages, as the runtime's does.
+    let packages = runtime.iter().filter_map(|path| path.ancestors().nth(3)).map(|folder| folder.join("tensorrt_libs"));
+    let folders = beside.chain(packages).chain(usual_folders()).collect::<Vec<_>>();
+    find_tensorrt_in(&folders).ok_or_else(|| {
+        Error::new(Kind::Device, "TensorRT: libnvinfer.so was not found")
+            .with_hint("install TensorRT, or put its folder into LD_LIBRARY_PATH")
+    })
+}
+
+pub(super) fn find_tensorrt_in(folders: &[PathBuf]) -> Option<PathBuf> {
+    folders.iter().find_map(|folder| beginning(folder, "libnvinfer.so").into_iter().rfind(|path| path.is_file()))
+}
+
+/// The version in the name of TensorRT's library, behind its links; as engines depend on it.
+pub fn tensorrt_version() -> Option<String> {
+    find_tensorrt().ok().map(|path| tensorrt_version_of(&path))
+}
+
+pub(super) fn tensorrt_version_of(path: &Path) -> String {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let of = |path: &Path| {
+        let name = path.file_name()?.to_str()?;
+        name.split_once(".so.").map(|(_, version)| version.to_owned())
+    };
+    of(&real).or_else(|| of(path)).unwrap_or_else(|| "unknown".to_owned())
+}
+
 pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
     let place = path.display();
     // The bindings assert what a library of another make may not keep.

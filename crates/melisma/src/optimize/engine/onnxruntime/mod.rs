@@ -16,7 +16,7 @@ use ort::session::builder::SessionBuilder;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
 
-pub use library::{Runtime, find, runtime};
+pub use library::{Runtime, find, find_provider, find_tensorrt, runtime, tensorrt_version};
 pub use profile::operators;
 pub use provider::{Cuda, Provider, Register, TensorRt};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::super::{Options, Port};
+use super::super::{Operator, Options, Port};
 use super::{failed, flags, given, profiling};
 use crate::optimize::onnx::Model;
 use crate::optimize::value::Value;
@@ -21,12 +21,11 @@ struct Event {
     args: BTreeMap<String, serde_json::Value>,
 }
 
-/// Seconds and calls of each operator in one run on the CPU, the slowest first. `folder` is for a file that the library
-/// writes.
+/// Seconds and calls of each operator in one run on the CPU. `folder` is for a file that the library writes.
 ///
 /// # Errors
 /// The library is not there or fails.
-pub fn operators(model: &Model, options: &Options, inputs: &[Value], folder: &Path) -> Result<Vec<(String, f64, u64)>> {
+pub fn operators(model: &Model, options: &Options, inputs: &[Value], folder: &Path) -> Result<Vec<Operator>> {
     const RUNS: u64 = 3;
     let mut session = profiling(model, options, folder)?;
     let ports = Port::inputs(model)?;
@@ -46,8 +45,10 @@ pub fn operators(model: &Model, options: &Options, inputs: &[Value], folder: &Pa
         let total = operators.entry(operator.to_owned()).or_default();
         *total = (total.0 + event.dur * 1e-6, total.1 + 1);
     }
-    let mut rows: Vec<_> =
-        operators.into_iter().map(|(name, (seconds, calls))| (name, seconds / RUNS as f64, calls / RUNS)).collect();
-    rows.sort_by(|a, b| b.1.total_cmp(&a.1));
-    Ok(rows)
+    let row = |(name, (seconds, calls)): (String, (f64, u64))| Operator {
+        name,
+        seconds: seconds / RUNS as f64,
+        calls: calls / RUNS,
+    };
+    Ok(operators.into_iter().map(row).collect())
 }

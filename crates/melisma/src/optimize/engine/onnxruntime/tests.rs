@@ -120,7 +120,8 @@ fn golden_models_give_golden_outputs() {
     assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-6));
     let folder = tempfile::tempdir().unwrap();
     let operators = operators(&model, &options, &[x], folder.path()).unwrap();
-    assert!(operators.iter().any(|(name, seconds, calls)| name.contains("Conv") && *seconds > 0.0 && *calls > 0));
+    let is_conv = |row: &super::super::Operator| row.name.contains("Conv") && row.seconds > 0.0 && row.calls > 0;
+    assert!(operators.iter().any(is_conv));
     let tensorrt = TensorRt {
         cuda: Cuda::default(),
         workspace_bytes: 1 << 20,
@@ -134,4 +135,20 @@ fn golden_models_give_golden_outputs() {
             assert!(error.kind() == Kind::Device && error.to_string().contains("ExecutionProvider"), "{error}");
         }
     }
+}
+
+#[test]
+fn tensorrt_is_known_by_the_name_of_its_library() {
+    let (root, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folders = [empty.path().to_owned(), root.path().to_owned()];
+    assert_eq!(library::find_tensorrt_in(&folders), None);
+    let real = root.path().join("libnvinfer.so.10.3.0");
+    std::fs::write(&real, b"").unwrap();
+    std::os::unix::fs::symlink("libnvinfer.so.10.3.0", root.path().join("libnvinfer.so.10")).unwrap();
+    std::os::unix::fs::symlink("libnvinfer.so.10", root.path().join("libnvinfer.so")).unwrap();
+    let found = library::find_tensorrt_in(&folders).unwrap();
+    assert_eq!(library::tensorrt_version_of(&found), "10.3.0");
+    assert_eq!(library::tensorrt_version_of(&root.path().join("libnvinfer.so")), "10.3.0", "behind its links");
+    std::fs::rename(&real, root.path().join("libnvinfer.so")).unwrap();
+    assert_eq!(library::tensorrt_version_of(&root.path().join("libnvinfer.so")), "unknown");
 }

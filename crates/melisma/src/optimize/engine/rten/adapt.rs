@@ -38,6 +38,10 @@ fn graph(graph: &mut Graph, known: &mut Known) -> Result<()> {
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     let mut zero = None;
     for mut node in std::mem::take(&mut graph.nodes) {
+        if node.name.is_empty() {
+            // The engine names it in its errors.
+            node.name = node.label();
+        }
         let has_one_input = node.inputs.len() == 1 && node.outputs.len() == 1;
         if (node.is("ArgMax") || node.is("ArgMin")) && has_one_input {
             node = first_of_equals(node, &mut fresh, (&mut nodes, &mut graph.initializers))?;

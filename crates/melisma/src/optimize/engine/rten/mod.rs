@@ -12,7 +12,7 @@ use std::sync::{Arc, Once};
 
 use ::rten::{ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView};
 
-use super::{Engine, Options, Port, check_inputs};
+use super::{Engine, Operator, Options, Port, check_inputs};
 use crate::optimize::onnx::Model;
 use crate::optimize::value::Value;
 use crate::{Error, Result};
@@ -68,11 +68,23 @@ impl Engine for Rten {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.run_with(inputs, RunOptions::default())
+    }
+
+    /// The crate prints its times.
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        let options = RunOptions::default().with_timing(true).with_timing_by_shape(true);
+        Ok((self.run_with(inputs, options)?, Vec::new()))
+    }
+}
+
+impl Rten {
+    fn run_with(&self, inputs: &[Value], options: RunOptions) -> Result<Vec<Value>> {
         check_inputs(&self.inputs, inputs)?;
         let values = self.inputs.iter().zip(inputs).map(|(port, value)| convert::to_engine(&port.name, value));
         let values = values.collect::<Result<Vec<_>>>()?;
         let fed = self.input_ids.iter().copied().zip(values.into_iter().map(ValueOrView::Value)).collect();
-        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&self.pool)));
+        let options = options.with_thread_pool(Some(Arc::clone(&self.pool)));
         let results = guarded(&self.pool, || self.model.run(fed, &self.output_ids, Some(options)))?;
         let results = results.map_err(|error| Error::invalid(format!("{NAME}: {error}")))?;
         self.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()

@@ -127,3 +127,106 @@ fn a_model_without_a_folder_has_no_external_data() {
     let error = Model::from_bytes(&bytes("data.bin", None, None)).unwrap_err();
     assert!(error.to_string().contains("not in a folder"));
 }
+
+/// A model with a function whose node has a tensor elsewhere: as its own parameter, or in a graph of it; or where tensors
+/// are carried along.
+fn carried(location: &str) -> Vec<Vec<u8>> {
+    let tensor = |to: &mut Writer| {
+        to.ints(1, &[4]);
+        to.int(2, 1);
+        to.message(13, |to| {
+            to.bytes(1, b"location");
+            to.bytes(2, location.as_bytes());
+        });
+        to.int(14, 1);
+    };
+    let graph = |to: &mut Writer| to.message(5, tensor);
+    let attribute = |to: &mut Writer, number: u32, code: i64, content: &dyn Fn(&mut Writer)| {
+        to.text(1, "value");
+        to.message(number, content);
+        to.int(20, code);
+    };
+    let sparse = |to: &mut Writer| to.message(1, tensor);
+    let mut models = Vec::new();
+    type Write<'w> = &'w dyn Fn(&mut Writer);
+    let contents: [(u32, i64, Write<'_>); 4] = [(5, 4, &tensor), (6, 5, &graph), (10, 9, &tensor), (22, 11, &sparse)];
+    for (number, code, content) in contents {
+        for field in [7, 11] {
+            let mut to = Writer(sum().to_bytes().unwrap());
+            to.message(25, |to| {
+                to.text(1, "twice");
+                to.text(10, "own");
+                match field {
+                    7 => to.message(7, |to| to.message(5, |to| attribute(to, number, code, content))),
+                    _ => to.message(11, |to| attribute(to, number, code, content)),
+                }
+            });
+            models.push(to.0);
+        }
+    }
+    let mut training = Writer(sum().to_bytes().unwrap());
+    training.message(20, |to| to.message(2, graph));
+    models.push(training.0);
+    models
+}
+
+#[test]
+fn what_is_carried_along_keeps_the_rules_too() {
+    let place = Place::new();
+    let path = place.path("model/model.onnx");
+    let open = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let read = Model::open(&path);
+        assert_eq!(read.is_err(), fingerprint(&path, 1).is_err(), "both look");
+        read
+    };
+    let floats = fs::read(place.path("model/data.bin")).unwrap();
+    for bytes in carried("data.bin") {
+        let model = open(&bytes).unwrap();
+        let written = model.to_bytes().unwrap();
+        assert!(model.rest.windows(16).any(|window| window == &floats[..16]), "its data is inside");
+        assert!(!written.windows(8).any(|window| window == b"data.bin"), "and no place is left to look at");
+        assert_eq!(Model::from_bytes(&written).unwrap(), model);
+    }
+    for location in ["../secret", "/etc/hostname", "deep/../../secret", ""] {
+        for bytes in carried(location) {
+            assert!(open(&bytes).unwrap_err().to_string().contains("external data"), "{location}");
+        }
+    }
+    symlink(place.path("secret"), place.path("model/link")).unwrap();
+    for bytes in carried("link") {
+        assert!(open(&bytes).unwrap_err().to_string().contains("symbolic link"));
+        assert!(Model::from_bytes(&bytes).unwrap_err().to_string().contains("not in a folder"));
+    }
+}
+
+#[test]
+fn parameters_of_functions_have_no_value() {
+    let mut to = Writer(sum().to_bytes().unwrap());
+    to.message(25, |to| {
+        to.message(7, |to| {
+            to.message(5, |to| {
+                to.text(1, "value");
+                to.int(20, 4);
+                to.text(21, "weights");
+            })
+        })
+    });
+    let model = Model::from_bytes(&to.0).unwrap();
+    assert!(model.rest.windows(7).any(|bytes| bytes == b"weights"));
+    assert_eq!(Model::from_bytes(&model.to_bytes().unwrap()).unwrap(), model);
+}
+
+#[test]
+fn what_is_no_plain_file_is_never_read() {
+    let place = Place::new();
+    for path in [PathBuf::from("/dev/zero"), PathBuf::from("/dev/null"), place.path("model")] {
+        for refused in [Model::open(&path).unwrap_err(), fingerprint(&path, 1).unwrap_err()] {
+            assert!(refused.to_string().ends_with("not a plain file") && refused.hint().is_some(), "{refused}");
+        }
+    }
+    let large = place.path("large.onnx");
+    File::create(&large).unwrap().set_len(3 << 30).unwrap();
+    assert!(Model::open(&large).unwrap_err().to_string().contains("the format ends at 2 GiB"));
+    assert_eq!(Model::open_within(&place.path("model/data.bin"), 31).unwrap_err().kind(), Kind::Memory);
+}

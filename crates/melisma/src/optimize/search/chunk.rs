@@ -1,0 +1,165 @@
+//! How much of a long signal is computed at a time, and what of it is tried.
+
+use std::fmt;
+
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::optimize::engine::melisma;
+use crate::runtime::config::Origin;
+use crate::runtime::policy::Chunking;
+use crate::runtime::{Config, Policy, Profile};
+
+/// Steps of the long axis for our own engine, which computes nothing twice, where memory matters most.
+pub const SMALL_CHUNK: usize = 16;
+/// Pieces of the long axis for other engines, which compute their edges twice.
+pub(super) const PIECE: usize = 64;
+
+/// How much of the long axis is computed at a time. In JSON: null, `"whole"`, or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Chunk {
+    /// As the engine does by itself: ours in steps that stay in the processor's cache, others all of it.
+    #[default]
+    Own,
+    /// All of it.
+    Whole,
+    /// So many elements.
+    Of(usize),
+}
+
+impl Chunk {
+    /// What the settings have tried with `engine` first.
+    pub fn tried(config: &Config, engine: &str) -> Vec<Self> {
+        Splitting::of(config).chunks(engine)
+    }
+}
+
+impl fmt::Display for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own => Ok(()),
+            Self::Whole => f.write_str(", in one piece"),
+            Self::Of(len) => write!(f, ", chunks of {len}"),
+        }
+    }
+}
+
+impl Serialize for Chunk {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Own => serializer.serialize_none(),
+            Self::Whole => serializer.serialize_str("whole"),
+            Self::Of(len) => serializer.serialize_u64(*len as u64),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Chunk {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Len(usize),
+            Word(String),
+        }
+        match Option::<Written>::deserialize(deserializer)? {
+            None => Ok(Self::Own),
+            Some(Written::Len(len)) => Ok(Self::Of(len)),
+            Some(Written::Word(word)) if word == "whole" => Ok(Self::Whole),
+            Some(Written::Word(word)) => Err(D::Error::invalid_value(Unexpected::Str(&word), &"`whole`")),
+        }
+    }
+}
+
+/// When a signal is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Splitting {
+    /// Never.
+    Off,
+    /// Where the memory needs it, as long as it allows.
+    AsNeeded,
+    /// Where the model allows it, into short ones.
+    Short,
+    /// Where the model allows it, so long.
+    Of(usize),
+}
+
+impl Splitting {
+    /// `emergency` never splits; `chunk_large_tensors` and a `chunk_size` that the user wrote decide elsewhere.
+    pub(super) fn of(config: &Config) -> Self {
+        let is_written = !matches!(config.chunk_size.origin, Origin::Default | Origin::Profile(_));
+        match (config.profile.value, Policy::new(config).chunking) {
+            (Profile::Emergency, _) | (_, Chunking::Off) => Self::Off,
+            (_, Chunking::Rows(rows)) if is_written => Self::Of(usize::try_from(rows).unwrap_or(usize::MAX)),
+            (Profile::Training, _) => Self::Short,
+            (Profile::Field, _) => Self::AsNeeded,
+        }
+    }
+
+    /// What to try with `engine` first.
+    pub(super) fn chunks(self, engine: &str) -> Vec<Chunk> {
+        let is_ours = engine == melisma::NAME;
+        match self {
+            Self::Off if is_ours => vec![Chunk::Whole],
+            Self::Off | Self::AsNeeded => vec![Chunk::Own],
+            Self::Short if is_ours => vec![Chunk::Of(SMALL_CHUNK), Chunk::Of(4 * SMALL_CHUNK)],
+            Self::Short => vec![Chunk::Of(PIECE)],
+            Self::Of(len) => vec![Chunk::Of(len)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::config::Sources;
+
+    fn config(flags: &[(&'static str, &str)]) -> Config {
+        let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();
+        Config::load(&Sources { flags, ..Sources::default() }).unwrap()
+    }
+
+    #[test]
+    fn profiles_and_settings_decide() {
+        let of = |flags: &[(&'static str, &str)]| Splitting::of(&config(flags));
+        let (on, size) = ("tensor_optimizations.chunk_large_tensors", "tensor_optimizations.chunk_size");
+        assert_eq!(of(&[]), Splitting::AsNeeded);
+        assert_eq!(of(&[("profile", "training")]), Splitting::Short);
+        assert_eq!(of(&[("profile", "emergency"), (on, "true"), (size, "7")]), Splitting::Off);
+        for profile in ["field", "training"] {
+            assert_eq!(of(&[("profile", profile), (size, "7")]), Splitting::Of(7));
+            assert_eq!(of(&[("profile", profile), (size, "7"), (on, "false")]), Splitting::Off);
+        }
+        assert_eq!(of(&[(size, "auto")]), Splitting::AsNeeded);
+        assert_eq!(Splitting::Off.chunks("melisma"), [Chunk::Whole], "its own steps would be chunks");
+        assert_eq!(Splitting::Off.chunks("rten"), [Chunk::Own]);
+        assert_eq!(Splitting::Of(7).chunks("melisma"), Splitting::Of(7).chunks("rten"));
+    }
+
+    /// The seed's file as it stands, and with the keys changed.
+    #[test]
+    fn the_seeds_keys_change_what_is_tried() {
+        let seed = include_str!("../../../../../golden/config/seed_tensor_optimizations.yaml");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("melisma.yaml");
+        let of = |from: &str, to: &str| {
+            assert!(seed.contains(from));
+            std::fs::write(&path, seed.replace(from, to)).unwrap();
+            Splitting::of(&Config::load(&Sources { file: Some(path.clone()), ..Sources::default() }).unwrap())
+        };
+        assert_eq!(of("chunk_size: 512 ", "chunk_size: 512 "), Splitting::Of(512));
+        assert_eq!(of("chunk_size: 512 ", "chunk_size: 64 "), Splitting::Of(64));
+        assert_eq!(of("chunk_size: 512 ", "chunk_size: auto"), Splitting::AsNeeded);
+        assert_eq!(of("chunk_large_tensors: true", "chunk_large_tensors: false"), Splitting::Off);
+        assert_eq!(of("  enabled: true", "  enabled: false"), Splitting::Off);
+    }
+
+    #[test]
+    fn chunks_survive_json() {
+        for (chunk, json) in [(Chunk::Own, "null"), (Chunk::Whole, "\"whole\""), (Chunk::Of(64), "64")] {
+            assert_eq!(serde_json::to_string(&chunk).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Chunk>(json).unwrap(), chunk);
+        }
+        assert!(serde_json::from_str::<Chunk>("\"half\"").is_err());
+    }
+}

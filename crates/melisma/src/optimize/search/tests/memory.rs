@@ -1,0 +1,153 @@
+//! Candidates in processes of their own: what memory, chunks and profiles make of them.
+
+use std::ffi::OsString;
+
+use super::*;
+use crate::optimize::models::{Snac, snac_decoder};
+use crate::optimize::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
+use crate::runtime::precision::Format;
+
+const WORKER: &str = "optimize::search::tests::memory::measures_one";
+
+/// What [`program`] runs: the path of the spec is the last argument.
+#[test]
+#[ignore = "extended: started by the tests beside it"]
+fn measures_one() {
+    let Some(path) = std::env::args().next_back().filter(|path| path.ends_with("spec.json")) else { return };
+    let spec: Spec = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    match work(&spec) {
+        Ok(done) => println!("\n{}", serde_json::to_string(&done).unwrap()),
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::exit(2);
+        }
+    }
+}
+
+fn program() -> Worker {
+    let program = std::env::current_exe().unwrap().into_os_string();
+    let arguments = ["--ignored", "--nocapture", "--exact", WORKER].map(OsString::from);
+    Worker::Program([program].into_iter().chain(arguments).collect())
+}
+
+/// Model and inputs in a folder, and a cache.
+struct Bench {
+    root: tempfile::TempDir,
+    request: Request,
+}
+
+impl Bench {
+    fn new(model: &Model, input: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("model.onnx");
+        std::fs::write(&path, model.to_bytes().unwrap()).unwrap();
+        Self { root, request: Request { model: path, ..request(&[input]) } }
+    }
+
+    fn optimize(&self, flags: &[(&'static str, &str)], free_bytes: Option<u64>) -> Result<Report> {
+        let config = config(&[flags, &[("threads", "1")]].concat());
+        let cache = Cache::open(Some(self.root.path()), CacheOptions { limit_bytes: 1 << 30, threads: 2 });
+        let search = Search { config: &config, cache: &cache, worker: program(), free_bytes, say: &|_| {} };
+        search.optimize(&self.request).map(|outcome| outcome.report)
+    }
+
+    /// The peak of a process that runs it once.
+    fn peak(&self, engine: &str, chunk: Chunk) -> u64 {
+        let sets = Sets::make(&Model::open(&self.request.model).unwrap(), &self.request).unwrap();
+        let done = program().measure(&Spec {
+            model: self.request.model.clone(),
+            candidate: Candidate { engine: engine.to_owned(), precision: Format::Fp32, threads: 1, chunk },
+            surroundings: Surroundings::cpu(),
+            inputs: vec![worker::write(&sets.values[0], self.root.path(), 0).unwrap()],
+            outputs: self.root.path().to_owned(),
+            seconds: 0.0,
+            most_runs: 1,
+            most_bytes: None,
+            task: Task::Measure,
+        });
+        done.unwrap().peak_bytes.unwrap()
+    }
+}
+
+/// One channel becomes many and one again: much memory for hardly any work.
+fn fan() -> Model {
+    let n_channels = 256;
+    let ones = vec![0.5f32; n_channels];
+    let axes = |n: i64| [Dim::Known(1), Dim::Known(n), Dim::Named("time".to_owned())];
+    let graph = Graph {
+        nodes: vec![
+            Node::new("Mul", &["x", "wide"], &["h"]),
+            Node::new("Conv", &["h", "w"], &["y"]).with("kernel_shape", vec![1i64]),
+        ],
+        initializers: vec![
+            Tensor::from_slice("wide", &ones, &[1, n_channels, 1]).unwrap(),
+            Tensor::from_slice("w", &ones, &[1, n_channels, 1]).unwrap(),
+        ],
+        inputs: vec![ValueInfo::tensor("x", 1, &axes(1))],
+        outputs: vec![ValueInfo::tensor("y", 1, &axes(1))],
+        ..Graph::default()
+    };
+    let opsets = vec![Opset { domain: String::new(), version: 17 }];
+    Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+}
+
+#[test]
+fn pieces_follow_the_free_memory() {
+    let bench = Bench::new(&fan(), "x=1x1x20000");
+    let (whole, short) = (bench.peak("rten", Chunk::Own), bench.peak("rten", Chunk::Of(chunk::PIECE)));
+    assert!(whole > short + (16 << 20), "{whole} whole, {short} in pieces");
+    let free = (whole + short) / 2;
+    let report = bench.optimize(&[], Some(free)).unwrap();
+    let Chunk::Of(len) = report.candidate.chunk else { panic!("{}", report.candidate) };
+    assert!(
+        report.peak_bytes.unwrap() <= free && len > chunk::PIECE,
+        "{} in {:?}",
+        report.candidate,
+        report.peak_bytes
+    );
+    let is_refused = |measured: &Measured| measured.refused.as_ref().is_some_and(|why| why.ends_with("memory is free"));
+    assert!(report.candidates.iter().any(is_refused));
+    assert!(report.advice.iter().any(|line| line.contains(&format!("in pieces of {len}"))), "{:?}", report.advice);
+    let conv = report.operators.iter().find(|operator| operator.name == "Conv").unwrap();
+    assert!(conv.calls > 1 && conv.seconds > 0.0, "{conv:?}");
+    let refused = bench.optimize(&[(ON, "false")], Some(free)).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Memory);
+    assert!(refused.hint().unwrap().starts_with("chunk_large_tensors is false: "), "{refused}");
+}
+
+const ON: &str = "tensor_optimizations.chunk_large_tensors";
+const SIZE: &str = "tensor_optimizations.chunk_size";
+
+#[test]
+fn the_keys_of_the_settings_decide_on_pieces() {
+    let bench = Bench::new(&fan(), "x=1x1x200");
+    let chunks = |flags: &[(&'static str, &str)]| {
+        let report = bench.optimize(flags, None).unwrap();
+        report.candidates.iter().map(|one| one.candidate.chunk).collect::<Vec<_>>()
+    };
+    assert_eq!(chunks(&[(SIZE, "48")]), [Chunk::Of(48)]);
+    assert_eq!(chunks(&[(SIZE, "48"), (ON, "false")]), [Chunk::Own]);
+    assert_eq!(chunks(&[("profile", "training")]), [Chunk::Of(chunk::PIECE)]);
+}
+
+#[test]
+fn our_engine_takes_the_signal_whole_under_emergency() {
+    let model = snac_decoder(&Snac { latent_dim: 8, dim: 32, strides: &[4, 2] }, 3).unwrap();
+    let bench = Bench::new(&model, "z=1x8x20000");
+    let peak = |profile: &str| {
+        let config = config(&[("profile", profile)]);
+        bench.peak("melisma", Chunk::tried(&config, "melisma")[0])
+    };
+    let (emergency, training) = (peak("emergency"), peak("training"));
+    assert!(10 * training < 8 * emergency, "{training} beside {emergency}");
+}
+
+/// A model whose outputs depend on the whole signal is run whole where pieces are asked for.
+#[test]
+fn what_cannot_be_split_is_run_whole() {
+    let x = format!("x={}", golden("control.x.npy").display());
+    let bench = Bench::new(&Model::open(&golden("control.onnx")).unwrap(), &x);
+    let report = bench.optimize(&[("profile", "training")], None).unwrap();
+    assert_eq!(report.candidate.chunk, Chunk::Own);
+    assert!(report.candidates[0].refused.as_ref().unwrap().contains("in pieces: "), "{:?}", report.candidates[0]);
+}
