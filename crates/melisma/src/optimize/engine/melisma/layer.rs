@@ -3,6 +3,8 @@
 //! Activations are `[T, C]`. A layer takes any number of rows and gives those that became final: fewer at first, because it
 //! looks ahead, and the rest when the signal ends. So no row is computed twice or in vain.
 
+use std::time::Instant;
+
 use melisma_kernels::depthwise::{self, Depthwise};
 use melisma_kernels::head::{self, Head};
 use melisma_kernels::pointwise::{self, Mode, Pointwise};
@@ -13,6 +15,7 @@ use melisma_kernels::{Budget, Device, Queue, View};
 
 use super::chain::{Conv, Curve, Stage, Transposed};
 use super::plain::{Delay, Dilated, Unfold, curve, snake};
+use crate::optimize::engine::Operator;
 use crate::{Error, Result};
 
 /// A layer and how far it is in the signal.
@@ -54,6 +57,24 @@ enum Work {
     Curve(Curve),
     /// x + f(x) for any f.
     Branch(Vec<Layer>, Delay),
+}
+
+impl Work {
+    /// The operators of the graph that it does together.
+    fn operator(&self) -> &'static str {
+        match self {
+            Self::Depthwise(_) | Self::Dilated(_) => "depthwise Conv",
+            Self::Pointwise(_) | Self::Dense(..) => "Conv",
+            Self::Upsample(_) => "Snake + ConvTranspose",
+            Self::Residual(_) => "residual unit",
+            Self::Head(_) => "Snake + Conv + Tanh",
+            Self::Snake(_) => "Snake",
+            Self::Curve(Curve::Tanh) => "Tanh",
+            Self::Curve(Curve::Relu) => "Relu",
+            Self::Curve(Curve::LeakyRelu(_)) => "LeakyRelu",
+            Self::Branch(..) => "branch",
+        }
+    }
 }
 
 /// As many outputs as inputs, at once.
@@ -219,6 +240,8 @@ pub(super) struct Shared<'a> {
     pub queue: &'a Queue,
     pub rows: &'a mut Rows,
     pub arena: &'a mut [f32],
+    /// Where the time of each layer is kept, if anybody asks.
+    pub times: Option<&'a mut Vec<Operator>>,
 }
 
 /// Takes rows through layers, in `now`; `next` is room to work in.
@@ -271,7 +294,12 @@ impl Layer {
         let row = Row { start: self.taken as i64, end: self.end as i64, n_steps: self.n_steps, ..Row::default() };
         if n_rows > 0 {
             shared.rows.set(shared.queue, &[row])?;
+            let start = Instant::now();
             self.kernel(shared, n_rows, x, y)?;
+            if let Some(times) = &mut shared.times {
+                let seconds = start.elapsed().as_secs_f64();
+                Operator::add(times, [Operator { name: self.work.operator().to_owned(), seconds, calls: 1 }]);
+            }
             self.n_steps += 1;
             self.taken += n_rows;
         }

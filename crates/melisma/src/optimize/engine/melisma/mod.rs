@@ -14,7 +14,7 @@ mod tests;
 use melisma_kernels::step::Rows;
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::{Engine, Options, Port, check_inputs};
+use super::{Engine, Operator, Options, Port, check_inputs};
 use crate::optimize::onnx::{Dim, Model};
 use crate::optimize::pass;
 use crate::optimize::value::{DType, Value};
@@ -119,7 +119,7 @@ impl Melisma {
     }
 
     /// One signal `[C_in, T]` to `[C_out, T · rate]`.
-    fn signal(&mut self, x: &[f32], y: &mut [f32]) -> Result<()> {
+    fn signal(&mut self, x: &[f32], y: &mut [f32], mut times: Option<&mut Vec<Operator>>) -> Result<()> {
         let len = x.len() / self.n_in;
         self.arena.fill(0.0);
         self.layers.iter_mut().try_for_each(|layer| layer.reset(len))?;
@@ -133,7 +133,8 @@ impl Melisma {
                     *to = value;
                 }
             }
-            let mut shared = Shared { queue: &self.queue, rows: &mut self.rows, arena: &mut self.arena };
+            let times = times.as_deref_mut();
+            let mut shared = Shared { queue: &self.queue, rows: &mut self.rows, arena: &mut self.arena, times };
             let flow = if end == len { Flow::Last } else { Flow::More };
             layer::run(&mut self.layers, &mut shared, [&mut self.now, &mut self.next], flow)?;
             let n_rows = self.now.len() / self.n_out;
@@ -164,6 +165,17 @@ impl Engine for Melisma {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.batch(inputs, None)
+    }
+
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        let mut times = Vec::new();
+        Ok((self.batch(inputs, Some(&mut times))?, times))
+    }
+}
+
+impl Melisma {
+    fn batch(&mut self, inputs: &[Value], mut times: Option<&mut Vec<Operator>>) -> Result<Vec<Value>> {
         check_inputs(&self.inputs, inputs)?;
         let &[batch, n_in, len] = inputs[0].shape() else {
             return Err(Error::invalid(format!("{NAME}: an input of {} axes", inputs[0].shape().len())));
@@ -178,7 +190,7 @@ impl Engine for Melisma {
         }
         let signals = inputs[0].as_slice::<f32>()?.chunks_exact(n_in * len);
         for (x, y) in signals.zip(output.as_mut_slice::<f32>()?.chunks_exact_mut(shape[1] * shape[2])) {
-            self.signal(x, y)?;
+            self.signal(x, y, times.as_deref_mut())?;
         }
         Ok(vec![output])
     }

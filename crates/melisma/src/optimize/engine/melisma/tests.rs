@@ -100,6 +100,16 @@ fn a_depthwise_dilated_convolution_alone() {
 }
 
 #[test]
+fn the_time_of_each_kernel_is_told() {
+    let (mut engine, x) = (build(&small(), &options(1)).unwrap().with_step(4), noise(&[1, 24, 9], 1));
+    let (outputs, operators) = engine.profile(std::slice::from_ref(&x)).unwrap();
+    assert_eq!(outputs, engine.run(&[x]).unwrap());
+    let names: Vec<&str> = operators.iter().map(|operator| operator.name.as_str()).collect();
+    assert_eq!(names, ["depthwise Conv", "Conv", "Snake + ConvTranspose", "residual unit", "Snake + Conv + Tanh"]);
+    assert!(operators.iter().all(|operator| operator.seconds > 0.0 && operator.calls > 0));
+}
+
+#[test]
 fn no_signal_is_no_output() {
     let mut engine = build(&small(), &options(2)).unwrap();
     let out = engine.run(&[Value::zeros(DType::F32, &[1, 24, 0]).unwrap()]).unwrap();

@@ -18,7 +18,7 @@ use ::rten::ThreadPool;
 use melisma_kernels::{Budget, Device, Queue};
 
 use super::rten::{adapt, convert, guarded, operators};
-use super::{Engine, Options, Port, check_inputs};
+use super::{Engine, Operator, Options, Port, check_inputs};
 use crate::optimize::onnx::Model;
 use crate::optimize::pass;
 use crate::optimize::value::Value;
@@ -86,10 +86,24 @@ impl Engine for Mixed {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.go(inputs)
+    }
+
+    /// The embedded engine prints the times of its pieces.
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        self.memory.times = Some(Vec::new());
+        let outputs = self.go(inputs);
+        let times = self.memory.times.take().unwrap_or_default();
+        Ok((outputs?, times))
+    }
+}
+
+impl Mixed {
+    fn go(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         check_inputs(&self.inputs, inputs)?;
         let values = self.inputs.iter().zip(inputs).map(|(port, value)| convert::to_engine(&port.name, value));
         let values = values.collect::<Result<Vec<_>>>()?;
-        let (program, memory) = (&mut self.program, &mut self.memory);
+        let (program, memory) = (&self.program, &mut self.memory);
         // All of it on the pool's threads, so that no piece has to go there by itself.
         let results = guarded(&self.pool.0, || memory.run(program, values))??;
         self.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()

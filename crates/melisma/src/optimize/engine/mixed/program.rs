@@ -1,6 +1,7 @@
 //! Steps over numbered slots.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use ::rten::{RunOptions, ThreadPool, Value};
 use melisma_kernels::conv::Plan;
@@ -10,6 +11,7 @@ use rten_tensor::{Tensor, TensorView};
 
 use super::NAME;
 use super::piece::Piece;
+use crate::optimize::engine::Operator;
 use crate::{Error, Result};
 
 /// Buffers of at least this many floats are used again.
@@ -43,6 +45,8 @@ pub(super) enum Work {
 pub(super) struct Window {
     pub plan: Plan,
     pub label: String,
+    /// What it does of the graph.
+    pub operator: &'static str,
     /// Axes of its input.
     pub n_axes: usize,
     pub from: usize,
@@ -119,6 +123,8 @@ pub(super) struct Memory {
     pool: Arc<ThreadPool>,
     /// Buffers that are free.
     spare: Vec<Vec<f32>>,
+    /// Where the time of our kernels is kept, if anybody asks.
+    pub times: Option<Vec<Operator>>,
 }
 
 impl std::fmt::Debug for Memory {
@@ -129,7 +135,7 @@ impl std::fmt::Debug for Memory {
 
 impl Memory {
     pub(super) fn new(n_slots: usize, queue: Queue, pool: Arc<ThreadPool>) -> Self {
-        Self { values: Slots((0..n_slots).map(|_| None).collect()), queue, pool, spare: Vec::new() }
+        Self { values: Slots((0..n_slots).map(|_| None).collect()), queue, pool, spare: Vec::new(), times: None }
     }
 
     /// One run of the whole program.
@@ -144,10 +150,19 @@ impl Memory {
         for Step { work, last } in &program.steps {
             match work {
                 Work::Piece(piece) => {
+                    let is_timed = self.times.is_some();
                     let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&self.pool)));
+                    let options = options.with_timing(is_timed).with_timing_by_shape(is_timed);
                     piece.run(&mut self.values, last, options)?;
                 }
-                Work::Window(window) => self.window(window).map_err(|error| error.at(&window.label))?,
+                Work::Window(window) => {
+                    let start = Instant::now();
+                    self.window(window).map_err(|error| error.at(&window.label))?;
+                    if let Some(times) = &mut self.times {
+                        let (name, seconds) = (window.operator.to_owned(), start.elapsed().as_secs_f64());
+                        Operator::add(times, [Operator { name, seconds, calls: 1 }]);
+                    }
+                }
                 Work::Branch(branch) => self.branch(branch).map_err(|error| error.at(&branch.label))?,
             }
             for &slot in last {

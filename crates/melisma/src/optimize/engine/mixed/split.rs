@@ -117,7 +117,11 @@ impl<'m> Cutter<'m, '_> {
         let plan = self.maker.plan(unit.node, scope, curve)?.ok_or_else(refused)?;
         self.n_windows += 1;
         let to = self.slot(unit.makes[0], scope);
-        Ok(Window { plan, label: unit.node.label(), n_axes: weight.shape.len(), from, to })
+        let operator = match curve {
+            Curve::Identity => "Conv",
+            Curve::Relu => "Conv + Relu",
+        };
+        Ok(Window { plan, label: unit.node.label(), operator, n_axes: weight.shape.len(), from, to })
     }
 
     fn branch(&mut self, unit: &Unit<'m>, scope: &mut Scope<'m>) -> Result<Branch> {

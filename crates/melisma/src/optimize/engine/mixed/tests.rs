@@ -133,7 +133,10 @@ fn relu_is_part_of_the_convolution_before_it() {
     let nodes = vec![Node::new("Conv", &["x", "w"], &["a"]), Node::new("Relu", &["a"], &["y"])];
     let model = model(nodes, vec![tensor("w", &[2, 2, 1, 1], 1)], image(4), &["y"]);
     check(&model, &[noise(&[1, 2, 3, 4], 1)]);
-    assert_eq!(build(&model, &options(1)).unwrap().program.steps.len(), 1);
+    let mut engine = build(&model, &options(1)).unwrap();
+    assert_eq!(engine.program.steps.len(), 1);
+    let (_, operators) = engine.profile(&[noise(&[1, 2, 3, 4], 1)]).unwrap();
+    assert_eq!((operators[0].name.as_str(), operators[0].calls), ("Conv + Relu", 1));
 }
 
 #[test]
