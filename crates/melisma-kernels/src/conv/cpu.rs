@@ -1,6 +1,9 @@
 //! Blocks shared out among the threads; in each, tiles of outputs by positions.
 
+use std::sync::OnceLock;
+
 use super::block::{Area, Blocks, Layout};
+use super::narrow;
 use super::tile::{MAX_WIDTH, Shape, Start, Tile, shapes};
 use super::{Axis, Conv, Curve};
 use crate::queue::CpuQueue;
@@ -14,6 +17,9 @@ pub(super) struct Prepared {
     bias: Vec<f32>,
     /// `[group][step][output of the group]`
     weight: Buffer,
+    /// The same for few positions, made when first needed.
+    narrow: OnceLock<Buffer>,
+    budget: Budget,
 }
 
 /// Inputs and outputs of a run.
@@ -36,7 +42,15 @@ impl Prepared {
                 group.iter().skip(step).step_by(n_steps).zip(&mut packed).for_each(|(value, to)| *to = *value);
             }
         }
-        Ok(Self { layout, cpu, curve: layer.curve, bias: layer.bias.to_vec(), weight })
+        Ok(Self {
+            layout,
+            cpu,
+            curve: layer.curve,
+            bias: layer.bias.to_vec(),
+            weight,
+            narrow: OnceLock::new(),
+            budget: budget.clone(),
+        })
     }
 
     pub(super) fn run(&self, queue: &CpuQueue, images: Images<'_>) -> Result<()> {
@@ -54,6 +68,7 @@ impl Prepared {
         let sums_stride = blocks.rows * blocks.pitch + MAX_WIDTH;
         let sums_len = shapes(self.cpu.isa).len().min(n_outputs) * sums_stride;
         let weight = self.weight.view::<f32>()?.host()?;
+        let narrow = if blocks.rows * blocks.pitch <= narrow::MAX_LEN { Some(self.narrow(weight)?) } else { None };
         let result = Output { y: y.as_mut_ptr(), size: output, curve: self.curve };
         let per_image = blocks.counts[0] * blocks.counts[1];
         queue.run_with_scratch(n_images * per_image, blocks.planes_len + sums_len + n_steps, |scratch, task| {
@@ -72,6 +87,12 @@ impl Prepared {
             self.layout.write_offsets(&blocks, offsets);
             self.layout.fill(&blocks, &area, (&x[image * image_len..][..image_len], size), planes);
             let work = Work { blocks: &blocks, area: &area, planes, offsets, sums_stride, sweep_len };
+            if let Some(packed) = narrow {
+                return work.narrow(&narrow::shapes(self.cpu.isa), (packed, &self.bias), |output, sums| {
+                    // SAFETY: every task has its own image and area.
+                    unsafe { result.write(image * n_outputs + output, &area, (sums, blocks.pitch)) };
+                });
+            }
             for (group, bias) in self.bias.chunks(shapes(self.cpu.isa).len()).enumerate() {
                 let first = group * shapes(self.cpu.isa).len();
                 let weight = &weight[first * n_steps..][..bias.len() * n_steps];
@@ -82,6 +103,18 @@ impl Prepared {
                 }
             }
         })
+    }
+}
+
+impl Prepared {
+    /// The weights for few positions.
+    fn narrow(&self, weight: &[f32]) -> Result<&[f32]> {
+        if let Some(packed) = self.narrow.get() {
+            return packed.view::<f32>()?.host();
+        }
+        let (group, strip) = (shapes(self.cpu.isa).len(), narrow::shapes(self.cpu.isa).strip);
+        let packed = narrow::pack(&self.budget, weight, self.layout.n_steps(), group, strip)?;
+        self.narrow.get_or_init(|| packed).view::<f32>()?.host()
     }
 }
 
@@ -122,6 +155,38 @@ impl Work<'_> {
                 first += shape.width;
             }
             start = Start::Resume;
+        }
+    }
+}
+
+impl Work<'_> {
+    /// As [`Work::sum`], for all outputs and few positions; `write` takes the sums of one output.
+    fn narrow(&self, shapes: &narrow::Shapes, (weight, bias): (&[f32], &[f32]), write: impl Fn(usize, &[f32])) {
+        let len = (self.area.rows.len() - 1) * self.blocks.pitch + self.area.columns.len();
+        let strip = shapes.strip;
+        let mut sums = [0f32; narrow::MAX_LEN * narrow::MAX_STRIP];
+        for (index, weight) in weight.chunks_exact(self.offsets.len() * strip).enumerate() {
+            let bias = &bias[index * strip..];
+            let n = bias.len().min(strip);
+            sums.chunks_exact_mut(strip).take(len).for_each(|sums| sums[..n].copy_from_slice(&bias[..n]));
+            for first in (0..len).step_by(narrow::POSITIONS) {
+                let tile = narrow::Tile {
+                    n_steps: self.offsets.len(),
+                    offsets: self.offsets.as_ptr(),
+                    x: self.planes[first..].as_ptr(),
+                    weight: weight.as_ptr(),
+                    sums: sums[first * strip..].as_mut_ptr(),
+                };
+                // SAFETY: an offset and a position together lie in the planes; sums and weights are whole strips. The
+                // instruction set is the plan's device's.
+                unsafe { shapes.runs[(len - first).min(narrow::POSITIONS) - 1](tile) };
+            }
+            for output in 0..n {
+                let mut line = [0f32; narrow::MAX_LEN];
+                let lanes = sums.iter().skip(output).step_by(strip);
+                line[..len].iter_mut().zip(lanes).for_each(|(to, sum)| *to = *sum);
+                write(index * strip + output, &line[..len]);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 
 mod block;
 mod cpu;
+mod narrow;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]

@@ -8,6 +8,7 @@ cpu_suite!(
     strides_and_dilations,
     signals,
     model_values,
+    few_positions_have_the_same_bits,
     one_element,
     special_values,
     empty,
@@ -128,6 +129,26 @@ fn model_values(bench: &Bench) {
         [1, 4],
         1,
     );
+}
+
+/// Few positions, many outputs, against the same positions among many.
+fn few_positions_have_the_same_bits(bench: &Bench) {
+    for (channels, kernel, columns) in
+        [([3, 70], [1, 3], 4), ([2, 129], [2, 2], 3), ([5, 17], [1, 1], 1), ([1, 64], [1, 2], 8)]
+    {
+        let case = Case { channels, kernel, curve: Curve::Relu, ..PLAIN };
+        let narrow = [kernel[0], columns + kernel[1] - 1];
+        check(bench, case, narrow, 2);
+        let mut random = Random(9);
+        let (weight, bias) = (random.floats(case.weight_len()), random.floats(channels[1]));
+        let (layer, wide) = (case.layer(&weight, &bias), [narrow[0], narrow[1] + 50]);
+        let x = random.floats(channels[0] * wide[0] * wide[1]);
+        let cut: Vec<f32> = x.chunks(wide[1]).flat_map(|row| &row[..narrow[1]]).copied().collect();
+        let (found, whole) = (run(bench, &layer, narrow, &cut), run(bench, &layer, wide, &x));
+        for (found, whole) in found.chunks(columns).zip(whole.chunks(columns + 50)) {
+            assert_eq!(found, &whole[..columns], "{channels:?}");
+        }
+    }
 }
 
 fn one_element(bench: &Bench) {

@@ -1,0 +1,138 @@
+//! The innermost loop for few positions: outputs side by side in vectors, one position's input for all of them. The steps of a
+//! sum and their order are those of the other loop, and so are its bits.
+
+use crate::isa::{Isa, Level};
+use crate::{Budget, Buffer, Result};
+
+/// Positions of an image up to which this is the faster loop.
+pub(super) const MAX_LEN: usize = 8;
+/// Positions of a tile at most.
+pub(super) const POSITIONS: usize = 4;
+/// Outputs of a strip at most.
+pub(super) const MAX_STRIP: usize = 64;
+
+/// One tile's work.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) n_steps: usize,
+    /// One for each step.
+    pub(super) offsets: *const u32,
+    /// The floats that the first position's steps begin at.
+    pub(super) x: *const f32,
+    /// `[n_steps, strip]`
+    pub(super) weight: *const f32,
+    /// `[positions, strip]`; the sums start from what is there.
+    pub(super) sums: *mut f32,
+}
+
+/// # Safety
+/// The pointers of the tile hold what its fields say, and the machine has the instruction set.
+pub(super) type Run = unsafe fn(Tile);
+
+/// Tiles of one instruction set.
+pub(super) struct Shapes {
+    /// Outputs of a strip.
+    pub(super) strip: usize,
+    /// For 1, 2, ... positions.
+    pub(super) runs: [Run; POSITIONS],
+}
+
+macro_rules! runs {
+    ($run:path) => {{
+        use $run as run;
+        [run::<1>, run::<2>, run::<3>, run::<4>]
+    }};
+}
+
+pub(super) fn shapes(isa: Isa) -> Shapes {
+    match isa.level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => Shapes { strip: 64, runs: runs!(x86::avx512) },
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => Shapes { strip: 16, runs: runs!(x86::avx2) },
+        _ => Shapes { strip: 16, runs: runs!(portable) },
+    }
+}
+
+/// Weights `[group][step][outputs of the group]` as `[strip][step][outputs of the strip]`, zeros behind the last.
+pub(super) fn pack(budget: &Budget, weight: &[f32], n_steps: usize, group: usize, strip: usize) -> Result<Buffer> {
+    let n_outputs = weight.len() / n_steps;
+    let mut packed = Buffer::host(budget, n_outputs.div_ceil(strip) * n_steps * strip * size_of::<f32>())?;
+    packed.prefer_huge_pages();
+    let floats = packed.view_mut::<f32>()?.host()?;
+    floats.fill(0.0);
+    for (index, weight) in weight.chunks(group * n_steps).enumerate() {
+        let n = weight.len() / n_steps;
+        for (step, weight) in weight.chunks_exact(n).enumerate() {
+            for (at, value) in weight.iter().enumerate() {
+                let output = index * group + at;
+                floats[(output / strip * n_steps + step) * strip + output % strip] = *value;
+            }
+        }
+    }
+    Ok(packed)
+}
+
+/// # Safety
+/// As [`Run`].
+unsafe fn portable<const N: usize>(tile: Tile) {
+    // SAFETY: the caller's promise, for every access of this function.
+    unsafe {
+        let sums = &mut *tile.sums.cast::<[[f32; 16]; N]>();
+        for step in 0..tile.n_steps {
+            let x = tile.x.add(*tile.offsets.add(step) as usize);
+            let weight = &*tile.weight.add(step * 16).cast::<[f32; 16]>();
+            for (position, sums) in sums.iter_mut().enumerate() {
+                let x = *x.add(position);
+                for (sum, weight) in sums.iter_mut().zip(weight) {
+                    *sum = weight.mul_add(x, *sum);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Tile;
+
+    macro_rules! tile {
+        ($name:ident, $features:literal, $vectors:literal x $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
+            $fma:ident) => {
+            /// # Safety
+            /// As [`super::Run`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $name<const N: usize>(tile: Tile) {
+                // SAFETY: the caller's promise, for every access of this function.
+                unsafe {
+                    let mut sums = [[$zero(); $vectors]; N];
+                    for (at, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
+                        *sum = $load(tile.sums.add($lanes * at));
+                    }
+                    let mut from = tile.weight;
+                    for step in 0..tile.n_steps {
+                        let x = tile.x.add(*tile.offsets.add(step) as usize);
+                        let mut weight = [$zero(); $vectors];
+                        for (at, weight) in weight.iter_mut().enumerate() {
+                            *weight = $load(from.add($lanes * at));
+                        }
+                        for (position, sums) in sums.iter_mut().enumerate() {
+                            let x = $set(*x.add(position));
+                            for (sum, weight) in sums.iter_mut().zip(weight) {
+                                *sum = $fma(weight, x, *sum);
+                            }
+                        }
+                        from = from.add($vectors * $lanes);
+                    }
+                    for (at, sum) in sums.as_flattened().iter().enumerate() {
+                        $store(tile.sums.add($lanes * at), *sum);
+                    }
+                }
+            }
+        };
+    }
+    tile!(avx512, "avx512f", 4 x 16, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps);
+    tile!(avx2, "avx2,fma", 2 x 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps);
+}
