@@ -213,8 +213,8 @@ fn branches((outer, inner): (bool, bool), passed: &str) -> Model {
         ..Graph::default()
     };
     let other = Graph {
-        nodes: vec![Node::new("Neg", &["x"], &["h"])],
-        outputs: vec![f32s("h"), f32s("h")],
+        nodes: vec![Node::new("Neg", &["x"], &["h"]), Node::new("Abs", &["h"], &["v"])],
+        outputs: vec![f32s("h"), f32s("v")],
         ..Graph::default()
     };
     let flag =
