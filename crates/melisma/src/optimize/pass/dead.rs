@@ -51,9 +51,9 @@ pub(super) fn rename(graph: &mut Graph, names: &HashMap<String, String>) {
 }
 
 fn within(graph: &mut Graph, names: &HashMap<String, String>) {
-    let own: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
-    let own: HashSet<&str> =
-        own.into_iter().chain(graph.initializers.iter().map(|tensor| tensor.name.as_str())).collect();
+    let own = graph.inputs.iter().map(|input| &input.name).chain(graph.initializers.iter().map(|tensor| &tensor.name));
+    let own = own.chain(graph.nodes.iter().flat_map(|node| &node.outputs));
+    let own: HashSet<&str> = own.map(String::as_str).collect();
     let names = names.iter().filter(|(name, _)| !own.contains(name.as_str()));
     let names: HashMap<String, String> = names.map(|(from, to)| (from.clone(), to.clone())).collect();
     for output in &mut graph.outputs {

@@ -103,10 +103,10 @@ fn accuracy_is_what_an_independent_comparison_says() {
 fn perceptron() -> Model {
     use crate::optimize::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
     let weights = |name: &str, seed: u32| {
-        let value = |i: u32| ((i * 2_654_435_761u32.wrapping_mul(seed)) >> 8) as f32 / (1 << 23) as f32 - 1.0;
-        Tensor::from_slice(name, &(0..32 * 32).map(|i: u32| value(i.wrapping_mul(97))).collect::<Vec<_>>(), &[32, 32])
+        let value = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_mul(seed) >> 8) as f32 / (1 << 23) as f32 - 1.0;
+        Tensor::from_slice(name, &(0..96 * 96).map(|i: u32| value(i.wrapping_mul(97))).collect::<Vec<_>>(), &[96, 96])
     };
-    let port = |name: &str| ValueInfo::tensor(name, 1, &[6, 32].map(crate::optimize::onnx::Dim::Known));
+    let port = |name: &str| ValueInfo::tensor(name, 1, &[6, 96].map(crate::optimize::onnx::Dim::Known));
     let graph = Graph {
         nodes: vec![
             Node::new("MatMul", &["x", "a"], &["h"]),

@@ -209,7 +209,7 @@ fn files_are_found_where_the_environment_says() {
 fn tolerance_and_precision_come_from_any_layer() {
     let of = |yaml: &str| load(yaml).unwrap().tolerance.value.value();
     assert_eq!((of(""), of("tolerance: 1e-2\n"), of("tolerance: 0.5\n"), of("tolerance: 0\n")), (1e-3, 1e-2, 0.5, 0.0));
-    for wrong in ["-1", "nan", "much", ".inf", "[1]"] {
+    for wrong in ["-1", "nan", "much", "[1]"] {
         let (message, _) = refusal(&format!("tolerance: {wrong}\n"));
         assert!(message.starts_with("1: `tolerance`: expected a tolerance such as 1e-3, found "), "{message}");
     }

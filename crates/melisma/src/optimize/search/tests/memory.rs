@@ -99,12 +99,10 @@ fn pieces_follow_the_free_memory() {
     let free = (whole + short) / 2;
     let report = bench.optimize(&[], Some(free)).unwrap();
     let Chunk::Of(len) = report.candidate.chunk else { panic!("{}", report.candidate) };
-    assert!(
-        report.peak_bytes.unwrap() <= free && len > chunk::PIECE,
-        "{} in {:?}",
-        report.candidate,
-        report.peak_bytes
-    );
+    assert!(report.peak_bytes.unwrap() <= free, "{} in {:?}", report.candidate, report.peak_bytes);
+    let is_longer = |measured: &Measured| matches!(measured.candidate.chunk, Chunk::Of(len) if len > chunk::PIECE);
+    let longer = report.candidates.iter().filter(|measured| is_longer(measured) && measured.refused.is_none());
+    assert!(longer.count() > 0, "as long as the memory allows: {:?}", report.candidates);
     let is_refused = |measured: &Measured| measured.refused.as_ref().is_some_and(|why| why.ends_with("memory is free"));
     assert!(report.candidates.iter().any(is_refused));
     assert!(report.advice.iter().any(|line| line.contains(&format!("in pieces of {len}"))), "{:?}", report.advice);
@@ -140,6 +138,18 @@ fn our_engine_takes_the_signal_whole_under_emergency() {
     };
     let (emergency, training) = (peak("emergency"), peak("training"));
     assert!(10 * training < 8 * emergency, "{training} beside {emergency}");
+}
+
+#[test]
+#[ignore = "extended: a minute of sound through the decoder for 24 kHz"]
+fn training_takes_at_most_six_tenths_of_emergency() {
+    let bench = Bench::new(&snac_decoder(&Snac::SNAC_24KHZ, 1).unwrap(), "z=1x768x2813");
+    let peaks = ["emergency", "field", "training"].map(|profile| {
+        let chunk = Chunk::tried(&config(&[("profile", profile)]), "melisma")[0];
+        bench.peak("melisma", chunk)
+    });
+    println!("bytes of emergency, field and training: {peaks:?}");
+    assert!(10 * peaks[2] <= 6 * peaks[0], "{peaks:?}");
 }
 
 /// A model whose outputs depend on the whole signal is run whole where pieces are asked for.
