@@ -12,7 +12,7 @@ use super::{Control, TICK};
 use crate::isa::{Isa, Level};
 
 pub(super) use aim::{aim_level, aim_slow, coefficients};
-pub(super) use sums::{GROUPS_PER_SUM, Sums};
+pub(super) use sums::Sums;
 
 /// Samples that are worked on at a time, a multiple of [`TICK`].
 pub(super) const CHUNK: usize = 128;
@@ -55,13 +55,14 @@ pub(super) fn render_singly(isa: Isa, group: &mut Group, stretch: Stretch<'_>, s
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Group, Stretch, Sums, pieces};
+    use super::{Group, Kind, Stretch, Sums, pieces};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     pub(super) unsafe fn avx512(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
         // SAFETY: the caller has the instruction set, here and below.
         unsafe {
-            if group.sounding < 1 << 8 {
+            let is_alone = group.sounding.is_power_of_two() && group.kind != Kind::Partials;
+            if group.sounding < 1 << 8 && !is_alone {
                 pieces::<__m256>(group, stretch, sums)
             } else {
                 pieces::<__m512>(group, stretch, sums)
@@ -99,12 +100,16 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     let end = stretch.now + stretch.len as u64;
     let first_tick = stretch.now / TICK_LEN;
     let table = table();
+    if V::N > 1 && alone::is_steady(group, end) {
+        // SAFETY: the caller has the instruction set of `V`.
+        return unsafe { alone::steady::<V>(group, stretch, table, sums) };
+    }
     let mut now = stretch.now;
     while now < end {
         if now == group.boundary {
             group.turn(now);
             if group.sounding == 0 {
-                return;
+                break;
             }
         }
         let tick_end = (now / TICK_LEN + 1) * TICK_LEN;
@@ -126,7 +131,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
             let next = end.min(tick_end).min(group.boundary);
             let piece = Piece { first: (now - stretch.now) as usize, len: (next - now) as usize, age: now as u32 };
             if V::N > 1 && group.sounding.is_power_of_two() && group.kind != Kind::Partials {
-                alone::render::<V>(group, piece, table, sums);
+                sums.ahead.push::<V>(group, piece, table);
             } else {
                 for lane in lanes::<V>(group) {
                     match (group.kind, group.is_close) {
@@ -140,6 +145,11 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
             }
             now = next;
         }
+    }
+    if !sums.ahead.is_empty() {
+        let (ahead, sides) = sums.alone();
+        // SAFETY: as above.
+        unsafe { ahead.finish::<V>(group, sides) };
     }
 }
 
