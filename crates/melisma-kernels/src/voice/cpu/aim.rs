@@ -5,6 +5,7 @@ use super::super::lanes::Lanes;
 use super::super::math::{cosine, exp2, filter, harmonics};
 use super::super::sound::N_PARTIALS;
 use super::super::{Control, TICK};
+use super::CHUNK;
 
 /// Oscillators take the phase that 64 bits have kept.
 #[inline(always)]
@@ -68,6 +69,45 @@ unsafe fn aim_line<V: Lanes>(line: &mut Line, lane: usize, target: V, inverse: V
         value.store(&mut line.value[lane]);
         target.store(&mut line.target[lane]);
         target.sub(value).mul(inverse).store(&mut line.slope[lane]);
+    }
+}
+
+/// Where lines of all lanes lead, tick by tick: those of the level, then those of the filter.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Ends(pub(super) [[[f32; LANES]; 4]; CHUNK / TICK]);
+
+/// Finds the ends of the ticks from `now` on whose `controls` these are, as [`aim_level`] and [`aim_slow`] do where nothing
+/// turns; none waits for another.
+#[inline(always)]
+pub(super) unsafe fn find_ends<V: Lanes>(group: &Group, lane: usize, now: u64, controls: &[Control], ends: &mut Ends) {
+    for ((tick, control), ends) in controls.iter().enumerate().zip(&mut ends.0) {
+        let start = (now as u32).wrapping_add((tick * TICK) as u32);
+        // SAFETY: as above.
+        unsafe {
+            let age = V::to_float(V::sub_int(V::splat_int(start), V::load_int(&group.segment[lane])));
+            let age = age.add(V::splat(TICK as f32));
+            let [base, scale, rate] =
+                [V::load(&group.base[lane]), V::load(&group.scale[lane]), V::load(&group.rate[lane])];
+            level(base, scale, rate, age).store(&mut ends[0][lane]);
+            let [a, b, c] = coefficients::<V>(group, lane, start.wrapping_add(TICK as u32), *control);
+            a.store(&mut ends[1][lane]);
+            b.store(&mut ends[2][lane]);
+            c.store(&mut ends[3][lane]);
+        }
+    }
+}
+
+/// Lines to the ends that [`find_ends`] has found for a whole tick.
+#[inline(always)]
+pub(super) unsafe fn aim_at<V: Lanes>(group: &mut Group, lane: usize, ends: &[[f32; LANES]; 4]) {
+    // SAFETY: as above.
+    unsafe {
+        let inverse = V::splat(1.0 / TICK as f32);
+        aim_line(&mut group.level, lane, V::load(&ends[0][lane]), inverse);
+        for (line, ends) in group.filter.iter_mut().zip(&ends[1..]) {
+            aim_line(line, lane, V::load(&ends[lane]), inverse);
+        }
     }
 }
 

@@ -155,14 +155,7 @@ impl Ahead {
     }
 }
 
-/// Whether a filtered voice is alone and nothing turns in the ticks before sample `end`.
-#[inline(always)]
-pub(super) fn is_steady(group: &Group, end: u64) -> bool {
-    let is_alone = group.sounding.is_power_of_two() && matches!(group.kind, Kind::Tone | Kind::Noise);
-    is_alone && group.boundary >= end.next_multiple_of(TICK as u64)
-}
-
-/// As the pieces of a stretch one by one, but what is evaluated at ticks is evaluated for all of them at once.
+/// A stretch of a filtered voice in which nothing turns: what is evaluated at ticks is evaluated for all of them at once.
 #[inline(always)]
 pub(super) unsafe fn steady<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, table: &Step, sums: &mut Sums) {
     const TICK_LEN: u64 = TICK as u64;

@@ -100,9 +100,19 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     let end = stretch.now + stretch.len as u64;
     let first_tick = stretch.now / TICK_LEN;
     let table = table();
-    if V::N > 1 && alone::is_steady(group, end) {
+    if V::N > 1 && group.sounding.is_power_of_two() && is_known(group, end) {
         // SAFETY: the caller has the instruction set of `V`.
         return unsafe { alone::steady::<V>(group, stretch, table, sums) };
+    }
+    let is_known = V::N > 1 && is_known(group, end);
+    let known_from = stretch.now.next_multiple_of(TICK_LEN);
+    if is_known {
+        let controls = &stretch.controls[(known_from / TICK_LEN - first_tick) as usize..];
+        let n_ticks = end.saturating_sub(known_from).div_ceil(TICK_LEN) as usize;
+        for lane in lanes::<V>(group) {
+            // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's.
+            unsafe { aim::find_ends::<V>(group, lane, known_from, &controls[..n_ticks], &mut sums.ends) };
+        }
     }
     let mut now = stretch.now;
     while now < end {
@@ -115,7 +125,13 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
         let tick_end = (now / TICK_LEN + 1) * TICK_LEN;
         // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's, and the piece is inside of the chunk.
         unsafe {
-            if now.is_multiple_of(TICK_LEN) {
+            if now.is_multiple_of(TICK_LEN) && is_known {
+                let ends = &sums.ends.0[((now - known_from) / TICK_LEN) as usize];
+                for lane in lanes::<V>(group) {
+                    aim::aim_at::<V>(group, lane, ends);
+                    aim::begin_tick::<V>(group, lane);
+                }
+            } else if now.is_multiple_of(TICK_LEN) {
                 if group.boundary < tick_end {
                     group.measure_lines(now);
                 } else {
@@ -151,6 +167,13 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
         // SAFETY: as above.
         unsafe { ahead.finish::<V>(group, sides) };
     }
+}
+
+/// Whether nothing turns in the ticks before sample `end`, so that all that a filtered group evaluates can be evaluated
+/// beforehand: a long chain of operations, which would else be waited for at every tick.
+#[inline(always)]
+fn is_known(group: &Group, end: u64) -> bool {
+    matches!(group.kind, Kind::Tone | Kind::Noise) && group.boundary >= end.next_multiple_of(TICK as u64)
 }
 
 /// The first lanes of the vectors that have a sounding one.

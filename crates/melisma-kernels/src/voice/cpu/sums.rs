@@ -2,9 +2,10 @@
 
 use std::mem::MaybeUninit;
 
+use super::aim::Ends;
 use super::alone::Ahead;
-use super::{CHUNK, LANES};
-use crate::isa::{Isa, Level};
+use super::{CHUNK, LANES, TICK};
+use crate::isa::{Isa, Level, dispatch};
 
 /// Groups whose sums fit into 32 bits: 3.9 · 2^24 · 32 < 2^31.
 pub(in crate::voice) const GROUPS_PER_SUM: usize = 32;
@@ -27,6 +28,8 @@ pub(in crate::voice) struct Sums {
     alone: [[i32; CHUNK + LANES]; 2],
     /// A voice that is alone and being made.
     pub(super) ahead: Ahead,
+    /// Of the group that is being made.
+    pub(super) ends: Ends,
     n_groups: usize,
     has_lanes: bool,
     has_alone: bool,
@@ -42,6 +45,7 @@ impl Sums {
             n_rows: 0,
             alone: [[0; CHUNK + LANES]; 2],
             ahead: Ahead::new(),
+            ends: Ends([[[0.0; LANES]; 4]; CHUNK / TICK]),
             n_groups: 0,
             has_lanes: false,
             has_alone: false,
@@ -88,11 +92,18 @@ impl Sums {
         }
         if self.has_alone {
             for (out, sums) in [left, right].into_iter().zip(&mut self.alone) {
-                out.iter_mut().zip(sums.iter()).for_each(|(out, &sum)| *out += i64::from(sum));
-                sums.fill(0);
+                let sums = &mut sums[..out.len()];
+                dispatch!(isa, add_alone(sums: &mut [i32], out: &mut [i64]));
             }
         }
         (self.n_groups, self.has_lanes, self.has_alone) = (0, false, false);
+    }
+}
+
+#[inline(always)]
+fn add_alone(sums: &mut [i32], out: &mut [i64]) {
+    for (sum, out) in sums.iter_mut().zip(out) {
+        *out += i64::from(std::mem::take(sum));
     }
 }
 
