@@ -35,7 +35,11 @@ fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
         std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| output::failed(&path, error))?;
         file.commit()?;
     }
-    session.print(&engine.device, || format!("{}\n{}", record.machine, record.table().text()), json)
+    let text = || {
+        let notes: String = record.notes.iter().map(|note| format!("note: {note}\n")).collect();
+        format!("{}\n{}{notes}", record.machine, record.table().text())
+    };
+    session.print(&engine.device, text, json)
 }
 
 fn compare(session: &Session, old: &Path, new: &Path) -> Result<()> {

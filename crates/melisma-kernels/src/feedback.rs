@@ -14,8 +14,13 @@ pub const N_LINES: usize = 8;
 /// -180 dB of full scale: next to nothing.
 pub const TINY: f32 = 1e-9;
 
+/// Samples that are worked on together at most.
+pub const BLOCK: usize = 32;
+
 /// A figure of every line.
 pub type Lines = [f32; N_LINES];
+/// Samples of every line.
+pub type Rows = [[f32; BLOCK]; N_LINES];
 
 /// What the lines are like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,43 +49,75 @@ pub struct Levels {
 }
 
 impl Feedback {
-    /// Replaces `held`, the lines' next outputs, by what goes into them, and `left` and `right` by what is heard.
+    /// Replaces the first samples of `rows`, the lines' next outputs, by what goes into them, and `left` and `right`, which are
+    /// as many, by what is heard.
     ///
     /// # Panics
-    /// The three differ in length.
-    pub fn run(&self, isa: Isa, levels: &mut Levels, held: &mut [Lines], [left, right]: [&mut [f32]; 2]) {
-        assert!(held.len() == left.len() && held.len() == right.len(), "feedback: sides and lines differ in length");
+    /// The sides differ in length or are longer than [`BLOCK`].
+    pub fn run(&self, isa: Isa, levels: &mut Levels, rows: &mut Rows, [left, right]: [&mut [f32]; 2]) {
+        assert!(
+            left.len() == right.len() && left.len() <= BLOCK,
+            "feedback: sides that differ in length or are too long"
+        );
         let feedback = *self;
         dispatch!(
             isa,
-            mix(feedback: Feedback, levels: &mut Levels, held: &mut [Lines], left: &mut [f32], right: &mut [f32])
+            mix(isa: Isa, feedback: Feedback, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32])
         );
     }
 }
 
+/// All but the low-passes is worked on along time. These need their last sample, so they take the lines side by side.
 #[inline(always)]
-fn mix(feedback: Feedback, levels: &mut Levels, held: &mut [Lines], left: &mut [f32], right: &mut [f32]) {
+fn mix(isa: Isa, feedback: Feedback, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32]) {
     let Feedback { gain, shelf, share, loudness, heard, fed } = feedback;
+    let n = left.len().min(right.len()).min(BLOCK);
+    let mut columns = [[0f32; N_LINES]; BLOCK];
+    transpose::to_columns(isa, rows, &mut columns);
     let mut low = levels.low;
-    let mut peak = [0f32; N_LINES];
-    for ((left, right), lines) in left.iter_mut().zip(right).zip(held) {
-        let input = [*left, *right];
-        let x = *lines;
-        let parts = |signs: Lines| -> Lines { std::array::from_fn(|i| signs[i] * x[i]) };
-        (*left, *right) = (loudness * sum(parts(heard[0])), loudness * sum(parts(heard[1])));
-        let mut y = [0f32; N_LINES];
+    for x in &mut columns[..n] {
         for i in 0..N_LINES {
             low[i] = flush(low[i] + share * (x[i] - low[i]));
-            y[i] = gain[i] * (low[i] + shelf[i] * (x[i] - low[i]));
         }
-        let reflected = 2.0 / N_LINES as f32 * sum(y);
-        for i in 0..N_LINES {
-            y[i] = flush(y[i] - reflected + fed[i] * input[i % 2]);
-            peak[i] = peak[i].max(y[i].abs());
+        *x = low;
+    }
+    let mut lows = [[0f32; BLOCK]; N_LINES];
+    transpose::to_rows(isa, &columns, &mut lows);
+    let inputs = [copy(left), copy(right)];
+    for (side, signs) in [left, right].into_iter().zip(heard) {
+        for (t, out) in side.iter_mut().enumerate() {
+            *out = loudness * sum(std::array::from_fn(|i| signs[i] * rows[i][t]));
         }
-        *lines = y;
+    }
+    for i in 0..N_LINES {
+        for t in 0..n {
+            let (x, low) = (rows[i][t], lows[i][t]);
+            rows[i][t] = gain[i] * (low + shelf[i] * (x - low));
+        }
+    }
+    let mut reflected = [0f32; BLOCK];
+    for (t, reflected) in reflected[..n].iter_mut().enumerate() {
+        *reflected = 2.0 / N_LINES as f32 * sum(std::array::from_fn(|i| rows[i][t]));
+    }
+    let mut peak = [0f32; N_LINES];
+    for i in 0..N_LINES {
+        let mut most = 0;
+        for t in 0..n {
+            let y = flush(rows[i][t] - reflected[t] + fed[i] * inputs[i % 2][t]);
+            rows[i][t] = y;
+            // Sizes of floats are in the order of their bits.
+            most = most.max(y.to_bits() & 0x7fff_ffff);
+        }
+        peak[i] = f32::from_bits(most);
     }
     *levels = Levels { low, peak };
+}
+
+#[inline(always)]
+fn copy(side: &[f32]) -> [f32; BLOCK] {
+    let mut all = [0.0; BLOCK];
+    all[..side.len()].copy_from_slice(side);
+    all
 }
 
 /// `x`, or nothing where it is next to nothing.
@@ -94,6 +131,80 @@ fn flush(x: f32) -> f32 {
 fn sum(x: Lines) -> f32 {
     let half: [f32; 4] = std::array::from_fn(|i| x[i] + x[i + 4]);
     (half[0] + half[2]) + (half[1] + half[3])
+}
+
+/// Samples of lines to lines of samples, and back.
+mod transpose {
+    use super::{BLOCK, Lines, N_LINES, Rows};
+    use crate::isa::{Isa, Level};
+
+    #[inline(always)]
+    pub(super) fn to_columns(isa: Isa, rows: &Rows, columns: &mut [Lines; BLOCK]) {
+        match isa.level() {
+            // SAFETY: an `Isa` exists only on machines that have its features; 8 by 8 squares tile both arrays.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => unsafe {
+                for t in (0..BLOCK).step_by(8) {
+                    x86::square(rows[0].as_ptr().add(t), BLOCK, columns[t].as_mut_ptr(), N_LINES);
+                }
+            },
+            _ => (0..BLOCK).for_each(|t| (0..N_LINES).for_each(|i| columns[t][i] = rows[i][t])),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn to_rows(isa: Isa, columns: &[Lines; BLOCK], rows: &mut Rows) {
+        match isa.level() {
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => unsafe {
+                for t in (0..BLOCK).step_by(8) {
+                    x86::square(columns[t].as_ptr(), N_LINES, rows[0].as_mut_ptr().add(t), BLOCK);
+                }
+            },
+            _ => (0..BLOCK).for_each(|t| (0..N_LINES).for_each(|i| rows[i][t] = columns[t][i])),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    mod x86 {
+        use std::arch::x86_64::*;
+
+        /// Transposes 8 by 8 floats; rows are `pitch` apart.
+        ///
+        /// # Safety
+        /// Both pointers have 8 rows of 8 floats at their pitch, and do not overlap.
+        #[inline]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        pub(super) unsafe fn square(from: *const f32, pitch: usize, to: *mut f32, to_pitch: usize) {
+            let mut r = [_mm256_setzero_ps(); 8];
+            for (i, row) in r.iter_mut().enumerate() {
+                // SAFETY: the caller's promise, here and below.
+                *row = unsafe { _mm256_loadu_ps(from.add(i * pitch)) };
+            }
+            let mut pairs = r;
+            for i in 0..4 {
+                pairs[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+                pairs[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+            }
+            let mut fours = pairs;
+            for i in [0, 4] {
+                fours[i] = _mm256_shuffle_ps::<0x44>(pairs[i], pairs[i + 2]);
+                fours[i + 1] = _mm256_shuffle_ps::<0xee>(pairs[i], pairs[i + 2]);
+                fours[i + 2] = _mm256_shuffle_ps::<0x44>(pairs[i + 1], pairs[i + 3]);
+                fours[i + 3] = _mm256_shuffle_ps::<0xee>(pairs[i + 1], pairs[i + 3]);
+            }
+            for i in 0..4 {
+                let low = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
+                let high = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
+                // SAFETY: as above.
+                unsafe {
+                    _mm256_storeu_ps(to.add(i * to_pitch), low);
+                    _mm256_storeu_ps(to.add((i + 4) * to_pitch), high);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,27 +246,25 @@ mod tests {
     fn blocks_match_the_reference_with_the_same_bits_everywhere() {
         let mut random = Random(1);
         let feedback = feedback(&mut random);
-        for len in [0, 1, 31, 32, 33] {
-            let held: Vec<Lines> = (0..len).map(|_| std::array::from_fn(|_| random.signed())).collect();
+        for len in [0, 1, 7, 31, 32] {
+            let rows: Rows = std::array::from_fn(|_| std::array::from_fn(|_| random.signed()));
             let side: Vec<f32> = (0..len).map(|_| random.signed()).collect();
             let mut results = Vec::new();
             for isa in Isa::available() {
-                let (mut levels, mut held) = (Levels::default(), held.clone());
+                let (mut levels, mut written) = (Levels::default(), rows);
                 let (mut left, mut right) = (side.clone(), side.clone());
-                feedback.run(isa, &mut levels, &mut held, [&mut left, &mut right]);
-                results.push((levels, held, left, right));
+                feedback.run(isa, &mut levels, &mut written, [&mut left, &mut right]);
+                results.push((levels, written, left, right));
             }
             assert!(results.iter().all(|result| *result == results[0]), "{len} samples");
             let mut low = [0.0; N_LINES];
-            for (at, &x) in held.iter().enumerate() {
-                let (heard, written) = reference(&feedback, &mut low, x, [side[at]; 2]);
+            for at in 0..len {
+                let (heard, written) = reference(&feedback, &mut low, rows.map(|row| row[at]), [side[at]; 2]);
                 let (_, found, left, right) = &results[0];
                 assert!(
                     (f64::from(left[at]) - heard[0]).abs() < 1e-5 && (f64::from(right[at]) - heard[1]).abs() < 1e-5
                 );
-                assert!(
-                    found[at].iter().zip(written).all(|(&found, written)| (f64::from(found) - written).abs() < 1e-5)
-                );
+                assert!(found.iter().zip(written).all(|(row, written)| (f64::from(row[at]) - written).abs() < 1e-5));
             }
         }
     }
@@ -163,8 +272,8 @@ mod tests {
     #[test]
     fn next_to_nothing_becomes_nothing() {
         let feedback = feedback(&mut Random(2));
-        let (mut levels, mut held) = (Levels::default(), [[1e-10; N_LINES]; 4]);
-        feedback.run(Isa::best(), &mut levels, &mut held, [&mut [0.0; 4], &mut [0.0; 4]]);
-        assert_eq!((levels, held), (Levels::default(), [[0.0; N_LINES]; 4]));
+        let (mut levels, mut rows) = (Levels::default(), [[1e-10; BLOCK]; N_LINES]);
+        feedback.run(Isa::best(), &mut levels, &mut rows, [&mut [0.0; BLOCK], &mut [0.0; BLOCK]]);
+        assert_eq!((levels, rows), (Levels::default(), [[0.0; BLOCK]; N_LINES]));
     }
 }

@@ -46,7 +46,7 @@ pub(super) unsafe fn exp2<V: Number>(x: V) -> V {
     }
 }
 
-/// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of the rate.
+/// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of the rate: 2 a1 - 1, 2 a2, 2 a3 of
 /// Simper, Solving the continuous SVF equations using trapezoidal integration, 2013.
 #[inline(always)]
 pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
@@ -58,7 +58,8 @@ pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
         let (s, c) = (quarter_sine(half_turn), quarter_sine(one.sub(half_turn)));
         let over = one.div(s.mul_add(c.mul_add(damping, s), c.mul(c)));
         let [sine, cosine] = [s.mul(over), c.mul(over)];
-        [cosine.mul(c), sine.mul(c), sine.mul(s)]
+        let two = V::splat(2.0);
+        [cosine.mul(c).mul_sub(two, one), sine.mul(c).mul(two), sine.mul(s).mul(two)]
     }
 }
 
@@ -103,7 +104,7 @@ pub(super) unsafe fn saw<V: Number, const CLOSE: bool>(table: &Step, phase: V::I
     }
 }
 
-/// White noise between -1 and 1: a hash of the sample's number.
+/// Half of white noise between -1 and 1: a hash of the sample's number.
 #[inline(always)]
 pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
     // SAFETY: as above.
@@ -113,7 +114,7 @@ pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
         let x = V::xor(x, V::shift_right::<15>(x));
         let x = V::mul_int(x, V::splat_int(0x846c_a68b));
         let x = V::xor(x, V::shift_right::<16>(x));
-        V::to_float(x).mul(V::splat(1.0 / 2_147_483_648.0))
+        V::to_float(x).mul(V::splat(1.0 / 4_294_967_296.0))
     }
 }
 

@@ -8,7 +8,8 @@ use chunk::{Pending, check, chunks};
 
 use super::cpu::{self, Stretch, Sums};
 use super::group::{Group, Kind, LANES};
-use super::{Control, Segment, Voice};
+use super::{Control, Segment, UNIT, Voice};
+use crate::isa::dispatch;
 use crate::queue::CpuQueue;
 use crate::{Error, Isa, Queue, Result};
 
@@ -25,9 +26,8 @@ pub struct Voices {
     /// Groups that sound, in no order that matters.
     active: Vec<u32>,
     buses: Vec<Bus>,
-    sums: Sums,
-    /// For each helper thread: sums of its groups.
-    helpers: Vec<Helper>,
+    /// For each thread that helps: its share of every bus.
+    helpers: Vec<Vec<Bus>>,
 }
 
 /// One voice of a pool, until it ends.
@@ -56,12 +56,6 @@ pub struct Block<'a> {
     pub len: usize,
     /// Controls at the end of each tick that the block touches.
     pub controls: &'a [Control],
-}
-
-#[derive(Debug, Clone)]
-struct Helper {
-    sums: Sums,
-    buses: Vec<Bus>,
 }
 
 impl Bus {
@@ -98,7 +92,6 @@ impl Voices {
             groups: vec![Group::new(); n_groups],
             active: Vec::with_capacity(n_groups),
             buses: vec![Bus::new(); n_buses],
-            sums: Sums::new(),
             helpers: Vec::new(),
         }
     }
@@ -118,6 +111,17 @@ impl Voices {
         &self.buses
     }
 
+    /// The samples of a bus, as long as the last block.
+    ///
+    /// # Panics
+    /// The sides are longer.
+    pub fn write(&self, bus: usize, left: &mut [f32], right: &mut [f32]) {
+        let Bus { left: left_sums, right: right_sums } = &self.buses[bus];
+        for (sums, out) in [(&left_sums[..left.len()], left), (&right_sums[..right.len()], right)] {
+            dispatch!(self.isa, samples(sums: &[i64], out: &mut [f32]));
+        }
+    }
+
     /// A voice begins at sample `now`, which no block has rendered yet; none where all lanes sound. `control` is that of
     /// the tick's end.
     ///
@@ -134,7 +138,7 @@ impl Voices {
                 let silent = self.groups.iter().position(|group| group.sounding == 0);
                 let Some(silent) = silent else { return Ok(None) };
                 let group = &mut self.groups[silent];
-                (group.kind, group.bus, group.is_close) = (kind, bus, false);
+                group.take(kind, bus);
                 if !self.active.contains(&(silent as u32)) {
                     self.active.push(silent as u32);
                 }
@@ -215,7 +219,8 @@ impl Voices {
 
     fn render_by(&mut self, bus: usize, block: Block<'_>, render: fn(Isa, &mut Group, Stretch<'_>, &mut Sums)) {
         check(block);
-        let Self { isa, groups, active, buses, sums, .. } = self;
+        let Self { isa, groups, active, buses, .. } = self;
+        let sums = &mut Sums::new();
         let out = &mut buses[bus];
         out.clear(block.len);
         for chunk in chunks(block) {
@@ -271,7 +276,7 @@ impl Voices {
 
     fn fork(&mut self, queue: &CpuQueue, wanted: Range<usize>, block: Block<'_>, n_parts: usize) {
         let n_buses = self.buses.len();
-        let helper = || Helper { sums: Sums::new(), buses: vec![Bus::new(); n_buses] };
+        let helper = || vec![Bus::new(); n_buses];
         self.helpers.resize_with(self.helpers.len().max(n_parts), helper);
         self.buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
         let isa = self.isa;
@@ -280,7 +285,8 @@ impl Voices {
         let active = &self.active;
         queue.run(n_parts, |part| {
             // SAFETY: each part has a helper of its own.
-            let Helper { sums, buses } = unsafe { helpers.get(part) };
+            let buses = unsafe { helpers.get(part) };
+            let sums = &mut Sums::new();
             buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
             for chunk in chunks(block) {
                 for bus_index in wanted.clone() {
@@ -297,7 +303,7 @@ impl Voices {
             }
         });
         for helper in &self.helpers[..n_parts] {
-            let pairs = self.buses[wanted.clone()].iter_mut().zip(&helper.buses[wanted.clone()]);
+            let pairs = self.buses[wanted.clone()].iter_mut().zip(&helper[wanted.clone()]);
             pairs.for_each(|(bus, part)| bus.add(part));
         }
     }
@@ -324,6 +330,11 @@ impl<T> Shared<T> {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.0.add(index) }
     }
+}
+
+#[inline(always)]
+fn samples(sums: &[i64], out: &mut [f32]) {
+    sums.iter().zip(out).for_each(|(&sum, out)| *out = sum as f32 * (1.0 / UNIT));
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ mod tests {
             ceiling: None,
             peers: Vec::new(),
         };
-        Record { machine: "test".into(), device: "cpu".into(), rows: rows.iter().map(row).collect() }
+        Record { machine: "test".into(), device: "cpu".into(), rows: rows.iter().map(row).collect(), notes: Vec::new() }
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub struct Record {
     pub device: String,
     /// The figures.
     pub rows: Vec<Row>,
+    /// What is missing, in words: peers that this machine does not have.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What a room measures on.
@@ -106,7 +109,7 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     }
     let machine = Machine::look();
     let machine = format!("{} ({} cores, {})", machine.cpu, machine.cores, machine.arch);
-    Ok(Record { machine, device: place.device.to_string(), rows })
+    Ok(Record { machine, device: place.device.to_string(), rows, notes: peer::left_out() })
 }
 
 fn find(name: &str) -> Result<Room> {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -11,16 +12,25 @@ const TIME: Duration = Duration::from_secs(300);
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Runs `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of its last line. When there is no
-/// Python, a module is missing, or it takes longer than five minutes, the reason goes to stderr.
+/// Python, a module is missing, or it takes longer than five minutes, the reason goes to stderr and into the record's notes.
 pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
     let python = std::env::var("MELISMA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     match run(&python, script, args, TIME) {
         Ok(value) => Some(value),
         Err(reason) => {
-            eprintln!("note: a peer is left out: {reason}");
+            let note = format!("a peer is left out: {reason}");
+            eprintln!("note: {note}");
+            LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).push(note);
             None
         }
     }
+}
+
+static LEFT_OUT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Why peers were left out since the last call.
+pub(super) fn left_out() -> Vec<String> {
+    std::mem::take(&mut LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Value, String> {
@@ -42,7 +52,9 @@ fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Valu
         let last = |text: &str| text.trim_end().lines().last().unwrap_or_default().to_owned();
         match success? {
             true => serde_json::from_str(&last(&out)).map_err(|error| format!("its last line is not JSON: {error}")),
-            false => Err(last(&err)),
+            false => {
+                Err(Some(last(&err)).filter(|reason| !reason.is_empty()).unwrap_or_else(|| format!("{python} failed")))
+            }
         }
     })
 }

@@ -63,10 +63,14 @@ fn live_time() -> Result<Duration> {
 
 /// Pad number `index` of many: keys of five octaves.
 fn pad(index: usize) -> melisma_kernels::voice::Voice {
+    sound(Instrument::Pad, index)
+}
+
+fn sound(instrument: Instrument, index: usize) -> melisma_kernels::voice::Voice {
     let pitch = Pitch { key: 36 + (index * 7 % 49) as u8, semitones: 0.0, sample_rate: RATE };
     let touch =
         Touch { velocity: 0.5, pan: (index % 9) as f32 / 4.0 - 1.0, seed: (index as u32).wrapping_mul(2_654_435_761) };
-    patch::voice(Instrument::Pad, pitch, touch)
+    patch::voice(instrument, pitch, touch)
 }
 
 /// Thirty seconds: 8 chords of 4 pads, 64 notes, 32 kicks, 4 swells.

@@ -204,10 +204,8 @@ impl Engine {
         let mut done = 0;
         while done < len {
             let n = self.advance(None, len - done);
-            for (bus, stem) in self.voices.buses().iter().zip(stems.iter_mut()) {
-                for (sums, out) in [(&bus.left, &mut stem.left), (&bus.right, &mut stem.right)] {
-                    out[done..done + n].iter_mut().zip(sums).for_each(|(out, &sum)| *out = sample(sum));
-                }
+            for (bus, stem) in stems.iter_mut().enumerate() {
+                self.voices.write(bus, &mut stem.left[done..done + n], &mut stem.right[done..done + n]);
             }
             done += n;
         }
@@ -340,10 +338,7 @@ fn render_parts(voices: &mut Voices, queue: Option<&Queue>, block: Block<'_>) {
 
 fn write_mix(voices: &Voices, out: Stem<'_>) {
     match voices.buses() {
-        [bus] => {
-            out.left.iter_mut().zip(&bus.left).for_each(|(out, &sum)| *out = sample(sum));
-            out.right.iter_mut().zip(&bus.right).for_each(|(out, &sum)| *out = sample(sum));
-        }
+        [_] => voices.write(0, out.left, out.right),
         buses => {
             for (index, (left, right)) in out.left.iter_mut().zip(out.right).enumerate() {
                 *left = sample(buses.iter().map(|bus| bus.left[index]).sum());

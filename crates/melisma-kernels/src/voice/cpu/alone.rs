@@ -1,49 +1,185 @@
 //! One voice alone: a vector holds its next samples instead of its neighbours. Each sample goes through the operations that it
 //! goes through among others, so it has the same bits; only the filter, whose samples need each other, takes them one by one.
+//!
+//! What the filter takes is made for the whole chunk before it begins: between ticks it would wait for coefficients, which are
+//! a long chain of operations, and nothing else would be there to do.
 
 use super::super::group::{Group, Kind, LANES};
 use super::super::lanes::Lanes;
 use super::super::math::{cosine, noise};
 use super::super::step::Step;
+use super::aim::aim_ahead;
 use super::source::{Svf, tone_input};
-use super::{Piece, Sums, TICK};
+use super::{CHUNK, Piece, Stretch, Sums, TICK};
 
-/// Samples of a piece, and nothing behind them.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Samples([f32; TICK]);
+/// Samples of a chunk, with room for a vector behind the last.
+type Samples = [f32; CHUNK + LANES];
 
 const NUMBERS: [u32; LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
-#[inline(always)]
-pub(super) unsafe fn render<V: Lanes>(group: &mut Group, piece: Piece, table: &Step, sums: &mut Sums) {
-    let lane = group.sounding.trailing_zeros() as usize % LANES;
-    // SAFETY: the caller has the instruction set of `V`, here and below; samples are whole vectors.
-    unsafe {
-        let mut samples = match (group.kind, group.is_close) {
-            (Kind::Tone, false) => tone::<V, false>(group, lane, piece.len, table),
-            (Kind::Tone, true) => tone::<V, true>(group, lane, piece.len, table),
-            (Kind::Noise, _) => noises::<V>(group, lane, piece),
-            (Kind::Drum | Kind::Partials, _) => drum::<V>(group, lane, piece.len),
-        };
-        samples.0[piece.len..].fill(0.0);
-        let mut levels = Samples([0.0; TICK]);
+/// Pieces of a voice that wait for their filter.
+#[repr(C, align(64))]
+pub(super) struct Ahead {
+    samples: Samples,
+    levels: Samples,
+    /// The filter's coefficients and slopes of each tick, and how many samples have them.
+    parts: [([f32; 3], [f32; 3], usize); CHUNK / TICK + 1],
+    n_parts: usize,
+    lane: usize,
+    gains: [f32; 2],
+    /// Where in the chunk they begin, and how many samples they are.
+    first: usize,
+    len: usize,
+}
+
+impl Ahead {
+    pub(super) fn new() -> Self {
+        Self {
+            samples: [0.0; CHUNK + LANES],
+            levels: [0.0; CHUNK + LANES],
+            parts: [([0.0; 3], [0.0; 3], 0); CHUNK / TICK + 1],
+            n_parts: 0,
+            lane: 0,
+            gains: [0.0; 2],
+            first: 0,
+            len: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Makes the next piece up to its filter, which continues what is already here.
+    #[inline(always)]
+    pub(super) unsafe fn push<V: Lanes>(&mut self, group: &mut Group, piece: Piece, table: &Step) {
+        let lane = group.sounding.trailing_zeros() as usize % LANES;
+        if self.len == 0 {
+            (self.first, self.lane, self.n_parts) = (piece.first, lane, 0);
+            self.gains = [group.left[lane], group.right[lane]];
+        }
+        let is_tick = piece.age.is_multiple_of(TICK as u32);
+        if is_tick || self.n_parts == 0 {
+            let [a, b, c] = &group.filter;
+            let value = [a.value[lane], b.value[lane], c.value[lane]];
+            self.parts[self.n_parts] = (value, [a.slope[lane], b.slope[lane], c.slope[lane]], 0);
+            self.n_parts += 1;
+        }
+        self.parts[self.n_parts - 1].2 += piece.len;
         let (mut value, slope) = (group.level.value[lane], group.level.slope[lane]);
-        for level in &mut levels.0[..piece.len] {
+        for level in &mut self.levels[self.len..self.len + piece.len] {
             *level = value;
             value += slope;
         }
         group.level.value[lane] = value;
-        let gains = [V::splat(group.left[lane]), V::splat(group.right[lane])];
-        let sides = sums.alone();
-        for at in (0..piece.len).step_by(V::N) {
-            let sample = V::load(&samples.0[at]).mul(V::load(&levels.0[at]));
-            let sample = sample.min(V::splat(3.9)).max(V::splat(-3.9));
-            for (side, gain) in sides.iter_mut().zip(gains) {
-                let sum = side[piece.first + at..][..V::N].as_mut_ptr().cast::<u32>();
-                V::store_int(V::add_int(V::load_int(sum), sample.mul(gain).round()), sum);
+        let samples = &mut self.samples[self.len..];
+        // SAFETY: the caller has the instruction set of `V`, here and below; samples have room for whole vectors.
+        unsafe {
+            match (group.kind, group.is_close) {
+                (Kind::Tone, false) => tone::<V, false>(group, lane, &mut samples[..piece.len + LANES], table),
+                (Kind::Tone, true) => tone::<V, true>(group, lane, &mut samples[..piece.len + LANES], table),
+                (Kind::Noise, _) => noises::<V>(group, lane, piece, samples),
+                (Kind::Drum | Kind::Partials, _) => drum::<V>(group, lane, &mut samples[..piece.len + LANES]),
             }
         }
+        self.len += piece.len;
+    }
+
+    /// Filters what is here and adds it to `sides`, left and right of the chunk.
+    #[inline(always)]
+    pub(super) unsafe fn finish<V: Lanes>(&mut self, group: &mut Group, sides: &mut [[i32; CHUNK + LANES]; 2]) {
+        let len = std::mem::take(&mut self.len);
+        // SAFETY: as above.
+        unsafe {
+            match group.kind {
+                Kind::Tone => self.filter(group, len),
+                Kind::Noise => self.filter_noise::<V>(group, len),
+                Kind::Drum | Kind::Partials => {}
+            }
+            self.samples[len..len + LANES].fill(0.0);
+            let gains = [V::splat(self.gains[0]), V::splat(self.gains[1])];
+            for at in (0..len).step_by(V::N) {
+                let sample = V::load(&self.samples[at]).mul(V::load(&self.levels[at]));
+                let sample = sample.min(V::splat(3.9)).max(V::splat(-3.9));
+                for (side, gain) in sides.iter_mut().zip(gains) {
+                    let sum = side[self.first + at..][..V::N].as_mut_ptr().cast::<u32>();
+                    V::store_int(V::add_int(V::load_int(sum), sample.mul(gain).round()), sum);
+                }
+            }
+        }
+    }
+
+    /// The low-pass of the samples, in their place.
+    #[inline(always)]
+    unsafe fn filter(&mut self, group: &mut Group, len: usize) {
+        // SAFETY: a single lane needs no instruction set but that of its caller.
+        unsafe {
+            let mut svf = Svf::<f32>::load(group, self.lane);
+            let mut rest = &mut self.samples[..len];
+            for (value, slope, n) in &self.parts[..self.n_parts] {
+                svf.set(*value, *slope);
+                let (now, later) = rest.split_at_mut(*n);
+                for sample in now {
+                    [_, *sample] = svf.next(*sample);
+                }
+                rest = later;
+            }
+            svf.store(group, self.lane);
+        }
+    }
+
+    /// The mix of noise, its band-pass and its low-pass.
+    #[inline(always)]
+    unsafe fn filter_noise<V: Lanes>(&mut self, group: &mut Group, len: usize) {
+        let mut bands: Samples = [0.0; CHUNK + LANES];
+        let mut lows = bands;
+        // SAFETY: as above.
+        unsafe {
+            let mut svf = Svf::<f32>::load(group, self.lane);
+            let mut at = 0;
+            for (value, slope, n) in &self.parts[..self.n_parts] {
+                svf.set(*value, *slope);
+                for i in at..at + n {
+                    [bands[i], lows[i]] = svf.next(self.samples[i]);
+                }
+                at += n;
+            }
+            svf.store(group, self.lane);
+            let mix = [0, 1, 2].map(|i: usize| V::splat(group.mix[i][self.lane]));
+            for at in (0..len).step_by(V::N) {
+                let input = V::load(&self.samples[at]).mul(mix[0]);
+                let sample = V::load(&lows[at]).mul_add(mix[2], V::load(&bands[at]).mul_add(mix[1], input));
+                sample.store(&mut self.samples[at]);
+            }
+        }
+    }
+}
+
+/// A stretch of a filtered voice in which nothing turns: what is evaluated at ticks is evaluated for all of them at once.
+#[inline(always)]
+pub(super) unsafe fn steady<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, table: &Step, sums: &mut Sums) {
+    const TICK_LEN: u64 = TICK as u64;
+    let lane = group.sounding.trailing_zeros() as usize % LANES;
+    let end = stretch.now + stretch.len as u64;
+    let first_tick = stretch.now.next_multiple_of(TICK_LEN);
+    let controls = &stretch.controls[((first_tick - stretch.now) as usize).min(1)..];
+    let n_ticks = end.saturating_sub(first_tick).div_ceil(TICK_LEN) as usize;
+    // SAFETY: as above; a chunk has fewer ticks than the narrowest vector has lanes.
+    unsafe {
+        let targets = aim_ahead::<V>(group, lane, first_tick, &controls[..n_ticks]);
+        let (mut now, mut tick) = (stretch.now, 0);
+        while now < end {
+            if now.is_multiple_of(TICK_LEN) {
+                group.begin_tick(lane, targets.level[tick], targets.filter.map(|row| row[tick]));
+                tick += 1;
+            }
+            let next = end.min((now / TICK_LEN + 1) * TICK_LEN);
+            let piece = Piece { first: (now - stretch.now) as usize, len: (next - now) as usize, age: now as u32 };
+            sums.ahead.push::<V>(group, piece, table);
+            now = next;
+        }
+        let (ahead, sides) = sums.alone();
+        ahead.finish::<V>(group, sides);
     }
 }
 
@@ -66,66 +202,45 @@ fn advance(group: &mut Group, which: usize, lane: usize, len: usize) {
 }
 
 #[inline(always)]
-unsafe fn tone<V: Lanes, const CLOSE: bool>(group: &mut Group, lane: usize, len: usize, table: &Step) -> Samples {
-    let mut samples = Samples([0.0; TICK]);
+unsafe fn tone<V: Lanes, const CLOSE: bool>(group: &mut Group, lane: usize, samples: &mut [f32], table: &Step) {
+    let len = samples.len() - LANES;
     // SAFETY: as above.
     unsafe {
         let [mut phase, hop] = phases::<V>(group, 0, lane);
         let [mut saw_phase, saw_hop] = phases::<V>(group, 1, lane);
         let figures = [V::splat(group.period[lane]), V::splat(group.sine[lane]), V::splat(group.saw[lane])];
         for at in (0..len).step_by(V::N) {
-            tone_input::<V, CLOSE>(table, [phase, saw_phase], figures).store(&mut samples.0[at]);
+            tone_input::<V, CLOSE>(table, [phase, saw_phase], figures).store(&mut samples[at]);
             (phase, saw_phase) = (V::add_int(phase, hop), V::add_int(saw_phase, saw_hop));
         }
-        let mut svf = Svf::<f32>::load(group, lane);
-        for sample in &mut samples.0[..len] {
-            [_, *sample] = svf.next(*sample);
-        }
-        svf.store(group, lane);
     }
     advance(group, 0, lane, len);
     advance(group, 1, lane, len);
-    samples
 }
 
 #[inline(always)]
-unsafe fn noises<V: Lanes>(group: &mut Group, lane: usize, piece: Piece) -> Samples {
-    let mut inputs = Samples([0.0; TICK]);
-    let (mut bands, mut lows) = (inputs, inputs);
+unsafe fn noises<V: Lanes>(group: &Group, lane: usize, piece: Piece, samples: &mut [f32]) {
     let first = piece.age.wrapping_sub(group.onset[lane]).wrapping_add(group.seed[lane]);
     // SAFETY: as above.
     unsafe {
         let mut number = V::add_int(V::splat_int(first), V::load_int(NUMBERS.as_ptr()));
         for at in (0..piece.len).step_by(V::N) {
-            noise::<V>(number).store(&mut inputs.0[at]);
+            noise::<V>(number).store(&mut samples[at]);
             number = V::add_int(number, V::splat_int(V::N as u32));
         }
-        let mut svf = Svf::<f32>::load(group, lane);
-        for at in 0..piece.len {
-            [bands.0[at], lows.0[at]] = svf.next(inputs.0[at]);
-        }
-        svf.store(group, lane);
-        let mix = [0, 1, 2].map(|i: usize| V::splat(group.mix[i][lane]));
-        for at in (0..piece.len).step_by(V::N) {
-            let input = V::load(&inputs.0[at]).mul(mix[0]);
-            let sample = V::load(&lows.0[at]).mul_add(mix[2], V::load(&bands.0[at]).mul_add(mix[1], input));
-            sample.store(&mut inputs.0[at]);
-        }
     }
-    inputs
 }
 
 #[inline(always)]
-unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, len: usize) -> Samples {
-    let mut samples = Samples([0.0; TICK]);
+unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, samples: &mut [f32]) {
+    let len = samples.len() - LANES;
     // SAFETY: as above.
     unsafe {
         let [mut phase, hop] = phases::<V>(group, 0, lane);
         for at in (0..len).step_by(V::N) {
-            cosine::<V>(phase).store(&mut samples.0[at]);
+            cosine::<V>(phase).store(&mut samples[at]);
             phase = V::add_int(phase, hop);
         }
     }
     advance(group, 0, lane, len);
-    samples
 }

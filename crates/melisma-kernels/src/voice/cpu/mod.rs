@@ -12,7 +12,7 @@ use super::{Control, TICK};
 use crate::isa::{Isa, Level};
 
 pub(super) use aim::{aim_level, aim_slow, coefficients};
-pub(super) use sums::{GROUPS_PER_SUM, Sums};
+pub(super) use sums::Sums;
 
 /// Samples that are worked on at a time, a multiple of [`TICK`].
 pub(super) const CHUNK: usize = 128;
@@ -55,13 +55,14 @@ pub(super) fn render_singly(isa: Isa, group: &mut Group, stretch: Stretch<'_>, s
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Group, Stretch, Sums, pieces};
+    use super::{Group, Kind, Stretch, Sums, pieces};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     pub(super) unsafe fn avx512(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
         // SAFETY: the caller has the instruction set, here and below.
         unsafe {
-            if group.sounding < 1 << 8 {
+            let is_alone = group.sounding.is_power_of_two() && group.kind != Kind::Partials;
+            if group.sounding < 1 << 8 && !is_alone {
                 pieces::<__m256>(group, stretch, sums)
             } else {
                 pieces::<__m512>(group, stretch, sums)
@@ -99,18 +100,38 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     let end = stretch.now + stretch.len as u64;
     let first_tick = stretch.now / TICK_LEN;
     let table = table();
+    if V::N > 1 && group.sounding.is_power_of_two() && is_known(group, end) {
+        // SAFETY: the caller has the instruction set of `V`.
+        return unsafe { alone::steady::<V>(group, stretch, table, sums) };
+    }
+    let is_known = V::N > 1 && is_known(group, end);
+    let known_from = stretch.now.next_multiple_of(TICK_LEN);
+    if is_known {
+        let controls = &stretch.controls[(known_from / TICK_LEN - first_tick) as usize..];
+        let n_ticks = end.saturating_sub(known_from).div_ceil(TICK_LEN) as usize;
+        for lane in lanes::<V>(group) {
+            // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's.
+            unsafe { aim::find_ends::<V>(group, lane, known_from, &controls[..n_ticks], &mut sums.ends) };
+        }
+    }
     let mut now = stretch.now;
     while now < end {
         if now == group.boundary {
             group.turn(now);
             if group.sounding == 0 {
-                return;
+                break;
             }
         }
         let tick_end = (now / TICK_LEN + 1) * TICK_LEN;
         // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's, and the piece is inside of the chunk.
         unsafe {
-            if now.is_multiple_of(TICK_LEN) {
+            if now.is_multiple_of(TICK_LEN) && is_known {
+                let ends = &sums.ends.0[((now - known_from) / TICK_LEN) as usize];
+                for lane in lanes::<V>(group) {
+                    aim::aim_at::<V>(group, lane, ends);
+                    aim::begin_tick::<V>(group, lane);
+                }
+            } else if now.is_multiple_of(TICK_LEN) {
                 if group.boundary < tick_end {
                     group.measure_lines(now);
                 } else {
@@ -126,7 +147,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
             let next = end.min(tick_end).min(group.boundary);
             let piece = Piece { first: (now - stretch.now) as usize, len: (next - now) as usize, age: now as u32 };
             if V::N > 1 && group.sounding.is_power_of_two() && group.kind != Kind::Partials {
-                alone::render::<V>(group, piece, table, sums);
+                sums.ahead.push::<V>(group, piece, table);
             } else {
                 for lane in lanes::<V>(group) {
                     match (group.kind, group.is_close) {
@@ -141,6 +162,18 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
             now = next;
         }
     }
+    if !sums.ahead.is_empty() {
+        let (ahead, sides) = sums.alone();
+        // SAFETY: as above.
+        unsafe { ahead.finish::<V>(group, sides) };
+    }
+}
+
+/// Whether nothing turns in the ticks before sample `end`, so that all that a filtered group evaluates can be evaluated
+/// beforehand: a long chain of operations, which would else be waited for at every tick.
+#[inline(always)]
+fn is_known(group: &Group, end: u64) -> bool {
+    matches!(group.kind, Kind::Tone | Kind::Noise) && group.boundary >= end.next_multiple_of(TICK as u64)
 }
 
 /// The first lanes of the vectors that have a sounding one.

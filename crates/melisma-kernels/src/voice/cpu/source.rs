@@ -5,23 +5,23 @@ use super::super::lanes::{Lanes, Number, Quad};
 use super::super::math::{cosine, noise, saw};
 use super::super::sound::N_PARTIALS;
 use super::super::step::Step;
-use super::{CHUNK, Piece, Sums};
+use super::{Piece, Sums};
 
 /// Samples that are made side by side before a filter takes them one by one.
 const SIDE: usize = 4;
 
 /// What ends every voice's sample: level, limit, gains, sums.
-struct Output<'a, V: Lanes> {
+struct Output<V: Lanes> {
     value: V,
     slope: V,
     gains: [V; 2],
-    sums: [&'a mut [[i32; LANES]; CHUNK]; 2],
+    sums: [*mut [i32; LANES]; 2],
     lane: usize,
 }
 
-impl<'a, V: Lanes> Output<'a, V> {
+impl<V: Lanes> Output<V> {
     #[inline(always)]
-    unsafe fn load(group: &Group, lane: usize, sums: &'a mut Sums) -> Self {
+    unsafe fn load(group: &Group, lane: usize, sums: &mut Sums) -> Self {
         // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's; here and below.
         unsafe {
             Self {
@@ -36,12 +36,12 @@ impl<'a, V: Lanes> Output<'a, V> {
 
     #[inline(always)]
     unsafe fn add(&mut self, sample: V, at: usize) {
-        // SAFETY: as above; `at` is inside of the chunk.
+        // SAFETY: as above; `at` is inside of the chunk, whose rows the sums have admitted.
         unsafe {
             let sample = sample.mul(self.value).min(V::splat(3.9)).max(V::splat(-3.9));
             self.value = self.value.add(self.slope);
             for side in 0..2 {
-                let sum = self.sums[side].get_unchecked_mut(at).as_mut_ptr().add(self.lane).cast::<u32>();
+                let sum = self.sums[side].add(at).cast::<u32>().add(self.lane);
                 V::store_int(V::add_int(V::load_int(sum), sample.mul(self.gains[side]).round()), sum);
             }
         }
@@ -54,7 +54,8 @@ impl<'a, V: Lanes> Output<'a, V> {
     }
 }
 
-/// The state-variable filter with coefficients on lines.
+/// The state-variable filter with coefficients on lines. Its states are halves, so it takes half of a sample: an output is
+/// then the sum of a state and the next. Of the two operations between a state and the next both wait for nothing else.
 pub(super) struct Svf<V: Lanes> {
     state: [V; 2],
     coefficients: [V; 3],
@@ -74,22 +75,26 @@ impl<V: Lanes> Svf<V> {
         }
     }
 
-    /// Band-pass and low-pass of one sample.
+    /// Coefficients and slopes from the next sample on.
     #[inline(always)]
-    pub(super) unsafe fn next(&mut self, input: V) -> [V; 2] {
+    pub(super) fn set(&mut self, coefficients: [V; 3], slopes: [V; 3]) {
+        (self.coefficients, self.slopes) = (coefficients, slopes);
+    }
+
+    /// Band-pass and low-pass of one sample, given its half.
+    #[inline(always)]
+    pub(super) unsafe fn next(&mut self, half: V) -> [V; 2] {
         // SAFETY: as above.
         unsafe {
-            let [s1, s2] = self.state;
-            let [a1, a2, a3] = self.coefficients;
-            let v3 = input.sub(s2);
-            let v1 = s1.mul_add(a1, v3.mul(a2));
-            let v2 = v3.mul_add(a3, s1.mul_add(a2, s2));
-            let two = V::splat(2.0);
-            self.state = [v1.mul_sub(two, s1), v2.mul_sub(two, s2)];
+            let [band, low] = self.state;
+            let [keep, move_on, rest] = self.coefficients;
+            let way = half.sub(low);
+            let next = [way.mul_add(move_on, band.mul(keep)), way.mul_add(rest, band.mul_add(move_on, low))];
+            self.state = next;
             for (value, slope) in self.coefficients.iter_mut().zip(self.slopes) {
                 *value = value.add(slope);
             }
-            [v1, v2]
+            [band.add(next[0]), low.add(next[1])]
         }
     }
 
@@ -107,7 +112,7 @@ impl<V: Lanes> Svf<V> {
     }
 }
 
-/// Sine and saw before the filter; `figures` are the saw's period and both levels.
+/// Half of sine and saw before the filter; `figures` are the saw's period and half of both levels.
 #[inline(always)]
 pub(super) unsafe fn tone_input<W: Number, const CLOSE: bool>(
     table: &Step,
@@ -172,11 +177,13 @@ pub(super) unsafe fn noises<V: Lanes>(group: &mut Group, lane: usize, piece: Pie
         let mix: [V; 3] = std::array::from_fn(|i| V::load(&group.mix[i][lane]));
         let age = V::sub_int(V::splat_int(piece.age), V::load_int(&group.onset[lane]));
         let mut number = V::add_int(age, V::load_int(&group.seed[lane]));
+        // Known to be 1, it would be made anew for every sample, in a register whose last value it waits for.
+        let one = V::splat_int(std::hint::black_box(1));
         for at in piece.first..piece.first + piece.len {
-            let input = noise::<V>(number);
-            let [band, low] = svf.next(input);
-            output.add(low.mul_add(mix[2], band.mul_add(mix[1], input.mul(mix[0]))), at);
-            number = V::add_int(number, V::splat_int(1));
+            let half = noise::<V>(number);
+            let [band, low] = svf.next(half);
+            output.add(low.mul_add(mix[2], band.mul_add(mix[1], half.mul(mix[0]))), at);
+            number = V::add_int(number, one);
         }
         svf.store(group, lane);
         output.store(group);
@@ -210,43 +217,68 @@ unsafe fn doubled<W: Number>(phase: W::Int) -> [W; 3] {
     }
 }
 
+/// Coefficients of the partials' polynomials on lines. No closure has them: one that is not inlined has no vectors.
+struct Shape<V: Lanes> {
+    value: [V; N_PARTIALS],
+    slope: [V; N_PARTIALS],
+}
+
+impl<V: Lanes> Shape<V> {
+    #[inline(always)]
+    unsafe fn load(group: &Group, lane: usize) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let mut shape = Self { value: [V::splat(0.0); N_PARTIALS], slope: [V::splat(0.0); N_PARTIALS] };
+            for (k, line) in group.partials.iter().enumerate() {
+                shape.value[k] = V::load(&line.value[lane]);
+                shape.slope[k] = V::load(&line.slope[lane]);
+            }
+            shape
+        }
+    }
+
+    /// One sample, of what [`doubled`] gives.
+    #[inline(always)]
+    unsafe fn next(&mut self, [sine, second, x]: [V; 3]) -> V {
+        let p = &mut self.value;
+        // SAFETY: as above.
+        unsafe {
+            let odd = p[3].mul_add(x, p[2]).mul_add(x, p[1]).mul_add(x, p[0]);
+            let even = p[7].mul_add(x, p[6]).mul_add(x, p[5]).mul_add(x, p[4]);
+            for (value, slope) in p.iter_mut().zip(self.slope) {
+                *value = value.add(slope);
+            }
+            sine.mul_add(odd, second.mul(even))
+        }
+    }
+}
+
 #[inline(always)]
 pub(super) unsafe fn partials<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
     // SAFETY: as above.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
-        let mut p: [V; N_PARTIALS] = std::array::from_fn(|k| V::load(&group.partials[k].value[lane]));
-        let slopes: [V; N_PARTIALS] = std::array::from_fn(|k| V::load(&group.partials[k].slope[lane]));
+        let mut shape = Shape::<V>::load(group, lane);
         let mut phase = V::load_int(&group.oscillators[0].phase[lane]);
         let stride = V::load_int(&group.oscillators[0].stride[lane]);
-        let mut next = |[sine, second, x]: [V; 3], at: usize| {
-            let (mut odd, mut even) = (p[3], p[7]);
-            for i in (0..3).rev() {
-                (odd, even) = (odd.mul_add(x, p[i]), even.mul_add(x, p[4 + i]));
-            }
-            for (p, slope) in p.iter_mut().zip(slopes) {
-                *p = p.add(slope);
-            }
-            output.add(sine.mul_add(odd, second.mul(even)), at);
-        };
         let end = piece.first + piece.len;
         let mut at = piece.first;
         while V::N > 1 && at + SIDE <= end {
             let phases = Quad::<V>::steps(phase, stride);
             let [sine, second, x] = doubled::<Quad<V>>(phases);
             for i in 0..SIDE {
-                next([sine.0[i], second.0[i], x.0[i]], at + i);
+                output.add(shape.next([sine.0[i], second.0[i], x.0[i]]), at + i);
             }
             phase = V::add_int(phases.0[3], stride);
             at += SIDE;
         }
         while at < end {
-            next(doubled::<V>(phase), at);
+            output.add(shape.next(doubled::<V>(phase)), at);
             phase = V::add_int(phase, stride);
             at += 1;
         }
         V::store_int(phase, &mut group.oscillators[0].phase[lane]);
-        for (line, value) in group.partials.iter_mut().zip(p) {
+        for (line, value) in group.partials.iter_mut().zip(shape.value) {
             value.store(&mut line.value[lane]);
         }
         output.store(group);

@@ -48,6 +48,14 @@ pub(super) struct Line {
 impl Line {
     const SILENT: Self = Self { value: [0.0; LANES], slope: [0.0; LANES], target: [0.0; LANES] };
 
+    /// From where it should be by now to `target` within a tick.
+    #[inline(always)]
+    fn aim(&mut self, lane: usize, target: f32) {
+        let value = self.target[lane];
+        (self.value[lane], self.target[lane]) = (value, target);
+        self.slope[lane] = (target - value) * (1.0 / TICK as f32);
+    }
+
     fn rest(&mut self, lane: usize, value: f32) {
         (self.value[lane], self.slope[lane], self.target[lane]) = (value, 0.0, value);
     }
@@ -175,8 +183,27 @@ impl Group {
         }
     }
 
+    /// A group in which nothing sounds becomes one of `kind`. What a filter of another kind has left would fade through
+    /// numbers that processors are slow with.
+    pub(super) fn take(&mut self, kind: Kind, bus: usize) {
+        (self.kind, self.bus, self.is_close) = (kind, bus, false);
+        (self.sine, self.saw, self.state) = ([0.0; LANES], [0.0; LANES], [[0.0; LANES]; 2]);
+    }
+
     pub(super) fn free_lane(&self) -> Option<usize> {
         (0..LANES).find(|lane| self.sounding >> lane & 1 == 0)
+    }
+
+    /// A tick begins for one lane that is filtered, whose lines lead to `level` and `filter`.
+    #[inline(always)]
+    pub(super) fn begin_tick(&mut self, lane: usize, level: f32, filter: [f32; 3]) {
+        self.level.aim(lane, level);
+        for (line, target) in self.filter.iter_mut().zip(filter) {
+            line.aim(lane, target);
+        }
+        if self.kind == Kind::Tone {
+            self.oscillators.iter_mut().for_each(|oscillator| oscillator.begin_tick(lane));
+        }
     }
 
     pub(super) fn is_releasing(&self, lane: usize) -> bool {
@@ -198,7 +225,8 @@ impl Group {
                 self.oscillators[0].start(lane, 3 << 62, tone.increment, now);
                 self.oscillators[1].start(lane, 1 << 63, tone.saw_increment, now);
                 self.tune(lane, tone.increment, tone.saw_increment);
-                (self.sine[lane], self.saw[lane]) = (tone.sine, tone.saw);
+                // The filter takes halves.
+                (self.sine[lane], self.saw[lane]) = (0.5 * tone.sine, 0.5 * tone.saw);
                 self.start_filter(lane, &tone.filter, now, control);
             }
             Source::Partials(partials) => {
@@ -220,9 +248,8 @@ impl Group {
             }
             Source::Noise(noise) => {
                 self.seed[lane] = noise.seed;
-                for (level, row) in noise.mix.iter().zip(&mut self.mix) {
-                    row[lane] = *level;
-                }
+                let [input, band, low] = noise.mix;
+                (self.mix[0][lane], self.mix[1][lane], self.mix[2][lane]) = (2.0 * input, band, low);
                 self.start_filter(lane, &noise.filter, now, control);
             }
         }

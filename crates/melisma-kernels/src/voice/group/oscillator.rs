@@ -42,6 +42,14 @@ impl Oscillator {
         self.phase[lane] = ((anchor >> 32) as u32).wrapping_add(self.stride[lane].wrapping_mul(before as u32));
     }
 
+    /// Takes the phase that 64 bits have kept.
+    #[inline(always)]
+    pub(super) fn begin_tick(&mut self, lane: usize) {
+        let anchor = Self::wide(&self.anchor, lane).wrapping_add(Self::wide(&self.hop, lane));
+        Self::set_wide(&mut self.anchor, lane, anchor);
+        self.phase[lane] = (anchor >> 32) as u32;
+    }
+
     /// From sample `now` on the phase moves by `increment`.
     pub(in crate::voice) fn retune(&mut self, lane: usize, increment: u64, now: u64) {
         let is_tick = now.is_multiple_of(TICK as u64);

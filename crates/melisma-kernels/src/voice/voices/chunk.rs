@@ -1,7 +1,7 @@
 //! Blocks cut into chunks, and groups whose sums are on their way into a bus.
 
 use super::super::TICK;
-use super::super::cpu::{CHUNK, GROUPS_PER_SUM, Stretch, Sums};
+use super::super::cpu::{CHUNK, Stretch, Sums};
 use super::{Block, Bus, LONGEST};
 use crate::Isa;
 
@@ -38,30 +38,28 @@ pub(super) struct Pending<'a> {
     chunk: Chunk<'a>,
     sums: &'a mut Sums,
     bus: &'a mut Bus,
-    n_groups: usize,
+    has_groups: bool,
 }
 
 impl<'a> Pending<'a> {
     pub(super) fn new(isa: Isa, chunk: Chunk<'a>, sums: &'a mut Sums, bus: &'a mut Bus) -> Self {
-        Self { isa, chunk, sums, bus, n_groups: 0 }
+        Self { isa, chunk, sums, bus, has_groups: false }
     }
 
     pub(super) fn add(&mut self, render: impl FnOnce(&mut Sums)) {
-        if self.n_groups == 0 {
-            self.sums.clear();
-        }
+        let is_full = self.sums.admit(self.chunk.stretch.len);
         render(self.sums);
-        self.n_groups += 1;
-        if self.n_groups == GROUPS_PER_SUM {
+        self.has_groups = true;
+        if is_full {
             self.flush();
         }
     }
 
     pub(super) fn flush(&mut self) {
-        if self.n_groups > 0 {
+        if self.has_groups {
             let range = self.chunk.first..self.chunk.first + self.chunk.stretch.len;
             self.sums.add_to(self.isa, &mut self.bus.left[range.clone()], &mut self.bus.right[range]);
-            self.n_groups = 0;
+            self.has_groups = false;
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! One voice at a time renders every note into a buffer of its own and adds that to the mix, as the seed's first form does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{Plan, RATE, Row, beside, cpu_seconds, measure, single};
+use super::{RATE, Row, beside, cpu_seconds, of_times, single};
 use crate::Result;
 use crate::synth::{Chord, Engine, EngineConfig, Path, Phrase, PhraseRenderer};
 
@@ -65,18 +65,24 @@ impl Sequential {
     }
 }
 
-/// Seconds on the clock, and of the CPU.
-fn time(mut work: impl FnMut() -> Result<()>) -> Result<[f64; 2]> {
-    let plan = Plan { warm_up: 1, least: 5, time: Duration::from_millis(100), most: 50 };
-    let mut outcome = Ok(());
-    let (mut cpu, mut n_runs) = (0.0, 0);
-    let measured = measure(plan, || {
-        let begin = cpu_seconds();
-        outcome = work();
-        (cpu, n_runs) = (cpu + cpu_seconds() - begin, n_runs + 1);
-    });
-    outcome?;
-    Ok([measured.median, cpu / f64::from(n_runs)])
+/// Seconds on the clock and of the CPU, for both in turn: medians.
+fn time(mut works: [&mut dyn FnMut() -> Result<()>; 2]) -> Result<[[f64; 2]; 2]> {
+    const TIME: Duration = Duration::from_millis(250);
+    const LEAST: usize = 7;
+    let mut times = [const { [const { Vec::new() }; 2] }; 2];
+    for work in &mut works {
+        work()?;
+    }
+    let begin = Instant::now();
+    while times[0][0].len() < LEAST || begin.elapsed() < TIME {
+        for (work, [clock, cpu]) in works.iter_mut().zip(&mut times) {
+            let (start, cpu_start) = (Instant::now(), cpu_seconds());
+            work()?;
+            cpu.push(cpu_seconds() - cpu_start);
+            clock.push(start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(times.map(|times| times.map(|times| of_times(times).median)))
 }
 
 pub(super) fn rows() -> Result<Vec<Row>> {
@@ -88,11 +94,13 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     for (density, n_chords) in [("sparse", 1), ("medium", 2), ("dense", 8)] {
         for n_keys in 1..=16 {
             let phrase = phrase(n_keys, n_chords);
-            let ours = time(|| {
-                batched.engine().reset();
-                batched.render_phrase(&phrase).map(drop)
-            })?;
-            let theirs = time(|| sequential.render(&phrase))?;
+            let [ours, theirs] = time([
+                &mut || {
+                    batched.engine().reset();
+                    batched.render_phrase(&phrase).map(drop)
+                },
+                &mut || sequential.render(&phrase),
+            ])?;
             for (most, (ours, theirs)) in most.iter_mut().zip(ours.into_iter().zip(theirs)) {
                 *most = most.max(ours / theirs);
             }

@@ -6,7 +6,8 @@
 use std::f64::consts::TAU;
 
 use melisma_kernels::Isa;
-use melisma_kernels::feedback::{Feedback, Levels, N_LINES as N};
+// A block is shorter than the shortest diffuser at any rate.
+use melisma_kernels::feedback::{BLOCK, Feedback, Levels, N_LINES as N};
 
 use super::flush;
 use crate::{Error, Result};
@@ -16,8 +17,6 @@ const TIMES: [f64; N] = [0.0311, 0.0367, 0.0419, 0.0457, 0.0533, 0.0593, 0.0673,
 /// Lengths of the diffusers before them, for the left and for the right.
 const DIFFUSERS: [[f64; 2]; 2] = [[0.0047, 0.0113], [0.0053, 0.0101]];
 const DIFFUSION: f32 = 0.6;
-/// Samples that are worked on together: fewer than the shortest diffuser has at any rate.
-const BLOCK: usize = 32;
 /// Where RT60 is exact.
 const REFERENCE_HZ: f64 = 1000.0;
 /// Signs with which lines are heard: rows of a Hadamard matrix, so that both sides differ as much as they can.
@@ -131,13 +130,13 @@ impl Reverb {
             pair.iter_mut().for_each(|diffuser| diffuser.run(side));
         }
         let n = left.len();
-        let mut held = [[0.0; N]; BLOCK];
-        for (i, line) in self.lines.iter().enumerate() {
-            line.read(|at, sample| held[at][i] = sample, n);
+        let mut rows = [[0.0; BLOCK]; N];
+        for (line, row) in self.lines.iter().zip(&mut rows) {
+            line.read(&mut row[..n]);
         }
-        self.feedback.run(self.isa, &mut self.levels, &mut held[..n], [left, right]);
-        for (i, line) in self.lines.iter_mut().enumerate() {
-            line.write(|at| held[at][i], n);
+        self.feedback.run(self.isa, &mut self.levels, &mut rows, [left, right]);
+        for (line, row) in self.lines.iter_mut().zip(&rows) {
+            line.write(&row[..n]);
         }
         let is_silent = self.levels == Levels::default();
         self.silence = if is_silent { self.silence + n } else { 0 };
@@ -154,19 +153,22 @@ impl Line {
         Self { samples: vec![0.0; len.max(1)], at: 0 }
     }
 
-    /// The next `n` samples with their places.
-    fn read(&self, mut each: impl FnMut(usize, f32), n: usize) {
+    /// The next samples.
+    fn read(&self, out: &mut [f32]) {
         let (old, new) = self.samples.split_at(self.at);
-        new.iter().chain(old).take(n).enumerate().for_each(|(at, &sample)| each(at, sample));
+        let n_new = out.len().min(new.len());
+        let (first, rest) = out.split_at_mut(n_new);
+        first.copy_from_slice(&new[..n_new]);
+        rest.copy_from_slice(&old[..rest.len()]);
     }
 
-    /// Replaces the next `n` samples and goes on behind them.
-    fn write(&mut self, each: impl Fn(usize) -> f32, n: usize) {
+    /// Replaces the next samples and goes on behind them.
+    fn write(&mut self, samples: &[f32]) {
         let (old, new) = self.samples.split_at_mut(self.at);
-        let n_new = n.min(new.len());
-        new[..n_new].iter_mut().enumerate().for_each(|(at, sample)| *sample = each(at));
-        old[..n - n_new].iter_mut().enumerate().for_each(|(at, sample)| *sample = each(n_new + at));
-        self.at = (self.at + n) % self.samples.len();
+        let (first, rest) = samples.split_at(samples.len().min(new.len()));
+        new[..first.len()].copy_from_slice(first);
+        old[..rest.len()].copy_from_slice(rest);
+        self.at = (self.at + samples.len()) % self.samples.len();
     }
 }
 
