@@ -19,8 +19,6 @@ type Rows = [[i32; LANES]; CHUNK];
 #[repr(C, align(64))]
 pub(in crate::voice) struct Sums {
     left: MaybeUninit<Rows>,
-    /// Rows of both sides at whole pages from each other would be taken for the same place by a load that follows a store.
-    _gap: MaybeUninit<[u8; 2048]>,
     right: MaybeUninit<Rows>,
     /// Rows that are there; what lies behind was never written.
     n_rows: usize,
@@ -40,7 +38,6 @@ impl Sums {
     pub(in crate::voice) fn new() -> Self {
         Self {
             left: MaybeUninit::uninit(),
-            _gap: MaybeUninit::uninit(),
             right: MaybeUninit::uninit(),
             n_rows: 0,
             alone: [[0; CHUNK + LANES]; 2],
