@@ -49,7 +49,6 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
     let makers = makers(&graph.nodes, &scope)?;
     order(graph, &makers, &scope)?;
     for node in &mut graph.nodes {
-        scope.names.extend(node.outputs.iter().filter(|name| !name.is_empty()).cloned());
         for attribute in &mut node.attributes {
             match &mut attribute.content {
                 super::Content::Graph(inner) => self::graph(inner, &scope)?,
@@ -57,6 +56,7 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
                 _ => {}
             }
         }
+        scope.names.extend(node.outputs.iter().filter(|name| !name.is_empty()).cloned());
     }
     match graph.outputs.iter().find(|output| !scope.has(&output.name)) {
         Some(output) => Err(corrupt(format!("nothing makes output `{}`", output.name))),
