@@ -165,6 +165,31 @@ fn captures_are_left_behind() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let clip = wav::read(&std::fs::read(sandbox.path("debug/capture.wav")).unwrap()).unwrap().to_clip();
     assert_eq!(clip.n_frames(), 48_000);
+    let again = ["synth", "preset:sleep", "-o", "b.wav", "--seconds", "1", "--debug-capture", "debug"];
+    let refused = sandbox.run(&again);
+    assert_eq!(
+        (refused.code, refused.stderr.contains("debug/capture.wav: there already")),
+        (2, true),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(sandbox.run(&[&again[..], &["-f"]].concat()).code, 0);
+}
+
+#[test]
+fn what_was_not_reached_is_said() {
+    let sandbox = Sandbox::new();
+    let flags = ["--seconds", "4", "--rate", "8000"];
+    let loud = sandbox
+        .run(&[&["synth", "preset:bright", "-o", "a.wav", "--loudness", "-3", "--stems", "s"], &flags[..]].concat());
+    assert_eq!(loud.code, 0, "{}", loud.stderr);
+    assert!(loud.stderr.contains("LUFS, not -3"), "{}", loud.stderr);
+    assert!(loud.stderr.contains("beyond full scale"), "{}", loud.stderr);
+    let usual = sandbox.run(&[&["synth", "preset:bright", "-o", "b.wav"], &flags[..]].concat());
+    assert_eq!((usual.code, usual.stderr.contains("note:")), (0, false), "{}", usual.stderr);
+    let piped = sandbox.command(&[&["synth", "preset:bright", "-o", "-"], &flags[..]].concat()).output().unwrap();
+    assert!(piped.status.success() && piped.stdout.starts_with(b"RIFF"), "{}", String::from_utf8_lossy(&piped.stderr));
+    assert_eq!(wav::read(&piped.stdout).unwrap().to_clip().n_frames(), 32_000);
 }
 
 #[test]

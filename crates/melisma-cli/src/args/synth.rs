@@ -10,10 +10,10 @@ use super::SAMPLE_FORMATS;
 /// Arguments of `synth`.
 #[derive(Debug, Args)]
 pub struct SynthArgs {
-    /// A .mid or .json file, or preset:focus, preset:meditation, preset:sleep or preset:bright
+    /// A .mid or .json file, - for a pipe of one, or preset:focus, preset:meditation, preset:sleep or preset:bright
     #[arg(value_name = "SCORE")]
     pub score: String,
-    /// A .wav or .flac file; a folder with --clips
+    /// A .wav or .flac file, - for a pipe of WAV; a folder with --clips
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
     /// Exactly so long, faded out where music goes on [default: 60 for presets, else all of it]

@@ -18,7 +18,8 @@ use crate::codec::Codec;
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
 use flow::{Flow, Options, Outcome};
-use sink::{Layout, Place, Sink};
+pub use sink::Place;
+use sink::{Layout, Sink};
 
 pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();

@@ -41,18 +41,32 @@ impl Place {
         }
         if io::stdout().is_terminal() {
             return Err(Error::invalid("stdout is a terminal, and WAV is no text")
-                .with_hint("send it to a player, as in `melisma decode TOKENS -o - | aplay`, or name a file"));
+                .with_hint("send it to a player, as in `melisma ... -o - | aplay`, or name a file"));
         }
         Ok(Self::Stdout(io::stdout()))
+    }
+
+    /// Whether a header can be written again.
+    pub fn is_seekable(&self) -> bool {
+        matches!(self, Self::File(file) if file.is_seekable())
+    }
+
+    /// Gives a file its name.
+    pub fn commit(self) -> Result<()> {
+        match self {
+            Self::File(file) => file.commit(),
+            Self::Stdout(_) => Ok(()),
+        }
     }
 }
 
 impl Sink {
     pub fn new(place: Place, layout: Layout) -> Self {
-        let (name, is_seekable) = match &place {
-            Place::File(file) => (file.path().display().to_string(), file.is_seekable()),
-            Place::Stdout(_) => ("stdout".to_owned(), false),
+        let name = match &place {
+            Place::File(file) => file.path().display().to_string(),
+            Place::Stdout(_) => "stdout".to_owned(),
         };
+        let is_seekable = place.is_seekable();
         Self { name, place: Some(place), is_seekable, writer: None, layout }
     }
 
@@ -75,10 +89,7 @@ impl Sink {
         self.start().map(drop).map_err(|error| self.failed(error))?;
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let ended = if self.is_seekable { writer.seal() } else { writer.finish() };
-        match ended.map_err(|error| self.failed(error))? {
-            Place::File(file) => file.commit(),
-            Place::Stdout(_) => Ok(()),
-        }
+        ended.map_err(|error| self.failed(error))?.commit()
     }
 
     fn start(&mut self) -> Result<&mut Writer<Place>> {

@@ -13,12 +13,14 @@ use melisma::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::args::SynthArgs;
+use crate::decode::refuse_mixing;
+use crate::input::is_pipe;
 use crate::session::Session;
 use render::{Order, Rendered};
 
 pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let _span = tracing::info_span!("synth").entered();
-    check(args)?;
+    check(session, args)?;
     if let Some(n) = args.clips {
         return clips::run(session, args, n);
     }
@@ -40,11 +42,17 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     if rendered.dropped > 0 {
         session.say(&format!("note: {} notes found no voice", rendered.dropped));
     }
+    rendered.tell(session, order.loudness);
     let text = || rendered.text(score.notes.len(), wall) + &shown(&choice);
+    if is_pipe(&args.output) {
+        session.say(text().trim_end());
+        return Ok(());
+    }
     let mut json = rendered.json(wall);
     json["notes"] = score.notes.len().into();
     json["output"] = args.output.display().to_string().into();
     json["seed"] = args.seed.clone().into();
+    json["loudness_target_lufs"] = order.loudness.into();
     json["device_reason"] = choice.reason.clone().into();
     session.print(&choice.device, text, json)
 }
@@ -61,7 +69,8 @@ fn shown(choice: &Choice) -> String {
 }
 
 /// Refuses what cannot be meant, before any work.
-fn check(args: &SynthArgs) -> Result<()> {
+fn check(session: &Session, args: &SynthArgs) -> Result<()> {
+    refuse_mixing(session, &args.output)?;
     if args.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= melisma::synth::MAX_SECONDS)) {
         let message = format!("--seconds {}: more than 0 and at most 86400", args.seconds.unwrap_or_default());
         return Err(Error::invalid(message).with_hint("a day is the longest piece"));
@@ -90,7 +99,29 @@ fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
     }
 }
 
+/// How near to the loudness that is asked for is near enough, in LU.
+const NEAR: f64 = 0.1;
+
 impl Rendered {
+    /// Says what is not as it was asked for.
+    fn tell(&self, session: &Session, target: Option<f64>) {
+        if let Some(target) = target {
+            match self.loudness_lufs {
+                Some(found) if (found - target).abs() <= NEAR => {}
+                Some(found) => session.say(&format!(
+                    "note: {found:.1} LUFS, not {target}: the limiter, or the most gain there is, does not allow more"
+                )),
+                None => session.say(&format!("note: the piece is silent or too short to be made {target} LUFS loud")),
+            }
+        }
+        if self.clipped > 0 {
+            let n = self.clipped;
+            session.say(&format!(
+                "note: {n} samples of the stems are beyond full scale and cut; --sample-format f32 keeps them"
+            ));
+        }
+    }
+
     fn text(&self, n_notes: usize, wall: Duration) -> String {
         let show = |value: Option<f64>| value.map_or("silence".to_owned(), |value| format!("{value:.1}"));
         format!(
@@ -115,6 +146,7 @@ impl Rendered {
             "loudness_lufs": self.loudness_lufs,
             "gain_db": 20.0 * f64::from(self.gain).log10(),
             "dropped_notes": self.dropped,
+            "clipped_samples": self.clipped,
             "stems": self.stems,
         })
     }

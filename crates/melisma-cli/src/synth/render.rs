@@ -1,18 +1,18 @@
 //! Playing a score into files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use melisma::Result;
 use melisma::audio::wav::SampleFormat;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::memory;
-use melisma::runtime::output;
+use melisma::runtime::output::{self, Existing};
 use melisma::synth::{
     Block, BusConfig, Buses, Capture, Instrument, Length, Meter, Performance, Recording, Score, Setup, Take, balance,
     record,
 };
+use melisma::{Error, Result};
 
 use super::sink::{Layout, Sink, interleave};
 use super::{loudness, source};
@@ -37,6 +37,8 @@ pub struct Order {
 pub struct Rendered {
     pub voices: usize,
     pub dropped: u64,
+    /// Samples of stems that the file's format cuts.
+    pub clipped: u64,
     pub samples: u64,
     pub sample_rate: u32,
     pub gain: f32,
@@ -128,6 +130,19 @@ impl Order {
         })
     }
 
+    /// Captures replace each other while they run, but not what was there before.
+    fn check_capture(&self, folder: &Path) -> Result<()> {
+        let earlier =
+            ["capture.wav", "capture.json"].map(|name| folder.join(name)).into_iter().find(|path| path.exists());
+        match earlier {
+            Some(path) if self.layout.existing == Existing::Refuse => {
+                Err(Error::invalid(format!("{}: there already", path.display()))
+                    .with_hint("use another folder, or -f to replace it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn setup(&self, gain: f32) -> Setup {
         let bus = BusConfig { level: gain, ..BusConfig::new(self.layout.sample_rate) };
         let buses = if self.stems.is_some() { Buses::Stems } else { Buses::Mix };
@@ -160,6 +175,7 @@ impl Order {
         Ok(Rendered {
             voices: performance.most_voices(),
             dropped: performance.dropped(),
+            clipped: files.clipped,
             samples,
             sample_rate,
             gain: 1.0,
@@ -201,6 +217,9 @@ struct Files {
     mix: Sink,
     stems: Vec<(Instrument, PathBuf, Sink)>,
     scratch: Vec<f32>,
+    /// Whether samples beyond full scale are cut, and how many of the stems were.
+    format: SampleFormat,
+    clipped: u64,
 }
 
 impl Files {
@@ -217,13 +236,22 @@ impl Files {
                 stems.push((instrument, path, sink));
             }
         }
-        Ok(Self { mix, stems, scratch: Vec::new() })
+        if let Some(folder) = &order.capture {
+            order.check_capture(folder)?;
+        }
+        Ok(Self { mix, stems, scratch: Vec::new(), format: order.layout.format, clipped: 0 })
     }
 
     fn write(&mut self, block: &Block<'_>) -> Result<()> {
-        let Self { mix, stems, scratch } = self;
+        let Self { mix, stems, scratch, format, clipped } = self;
         copy_out([block.left, block.right], scratch, mix)?;
-        stems.iter_mut().try_for_each(|(instrument, _, sink)| copy_out(block.stem(*instrument), scratch, sink))
+        for (instrument, _, sink) in stems {
+            copy_out(block.stem(*instrument), scratch, sink)?;
+            if !format.is_float() {
+                *clipped += scratch.iter().filter(|sample| sample.abs() > 1.0).count() as u64;
+            }
+        }
+        Ok(())
     }
 
     fn finish(self) -> Result<Vec<String>> {

@@ -6,9 +6,12 @@ use melisma::audio::{flac, wav};
 use melisma::runtime::output::{Existing, OutputFile};
 use melisma::{Error, Result};
 
-/// A stereo file on its way; it appears when it is complete.
+use crate::decode::Place;
+use crate::input::is_pipe;
+
+/// A stereo file on its way, which appears when it is complete; or a pipe.
 pub enum Sink {
-    Wav(wav::Writer<OutputFile>),
+    Wav(wav::Writer<Place>),
     Flac(Box<flac::Writer<OutputFile>>),
 }
 
@@ -22,10 +25,14 @@ pub struct Layout {
 
 impl Sink {
     pub fn create(path: &Path, layout: Layout) -> Result<Self> {
+        if is_pipe(path) {
+            let pipe = Place::open(path, layout.existing)?;
+            return wav::Writer::new(pipe, layout.sample_rate, 2, layout.format).map(Self::Wav);
+        }
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
         match (suffix.as_deref(), layout.format) {
             (Some("wav" | "wave"), format) => {
-                let file = OutputFile::create(path, layout.existing)?;
+                let file = Place::open(path, layout.existing)?;
                 wav::Writer::new(file, layout.sample_rate, 2, format).map(Self::Wav)
             }
             (Some("flac"), wav::SampleFormat::F32) => {
@@ -38,7 +45,7 @@ impl Sink {
                 flac::Writer::new(file, layout.sample_rate, 2, depth).map(|writer| Self::Flac(Box::new(writer)))
             }
             _ => Err(Error::unsupported(format!("{}: files of this kind are not written", path.display()))
-                .with_hint("name it .wav or .flac")),
+                .with_hint("name it .wav or .flac, or - for a pipe")),
         }
     }
 
@@ -53,6 +60,7 @@ impl Sink {
     /// Ends the file and gives it its name.
     pub fn finish(self) -> Result<()> {
         match self {
+            Self::Wav(writer) if !writer.sink().is_seekable() => writer.finish()?.commit(),
             Self::Wav(writer) => writer.seal()?.commit(),
             Self::Flac(writer) => writer.seal()?.commit(),
         }

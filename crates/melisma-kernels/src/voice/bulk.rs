@@ -200,9 +200,12 @@ fn other_device() -> Error {
     Error::invalid("voice: the queue is of another device than the plan")
 }
 
-/// Refuses mixes whose voices could add up to more than fits. Most are fine whenever their notes sound; of the others those
-/// that sound together are counted.
-fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
+/// Refuses mixes whose voices could add up to more than fits on a GPU. Most are fine whenever their notes sound; of the others
+/// those that sound together are counted.
+///
+/// # Errors
+/// `Unsupported` names the mix and the sample.
+pub fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
     let gain = |note: &Note| f64::from(note.voice.gain[0].max(note.voice.gain[1]));
     let mut gains = vec![0.0; n_mixes];
     notes.iter().for_each(|note| gains[note.mix as usize] += gain(note));

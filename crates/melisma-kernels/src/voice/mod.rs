@@ -53,7 +53,7 @@ mod step;
 mod tests;
 mod voices;
 
-pub use bulk::{Bulk, Controls, Note, Plan};
+pub use bulk::{Bulk, Controls, Note, Plan, check_gains};
 pub use sound::{Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice};
 pub use voices::{Block, Bus, Slot, Voices};
 

@@ -7,6 +7,7 @@ use melisma_kernels::{Buffer, Device, DeviceSpan, Queue};
 
 use super::patch::{self, Pitch, Touch};
 use super::phrase::Phrase;
+use super::score::Instrument;
 use crate::runtime::memory::Budget;
 use crate::{Error, Result};
 
@@ -63,7 +64,26 @@ impl BulkRenderer {
             };
             Ok(Slot { queue: device.queue(budget)?, plan: bulk.plan(device, budget)?, out, host })
         };
-        Ok(Self { bulk, sample_rate, slots: [slot()?, slot()?], n_batches: 0, notes: Vec::new() })
+        let mut renderer = Self { bulk, sample_rate, slots: [slot()?, slot()?], n_batches: 0, notes: Vec::new() };
+        if matches!(device, Device::Cuda(_)) {
+            renderer.warm_up()?;
+        }
+        Ok(renderer)
+    }
+
+    /// A note of every instrument through both slots, so that the first batch takes as long as any other.
+    fn warm_up(&mut self) -> Result<()> {
+        let note = |instrument| {
+            let pitch = Pitch { key: 60, semitones: 0.0, sample_rate: self.sample_rate };
+            let touch = Touch { velocity: 0.5, pan: 0.0, seed: patch::seed(0) };
+            Note { voice: patch::voice(instrument, pitch, touch), mix: 0, onset: 0, release: None }
+        };
+        let notes = Instrument::ALL.map(note);
+        for _ in 0..self.slots.len() {
+            let ticket = self.start_notes(&notes, Controls::Still(Control::default()))?;
+            self.wait(ticket)?;
+        }
+        Ok(())
     }
 
     /// Starts a batch; phrase i becomes mix i. At most two may be under way.

@@ -4,7 +4,7 @@
 //! samples, where a GPU cuts time as well: so its samples have the bits that they have in one piece.
 
 use melisma_kernels::DeviceSpan;
-use melisma_kernels::voice::{Control, Controls, Note, TICK};
+use melisma_kernels::voice::{Control, Controls, Note, TICK, check_gains};
 
 use super::bulk::{BulkConfig, BulkRenderer};
 use super::control::Moves;
@@ -15,6 +15,7 @@ use super::performance::Length;
 use super::score::{Instrument, Score};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
+use crate::runtime::size;
 use crate::{Error, Result};
 
 /// A window's length in seconds.
@@ -23,6 +24,8 @@ const WINDOW_SECONDS: u64 = 30;
 const MOST_BACK_SECONDS: u64 = 600;
 /// Where windows may begin.
 const GRAIN: u64 = 512;
+/// The most bytes of a recording: an hour and a half of a mix, or a tenth of it with stems.
+const MOST_BYTES: u64 = 2 << 30;
 /// Bytes of a batch's samples.
 const BATCH_BYTES: usize = 256 << 20;
 
@@ -123,7 +126,8 @@ impl Recording {
 /// Seconds of voices in a take: what rendering it costs.
 ///
 /// # Errors
-/// It cannot be recorded: it has bends, more voices at once than it may have, or notes of more than ten minutes.
+/// It cannot be recorded: it has bends, more voices at once than it may have, gains that add up to more than a GPU sums,
+/// notes of more than ten minutes, or more samples than are held at once.
 pub fn voice_seconds(take: Take<'_>, sample_rate: u32) -> Result<f64> {
     let sheet = Sheet::new(take, sample_rate)?;
     sheet.windows(0, sample_rate)?;
@@ -251,6 +255,19 @@ impl Sheet {
             Length::Whole => end,
             Length::Samples(n) => end.min(n + u64::from(sample_rate)),
         };
+        let n_mixes = if take.buses == Buses::Stems { 1 + Instrument::ALL.len() as u64 } else { 1 };
+        let n_bytes = n_mixes.saturating_mul(n_samples).saturating_mul(2 * size_of::<f32>() as u64);
+        if n_bytes > MOST_BYTES {
+            return Err(refused(&format!(
+                "a recording of {} (at most {})",
+                size::show(n_bytes),
+                size::show(MOST_BYTES)
+            )));
+        }
+        let voices: Vec<Note> = notes.iter().map(|placed| placed.note).collect();
+        if check_gains(&voices, 1).is_err() {
+            return Err(refused("voices that are too loud together for a GPU"));
+        }
         let most_voices = most_at_once(&notes);
         if most_voices > max_voices {
             return Err(refused(&format!("{most_voices} voices at once (the limit is {max_voices})")));

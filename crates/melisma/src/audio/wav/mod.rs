@@ -61,7 +61,8 @@ impl SampleFormat {
         }
     }
 
-    fn is_float(self) -> bool {
+    /// Whether samples beyond full scale are kept.
+    pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 }

@@ -18,6 +18,11 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
+    /// Where the bytes go.
+    pub fn sink(&self) -> &W {
+        &self.sink
+    }
+
     /// Writes the header.
     ///
     /// # Errors
