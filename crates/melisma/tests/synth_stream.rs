@@ -3,8 +3,8 @@
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::synth::{
-    Action, Chord, Engine, EngineConfig, Event, Instrument, Kick, Melody, Parameter, Phrase, PhraseRenderer, Stream,
-    Swell, render_all,
+    Action, BulkConfig, BulkRenderer, Chord, Engine, EngineConfig, Event, Instrument, Kick, Melody, Parameter, Phrase,
+    PhraseRenderer, Stream, Swell, render_all,
 };
 use melisma_kernels::{Cpu, Isa};
 
@@ -51,13 +51,49 @@ fn a_phrase_is_its_events() {
     assert!(refused.to_string().contains("96000"), "{refused}");
 }
 
+#[test]
+fn a_refused_phrase_leaves_no_trace() {
+    let config = EngineConfig { max_events: 60, ..EngineConfig::default() };
+    let mut renderer = PhraseRenderer::new(config, 2.0).unwrap();
+    let mut untouched = PhraseRenderer::new(config, 2.0).unwrap();
+    let good = phrase();
+    let with = |change: &dyn Fn(&mut Phrase)| {
+        let mut phrase = good.clone();
+        change(&mut phrase);
+        phrase
+    };
+    // The last note of each is wrong, after all others are right.
+    let wrong = [
+        (with(&|phrase| phrase.swells[0].velocity = 1.5), "swell 0: the velocity is 1.5"),
+        (with(&|phrase| phrase.swells[0].duration = f64::NAN), "swell 0: the duration is NaN"),
+        (with(&|phrase| phrase.kicks[3].onset = -0.5), "kick 3: the onset is -0.5"),
+        (with(&|phrase| phrase.melody[7].onset = f64::INFINITY), "melody 7: the onset is inf"),
+        (with(&|phrase| phrase.melody[7].key = 128), "melody 7: the key is 128"),
+        (with(&|phrase| phrase.chords[1].keys[3] = 255), "chord 1: the key is 255"),
+        (with(&|phrase| phrase.seconds = f64::NAN), "seconds is NaN"),
+        (with(&|phrase| phrase.kicks = vec![Kick { onset: 0.0, velocity: 0.1 }; 14]), "62 events"),
+    ];
+    let device = Device::Cpu(Cpu { isa: Isa::best(), threads: 1 });
+    let bulk = BulkConfig { n_mixes: 1, seconds: 2.0, sample_rate: 48_000 };
+    let mut bulk = BulkRenderer::new(&device, &Budget::unlimited(), bulk).unwrap();
+    for (phrase, message) in &wrong {
+        let error = renderer.render_phrase(phrase).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+        assert_eq!((renderer.engine().waiting(), renderer.engine().position()), (0, 0), "{message}");
+        assert_eq!(bulk.start(std::slice::from_ref(phrase)).is_err(), phrase.check().is_err(), "{message}");
+    }
+    assert_eq!(good.n_notes(), 21);
+    let (found, expected) = (renderer.render_phrase(&good).unwrap(), untouched.render_phrase(&good).unwrap());
+    assert!(found.left == expected.left && found.right == expected.right);
+}
+
 fn start(note: u64, key: u8) -> Action {
     Action::Start { note, instrument: Instrument::Lead, channel: 0, key, velocity: 0.8, pan: 0.0 }
 }
 
 #[test]
 fn actions_sound_in_the_next_block_with_the_bits_of_a_plan() {
-    let (mut stream, remote) = Stream::new(EngineConfig::default()).unwrap();
+    let (mut stream, remote) = Stream::dry(EngineConfig::default()).unwrap();
     let mut planned = Engine::new(EngineConfig::default()).unwrap();
     let len = stream.block_len();
     assert_eq!(len, 480);

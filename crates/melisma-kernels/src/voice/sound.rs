@@ -159,9 +159,14 @@ impl Voice {
 impl Partials {
     /// Levels at the onset; those of partials from 0.47 of the sample rate on are 0.
     pub(super) fn audible_levels(&self) -> [f32; N_PARTIALS] {
-        let limit = (0.47 * 2f64.powi(64)) as u64;
-        std::array::from_fn(|k| if self.increment > limit / (k as u64 + 1) { 0.0 } else { self.levels[k] })
+        audible(self.levels, self.increment)
     }
+}
+
+/// `levels` of the partials of a frequency, those from 0.47 of the sample rate on 0.
+pub(super) fn audible(levels: [f32; N_PARTIALS], increment: u64) -> [f32; N_PARTIALS] {
+    let limit = (0.47 * 2f64.powi(64)) as u64;
+    std::array::from_fn(|k| if increment > limit / (k as u64 + 1) { 0.0 } else { levels[k] })
 }
 
 impl Filter {

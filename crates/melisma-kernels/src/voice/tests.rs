@@ -299,3 +299,29 @@ fn partials_above_the_limit_are_silent() {
     let found = piece.render(Isa::best(), &[480], Voices::render);
     assert!(found.iter().flatten().all(|&sample| sample == 0));
 }
+
+/// The fourth partial of 5 kHz sounds, that of 6 kHz does not, and it is back where the bend is.
+#[test]
+fn partials_come_back_from_a_bend() {
+    let mut random = Random(1);
+    let levels = std::array::from_fn(|k| if k == 3 { 1.0 } else { 0.0 });
+    let source = Source::Partials(Partials { increment: increment(5000.0), levels, rates: [0.0; N_PARTIALS] });
+    let voice = Voice { source, gain: [0.5, 0.5], ..voice(1, &mut random) };
+    for isa in Isa::available() {
+        let mut pool = Voices::new(isa, 1, 1);
+        let slot = pool.start(0, &voice, 0, Control::default()).unwrap().unwrap();
+        let power = |pool: &mut Voices, position: u64| {
+            pool.render(Block { position, len: 2400, controls: &[Control::default(); 76] });
+            // The envelope has come to rest after the first block, and levels move within two ticks.
+            let samples = pool.bus(0).left[2 * TICK..].iter();
+            samples.map(|&sample| (sample as f64 / f64::from(UNIT)).powi(2)).sum::<f64>()
+        };
+        power(&mut pool, 0);
+        let straight = power(&mut pool, 2400);
+        pool.retune(slot, [increment(6000.0), 0], 4800);
+        assert_eq!(power(&mut pool, 4800), 0.0);
+        pool.retune(slot, [increment(5000.0), 0], 7200);
+        let back = power(&mut pool, 7200);
+        assert!(straight > 1.0 && (back / straight - 1.0).abs() < 1e-3, "{isa:?}: {straight}, then {back}");
+    }
+}

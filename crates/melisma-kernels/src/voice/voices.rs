@@ -18,7 +18,7 @@ const LONGEST: usize = 4096;
 /// Samples of groups that are worth waking a thread for.
 const LEAST_SHARED: usize = if cfg!(test) { 64 } else { 8192 };
 
-/// Voices, in groups of one kind and bus. Nothing allocates after [`Voices::new`].
+/// Voices, in groups of one kind and bus. Nothing allocates after [`Voices::new`] and [`Voices::prepare`].
 #[derive(Debug)]
 pub struct Voices {
     isa: Isa,
@@ -91,7 +91,7 @@ impl Voices {
             isa,
             groups: vec![Group::new(); n_groups],
             active: Vec::with_capacity(n_groups),
-            buses: vec![Bus::new(); n_buses],
+            buses: new_buses(n_buses),
             helpers: Vec::new(),
         }
     }
@@ -241,6 +241,16 @@ impl Voices {
         self.active.iter().any(|&index| self.groups[index as usize].bus == bus)
     }
 
+    /// Makes what the threads of a CPU queue need, once; the first call with the queue does it otherwise. A queue of
+    /// another device needs nothing.
+    pub fn prepare(&mut self, queue: &Queue) {
+        if let Queue::Cpu(queue) = queue {
+            let n_buses = self.buses.len();
+            let n_helpers = self.helpers.len().max(queue.cpu().threads);
+            self.helpers.resize_with(n_helpers, || new_buses(n_buses));
+        }
+    }
+
     /// As [`Voices::render`], the same bits, on all threads of a CPU queue.
     ///
     /// # Errors
@@ -258,6 +268,7 @@ impl Voices {
     }
 
     fn share(&mut self, queue: &Queue, buses: Range<usize>, block: Block<'_>) -> Result<()> {
+        self.prepare(queue);
         let Queue::Cpu(queue) = queue else {
             return Err(Error::invalid("voice: the pool is the CPU's, the queue is not"));
         };
@@ -275,9 +286,6 @@ impl Voices {
     }
 
     fn fork(&mut self, queue: &CpuQueue, wanted: Range<usize>, block: Block<'_>, n_parts: usize) {
-        let n_buses = self.buses.len();
-        let helper = || vec![Bus::new(); n_buses];
-        self.helpers.resize_with(self.helpers.len().max(n_parts), helper);
         self.buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
         let isa = self.isa;
         let groups = Shared(self.groups.as_mut_ptr());
@@ -315,6 +323,11 @@ impl Voices {
         }
         self.active.clear();
     }
+}
+
+/// Each with its room: a clone would have none.
+fn new_buses(n_buses: usize) -> Vec<Bus> {
+    (0..n_buses).map(|_| Bus::new()).collect()
 }
 
 struct Shared<T>(*mut T);

@@ -89,8 +89,9 @@ impl BulkRenderer {
     /// Starts a batch; phrase i becomes mix i. At most two may be under way.
     ///
     /// # Errors
-    /// A note is refused, or the device fails.
+    /// Those of [`Phrase::check`], a note is refused, or the device fails.
     pub fn start(&mut self, phrases: &[Phrase]) -> Result<Ticket> {
+        phrases.iter().try_for_each(Phrase::check)?;
         let mut notes = std::mem::take(&mut self.notes);
         notes.clear();
         for (mix, phrase) in phrases.iter().enumerate() {

@@ -5,7 +5,7 @@ use melisma_kernels::{Error, Isa, Queue, Result};
 
 use super::agenda::Agenda;
 use super::control::Moves;
-use super::event::{Action, Event, N_CHANNELS, NAMELESS, check, check_range};
+use super::event::{Action, Event, N_CHANNELS, NAMELESS, Parameter, check, check_range};
 use super::patch::{self, Pitch, Touch};
 use super::score::Instrument;
 
@@ -85,6 +85,8 @@ pub struct Stem<'a> {
     pub right: &'a mut [f32],
 }
 
+/// Voices that sound beyond those that were asked for, at most: a part of a group of 16, and a group for each bus.
+const SPARE_LANES: usize = 16 + 16 * Instrument::ALL.len();
 /// How fast a note gives way.
 const FADE_SECONDS: f64 = 0.002;
 
@@ -114,7 +116,7 @@ impl Engine {
             // As many again may fade while new ones begin.
             voices: Voices::new(Isa::from_env()?, 2 * config.max_voices, n_buses),
             agenda: Agenda::new(config.max_events),
-            notes: Vec::with_capacity(2 * config.max_voices),
+            notes: Vec::with_capacity(2 * config.max_voices + SPARE_LANES),
             bends: [0.0; N_CHANNELS],
             moves: Moves::new(config.sample_rate),
             controls: Vec::with_capacity(Voices::LONGEST / TICK + 2),
@@ -175,6 +177,25 @@ impl Engine {
     /// `left.len() != right.len()`
     pub fn render_on(&mut self, queue: &Queue, left: &mut [f32], right: &mut [f32]) {
         self.render_mix(Some(queue), left, right);
+    }
+
+    /// Makes what the threads of `queue` need, once; the first [`Engine::render_on`] does it otherwise.
+    pub fn prepare(&mut self, queue: &Queue) {
+        self.voices.prepare(queue);
+    }
+
+    /// The next samples up to the next event, at least one where there is room. `set` hears of every control that
+    /// moves at the first of them.
+    pub(super) fn render_next(&mut self, out: Stem<'_>, mut set: impl FnMut(Parameter, f32)) -> usize {
+        while let Some(action) = self.agenda.next_until(self.position) {
+            if let Action::Set { parameter, value } = action {
+                set(parameter, value);
+            }
+            self.act(action);
+        }
+        let len = self.advance(None, out.left.len());
+        write_mix(&self.voices, Stem { left: &mut out.left[..len], right: &mut out.right[..len] });
+        len
     }
 
     fn render_mix(&mut self, queue: Option<&Queue>, left: &mut [f32], right: &mut [f32]) {

@@ -2,7 +2,7 @@
 
 use super::engine::{Buses, Engine, EngineConfig};
 use super::event::{Action, Event};
-use super::score::Instrument;
+use super::score::{Instrument, MAX_NOTES, MAX_SECONDS};
 use crate::runtime::device::Queue;
 use crate::{Error, Result};
 
@@ -89,8 +89,51 @@ pub struct PhraseRenderer {
 /// The bass drum's key.
 const KICK_KEY: u8 = 36;
 const SWELL_KEY: u8 = 60;
+const MAX_KEY: u8 = 127;
 
 impl Phrase {
+    /// How many notes it has.
+    pub fn n_notes(&self) -> usize {
+        let n_pads: usize = self.chords.iter().map(|chord| chord.keys.len()).sum();
+        n_pads + self.melody.len() + self.kicks.len() + self.swells.len()
+    }
+
+    /// Whether all of it can be played.
+    ///
+    /// # Errors
+    /// A time is no number from 0 to a day, a key is above 127, a velocity is not between 0 and 1, or there are more than
+    /// a million notes; the message names the first of these.
+    pub fn check(&self) -> Result<()> {
+        if self.n_notes() > MAX_NOTES {
+            return Err(Error::invalid(format!("a phrase of {} notes; at most {MAX_NOTES}", self.n_notes()))
+                .with_hint("cut it into shorter phrases"));
+        }
+        within(&"the phrase's seconds", self.seconds, MAX_SECONDS)?;
+        let note = |part: &str, index: usize, [onset, duration]: [f64; 2], velocity: f32| {
+            within(&format_args!("{part} {index}: the onset"), onset, MAX_SECONDS)?;
+            within(&format_args!("{part} {index}: the duration"), duration, MAX_SECONDS)?;
+            within(&format_args!("{part} {index}: the velocity"), velocity.into(), 1.0)
+        };
+        let key = |part: &str, index: usize, key: u8| {
+            within(&format_args!("{part} {index}: the key"), key.into(), f64::from(MAX_KEY))
+        };
+        for (index, chord) in self.chords.iter().enumerate() {
+            note("chord", index, [chord.onset, chord.duration], chord.velocity)?;
+            chord.keys.iter().try_for_each(|&each| key("chord", index, each))?;
+        }
+        for (index, tone) in self.melody.iter().enumerate() {
+            note("melody", index, [tone.onset, tone.duration], tone.velocity)?;
+            key("melody", index, tone.key)?;
+        }
+        for (index, kick) in self.kicks.iter().enumerate() {
+            note("kick", index, [kick.onset, 0.0], kick.velocity)?;
+        }
+        for (index, swell) in self.swells.iter().enumerate() {
+            note("swell", index, [swell.onset, swell.duration], swell.velocity)?;
+        }
+        Ok(())
+    }
+
     /// Its notes as events from sample `at` on, in no order.
     ///
     /// # Errors
@@ -119,6 +162,13 @@ impl Phrase {
         }
         Ok(())
     }
+}
+
+fn within(name: &dyn std::fmt::Display, value: f64, most: f64) -> Result<()> {
+    if (0.0..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{name} is {value}, outside of 0 to {most}")))
 }
 
 /// Beginning and release of one note.
@@ -177,7 +227,8 @@ impl PhraseRenderer {
     /// The next phrase, all its voices in one batch.
     ///
     /// # Errors
-    /// The phrase is longer than the buffers, or a note of it is refused; the engine's notes are as they were then.
+    /// Those of [`Phrase::check`], the phrase is longer than the buffers, or it has more notes than the engine has places for
+    /// events. The engine is as it was then.
     pub fn render_phrase(&mut self, phrase: &Phrase) -> Result<Sound<'_>> {
         self.render(None, phrase)
     }
@@ -191,8 +242,16 @@ impl PhraseRenderer {
     }
 
     fn render(&mut self, queue: Option<&Queue>, phrase: &Phrase) -> Result<Sound<'_>> {
-        let rate = self.engine.config().sample_rate;
-        let len = (phrase.seconds.max(0.0) * f64::from(rate)).round() as usize;
+        phrase.check()?;
+        let EngineConfig { sample_rate: rate, max_events, .. } = self.engine.config();
+        let n_events = self.engine.waiting() + 2 * phrase.n_notes();
+        if n_events > max_events {
+            return Err(Error::invalid(format!(
+                "{n_events} events with those of the phrase; max_events is {max_events}"
+            ))
+            .with_hint("raise max_events, or cut the phrase into shorter ones"));
+        }
+        let len = (phrase.seconds * f64::from(rate)).round() as usize;
         if len > self.left.len() {
             return Err(Error::invalid(format!("a phrase of {len} samples; the pool has {}", self.left.len()))
                 .with_hint("make the renderer for longer phrases"));

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use super::bus::{Bus, BusConfig};
 use super::capture::Capture;
-use super::engine::{Engine, EngineConfig};
+use super::engine::{Engine, EngineConfig, Stem};
 use super::event::{Action, Event, check};
 use crate::runtime::device::Queue;
 use crate::{Error, Result};
@@ -14,10 +15,12 @@ const BLOCKS_PER_SECOND: u32 = 100;
 /// Actions that can wait for the next block.
 const INBOX: usize = 1024;
 
-/// One listener's music. Rendering a block allocates nothing and waits for nobody.
+/// One listener's music: voices and, behind them, a bus that hears the same events. Rendering a block allocates nothing
+/// and takes no lock; where a remote is just about to put an action into the inbox, it may wait for that moment.
 #[derive(Debug)]
 pub struct Stream {
     engine: Engine,
+    bus: Option<Bus>,
     inbox: Receiver<Action>,
     left: Vec<f32>,
     right: Vec<f32>,
@@ -37,7 +40,7 @@ pub struct Remote {
 pub struct Played<'a> {
     /// Counts blocks from 0.
     pub number: u64,
-    /// The first sample's number.
+    /// The number of the voices' first sample, which is heard [`Stream::latency`] samples later.
     pub position: u64,
     /// Left, for effects to work on in place.
     pub left: &'a mut [f32],
@@ -61,17 +64,47 @@ impl Remote {
 }
 
 impl Stream {
-    /// A stream and its remote.
+    /// A stream and its remote, with the bus of [`BusConfig::new`].
     ///
     /// # Errors
     /// As [`Engine::new`].
     pub fn new(config: EngineConfig) -> Result<(Self, Remote)> {
+        Self::with_bus(config, BusConfig::new(config.sample_rate))
+    }
+
+    /// A stream with a bus of its own.
+    ///
+    /// # Errors
+    /// As [`Engine::new`] and [`Bus::new`], or the rates differ.
+    pub fn with_bus(config: EngineConfig, bus: BusConfig) -> Result<(Self, Remote)> {
+        if config.sample_rate != bus.sample_rate {
+            let rates = [config.sample_rate, bus.sample_rate];
+            return Err(Error::invalid(format!("synth: voices of {} Hz and a bus of {} Hz", rates[0], rates[1]))
+                .with_hint("give both the same rate"));
+        }
         let engine = Engine::new(config)?;
+        Ok(Self::build(engine, Some(Bus::new(bus)?)))
+    }
+
+    /// A stream of voices alone, for whoever has a bus already: gain, reverb and delay change nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn dry(config: EngineConfig) -> Result<(Self, Remote)> {
+        Ok(Self::build(Engine::new(config)?, None))
+    }
+
+    fn build(engine: Engine, bus: Option<Bus>) -> (Self, Remote) {
         let (outbox, inbox) = sync_channel(INBOX);
-        let len = (config.sample_rate / BLOCKS_PER_SECOND) as usize;
-        let stream =
-            Self { engine, inbox, left: vec![0.0; len], right: vec![0.0; len], n_blocks: 0, n_lost: 0, capture: None };
-        Ok((stream, Remote { outbox }))
+        let len = (engine.config().sample_rate / BLOCKS_PER_SECOND) as usize;
+        let (left, right) = (vec![0.0; len], vec![0.0; len]);
+        let stream = Self { engine, bus, inbox, left, right, n_blocks: 0, n_lost: 0, capture: None };
+        (stream, Remote { outbox })
+    }
+
+    /// By how many samples the limiter makes the sound later.
+    pub fn latency(&self) -> usize {
+        self.bus.as_ref().map_or(0, Bus::latency)
     }
 
     /// The engine, for what is planned ahead.
@@ -109,17 +142,42 @@ impl Stream {
     /// Renders the next block.
     pub fn next_block(&mut self) -> Played<'_> {
         let position = self.engine.position();
-        while let Ok(action) = self.inbox.try_recv() {
+        let (mut left, mut right) = (std::mem::take(&mut self.left), std::mem::take(&mut self.right));
+        self.render(&mut left, &mut right);
+        (self.left, self.right) = (left, right);
+        self.n_blocks += 1;
+        Played { number: self.n_blocks - 1, position, left: &mut self.left, right: &mut self.right }
+    }
+
+    /// The next samples, for whoever has blocks of another length; the bits are the same. Actions of remotes happen at the
+    /// first of them.
+    ///
+    /// # Panics
+    /// `left.len() != right.len()`
+    pub fn render(&mut self, left: &mut [f32], right: &mut [f32]) {
+        assert_eq!(left.len(), right.len(), "left and right differ in length");
+        let position = self.engine.position();
+        // What comes meanwhile waits for the next block, however much it is.
+        for action in self.inbox.try_iter().take(INBOX) {
             if self.engine.push(Event { at: position, action }).is_err() {
                 self.n_lost += 1;
             }
         }
-        self.engine.render(&mut self.left, &mut self.right);
-        if let Some(capture) = &mut self.capture {
-            capture.push(&self.left, &self.right);
+        match &mut self.bus {
+            None => self.engine.render(left, right),
+            Some(bus) => {
+                let mut done = 0;
+                while done < left.len() {
+                    let out = Stem { left: &mut left[done..], right: &mut right[done..] };
+                    let n = self.engine.render_next(out, |parameter, value| bus.set(parameter, value));
+                    bus.process(&mut left[done..done + n], &mut right[done..done + n]);
+                    done += n;
+                }
+            }
         }
-        self.n_blocks += 1;
-        Played { number: self.n_blocks - 1, position, left: &mut self.left, right: &mut self.right }
+        if let Some(capture) = &mut self.capture {
+            capture.push(left, right);
+        }
     }
 
     /// The block that was rendered last.

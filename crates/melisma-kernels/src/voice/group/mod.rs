@@ -3,7 +3,7 @@
 mod life;
 mod oscillator;
 
-use super::sound::{Envelope, N_PARTIALS, Segment, Source, Voice};
+use super::sound::{Envelope, N_PARTIALS, Segment, Source, Voice, audible};
 use super::{Control, TICK, UNIT, cpu, math, step};
 
 /// Lanes of a group: the widest vector.
@@ -105,6 +105,7 @@ pub(super) struct Group {
     pub(super) mix: [Floats; 3],
 
     pub(super) partials: [Line; N_PARTIALS],
+    /// Those of partials that are audible at the frequency of now.
     pub(super) partial_levels: [Floats; N_PARTIALS],
     pub(super) partial_rates: [Floats; N_PARTIALS],
 
@@ -126,6 +127,8 @@ pub(super) struct Group {
     sweep_end: [u64; LANES],
     stage: [Stage; LANES],
     envelope: [Envelope; LANES],
+    /// Levels at the onset, whatever the frequency.
+    onset_levels: [[f32; N_PARTIALS]; LANES],
     pub(super) generation: Words,
 }
 
@@ -179,6 +182,7 @@ impl Group {
             sweep_end: [NEVER; LANES],
             stage: [Stage::Last; LANES],
             envelope: [IDLE; LANES],
+            onset_levels: [[0.0; N_PARTIALS]; LANES],
             generation: words,
         }
     }
@@ -231,10 +235,8 @@ impl Group {
             }
             Source::Partials(partials) => {
                 self.oscillators[0].start(lane, 0, partials.increment, now);
-                for k in 0..N_PARTIALS {
-                    self.partial_levels[k][lane] = partials.levels[k];
-                    self.partial_rates[k][lane] = partials.rates[k];
-                }
+                self.onset_levels[lane] = partials.levels;
+                self.partial_rates.iter_mut().zip(partials.rates).for_each(|(rates, rate)| rates[lane] = rate);
                 self.tune(lane, partials.increment, 0);
                 // SAFETY: a single lane needs no instruction set.
                 let shape = unsafe { math::harmonics::<f32>(self.partial_levels.map(|levels| levels[lane])) };
@@ -293,12 +295,8 @@ impl Group {
     /// What else depends on frequencies.
     fn tune(&mut self, lane: usize, increment: u64, saw_increment: u64) {
         self.period[lane] = math::period(saw_increment);
-        let limit = (0.47 * 2f64.powi(64)) as u64;
-        for k in 0..N_PARTIALS {
-            if increment > limit / (k as u64 + 1) {
-                self.partial_levels[k][lane] = 0.0;
-            }
-        }
+        let levels = audible(self.onset_levels[lane], increment);
+        self.partial_levels.iter_mut().zip(levels).for_each(|(levels, level)| levels[lane] = level);
         let close = (2.0 * step::REACH * step::PER_SAMPLE) as f32 / 4_294_967_296.0;
         self.is_close = (0..LANES).any(|lane| self.sounding >> lane & 1 == 1 && self.period[lane] < close);
     }

@@ -48,7 +48,7 @@ fn listen(mut performance: Performance) -> Result<Meter> {
 fn capture() -> Result<f64> {
     let folder = std::env::temp_dir().join(format!("melisma-sheet-{}", std::process::id()));
     let stream = || -> Result<(Stream, Bus)> {
-        let (stream, remote) = Stream::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
+        let (stream, remote) = Stream::dry(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
         for note in 0..32u8 {
             let (instrument, key) = (Instrument::Pad, 36 + note);
             remote.send(Action::Start { note: note.into(), instrument, channel: 0, key, velocity: 0.4, pan: 0.0 })?;

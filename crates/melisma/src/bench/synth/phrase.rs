@@ -80,7 +80,7 @@ fn first_block() -> Result<Row> {
     let phrase = long_phrase();
     let mut times = Vec::new();
     for _ in 0..50 {
-        let (mut stream, _remote) = Stream::new(EngineConfig::default())?;
+        let (mut stream, _remote) = Stream::dry(EngineConfig::default())?;
         let start = Instant::now();
         let mut n_notes = 0;
         let engine = stream.engine();

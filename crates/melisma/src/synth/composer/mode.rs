@@ -27,6 +27,16 @@ pub(super) enum Colour {
 }
 
 impl Mode {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aeolian => "aeolian",
+            Self::Dorian => "dorian",
+            Self::Lydian => "lydian",
+            Self::Phrygian => "phrygian",
+        }
+    }
+
     /// Semitones above the tonic.
     pub fn scale(self) -> [u8; 7] {
         match self {

@@ -1,5 +1,7 @@
 //! Named kinds of music.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::mode::Mode;
@@ -13,7 +15,7 @@ pub struct Style {
     /// Its name.
     pub name: &'static str,
     /// What it is for.
-    pub about: &'static str,
+    pub about: Cow<'static, str>,
     /// The scale.
     pub mode: Mode,
     /// Pitch class of the tonic, C is 0.
@@ -44,7 +46,7 @@ pub struct Style {
 pub const STYLES: [Style; 4] = [
     Style {
         name: "focus",
-        about: "D dorian, 72 beats a minute: a calm pulse",
+        about: Cow::Borrowed("D dorian, 72 beats a minute: a calm pulse"),
         mode: Mode::Dorian,
         tonic: 2,
         beat_us: 833_333,
@@ -60,7 +62,7 @@ pub const STYLES: [Style; 4] = [
     },
     Style {
         name: "meditation",
-        about: "C aeolian, 54 beats a minute: long chords and few notes",
+        about: Cow::Borrowed("C aeolian, 54 beats a minute: long chords and few notes"),
         mode: Mode::Aeolian,
         tonic: 0,
         beat_us: 1_111_111,
@@ -76,7 +78,7 @@ pub const STYLES: [Style; 4] = [
     },
     Style {
         name: "sleep",
-        about: "E phrygian, 48 beats a minute: dark and still",
+        about: Cow::Borrowed("E phrygian, 48 beats a minute: dark and still"),
         mode: Mode::Phrygian,
         tonic: 4,
         beat_us: 1_250_000,
@@ -92,7 +94,7 @@ pub const STYLES: [Style; 4] = [
     },
     Style {
         name: "bright",
-        about: "G lydian, 92 beats a minute: open and moving",
+        about: Cow::Borrowed("G lydian, 92 beats a minute: open and moving"),
         mode: Mode::Lydian,
         tonic: 7,
         beat_us: 652_174,
@@ -135,9 +137,19 @@ impl Style {
             let [low, high] = parameter.range();
             (parameter, (value * (50 + random.below(101)) as f32 / 100.0).clamp(low, high))
         });
-        Self { beat_us, melody, arpeggio, kick, hat, swell, velocity, tonic, controls, ..self.clone() }
+        let varied = Self { beat_us, melody, arpeggio, kick, hat, swell, velocity, tonic, controls, ..self.clone() };
+        Self { about: Cow::Owned(varied.described()), ..varied }
+    }
+
+    /// Key, tempo and the preset that it comes from, as the values have them.
+    pub(super) fn described(&self) -> String {
+        let tonic = PITCH_CLASSES[usize::from(self.tonic) % PITCH_CLASSES.len()];
+        let (mode, beats) = (self.mode.name(), 60e6 / f64::from(self.beat_us));
+        format!("{tonic} {mode}, {beats:.0} beats a minute: {} varied", self.name)
     }
 }
+
+const PITCH_CLASSES: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 
 /// Gain, brightness, motion, reverb and delay.
 const fn controls([gain, brightness, motion, reverb, delay]: [f32; 5]) -> [(Parameter, f32); 5] {

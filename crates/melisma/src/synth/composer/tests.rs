@@ -155,3 +155,18 @@ fn any_seed_and_length() {
     }
     assert!(Style::named("loud").unwrap_err().hint().unwrap().contains("focus, meditation, sleep, bright"));
 }
+
+#[test]
+fn a_varied_style_says_what_it_is() {
+    for style in STYLES {
+        // The presets' own texts begin as those that are made of values.
+        let own = style.described();
+        let (key, _) = own.split_once(':').unwrap();
+        assert_eq!(style.about.split_once(':').unwrap().0, key);
+        let varied = style.varied(4);
+        let beats = 60e6 / f64::from(varied.beat_us);
+        assert!(varied.about.contains(&format!(" {}, {beats:.0} beats", varied.mode.name())), "{}", varied.about);
+        assert_eq!(serde_json::to_value(&varied).unwrap()["about"], varied.about.as_ref());
+        assert_ne!(varied.about, style.about);
+    }
+}

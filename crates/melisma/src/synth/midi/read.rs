@@ -1,5 +1,7 @@
 //! Messages to a score.
 
+use std::collections::VecDeque;
+
 use super::clock::Clock;
 use super::parse::{Message, Timed, parse};
 use super::program::instrument;
@@ -49,8 +51,9 @@ struct Channel {
     range: [u8; 2],
     /// The registered parameter that data entry sets; 0, 0 is the bend's range.
     registered: [u8; 2],
-    /// Notes that wait for the pedal, by their place in the score.
-    held: Vec<usize>,
+    /// A bit for each key that may have notes down, and that has notes that wait for the pedal.
+    down: u128,
+    held: u128,
 }
 
 impl Default for Channel {
@@ -64,16 +67,26 @@ impl Default for Channel {
             bend: 0,
             range: [2, 0],
             registered: [127, 127],
-            held: Vec::new(),
+            down: 0,
+            held: 0,
         }
     }
+}
+
+/// Notes of one key that have not ended, by their place in the score.
+#[derive(Debug, Clone, Default)]
+struct Key {
+    /// Oldest first.
+    down: VecDeque<usize>,
+    /// Those that wait for the pedal.
+    held: Vec<usize>,
 }
 
 struct Player {
     score: Score,
     channels: [Channel; 16],
-    /// Notes whose key is down, oldest first, by `128 channel + key`.
-    down: Vec<Vec<usize>>,
+    /// By `128 channel + key`.
+    keys: Vec<Key>,
     now: f64,
     has_tempo: bool,
 }
@@ -81,8 +94,8 @@ struct Player {
 impl Default for Player {
     fn default() -> Self {
         let score = Score { tempo: 120.0, ..Score::default() };
-        let down = vec![Vec::new(); 16 * 128];
-        Self { score, channels: Default::default(), down, now: 0.0, has_tempo: false }
+        let keys = vec![Key::default(); 16 * 128];
+        Self { score, channels: Default::default(), keys, now: 0.0, has_tempo: false }
     }
 }
 
@@ -115,15 +128,10 @@ impl Player {
             return Err(Error::unsupported(format!("more than {MAX_NOTES} notes")).with_hint("cut the file into parts"));
         }
         let state = &mut self.channels[usize::from(channel)];
-        // A string that is struck again under the pedal stops ringing as it did.
         let (now, notes) = (self.now, &mut self.score.notes);
-        state.held.retain(|&index| {
-            let is_same = notes[index].key == key;
-            if is_same {
-                end(&mut notes[index], now);
-            }
-            !is_same
-        });
+        let strings = &mut self.keys[slot(channel, key)];
+        // A string that is struck again under the pedal stops ringing as it did.
+        strings.held.drain(..).for_each(|index| end(&mut notes[index], now));
         let level = f32::from(state.volume) / f32::from(FULL_VOLUME) * (f32::from(state.expression) / 127.0);
         notes.push(Note {
             instrument: instrument(channel, state.program, key),
@@ -134,20 +142,20 @@ impl Player {
             pan: ((f32::from(state.pan) - 64.0) / 63.0).max(-1.0),
             channel,
         });
-        self.down[slot(channel, key)].push(notes.len() - 1);
+        strings.down.push_back(notes.len() - 1);
+        state.down |= 1 << key;
         Ok(())
     }
 
     fn lift(&mut self, channel: u8, key: u8) {
-        let down = &mut self.down[slot(channel, key)];
-        if down.is_empty() {
-            return;
-        }
-        let index = down.remove(0);
+        let strings = &mut self.keys[slot(channel, key)];
+        let Some(index) = strings.down.pop_front() else { return };
         let state = &mut self.channels[usize::from(channel)];
-        match state.pedal {
-            true => state.held.push(index),
-            false => end(&mut self.score.notes[index], self.now),
+        if state.pedal {
+            strings.held.push(index);
+            state.held |= 1 << key;
+        } else {
+            end(&mut self.score.notes[index], self.now);
         }
     }
 
@@ -194,17 +202,19 @@ impl Player {
     }
 
     fn let_go(&mut self, channel: u8) {
-        for index in std::mem::take(&mut self.channels[usize::from(channel)].held) {
-            end(&mut self.score.notes[index], self.now);
+        let (now, notes) = (self.now, &mut self.score.notes);
+        for key in bits(std::mem::take(&mut self.channels[usize::from(channel)].held)) {
+            let strings = &mut self.keys[slot(channel, key)];
+            strings.held.drain(..).for_each(|index| end(&mut notes[index], now));
         }
     }
 
     fn lift_all(&mut self, channel: u8) {
         self.let_go(channel);
-        for key in 0..128 {
-            for index in std::mem::take(&mut self.down[slot(channel, key)]) {
-                end(&mut self.score.notes[index], self.now);
-            }
+        let (now, notes) = (self.now, &mut self.score.notes);
+        for key in bits(std::mem::take(&mut self.channels[usize::from(channel)].down)) {
+            let strings = &mut self.keys[slot(channel, key)];
+            strings.down.drain(..).for_each(|index| end(&mut notes[index], now));
         }
     }
 
@@ -214,6 +224,15 @@ impl Player {
         self.score.sort();
         self.score
     }
+}
+
+/// The places of the bits that are set.
+fn bits(mut word: u128) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let place = word.trailing_zeros();
+        word &= word.wrapping_sub(1);
+        (place < 128).then_some(place as u8)
+    })
 }
 
 fn slot(channel: u8, key: u8) -> usize {

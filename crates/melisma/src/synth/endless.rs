@@ -1,0 +1,93 @@
+//! Generated music without end: a composer writes phrase after phrase into a stream.
+
+use super::composer::{Composer, Style};
+use super::engine::EngineConfig;
+use super::event::{Action, Event};
+use super::score::Score;
+use super::stream::{Played, Remote, Stream};
+use crate::Result;
+
+/// Events of the phrases that are planned, at least: a phrase has some hundreds.
+const LEAST_EVENTS: usize = 1 << 13;
+/// How long before its first note a phrase is written.
+const AHEAD_SECONDS: f64 = 1.0;
+
+/// A stream that never runs out of notes: what [`compose`](super::compose) would write for the same style and seed, however
+/// long it plays. Every half minute or so a block writes a phrase, which allocates; [`Endless::plan`] does it at another
+/// time.
+///
+/// ```
+/// use melisma::synth::{Endless, EngineConfig, Style};
+///
+/// let (mut music, _remote) = Endless::new(Style::named("sleep")?, 7, EngineConfig::default())?;
+/// for _ in 0..300 {
+///     let block = music.next_block()?;
+///     assert_eq!(block.left.len(), 480);
+/// }
+/// # Ok::<(), melisma::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Endless {
+    stream: Stream,
+    composer: Composer,
+    n_notes: u64,
+}
+
+impl Endless {
+    /// Music of `style` from its beginning, and a remote for its controls. Names of notes from 2^63 on are free for others.
+    ///
+    /// # Errors
+    /// As [`Stream::new`].
+    pub fn new(style: Style, seed: u64, config: EngineConfig) -> Result<(Self, Remote)> {
+        let max_events = config.max_events.max(LEAST_EVENTS);
+        let (mut stream, remote) = Stream::new(EngineConfig { max_events, ..config })?;
+        for (parameter, value) in style.controls {
+            stream.engine().push(Event { at: 0, action: Action::Set { parameter, value } })?;
+        }
+        Ok((Self { stream, composer: Composer::new(style, seed), n_notes: 0 }, remote))
+    }
+
+    /// The stream, for captures and what is planned by others.
+    pub fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// Writes the phrase that begins within a second, if it is not written yet.
+    ///
+    /// # Errors
+    /// Others have planned so much that it finds no room.
+    pub fn plan(&mut self) -> Result<()> {
+        let engine = self.stream.engine();
+        let rate = engine.config().sample_rate;
+        let until = engine.position() as f64 / f64::from(rate) + AHEAD_SECONDS;
+        while self.composer.seconds() <= until {
+            let mut phrase = Score { tempo: 120.0, notes: self.composer.phrase(), ..Score::default() };
+            phrase.sort();
+            for event in phrase.events(rate) {
+                engine.push(Event { at: event.at, action: renamed(event.action, self.n_notes) })?;
+            }
+            self.n_notes += phrase.notes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Renders the next block of 10 ms.
+    ///
+    /// # Errors
+    /// As [`Endless::plan`].
+    pub fn next_block(&mut self) -> Result<Played<'_>> {
+        self.plan()?;
+        Ok(self.stream.next_block())
+    }
+}
+
+/// The action of a phrase's note as one of the whole piece, which has `before` notes before.
+fn renamed(action: Action, before: u64) -> Action {
+    match action {
+        Action::Start { note, instrument, channel, key, velocity, pan } => {
+            Action::Start { note: before + note, instrument, channel, key, velocity, pan }
+        }
+        Action::Release { note } => Action::Release { note: before + note },
+        other => other,
+    }
+}
