@@ -33,10 +33,13 @@ impl<'py> Operand<'py> {
         }
     }
 
-    /// The tensor itself, where it is ours; else a copy of it.
-    pub fn owned(self, queue: &Queue, budget: &Budget) -> Result<Tensor> {
+    /// A tensor of its own: that of an array, or a copy.
+    pub fn owned(self, py: Python<'_>, queue: &Queue, budget: &Budget) -> PyResult<Tensor> {
         match self {
-            Self::Tensor(tensor) => duplicate(&tensor.tensor, queue, budget),
+            Self::Tensor(tensor) => {
+                let tensor = &tensor.tensor;
+                py.detach(|| duplicate(tensor, queue, budget)).map_err(raise)
+            }
             Self::Array(tensor) => Ok(tensor),
         }
     }

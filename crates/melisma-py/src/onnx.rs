@@ -10,7 +10,7 @@ use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{self, Content, Given, Request, Search, Spec, Wanted, Worker};
 use melisma::optimize::{DType, Engine, Options, Value};
 use melisma::runtime::machine::free_bytes;
-use melisma::runtime::{Config, Policy};
+use melisma::runtime::{Config, DeviceRequest, Policy};
 use melisma::{Error, Kind, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -53,6 +53,12 @@ pub fn run(config: &Config, path: &Path, mut inputs: Vec<(String, Value)>) -> Re
     }
     let mut engine = match kept(config, path, &ports, &values)? {
         Some(engine) => engine,
+        None if matches!(config.device.value, DeviceRequest::Cuda(_)) => {
+            let error = Error::unsupported("a GPU is asked for, and the embedded engine works on the CPU");
+            return Err(
+                error.with_hint("use the device cpu or auto, or `optimize` first with ONNX Runtime's build for GPUs")
+            );
+        }
         None => {
             let options = Options { threads: config.threads.value.count(), ..Options::default() };
             Box::new(rten::build(&model, &options).map_err(|error| error.at(path.display()))?)

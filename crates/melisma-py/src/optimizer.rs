@@ -10,12 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::{self, Operand};
-use crate::element;
 use crate::error::raise;
 use crate::memory::MemoryTracker;
-use crate::onnx;
-use crate::settings;
 use crate::tensor::PyTensor;
+use crate::{element, onnx, settings};
 
 /// The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`.
 #[pyclass(name = "TensorOptimizer", module = "melisma", frozen)]
@@ -172,7 +170,7 @@ impl PyTensorOptimizer {
     }
 
     pub fn owned(&self, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        self.operand(value)?.owned(self.optimizer.queue(), self.optimizer.memory().budget()).map_err(raise)
+        self.operand(value)?.owned(value.py(), self.optimizer.queue(), self.optimizer.memory().budget())
     }
 
     pub fn wrap(&self, tensor: melisma::Result<Tensor>) -> PyResult<PyTensor> {
