@@ -3,6 +3,7 @@
 //! The inputs of a block are sorted into planes by what is left of their place after division by the stride: a tap reads one
 //! plane, and neighbouring outputs read neighbouring floats of it. Padding is written into the planes as zeros.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Axis;
@@ -34,12 +35,12 @@ impl Phases {
     fn new(axis: Axis) -> Result<Self> {
         let reach = (axis.n_taps - 1).checked_mul(axis.dilation).filter(|&reach| reach < 1 << 31);
         let reach = reach.ok_or_else(|| Error::unsupported("conv: taps that reach over 2^31 inputs"))?;
-        let mut phases = Vec::new();
+        let (mut phases, mut indices) = (Vec::new(), HashMap::new());
         let mut taps = Vec::with_capacity(axis.n_taps);
         for tap in 0..axis.n_taps {
             let at = tap * axis.dilation;
             let phase = at % axis.stride;
-            let index = phases.iter().position(|&known| known == phase).unwrap_or_else(|| {
+            let index = *indices.entry(phase).or_insert_with(|| {
                 phases.push(phase);
                 phases.len() - 1
             });

@@ -122,7 +122,14 @@ impl Plan {
     pub fn output_size(&self, size: [usize; 2]) -> Result<[usize; 2]> {
         match [0, 1].map(|at| self.taps[at].n_outputs(size[at])) {
             [Some(rows), Some(columns)] => Ok([rows, columns]),
-            _ => Err(Error::invalid(format!("conv: an image of {} x {} is too small for the taps", size[0], size[1]))),
+            _ => {
+                let reach = self.taps.map(|axis| (axis.n_taps - 1).saturating_mul(axis.dilation).saturating_add(1));
+                let padding = self.taps.map(|axis| axis.before.saturating_add(axis.after));
+                Err(Error::invalid(format!(
+                    "conv: an image of {} x {} with {} x {} of padding is too small for taps over {} x {}",
+                    size[0], size[1], padding[0], padding[1], reach[0], reach[1]
+                )))
+            }
         }
     }
 

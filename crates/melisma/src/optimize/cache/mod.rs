@@ -32,6 +32,8 @@ pub use room::{Health, Listed};
 
 use crate::runtime::output::failed;
 use crate::{Error, Kind, Result};
+pub(in crate::optimize) use place::temporary;
+
 use place::Place;
 
 const USED: &str = "used";
@@ -249,7 +251,7 @@ impl Cache {
         why: String,
         build: &mut dyn FnMut(&Path) -> Result<Built>,
     ) -> Result<Entry> {
-        let folder = place::temporary()?;
+        let folder = temporary()?;
         let unkept = Unkept { reason: why, folder: folder.clone() };
         let manifest = self.build_in(&folder, parts, reason, build)?;
         Ok(Entry { folder, manifest, unkept: Some(unkept) })

@@ -67,9 +67,9 @@ fn is_writable(folder: &Path) -> Result<()> {
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A new folder among the temporary ones, for this user alone.
-pub(super) fn temporary() -> Result<PathBuf> {
+pub(in crate::optimize) fn temporary() -> Result<PathBuf> {
     for _ in 0..100 {
-        let name = format!("melisma-engine-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let name = format!("melisma-optimize-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
         let folder = std::env::temp_dir().join(name);
         match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),

@@ -46,10 +46,9 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
         }
         scope.names.insert(tensor.name.clone());
     }
-    let makers = makers(&graph.nodes, &scope.names)?;
+    let makers = makers(&graph.nodes, &scope)?;
     order(graph, &makers, &scope)?;
     for node in &mut graph.nodes {
-        scope.names.extend(node.outputs.iter().filter(|name| !name.is_empty()).cloned());
         for attribute in &mut node.attributes {
             match &mut attribute.content {
                 super::Content::Graph(inner) => self::graph(inner, &scope)?,
@@ -57,6 +56,7 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
                 _ => {}
             }
         }
+        scope.names.extend(node.outputs.iter().filter(|name| !name.is_empty()).cloned());
     }
     match graph.outputs.iter().find(|output| !scope.has(&output.name)) {
         Some(output) => Err(corrupt(format!("nothing makes output `{}`", output.name))),
@@ -65,14 +65,14 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
 }
 
 /// Value to the node that makes it.
-fn makers(nodes: &[Node], given: &HashSet<String>) -> Result<HashMap<String, usize>> {
+fn makers(nodes: &[Node], given: &Scope<'_>) -> Result<HashMap<String, usize>> {
     let mut makers = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
         if node.op.is_empty() {
             return Err(corrupt(format!("{} has no operator", node.label())));
         }
         for name in node.outputs.iter().filter(|name| !name.is_empty()) {
-            if given.contains(name) || makers.insert(name.clone(), index).is_some() {
+            if given.has(name) || makers.insert(name.clone(), index).is_some() {
                 return Err(corrupt(format!("{} makes `{name}`, which is made elsewhere too", node.label())));
             }
         }

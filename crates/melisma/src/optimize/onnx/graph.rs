@@ -123,6 +123,9 @@ impl Node {
 
     /// How messages call it: its name, else what it makes.
     pub fn label(&self) -> String {
+        if self.name.starts_with("node `") {
+            return self.name.clone();
+        }
         let name =
             if self.name.is_empty() { self.outputs.iter().find(|name| !name.is_empty()) } else { Some(&self.name) };
         format!("node `{}` ({})", name.map_or("", String::as_str), self.operator())

@@ -123,6 +123,9 @@ fn run(graph: &Graph, language: &Language, node: &Node) -> Option<Vec<Tensor>> {
     if !exact(dtype) || !initializers.iter().all(|tensor| exact(tensor.dtype) && tensor.byte_len() <= MAX_BYTES) {
         return None;
     }
+    if !fits_32_bits(node, dtype, &initializers) {
+        return None;
+    }
     let output =
         ValueInfo { name: node.outputs[0].clone(), r#type: Type::Tensor { dtype, shape: None }, rest: Vec::new() };
     let mut seen = HashSet::new();
@@ -136,4 +139,57 @@ fn run(graph: &Graph, language: &Language, node: &Node) -> Option<Vec<Tensor>> {
     let alone = Model { ir_version: *ir_version, opsets: opsets.clone(), graph: alone, rest: Vec::new() };
     let value = rten::build(&alone, &Options::default()).ok()?.run(&[]).ok()?.pop()?;
     (value.bytes().len() <= MAX_BYTES).then(|| vec![Tensor::new(&node.outputs[0], &value)])
+}
+
+/// Operators that only move values.
+const MOVES: [&str; 14] = [
+    "Concat",
+    "ConstantOfShape",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Shape",
+    "Size",
+    "Slice",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+];
+/// Those whose results fit into 32 bits where their inputs fit into 16.
+const SMALL: [&str; 14] = [
+    "Abs",
+    "Add",
+    "Cast",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Min",
+    "Mul",
+    "Neg",
+    "Sub",
+];
+
+/// Whether the engine, which has 32 bits, gives what 64 would.
+fn fits_32_bits(node: &Node, output: i32, inputs: &[Tensor]) -> bool {
+    let wide = DType::I64.code();
+    if (output != wide && inputs.iter().all(|input| input.dtype != wide)) || MOVES.contains(&node.op.as_str()) {
+        return true;
+    }
+    let is_small = |input: &Tensor| {
+        let Ok(value) = input.value() else { return false };
+        match value.dtype() {
+            DType::I64 => value.as_slice::<i64>().is_ok_and(|ints| ints.iter().all(|&x| i16::try_from(x).is_ok())),
+            DType::F32 => value.as_slice::<f32>().is_ok_and(|floats| floats.iter().all(|x| x.abs() < 32_768.0)),
+            DType::I32 => value.as_slice::<i32>().is_ok_and(|ints| ints.iter().all(|&x| i16::try_from(x).is_ok())),
+            _ => true,
+        }
+    };
+    SMALL.contains(&node.op.as_str()) && inputs.iter().all(is_small)
 }

@@ -2,7 +2,7 @@
 //!
 //! The conversion is written into the graph, so every engine and every version of TensorRT does the same.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use half::f16;
@@ -57,10 +57,17 @@ pub fn to_half(model: &mut Model, keep: &BTreeSet<String>) -> Result<()> {
         .filter(|tensor| tensor.dtype == DType::F32.code())
         .map(|tensor| (tensor.name.clone(), tensor.clone()))
         .collect();
+    // What inner graphs read keeps its type: they are left as they are.
+    let captured: HashSet<String> = {
+        let inner = model.graph.nodes.iter().flat_map(Node::graphs).flat_map(|graph| super::reads(graph).into_keys());
+        inner.map(str::to_owned).collect()
+    };
     let mut nodes = Vec::new();
     for mut node in std::mem::take(&mut model.graph.nodes) {
         let label = if node.name.is_empty() { node.outputs.first() } else { Some(&node.name) };
-        let is_kept = label.is_some_and(|label| keep.contains(label)) || is_full(&node);
+        let is_kept = label.is_some_and(|label| keep.contains(label))
+            || is_full(&node)
+            || node.outputs.iter().any(|output| captured.contains(output));
         let is_plain = node.op == "Cast" || node.graphs().next().is_some();
         for input in &mut node.inputs {
             if !is_float(input) || input.is_empty() {

@@ -273,3 +273,39 @@ fn decided_branches_take_the_place_of_their_nodes() {
     let mut open = open.checked().unwrap();
     assert_eq!(inline_branches(&mut open).unwrap(), 0, "an input decides");
 }
+
+#[test]
+fn products_beyond_32_bits_are_not_folded() {
+    for (factor, is_folded) in [(3i64, true), (100_000, false)] {
+        let graph = Graph {
+            nodes: vec![
+                Node::new("Mul", &["a", "a"], &["square"]),
+                Node::new("Cast", &["square"], &["number"]).with("to", 1),
+                Node::new("Mul", &["x", "number"], &["y"]),
+            ],
+            initializers: vec![Tensor::from_slice("a", &[factor], &[1]).unwrap()],
+            inputs: vec![ValueInfo::tensor("x", 1, &[Dim::Known(1)])],
+            outputs: vec![ValueInfo::tensor("y", 1, &[Dim::Known(1)])],
+            ..Graph::default()
+        };
+        let opsets = vec![Opset { domain: String::new(), version: 17 }];
+        let mut model = Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap();
+        fold_constants(&mut model).unwrap();
+        assert_eq!(model.graph.nodes.len() == 1, is_folded, "{factor}");
+    }
+}
+
+#[test]
+fn what_a_branch_reads_keeps_its_type() {
+    let mut control = Model::from_bytes(CONTROL).unwrap();
+    let branch = control.graph.nodes.iter_mut().find(|node| node.is("If")).unwrap();
+    for attribute in &mut branch.attributes {
+        let crate::optimize::onnx::Content::Graph(way) = &mut attribute.content else { continue };
+        way.nodes[0].inputs[0] = "h".to_owned();
+    }
+    control.graph.nodes.insert(0, Node::new("Exp", &["x"], &["h"]));
+    let mut half = control.checked().unwrap();
+    to_half(&mut half, &BTreeSet::new()).unwrap();
+    let exp = half.graph.nodes.iter().find(|node| node.is("Exp")).unwrap();
+    assert_eq!((exp.inputs[0].as_str(), exp.outputs[0].as_str()), ("x", "h"), "neither is a half");
+}

@@ -1,7 +1,6 @@
 //! Rounds of measuring, and the choice.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::bound::Bound;
 use super::candidate::threads;
@@ -10,6 +9,7 @@ use super::measure::Outcome;
 use super::worker::{self, Done, Spec, Task};
 use super::{Accuracy, Candidate, Latency, Measured, Report, Request, Search, Sets, Surroundings};
 use super::{advice, compare, engines, prepare};
+use crate::optimize::cache;
 use crate::optimize::engine::{Operator, Options, melisma, onnxruntime, rten};
 use crate::optimize::onnx::Model;
 use crate::optimize::value::Value;
@@ -22,9 +22,6 @@ const SECONDS: f64 = 1.0;
 const MOST_RUNS: usize = 300;
 /// How many of the best are measured a second time.
 const FINALISTS: usize = 3;
-
-/// Numbers the folders of this process.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// A search under way.
 pub(super) struct Workshop<'a> {
@@ -120,9 +117,7 @@ impl Workshop<'_> {
         let mut all: Vec<Measured> =
             chunks.into_iter().map(|chunk| self.measure(bench, reference, candidate(chunk))).collect();
         let is_refused = |measured: &Measured| measured.outcome.is_none() && !self.is_over(measured);
-        if engine != melisma::NAME
-            && all.iter().all(|one| is_refused(one) && matches!(one.candidate.chunk, Chunk::Of(_)))
-        {
+        if all.iter().all(|one| is_refused(one) && matches!(one.candidate.chunk, Chunk::Of(_))) {
             all.push(self.measure(bench, reference, candidate(Chunk::Own)));
         }
         all
@@ -145,9 +140,7 @@ impl Workshop<'_> {
 
     fn bench(&self) -> Result<Bench> {
         // Not in the cache: that it is nearly full must not decide what can be measured.
-        let name = format!("melisma-optimize-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).map_err(|error| crate::runtime::output::failed(&folder, error))?;
+        let folder = cache::temporary()?;
         let mut bench = Bench { folder, inputs: Vec::new(), n_runs: Default::default() };
         for (index, set) in self.sets.values.iter().enumerate() {
             bench.inputs.push(worker::write(set, &bench.folder, index)?);
@@ -155,18 +148,22 @@ impl Workshop<'_> {
         Ok(bench)
     }
 
-    /// FP32 of the model as it is, from the embedded engine or whichever runs it.
+    /// FP32 of the model as it is, from ONNX Runtime where it is there, so that no engine of ours judges itself, else from the
+    /// embedded engine or whichever runs it.
     fn reference(&self, bench: &Bench) -> Result<Reference> {
         let folder = bench.folder.join("reference");
         std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;
         prepare::write(self.model, &folder)?;
         let mut reasons = Vec::new();
-        let mut names = vec![rten::NAME, "onnxruntime"];
+        let mut names = vec![rten::NAME];
+        if onnxruntime::find().is_ok() {
+            names.insert(0, "onnxruntime");
+        }
         names.extend(self.request.engine.as_deref().filter(|name| !names.contains(name)));
         let threads = self.search.config.threads.value.count();
         // What the machine does not have nothing can use; the user's limit is for the engine that is chosen.
         let most_bytes = self.bound().filter(|bound| matches!(bound, Bound::Free(_))).map(Bound::bytes);
-        let mut is_short = false;
+        let (mut is_short, mut hint) = (false, None);
         for chunk in [Chunk::Own, Chunk::Of(PIECE)] {
             if chunk != Chunk::Own && !is_short {
                 break;
@@ -182,13 +179,15 @@ impl Workshop<'_> {
                     Err(error) if error.kind() == Kind::Io => return Err(error),
                     Err(error) => {
                         is_short |= error.kind() == Kind::Memory;
+                        hint = hint.or_else(|| error.hint().map(str::to_owned));
                         reasons.push(named(engine, &error.to_string()));
                     }
                 }
             }
         }
         let message = format!("no engine runs this model in fp32: {}", reasons.join("; "));
-        Err(Error::unsupported(message))
+        let hint = hint.unwrap_or_else(|| "an input may need its real values: --input NAME=FILE.npy".to_owned());
+        Err(Error::unsupported(message).with_hint(hint))
     }
 
     fn spec(&self, bench: &Bench, folder: &Path, candidate: &Candidate, seconds: f64) -> Result<Spec> {

@@ -187,7 +187,11 @@ impl Memory {
         let (n_images, size) = match *shape.as_slice() {
             [batch, channels, len] if window.n_axes == 3 && channels == n_in => (batch, [1, len]),
             [batch, channels, rows, columns] if window.n_axes == 4 && channels == n_in => (batch, [rows, columns]),
-            _ => return Err(Error::invalid(format!("its input is {shape:?}; its weights are for {n_in} channels"))),
+            _ => {
+                let n_axes = window.n_axes;
+                let message = format!("its input is {shape:?}; its weights are for {n_axes} axes and {n_in} channels");
+                return Err(Error::invalid(message));
+            }
         };
         let output = window.plan.output_size(size)?;
         let len = [n_out, output[0], output[1]].into_iter().try_fold(n_images, usize::checked_mul);

@@ -158,8 +158,8 @@ fn what_does_not_fit_is_named() {
     let model = model(nodes, vec![tensor("w", &[2, 3, 4], 1)], image(3), &["y"]);
     let mut engine = build(&model, &options(1)).unwrap();
     let channels = engine.run(&[noise(&[1, 2, 9], 1)]).unwrap_err().to_string();
-    assert_eq!(channels, "node `a` (Conv): its input is [1, 2, 9]; its weights are for 3 channels");
+    assert_eq!(channels, "node `a` (Conv): its input is [1, 2, 9]; its weights are for 3 axes and 3 channels");
     let short = engine.run(&[noise(&[1, 3, 2], 1)]).unwrap_err().to_string();
-    assert!(short.contains("too small for the taps"), "{short}");
+    assert!(short.contains("too small for taps over 1 x 4"), "{short}");
     assert_eq!(engine.run(&[noise(&[0, 3, 9], 1)]).unwrap()[0].shape(), [0, 2, 6], "a batch of none");
 }

@@ -33,7 +33,7 @@ struct Shape<'m> {
 fn shape<'m>(node: &Node, scope: &Scope<'m>) -> Option<Shape<'m>> {
     let is_float = |tensor: &&Tensor| [DType::F32.code(), DType::F16.code()].contains(&tensor.dtype);
     let x = node.inputs.first().filter(|name| scope.initializer(name).is_none() && !name.is_empty());
-    if !node.is("Conv") || x.is_none() || node.outputs.len() != 1 {
+    if !node.is("Conv") || x.is_none() || node.outputs.len() != 1 || node.outputs[0].is_empty() {
         return None;
     }
     let weight = scope.initializer(node.inputs.get(1)?).filter(is_float)?;
@@ -95,7 +95,7 @@ impl Maker<'_> {
             bias: &bias,
             curve,
         };
-        Ok(layer.plan(self.device, self.budget).ok())
+        layer.plan(self.device, self.budget).map(Some).map_err(|error| error.at(node.label()))
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::rewrite::Rewrite;
 use crate::Result;
-use crate::optimize::onnx::{Content, Graph, Model, Node, Tensor};
+use crate::optimize::onnx::{Content, Graph, Model, Node};
+use crate::optimize::value::DType;
 
 /// A model with the same meaning for the engine.
 pub(in super::super) fn adapted(model: &Model) -> Result<Model> {
     let mut model = model.clone();
-    graph(&mut model.graph, &mut Known::default())?;
+    let is_old = model.opset("").is_some_and(|version| version < 13);
+    graph(&mut model.graph, &mut Known { is_old, ..Known::default() })?;
     Ok(model)
 }
 
@@ -19,6 +22,8 @@ struct Known {
     names: HashSet<String>,
     /// The axes of constants.
     n_axes: HashMap<String, usize>,
+    /// Whether the operators are those before version 13.
+    is_old: bool,
 }
 
 fn graph(graph: &mut Graph, known: &mut Known) -> Result<()> {
@@ -31,41 +36,32 @@ fn graph(graph: &mut Graph, known: &mut Known) -> Result<()> {
     let taken = &mut known.names;
     taken.extend(graph.nodes.iter().flat_map(|node| node.inputs.iter().chain(&node.outputs)).cloned());
     taken.extend(graph.initializers.iter().map(|tensor| tensor.name.clone()));
-    let mut fresh = |base: &str| {
-        let names = (1..).map(|n| format!("{base}/{n}"));
-        names.into_iter().find(|name| taken.insert(name.clone())).unwrap_or_default()
-    };
-    let mut nodes = Vec::with_capacity(graph.nodes.len());
-    let mut zero = None;
+    let mut rewrite = Rewrite { nodes: Vec::with_capacity(graph.nodes.len()), tensors: Vec::new(), taken };
     for mut node in std::mem::take(&mut graph.nodes) {
         if node.name.is_empty() {
             // The engine names it in its errors.
             node.name = node.label();
         }
-        let has_one_input = node.inputs.len() == 1 && node.outputs.len() == 1;
-        if (node.is("ArgMax") || node.is("ArgMin")) && has_one_input {
-            node = first_of_equals(node, &mut fresh, (&mut nodes, &mut graph.initializers))?;
-        } else if node.is("Sign") && has_one_input {
-            // Its sign of zero is one.
-            let zero = match &zero {
-                Some(name) => String::clone(name),
-                None => {
-                    let name = fresh("zero");
-                    graph.initializers.push(Tensor::from_slice(&name, &[0f32], &[])?);
-                    zero.insert(name).clone()
-                }
-            };
-            let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
-            let (is_zero, sign) = (fresh(&y), fresh(&y));
-            nodes.push(Node::new("Equal", &[&x, &zero], &[&is_zero]));
-            nodes.push(Node { outputs: vec![sign.clone()], ..node });
-            node = Node::new("Where", &[&is_zero, &x, &sign], &[&y]);
+        let is = |op: &str| node.is(op) && node.inputs.len() == 1 && node.outputs.len() == 1;
+        node = if is("ArgMax") || is("ArgMin") {
+            rewrite.first_of_equals(node)?
+        } else if is("Sign") {
+            rewrite.sign(node)?
+        } else if (is("Softmax") || is("LogSoftmax")) && known.is_old {
+            rewrite.old_softmax(node)
+        } else if is("Softplus") {
+            rewrite.softplus(node)?
+        } else if is("Cast") && node.attribute("to").and_then(Content::int) == Some(DType::Bool.code().into()) {
+            rewrite.truth(node)?
         } else {
             fill_defaults(&mut node, &known.n_axes);
-        }
-        nodes.push(node);
+            node
+        };
+        rewrite.nodes.push(node);
     }
+    let Rewrite { nodes, tensors, .. } = rewrite;
     graph.nodes = nodes;
+    graph.initializers.extend(tensors);
     for attribute in graph.nodes.iter_mut().flat_map(|node| &mut node.attributes) {
         match &mut attribute.content {
             Content::Graph(inner) => self::graph(inner, known)?,
@@ -74,37 +70,6 @@ fn graph(graph: &mut Graph, known: &mut Known) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Of equal values the engine's place is the last; the standard's is the first, unless the last is asked for. The first is the
-/// last of the values in reverse order, counted from the end.
-fn first_of_equals(
-    mut node: Node,
-    fresh: &mut impl FnMut(&str) -> String,
-    (nodes, tensors): (&mut Vec<Node>, &mut Vec<Tensor>),
-) -> Result<Node> {
-    let takes_last = node.attribute("select_last_index").is_some_and(|value| value.int() == Some(1));
-    node.attributes.retain(|attribute| attribute.name != "select_last_index");
-    if takes_last {
-        return Ok(node);
-    }
-    let axis = node.attribute("axis").and_then(|axis| axis.int()).unwrap_or(0);
-    let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
-    let [back, end, axes, one, reversed, place, shape, len, last] = [(); 9].map(|()| fresh(&y));
-    for (name, value) in [(&back, -1i64), (&end, i64::from(-i32::MAX)), (&axes, axis), (&one, 1)] {
-        tensors.push(Tensor::from_slice(name, &[value], &[1])?);
-    }
-    nodes.push(Node::new("Slice", &[&x, &back, &end, &axes, &back], &[&reversed]));
-    nodes.push(Node { inputs: vec![reversed], outputs: vec![place.clone()], ..node });
-    nodes.push(Node::new("Shape", &[&x], &[&shape]));
-    nodes.push(Node::new("Gather", &[&shape, &axes], &[&len]));
-    nodes.push(Node::new("Sub", &[&len, &one], &[&last]));
-    // A scalar, so that the result keeps the shape of the place.
-    let scalar = fresh(&y);
-    let none = fresh(&y);
-    tensors.push(Tensor::from_slice::<i64>(&none, &[], &[0])?);
-    nodes.push(Node::new("Reshape", &[&last, &none], &[&scalar]));
-    Ok(Node::new("Sub", &[&scalar, &place], &[&y]))
 }
 
 /// Where a list is left out, the engine takes it for two axes; padding that is none by name it does not know for them.

@@ -6,6 +6,7 @@
 pub(super) mod adapt;
 pub(super) mod convert;
 pub(super) mod operators;
+mod rewrite;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};

@@ -85,8 +85,19 @@ fn misread(node: &Node, graph: &Graph) -> Option<&'static str> {
         "SequenceInsert" if has(2) => Some("(at a position)"),
         "ReduceMax" | "ReduceMin" if is_bool(&node.inputs, graph) => Some("(of truth values)"),
         "Dropout" if has(2) => Some("(in training)"),
+        "LSTM" | "GRU" if has(4) => Some("(of sequences with lengths)"),
+        _ if is_far(node) => Some("(over more than 2^31 elements)"),
         _ => None,
     }
+}
+
+/// Whether a window reaches so far that the engine cuts the number.
+fn is_far(node: &Node) -> bool {
+    let far = |name: &str| {
+        let list = node.attribute(name).and_then(|value| value.ints()).unwrap_or_default();
+        list.iter().any(|&value| i32::try_from(value).is_err())
+    };
+    ["kernel_shape", "strides", "dilations", "pads"].into_iter().any(far)
 }
 
 /// More elements than any tensor that a model has a use for: an allocation that fails would end the process.

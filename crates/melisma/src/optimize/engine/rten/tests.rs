@@ -154,3 +154,53 @@ fn a_tensor_of_more_than_all_memory_is_refused() {
         assert!(error.kind() == Kind::Memory && error.to_string().contains(op), "{error}");
     }
 }
+
+/// Models of operators before version 13.
+fn old(nodes: Vec<Node>, shape: &[usize]) -> Model {
+    let mut model = model(nodes, (DType::F32, shape), DType::F32);
+    model.opsets[0].version = 11;
+    model
+}
+
+#[test]
+fn old_softmax_takes_axes_together() {
+    let x = Value::from_slice(&(0..12).map(|i| (i * 7 % 5) as f32).collect::<Vec<_>>(), &[2, 3, 2]).unwrap();
+    let exp: Vec<f64> = x.as_slice::<f32>().unwrap().iter().map(|&x| f64::from(x).exp()).collect();
+    for (op, axis, per_row) in
+        [("Softmax", None, 6), ("LogSoftmax", None, 6), ("Softmax", Some(0), 12), ("Softmax", Some(2), 2)]
+    {
+        let node = Node::new(op, &["x"], &["y"]);
+        let node = axis.map_or_else(|| node.clone(), |axis| node.clone().with("axis", axis));
+        let y = run(&old(vec![node], &[2, 3, 2]), &x).unwrap();
+        assert_eq!(y.shape(), [2, 3, 2]);
+        for (index, &found) in y.as_slice::<f32>().unwrap().iter().enumerate() {
+            let row = index / per_row * per_row;
+            let share = exp[index] / exp[row..row + per_row].iter().sum::<f64>();
+            let expected = if op == "Softmax" { share } else { share.ln() };
+            assert!((f64::from(found) - expected).abs() < 1e-6, "{op} {axis:?} at {index}: {found}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn truth_and_softplus_are_the_standards() {
+    let x = Value::from_slice(&[0.5f32, 0.0, -0.25, 2.0], &[4]).unwrap();
+    let cast = Node::new("Cast", &["x"], &["y"]).with("to", i64::from(DType::Bool.code()));
+    let y = run(&model(vec![cast], (DType::F32, &[4]), DType::Bool), &x).unwrap();
+    assert_eq!(y.bytes(), [1, 0, 1, 1]);
+    let x = Value::from_slice(&[100.0f32, 88.0, 20.5, 1.0, -5.0], &[5]).unwrap();
+    let y = run(&model(vec![Node::new("Softplus", &["x"], &["y"])], (DType::F32, &[5]), DType::F32), &x).unwrap();
+    for (&x, &y) in x.as_slice::<f32>().unwrap().iter().zip(y.as_slice::<f32>().unwrap()) {
+        let expected = f64::from(x).exp().ln_1p();
+        assert!((f64::from(y) - expected).abs() < 1e-6 * expected.max(1.0), "{x}: {y}, not {expected}");
+    }
+}
+
+#[test]
+fn uses_that_would_be_misread_are_refused() {
+    let refusal = |node: Node| build(&model(vec![node], (DType::F32, &[1, 1, 4]), DType::F32), &Options::default());
+    let lengths = Node::new("LSTM", &["x", "x", "x", "", "x"], &["y"]);
+    assert!(refusal(lengths).unwrap_err().to_string().contains("LSTM (of sequences with lengths)"));
+    let far = Node::new("Conv", &["x", "x"], &["y"]).with("dilations", vec![1i64 << 40]);
+    assert!(refusal(far).unwrap_err().to_string().contains("2^31"));
+}

@@ -113,6 +113,12 @@ fn names_without_or_with_two_makers() {
     let mut model = sum();
     model.graph.nodes.push(Node::new("Relu", &["x"], &["y"]));
     assert!(message(model).contains("makes `y`, which is made elsewhere too"));
+    let mut inner = Model::from_bytes(CONTROL).unwrap();
+    let branch = inner.graph.nodes.iter_mut().find(|node| node.is("If")).unwrap();
+    if let Content::Graph(way) = &mut branch.attributes[0].content {
+        way.nodes.push(Node::new("Neg", &["x"], &["sum"]));
+    }
+    assert!(message(inner).contains("makes `sum`, which is made elsewhere too"), "a name of the graph around");
     let mut model = sum();
     model.graph.initializers.push(model.graph.initializers[0].clone());
     assert!(message(model).contains("two initialisers are called `w`"));
