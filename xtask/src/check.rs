@@ -1,6 +1,6 @@
 //! `cargo xtask check`: the steps, one line each in [`STEPS`], and the report at the end.
 
-use crate::{dataset, golden, hygiene, licences, nvrtc, onnx, shim, table, toolchain, tree};
+use crate::{dataset, golden, hygiene, licences, nvrtc, onnx, python, shim, table, toolchain, tree};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -63,6 +63,7 @@ const STEPS: &[Step] = &[
     always("aarch64", "the build for 64-bit Arm Linux", toolchain::aarch64),
     always("licences", "licences, bans and sources of all dependencies", licences::check),
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
+    always("python", "the Python package: its tests and its stubs", python::check),
     always("golden", "golden files against their manifest", golden::check),
     always("hygiene", "no machine paths, no unfinished code, no overlong files", hygiene::check),
     extended("long", "the tests that take long: mutations, soaks, kills, figures", toolchain::long_tests),

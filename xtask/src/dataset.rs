@@ -2,7 +2,7 @@
 
 use crate::check::Outcome;
 use crate::process::{cargo, output, run};
-use crate::{tree, venv};
+use crate::{toolchain, tree, venv};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
@@ -13,7 +13,7 @@ const PACKAGES: &[&str] = &["h5py==3.16.0", "numpy==2.4.6", "safetensors==0.8.0"
 
 pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
-    run(&mut cargo(["build", "-p", "melisma-cli"]))?;
+    toolchain::fronts()?;
     let folder = tree::target().join("dataset");
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
@@ -44,7 +44,7 @@ pub fn corpora() -> Result<Outcome> {
     let hound = packages.iter().find(|package| package["name"] == "hound").context("hound was not fetched")?;
     let hound = PathBuf::from(hound["manifest_path"].as_str().unwrap_or_default()).with_file_name("testsamples");
     let python = venv::python(CORPORA)?;
-    run(&mut cargo(["build", "-p", "melisma-cli"]))?;
+    toolchain::fronts()?;
     let script = folder.join("check.py");
     fs::write(&script, include_str!("corpora.py")).with_context(|| tree::shown(&script))?;
     run(Command::new(python).arg(&script).arg(tree::target().join("debug/melisma")).arg(&folder).arg(hound))?;

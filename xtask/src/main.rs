@@ -11,6 +11,7 @@ mod licences;
 mod nvrtc;
 mod onnx;
 mod process;
+mod python;
 mod shim;
 mod spdx;
 mod table;

@@ -1,8 +1,8 @@
 //! The `onnx` package's own test models through the embedded engine.
 
 use crate::check::Outcome;
-use crate::process::{cargo, run};
-use crate::{tree, venv};
+use crate::process::run;
+use crate::{toolchain, tree, venv};
 use anyhow::{Context, Result};
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ const PACKAGES: &[&str] = &["onnx==1.23.2", "numpy==2.4.6"];
 /// Passed, unsupported and failed cases, written to `target/onnx-node-tests.json`; a failure fails the step.
 pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
-    run(&mut cargo(["build", "-p", "melisma-cli"]))?;
+    toolchain::fronts()?;
     let folder = tree::target().join("onnx");
     fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
     // Not called like a module that the package imports.

@@ -36,6 +36,11 @@ pub fn long_tests() -> Result<Outcome> {
     run_tests(&mut cargo(["test", "--workspace", "--lib", "--tests", "--", "--ignored"]))
 }
 
+/// The command line and the Python module in one build: apart, each would build the library again for its own features.
+pub fn fronts() -> Result<()> {
+    run(&mut cargo(["build", "-p", "melisma-cli", "-p", "melisma-py"]))
+}
+
 pub fn cuda12() -> Result<Outcome> {
     run(&mut cargo(["check", "-p", "melisma-cli", "--no-default-features", "--features", "cuda-12"]))?;
     Ok(Outcome::Passed)

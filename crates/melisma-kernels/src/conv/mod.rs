@@ -148,7 +148,7 @@ impl Plan {
         let (Some(image), Some(result)) = (area(self.n_in, size), area(self.n_out, output)) else {
             return Err(Error::invalid(format!("conv: an image of {} x {} is too large", size[0], size[1])));
         };
-        let n_images = if image == 0 { y.len() / result.max(1) } else { x.len() / image };
+        let n_images = x.len().checked_div(image).unwrap_or_else(|| y.len() / result.max(1));
         check_len("conv: x", x.len(), n_images * image)?;
         check_len("conv: y", y.len(), n_images * result)?;
         let _span = kernel_span!(queue, "conv", [n_images, size[0], size[1]], 4 * (x.len() + y.len()));

@@ -157,7 +157,7 @@ impl Work<'_> {
 }
 
 /// Rows and their length: the last axis, or a piece of the only one.
-fn rows(shape: &[usize]) -> (usize, usize) {
+pub fn rows(shape: &[usize]) -> (usize, usize) {
     match shape {
         [] => (1, 1),
         [len] => (len.div_ceil(FLAT_ROW), FLAT_ROW.min(*len).max(1)),

@@ -24,13 +24,16 @@ mod element;
 mod load;
 mod lower;
 mod product;
+mod slice;
 #[cfg(test)]
 mod tests;
 
 pub use element::Factor;
 pub use load::Weights;
 pub use melisma_kernels::elementwise::Operation;
-pub use melisma_kernels::{DType, Tensor};
+pub use melisma_kernels::matmul::Scalar;
+pub use melisma_kernels::{DType, Element, Tensor, View};
+pub use slice::Values;
 
 use crate::Result;
 use crate::runtime::device::{self, Device, Queue};

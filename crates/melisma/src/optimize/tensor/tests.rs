@@ -239,3 +239,35 @@ fn large_files_are_loaded_under_a_small_limit() {
     let missing = Weights::open(&directory.path().join("none")).unwrap_err();
     assert_eq!(missing.kind(), Kind::Io);
 }
+
+#[test]
+fn slices_are_changed_like_tensors() {
+    fn check<T: Scalar + PartialEq + std::fmt::Debug>(optimizer: &TensorOptimizer, operation: Operation) {
+        for len in [0, 1, 5000] {
+            let y = optimizer.optimize_tensor(ramp(optimizer, &[len]), T::DTYPE).unwrap();
+            let x = optimizer.combine(Operation::Add, ramp(optimizer, &[len]), 0.75).unwrap();
+            let x = optimizer.optimize_tensor(x, T::DTYPE).unwrap();
+            let [mut slice, other] = [&y, &x].map(|tensor| tensor.to_vec::<T>(optimizer.queue()).unwrap());
+            optimizer.combine_slices(operation, &mut slice, Values::Each(&other)).unwrap();
+            optimizer.combine_slices(operation, &mut slice, Values::All(-0.25)).unwrap();
+            let y = optimizer.combine(operation, y, &x).unwrap();
+            let y = optimizer.combine(operation, y, -0.25).unwrap();
+            assert_eq!(slice, y.to_vec::<T>(optimizer.queue()).unwrap(), "{operation:?} of {len}");
+        }
+    }
+    for optimizer in [seed([], &[]), seed([("chunk_size: 512 ", "chunk_size: 3")], &[])] {
+        for operation in Operation::ALL {
+            check::<f32>(&optimizer, operation);
+            check::<f16>(&optimizer, operation);
+            check::<half::bf16>(&optimizer, operation);
+        }
+        let error = optimizer.combine_slices(Operation::Add, &mut [1.0f32], Values::Each(&[])).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (Kind::InvalidArgument, "1 and 0 elements"));
+    }
+    let limited = seed([], &[("memory_limit", "4KiB")]);
+    let mut floats = vec![1.0f32; 1 << 16];
+    limited.combine_slices(Operation::Multiply, &mut floats, Values::All(2.0)).unwrap();
+    assert!(floats.iter().all(|&float| float == 2.0), "floats on the CPU need no memory");
+    let refused = limited.combine_slices(Operation::Add, &mut vec![f16::ONE; 1 << 16], Values::All(2.0)).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Memory);
+}

@@ -34,6 +34,7 @@ pub(super) struct Step {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a program has few steps, and nothing moves them while it runs")]
 pub(super) enum Work {
     Piece(Piece),
     Window(Window),

@@ -1,0 +1,163 @@
+//! numpy arrays and tensors: what comes in, what goes out.
+
+use half::{bf16, f16};
+use melisma::optimize::tensor::{DType, Element, Tensor};
+use melisma::runtime::device::{Device, Queue};
+use melisma::runtime::memory::Budget;
+use melisma::{Error, Result};
+use numpy::{PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::error::raise;
+use crate::tensor::PyTensor;
+
+/// An operand: a tensor as it is, or the copy of an array.
+pub enum Operand<'py> {
+    Tensor(PyRef<'py, PyTensor>),
+    Array(Tensor),
+}
+
+impl<'py> Operand<'py> {
+    pub fn take(value: &Bound<'py, PyAny>, budget: &Budget) -> PyResult<Self> {
+        match value.cast::<PyTensor>() {
+            Ok(tensor) => Ok(Self::Tensor(tensor.try_borrow()?)),
+            Err(_) => Ok(Self::Array(copied(value, budget)?)),
+        }
+    }
+
+    pub fn tensor(&self) -> &Tensor {
+        match self {
+            Self::Tensor(tensor) => &tensor.tensor,
+            Self::Array(tensor) => tensor,
+        }
+    }
+
+    /// A tensor of its own: that of an array, or a copy.
+    pub fn owned(self, py: Python<'_>, queue: &Queue, budget: &Budget) -> PyResult<Tensor> {
+        match self {
+            Self::Tensor(tensor) => {
+                let tensor = &tensor.tensor;
+                py.detach(|| duplicate(tensor, queue, budget)).map_err(raise)
+            }
+            Self::Array(tensor) => Ok(tensor),
+        }
+    }
+}
+
+fn duplicate(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
+    match tensor.dtype() {
+        DType::F32 => duplicate_of::<f32>(tensor, queue, budget),
+        DType::F16 => duplicate_of::<f16>(tensor, queue, budget),
+        DType::BF16 => duplicate_of::<bf16>(tensor, queue, budget),
+        DType::I64 => duplicate_of::<i64>(tensor, queue, budget),
+        DType::I32 => duplicate_of::<i32>(tensor, queue, budget),
+        DType::I16 => duplicate_of::<i16>(tensor, queue, budget),
+        DType::U8 => duplicate_of::<u8>(tensor, queue, budget),
+        other @ DType::I24 => Err(Error::unsupported(format!("a tensor of {}", other.name()))),
+    }
+}
+
+/// A copy where the tensor is.
+fn duplicate_of<T: Element>(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
+    match tensor.view::<T>()?.host() {
+        Ok(values) => Tensor::from_slice(budget, values, tensor.shape()),
+        Err(_) => tensor.to::<T>(queue, budget),
+    }
+}
+
+/// A tensor in host memory with the elements of an array in any order of axes.
+pub fn copied(value: &Bound<'_, PyAny>, budget: &Budget) -> PyResult<Tensor> {
+    match name(untyped(value)?)?.as_str() {
+        "float32" => copied_of::<f32>(value, budget),
+        "float16" => copied_of::<f16>(value, budget),
+        "int64" => copied_of::<i64>(value, budget),
+        "int32" => copied_of::<i32>(value, budget),
+        "int16" => copied_of::<i16>(value, budget),
+        "uint8" => copied_of::<u8>(value, budget),
+        other => Err(raise(unknown(other))),
+    }
+}
+
+fn copied_of<T: Element + numpy::Element>(value: &Bound<'_, PyAny>, budget: &Budget) -> PyResult<Tensor> {
+    let array = value.cast::<PyArrayDyn<T>>()?.try_readonly()?;
+    let shape = array.shape();
+    if array.is_c_contiguous() {
+        let values = array.as_slice()?;
+        return value.py().detach(|| Tensor::from_slice(budget, values, shape)).map_err(raise);
+    }
+    let view = array.as_array();
+    let copy = || -> Result<Tensor> {
+        let mut tensor = Tensor::new(&Device::cpu()?, budget, T::DTYPE, shape)?;
+        let out = tensor.view_mut::<T>()?.host()?;
+        out.iter_mut().zip(view.iter()).for_each(|(to, from)| *to = *from);
+        Ok(tensor)
+    };
+    value.py().detach(copy).map_err(raise)
+}
+
+/// The elements of `tensor` as an array of its own.
+pub fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor, queue: &Queue) -> PyResult<Bound<'py, PyAny>> {
+    match tensor.dtype() {
+        DType::F32 => array_of::<f32>(py, tensor, queue),
+        DType::F16 => array_of::<f16>(py, tensor, queue),
+        DType::I64 => array_of::<i64>(py, tensor, queue),
+        DType::I32 => array_of::<i32>(py, tensor, queue),
+        DType::I16 => array_of::<i16>(py, tensor, queue),
+        DType::U8 => array_of::<u8>(py, tensor, queue),
+        other @ (DType::BF16 | DType::I24) => {
+            let error = Error::unsupported(format!("numpy has no arrays of {}", other.name()));
+            Err(raise(error.with_hint("optimize_tensor(tensor, \"float32\") widens it")))
+        }
+    }
+}
+
+fn array_of<'py, T: Element + numpy::Element>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    queue: &Queue,
+) -> PyResult<Bound<'py, PyAny>> {
+    let values = py.detach(|| tensor.to_vec::<T>(queue)).map_err(raise)?;
+    Ok(PyArray1::from_vec(py, values).reshape(tensor.shape())?.into_any())
+}
+
+/// `float16`, `fp16`, `f16`, a numpy dtype or scalar type, or nothing.
+pub fn dtype(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
+    let Some(value) = value else { return Ok(None) };
+    let name = match value.cast::<PyString>() {
+        Ok(name) => name.to_string(),
+        Err(_) => value.py().import("numpy")?.call_method1("dtype", (value,))?.getattr("name")?.extract()?,
+    };
+    match name.as_str() {
+        "float32" | "fp32" | "f32" => Ok(Some(DType::F32)),
+        "float16" | "fp16" | "f16" => Ok(Some(DType::F16)),
+        "bfloat16" | "bf16" => Ok(Some(DType::BF16)),
+        other => Err(raise(
+            Error::invalid(format!("the type `{other}` is none that tensors are brought to"))
+                .with_hint("use float32, float16 or bfloat16"),
+        )),
+    }
+}
+
+/// The element type's name, as numpy says it.
+pub fn name(array: &Bound<'_, PyUntypedArray>) -> PyResult<String> {
+    let dtype = array.dtype();
+    if dtype.is_native_byteorder() == Some(false) {
+        return Err(raise(unknown("another byte order")));
+    }
+    dtype.getattr("name")?.extract()
+}
+
+/// An array of any type.
+pub fn untyped<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
+    value.cast().map_err(|_| raise(not_an_array(value)))
+}
+
+fn not_an_array(value: &Bound<'_, PyAny>) -> Error {
+    let name = value.get_type().name().map_or_else(|_| "it".to_owned(), |name| name.to_string());
+    Error::invalid(format!("{name} is neither a numpy array nor a melisma.Tensor")).with_hint("use numpy.asarray")
+}
+
+pub fn unknown(name: &str) -> Error {
+    Error::unsupported(format!("an array of {name}")).with_hint("array.astype(numpy.float32) makes one that fits")
+}

@@ -1,0 +1,101 @@
+//! Elementwise operations on tensors, and on arrays where they are.
+
+use half::f16;
+use melisma::Error;
+use melisma::optimize::tensor::{Factor, Operation, Scalar, Tensor, Values};
+use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::array;
+use crate::error::raise;
+use crate::optimizer::PyTensorOptimizer;
+use crate::tensor::PyTensor;
+
+/// An operation by its name.
+pub fn operation(name: &str) -> PyResult<Operation> {
+    let name_of = |operation: &Operation| format!("{operation:?}").to_lowercase();
+    Operation::ALL.into_iter().find(|operation| name_of(operation) == name).ok_or_else(|| {
+        let names: Vec<String> = Operation::ALL.iter().map(name_of).collect();
+        let error = Error::invalid(format!("no operation is called `{name}`"));
+        raise(error.with_hint(format!("the operations are {}", names.join(", "))))
+    })
+}
+
+/// Changes a tensor by a number, a tensor or an array.
+pub fn combine(
+    optimizer: &PyTensorOptimizer,
+    operation: Operation,
+    y: &mut Tensor,
+    x: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let tools = &optimizer.optimizer;
+    let outcome = match number(x) {
+        Some(number) => x.py().detach(|| tools.combine_in_place(operation, y, number)),
+        None => {
+            let operand = optimizer.operand(x)?;
+            let operand = operand.tensor();
+            x.py().detach(|| tools.combine_in_place(operation, y, Factor::Tensor(operand)))
+        }
+    };
+    outcome.map_err(raise)
+}
+
+/// Changes a tensor or an array where it is.
+pub fn combine_in_place(
+    optimizer: &PyTensorOptimizer,
+    operation: Operation,
+    y: &Bound<'_, PyAny>,
+    x: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    if let Ok(tensor) = y.cast::<PyTensor>() {
+        let copy = if x.is(y) { Some(Bound::new(y.py(), optimizer.wrap(Ok(optimizer.owned(x)?))?)?) } else { None };
+        let x = copy.as_ref().map_or(x, |copy| copy.as_any());
+        return combine(optimizer, operation, &mut tensor.try_borrow_mut()?.tensor, x);
+    }
+    match array::name(array::untyped(y)?)?.as_str() {
+        "float32" => on_array::<f32>(optimizer, operation, y, x),
+        "float16" => on_array::<f16>(optimizer, operation, y, x),
+        other => Err(raise(array::unknown(other))),
+    }
+}
+
+fn on_array<T: Scalar + numpy::Element>(
+    optimizer: &PyTensorOptimizer,
+    operation: Operation,
+    y: &Bound<'_, PyAny>,
+    x: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, tools) = (y.py(), &optimizer.optimizer);
+    let mut array =
+        y.cast::<PyArrayDyn<T>>()?.try_readwrite().map_err(|error| raise(Error::invalid(error.to_string())))?;
+    if !array.is_c_contiguous() {
+        let error = Error::unsupported("an array whose elements do not lie in order cannot be changed in place");
+        return Err(raise(error.with_hint("use numpy.ascontiguousarray")));
+    }
+    if let Some(number) = number(x) {
+        let y = array.as_slice_mut()?;
+        return py.detach(|| tools.combine_slices(operation, y, Values::All(number))).map_err(raise);
+    }
+    if x.cast::<PyTensor>().is_err() {
+        array::untyped(x)?;
+    }
+    // The array itself where it has this type and order, else a copy, also of one that shares memory with y.
+    let x = py.import("numpy")?.call_method1("asarray", (x, y.getattr("dtype")?, "C"))?;
+    let mut x = x.cast_into::<PyArrayDyn<T>>()?;
+    if x.shape() != array.shape() {
+        let (y, x) = (array.shape(), x.shape());
+        return Err(raise(Error::invalid(format!("shapes {y:?} and {x:?} differ"))));
+    }
+    if x.try_readonly().is_err() {
+        x = x.call_method0("copy")?.cast_into()?;
+    }
+    let x = x.readonly();
+    let (y, x) = (array.as_slice_mut()?, x.as_slice()?);
+    py.detach(|| tools.combine_slices(operation, y, Values::Each(x))).map_err(raise)
+}
+
+/// A number, but no array of one.
+fn number(value: &Bound<'_, PyAny>) -> Option<f32> {
+    let is_array = value.cast::<PyTensor>().is_ok() || value.cast::<PyUntypedArray>().is_ok();
+    if is_array { None } else { value.extract().ok() }
+}

@@ -1,0 +1,15 @@
+//! Errors as exceptions; the classes are those of `melisma/_error.py`.
+
+use melisma::Error;
+use pyo3::prelude::*;
+
+/// The exception for `error`.
+pub fn raise(error: Error) -> PyErr {
+    Python::attach(|py| exception(py, &error).unwrap_or_else(|failed| failed))
+}
+
+fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let classes = py.import("melisma._error")?;
+    let arguments = (format!("{:?}", error.kind()), error.to_string(), error.hint());
+    Ok(PyErr::from_value(classes.call_method1("of_kind", arguments)?))
+}

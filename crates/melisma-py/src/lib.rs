@@ -1,0 +1,32 @@
+//! The native part of the Python package `melisma`: the library's tensor tools on numpy arrays.
+//!
+//! No logic of its own: arguments are converted, the interpreter is let go while the library works, and its errors
+//! become exceptions that keep kind, message and hint.
+#![forbid(unsafe_code)]
+
+mod array;
+mod element;
+mod error;
+mod memory;
+mod onnx;
+mod optimizer;
+mod settings;
+mod tensor;
+mod weights;
+
+use pyo3::prelude::*;
+
+/// The classes of the package.
+#[pymodule]
+mod _melisma {
+    #[pymodule_export]
+    use crate::memory::{MemoryTracker, Track};
+    #[pymodule_export]
+    use crate::onnx::work;
+    #[pymodule_export]
+    use crate::optimizer::{PrecisionScope, PyTensorOptimizer};
+    #[pymodule_export]
+    use crate::tensor::PyTensor;
+    #[pymodule_export]
+    use crate::weights::PyWeights;
+}

@@ -1,0 +1,85 @@
+//! `MemoryTracker`: bytes now, peak and limit, by named scope.
+
+use std::sync::{Mutex, PoisonError};
+
+use melisma::runtime::memory::{self, Space};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::raise;
+
+/// What tensors and buffers hold, by named scope.
+#[pyclass(module = "melisma", frozen)]
+pub struct MemoryTracker {
+    pub tracker: memory::MemoryTracker,
+}
+
+#[pymethods]
+impl MemoryTracker {
+    /// A scope called `name`, for `with`.
+    fn track(&self, name: String) -> Track {
+        Track { tracker: self.tracker.clone(), name, open: Mutex::new(None) }
+    }
+
+    /// The table of everything, as it is now.
+    fn summary(&self) -> String {
+        self.tracker.summary().to_string()
+    }
+
+    /// Each scope that was left: its calls, and the most bytes held inside of it in host, pinned and device memory.
+    fn scopes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let scopes = PyDict::new(py);
+        for (name, used) in self.tracker.scopes() {
+            let row = PyDict::new(py);
+            row.set_item("calls", used.calls)?;
+            for (space, bytes) in Space::ALL.iter().zip(used.peak) {
+                row.set_item(format!("{}_peak", space.name()), bytes)?;
+            }
+            scopes.set_item(name, row)?;
+        }
+        Ok(scopes)
+    }
+
+    /// Bytes held in host memory now.
+    #[getter]
+    fn host_bytes(&self) -> u64 {
+        self.tracker.budget().usage(Space::Host).now
+    }
+
+    /// The most bytes that host memory may hold, or None.
+    #[getter]
+    fn limit(&self) -> Option<u64> {
+        self.tracker.budget().limit(Space::Host)
+    }
+
+    fn __str__(&self) -> String {
+        self.summary()
+    }
+}
+
+/// A scope over memory, as a context manager.
+#[pyclass(module = "melisma", frozen)]
+pub struct Track {
+    tracker: memory::MemoryTracker,
+    name: String,
+    open: Mutex<Option<memory::Scope>>,
+}
+
+#[pymethods]
+impl Track {
+    fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let track = this.get();
+        let mut open = track.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.is_some() {
+            return Err(raise(melisma::Error::invalid(format!("the scope `{}` is open already", track.name))));
+        }
+        *open = Some(track.tracker.scope(track.name.clone()));
+        drop(open);
+        Ok(this)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, pyo3::types::PyTuple>) {
+        drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}

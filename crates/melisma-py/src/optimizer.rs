@@ -1,0 +1,179 @@
+//! `TensorOptimizer` and its precision scope.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use melisma::optimize::tensor::{Tensor, TensorOptimizer};
+use melisma::runtime::Config;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::{self, Operand};
+use crate::error::raise;
+use crate::memory::MemoryTracker;
+use crate::tensor::PyTensor;
+use crate::{element, onnx, settings};
+
+/// The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`.
+#[pyclass(name = "TensorOptimizer", module = "melisma", frozen)]
+pub struct PyTensorOptimizer {
+    pub optimizer: TensorOptimizer,
+    config: Config,
+}
+
+#[pymethods]
+impl PyTensorOptimizer {
+    /// `config` is the path of a YAML file or a dict of settings; the environment's `MELISMA_*` count as everywhere.
+    #[new]
+    #[pyo3(signature = (profile=None, config=None, memory_limit=None))]
+    fn new(
+        py: Python<'_>,
+        profile: Option<&str>,
+        config: Option<&Bound<'_, PyAny>>,
+        memory_limit: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let sources = settings::sources(profile, config, memory_limit)?;
+        let made = || {
+            let config = Config::load(&sources)?;
+            Ok(Self { optimizer: TensorOptimizer::new(&config)?, config })
+        };
+        py.detach(made).map_err(raise)
+    }
+
+    /// What is held, and the limit.
+    #[getter]
+    fn memory(&self) -> MemoryTracker {
+        MemoryTracker { tracker: self.optimizer.memory().clone() }
+    }
+
+    /// A tensor on the device with the values of `array`, as `dtype` or else as the settings ask.
+    #[pyo3(signature = (array, dtype=None))]
+    fn optimize_tensor(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyTensor> {
+        let dtype = array::dtype(dtype)?;
+        let tensor = self.owned(array)?;
+        self.wrap(py.detach(|| self.optimizer.optimize_tensor(tensor, dtype)))
+    }
+
+    /// a [M, K] times b [K, N], in the type of `a`.
+    fn matmul(&self, py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        let (a, b) = (self.operand(a)?, self.operand(b)?);
+        let (a, b) = (a.tensor(), b.tensor());
+        self.wrap(py.detach(|| self.optimizer.matmul(a, b)))
+    }
+
+    /// A new tensor: `y` changed by `x`, a number or as many elements. Operations: add, subtract, multiply, divide, maximum,
+    /// minimum.
+    fn combine(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        let (operation, mut y) = (element::operation(operation)?, self.owned(y)?);
+        element::combine(self, operation, &mut y, x)?;
+        self.wrap(Ok(y))
+    }
+
+    /// Changes `y`, a tensor or an array, where it is.
+    fn combine_in_place(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
+        element::combine_in_place(self, element::operation(operation)?, y, x)
+    }
+
+    /// A scope for `with`, in which products keep their operands in the precision that the settings ask for.
+    fn mixed_precision(this: Bound<'_, Self>) -> PrecisionScope {
+        PrecisionScope { optimizer: this.unbind(), is_open: AtomicBool::new(false) }
+    }
+
+    /// Optimizes `inputs` and calls `work(scope, *inputs)` in a precision scope, tracked as `name`.
+    fn apply<'py>(
+        this: Bound<'py, Self>,
+        name: String,
+        inputs: &Bound<'py, PyAny>,
+        work: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = this.py();
+        let _tracked = this.get().optimizer.memory().scope(name);
+        let scope = Bound::new(py, Self::mixed_precision(this.clone()))?;
+        let mut arguments = vec![scope.clone().into_any()];
+        for input in inputs.try_iter()? {
+            arguments.push(Bound::new(py, this.get().optimize_tensor(py, &input?, None)?)?.into_any());
+        }
+        scope.get().is_open.store(true, Ordering::Relaxed);
+        let result = work.call1(PyTuple::new(py, arguments)?);
+        scope.get().is_open.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// Finds the best engine for an ONNX model with inputs of these shapes, keeps it for `run`, and reports like
+    /// `melisma optimize --json`. Inputs whose shape the model fixes may be left out.
+    fn optimize<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        inputs: BTreeMap<String, Vec<usize>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let worker = onnx::worker(py)?;
+        let report = py.detach(|| onnx::optimize(&self.config, path, inputs.into_iter().collect(), worker));
+        py.import("json")?.call_method1("loads", (report.map_err(raise)?,))
+    }
+
+    /// The outputs of an ONNX model by name: of the engine that `optimize` kept for these shapes, else of the embedded one.
+    fn run<'py>(&self, py: Python<'py>, path: PathBuf, inputs: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+        let inputs = onnx::values(inputs)?;
+        let outputs = py.detach(|| onnx::run(&self.config, &path, inputs)).map_err(raise)?;
+        onnx::arrays(py, &outputs)
+    }
+}
+
+/// Products in the precision that the settings ask for, with sums in FP32.
+#[pyclass(module = "melisma", frozen)]
+pub struct PrecisionScope {
+    optimizer: Py<PyTensorOptimizer>,
+    is_open: AtomicBool,
+}
+
+#[pymethods]
+impl PrecisionScope {
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this.get().is_open.store(true, Ordering::Relaxed);
+        this
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyTuple>) {
+        self.is_open.store(false, Ordering::Relaxed);
+    }
+
+    /// The format that operands are kept in.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.optimizer.get().optimizer.mixed_precision(|scope| scope.dtype().name())
+    }
+
+    /// a [M, K] times b [K, N], in the format of this scope.
+    fn matmul(&self, py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        if !self.is_open.load(Ordering::Relaxed) {
+            let error = melisma::Error::invalid("the precision scope is not open");
+            return Err(raise(error.with_hint("use it inside of `with optimizer.mixed_precision() as scope:`")));
+        }
+        let optimizer = self.optimizer.get();
+        let (a, b) = (optimizer.operand(a)?, optimizer.operand(b)?);
+        let (a, b) = (a.tensor(), b.tensor());
+        optimizer.wrap(py.detach(|| optimizer.optimizer.mixed_precision(|scope| scope.matmul(a, b))))
+    }
+}
+
+impl PyTensorOptimizer {
+    pub fn operand<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Operand<'py>> {
+        Operand::take(value, self.optimizer.memory().budget())
+    }
+
+    pub fn owned(&self, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+        self.operand(value)?.owned(value.py(), self.optimizer.queue(), self.optimizer.memory().budget())
+    }
+
+    pub fn wrap(&self, tensor: melisma::Result<Tensor>) -> PyResult<PyTensor> {
+        Ok(PyTensor { tensor: tensor.map_err(raise)?, queue: self.optimizer.queue().clone() })
+    }
+}

@@ -1,0 +1,64 @@
+//! `Tensor`: elements that count against the memory limit, where the optimizer works.
+
+use melisma::optimize::tensor::Tensor;
+use melisma::runtime::device::Queue;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::array;
+
+/// A dense array under the memory limit of the optimizer that made it, on its device.
+#[pyclass(name = "Tensor", module = "melisma")]
+pub struct PyTensor {
+    pub tensor: Tensor,
+    pub queue: Queue,
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The lengths of its axes.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.tensor.shape())
+    }
+
+    /// The type of its elements: f32, f16, bf16, i64, i32, i16 or u8.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.tensor.dtype().name()
+    }
+
+    /// Its bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.tensor.len() * self.tensor.dtype().size()
+    }
+
+    /// A copy of its elements.
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        array::from_tensor(py, &self.tensor, &self.queue)
+    }
+
+    /// What `numpy.asarray` calls. There is always a copy.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if copy == Some(false) {
+            let error = melisma::Error::invalid("a Tensor cannot be an array without a copy");
+            return Err(crate::error::raise(error));
+        }
+        let array = self.numpy(py)?;
+        match dtype {
+            Some(dtype) => array.call_method1("astype", (dtype,)),
+            None => Ok(array),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Tensor({}, {:?})", self.tensor.dtype().name(), self.tensor.shape())
+    }
+}

@@ -1,0 +1,46 @@
+//! `Weights`: large files tensor by tensor.
+
+use std::path::PathBuf;
+
+use melisma::Error;
+use melisma::optimize::tensor::Weights;
+use pyo3::prelude::*;
+
+use crate::error::raise;
+use crate::optimizer::PyTensorOptimizer;
+use crate::tensor::PyTensor;
+
+/// A file of weights: `.safetensors`, packed or not, or a checkpoint of PyTorch. Nothing but its header is read.
+#[pyclass(name = "Weights", module = "melisma", frozen)]
+pub struct PyWeights {
+    weights: Weights,
+}
+
+#[pymethods]
+impl PyWeights {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        Ok(Self { weights: py.detach(|| Weights::open(&path)).map_err(raise)? })
+    }
+
+    /// Reads one tensor after another, optimizes it and gives it to `take(name, tensor)`. The limit holds for what is
+    /// alive at one time.
+    fn load(&self, py: Python<'_>, optimizer: &Bound<'_, PyTensorOptimizer>, take: Py<PyAny>) -> PyResult<()> {
+        let optimizer = &optimizer.get().optimizer;
+        let mut raised = None;
+        let outcome = py.detach(|| {
+            self.weights.load(optimizer, |name, tensor| {
+                let tensor = PyTensor { tensor, queue: optimizer.queue().clone() };
+                Python::attach(|py| take.call1(py, (name, tensor))).map(drop).map_err(|error| {
+                    let message = error.to_string();
+                    raised = Some(error);
+                    Error::invalid(message)
+                })
+            })
+        });
+        match raised {
+            Some(error) => Err(error),
+            None => outcome.map_err(raise),
+        }
+    }
+}

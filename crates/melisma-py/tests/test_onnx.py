@@ -1,0 +1,56 @@
+"""Models: run as they are, optimized, and run again."""
+
+import os
+import shutil
+import tempfile
+import unittest
+
+import numpy
+
+import melisma
+import test_tensor  # It clears the environment.
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../golden/optimize")
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cache = os.path.join(folder.name, "cache")
+        self.model = shutil.copy(os.path.join(GOLDEN, "vocoder.onnx"), folder.name)
+        self.x, self.y = (numpy.load(os.path.join(GOLDEN, f"vocoder.{name}.npy")) for name in "xy")
+        self.optimizer = melisma.TensorOptimizer(config={"cache_dir": self.cache, "threads": 1})
+
+    def test_run_and_optimize(self):
+        first = self.optimizer.run(self.model, {"x": self.x})
+        numpy.testing.assert_allclose(first["y"], self.y, atol=1e-4)
+        first["y"] += 1
+        report = self.optimizer.optimize(self.model, {"x": self.x.shape})
+        self.assertFalse(report["cache"]["hit"])
+        self.assertTrue(os.path.isdir(report["cache"]["path"]))
+        self.assertLess(report["accuracy"]["relative"], 1e-3)
+        self.assertGreater(report["memory_bytes"]["peak"], 0)
+        self.assertTrue(any(row["outcome"] for row in report["candidates"]))
+        again = self.optimizer.optimize(self.model, {"x": self.x.shape})
+        self.assertTrue(again["cache"]["hit"])
+        second = self.optimizer.run(self.model, {"x": self.x})
+        numpy.testing.assert_allclose(second["y"], self.y, atol=1e-3)
+
+    def test_what_is_wrong_is_said(self):
+        for text, inputs in {
+            "`x` is missing\nhint: the model takes x": {},
+            "no input is called `z`": {"x": self.x, "z": self.x},
+            "x: ": {"x": self.x[0]},
+            "list is neither": {"x": [1.0]},
+        }.items():
+            with self.assertRaisesRegex(ValueError, text):
+                self.optimizer.run(self.model, inputs)
+        with self.assertRaisesRegex(OSError, "absent"):
+            self.optimizer.run(os.path.join(GOLDEN, "absent.onnx"), {})
+        with self.assertRaisesRegex(ValueError, "vocoder.x.npy"):
+            self.optimizer.run(os.path.join(GOLDEN, "vocoder.x.npy"), {})
+
+
+if __name__ == "__main__":
+    unittest.main()
