@@ -13,7 +13,7 @@ fn resident_bytes() -> u64 {
 }
 
 #[test]
-#[ignore = "extended: 3,000,000 blocks, 8 hours of sound, some two minutes"]
+#[ignore = "extended: 3,000,000 blocks, 8 hours of sound, some four minutes"]
 fn eight_hours_of_blocks() {
     let (mut stream, remote) = Stream::new(EngineConfig { max_voices: 16, ..EngineConfig::default() }).unwrap();
     let mut first = 0;
