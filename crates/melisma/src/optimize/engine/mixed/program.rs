@@ -227,7 +227,8 @@ impl Memory {
 /// `len` floats with anything in them, from a buffer that is free where one is large enough. Not from a much larger one: it
 /// would be cut, and missing in the next run.
 fn buffer(spare: &mut Vec<Vec<f32>>, len: usize) -> Result<Vec<f32>> {
-    let fitting = spare.iter().enumerate().filter(|(_, buffer)| (len..=len + len / 4).contains(&buffer.len()));
+    let fitting =
+        spare.iter().enumerate().filter(|(_, buffer)| (len..=len.saturating_add(len / 4)).contains(&buffer.len()));
     if let Some((at, _)) = fitting.min_by_key(|(_, buffer)| buffer.len()) {
         let mut buffer = spare.swap_remove(at);
         buffer.truncate(len);
