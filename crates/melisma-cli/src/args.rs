@@ -22,7 +22,7 @@ pub use run::RunArgs;
 pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
-const COLUMNS: [&str; 7] = ["self", "total", "calls", "name", "p99", "device", "bytes"];
+const COLUMNS: [&str; 8] = ["self", "total", "calls", "name", "p99", "device", "bytes", "allocated"];
 const TOKEN_FORMATS: [&str; 4] = ["auto", "orpheus", "ids", "codes"];
 const SAMPLE_FORMATS: [&str; 3] = ["s16", "s24", "f32"];
 /// More frames at a time would only cost memory.
@@ -319,6 +319,9 @@ pub struct Globals {
     /// Rows of the table [default: 20]
     #[arg(long, global = true, value_name = "N")]
     pub profile_rows: Option<String>,
+    /// Time the kernels of recorded graphs one by one, which is slower
+    #[arg(long, global = true)]
+    pub profile_kernels: bool,
     /// Print one JSON object on stdout
     #[arg(long, global = true, env = "MELISMA_JSON", hide_env = true, value_parser = BoolishValueParser::new())]
     pub json: bool,
@@ -350,6 +353,7 @@ impl Globals {
         ];
         let switches = [
             ("profile_table", "--profile-table", self.profile_table),
+            ("profile_kernels", "--profile-kernels", self.profile_kernels),
             ("quiet", "--quiet", self.quiet),
             ("verbose", "--verbose", self.verbose),
         ];

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use melisma::runtime::config::{Environment, Sources};
 use melisma::runtime::device::{self, Device, Queue};
 use melisma::runtime::output::{self, Existing, OutputFile};
-use melisma::runtime::trace::{Collector, Nvtx};
+use melisma::runtime::trace::{Collector, Detail, Nvtx};
 use melisma::runtime::{Config, MemoryTracker, memory};
 use melisma::{Error, Result};
 use serde_json::Value;
@@ -77,7 +77,13 @@ impl Session {
 
     /// Collects spans from now on; without this they cost nothing.
     pub fn collect(&self) -> Result<()> {
-        if self.is_collecting.swap(true, Relaxed) { Ok(()) } else { self.collector.install() }
+        if self.is_collecting.swap(true, Relaxed) {
+            return Ok(());
+        }
+        let detail = if self.config.profile_kernels.value { Detail::Kernels } else { Detail::Graphs };
+        self.collector.time_devices(detail);
+        self.collector.set_threads(self.config.threads.value.count());
+        self.collector.install()
     }
 
     /// The device that the settings ask for.
@@ -88,9 +94,6 @@ impl Session {
         let device = device::select(self.config.device.value, self.config.threads.value)?;
         let memory = MemoryTracker::new(memory::budget(self.config.memory_limit.value, &device));
         let queue = device.queue(memory.budget())?;
-        if self.is_collecting.load(Relaxed) {
-            queue.start_timing()?;
-        }
         Ok(self.engine.get_or_init(|| Engine { device, memory, queue }))
     }
 
@@ -135,9 +138,6 @@ impl Session {
 
     /// Writes the trace and prints the tables that were asked for, also when the command failed.
     pub fn finish(&self) -> Result<()> {
-        if let Some(engine) = self.engine.get() {
-            self.collector.add_device(&engine.device.to_string(), engine.queue.device_spans()?);
-        }
         if self.config.profile_table.value {
             let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
             eprintln_if_open(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());

@@ -224,6 +224,7 @@ API CUresult cuCtxSynchronize() {
   Lock lock;
   TRY(check_context());
   TRY(check_not_capturing());
+  finish_all();
   check_red_zones("cuCtxSynchronize");
   return CUDA_SUCCESS;
 }

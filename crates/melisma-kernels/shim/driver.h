@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,7 @@ enum CUresult : int {
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_ILLEGAL_STATE = 401,
   CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
@@ -68,7 +70,24 @@ struct Capture {
   bool invalid = false, ended = false;
 };
 
+// The records of an event: how many were put on streams, how many have happened, and when the last one did.
+struct Records {
+  uint64_t due = 0, done = 0, nanoseconds = 0;
+};
+
+struct Stream;
+
+// One piece of work on a stream; without `work`, record number `number`, or, with `recorder`, a wait for it.
+struct Step {
+  Work work;
+  std::shared_ptr<Records> records;
+  uint64_t number = 0;
+  Stream* recorder = nullptr;
+};
+
 struct Stream {
+  // What nobody has waited for; with MELISMA_SHIM_LATE only.
+  std::deque<Step> pending;
   unsigned flags = 0;
   int priority = 0;
   std::shared_ptr<Capture> capture;
@@ -79,8 +98,9 @@ struct Stream {
 
 struct Event {
   unsigned flags = 0;
-  bool recorded = false;
-  uint64_t nanoseconds = 0;
+  std::shared_ptr<Records> records = std::make_shared<Records>();
+  // Of the last record.
+  Stream* recorder = nullptr;
   std::shared_ptr<Capture> capture;
   Stream* captured_stream = nullptr;
   uint64_t captured = 0;
@@ -89,7 +109,10 @@ struct Event {
 // Null for a handle that is not a live stream; the default streams have an object too.
 Stream* find_stream(void* handle);
 const std::vector<Stream*>& streams();
-// Runs the work, or records it where the stream is capturing.
+// Does all that is pending, on one stream or on all.
+void finish(Stream& stream);
+void finish_all();
+// Runs the work, at once or when something waits for it, or records it where the stream is capturing.
 CUresult submit(void* stream, Work work);
 // For calls that a capture forbids (allocation, synchronisation): ends the captures they break.
 CUresult check_not_capturing();

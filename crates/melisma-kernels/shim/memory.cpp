@@ -124,14 +124,28 @@ CUresult copy(void* stream, void* to, const void* from, size_t bytes) {
   return submit(stream, [=] { memmove(to, from, bytes); });
 }
 
+// Copies that touch pageable memory and are not captured do not wait: from it they take the bytes at once, to it they end
+// before the call does.
+bool is_pageable(void* stream, const void* host, size_t bytes) {
+  Stream* target = find_stream(stream);
+  return target && !target->capture && !lies_in(pinned_blocks, reinterpret_cast<CUdeviceptr>(host), bytes);
+}
+
 CUresult copy_to_device(void* stream, CUdeviceptr to, const void* from, size_t bytes) {
   if (!is_device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (is_pageable(stream, from, bytes)) {
+    auto* first = static_cast<const unsigned char*>(from);
+    std::vector<unsigned char> taken(first, first + bytes);
+    return submit(stream, [=] { memcpy(bytes_at(to), taken.data(), bytes); });
+  }
   return copy(stream, bytes_at(to), from, bytes);
 }
 
 CUresult copy_to_host(void* stream, void* to, CUdeviceptr from, size_t bytes) {
   if (!is_device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return copy(stream, to, bytes_at(from), bytes);
+  TRY(copy(stream, to, bytes_at(from), bytes));
+  if (is_pageable(stream, to, bytes)) finish(*find_stream(stream));
+  return CUDA_SUCCESS;
 }
 
 CUresult copy_on_device(void* stream, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
@@ -178,6 +192,7 @@ API CUresult cuMemFree_v2(CUdeviceptr pointer) {
   Lock lock;
   TRY(check_context());
   TRY(check_not_capturing());
+  finish_all();
   return release(pointer);
 }
 
@@ -197,6 +212,7 @@ API CUresult cuMemFreeAsync(CUdeviceptr pointer, void* stream) {
   Stream* target = find_stream(stream);
   if (!target) return CUDA_ERROR_INVALID_HANDLE;
   if (target->capture) return check_not_capturing();
+  finish(*target);
   return release(pointer);
 }
 
@@ -226,6 +242,7 @@ API CUresult cuMemAllocHost_v2(void** pointer, size_t bytes) { return cuMemHostA
 API CUresult cuMemFreeHost(void* pointer) {
   Lock lock;
   TRY(check_context());
+  finish_all();
   if (!pinned_blocks.erase(reinterpret_cast<CUdeviceptr>(pointer))) return CUDA_ERROR_INVALID_VALUE;
   free(pointer);
   return CUDA_SUCCESS;

@@ -236,6 +236,39 @@ bool graph_replay() {
   return same;
 }
 
+// With MELISMA_SHIM_LATE a stream that waits for nothing sees nothing of another one's work.
+bool late_work_waits() {
+  const char* value = getenv("MELISMA_SHIM_LATE");
+  bool late = value && strcmp(value, "1") == 0;
+  void *stream = nullptr, *side = nullptr, *event = nullptr, *pinned = nullptr;
+  for (void** handle : {&stream, &side}) must(cuda("cuStreamCreate", handle, 1u), "cuStreamCreate");
+  must(cuda("cuEventCreate", &event, 0u), "cuEventCreate");
+  must(cuda("cuMemHostAlloc", &pinned, size_t(400), 0u), "pin");
+  Buffer<float> values(std::vector<float>(100, 1.0f)), copy(100);
+  auto copied = [&] {
+    must(cuda("cuMemcpyDtoDAsync_v2", copy.pointer, values.pointer, size_t(400), side), "copy");
+    must(cuda("cuStreamSynchronize", side), "synchronize");
+    return copy.read()[0];
+  };
+  must(launch("scale", {1, 64, 0, stream}, values.pointer, 3.0f, 100u), "scale");
+  bool ok = copied() == (late ? 1.0f : 3.0f);
+  must(cuda("cuEventRecord", event, stream), "record");
+  must(cuda("cuStreamWaitEvent", side, event, 0u), "wait");
+  ok &= copied() == 3.0f;
+  // What is written into pinned memory while its copy is pending arrives.
+  auto* floats = static_cast<float*>(pinned);
+  std::fill_n(floats, 100, 5.0f);
+  must(cuda("cuMemcpyHtoDAsync_v2", values.pointer, static_cast<const void*>(pinned), size_t(400), stream), "copy");
+  std::fill_n(floats, 100, 7.0f);
+  must(cuda("cuEventRecord", event, stream), "record");
+  must(cuda("cuEventSynchronize", event), "synchronize");
+  ok &= values.read()[0] == (late ? 7.0f : 5.0f);
+  must(cuda("cuMemFreeHost", pinned), "free");
+  must(cuda("cuEventDestroy_v2", event), "destroy");
+  for (void* handle : {stream, side}) must(cuda("cuStreamDestroy_v2", handle), "destroy");
+  return ok;
+}
+
 bool broken_captures() {
   void *stream = nullptr, *side = nullptr, *event = nullptr, *graph = nullptr;
   for (void** handle : {&stream, &side}) must(cuda("cuStreamCreate", handle, 1u), "cuStreamCreate");
@@ -355,6 +388,7 @@ int main(int, char** argv) {
                         {"staged copies", staged_copies}, {"streaming copies", streaming_copies}, {"halves round trip", halves_round_trip},
                         {"conversions", conversions}, {"mma tf32", mma_tf32}, {"mma bf16", mma_bf16}, {"mma f16", mma_f16},
                         {"early exit", early_exit}, {"constant table", constant_table}, {"graph replay", graph_replay},
+                        {"late work waits", late_work_waits},
                         {"broken captures", broken_captures}, {"out of memory", out_of_memory}, {"bad launches", bad_launches},
                         {"overrun aborts", overrun_aborts}, {"deadlock aborts", deadlock_aborts}, {"fenced read dies", fenced_read_dies}, {"matmul", matmul},
                         {"threads are cheap", threads_are_cheap}, {"compile error", compile_error}};

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the fake libraries and runs the self-test: as it is, then with threads in reverse order and fenced memory.
+# Builds the fake libraries and runs the self-test: as it is, then with threads in reverse order, fenced memory and late work.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -8,4 +8,4 @@ trap 'rm -rf "$work"' EXIT
 ${CXX:-g++} -std=c++17 -O1 -Wall -Wextra -o "$work/selftest" "$here/selftest.cpp" -ldl
 run() { "$work/selftest" "$work" "$here/selftest.cu" "$here/../src/cuda/device.cuh"; }
 run
-MELISMA_SHIM_ORDER=reverse MELISMA_SHIM_FENCE=1 run
+MELISMA_SHIM_ORDER=reverse MELISMA_SHIM_FENCE=1 MELISMA_SHIM_LATE=1 run

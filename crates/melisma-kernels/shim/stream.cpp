@@ -1,6 +1,9 @@
-// Streams and events. Work is done when it is submitted, so nothing is ever pending.
+// Streams and events. Work is done when it is submitted; with MELISMA_SHIM_LATE=1 when something waits for it, and no more
+// of it than that.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <set>
 
 #include "driver.h"
@@ -18,6 +21,40 @@ uint64_t now() {
   return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
+bool is_late() {
+  static const bool late = [] {
+    const char* value = getenv("MELISMA_SHIM_LATE");
+    return value && strcmp(value, "1") == 0;
+  }();
+  return late;
+}
+
+// Does what is pending until `records` has `number`; all of it without `records`.
+void finish_until(Stream& stream, const Records* records, uint64_t number) {
+  while (!stream.pending.empty() && !(records && records->done >= number)) {
+    Step step = std::move(stream.pending.front());
+    stream.pending.pop_front();
+    if (step.work) {
+      step.work();
+    } else if (!step.recorder) {
+      step.records->done = step.number;
+      step.records->nanoseconds = now();
+    } else if (step.records->done < step.number) {
+      finish_until(*step.recorder, step.records.get(), step.number);
+    }
+  }
+}
+
+void put(Stream& stream, Step step) {
+  stream.pending.push_back(std::move(step));
+  if (!is_late() || &stream == &default_stream) finish_until(stream, nullptr, 0);
+}
+
+void finish_event(Event& event) {
+  Records& records = *event.records;
+  if (records.done < records.due) finish_until(*event.recorder, &records, records.due);
+}
+
 Event* find_event(void* handle) {
   auto* event = static_cast<Event*>(handle);
   return live_events.count(event) ? event : nullptr;
@@ -27,9 +64,11 @@ CUresult elapsed(float* milliseconds, void* start, void* end) {
   Lock lock;
   Event *first = find_event(start), *second = find_event(end);
   constexpr unsigned DISABLE_TIMING = 2;
-  if (!first || !second || !first->recorded || !second->recorded) return CUDA_ERROR_INVALID_HANDLE;
+  if (!first || !second || !first->records->due || !second->records->due) return CUDA_ERROR_INVALID_HANDLE;
   if ((first->flags | second->flags) & DISABLE_TIMING) return CUDA_ERROR_INVALID_HANDLE;
-  *milliseconds = float(double(int64_t(second->nanoseconds - first->nanoseconds)) * 1e-6);
+  for (Event* event : {first, second})
+    if (event->records->done < event->records->due) return CUDA_ERROR_NOT_READY;
+  *milliseconds = float(double(int64_t(second->records->nanoseconds - first->records->nanoseconds)) * 1e-6);
   return CUDA_SUCCESS;
 }
 
@@ -48,6 +87,12 @@ CUresult invalidate(Capture& capture) {
 
 const std::vector<Stream*>& streams() { return live_streams; }
 
+void finish(Stream& stream) { finish_until(stream, nullptr, 0); }
+
+void finish_all() {
+  for (Stream* stream : live_streams) finish(*stream);
+}
+
 Stream* find_stream(void* handle) {
   // 0 is the default stream, 1 and 2 its legacy and per-thread names.
   if (reinterpret_cast<uintptr_t>(handle) <= 2) return &default_stream;
@@ -60,7 +105,7 @@ CUresult submit(void* handle, Work work) {
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &default_stream) TRY(check_default_stream());
   if (!stream->capture) {
-    work();
+    put(*stream, {std::move(work), nullptr, 0, nullptr});
     return CUDA_SUCCESS;
   }
   if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -112,6 +157,7 @@ API CUresult cuStreamDestroy_v2(void* handle) {
   TRY(check_context());
   Stream* stream = find_stream(handle);
   if (!stream || stream == &default_stream) return CUDA_ERROR_INVALID_HANDLE;
+  finish(*stream);
   live_streams.erase(std::find(live_streams.begin(), live_streams.end(), stream));
   delete stream;
   return CUDA_SUCCESS;
@@ -123,6 +169,7 @@ API CUresult cuStreamSynchronize(void* handle) {
   Stream* stream = find_stream(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture) return invalidate(*stream->capture);
+  finish(*stream);
   check_red_zones("cuStreamSynchronize");
   return CUDA_SUCCESS;
 }
@@ -132,7 +179,9 @@ API CUresult cuStreamQuery(void* handle) {
   TRY(check_context());
   Stream* stream = find_stream(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  return stream->capture ? invalidate(*stream->capture) : CUDA_SUCCESS;
+  if (stream->capture) return invalidate(*stream->capture);
+  finish(*stream);
+  return CUDA_SUCCESS;
 }
 
 API CUresult cuStreamGetPriority(void* handle, int* priority) {
@@ -157,7 +206,10 @@ API CUresult cuStreamWaitEvent(void* stream_handle, void* event_handle, unsigned
   Stream* stream = find_stream(stream_handle);
   Event* event = find_event(event_handle);
   if (!stream || !event) return CUDA_ERROR_INVALID_HANDLE;
-  if (!event->capture) return CUDA_SUCCESS;
+  if (!event->capture) {
+    if (event->records->due && !stream->capture) put(*stream, {nullptr, event->records, event->records->due, event->recorder});
+    return CUDA_SUCCESS;
+  }
   if (event->capture->ended) return CUDA_ERROR_CAPTURED_EVENT;
   if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
   if (!stream->capture) {
@@ -206,20 +258,23 @@ API CUresult cuEventRecordWithFlags(void* event_handle, void* stream_handle, uns
   event->captured_stream = stream->capture ? stream : nullptr;
   event->captured = stream->captured;
   if (stream->capture) return CUDA_SUCCESS;
-  event->recorded = true;
-  event->nanoseconds = now();
+  event->recorder = stream;
+  put(*stream, {nullptr, event->records, ++event->records->due, nullptr});
   return CUDA_SUCCESS;
 }
 API CUresult cuEventRecord(void* event, void* stream) { return cuEventRecordWithFlags(event, stream, 0); }
 
 API CUresult cuEventQuery(void* event) {
   Lock lock;
-  return check_event(event);
+  TRY(check_event(event));
+  finish_event(*find_event(event));
+  return CUDA_SUCCESS;
 }
 
 API CUresult cuEventSynchronize(void* event) {
   Lock lock;
   TRY(check_event(event));
+  finish_event(*find_event(event));
   check_red_zones("cuEventSynchronize");
   return CUDA_SUCCESS;
 }

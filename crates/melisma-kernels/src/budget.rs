@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::{Error, Kind, Result};
 
+/// The target of the events that tell a trace of reservations; their field `bytes` says how many.
+pub const ALLOCATION: &str = "melisma_kernels::allocation";
+
 /// Where bytes live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Space {
@@ -136,6 +139,8 @@ impl Budget {
         let counted = self.0.spaces[space as usize].add(bytes, u64::MAX);
         debug_assert!(counted.is_ok(), "the domain's counter bounds the space's");
         self.note(space);
+        // The trace adds them to the span that is open on this thread.
+        tracing::trace!(target: ALLOCATION, bytes);
         Ok(Reservation { budget: self.clone(), space, bytes })
     }
 }

@@ -12,6 +12,21 @@ pub fn thread_seconds() -> f64 {
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
+/// Seconds that all threads of this process, and the child processes that it has waited for, have spent on processors.
+pub fn process_seconds() -> f64 {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().map(usage_seconds).sum()
+}
+
+fn usage_seconds(who: libc::c_int) -> f64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid for a whole `rusage`.
+    unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
+    // SAFETY: all bytes were zero, which is a value of every field, before the call.
+    let usage = unsafe { usage.assume_init() };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + 1e-6 * time.tv_usec as f64;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
 /// Floating-point operations per second of fused multiply-adds on registers, on this thread.
 pub fn flops(isa: Isa) -> f64 {
     const ROUNDS: u64 = 2_000_000;

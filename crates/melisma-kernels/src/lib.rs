@@ -58,7 +58,7 @@ mod view;
 pub mod voice;
 mod workers;
 
-pub use budget::{Budget, Reservation, Space, Usage, Watch};
+pub use budget::{ALLOCATION, Budget, Reservation, Space, Usage, Watch};
 pub use buffer::Buffer;
 pub use cuda::{DeviceSpan, Event, Graph};
 pub use device::{Cpu, Device, available_threads};

@@ -7,6 +7,17 @@ use crate::device::Cpu;
 use crate::workers::Workers;
 use crate::{Budget, Buffer, Device, Element, Error, Result, Space, View, ViewMut};
 
+/// Opens the span of one kernel run, on the host's timeline and on the device's.
+macro_rules! kernel_span {
+    ($queue:expr, $name:literal, $shape:expr, $bytes:expr) => {
+        (
+            tracing::info_span!($name, shape = ?$shape, bytes = $bytes as u64).entered(),
+            $queue.time($name, $bytes as u64),
+        )
+    };
+}
+pub(crate) use kernel_span;
+
 /// Runs the work given to it in order. On the CPU a call returns when its work is done; on a GPU it returns at once.
 #[derive(Debug, Clone)]
 pub enum Queue {
@@ -90,7 +101,10 @@ impl Queue {
                 to.copy_from_slice(from);
                 Ok(())
             }
-            (Self::Cuda(queue), from, to) => queue.copy(from, to),
+            (Self::Cuda(queue), from, to) => {
+                let _span = kernel_span!(self, "copy", [from.len()], from.len() * size_of::<T>());
+                queue.copy(from, to)
+            }
             (Self::Cpu(_), ..) => Err(Error::invalid("copy: a CPU queue cannot reach device memory")),
         }
     }
@@ -107,7 +121,7 @@ impl Queue {
         }
         match self {
             Self::Cuda(queue) => {
-                let _timing = self.time("copy", len as u64);
+                let _span = kernel_span!(self, "copy", [len], len);
                 queue.start_copy(from, to, len)
             }
             Self::Cpu(_) => {
@@ -177,17 +191,6 @@ impl<T> Items<T> {
         unsafe { &mut *self.0.add(index) }
     }
 }
-
-/// Opens the span of one kernel run, on the host's timeline and on the device's.
-macro_rules! kernel_span {
-    ($queue:expr, $name:literal, $shape:expr, $bytes:expr) => {
-        (
-            tracing::info_span!($name, shape = ?$shape, bytes = $bytes as u64).entered(),
-            $queue.time($name, $bytes as u64),
-        )
-    };
-}
-pub(crate) use kernel_span;
 
 /// Threads of this process, and memory that kernels work in.
 #[derive(Clone)]

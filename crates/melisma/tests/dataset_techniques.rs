@@ -1,6 +1,8 @@
 //! How a build works changes no byte; files that change under it, and memory that is short, lose nothing else.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
+mod gpu;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use melisma::mel::Config;
 use melisma::runtime::device::{Device, host_threads};
 use melisma::runtime::memory::Budget;
 use melisma::runtime::output::Existing;
+use melisma::runtime::trace::{Collector, Detail};
 
 fn sound(seed: u32, n: usize) -> Vec<f32> {
     let mut state = seed + 1;
@@ -33,16 +36,6 @@ fn corpus(folder: &Path, n: u32) -> PathBuf {
         std::fs::write(place.join(format!("{index:03}.wav")), wav::write(&clip, format).unwrap()).unwrap();
     }
     place
-}
-
-fn devices() -> Vec<Device> {
-    let mut devices = vec![Device::cpu().unwrap()];
-    match Device::cuda(0) {
-        Ok(device) => devices.push(device),
-        Err(error) if std::env::var_os("REQUIRE_CUDA").is_some() => panic!("{error}"),
-        Err(_) => println!("SKIPPED: no GPU"),
-    }
-    devices
 }
 
 fn options() -> Options {
@@ -77,48 +70,76 @@ fn run(
     (outcome, std::fs::read(&output).unwrap())
 }
 
-#[test]
-fn no_technique_changes_a_byte() {
+/// Every technique that can be set, each against the defaults.
+const TECHNIQUES: [&str; 13] = [
+    "reads=buffered",
+    "reads=mapped",
+    "writes=direct",
+    "writes=copied",
+    "writes=mapped",
+    "conversion=per-file",
+    "streams=own",
+    "streams=one",
+    "pinned=off",
+    "num_mega_buffers=1",
+    "seg_microbatch_segments=1",
+    "seg_microbatch_segments=8192",
+    "autosize_gpu_batch=off",
+];
+
+/// What only a GPU has: buffers in flight, and copies and kernels on streams of their own.
+const PIPELINES: [&[&str]; 6] = [
+    &["num_mega_buffers=2", "streams=split"],
+    &["num_mega_buffers=3", "streams=split"],
+    &["num_mega_buffers=2", "streams=own"],
+    &["num_mega_buffers=3", "streams=one"],
+    &["num_mega_buffers=3", "streams=split", "pinned=off"],
+    &["num_mega_buffers=2", "streams=one", "conversion=per-file"],
+];
+
+fn no_technique_changes_a_byte(device: &Device, cases: &[&[&str]]) {
     let folder = tempfile::tempdir().unwrap();
-    let files = corpus(folder.path(), 40);
-    for device in devices() {
-        let budget = Budget::unlimited();
-        let (outcome, expected) = run(&device, &budget, &files, Techniques::default(), || {});
-        assert_eq!((outcome.files_ok, outcome.failures.len()), (40, 0));
-        for text in [
-            "reads=buffered",
-            "reads=mapped",
-            "writes=direct",
-            "writes=copied",
-            "writes=mapped",
-            "conversion=per-file",
-            "streams=own",
-            "streams=one",
-            "pinned=off",
-            "num_mega_buffers=1",
-            "seg_microbatch_segments=1",
-            "seg_microbatch_segments=8192",
-            "autosize_gpu_batch=off",
-        ] {
-            let mut techniques = Techniques::default();
-            techniques.set(text).unwrap();
-            let (_, bytes) = run(&device, &budget, &files, techniques, || {});
-            assert!(bytes == expected, "{device}: {text} changes the dataset");
-        }
-        // Too little memory for the first, a middle and, again and again, every following launch of one thread.
-        for launch in [1, 3, 7] {
-            let techniques =
-                Techniques { fail_launch: Some(launch), seg_microbatch_segments: Some(8), ..Techniques::default() };
-            let (outcome, bytes) = run(&device, &budget, &files, techniques, || {});
-            assert_eq!(outcome.counters.recovered, 1);
-            assert!(bytes == expected, "{device}: recovery at launch {launch} changes the dataset");
-        }
-        if let Device::Cuda(_) = device {
-            // What the budget refuses makes slots smaller.
-            let (_, bytes) = run(&device, &Budget::new(64 << 20, 400_000), &files, Techniques::default(), || {});
-            assert!(bytes == expected, "{device}: little device memory changes the dataset");
-        }
+    let n_files = if gpu::wants_small_cases() { 10 } else { 40 };
+    let files = corpus(folder.path(), n_files);
+    let budget = Budget::unlimited();
+    let (outcome, expected) = run(device, &budget, &files, Techniques::default(), || {});
+    assert_eq!((outcome.files_ok, outcome.failures.len()), (n_files as usize, 0));
+    for texts in cases {
+        // Batches that are small enough for every buffer to be used again and again.
+        let mut techniques = Techniques { seg_microbatch_segments: Some(3), ..Techniques::default() };
+        texts.iter().for_each(|text| techniques.set(text).unwrap());
+        let (_, bytes) = run(device, &budget, &files, techniques, || {});
+        assert!(bytes == expected, "{device}: {texts:?} changes the dataset");
     }
+    // Too little memory for the first, a middle and, again and again, every following launch of one thread.
+    for launch in [1, 3, 7] {
+        let techniques =
+            Techniques { fail_launch: Some(launch), seg_microbatch_segments: Some(2), ..Techniques::default() };
+        let (outcome, bytes) = run(device, &budget, &files, techniques, || {});
+        assert_eq!(outcome.counters.recovered, 1);
+        assert!(bytes == expected, "{device}: recovery at launch {launch} changes the dataset");
+    }
+    if let Device::Cuda(_) = device {
+        // What the budget refuses makes slots smaller.
+        let (_, bytes) = run(device, &Budget::new(64 << 20, 400_000), &files, Techniques::default(), || {});
+        assert!(bytes == expected, "{device}: little device memory changes the dataset");
+    }
+}
+
+#[test]
+fn no_technique_changes_a_byte_on_the_cpu() {
+    let cases: Vec<&[&str]> = TECHNIQUES.iter().map(std::slice::from_ref).collect();
+    no_technique_changes_a_byte(&Device::cpu().unwrap(), &cases);
+}
+
+#[test]
+fn no_technique_changes_a_byte_on_cuda() {
+    let Some(device) = gpu::find() else { return };
+    let mut cases = PIPELINES.to_vec();
+    if !gpu::wants_small_cases() {
+        cases.extend(TECHNIQUES.iter().map(std::slice::from_ref));
+    }
+    no_technique_changes_a_byte(&device, &cases);
 }
 
 #[test]
@@ -149,13 +170,49 @@ fn files_that_shrink_or_vanish_lose_only_themselves() {
     }
 }
 
-#[test]
-fn generated_sound_goes_through_the_pipeline() {
-    for device in devices() {
-        let techniques = Techniques { seg_microbatch_segments: Some(3), ..Techniques::default() };
-        let done = rehearse(&device, &Budget::unlimited(), &options(), &techniques, 100).unwrap();
-        assert_eq!((done.segments, done.counters.rows), (100, 100));
+fn generated_sound_goes_through_the_pipeline(device: &Device, n_segments: usize) {
+    for n_buffers in [1, 2, 3] {
+        let techniques = Techniques {
+            seg_microbatch_segments: Some(3),
+            num_mega_buffers: n_buffers,
+            autosize_gpu_batch: false,
+            ..Techniques::default()
+        };
+        let done = rehearse(device, &Budget::unlimited(), &options(), &techniques, n_segments).unwrap();
+        assert_eq!((done.segments, done.counters.rows), (n_segments, n_segments as u64));
         assert!(done.counters.seconds[2] > 0.0 && done.wall_seconds > 0.0, "{done:?}");
-        assert_eq!(done.counters.device_seconds > 0.0, matches!(device, Device::Cuda(_)));
+        let is_gpu = matches!(device, Device::Cuda(_));
+        assert_eq!(done.counters.device_seconds > 0.0, is_gpu);
+        assert_eq!(done.slots, [3, if is_gpu { n_buffers } else { 1 }]);
     }
+}
+
+#[test]
+fn generated_sound_goes_through_the_pipeline_on_the_cpu() {
+    generated_sound_goes_through_the_pipeline(&Device::cpu().unwrap(), 100);
+}
+
+#[test]
+fn generated_sound_goes_through_the_pipeline_on_cuda() {
+    let Some(device) = gpu::find() else { return };
+    generated_sound_goes_through_the_pipeline(&device, if gpu::wants_small_cases() { 20 } else { 100 });
+}
+
+/// The device's time is in the report, also that of queues that are gone when it is made.
+#[test]
+fn the_profile_of_a_build_has_device_times_on_cuda() {
+    let Some(device) = gpu::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let files = corpus(folder.path(), 6);
+    let collector = Collector::new();
+    collector.time_devices(Detail::Graphs);
+    collector.install().unwrap();
+    run(&device, &Budget::unlimited(), &files, Techniques::default(), || {});
+    let report = collector.report();
+    let row = |name: &str| report.rows.iter().find(|row| row.name == name).unwrap();
+    assert!(row("mel").device_seconds > 0.0 && row("copy").device_seconds > 0.0, "{report:?}");
+    assert!(row("read").calls > 0 && row("write").bytes > 0 && row("wait").calls > 0, "{report:?}");
+    assert!(report.rows.iter().map(|row| row.allocated_bytes).sum::<u64>() > 0, "{report:?}");
+    let gpu = report.loads.iter().find(|load| load.device == "cuda:0").unwrap();
+    assert!(gpu.share > 0.0 && gpu.share <= 1.0, "{gpu:?}");
 }

@@ -1,6 +1,8 @@
 //! Every preset against the numbers of torchaudio 2.11 and librosa 0.11.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
+mod gpu;
+
 use half::f16;
 use melisma::audio::wav;
 use melisma::mel::{Config, Log, Transform, Values};
@@ -60,16 +62,9 @@ fn cases() -> Vec<(Config, &'static str)> {
     ]
 }
 
-/// Every instruction set, and a GPU where there is one.
-fn each_device(mut work: impl FnMut(&Device)) {
-    for isa in Isa::available() {
-        work(&Device::Cpu(Cpu { isa, threads: 2 }));
-    }
-    match Device::cuda(0) {
-        Ok(device) => work(&device),
-        Err(error) if std::env::var_os("REQUIRE_CUDA").is_some() => panic!("{error}"),
-        Err(_) => println!("SKIPPED: no GPU"),
-    }
+/// Every instruction set.
+fn each_cpu(work: impl Fn(&Device)) {
+    Isa::available().into_iter().for_each(|isa| work(&Device::Cpu(Cpu { isa, threads: 2 })));
 }
 
 /// The least value that a logarithmic preset can give.
@@ -78,30 +73,37 @@ fn floor(config: &Config) -> f64 {
     config.multiplier * log + config.offset
 }
 
-#[test]
-fn every_preset_gives_the_numbers_of_its_library() {
-    each_device(|device| {
-        let queue = device.queue(&Budget::unlimited()).unwrap();
-        for (config, name) in cases() {
-            let golden = golden(name, config.sample_rate);
-            let transform = Transform::new(device, config.clone()).unwrap();
-            let found = transform.run(&queue, &golden.sound).unwrap();
-            let values = found.values.to_f32();
-            assert_eq!(values.len(), golden.expected.len(), "{name}: {:?}", found.shape);
-            let largest = golden.expected.iter().fold(0f64, |largest, x| largest.max(x.abs()));
-            for (index, (&found, &expected)) in values.iter().zip(&golden.expected).enumerate() {
-                let difference = (f64::from(found) - expected).abs();
-                let limit = match config.log {
-                    Log::None => LINEAR * largest,
-                    // Near zero half precision is finer than the tolerance of single precision.
-                    _ if golden.is_half => ulp(expected as f32).max(LOGARITHMIC),
-                    _ => LOGARITHMIC,
-                };
-                let is_floor = config.log != Log::None && expected <= floor(&config) + 1e-6;
-                assert!(difference <= limit || is_floor, "{name}[{index}]: {found}, not {expected}");
-            }
+fn every_preset_gives_the_numbers_of_its_library(device: &Device) {
+    let queue = device.queue(&Budget::unlimited()).unwrap();
+    for (config, name) in cases() {
+        let golden = golden(name, config.sample_rate);
+        let transform = Transform::new(device, config.clone()).unwrap();
+        let found = transform.run(&queue, &golden.sound).unwrap();
+        let values = found.values.to_f32();
+        assert_eq!(values.len(), golden.expected.len(), "{name}: {:?}", found.shape);
+        let largest = golden.expected.iter().fold(0f64, |largest, x| largest.max(x.abs()));
+        for (index, (&found, &expected)) in values.iter().zip(&golden.expected).enumerate() {
+            let difference = (f64::from(found) - expected).abs();
+            let limit = match config.log {
+                Log::None => LINEAR * largest,
+                // Near zero half precision is finer than the tolerance of single precision.
+                _ if golden.is_half => ulp(expected as f32).max(LOGARITHMIC),
+                _ => LOGARITHMIC,
+            };
+            let is_floor = config.log != Log::None && expected <= floor(&config) + 1e-6;
+            assert!(difference <= limit || is_floor, "{name}[{index}]: {found}, not {expected}");
         }
-    });
+    }
+}
+
+#[test]
+fn every_preset_gives_the_numbers_of_its_library_on_the_cpu() {
+    each_cpu(every_preset_gives_the_numbers_of_its_library);
+}
+
+#[test]
+fn every_preset_gives_the_numbers_of_its_library_on_cuda() {
+    gpu::find().iter().for_each(every_preset_gives_the_numbers_of_its_library);
 }
 
 /// The distance between neighbouring half-precision numbers at `value`.
@@ -110,26 +112,33 @@ fn ulp(value: f32) -> f64 {
     f64::from(f16::from_bits(half.to_bits() + 1).to_f32() - half.to_f32())
 }
 
+fn our_error_is_no_larger_than_that_of_the_library(device: &Device) {
+    let queue = device.queue(&Budget::unlimited()).unwrap();
+    for (config, name) in cases() {
+        let golden = golden(name, config.sample_rate);
+        let single = Config { dtype: melisma::mel::DType::F32, ..config.clone() };
+        let transform = Transform::new(device, single).unwrap();
+        let found = transform.run(&queue, &golden.sound).unwrap().values;
+        let wide: Vec<f64> = golden.sound.iter().map(|&x| f64::from(x)).collect();
+        let n_frames = config.n_frames(wide.len()).unwrap();
+        let exact = reference::run(&config.kernel().unwrap(), &wide, n_frames);
+        let ours = error(found.to_f32().iter().map(|&x| f64::from(x)), &exact);
+        let theirs = error(golden.expected.iter().copied(), &exact);
+        println!("{name}: ours {ours:.2e}, theirs {theirs:.2e}");
+        // librosa transforms in f64.
+        let allowed = if name.starts_with("librosa") { 2.0 * theirs } else { theirs };
+        assert!(ours <= allowed, "{name}: ours {ours:e}, theirs {theirs:e}");
+    }
+}
+
 #[test]
-fn our_error_is_no_larger_than_that_of_the_library() {
-    each_device(|device| {
-        let queue = device.queue(&Budget::unlimited()).unwrap();
-        for (config, name) in cases() {
-            let golden = golden(name, config.sample_rate);
-            let single = Config { dtype: melisma::mel::DType::F32, ..config.clone() };
-            let transform = Transform::new(device, single).unwrap();
-            let found = transform.run(&queue, &golden.sound).unwrap().values;
-            let wide: Vec<f64> = golden.sound.iter().map(|&x| f64::from(x)).collect();
-            let n_frames = config.n_frames(wide.len()).unwrap();
-            let exact = reference::run(&config.kernel().unwrap(), &wide, n_frames);
-            let ours = error(found.to_f32().iter().map(|&x| f64::from(x)), &exact);
-            let theirs = error(golden.expected.iter().copied(), &exact);
-            println!("{name}: ours {ours:.2e}, theirs {theirs:.2e}");
-            // librosa transforms in f64.
-            let allowed = if name.starts_with("librosa") { 2.0 * theirs } else { theirs };
-            assert!(ours <= allowed, "{name}: ours {ours:e}, theirs {theirs:e}");
-        }
-    });
+fn our_error_is_no_larger_than_that_of_the_library_on_the_cpu() {
+    each_cpu(our_error_is_no_larger_than_that_of_the_library);
+}
+
+#[test]
+fn our_error_is_no_larger_than_that_of_the_library_on_cuda() {
+    gpu::find().iter().for_each(our_error_is_no_larger_than_that_of_the_library);
 }
 
 fn error(found: impl Iterator<Item = f64>, exact: &[f64]) -> f64 {

@@ -1,7 +1,9 @@
 //! Packing and unpacking whole files.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
+mod gpu;
 mod pack_source;
+mod repository;
 
 use melisma::pack::{self, Archive, Decoder, Encoder, Header, Layout, Options, Split};
 use melisma_kernels::{Budget, Device, Isa, Queue};
@@ -144,19 +146,7 @@ fn loaded_bytes(loaded: &pack::Loaded, queue: &Queue, header: &Header, source: &
     }
 }
 
-/// The devices of this machine.
-fn devices() -> Vec<Device> {
-    let mut devices = vec![Device::cpu().unwrap()];
-    match Device::cuda(0) {
-        Ok(cuda) => devices.push(cuda),
-        Err(error) if std::env::var_os("REQUIRE_CUDA").is_some() => panic!("{error}"),
-        Err(_) => eprintln!("SKIPPED: no GPU"),
-    }
-    devices
-}
-
-#[test]
-fn models_are_loaded_to_devices_packed_or_not() {
+fn models_are_loaded_packed_or_not(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
     let small = Options { side: Some(256), ..Options::default() };
@@ -166,22 +156,30 @@ fn models_are_loaded_to_devices_packed_or_not() {
         packed(&source, &Options { gpu_index: Some(pack::SEGMENT), ..Options::default() }),
         packed(&source, &Options { gpu_index: Some(2048), threads: 3, ..small }),
     ];
-    for device in devices() {
-        let budget = Budget::unlimited();
-        let queue = device.queue(&budget).unwrap();
-        let mut loader = pack::Loader::new(&device, &budget).unwrap();
-        for file in &files {
-            loaded_bytes(&loader.load(file).unwrap(), &queue, &header, &source);
-        }
-        let mut damaged = files[1].clone();
-        let at = Header::read(&damaged).unwrap();
-        let at = (at.len + at.get("matrix").unwrap().bytes[0]) as usize + 20_000;
-        damaged[at] ^= 4;
-        let error = loader.load(&damaged).err().unwrap();
-        assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
-        let delta = packed(&source, &Options { base: Some(&source), ..Options::default() });
-        assert_eq!(loader.load(&delta).err().unwrap().kind(), melisma::Kind::Unsupported);
+    let budget = Budget::unlimited();
+    let queue = device.queue(&budget).unwrap();
+    let mut loader = pack::Loader::new(device, &budget).unwrap();
+    for file in &files {
+        loaded_bytes(&loader.load(file).unwrap(), &queue, &header, &source);
     }
+    let mut damaged = files[1].clone();
+    let at = Header::read(&damaged).unwrap();
+    let at = (at.len + at.get("matrix").unwrap().bytes[0]) as usize + 20_000;
+    damaged[at] ^= 4;
+    let error = loader.load(&damaged).err().unwrap();
+    assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
+    let delta = packed(&source, &Options { base: Some(&source), ..Options::default() });
+    assert_eq!(loader.load(&delta).err().unwrap().kind(), melisma::Kind::Unsupported);
+}
+
+#[test]
+fn models_are_loaded_packed_or_not_on_the_cpu() {
+    models_are_loaded_packed_or_not(&Device::cpu().unwrap());
+}
+
+#[test]
+fn models_are_loaded_packed_or_not_on_cuda() {
+    gpu::find().iter().for_each(models_are_loaded_packed_or_not);
 }
 
 #[test]
@@ -263,10 +261,10 @@ fn noise_costs_a_thousandth_at_most() {
 /// Written by the first build of the format; `UPDATE_GOLDEN=1` makes it where it is missing.
 #[test]
 fn version_1_stays_readable_and_is_still_what_is_written() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/pack/v1_0_modes.packed.safetensors");
+    let path = repository::path("golden/pack/v1_0_modes.packed.safetensors");
     let (source, options) = (pack_source::golden(), Options { side: Some(256), ..Options::default() });
-    if std::env::var_os("UPDATE_GOLDEN").is_some() && !std::path::Path::new(path).exists() {
-        std::fs::write(path, packed(&source, &options)).unwrap();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() && !path.exists() {
+        std::fs::write(&path, packed(&source, &options)).unwrap();
     }
     let golden = std::fs::read(path).unwrap();
     assert!(unpacked(&golden, 1) == source);
@@ -287,8 +285,7 @@ fn version_1_stays_readable_and_is_still_what_is_written() {
 
 #[test]
 fn packed_weights_make_the_same_model() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/mini24/");
-    let read = |name: &str| std::fs::read(format!("{folder}{name}")).unwrap();
+    let read = |name: &str| std::fs::read(repository::path("models/mini24").join(name)).unwrap();
     let model = |weights: &[u8]| melisma::snac::Model::from_bytes(&read("config.json"), weights).unwrap();
     let weights = read("model.safetensors");
     let packed = packed(&weights, &Options::default());
@@ -298,11 +295,11 @@ fn packed_weights_make_the_same_model() {
 
 #[test]
 fn checkpoints_of_pytorch_become_safetensors() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/snac/tiny24/");
-    let checkpoint = std::fs::read(format!("{folder}pytorch_model.bin")).unwrap();
+    let folder = repository::path("golden/snac/tiny24");
+    let checkpoint = std::fs::read(folder.join("pytorch_model.bin")).unwrap();
     assert!(pack::is_checkpoint(&checkpoint));
     let source = pack::from_checkpoint(&checkpoint).unwrap();
-    let plain = std::fs::read(format!("{folder}model.safetensors")).unwrap();
+    let plain = std::fs::read(folder.join("model.safetensors")).unwrap();
     let (ours, theirs) = (Header::read(&source).unwrap(), Header::read(&plain).unwrap());
     assert_eq!(ours.tensors.len(), theirs.tensors.len());
     for entry in &ours.tensors {

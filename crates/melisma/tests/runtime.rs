@@ -34,7 +34,7 @@ fn kernels_show_up_in_the_table_and_the_file() {
     let convert = report.rows.iter().find(|row| row.name == "convert").unwrap();
     assert_eq!((convert.calls, convert.bytes), (3, 3 * 6 * (1 << 16)));
     assert!((job.total_seconds - job.self_seconds - convert.total_seconds).abs() < 1e-9);
-    assert!(report.busy_seconds > 0.0 && report.busy_seconds <= convert.total_seconds + 1e-9);
+    assert!(report.loads[0].busy_seconds > 0.0, "{:?}", report.loads);
     assert!(report.text(Sort::Bytes, 1).contains("convert"));
     let mut file = Vec::new();
     collector.write_chrome(&mut file).unwrap();

@@ -1,22 +1,16 @@
 //! The engine on a GPU against the engine on the CPU; and its speed.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
-use std::path::PathBuf;
+mod gpu;
+mod repository;
+
 use std::time::Instant;
 
 use melisma::snac::{Codes, Config, Engine, Model, Noise, Options, Rounding, StreamId, slots};
 use melisma_kernels::{Budget, Device, Queue, Space};
 
-/// None where there is no GPU; with `REQUIRE_CUDA=1` that is a failure.
 fn gpu() -> Option<Queue> {
-    match Device::cuda(0) {
-        Ok(device) => Some(device.queue(&Budget::unlimited()).unwrap()),
-        Err(error) if std::env::var("REQUIRE_CUDA").is_ok_and(|value| value == "1") => panic!("{error}"),
-        Err(error) => {
-            println!("SKIPPED: {error}");
-            None
-        }
-    }
+    gpu::find().map(|device| device.queue(&Budget::unlimited()).unwrap())
 }
 
 fn engine(model: &Model, queue: &Queue, max_streams: usize) -> Engine {
@@ -33,7 +27,14 @@ fn worst(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
+fn tiny(name: &str) -> Model {
+    Model::open(repository::path("golden/snac").join(name).to_str().unwrap()).unwrap()
+}
+
 fn models() -> Vec<Model> {
+    if gpu::wants_small_cases() {
+        return ["tiny24", "tiny44"].map(tiny).into();
+    }
     let small = Config { encoder_dim: 4, decoder_dim: 64, ..Config::snac_24khz() };
     let attention = Config { attn_window_size: Some(32), vq_strides: vec![8, 4, 2, 1], ..small.clone() };
     let odd = Config {
@@ -140,18 +141,13 @@ fn on_cuda_submitted_steps_give_the_samples_of_steps() {
     }
 }
 
-/// The goldens of the reference implementation, where the repository is at hand.
+/// The goldens of the reference implementation.
 #[test]
 fn on_cuda_goldens() {
     let Some(queue) = gpu() else { return };
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/snac");
-    if !folder.is_dir() {
-        println!("SKIPPED: the repository is not here");
-        return;
-    }
     for name in ["tiny24", "tiny44"] {
-        let model = Model::open(folder.join(name).to_str().unwrap()).unwrap();
-        let file = std::fs::read(folder.join(name).join("vectors.safetensors")).unwrap();
+        let model = tiny(name);
+        let file = std::fs::read(repository::path("golden/snac").join(name).join("vectors.safetensors")).unwrap();
         let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
         let read = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
         let half = |values: Vec<[u8; 4]>| values[..values.len() / 2].to_vec();
@@ -216,7 +212,8 @@ fn on_cuda_steps_allocate_nothing_after_warm_up() {
     (1..=8).for_each(&mut round);
     let before = [Space::Host, Space::Device].map(|space| budget.usage(space).now);
     let watch = budget.watch();
-    (0..40).for_each(|index| round(1 + index % 8));
+    let n_rounds = if gpu::wants_small_cases() { 2 } else { 40 };
+    (0..n_rounds).for_each(|index| round(1 + index * 3 % 8));
     for (space, before) in [Space::Host, Space::Device].into_iter().zip(before) {
         assert_eq!((budget.usage(space).now, watch.peak(space)), (before, before), "{space:?}");
     }

@@ -1,5 +1,7 @@
 //! Hours of music: memory stays where it is, and peaks stay below the ceiling.
 
+mod gpu;
+
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::synth::{
@@ -53,11 +55,8 @@ fn eight_hours_of_blocks() {
 
 #[test]
 #[ignore = "extended: 1,000 phrases on a GPU"]
-fn a_thousand_phrases_on_a_gpu() {
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(error) => return println!("SKIPPED: {error}"),
-    };
+fn a_thousand_phrases_on_cuda() {
+    let Some(device) = gpu::find() else { return };
     let Device::Cuda(cuda) = &device else { return };
     let budget = Budget::unlimited();
     let config = BulkConfig { n_mixes: 1, seconds: 30.0, sample_rate: 48_000 };

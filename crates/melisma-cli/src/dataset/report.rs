@@ -78,14 +78,14 @@ fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
     }
     let mut text = table.text();
     if is_gpu {
-        text += &format!("the device was busy for {:.1} % of the time\n", 100.0 * busy(counters, wall_seconds));
+        text += &format!("device busy {:.1} % of the time\n", 100.0 * busy(counters, wall_seconds));
     }
     if counters.recovered > 0 {
         text +=
             &format!("{} launches found too little memory and were repeated in smaller parts\n", counters.recovered);
     }
     if let Some((name, share)) = counters.usage(wall_seconds, threads).first().filter(|(_, share)| *share > 0.0) {
-        text += &format!("limited by {name}, busy for {:.1} %\n", 100.0 * share);
+        text += &format!("limited by {name}, busy {:.1} % of the time\n", 100.0 * share);
     }
     text
 }

@@ -9,7 +9,6 @@ use crate::session::Session;
 pub fn run(session: &Session) -> Result<String> {
     let engine = session.engine()?;
     let check = SelfCheck::run(&engine.queue, engine.memory.budget())?;
-    session.collector.add_device(&engine.device.to_string(), engine.queue.device_spans()?);
     let summary = engine.memory.summary();
     let report = session.collector.report();
     let sort = session.config.profile_sort.value;

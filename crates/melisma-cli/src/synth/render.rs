@@ -102,9 +102,7 @@ impl Order {
     pub fn record(&self, session: &Session, device: &Device, scores: &[&Score]) -> Result<Vec<Arc<Recording>>> {
         let budget = memory::budget(session.config.memory_limit.value, device);
         let takes: Vec<Take<'_>> = scores.iter().map(|score| self.take(score)).collect();
-        let made = record(device, &budget, self.layout.sample_rate, &takes)?;
-        session.collector.add_device(&device.to_string(), made.device_spans);
-        Ok(made.recordings.into_iter().map(Arc::new).collect())
+        Ok(record(device, &budget, self.layout.sample_rate, &takes)?.into_iter().map(Arc::new).collect())
     }
 
     /// What is recorded of a score.
@@ -267,7 +265,7 @@ impl Files {
 
 fn copy_out([left, right]: [&[f32]; 2], scratch: &mut Vec<f32>, sink: &mut Sink) -> Result<()> {
     {
-        let _span = tracing::info_span!("copy", bytes = 2 * size_of_val(left) as u64).entered();
+        let _span = tracing::info_span!("interleave", bytes = 2 * size_of_val(left) as u64).entered();
         interleave(left, right, scratch);
     }
     let _span = tracing::info_span!("write").entered();

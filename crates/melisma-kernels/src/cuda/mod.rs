@@ -28,7 +28,7 @@ pub(crate) use module::{Function, Source};
 pub use probe::{Gpu, LibraryReport, Probe, probe};
 pub use queue::CudaQueue;
 pub(crate) use queue::{Launch, arguments};
-pub use timing::DeviceSpan;
+pub use timing::{Detail, DeviceSpan, Timeline};
 pub(crate) use timing::Timing;
 
 /// A device pointer, or a host pointer where a buffer is in host memory.

@@ -1,12 +1,11 @@
 //! Streams: copies, launches and their order.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cudarc::driver::{result as driver, sys};
 
-use super::timing::{Clock, DeviceSpan, Timing};
+use super::timing::{DeviceSpan, Timer, Timing};
 use super::{Address, Cuda, Event, Function, failed};
 use crate::{Budget, Buffer, Element, Error, Result, Space, View, ViewMut};
 
@@ -16,7 +15,7 @@ pub struct CudaQueue {
     stream: Arc<Stream>,
     scratch: Arc<Mutex<Vec<Buffer>>>,
     budget: Budget,
-    timing: Arc<(AtomicBool, Mutex<Option<Clock>>)>,
+    timer: Arc<Timer>,
 }
 
 #[derive(Debug)]
@@ -79,7 +78,7 @@ impl CudaQueue {
         let handle = driver::stream::create(driver::stream::StreamKind::NonBlocking)
             .map_err(|error| failed("make a queue", error))?;
         let stream = Arc::new(Stream { cuda: cuda.clone(), handle });
-        Ok(Self { stream, scratch: Arc::default(), budget: budget.clone(), timing: Arc::default() })
+        Ok(Self { stream, scratch: Arc::default(), budget: budget.clone(), timer: Arc::new(Timer::new(cuda.ordinal())) })
     }
 
     /// The GPU it belongs to.
@@ -217,26 +216,24 @@ impl CudaQueue {
     }
 
     pub(crate) fn start_timing(&self) -> Result<()> {
-        let mut clock = self.timing.1.lock().unwrap_or_else(PoisonError::into_inner);
-        if clock.is_none() {
-            *clock = Some(Clock::start(self)?);
-        }
-        self.timing.0.store(true, Relaxed);
-        Ok(())
+        self.timer.start(self)
+    }
+
+    pub(super) fn timer(&self) -> Weak<Timer> {
+        Arc::downgrade(&self.timer)
     }
 
     pub(crate) fn time(&self, name: &'static str, bytes: u64) -> Option<Timing<'_>> {
         // A captured kernel runs at every launch of its graph; the graph is timed as a whole.
-        if !self.timing.0.load(Relaxed) || self.stream.is_capturing().unwrap_or(true) {
+        if !self.timer.may_time() || self.stream.is_capturing().unwrap_or(true) || !self.timer.is_on(self) {
             return None;
         }
-        Timing::start(self, &self.timing.1, name, bytes).ok()
+        Timing::start(self, &self.timer, name, bytes).ok()
     }
 
     pub(crate) fn device_spans(&self) -> Result<Vec<DeviceSpan>> {
         self.synchronize()?;
-        let mut clock = self.timing.1.lock().unwrap_or_else(PoisonError::into_inner);
-        clock.as_mut().map_or_else(|| Ok(Vec::new()), Clock::drain)
+        self.timer.spans()
     }
 }
 

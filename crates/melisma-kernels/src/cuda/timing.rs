@@ -1,10 +1,19 @@
 //! When kernels ran on the device, on the host's clock.
+//!
+//! A queue is timed alone after [`Queue::start_timing`](crate::Queue::start_timing), and every queue of the process after
+//! [`Timeline::start`], also those that are made later and are gone when the timeline is read.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::{CudaQueue, Event};
 use crate::Result;
+
+/// Events that one queue holds before the older half is read: reading waits for them.
+const MAX_PENDING: usize = 8192;
+/// Spans that a timeline holds until it is read; further ones are only counted.
+const MAX_SPANS: usize = 1_000_000;
 
 /// One kernel's run on a device.
 #[derive(Debug, Clone, Copy)]
@@ -19,29 +28,147 @@ pub struct DeviceSpan {
     pub bytes: u64,
 }
 
+/// How finely device work is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// A recorded graph is one span.
+    Graphs,
+    /// The work of a graph is put on its queue kernel by kernel, each timed, which takes longer than the graph.
+    Kernels,
+}
+
+/// Work of all GPUs that this process uses.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// The device as `cuda:N`, and what ran there.
+    pub spans: Vec<(String, DeviceSpan)>,
+    /// Runs that could not be timed or were too many to hold.
+    pub lost: u64,
+}
+
+static DETAIL: AtomicU8 = AtomicU8::new(0);
+static READ: Mutex<Timeline> = Mutex::new(Timeline { spans: Vec::new(), lost: 0 });
+static TIMERS: Mutex<Vec<Weak<Timer>>> = Mutex::new(Vec::new());
+
+impl Timeline {
+    /// Times all work that is put on any queue from now on.
+    pub fn start(detail: Detail) {
+        DETAIL.store(1 + detail as u8, Relaxed);
+    }
+
+    /// What ran since the last call. Waits for work that is under way.
+    pub fn take() -> Self {
+        // No lock is held while timers are dropped: the last holder of one adds its spans to `READ`.
+        let timers: Vec<_> = lock(&TIMERS).iter().filter_map(Weak::upgrade).collect();
+        timers.iter().for_each(|timer| timer.settle(usize::MAX));
+        std::mem::take(&mut *lock(&READ))
+    }
+
+    fn is_on() -> bool {
+        DETAIL.load(Relaxed) > 0
+    }
+
+    pub(super) fn wants_kernels() -> bool {
+        DETAIL.load(Relaxed) == 1 + Detail::Kernels as u8
+    }
+
+    fn add(ordinal: usize, spans: Vec<Result<DeviceSpan>>) {
+        let mut read = lock(&READ);
+        for span in spans {
+            match span {
+                Ok(span) if read.spans.len() < MAX_SPANS => read.spans.push((format!("cuda:{ordinal}"), span)),
+                _ => read.lost += 1,
+            }
+        }
+    }
+}
+
 /// Ties the device's clock to the host's, and holds what was timed but not read.
 #[derive(Debug)]
-pub(super) struct Clock {
+struct Clock {
     origin: Event,
     origin_host: Instant,
     timed: Vec<(&'static str, u64, Event, Event)>,
 }
 
 impl Clock {
-    pub(super) fn start(queue: &CudaQueue) -> Result<Self> {
+    fn start(queue: &CudaQueue) -> Result<Self> {
         queue.synchronize()?;
         let origin = queue.record()?;
         origin.synchronize()?;
         Ok(Self { origin, origin_host: Instant::now(), timed: Vec::new() })
     }
 
-    pub(super) fn drain(&mut self) -> Result<Vec<DeviceSpan>> {
+    /// Reads the first `n` runs, once they are done.
+    fn drain(&mut self, n: usize) -> Vec<Result<DeviceSpan>> {
         let origin = &self.origin;
         let place = |(name, bytes, start, end): (&'static str, u64, Event, Event)| {
+            end.synchronize()?;
             let offset = start.since(origin)?;
             Ok(DeviceSpan { name, start: self.origin_host + offset, duration: end.since(&start)?, bytes })
         };
-        self.timed.drain(..).map(place).collect()
+        let n = n.min(self.timed.len());
+        self.timed.drain(..n).map(place).collect()
+    }
+}
+
+/// The clock of one queue.
+#[derive(Debug)]
+pub(super) struct Timer {
+    ordinal: usize,
+    is_on: AtomicBool,
+    clock: Mutex<Option<Clock>>,
+}
+
+impl Timer {
+    pub(super) fn new(ordinal: usize) -> Self {
+        Self { ordinal, is_on: AtomicBool::new(false), clock: Mutex::default() }
+    }
+
+    pub(super) fn start(&self, queue: &CudaQueue) -> Result<()> {
+        let mut clock = lock(&self.clock);
+        if clock.is_none() {
+            *clock = Some(Clock::start(queue)?);
+            drop(clock);
+            let mut timers = lock(&TIMERS);
+            timers.retain(|timer| timer.strong_count() > 0);
+            timers.push(queue.timer());
+        }
+        self.is_on.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Whether anything asks for times.
+    pub(super) fn may_time(&self) -> bool {
+        self.is_on.load(Relaxed) || Timeline::is_on()
+    }
+
+    /// Whether work is timed; begins to, where all queues are.
+    pub(super) fn is_on(&self, queue: &CudaQueue) -> bool {
+        self.is_on.load(Relaxed) || (Timeline::is_on() && self.start(queue).is_ok())
+    }
+
+    /// What was timed since the last call; the timeline gets it too.
+    pub(super) fn spans(&self) -> Result<Vec<DeviceSpan>> {
+        let spans: Vec<_> = lock(&self.clock).as_mut().map_or_else(Vec::new, |clock| clock.drain(usize::MAX));
+        if Timeline::is_on() {
+            Timeline::add(self.ordinal, spans.iter().flatten().map(|span| Ok(*span)).collect());
+        }
+        spans.into_iter().collect()
+    }
+
+    /// Moves the first `n` runs to the timeline.
+    fn settle(&self, n: usize) {
+        if Timeline::is_on() {
+            let spans = lock(&self.clock).as_mut().map_or_else(Vec::new, |clock| clock.drain(n));
+            Timeline::add(self.ordinal, spans);
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.settle(usize::MAX);
     }
 }
 
@@ -49,28 +176,89 @@ impl Clock {
 #[derive(Debug)]
 pub(crate) struct Timing<'a> {
     queue: &'a CudaQueue,
-    clock: &'a Mutex<Option<Clock>>,
+    timer: &'a Timer,
     name: &'static str,
     bytes: u64,
     start: Option<Event>,
 }
 
 impl<'a> Timing<'a> {
-    pub(super) fn start(
-        queue: &'a CudaQueue,
-        clock: &'a Mutex<Option<Clock>>,
-        name: &'static str,
-        bytes: u64,
-    ) -> Result<Self> {
-        Ok(Self { queue, clock, name, bytes, start: Some(queue.record()?) })
+    pub(super) fn start(queue: &'a CudaQueue, timer: &'a Timer, name: &'static str, bytes: u64) -> Result<Self> {
+        Ok(Self { queue, timer, name, bytes, start: Some(queue.record()?) })
     }
 }
 
 impl Drop for Timing<'_> {
     fn drop(&mut self) {
-        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clock = lock(&self.timer.clock);
         if let (Some(clock), Some(start), Ok(end)) = (clock.as_mut(), self.start.take(), self.queue.record()) {
             clock.timed.push((self.name, self.bytes, start, end));
         }
+        let is_full = clock.as_ref().is_some_and(|clock| clock.timed.len() >= MAX_PENDING);
+        drop(clock);
+        if is_full {
+            self.timer.settle(MAX_PENDING / 2);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::with_cuda;
+    use crate::{Budget, Graph, Queue, convert};
+
+    const LEN: usize = 1000;
+
+    struct State {
+        plan: convert::Plan<i16, f32>,
+        from: crate::Buffer,
+        to: crate::Buffer,
+    }
+
+    fn run(queue: &Queue, state: &mut State) -> Result<()> {
+        state.plan.run(queue, state.from.view()?, state.to.view_mut()?)
+    }
+
+    /// One test, since the timeline is of the whole process. Other tests add to it: only lower bounds hold.
+    #[test]
+    fn on_cuda_every_queue_is_timed_graphs_by_kernel_where_asked() {
+        with_cuda(|bench| {
+            let crate::Device::Cuda(cuda) = &bench.device else { return };
+            let state = || State {
+                plan: convert::plan(&bench.device, LEN).unwrap(),
+                from: crate::Buffer::device(cuda, &bench.budget, 2 * LEN).unwrap(),
+                to: crate::Buffer::device(cuda, &bench.budget, 4 * LEN).unwrap(),
+            };
+            let count = |timeline: &Timeline, name: &str| {
+                timeline.spans.iter().filter(|(device, span)| device == "cuda:0" && span.name == name).count()
+            };
+            let mut graph = Graph::capture(&bench.queue, state(), run).unwrap();
+            Timeline::start(Detail::Graphs);
+            Timeline::take();
+            {
+                let queue = bench.device.queue(&Budget::unlimited()).unwrap();
+                let mut state = state();
+                (0..3).for_each(|_| run(&queue, &mut state).unwrap());
+            }
+            graph.launch(&bench.queue).unwrap();
+            let timeline = Timeline::take();
+            assert!(count(&timeline, "convert") >= 3, "the queue is gone, its spans are not: {timeline:?}");
+            assert!(count(&timeline, "graph") >= 1, "{timeline:?}");
+            assert_eq!(timeline.lost, 0);
+            assert_eq!(
+                timeline.spans.iter().find(|(_, span)| span.name == "convert").map(|(_, span)| span.bytes > 0),
+                Some(true)
+            );
+            Timeline::start(Detail::Kernels);
+            graph.launch(&bench.queue).unwrap();
+            let timeline = Timeline::take();
+            DETAIL.store(0, Relaxed);
+            assert!(count(&timeline, "convert") >= 1, "{timeline:?}");
+        });
     }
 }

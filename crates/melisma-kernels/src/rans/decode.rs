@@ -83,6 +83,7 @@ impl Decoder {
     /// # Errors
     /// `Corrupt`, `Truncated` or `Version` when the record is not what the encoder wrote for this tile.
     pub fn decode(&mut self, split: Split, number: u64, tile: &Tile, record: &[u8], out: &mut [u8]) -> Result<()> {
+        let _span = tracing::info_span!("rans decode", bytes = (record.len() + out.len()) as u64).entered();
         let width = split.width();
         if out.len() > MAX_TILE_LEN || !out.len().is_multiple_of(width) {
             return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", out.len())));

@@ -38,6 +38,7 @@ impl Encoder {
     /// # Errors
     /// `InvalidArgument`: `elements.len()` is above [`MAX_TILE_LEN`] or no multiple of the split's width.
     pub fn encode(&mut self, split: Split, number: u64, elements: &[u8], out: &mut Vec<u8>) -> Result<Tile> {
+        let _span = tracing::info_span!("rans encode", bytes = elements.len() as u64).entered();
         let width = split.width();
         let (n, slices) = self.split(split, elements)?;
         let start = out.len();

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use tracing::field::Empty;
+use tracing::{Span, info_span};
+
 /// The parts of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -27,6 +30,18 @@ impl Stage {
     /// The name used in tables and messages.
     pub fn name(self) -> &'static str {
         ["read", "h2d", "compute", "d2h", "write", "wait"][self as usize]
+    }
+
+    /// Its span in a trace, in which `bytes` can be recorded.
+    pub(super) fn span(self) -> Span {
+        match self {
+            Self::Read => info_span!("read", bytes = Empty),
+            Self::ToDevice => info_span!("h2d", bytes = Empty),
+            Self::Compute => info_span!("compute", bytes = Empty),
+            Self::FromDevice => info_span!("d2h", bytes = Empty),
+            Self::Write => info_span!("write", bytes = Empty),
+            Self::Wait => info_span!("wait", bytes = Empty),
+        }
     }
 }
 
@@ -87,6 +102,7 @@ impl Counters {
 
     /// Runs `work` and counts its time.
     pub(super) fn time<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        let _span = stage.span().entered();
         let start = Instant::now();
         let result = work();
         self.add(stage, start.elapsed().as_nanos() as u64);

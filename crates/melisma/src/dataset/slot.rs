@@ -5,6 +5,7 @@ use std::ops::Range;
 use half::f16;
 use melisma_kernels::mel::{Batch, Sample, Value};
 use melisma_kernels::{Buffer, Space};
+use tracing::Span;
 
 use super::clock::{Clock, Times};
 use super::row::Status;
@@ -137,6 +138,7 @@ impl Slot {
                 read.inspect_err(|_| to.fill(0.0))
             }
         };
+        Span::current().record("bytes", (n * self.sample_size()) as u64);
         read.inspect_err(|error| self.fail_last(Status::of(error)))
     }
 

@@ -222,7 +222,7 @@ impl<'a> Worker<'a> {
     fn write(&mut self, mut slot: Slot) -> Result<()> {
         let Work { counters, plan, .. } = self.shared.work;
         counters.time(Stage::Wait, || slot.wait(self.shared.clock.as_ref()))?;
-        let begun = Instant::now();
+        let (span, begun) = (Stage::Write.span().entered(), Instant::now());
         let mut overflowed = Vec::new();
         slot.settle(&mut overflowed)?;
         for row in overflowed {
@@ -237,6 +237,8 @@ impl<'a> Worker<'a> {
             first += run.len();
         }
         counters.add(Stage::Write, begun.elapsed().as_nanos() as u64);
+        span.record("bytes", (slot.entries.len() * plan.row_bytes()) as u64);
+        drop(span);
         let n = slot.entries.len() as u64;
         counters.rows.fetch_add(n, Relaxed);
         counters.samples.fetch_add(n * plan.options.segment_samples as u64, Relaxed);

@@ -120,6 +120,7 @@ impl Loader {
     /// `Corrupt`, with tensor and tile, when a hash is wrong; `Unsupported` for a delta; otherwise as [`Archive::open`],
     /// or the budget or the device refuses.
     pub fn load(&mut self, file: &dyn ReadAt) -> Result<Loaded> {
+        let _span = tracing::info_span!("load to device").entered();
         if is_packed(file)? { self.load_packed(&Archive::open(file)?) } else { self.load_plain(file) }
     }
 
@@ -199,8 +200,11 @@ impl Loader {
             while let Some(piece) = pieces.get(next.fetch_add(1, Relaxed)) {
                 let staging = slot.staging.view_mut::<u8>()?.host()?;
                 let (records, rest) = staging.split_at_mut((piece.bytes.end - piece.bytes.start) as usize);
-                file.read_at(piece.bytes.start, records)?;
-                file.read_at(piece.index.start, &mut rest[..(piece.index.end - piece.index.start) as usize])?;
+                {
+                    let _span = tracing::info_span!("read", bytes = piece.len()).entered();
+                    file.read_at(piece.bytes.start, records)?;
+                    file.read_at(piece.index.start, &mut rest[..(piece.index.end - piece.index.start) as usize])?;
+                }
                 slot.queue.start_copy(&slot.staging, &mut slot.on_device, piece.len() as usize)?;
                 finish(slot, piece)?;
             }

@@ -43,7 +43,7 @@ impl Codes {
     pub fn from_frames(config: &Config, frames: &[i32]) -> Result<Self> {
         let slots = slots(config);
         if !frames.len().is_multiple_of(slots.len()) {
-            return Err(Error::invalid(format!("{} codes are no whole frames of {}", frames.len(), slots.len())));
+            return Err(Error::invalid(format!("{} codes are not whole frames of {}", frames.len(), slots.len())));
         }
         if config.vq_strides == [4, 2, 1] {
             let populated = populate(frames, config.codebook_size as i32);

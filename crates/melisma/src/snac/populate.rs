@@ -42,8 +42,8 @@ const SHELF_LEN: usize = 16;
 
 /// Population into buffers that are kept, for many threads at once: nobody ever waits for another.
 ///
-/// Buffers of 1 to [`KEPT_FRAMES`] frames are kept, larger ones are not. The stages are the spans `tensor_allocation`,
-/// `tensor_population` and `tensor_validation` of a trace.
+/// Buffers of 1 to [`KEPT_FRAMES`] frames are kept, larger ones are not. A trace has the spans `tensor_allocation`, and
+/// `tensor_population_and_validation` for both: one pass spreads the codes and checks them.
 #[derive(Debug)]
 pub struct Populator {
     codebook_size: i32,
@@ -90,21 +90,21 @@ impl Populator {
     pub fn populate(&self, frames: &[i32]) -> Result<Population<'_>> {
         let n_frames = frames.len() / FRAME_CODES;
         if !frames.len().is_multiple_of(FRAME_CODES) {
-            return Err(Error::invalid(format!("{} codes are no whole frames of {FRAME_CODES}", frames.len())));
+            return Err(Error::invalid(format!("{} codes are not whole frames of {FRAME_CODES}", frames.len())));
         }
         let mut population = {
             let _span = tracing::info_span!("tensor_allocation", frames = n_frames).entered();
             self.take(n_frames)
         };
         {
-            let _span = tracing::info_span!("tensor_population", frames = n_frames).entered();
+            let bytes = 2 * size_of_val(frames) as u64;
+            let _span = tracing::info_span!("tensor_population_and_validation", frames = n_frames, bytes).entered();
             let out = match &mut population {
                 Population::Kept(kept) => &mut **kept,
                 Population::Fresh(fresh) => fresh,
             };
             populate_into(frames, self.codebook_size, out);
         }
-        let _span = tracing::info_span!("tensor_validation", frames = n_frames).entered();
         if population.valid == [true; 3] {
             return Ok(population);
         }

@@ -122,7 +122,6 @@ impl BulkRenderer {
         let Slot { queue, plan, out, host } = &mut self.slots[place];
         plan.load(queue, notes, controls)?;
         plan.run(queue, out.view_mut()?)?;
-        let _span = tracing::info_span!("copy", bytes = out.len()).entered();
         queue.start_copy(out, host, out.len())?;
         self.n_batches += 1;
         Ok(Ticket(place))

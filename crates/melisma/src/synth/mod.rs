@@ -34,6 +34,6 @@ pub use level::balance;
 pub use loudness::Meter;
 pub use performance::{Block, Length, Performance, Setup};
 pub use phrase::{Chord, Kick, Melody, NoteEvents, Phrase, PhraseRenderer, Sound, Swell};
-pub use recording::{Recording, Session, Take, record, voice_seconds};
+pub use recording::{Recording, Take, record, voice_seconds};
 pub use score::{Bend, Control, Instrument, MAX_NOTES, MAX_SECONDS, Note, SCHEMA, Score};
 pub use stream::{Played, Remote, Stream, render_all};

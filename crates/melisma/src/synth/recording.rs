@@ -3,7 +3,6 @@
 //! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, at a multiple of 512
 //! samples, where a GPU cuts time as well: so its samples have the bits that they have in one piece.
 
-use melisma_kernels::DeviceSpan;
 use melisma_kernels::voice::{Control, Controls, Note, TICK, check_gains};
 
 use super::bulk::{BulkConfig, BulkRenderer};
@@ -50,15 +49,6 @@ pub struct Recording {
     sample_rate: u32,
     most_voices: usize,
     _held: Reservation,
-}
-
-/// What was recorded, and when the device worked for it; that only where a trace is taken.
-#[derive(Debug)]
-pub struct Session {
-    /// A recording for every take.
-    pub recordings: Vec<Recording>,
-    /// Kernels and copies on a GPU.
-    pub device_spans: Vec<DeviceSpan>,
 }
 
 /// A take as notes.
@@ -135,11 +125,11 @@ pub fn voice_seconds(take: Take<'_>, sample_rate: u32) -> Result<f64> {
     Ok(sheet.notes.iter().map(heard).sum::<u64>() as f64 / f64::from(sample_rate))
 }
 
-/// Records all takes on `device`, in batches, the next one rendered while the last is copied.
+/// Records all takes on `device`, one recording each, in batches, the next one rendered while the last is copied.
 ///
 /// # Errors
 /// As [`voice_seconds`], or memory is short, or the device fails.
-pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<'_>]) -> Result<Session> {
+pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<'_>]) -> Result<Vec<Recording>> {
     let _span = tracing::info_span!("record", takes = takes.len()).entered();
     let sheets = takes.iter().map(|&take| Sheet::new(take, sample_rate)).collect::<Result<Vec<_>>>()?;
     let mut recordings = Vec::new();
@@ -158,9 +148,6 @@ pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<
     let config =
         BulkConfig { n_mixes: n_windows * per_window, seconds: longest as f64 / f64::from(sample_rate), sample_rate };
     let mut batches = Batches { renderer: BulkRenderer::new(device, budget, config)?, per_window, sheets: &sheets };
-    if tracing::enabled!(tracing::Level::INFO) {
-        batches.renderer.start_timing()?;
-    }
     let mut under_way = None;
     for batch in windows.chunks(n_windows) {
         let ticket = batches.start(batch)?;
@@ -171,7 +158,7 @@ pub fn record(device: &Device, budget: &Budget, sample_rate: u32, takes: &[Take<
     if let Some((ticket, batch)) = under_way {
         keep(batches.renderer.wait(ticket)?, batch, (longest, per_window), &mut recordings);
     }
-    Ok(Session { recordings, device_spans: batches.renderer.device_spans()? })
+    Ok(recordings)
 }
 
 struct Batches<'a> {

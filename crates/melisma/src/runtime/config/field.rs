@@ -142,5 +142,5 @@ words! {
     Profile, "emergency, field or training";
     precision::Request, "fp32, fp16, bf16, int8 or auto";
     precision::Format, "fp32, fp16, bf16 or int8";
-    Sort, "self, total, calls, name, p99, device or bytes";
+    Sort, "self, total, calls, name, p99, device, bytes or allocated";
 }

@@ -130,6 +130,7 @@ settings! {
     "profile_table" profile_table: bool = false, "Whether to print the table of spans.";
     "profile_sort" profile_sort: Sort = Sort::SelfTime, "The column that the table of spans is sorted by.";
     "profile_rows" profile_rows: u64 = 20, "How many rows the table of spans has.";
+    "profile_kernels" profile_kernels: bool = false, "Whether the kernels of recorded graphs are timed one by one.";
     "quiet" quiet: bool = false, "Whether to print errors only.";
     "verbose" verbose: bool = false, "Whether to say more about what is done.";
     "tensor_optimizations.enabled" enabled: bool = true, "Master switch of the section.";

@@ -22,11 +22,6 @@ impl Busy {
         }
     }
 
-    pub fn merge(&mut self, other: &Self) {
-        other.intervals.iter().for_each(|(start, end)| self.add(*start, *end));
-        self.lost += other.lost;
-    }
-
     /// Nanoseconds covered.
     pub fn covered(&mut self) -> u64 {
         self.join();

@@ -17,6 +17,7 @@ impl Collector {
     /// # Errors
     /// Those of `out`.
     pub fn write_chrome(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.look_at_devices();
         let process = std::process::id();
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         write!(out, "{}", named(process, 0, "process_name", "melisma"))?;

@@ -2,27 +2,28 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Map, Value};
+use melisma_kernels::cuda::Timeline;
+use melisma_kernels::{ALLOCATION, available_threads, ceiling};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Metadata, Subscriber};
+use tracing::{Event as Said, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::busy::Busy;
 use super::histogram::Histogram;
-use super::span::{Fields, Frame, enter, leave, thread_number};
-use super::{DeviceSpan, RangeSink};
+use super::span::{Fields, Frame, Left, allocate, enter, leave, thread_number};
+use super::{Detail, DeviceSpan, RangeSink};
 use crate::{Error, Result};
 
 /// Calls beyond these are in the table but not in the file.
 const MAX_EVENTS: u64 = 1_000_000;
 const SHARDS: usize = 16;
-/// Spans of this crate are the CPU device at work.
-const KERNELS: &str = "melisma_kernels";
+/// The row of memory that was allocated while no span was open on the thread.
+const NO_SPAN: &str = "(no span)";
 
 /// One call of a span, for the file.
 pub(super) struct Event {
@@ -48,6 +49,7 @@ pub(super) struct Aggregate {
     pub own: u64,
     pub total: u64,
     pub bytes: u64,
+    pub allocated: u64,
     pub times: Histogram,
 }
 
@@ -58,12 +60,15 @@ pub(super) struct Shard {
     pub aggregates: HashMap<&'static str, Aggregate>,
     /// Names of the threads by number.
     pub threads: BTreeMap<u64, String>,
-    pub busy: Busy,
 }
 
 pub(super) struct Inner {
     number: u64,
     origin: Instant,
+    /// Seconds of CPU time of this process when the clock started.
+    cpu_origin: f64,
+    threads: AtomicUsize,
+    times_devices: AtomicBool,
     shards: [Mutex<Shard>; SHARDS],
     kept: AtomicU64,
     max_events: u64,
@@ -104,6 +109,9 @@ impl Collector {
         Self(Arc::new(Inner {
             number: NUMBER.fetch_add(1, Relaxed),
             origin: Instant::now(),
+            cpu_origin: ceiling::process_seconds(),
+            threads: AtomicUsize::new(available_threads()),
+            times_devices: AtomicBool::new(false),
             shards: Default::default(),
             kept: AtomicU64::new(0),
             max_events,
@@ -126,6 +134,41 @@ impl Collector {
     /// The instant that all times count from.
     pub fn origin(&self) -> Instant {
         self.0.origin
+    }
+
+    /// The threads that the work has, of which the busy share is a share; as many as there are cores, unless told.
+    pub fn set_threads(&self, threads: usize) {
+        self.0.threads.store(threads.max(1), Relaxed);
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.0.threads.load(Relaxed)
+    }
+
+    /// Seconds of CPU time since the clock started, of all threads and of child processes that have ended.
+    pub(super) fn cpu_seconds(&self) -> f64 {
+        (ceiling::process_seconds() - self.0.cpu_origin).max(0.0)
+    }
+
+    /// Also collects what every GPU queue of this process does from now on, those made later included. Only one collector
+    /// at a time gets it.
+    pub fn time_devices(&self, detail: Detail) {
+        self.0.times_devices.store(true, Relaxed);
+        Timeline::start(detail);
+    }
+
+    /// Takes what devices have done so far.
+    pub(super) fn look_at_devices(&self) {
+        if !self.0.times_devices.load(Relaxed) {
+            return;
+        }
+        let Timeline { spans, lost } = Timeline::take();
+        self.0.lost_device.fetch_add(lost, Relaxed);
+        let mut devices: BTreeMap<String, Vec<DeviceSpan>> = BTreeMap::new();
+        for (device, span) in spans {
+            devices.entry(device).or_default().push(span);
+        }
+        devices.into_iter().for_each(|(device, spans)| self.add_device(&device, spans));
     }
 
     /// Adds work that `device` has timed. Beyond a million spans they are only counted, and the report says so.
@@ -161,23 +204,24 @@ impl Collector {
         self.0.origin.elapsed().as_nanos() as u64
     }
 
-    fn record(&self, metadata: &'static Metadata<'static>, [start, own, now]: [u64; 3], fields: &Fields) {
+    fn record(&self, metadata: &'static Metadata<'static>, now: u64, left: Left, fields: &Fields) {
         let thread = thread_number();
-        let elapsed = now.saturating_sub(start);
+        let elapsed = now.saturating_sub(left.start);
         let mut shard = lock(&self.0.shards[thread as usize % SHARDS]);
         shard.threads.entry(thread).or_insert_with(|| thread_name(thread));
         let aggregate = shard.aggregates.entry(metadata.name()).or_default();
         aggregate.calls += 1;
-        aggregate.own += own;
+        aggregate.own += left.own;
         aggregate.total += elapsed;
         aggregate.bytes = aggregate.bytes.saturating_add(fields.bytes);
+        aggregate.allocated = aggregate.allocated.saturating_add(left.allocated);
         aggregate.times.add(elapsed);
-        if metadata.target().split("::").next() == Some(KERNELS) {
-            shard.busy.add(start, now);
-        }
         if self.0.kept.fetch_add(1, Relaxed) < self.0.max_events {
-            let args = fields.args.clone();
-            shard.events.push(Event { name: metadata.name(), thread, start, elapsed, args });
+            let mut args = fields.args.clone();
+            if left.allocated > 0 {
+                args.insert("allocated".to_owned(), left.allocated.into());
+            }
+            shard.events.push(Event { name: metadata.name(), thread, start: left.start, elapsed, args });
         }
     }
 }
@@ -207,11 +251,25 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         }
     }
 
+    /// Memory that a budget granted belongs to the span that is open on this thread.
+    fn on_event(&self, event: &Said<'_>, _: Context<'_, S>) {
+        if event.metadata().target() != ALLOCATION {
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        if !allocate(self.0.number, fields.bytes) {
+            let mut shard = lock(&self.0.shards[thread_number() as usize % SHARDS]);
+            let aggregate = shard.aggregates.entry(NO_SPAN).or_default();
+            aggregate.allocated = aggregate.allocated.saturating_add(fields.bytes);
+        }
+    }
+
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
         if let (Some(ranges), Some(span)) = (&self.0.ranges, context.span(id)) {
             ranges.push(span.name());
         }
-        enter(Frame { collector: self.0.number, span: id.into_u64(), start: self.now(), children: 0 });
+        enter(Frame { collector: self.0.number, span: id.into_u64(), start: self.now(), children: 0, allocated: 0 });
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
@@ -219,10 +277,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         if let Some(ranges) = &self.0.ranges {
             ranges.pop();
         }
-        let Some((start, own)) = leave(self.0.number, id.into_u64(), now) else { return };
+        let Some(left) = leave(self.0.number, id.into_u64(), now) else { return };
         let Some(span) = context.span(id) else { return };
         let extensions = span.extensions();
         let none = Fields::default();
-        self.record(span.metadata(), [start, own, now], extensions.get::<Fields>().unwrap_or(&none));
+        self.record(span.metadata(), now, left, extensions.get::<Fields>().unwrap_or(&none));
     }
 }

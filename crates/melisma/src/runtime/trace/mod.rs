@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A call is one entering and leaving of a span. Self time is the call's time less that of the spans entered inside it
-//! on the same thread.
+//! on the same thread, and so is the memory that it allocated: what [`Budget`](crate::runtime::memory::Budget)s granted.
 
 mod busy;
 mod chrome;
@@ -29,8 +29,9 @@ use std::str::FromStr;
 pub(crate) use busy::Busy;
 pub use collector::Collector;
 pub use melisma_kernels::DeviceSpan;
+pub use melisma_kernels::cuda::Detail;
 pub use nvtx::Nvtx;
-pub use report::{Report, Row};
+pub use report::{Load, Report, Row};
 
 use crate::{Error, Result};
 
@@ -57,14 +58,24 @@ pub enum Sort {
     P99,
     /// Time on the device.
     Device,
-    /// Bytes.
+    /// Bytes moved.
     Bytes,
+    /// Bytes allocated.
+    Allocated,
 }
 
 impl Sort {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::SelfTime, Self::Total, Self::Calls, Self::Name, Self::P99, Self::Device, Self::Bytes];
+    pub const ALL: [Self; 8] = [
+        Self::SelfTime,
+        Self::Total,
+        Self::Calls,
+        Self::Name,
+        Self::P99,
+        Self::Device,
+        Self::Bytes,
+        Self::Allocated,
+    ];
 
     /// As it is written on the command line.
     pub fn name(self) -> &'static str {
@@ -76,6 +87,7 @@ impl Sort {
             Self::P99 => "p99",
             Self::Device => "device",
             Self::Bytes => "bytes",
+            Self::Allocated => "allocated",
         }
     }
 }
@@ -91,8 +103,8 @@ impl FromStr for Sort {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|sort| sort.name() == text).ok_or_else(|| {
-            Error::invalid(format!("`{text}` is not a column"))
-                .with_hint("use self, total, calls, name, p99, device or bytes")
+            Error::invalid(format!("unknown column `{text}`"))
+                .with_hint("use self, total, calls, name, p99, device, bytes or allocated")
         })
     }
 }

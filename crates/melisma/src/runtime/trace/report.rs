@@ -31,8 +31,25 @@ pub struct Row {
     pub p99_seconds: f64,
     /// Time on the device.
     pub device_seconds: f64,
-    /// Sum of the field `bytes`.
+    /// Bytes moved: the sum of the field `bytes`.
     pub bytes: u64,
+    /// Bytes that the memory budget granted, outside of spans entered inside it.
+    pub allocated_bytes: u64,
+}
+
+/// How much of the time a device worked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Load {
+    /// `cpu`, or a GPU as `cuda:N`.
+    pub device: String,
+    /// Seconds of work: of all threads together on the CPU, child processes included; on a GPU those in which anything ran.
+    pub busy_seconds: f64,
+    /// How many could work at once: threads of the CPU, 1 for a GPU.
+    pub threads: usize,
+    /// The share of the wall time, for each of `threads`.
+    pub share: f64,
+    /// Whether spans were lost, so that the figures are lower bounds.
+    pub is_partial: bool,
 }
 
 /// What a [`Collector`] has seen.
@@ -42,23 +59,20 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Seconds since the collector was made.
     pub wall_seconds: f64,
-    /// Seconds in which the device worked: the union of device spans, or of kernels on the CPU when there are none.
-    pub busy_seconds: f64,
-    /// The devices that `busy_seconds` is about.
-    pub devices: Vec<String>,
+    /// The CPU first, then every GPU that was timed.
+    pub loads: Vec<Load>,
     /// Calls that are counted here but not in the file.
     pub dropped: u64,
     /// Device spans that are neither here nor in the file.
     pub lost_device: u64,
-    is_partial: bool,
 }
 
 impl Collector {
     /// The figures so far.
     pub fn report(&self) -> Report {
+        self.look_at_devices();
         let wall_seconds = self.now() as f64 / 1e9;
         let mut aggregates: BTreeMap<String, Aggregate> = BTreeMap::new();
-        let mut busy = Busy::default();
         self.each_shard(|shard| {
             for (name, part) in &shard.aggregates {
                 let whole = aggregates.entry((*name).to_owned()).or_default();
@@ -66,29 +80,31 @@ impl Collector {
                 whole.own += part.own;
                 whole.total += part.total;
                 whole.bytes = whole.bytes.saturating_add(part.bytes);
+                whole.allocated = whole.allocated.saturating_add(part.allocated);
                 whole.times.merge(&part.times);
             }
-            busy.merge(&shard.busy);
         });
         let lanes = lock(&self.0.lanes);
-        if !lanes.is_empty() {
-            busy = Busy::default();
-        }
         let mut device_times: BTreeMap<&str, u64> = BTreeMap::new();
-        for span in lanes.values().flatten() {
-            busy.add(span.start, span.start.saturating_add(span.elapsed));
-            *device_times.entry(span.name).or_default() += span.elapsed;
-            aggregates.entry(span.name.to_owned()).or_default();
+        let cpu = Load::new("cpu", self.cpu_seconds(), self.threads(), wall_seconds);
+        let mut loads = vec![cpu];
+        for (device, spans) in lanes.iter() {
+            let mut busy = Busy::default();
+            for span in spans {
+                busy.add(span.start, span.start.saturating_add(span.elapsed));
+                *device_times.entry(span.name).or_default() += span.elapsed;
+                aggregates.entry(span.name.to_owned()).or_default();
+            }
+            let load = Load::new(device, busy.covered() as f64 / 1e9, 1, wall_seconds);
+            loads.push(Load { is_partial: busy.is_partial() || self.lost_device() > 0, ..load });
         }
         let device_time = |name: &str| device_times.get(name).copied().unwrap_or(0) as f64 / 1e9;
         Report {
             rows: aggregates.iter().map(|(name, all)| row(name, all, device_time(name))).collect(),
             wall_seconds,
-            busy_seconds: busy.covered() as f64 / 1e9,
-            devices: if lanes.is_empty() { vec!["cpu".to_owned()] } else { lanes.keys().cloned().collect() },
+            loads,
             dropped: self.dropped(),
             lost_device: self.lost_device(),
-            is_partial: busy.is_partial() || self.lost_device() > 0,
         }
     }
 }
@@ -105,6 +121,24 @@ fn row(name: &str, all: &Aggregate, device_seconds: f64) -> Row {
         p99_seconds: percentile(0.99),
         device_seconds,
         bytes: all.bytes,
+        allocated_bytes: all.allocated,
+    }
+}
+
+impl Load {
+    fn new(device: &str, busy_seconds: f64, threads: usize, wall_seconds: f64) -> Self {
+        let whole = wall_seconds * threads as f64;
+        let share = if whole > 0.0 { (busy_seconds / whole).min(1.0) } else { 0.0 };
+        Self { device: device.to_owned(), busy_seconds, threads, share, is_partial: false }
+    }
+
+    fn line(&self, wall: &str) -> String {
+        let bound = if self.is_partial { "at least " } else { "" };
+        let threads = match self.threads {
+            1 => String::new(),
+            threads => format!("{threads} threads "),
+        };
+        format!("{}: {threads}busy {bound}{:.1} % of {wall}\n", self.device, 100.0 * self.share)
     }
 }
 
@@ -122,14 +156,10 @@ impl Report {
             Sort::Device => rows.sort_by(largest(|row| row.device_seconds)),
             Sort::Calls => rows.sort_by_key(|row| std::cmp::Reverse(row.calls)),
             Sort::Bytes => rows.sort_by_key(|row| std::cmp::Reverse(row.bytes)),
+            Sort::Allocated => rows.sort_by_key(|row| std::cmp::Reverse(row.allocated_bytes)),
         }
         rows.truncate(limit);
         rows
-    }
-
-    /// The share of the wall time in which the device worked.
-    pub fn busy_share(&self) -> f64 {
-        if self.wall_seconds > 0.0 { (self.busy_seconds / self.wall_seconds).min(1.0) } else { 0.0 }
     }
 
     /// The table alone.
@@ -145,13 +175,14 @@ impl Report {
             right("p99"),
             right("device"),
             right("bytes"),
+            right("allocated"),
         ]);
         let time = |seconds: f64| duration::show(Duration::from_secs_f64(seconds.max(0.0)));
         for row in self.sorted(sort, limit) {
             let times = [row.self_seconds, row.total_seconds, row.p50_seconds, row.p95_seconds, row.p99_seconds];
             let mut cells = vec![row.name.clone(), row.calls.to_string()];
             cells.extend(times.map(time));
-            cells.extend([time(row.device_seconds), size::show(row.bytes)]);
+            cells.extend([time(row.device_seconds), size::show(row.bytes), size::show(row.allocated_bytes)]);
             table.push(cells);
         }
         table
@@ -168,11 +199,10 @@ impl Report {
         }
         if self.lost_device > 0 {
             text +=
-                &format!("{} device spans were too many to keep: device times are lower bounds\n", self.lost_device);
+                &format!("{} device spans were too many to store: device times are lower bounds\n", self.lost_device);
         }
-        let bound = if self.is_partial { "at least " } else { "" };
         let wall = duration::show(Duration::from_secs_f64(self.wall_seconds));
-        text + &format!("{} busy {bound}{:.1} % of {wall}\n", self.devices.join(", "), 100.0 * self.busy_share())
+        text + &self.loads.iter().map(|load| load.line(&wall)).collect::<String>()
     }
 
     /// The table and what belongs under it.
@@ -185,8 +215,7 @@ impl Report {
         json!({
             "rows": self.sorted(sort, limit),
             "wall_seconds": self.wall_seconds,
-            "busy_seconds": self.busy_seconds,
-            "busy_share": self.busy_share(),
+            "loads": self.loads,
             "dropped_spans": self.dropped,
             "lost_device_spans": self.lost_device,
         })

@@ -66,6 +66,16 @@ pub(super) struct Frame {
     pub span: u64,
     pub start: u64,
     pub children: u64,
+    pub allocated: u64,
+}
+
+/// A span that was left.
+pub(super) struct Left {
+    pub start: u64,
+    /// Time outside of inner spans.
+    pub own: u64,
+    /// Bytes allocated outside of inner spans.
+    pub allocated: u64,
 }
 
 thread_local! {
@@ -77,8 +87,19 @@ pub(super) fn enter(frame: Frame) {
     FRAMES.with_borrow_mut(|frames| frames.push(frame));
 }
 
-/// Takes the newest frame of `span` and adds its time to the frame around it; returns its start and self time.
-pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<(u64, u64)> {
+/// Adds to the innermost frame of this thread; false where there is none.
+pub(super) fn allocate(collector: u64, bytes: u64) -> bool {
+    FRAMES.with_borrow_mut(|frames| match frames.iter_mut().rev().find(|frame| frame.collector == collector) {
+        Some(frame) => {
+            frame.allocated = frame.allocated.saturating_add(bytes);
+            true
+        }
+        None => false,
+    })
+}
+
+/// Takes the newest frame of `span` and adds its time to the frame around it.
+pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<Left> {
     FRAMES.with_borrow_mut(|frames| {
         let at = frames.iter().rposition(|frame| frame.collector == collector && frame.span == span)?;
         let frame = frames.remove(at);
@@ -86,7 +107,7 @@ pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<(u64, u64)> {
         if let Some(outer) = frames[..at].iter_mut().rev().find(|outer| outer.collector == collector) {
             outer.children += elapsed;
         }
-        Some((frame.start, elapsed.saturating_sub(frame.children)))
+        Some(Left { start: frame.start, own: elapsed.saturating_sub(frame.children), allocated: frame.allocated })
     })
 }
 

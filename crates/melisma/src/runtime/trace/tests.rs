@@ -118,20 +118,64 @@ fn the_table_sorts_and_limits() {
 }
 
 #[test]
-fn the_busy_share_is_of_the_device_or_of_kernels() {
+fn the_busy_share_of_a_gpu_is_the_union_of_its_spans() {
     let collector = Collector::new();
-    collect(&collector, || {
-        let _span = info_span!(target: "melisma_kernels::matmul", "matmul").entered();
-        let _inner = info_span!(target: "melisma_kernels::matmul", "tile").entered();
-        sleep(Duration::from_millis(5));
-    });
-    let on_cpu = collector.report();
-    assert!(on_cpu.busy_seconds >= 0.005 && on_cpu.busy_share() <= 1.0);
-    assert_eq!(on_cpu.devices, ["cpu"]);
+    sleep(Duration::from_millis(2));
     collector.add_device("cuda:0", [device_span(&collector, "matmul", 1); 2]);
-    let on_gpu = collector.report();
-    assert!((on_gpu.busy_seconds - 0.001).abs() < 1e-9);
-    assert!((on_gpu.rows.iter().find(|row| row.name == "matmul").unwrap().device_seconds - 0.002).abs() < 1e-9);
+    collector.add_device("cuda:1", [device_span(&collector, "copy", 1)]);
+    let report = collector.report();
+    let devices: Vec<&str> = report.loads.iter().map(|load| load.device.as_str()).collect();
+    assert_eq!(devices, ["cpu", "cuda:0", "cuda:1"]);
+    let gpu = &report.loads[1];
+    assert!((gpu.busy_seconds - 0.001).abs() < 1e-9);
+    assert!((gpu.share - 0.001 / report.wall_seconds).abs() < 1e-9, "{gpu:?}");
+    assert!((report.rows.iter().find(|row| row.name == "matmul").unwrap().device_seconds - 0.002).abs() < 1e-9);
+}
+
+/// Work without a single span is work too.
+#[test]
+fn the_busy_share_of_the_cpu_is_its_time_on_processors() {
+    let collector = Collector::new();
+    collector.set_threads(2);
+    let begin = melisma_kernels::ceiling::thread_seconds();
+    while melisma_kernels::ceiling::thread_seconds() < begin + 0.02 {
+        std::hint::spin_loop();
+    }
+    let report = collector.report();
+    let cpu = &report.loads[0];
+    assert!(cpu.busy_seconds >= 0.02, "{cpu:?}");
+    let share = (cpu.busy_seconds / (2.0 * report.wall_seconds)).min(1.0);
+    assert!((cpu.share - share).abs() < 1e-9 && cpu.threads == 2, "{cpu:?} of {} s", report.wall_seconds);
+    assert!(report.footer(1).contains("cpu: 2 threads busy"), "{}", report.footer(1));
+}
+
+#[test]
+fn memory_belongs_to_the_innermost_span_of_its_thread() {
+    let collector = Collector::new();
+    let budget = melisma_kernels::Budget::unlimited();
+    let take = |bytes| drop(budget.reserve(melisma_kernels::Space::Host, bytes));
+    collect(&collector, || {
+        take(1);
+        let _outer = info_span!("outer").entered();
+        take(10);
+        {
+            let _inner = info_span!("inner").entered();
+            take(100);
+            take(100);
+        }
+        take(1000);
+    });
+    take(10_000);
+    let report = collector.report();
+    let allocated: Vec<(&str, u64)> = report
+        .sorted(Sort::Allocated, 9)
+        .iter()
+        .map(|row| (row.name.as_str(), row.allocated_bytes))
+        .collect();
+    assert_eq!(allocated, [("outer", 1010), ("inner", 200), ("(no span)", 1)]);
+    let events = chrome(&collector);
+    let inner = events.iter().find(|event| event["name"] == "inner").unwrap();
+    assert_eq!(inner["args"]["allocated"], 200);
 }
 
 #[test]

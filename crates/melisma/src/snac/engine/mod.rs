@@ -185,7 +185,7 @@ impl Engine {
     /// [`slots`]. Gives the samples that became final. Nothing is allocated after the first steps.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown or repeated stream, codes that are no whole frames or not in the codebook, more
+    /// `InvalidArgument` for an unknown or repeated stream, codes that are not whole frames or not in the codebook, more
     /// frames than [`Engine::max_frames`]; otherwise the device failed.
     pub fn step(&mut self, input: &[(StreamId, &[i32])]) -> Result<Samples<'_>> {
         let ticket = self.submit(input)?;

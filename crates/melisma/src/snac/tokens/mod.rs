@@ -156,6 +156,11 @@ impl Reader {
     /// # Errors
     /// `Unsupported` when a list of codes passes 256 MiB, or the format found does not fit the model.
     pub fn push(&mut self, bytes: &[u8], frames: &mut Vec<i32>) -> Result<()> {
+        let _span = tracing::info_span!("token_validation", bytes = bytes.len() as u64).entered();
+        self.read(bytes, frames)
+    }
+
+    fn read(&mut self, bytes: &[u8], frames: &mut Vec<i32>) -> Result<()> {
         match &mut self.input {
             Input::Undecided(seen) => {
                 // What is more than the detector looks at is read by the format it chooses.
@@ -163,7 +168,7 @@ impl Reader {
                 seen.extend_from_slice(now);
                 let Some(detected) = detect(seen) else { return Ok(()) };
                 self.decide(detected, frames)?;
-                self.push(later, frames)
+                self.read(later, frames)
             }
             Input::Text(scanner) => {
                 let (assembler, stamp, config) = (&mut self.assembler, &mut self.stamp, &self.config);
@@ -186,6 +191,7 @@ impl Reader {
     /// # Errors
     /// `Corrupt` or `Truncated` when a list of codes is malformed; `Unsupported` as for [`Reader::push`].
     pub fn finish(&mut self, frames: &mut Vec<i32>) -> Result<()> {
+        let _span = tracing::info_span!("token_validation").entered();
         if let Input::Undecided(seen) = &self.input {
             let detected = detect::at_end(seen);
             self.decide(detected, frames)?;
@@ -219,7 +225,7 @@ impl Reader {
             check_orpheus(&self.config)?;
         }
         if let Input::Undecided(seen) = std::mem::replace(&mut self.input, next) {
-            self.push(&seen, frames)?;
+            self.read(&seen, frames)?;
         }
         Ok(())
     }
