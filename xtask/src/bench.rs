@@ -99,7 +99,7 @@ fn sheet(arguments: &Arguments) -> Result<()> {
         println!("recorded in {} and {}", tree::shown(&text), tree::shown(&drawn));
     }
     if figures["holds"] != true {
-        bail!("the quality sheet has a limit that is not kept");
+        bail!("a figure of the quality sheet is outside of its limit");
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! `cargo xtask cuda`: one folder with stripped binaries and a `run.sh`, to be copied to a machine with a GPU.
 
 use crate::process::{cargo, exists, output, run as execute};
-use crate::tree;
+use crate::{shim, tree};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -12,6 +13,11 @@ use std::{env, fs};
 const RUN: &str = include_str!("cuda/run.sh");
 /// Marks a folder as ours, so that packing again may empty it.
 const MARK: &str = "run.sh";
+
+/// What the tools that copy the folder to a GPU machine take.
+const MAX_BYTES: u64 = 64 << 20;
+/// The package whose test files are packed, beside the kernels' suites.
+const PACKAGE: &str = "melisma";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -24,7 +30,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !exists("strip") {
         bail!("strip is missing; on Debian it is part of binutils");
     }
-    let tests = executables(&["test", "--release", "-p", "melisma-kernels", "-p", "melisma", "--no-run"])?;
+    let files = shim::test_files(PACKAGE)?;
+    let mut build = vec!["test", "--release", "-p", PACKAGE, "--no-run"];
+    files.iter().for_each(|file| build.extend(["--test", file]));
+    let mut tests = executables(&["test", "--release", "-p", "melisma-kernels", "--lib", "--no-run"])?;
+    tests.extend(executables(&build)?);
     let programs = executables(&["build", "--release", "-p", "melisma-cli"])?;
 
     let folder = place(&arguments.output)?;
@@ -34,6 +44,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     for program in &programs {
         strip(&program.path, &folder.join(&program.name))?;
+    }
+    for file in needed(&files)? {
+        let to = folder.join("files").join(&file);
+        fs::create_dir_all(to.parent().unwrap_or(&folder)).with_context(|| tree::shown(&to))?;
+        fs::copy(tree::root().join(&file), &to).with_context(|| file.display().to_string())?;
     }
     let script = folder.join(MARK);
     fs::write(&script, RUN).with_context(|| tree::shown(&script))?;
@@ -45,8 +60,42 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("{:>8.1} MiB  {}", mib(size), tree::shown(&file));
         bytes += size;
     }
+    if bytes > MAX_BYTES {
+        bail!(
+            "{} has {:.1} MiB, more than the {:.0} MiB that can be copied to a GPU machine\nhint: the largest files above \
+             are what to shrink",
+            tree::shown(&folder),
+            mib(bytes),
+            mib(MAX_BYTES)
+        );
+    }
     println!("{:>8.1} MiB  in {}; there: ./run.sh --help", mib(bytes), tree::shown(&folder));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files of the repository that the tests in `names` read: every path that they give to `repository::path`.
+fn needed(names: &[String]) -> Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for name in names {
+        let source = tree::root().join("crates").join(PACKAGE).join("tests").join(name).with_extension("rs");
+        let text = fs::read_to_string(&source).with_context(|| tree::shown(&source))?;
+        for call in text.split("repository::path(").skip(1) {
+            let Some(path) = call.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+                bail!("{}: `repository::path` takes a literal, so that the file can be packed", tree::shown(&source));
+            };
+            let path = tree::root().join(path);
+            let files = if path.is_dir() { tree::files(&path)? } else { vec![path] };
+            for file in files.iter().filter(|file| !is_script(file)) {
+                found.insert(file.strip_prefix(tree::root()).unwrap_or(file).to_path_buf());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The scripts that made golden files lie beside them.
+fn is_script(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix == "py" || suffix == "md")
 }
 
 struct Executable {
@@ -104,4 +153,35 @@ fn strip(from: &Path, to: &Path) -> Result<()> {
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_every_packed_test_are_found() {
+        let names = shim::test_files(PACKAGE).unwrap();
+        let found = needed(&names).unwrap();
+        for file in [
+            "golden/pack/v1_0_modes.packed.safetensors",
+            "golden/snac/tiny24/pytorch_model.bin",
+            "golden/snac/tiny44/config.json",
+            "models/mini24/model.safetensors",
+        ] {
+            assert!(found.contains(Path::new(file)), "{file} in {found:?}");
+        }
+        assert!(found.iter().all(|file| tree::root().join(file).is_file()));
+        let bytes: u64 = found.iter().map(|file| tree::root().join(file).metadata().unwrap().len()).sum();
+        assert!(bytes < 20 << 20, "{bytes} bytes leave little room for binaries");
+    }
+
+    /// A packed test that looks for a file in another way would not find it on the other machine.
+    #[test]
+    fn packed_tests_know_the_repository_only_by_that_function() {
+        for name in shim::test_files(PACKAGE).unwrap() {
+            let path = tree::root().join("crates").join(PACKAGE).join("tests").join(&name).with_extension("rs");
+            assert!(!fs::read_to_string(&path).unwrap().contains("CARGO_MANIFEST_DIR"), "{name}");
+        }
+    }
 }

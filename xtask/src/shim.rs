@@ -1,45 +1,126 @@
 //! The host shim: fake CUDA libraries that run every `.cu` on the CPU, under the production launch code.
+//!
+//! It runs the tests whose names contain `cuda`, of the kernels' suites and of every test file that mentions CUDA, so that
+//! a new one needs no entry here. Most tests run with small cases; the extended step runs all of them.
 
 use crate::check::Outcome;
 use crate::process::{cargo, exists, run};
-use crate::{toolchain, tree};
+use crate::toolchain::{Tally, count_tests};
+use crate::tree;
 use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, ffi::OsString, fs, path::Path};
+use std::{env, ffi::OsString, fs};
+
+/// Packages whose test files are looked at, beside the kernels' suites.
+pub const PACKAGES: &[&str] = &["melisma", "melisma-cli"];
+/// What the names of tests on a GPU contain.
+pub const NAME: &str = "cuda";
 
 pub fn check() -> Result<Outcome> {
-    if tree::sources("cu")?.is_empty() {
-        return Ok(Outcome::Skipped("there is no .cu file yet".into()));
+    let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("there is no .cu file yet".into())) };
+    run(Command::new("bash").arg(sources().join("selftest.sh")))?;
+    let mut total = Tally::default();
+    shim.run(cargo(["test", "-p", "melisma-kernels", "--lib", "--", "on_cuda", "cuda::"]), "1", &mut total)?;
+    shim.run_files("1", &mut total)?;
+    Ok(Outcome::Counted(total.to_string()))
+}
+
+/// The cases that take too long for every check.
+pub fn check_long() -> Result<Outcome> {
+    let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("there is no .cu file yet".into())) };
+    let mut total = Tally::default();
+    shim.run_files("long", &mut total)?;
+    Ok(Outcome::Counted(total.to_string()))
+}
+
+/// The names of the test files of `package` that have a CUDA side.
+pub fn test_files(package: &str) -> Result<Vec<String>> {
+    let folder = tree::root().join("crates").join(package).join("tests");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| tree::shown(&folder))? {
+        let path = entry.with_context(|| tree::shown(&folder))?.path();
+        if path.extension().is_some_and(|suffix| suffix == "rs") {
+            let text = fs::read_to_string(&path).with_context(|| tree::shown(&path))?;
+            if has_test(&text) {
+                names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            }
+        }
     }
-    let sources = tree::root().join("crates/melisma-kernels/shim");
-    let [build, selftest] = ["build.sh", "selftest.sh"].map(|script| sources.join(script));
-    if let Some(missing) = [&build, &selftest].into_iter().find(|script| !script.is_file()) {
-        bail!("{} is missing", tree::shown(missing));
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a function with [`NAME`] in its name is a test.
+fn has_test(text: &str) -> bool {
+    let name = |rest: &str| rest.split('(').next().is_some_and(|name| name.contains(NAME));
+    let mut is_test = false;
+    text.lines().map(str::trim_start).any(|line| {
+        let found = is_test && line.strip_prefix("fn ").is_some_and(name);
+        is_test = line.starts_with("#[test]") || (is_test && line.starts_with("#["));
+        found
+    })
+}
+
+struct Shim {
+    libraries: PathBuf,
+    cache: PathBuf,
+}
+
+impl Shim {
+    /// None where no kernel exists.
+    fn build() -> Result<Option<Self>> {
+        if tree::sources("cu")?.is_empty() {
+            return Ok(None);
+        }
+        let build = sources().join("build.sh");
+        if !build.is_file() {
+            bail!("{} is missing", tree::shown(&build));
+        }
+        if !exists("g++") {
+            bail!("g++ is missing; on Debian it is part of build-essential (`.ci/run` installs it)");
+        }
+        let shim = Self { libraries: tree::target().join("shim"), cache: tree::target().join("shim-cache") };
+        if shim.cache.exists() {
+            fs::remove_dir_all(&shim.cache).with_context(|| tree::shown(&shim.cache))?;
+        }
+        run(Command::new("bash").arg(build).arg(&shim.libraries))?;
+        Ok(Some(shim))
     }
-    if !exists("g++") {
-        bail!("g++ is missing; on Debian it is part of build-essential (`.ci/run` installs it)");
+
+    /// Runs the test files of all packages, with work left pending until something waits for it.
+    fn run_files(&self, cases: &str, total: &mut Tally) -> Result<()> {
+        for package in PACKAGES {
+            let files = test_files(package)?;
+            if files.is_empty() {
+                continue;
+            }
+            let mut command = cargo(["test", "-p", package]);
+            for file in &files {
+                command.args(["--test", file]);
+            }
+            command.args(["--", NAME]).env("MELISMA_SHIM_LATE", "1");
+            self.run(command, cases, total)?;
+        }
+        Ok(())
     }
-    let libraries = tree::target().join("shim");
-    let cache = tree::target().join("shim-cache");
-    if cache.exists() {
-        fs::remove_dir_all(&cache).with_context(|| tree::shown(&cache))?;
+
+    fn run(&self, mut command: Command, cases: &str, total: &mut Tally) -> Result<()> {
+        let ranges = self.libraries.join("ranges");
+        fs::write(&ranges, "").with_context(|| tree::shown(&ranges))?;
+        command
+            .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &self.libraries))
+            .env("MELISMA_CUDA_PATH", &self.libraries)
+            .env("MELISMA_CACHE_DIR", &self.cache)
+            .env("MELISMA_SHIM", cases)
+            .env("MELISMA_SHIM_NVTX", ranges)
+            .env("REQUIRE_CUDA", "1");
+        count_tests(&mut command, total)
     }
-    run(Command::new("bash").arg(build).arg(&libraries))?;
-    run(Command::new("bash").arg(selftest))?;
-    let on_shim = |mut command: Command| {
-        toolchain::run_tests(
-            command
-                .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
-                .env("MELISMA_CUDA_PATH", &libraries)
-                .env("MELISMA_CACHE_DIR", &cache)
-                .env("MELISMA_SHIM", "1")
-                .env("MELISMA_SHIM_NVTX", libraries.join("ranges"))
-                .env("REQUIRE_CUDA", "1"),
-        )
-    };
-    fs::write(libraries.join("ranges"), "").with_context(|| tree::shown(&libraries))?;
-    on_shim(cargo(["test", "-p", "melisma", "--test", "nvtx"]))?;
-    on_shim(cargo(["test", "-p", "melisma-kernels", "--lib", "--", "on_cuda", "cuda::"]))
+}
+
+fn sources() -> PathBuf {
+    tree::root().join("crates/melisma-kernels/shim")
 }
 
 /// The search path in `variable` with `folder` put before it.
@@ -50,4 +131,26 @@ fn before(variable: &str, folder: &Path) -> OsString {
         path.push(rest);
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_files_are_found_by_the_names_of_their_tests() {
+        let found = test_files("melisma").unwrap();
+        for name in ["dataset_techniques", "mel_golden", "nvtx", "pack", "snac_engine_cuda", "synth_render"] {
+            assert!(found.iter().any(|found| found == name), "{name} in {found:?}");
+        }
+        assert!(!found.iter().any(|found| found == "snac_golden"), "{found:?}");
+    }
+
+    #[test]
+    fn a_test_has_the_attribute_and_the_name() {
+        assert!(has_test("#[test]\n#[ignore = \"extended\"]\nfn loads_on_cuda() {"));
+        assert!(has_test("mod a {\n    #[test]\n    fn on_cuda_it_works() {"));
+        assert!(!has_test("fn on_cuda() {"));
+        assert!(!has_test("#[test]\nfn loads() {\n    on_cuda();"));
+    }
 }

@@ -4,6 +4,7 @@ use crate::check::Outcome;
 use crate::process::{cargo, run, tee, works};
 use crate::tree;
 use anyhow::{Context, Result};
+use std::fmt as text;
 use std::process::Command;
 
 const ARM: &str = "aarch64-unknown-linux-gnu";
@@ -84,17 +85,27 @@ pub fn fuzz() -> Result<Outcome> {
 /// Runs a `cargo test` and adds up its closing lines.
 pub fn run_tests(command: &mut Command) -> Result<Outcome> {
     let mut total = Tally::default();
+    count_tests(command, &mut total)?;
+    Ok(Outcome::Counted(total.to_string()))
+}
+
+/// Runs a `cargo test` and adds its closing lines to `total`.
+pub fn count_tests(command: &mut Command, total: &mut Tally) -> Result<()> {
     let result = tee(command, |line| total.add(line));
-    let figure = format!("{} tests passed, {} failed, {} ignored", total.passed, total.failed, total.ignored);
-    result.with_context(|| figure.clone())?;
-    Ok(Outcome::Counted(figure))
+    result.with_context(|| total.to_string())
 }
 
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     passed: u64,
     failed: u64,
     ignored: u64,
+}
+
+impl text::Display for Tally {
+    fn fmt(&self, f: &mut text::Formatter<'_>) -> text::Result {
+        write!(f, "{} tests passed, {} failed, {} ignored", self.passed, self.failed, self.ignored)
+    }
 }
 
 impl Tally {

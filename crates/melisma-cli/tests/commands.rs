@@ -103,7 +103,7 @@ fn print_config_says_where_each_value_came_from() {
 }
 
 #[test]
-fn doctor_works_without_cuda() {
+fn doctor_works_without_a_gpu() {
     let sandbox = Sandbox::new();
     let output = sandbox.command(&["doctor"]).env("LD_LIBRARY_PATH", "").env("TERM", "dumb").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

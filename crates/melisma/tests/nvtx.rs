@@ -7,7 +7,7 @@ use melisma::runtime::memory::Budget;
 use melisma::runtime::trace::{Collector, Nvtx};
 
 #[test]
-fn ranges_are_emitted_and_closed() {
+fn ranges_are_emitted_and_closed_on_cuda() {
     let Some(log) = std::env::var_os("MELISMA_SHIM_NVTX") else { return println!("SKIPPED: no host shim") };
     Collector::with_ranges(Box::new(Nvtx)).install().unwrap();
     let budget = Budget::unlimited();

@@ -23,13 +23,13 @@ enum Better {
 }
 
 impl Better {
-    /// Rates and factors should grow, times and sizes should shrink.
+    /// Rates and factors should grow, times and sizes should shrink. Every unit of `melisma bench` is listed.
     fn of(unit: &str) -> Result<Self> {
         match unit {
-            "s" | "ms" | "us" | "ns" | "bytes" | "B" | "KiB" | "MiB" | "GiB" => Ok(Self::Smaller),
-            "x" | "%" => Ok(Self::Larger),
-            _ if unit.ends_with("/s") => Ok(Self::Larger),
-            _ => bail!("`{unit}` is not a unit of figures"),
+            "s" | "ms" | "us" | "ns" | "bytes" | "B" | "KiB" | "MiB" | "GiB" | "share" => Ok(Self::Smaller),
+            "x" | "%" | "% busy" | "GB/s" | "MB/s" | "GFLOP/s" | "TFLOP/s" | "M/s" | "Mframes/s" | "files/s"
+            | "segments/s" | "voice-s/s" => Ok(Self::Larger),
+            _ => bail!("unknown unit `{unit}`"),
         }
     }
 }
@@ -129,8 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_unit_is_an_error() {
-        assert!(Better::of("furlongs").is_err());
+    fn an_unknown_unit_is_an_error_and_records_have_none() {
+        assert!(Better::of("furlongs/s").is_err());
+        let records = crate::tree::files(&crate::tree::root().join("bench/record")).unwrap();
+        let json = records.iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "json"));
+        let figures = json.map(|path| serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap());
+        let rows: usize =
+            figures.filter(|value| value["rows"].is_array()).map(|value| Row::all(&value).unwrap().len()).sum();
+        assert!(rows > 200, "{rows}");
     }
 
     #[test]

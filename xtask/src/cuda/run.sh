@@ -4,19 +4,21 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: ./run.sh [--no-tests] [--sanitize] [--bench ROOM]... [TEST-FILTER]...
+usage: ./run.sh [--no-tests] [--all] [--sanitize] [--bench ROOM]... [TEST-FILTER]...
 
   --no-tests      run no tests
+  --all           also run the tests that need no GPU
   --sanitize      also run the kernels' CUDA suites under compute-sanitizer memcheck
   --bench ROOM    also run `melisma bench ROOM`, figures to bench-ROOM.json
-  TEST-FILTER     run only tests whose names contain one of these
+  TEST-FILTER     run only tests whose names contain one of these; `cuda` where none is given
 TEXT
 }
 
-tests=1 sanitize=0 rooms=() filters=()
+tests=1 all=0 sanitize=0 rooms=() filters=()
 while (($#)); do
   case $1 in
     --no-tests) tests=0 ;;
+    --all) all=1 ;;
     --sanitize) sanitize=1 ;;
     --bench) rooms+=("${2:?--bench needs a room}"); shift ;;
     -h | --help) usage; exit 0 ;;
@@ -30,10 +32,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=${OUT:-$PWD/out}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-# An empty folder to work in: a test that looks for a file of the repository fails here.
+((all || ${#filters[@]})) || filters=(cuda)
+# An empty folder to work in: a test that looks for a file of the repository elsewhere than in files/ fails here.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
+export MELISMA_TEST_FILES=$here/files
 export MELISMA_CACHE_DIR=${MELISMA_CACHE_DIR:-$scratch/cache}
 
 failed=()

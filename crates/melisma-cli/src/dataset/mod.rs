@@ -16,6 +16,7 @@ use crate::args::{DatasetArgs, DatasetCommand};
 use crate::session::Session;
 
 pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
+    let _span = tracing::info_span!("dataset").entered();
     match &args.command {
         DatasetCommand::Build(args) => build::run(session, args),
         DatasetCommand::Info { path } => info(session, path),

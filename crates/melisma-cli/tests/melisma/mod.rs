@@ -38,6 +38,25 @@ impl Sandbox {
         command
     }
 
+    /// With `--device cuda`; None where there is no GPU, which with `REQUIRE_CUDA=1` is a failure. Tests of it have `cuda`
+    /// in their names, so that `cargo xtask check shim` runs them.
+    pub fn on_cuda(&self, args: &[&str]) -> Option<Command> {
+        let mut command = self.command(args);
+        command.args(["--device", "cuda"]);
+        for (name, value) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("MELISMA_SHIM") || name == "MELISMA_CACHE_DIR" {
+                command.env(name, value);
+            }
+        }
+        let found = self.run(&["doctor", "--device", "cuda"]);
+        if found.code == 0 {
+            return Some(command);
+        }
+        assert!(std::env::var("REQUIRE_CUDA").map_or(true, |value| value != "1"), "{}", found.stderr);
+        println!("SKIPPED: {}", found.stderr);
+        None
+    }
+
     pub fn run(&self, args: &[&str]) -> Ran {
         Ran::from(self.command(args).output().unwrap())
     }

@@ -28,8 +28,8 @@ pub(crate) use module::{Function, Source};
 pub use probe::{Gpu, LibraryReport, Probe, probe};
 pub use queue::CudaQueue;
 pub(crate) use queue::{Launch, arguments};
-pub use timing::{Detail, DeviceSpan, Timeline};
 pub(crate) use timing::Timing;
+pub use timing::{Detail, DeviceSpan, Timeline};
 
 /// A device pointer, or a host pointer where a buffer is in host memory.
 pub(crate) type Address = u64;

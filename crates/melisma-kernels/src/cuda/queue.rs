@@ -78,7 +78,12 @@ impl CudaQueue {
         let handle = driver::stream::create(driver::stream::StreamKind::NonBlocking)
             .map_err(|error| failed("make a queue", error))?;
         let stream = Arc::new(Stream { cuda: cuda.clone(), handle });
-        Ok(Self { stream, scratch: Arc::default(), budget: budget.clone(), timer: Arc::new(Timer::new(cuda.ordinal())) })
+        Ok(Self {
+            stream,
+            scratch: Arc::default(),
+            budget: budget.clone(),
+            timer: Arc::new(Timer::new(cuda.ordinal())),
+        })
     }
 
     /// The GPU it belongs to.

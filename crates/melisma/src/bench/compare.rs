@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Record, figure, percent};
+use super::{Record, Row, figure, percent};
 use crate::runtime::table::{Align, Table};
 use crate::{Error, Kind, Result};
 
@@ -16,21 +16,47 @@ pub enum Better {
     Larger,
     /// Times and sizes.
     Smaller,
+    /// Shares that should grow, such as deadlines met; they may be 0, and change by points.
+    LargerShare,
+    /// Figures that explain others: a device is less busy when its kernels become faster.
+    Neither,
 }
 
-/// Which way figures in `unit` improve: rates (`GB/s`, `GFLOP/s`, `files/s`) and factors (`x`, `%`) grow, times and
-/// bytes shrink.
+/// Every unit of a row.
+const UNITS: [(&str, Better); 22] = [
+    ("s", Better::Smaller),
+    ("ms", Better::Smaller),
+    ("us", Better::Smaller),
+    ("ns", Better::Smaller),
+    ("bytes", Better::Smaller),
+    ("B", Better::Smaller),
+    ("KiB", Better::Smaller),
+    ("MiB", Better::Smaller),
+    ("GiB", Better::Smaller),
+    ("share", Better::Smaller),
+    ("x", Better::Larger),
+    ("GB/s", Better::Larger),
+    ("MB/s", Better::Larger),
+    ("GFLOP/s", Better::Larger),
+    ("TFLOP/s", Better::Larger),
+    ("M/s", Better::Larger),
+    ("Mframes/s", Better::Larger),
+    ("files/s", Better::Larger),
+    ("segments/s", Better::Larger),
+    ("voice-s/s", Better::Larger),
+    ("%", Better::LargerShare),
+    ("% busy", Better::Neither),
+];
+
+/// Which way figures in `unit` improve.
 ///
 /// # Errors
-/// When the unit is none that we know.
+/// An unknown unit.
 pub fn better(unit: &str) -> Result<Better> {
-    match unit {
-        "s" | "ms" | "us" | "ns" | "bytes" | "B" | "KiB" | "MiB" | "GiB" => Ok(Better::Smaller),
-        "x" | "%" => Ok(Better::Larger),
-        _ if unit.ends_with("/s") => Ok(Better::Larger),
-        _ => Err(Error::invalid(format!("`{unit}` is not a unit of figures"))
-            .with_hint("use a rate such as GB/s, x, %, s, ms, us, ns, bytes, KiB, MiB or GiB")),
-    }
+    UNITS.iter().find(|(known, _)| *known == unit).map(|(_, better)| *better).ok_or_else(|| {
+        let known: Vec<&str> = UNITS.iter().map(|(known, _)| *known).collect();
+        Error::invalid(format!("unknown unit `{unit}`")).with_hint(format!("use {}", known.join(", ")))
+    })
 }
 
 /// One row of both records.
@@ -44,8 +70,39 @@ pub struct Change {
     pub old: f64,
     /// The new median.
     pub new: f64,
-    /// How much better the new one is: 0.25 is a quarter more speed, or less time by as much.
+    /// How much better the new one is: 0.25 is a quarter more speed, or less time by as much, or 25 points of a share.
     pub gain: f64,
+    /// What was chosen before and now, where that differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub winners: Option<[String; 2]>,
+}
+
+impl Change {
+    fn between(before: &Row, after: &Row) -> Result<Self> {
+        let better = better(&before.unit).map_err(|error| error.at(&before.name))?;
+        let is_ratio = matches!(better, Better::Larger | Better::Smaller);
+        for median in [before.median, after.median] {
+            if !median.is_finite() || (is_ratio && median <= 0.0) {
+                return Err(Error::new(Kind::Corrupt, format!("{}: the median {median} is not a figure", before.name)));
+            }
+        }
+        let gain = match better {
+            Better::Larger => after.median / before.median - 1.0,
+            Better::Smaller => before.median / after.median - 1.0,
+            Better::LargerShare => (after.median - before.median) / 100.0,
+            Better::Neither => 0.0,
+        };
+        let winners = match (&before.winner, &after.winner) {
+            (Some(old), Some(new)) if old != new => Some([old.clone(), new.clone()]),
+            _ => None,
+        };
+        let (name, unit) = (before.name.clone(), before.unit.clone());
+        Ok(Self { name, unit, old: before.median, new: after.median, gain, winners })
+    }
+
+    fn is_lost(&self) -> bool {
+        self.gain < -ALLOWED_LOSS
+    }
 }
 
 /// What changed between two records.
@@ -75,17 +132,7 @@ pub fn compare(old: &Record, new: &Record) -> Result<Comparison> {
             let message = format!("{}: the units differ: {} and {}", before.name, before.unit, after.unit);
             return Err(Error::invalid(message).with_hint("measure both records with the same version"));
         }
-        for median in [before.median, after.median] {
-            if !(median.is_finite() && median > 0.0) {
-                return Err(Error::new(Kind::Corrupt, format!("{}: the median {median} is not a figure", before.name)));
-            }
-        }
-        let gain = match better(&before.unit).map_err(|error| error.at(&before.name))? {
-            Better::Larger => after.median / before.median - 1.0,
-            Better::Smaller => before.median / after.median - 1.0,
-        };
-        let (name, unit) = (before.name.clone(), before.unit.clone());
-        changes.push(Change { name, unit, old: before.median, new: after.median, gain });
+        changes.push(Change::between(before, after)?);
     }
     let is_old = |name: &str| old.rows.iter().any(|row| row.name == name);
     let added = new.rows.iter().filter(|row| !is_old(&row.name)).map(|row| row.name.clone()).collect();
@@ -98,9 +145,18 @@ impl Comparison {
         let right = |name| (name, Align::Right);
         let columns = [("name", Align::Left), right("old"), right("new"), ("unit", Align::Left), right("change")];
         let mut table = Table::new(columns);
-        for Change { name, unit, old, new, gain } in &self.changes {
+        for Change { name, unit, old, new, gain, winners } in &self.changes {
             let sign = if *gain >= 0.0 { "+" } else { "" };
-            table.push([name.clone(), figure(*old), figure(*new), unit.clone(), format!("{sign}{}", percent(*gain))]);
+            let change = match better(unit) {
+                Ok(Better::Neither) => "-".to_owned(),
+                Ok(Better::LargerShare) => format!("{sign}{:.1} points", 100.0 * gain),
+                _ => format!("{sign}{}", percent(*gain)),
+            };
+            let name = match winners {
+                None => name.clone(),
+                Some([old, new]) => format!("{name} ({old}, now {new})"),
+            };
+            table.push([name, figure(*old), figure(*new), unit.clone(), change]);
         }
         table
     }
@@ -110,8 +166,8 @@ impl Comparison {
     /// # Errors
     /// [`Kind::Check`] when a row lost more than 10 % or is gone.
     pub fn check(&self) -> Result<()> {
-        let lost = |change: &&Change| change.gain < -ALLOWED_LOSS;
-        let mut failures: Vec<String> = self.changes.iter().filter(lost).map(|change| change.name.clone()).collect();
+        let lost = self.changes.iter().filter(|change| change.is_lost());
+        let mut failures: Vec<String> = lost.map(|change| change.name.clone()).collect();
         failures.extend(self.missing.iter().map(|name| format!("{name} (not measured)")));
         if failures.is_empty() {
             return Ok(());
@@ -123,7 +179,6 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Row;
     use super::*;
 
     fn record(rows: &[(&str, &str, f64)]) -> Record {
@@ -135,6 +190,7 @@ mod tests {
             n: 1,
             ceiling: None,
             peers: Vec::new(),
+            winner: None,
         };
         Record { machine: "test".into(), device: "cpu".into(), rows: rows.iter().map(row).collect(), notes: Vec::new() }
     }
@@ -179,5 +235,85 @@ mod tests {
         for new in [record(&[("a", "ms", 1.0)]), record(&[("a", "s", 0.0)]), record(&[("a", "s", f64::NAN)])] {
             assert!(compare(&old, &new).is_err());
         }
+    }
+    /// Every record of the repository, and so every unit that benches write.
+    #[test]
+    fn every_row_on_record_has_a_known_unit_and_equals_itself() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/record");
+        let mut n_rows = 0;
+        for machine in std::fs::read_dir(folder).unwrap() {
+            for file in std::fs::read_dir(machine.unwrap().path()).unwrap() {
+                let path = file.unwrap().path();
+                let Ok(text) = std::fs::read_to_string(&path) else { continue };
+                let Ok(record) = serde_json::from_str::<Record>(&text) else { continue };
+                let same = compare(&record, &record).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                same.check().unwrap();
+                assert!(same.changes.iter().all(|change| change.gain == 0.0) && same.missing.is_empty());
+                n_rows += record.rows.len();
+            }
+        }
+        assert!(n_rows > 200, "{n_rows} rows");
+        assert!(better("furlongs/s").unwrap_err().hint().unwrap().contains("GB/s"));
+    }
+
+    /// As the benches name them, read from their sources: a bench with a new unit fails here, not in a comparison.
+    #[test]
+    fn every_unit_in_the_sources_of_benches_is_known() {
+        let mut units = std::collections::BTreeSet::new();
+        let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bench"))];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.file_name().is_some_and(|name| name != "compare.rs") && !path.ends_with("sheet/mod.rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    for start in ["unit: \"", ".rate(", "single(", " row("] {
+                        for piece in text.split(start).skip(1) {
+                            units.extend(unit_of(start, piece));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(units.len() >= 10, "{units:?}");
+        for unit in &units {
+            better(unit).unwrap();
+        }
+    }
+
+    /// The unit in a call whose second argument it is, or in `unit: "..."`; none where it is not written there.
+    fn unit_of(start: &str, piece: &str) -> Option<String> {
+        if start == "unit: \"" {
+            return piece.split('"').next().map(str::to_owned);
+        }
+        let call = piece.split(';').next()?;
+        let literals: Vec<&str> = call.split('"').skip(1).step_by(2).collect();
+        literals.into_iter().find(|text| text.ends_with("/s") && !text.contains(' ')).map(str::to_owned)
+    }
+
+    #[test]
+    fn shares_change_by_points_and_may_be_zero() {
+        let of = |met| record(&[("deadlines met", "%", met), ("kernels busy", "% busy", met)]);
+        compare(&of(100.0), &of(91.0)).unwrap().check().unwrap();
+        let lost = compare(&of(100.0), &of(0.0)).unwrap();
+        let failure = lost.check().unwrap_err().to_string();
+        assert!(failure.contains("deadlines met") && !failure.contains("kernels busy"), "{failure}");
+        assert!(lost.table().text().contains("-100.0 points"), "{}", lost.table().text());
+        compare(&of(0.0), &of(50.0)).unwrap().check().unwrap();
+    }
+
+    #[test]
+    fn another_winner_is_not_a_loss_and_a_slower_one_is() {
+        let of = |winner: &str, median| {
+            let mut record = record(&[("optimize/vad", "ms", median)]);
+            record.rows[0].winner = Some(winner.to_owned());
+            record
+        };
+        let other = compare(&of("rten", 1.0), &of("melisma", 0.9)).unwrap();
+        other.check().unwrap();
+        assert!(other.missing.is_empty());
+        assert!(other.table().text().contains("optimize/vad (rten, now melisma)"), "{}", other.table().text());
+        assert!(compare(&of("rten", 1.0), &of("melisma", 1.3)).unwrap().check().is_err());
     }
 }

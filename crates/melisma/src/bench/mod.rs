@@ -4,6 +4,7 @@
 
 mod compare;
 mod dataset;
+mod first_call;
 mod measure;
 mod mel;
 mod optimize;
@@ -45,6 +46,9 @@ pub struct Row {
     /// The same work by other programs, measured in the same run.
     #[serde(default)]
     pub peers: Vec<Peer>,
+    /// What was chosen, where the row measures the best of several: the engine of an ONNX model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winner: Option<String>,
 }
 
 /// Another program's figure for the same work.
@@ -107,6 +111,10 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     for room in chosen {
         rows.extend(room(place)?);
     }
+    // A row that no record could be compared by is a mistake of its bench.
+    for row in &rows {
+        better(&row.unit).map_err(|error| error.at(&row.name))?;
+    }
     let machine = Machine::look();
     let machine = format!("{} ({} cores, {})", machine.cpu, machine.cores, machine.arch);
     Ok(Record { machine, device: place.device.to_string(), rows, notes: peer::left_out() })
@@ -119,7 +127,7 @@ fn find(name: &str) -> Result<Room> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the rooms are {}", known().collect::<Vec<_>>().join(", ")),
         };
-        Error::invalid(format!("there is no room `{name}` to measure")).with_hint(hint)
+        Error::invalid(format!("unknown room `{name}`")).with_hint(hint)
     })
 }
 
@@ -139,8 +147,9 @@ impl Record {
         for row in &self.rows {
             let share = row.ceiling.map_or_else(|| "-".to_owned(), |ceiling| percent(row.median / ceiling));
             let peers = row.peers.iter().map(|peer| format!("{} {}", peer.name, figure(peer.median)));
+            let winner = row.winner.as_ref().map_or_else(String::new, |winner| format!(" ({winner})"));
             table.push([
-                row.name.clone(),
+                format!("{}{winner}", row.name),
                 figure(row.median),
                 row.unit.clone(),
                 percent(row.spread),

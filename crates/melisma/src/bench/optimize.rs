@@ -142,31 +142,33 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row
     let chosen = &outcome.report.candidate.engine;
     eprintln!("note: {}: {}", subject.name, outcome.report.candidate);
     let name = &subject.name;
-    let mut rows = vec![row(&format!("optimize/{name}, {chosen}"), "ms", 1e3 * outcome.report.latency_seconds.p50)];
+    let mut rows = vec![row(&format!("optimize/{name}"), "ms", 1e3 * outcome.report.latency_seconds.p50)];
+    rows[0].winner = Some(chosen.clone());
     rows[0].n = outcome.report.latency_seconds.runs as u64;
     rows[0].peers = peers(theirs);
     if let Some((engine, p50)) = embedded(&outcome) {
-        let mut row = row(&format!("optimize/{name}, embedded: {engine}"), "ms", 1e3 * p50);
+        let mut row = row(&format!("optimize/{name}, embedded"), "ms", 1e3 * p50);
+        row.winner = Some(engine.to_owned());
         row.peers = peers(theirs);
         rows.push(row);
     }
-    rows.push(kept(&search, &request, name, first_time)?);
+    rows.push(cached(&search, &request, name, first_time)?);
     Ok(rows)
 }
 
-/// The time from the call to the first result of the kept engine, beside that of the first time.
-fn kept(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -> Result<Row> {
+/// The time from the call to the first result of the cached engine, beside that of the first time.
+fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -> Result<Row> {
     let mut seconds = Vec::new();
     for _ in 0..5 {
         let begin = Instant::now();
         // The look-up ends with a run whose outputs are compared with the recorded ones.
         if search.find(request)?.is_none() {
-            return Err(Error::new(crate::Kind::Check, format!("{name}: the engine was not kept")));
+            return Err(Error::new(crate::Kind::Check, format!("{name}: the engine was not cached")));
         }
         seconds.push(begin.elapsed().as_secs_f64());
     }
     let measured = super::measure::of_times(seconds);
-    let mut row = row(&format!("optimize/{name}, first result when kept"), "ms", 1e3 * measured.median);
+    let mut row = row(&format!("optimize/{name}, first result when cached"), "ms", 1e3 * measured.median);
     (row.spread, row.n) = (measured.spread, measured.n);
     row.peers = vec![Peer { name: "first time".to_owned(), median: 1e3 * first_time }];
     Ok(row)
@@ -200,5 +202,14 @@ fn onnxruntime(subject: &Subject, files: &[String]) -> Option<f64> {
 }
 
 fn row(name: &str, unit: &str, median: f64) -> Row {
-    Row { name: name.to_owned(), unit: unit.to_owned(), median, spread: 0.0, n: 1, ceiling: None, peers: Vec::new() }
+    Row {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        median,
+        spread: 0.0,
+        n: 1,
+        ceiling: None,
+        peers: Vec::new(),
+        winner: None,
+    }
 }

@@ -74,6 +74,7 @@ fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
         n: 1,
         ceiling: None,
         peers,
+        winner: None,
     })
 }
 

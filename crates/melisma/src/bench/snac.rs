@@ -16,9 +16,9 @@ use std::time::Duration;
 use melisma_kernels::{Budget, Cpu, Device, Queue};
 
 use super::measure::{of_times, quantile};
-use super::{Peer, Place, Plan, Row, measure, peer};
+use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use crate::snac::noise::philox4x32;
-use crate::snac::{Codes, Config, Engine, Model, Noise, Player, slots};
+use crate::snac::{Codes, Config, Engine, Model, Noise, Player, slots, tokens};
 use crate::{Error, Result};
 
 const PEERS: &str = include_str!("../../../../bench/peers/snac.py");
@@ -73,6 +73,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
         Device::Cpu(cpu) => (CPU_PARTS, cpu_rows(*cpu, &model, live)?),
         Device::Cuda(_) => (CUDA_PARTS, gpu::rows(&Rig::new(place.device)?, &model, live)?),
     };
+    rows.push(first_call(place.device)?);
     let figures = figures(parts);
     for row in &mut rows {
         let peers = figures.get(&row.name).into_iter().flatten();
@@ -92,6 +93,20 @@ fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
     rows.extend(population::rows());
     rows.extend(technique::rows(model, &one)?);
     Ok(rows)
+}
+
+/// From the start of the program to the end of the first second of sound.
+fn first_call(device: &Device) -> Result<Row> {
+    const N_FRAMES: usize = 12;
+    let folder = first_call::Folder::create("snac")?;
+    let [tokens, sound] = ["tokens.txt", "sound.wav"].map(|name| folder.join(name));
+    let model = Model::open("builtin:mini24")?;
+    let text = tokens::to_orpheus(&model, &codes(model.config(), N_FRAMES)?)?;
+    std::fs::write(&tokens, text).map_err(|error| Error::io(tokens.display(), error))?;
+    let device = device.to_string();
+    let arguments = ["decode".as_ref(), tokens.as_os_str(), "-o".as_ref(), sound.as_os_str(), "--device".as_ref()];
+    let flags = [device.as_ref(), "--force".as_ref(), "--quiet".as_ref()];
+    first_call::row("snac/first call in a fresh process, builtin model, 12 frames", &[&arguments[..], &flags].concat())
 }
 
 fn clip(model: &Model, rig: &Rig) -> Result<Row> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use melisma_kernels::Device;
 
 use super::measure::{of_times, quantile};
-use super::{Measured, Peer, Place, Plan, Row, measure, peer};
+use super::{Measured, Peer, Place, Plan, Row, first_call, measure, peer};
 use crate::synth::patch::{self, Pitch, Touch};
 use crate::synth::{Chord, Instrument, Kick, Melody, Phrase, Swell};
 use crate::{Error, Result};
@@ -33,6 +33,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
         Device::Cpu(_) => (cpu_rows(live_time()?)?, &["cpu"]),
         Device::Cuda(_) => (gpu::rows(place.device)?, &["cuda"]),
     };
+    rows.push(first_call(place.device)?);
     for part in parts {
         let found: Option<Figures> = peer(PEERS, &[part]).and_then(|value| serde_json::from_value(value).ok());
         for (name, peers) in found.into_iter().flatten() {
@@ -51,6 +52,17 @@ fn cpu_rows(live: Duration) -> Result<Vec<Row>> {
     rows.extend(file::rows()?);
     rows.extend(live::rows(live)?);
     Ok(rows)
+}
+
+/// From the start of the program to the end of the first second of sound.
+fn first_call(device: &Device) -> Result<Row> {
+    let folder = first_call::Folder::create("synth")?;
+    let (sound, device) = (folder.join("sound.wav"), device.to_string());
+    let arguments =
+        ["synth", "preset:focus", "--seconds", "1", "--seed", "1", "--device", &device, "--force", "--quiet"];
+    let mut arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(AsRef::as_ref).collect();
+    arguments.extend(["-o".as_ref(), sound.as_os_str()]);
+    first_call::row("synth/first call in a fresh process, 1 s of preset:focus", &arguments)
 }
 
 fn live_time() -> Result<Duration> {
@@ -99,9 +111,18 @@ fn long_phrase() -> Phrase {
     }
 }
 
-/// A figure that is no time of many runs.
+/// A single figure, not the median of many runs.
 fn single(name: &str, unit: &str, median: f64) -> Row {
-    Row { name: name.to_owned(), unit: unit.to_owned(), median, spread: 0.0, n: 1, ceiling: None, peers: Vec::new() }
+    Row {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        median,
+        spread: 0.0,
+        n: 1,
+        ceiling: None,
+        peers: Vec::new(),
+        winner: None,
+    }
 }
 
 fn beside(mut row: Row, name: &str, median: f64) -> Row {

@@ -35,6 +35,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
             n: 1,
             ceiling: None,
             peers: Vec::new(),
+            winner: None,
         });
     }
     Ok(rows)

@@ -198,6 +198,7 @@ fn sides(layer: &[u8]) -> Result<Vec<Row>> {
             n: 1,
             ceiling: None,
             peers,
+            winner: None,
         };
         let source = vec![Peer { name: "source".to_owned(), median: layer.len() as f64 }];
         rows.push(Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row });

@@ -73,7 +73,7 @@ impl Sheet {
     /// Measures everything; takes some seconds.
     ///
     /// # Errors
-    /// Something could not be made; a limit that is not kept is no error.
+    /// A signal could not be made; a figure outside of its limit is not an error.
     pub fn measure() -> Result<Self> {
         let mut sheet = Self::default();
         oscillator::measure(&mut sheet)?;
@@ -93,7 +93,7 @@ impl Sheet {
         self.figures.push(Figure { name: name.into(), value, unit, limit, holds });
     }
 
-    /// Whether every limit is kept.
+    /// Whether every figure is within its limit.
     pub fn holds(&self) -> bool {
         self.figures.iter().all(|figure| figure.holds)
     }

@@ -41,7 +41,7 @@ fn signal_to_noise(hz: f64, at: u64) -> Result<f64> {
     Ok(db(signal / noise))
 }
 
-/// The largest line that is no harmonic, relative to the fundamental.
+/// The largest line that is not a harmonic, relative to the fundamental.
 fn alias(key: u8) -> Result<f64> {
     let hz = 440.0 * ((f64::from(key) - 69.0) / 12.0).exp2();
     let turns = hz / f64::from(RATE);

@@ -64,6 +64,7 @@ mod tests {
             n: 1,
             ceiling: None,
             peers: Vec::new(),
+            winner: None,
         };
         assert!(speedups(std::slice::from_ref(&bare)).is_empty());
         let row = Row { peers: vec![peer("python loop", 600.0), peer("torch vectorised", 60.0)], ..bare };

@@ -83,7 +83,7 @@ fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
                 busy.add(start, start + span.duration.as_nanos() as u64);
             }
             let share = busy.covered() as f64 / 1e9 / times.iter().sum::<f64>();
-            rows.push(single(&format!("{name}, {label}"), "%", 100.0 * share.min(1.0)));
+            rows.push(single(&format!("{name}, {label}"), "% busy", 100.0 * share.min(1.0)));
         }
     }
     Ok(rows)

@@ -66,16 +66,8 @@ pub enum Sort {
 
 impl Sort {
     /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::SelfTime,
-        Self::Total,
-        Self::Calls,
-        Self::Name,
-        Self::P99,
-        Self::Device,
-        Self::Bytes,
-        Self::Allocated,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::SelfTime, Self::Total, Self::Calls, Self::Name, Self::P99, Self::Device, Self::Bytes, Self::Allocated];
 
     /// As it is written on the command line.
     pub fn name(self) -> &'static str {

@@ -167,11 +167,8 @@ fn memory_belongs_to_the_innermost_span_of_its_thread() {
     });
     take(10_000);
     let report = collector.report();
-    let allocated: Vec<(&str, u64)> = report
-        .sorted(Sort::Allocated, 9)
-        .iter()
-        .map(|row| (row.name.as_str(), row.allocated_bytes))
-        .collect();
+    let allocated: Vec<(&str, u64)> =
+        report.sorted(Sort::Allocated, 9).iter().map(|row| (row.name.as_str(), row.allocated_bytes)).collect();
     assert_eq!(allocated, [("outer", 1010), ("inner", 200), ("(no span)", 1)]);
     let events = chrome(&collector);
     let inner = events.iter().find(|event| event["name"] == "inner").unwrap();
