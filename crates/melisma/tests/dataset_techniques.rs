@@ -99,7 +99,7 @@ const PIPELINES: [&[&str]; 6] = [
 
 fn no_technique_changes_a_byte(device: &Device, cases: &[&[&str]]) {
     let folder = tempfile::tempdir().unwrap();
-    let n_files = if gpu::wants_small_cases() { 10 } else { 40 };
+    let n_files = gpu::cases(10, 40);
     let files = corpus(folder.path(), n_files);
     let budget = Budget::unlimited();
     let (outcome, expected) = run(device, &budget, &files, Techniques::default(), || {});
@@ -135,10 +135,8 @@ fn no_technique_changes_a_byte_on_the_cpu() {
 #[test]
 fn no_technique_changes_a_byte_on_cuda() {
     let Some(device) = gpu::find() else { return };
-    let mut cases = PIPELINES.to_vec();
-    if !gpu::wants_small_cases() {
-        cases.extend(TECHNIQUES.iter().map(std::slice::from_ref));
-    }
+    let rest = TECHNIQUES.iter().map(std::slice::from_ref).take(gpu::cases(0, TECHNIQUES.len()));
+    let cases: Vec<&[&str]> = PIPELINES.into_iter().chain(rest).collect();
     no_technique_changes_a_byte(&device, &cases);
 }
 
@@ -195,7 +193,7 @@ fn generated_sound_goes_through_the_pipeline_on_the_cpu() {
 #[test]
 fn generated_sound_goes_through_the_pipeline_on_cuda() {
     let Some(device) = gpu::find() else { return };
-    generated_sound_goes_through_the_pipeline(&device, if gpu::wants_small_cases() { 20 } else { 100 });
+    generated_sound_goes_through_the_pipeline(&device, gpu::cases(20, 100));
 }
 
 /// The device's time is in the report, also that of queues that are gone when it is made.

@@ -285,7 +285,7 @@ fn version_1_stays_readable_and_is_still_what_is_written() {
 
 #[test]
 fn packed_weights_make_the_same_model() {
-    let read = |name: &str| std::fs::read(repository::path("models/mini24").join(name)).unwrap();
+    let read = |name: &str| std::fs::read(repository::path("golden/snac/tiny24").join(name)).unwrap();
     let model = |weights: &[u8]| melisma::snac::Model::from_bytes(&read("config.json"), weights).unwrap();
     let weights = read("model.safetensors");
     let packed = packed(&weights, &Options::default());
