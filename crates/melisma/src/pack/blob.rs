@@ -3,7 +3,7 @@
 use melisma_kernels::rans::{Split, Tile};
 
 use super::VERSION;
-use super::header::TensorEntry;
+use crate::checkpoint::TensorEntry;
 use super::layout::{Layout, TILE_SIDES};
 use super::storage::{ReadAt, read};
 use crate::{Error, Kind, Result};

@@ -1,7 +1,7 @@
 //! The last tensor of a packed file: the source's header as it was, and the hash of everything before the hash.
 
 use super::VERSION;
-use super::header::Header;
+use crate::checkpoint::Header;
 use super::storage::{ReadAt, read};
 use crate::{Error, Kind, Result};
 
