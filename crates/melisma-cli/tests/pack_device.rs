@@ -70,9 +70,10 @@ fn a_gpu_tests_and_unpacks_the_same_bytes() {
 #[test]
 fn a_gpu_decodes_with_packed_weights() {
     let Some(sandbox) = sandbox() else { return };
-    std::fs::write(sandbox.path("tokens.txt"), (0..7 * 6).map(|i| format!("{}\n", i % 7)).collect::<String>()).unwrap();
+    let ids: String = (0..7 * 6).map(|i| format!("{}\n", 128_266 + 4096 * (i % 7) + i % 8)).collect();
+    std::fs::write(sandbox.path("tokens.txt"), ids).unwrap();
     let decode = |model, out| {
-        let args = ["decode", "tokens.txt", "-o", out, "--model", model, "--format", "codes"];
+        let args = ["decode", "tokens.txt", "-o", out, "--model", model, "--format", "ids"];
         on_gpu(&sandbox, &args)
     };
     for (model, out) in [("model.safetensors", "plain.wav"), ("model.packed.safetensors", "packed.wav")] {

@@ -169,4 +169,4 @@ pub fn is_torch(file: &dyn ReadAt) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

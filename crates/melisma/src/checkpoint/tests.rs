@@ -4,7 +4,7 @@ use safetensors::Dtype;
 use super::*;
 
 /// A zip file of stored entries.
-fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut directory = Vec::new();
     for (name, data) in files {

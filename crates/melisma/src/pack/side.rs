@@ -45,6 +45,12 @@ pub(super) fn layouts(
     Ok(layouts)
 }
 
+/// The layout of a tensor where `side` is chosen; narrow elements have no choice.
+pub(super) fn candidate(tensor: &TensorEntry, side: u32) -> Result<Layout> {
+    let layout = Layout::of(tensor, side)?;
+    if part(&layout).is_some() { Ok(layout) } else { Layout::of(tensor, NARROW_SIDE) }
+}
+
 /// Rows and columns of a part that is looked at; none where there is nothing to choose.
 pub(super) fn part(whole: &Layout) -> Option<[u64; 2]> {
     if whole.split.width() <= NARROW || whole.n_tiles() == 0 {

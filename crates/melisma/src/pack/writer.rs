@@ -144,7 +144,10 @@ struct Worker {
 fn least(header: &Header, options: &Options<'_>) -> Result<u64> {
     let mut need = if options.side.is_none() { memory::choosing(header)? } else { Need::default() };
     for side in options.side.map_or_else(|| TILE_SIDES.to_vec(), |side| vec![side]) {
-        let layouts = header.tensors.iter().map(|tensor| Layout::of(tensor, side));
+        let layouts = header.tensors.iter().map(|tensor| match options.side {
+            Some(side) => Layout::of(tensor, side),
+            None => side::candidate(tensor, side),
+        });
         let layouts: Vec<Layout> = layouts.collect::<Result<_>>()?;
         need = need.max(memory::encoding(header, &layouts, options.gpu_index));
         need = need.max(memory::verifying(header, &layouts));
