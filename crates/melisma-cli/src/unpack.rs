@@ -29,7 +29,7 @@ pub fn run(session: &Session, args: &UnpackArgs) -> Result<()> {
 /// Unpacks one file, or a part of it.
 pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
     let begin = Instant::now();
-    target::check(path, input, args.rm.then_some("--rm"))?;
+    target::check(path, input, args.delta.as_deref(), args.rm.then_some("--rm"))?;
     let (bytes_in, bytes_out) = write(session, place, args, [input, path])?;
     if args.rm {
         std::fs::remove_file(input).map_err(|error| Error::io(input.display(), error))?;

@@ -214,6 +214,11 @@ fn a_delta_is_tested_against_its_base() {
     tuned[at] ^= 1;
     std::fs::write(sandbox.path("t.safetensors"), tuned).unwrap();
     assert_eq!(sandbox.run(&["pack", "t.safetensors", "--delta", "m.safetensors"]).code, 0);
+    let base = ["--delta", "m.safetensors", "-o", "./m.safetensors", "-f"];
+    for args in [["pack", "t.safetensors"], ["unpack", "t.packed.safetensors"]] {
+        let over = sandbox.run(&[&args[..], &base].concat());
+        assert!(over.code == 2 && over.stderr.contains("the output is the base"), "{}", over.stderr);
+    }
     assert_eq!(sandbox.run(&["pack", "-t", "t.packed.safetensors"]).code, 0);
     assert_eq!(sandbox.run(&["pack", "-t", "t.packed.safetensors", "--delta", "m.safetensors"]).code, 0);
     let wrong = sandbox.run(&["pack", "-t", "t.packed.safetensors", "--delta", "t.safetensors"]);

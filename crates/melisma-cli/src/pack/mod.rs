@@ -72,7 +72,7 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
         return list(session, &place, &args.input);
     }
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.input));
-    target::check(&path, &args.input, args.rm.then_some("--rm"))?;
+    target::check(&path, &args.input, args.delta.as_deref(), args.rm.then_some("--rm"))?;
     let (packed, infos) = pack_file(session, &place, args, [&args.input, &path])?;
     if args.rm {
         std::fs::remove_file(&args.input).map_err(|error| Error::io(args.input.display(), error))?;

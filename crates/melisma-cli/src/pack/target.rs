@@ -16,8 +16,8 @@ pub fn is_pipe(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Refuses a terminal, the input itself, and the removal of a source whose replacement cannot be checked.
-pub fn check(path: &Path, input: &Path, rm: Option<&str>) -> Result<()> {
+/// Refuses a terminal, a file that is read, and the removal of a source whose replacement cannot be checked.
+pub fn check(path: &Path, input: &Path, base: Option<&Path>, rm: Option<&str>) -> Result<()> {
     if is_pipe(path) {
         if let Some(flag) = rm {
             return Err(Error::invalid(format!("{flag} with a pipe: what leaves through it cannot be checked"))
@@ -30,11 +30,15 @@ pub fn check(path: &Path, input: &Path, rm: Option<&str>) -> Result<()> {
         return Ok(());
     }
     let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
-    if same(path, input) {
-        return Err(Error::invalid(format!("{}: the output is the input", path.display()))
-            .with_hint("name another file with -o"));
+    let refused = |what: &str| {
+        Err(Error::invalid(format!("{}: the output is the {what}", path.display()))
+            .with_hint("name another file with -o"))
+    };
+    match base {
+        _ if same(path, input) => refused("input"),
+        Some(base) if same(path, base) => refused("base"),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Names the input, unless the error is about the output.

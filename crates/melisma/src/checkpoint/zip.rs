@@ -45,7 +45,8 @@ pub fn entries(file: &dyn ReadAt) -> Result<BTreeMap<String, Entry>> {
         let name = std::str::from_utf8(slice(&bytes, next + ENTRY_LEN, name_len)?)
             .map_err(|_| corrupt(format!("a zip entry at byte {} whose name is not UTF-8", at + next as u64)))?;
         if u16_at(head, 10)? != 0 {
-            return Err(Error::unsupported(format!("{name}: a compressed zip entry")));
+            return Err(Error::unsupported(format!("{name}: a compressed zip entry"))
+                .with_hint("TorchScript and other archives are not read; save the state dict with torch.save"));
         }
         let extra = slice(&bytes, next + ENTRY_LEN + name_len, extra_len)?;
         let entry = contents(file, size, place(head, extra)?).map_err(|error| error.at(name))?;

@@ -216,7 +216,7 @@ impl<'a> Archive<'a> {
     ) -> Result<()> {
         let blob = &self.blobs[index];
         let tile = &blob.tiles[number as usize];
-        record.resize(tile.len as usize, 0);
+        super::writer::resize(record, tile.len as usize);
         let place = || format!("{}, tile {number}", self.source.tensors[index].name);
         self.file.read_at(blob.starts[number as usize], record).map_err(|error| error.at(place()))?;
         decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))
