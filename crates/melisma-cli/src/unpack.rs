@@ -9,7 +9,9 @@ use melisma::{Error, Result};
 use serde_json::json;
 
 use crate::args::UnpackArgs;
-use crate::pack::target::{self, Target, at_input, is_pipe};
+use crate::decode::refuse_mixing;
+use crate::input::is_pipe;
+use crate::pack::target::{self, Target, at_input};
 use crate::pack::{Place, bar, length, open, print, shards};
 use crate::session::Session;
 
@@ -30,6 +32,7 @@ pub fn run(session: &Session, args: &UnpackArgs) -> Result<()> {
 pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
     let begin = Instant::now();
     target::check(path, input, args.delta.as_deref(), args.rm.then_some("--rm"))?;
+    refuse_mixing(session, path)?;
     let (bytes_in, bytes_out) = write(session, place, args, [input, path])?;
     if args.rm {
         std::fs::remove_file(input).map_err(|error| Error::io(input.display(), error))?;
@@ -48,12 +51,7 @@ pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path
 }
 
 /// Writes what the arguments ask for; the bytes of the packed file and of the output.
-pub fn write(
-    session: &Session,
-    place: &Place<'_>,
-    args: &UnpackArgs,
-    [input, path]: [&Path; 2],
-) -> Result<(u64, u64)> {
+pub fn write(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<(u64, u64)> {
     let file = open(input)?;
     let base = args.delta.as_deref().map(open).transpose()?;
     let archive = place.archive(&file, input, base.as_ref())?;

@@ -146,10 +146,18 @@ fn packed_models_decode_the_same_sound() {
 fn pipes_take_no_rm_and_a_reader_may_leave() {
     let sandbox = sandbox();
     assert_eq!(sandbox.run(&["pack", "m.safetensors"]).code, 0);
-    for args in [&["pack", "m.safetensors", "-o", "-", "--rm"][..], &["unpack", "m.packed.safetensors", "-o", "-", "--rm"]] {
+    for args in
+        [&["pack", "m.safetensors", "-o", "-", "--rm"][..], &["unpack", "m.packed.safetensors", "-o", "-", "--rm"]]
+    {
         let ran = sandbox.run(args);
         assert!(ran.code == 2 && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains("--rm with a pipe"), "{}", ran.stderr);
+    }
+    for args in
+        [["pack", "m.safetensors", "-o", "-", "--json"], ["unpack", "m.packed.safetensors", "-o", "-", "--json"]]
+    {
+        let ran = sandbox.run(&args);
+        assert!(ran.code == 2 && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
     }
     assert_eq!(sandbox.files(), ["m.packed.safetensors", "m.safetensors"]);
     for args in [["pack", "m.safetensors", "-o", "-"], ["unpack", "m.packed.safetensors", "-o", "-"]] {
@@ -226,7 +234,8 @@ fn a_delta_is_tested_against_its_base() {
     let without = sandbox.run(&["unpack", "t.packed.safetensors", "-o", "x"]);
     assert!(without.code == 2 && without.stderr.contains("--delta"), "{}", without.stderr);
     assert!(!sandbox.path("x").exists());
-    let tile = ["unpack", "t.packed.safetensors", "--delta", "m.safetensors", "--tensor", "b", "--tile", "0,0", "-o", "b"];
+    let tile =
+        ["unpack", "t.packed.safetensors", "--delta", "m.safetensors", "--tensor", "b", "--tile", "0,0", "-o", "b"];
     assert_eq!(sandbox.run(&tile).code, 0);
     assert_eq!(std::fs::read(sandbox.path("b")).unwrap().last(), Some(&6));
 }

@@ -11,23 +11,26 @@ use melisma::Sandbox;
 const LIMIT: u64 = 16 << 20;
 /// What a process may take beyond the limit: the program itself, and blocks of the allocator.
 const BESIDE: u64 = 96 << 20;
+/// Of a source that does not fit: 144 MiB.
 const ROWS: u64 = 18 << 10;
 const BYTES: u64 = ROWS * 4096 * 2;
 
-/// 144 MiB of zeros as a tensor called `name`, with holes on disk.
-fn write_source(path: &Path, name: &str) {
-    let json = format!(r#"{{"{name}":{{"dtype":"BF16","shape":[{ROWS},4096],"data_offsets":[0,{BYTES}]}}}}"#);
+/// Zeros as a tensor called `name`, with holes on disk.
+fn write_source(path: &Path, name: &str, rows: u64) {
+    let len = rows * 4096 * 2;
+    let json = format!(r#"{{"{name}":{{"dtype":"BF16","shape":[{rows},4096],"data_offsets":[0,{len}]}}}}"#);
     let mut file = std::fs::File::create(path).unwrap();
     file.write_all(&(json.len() as u64).to_le_bytes()).unwrap();
     file.write_all(json.as_bytes()).unwrap();
-    file.set_len(8 + json.len() as u64 + BYTES).unwrap();
+    file.set_len(8 + json.len() as u64 + len).unwrap();
 }
 
 /// The same as PyTorch would save it.
 fn write_checkpoint(path: &Path) {
     let mut program = b"\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n(".to_vec();
     program.extend_from_slice(b"(X\x07\0\0\0storagectorch\nBFloat16Storage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x06tQK\0");
-    program.extend_from_slice(&[b"J".as_slice(), &(ROWS as i32).to_le_bytes(), b"M\0\x10\x86M\0\x10K\x01\x86"].concat());
+    program
+        .extend_from_slice(&[b"J".as_slice(), &(ROWS as i32).to_le_bytes(), b"M\0\x10\x86M\0\x10K\x01\x86"].concat());
     program.extend_from_slice(b"\x89ccollections\nOrderedDict\n)RtRs.");
     let mut file = std::fs::File::create(path).unwrap();
     let mut directory = Vec::new();
@@ -74,7 +77,7 @@ fn within(sandbox: &Sandbox, args: &[&str]) {
 #[test]
 fn every_way_of_packing_and_unpacking_stays_within_the_limit() {
     let sandbox = Sandbox::new();
-    write_source(&sandbox.path("m.safetensors"), "w");
+    write_source(&sandbox.path("m.safetensors"), "w", ROWS);
     within(&sandbox, &["pack", "m.safetensors"]);
     within(&sandbox, &["pack", "-t", "m.packed.safetensors"]);
     within(&sandbox, &["unpack", "m.packed.safetensors", "-o", "/dev/null"]);
@@ -89,7 +92,7 @@ fn every_way_of_packing_and_unpacking_stays_within_the_limit() {
 fn shards_and_checkpoints_stay_within_the_limit() {
     let sandbox = Sandbox::new();
     for name in ["a", "b"] {
-        write_source(&sandbox.path(&format!("{name}.safetensors")), name);
+        write_source(&sandbox.path(&format!("{name}.safetensors")), name, ROWS);
     }
     let index = r#"{"weight_map":{"a":"a.safetensors","b":"b.safetensors"}}"#;
     std::fs::write(sandbox.path("m.safetensors.index.json"), index).unwrap();
@@ -102,7 +105,7 @@ fn shards_and_checkpoints_stay_within_the_limit() {
 #[test]
 fn a_limit_that_is_too_small_is_refused_with_the_least_that_works() {
     let sandbox = Sandbox::new();
-    write_source(&sandbox.path("m.safetensors"), "w");
+    write_source(&sandbox.path("m.safetensors"), "w", 1024);
     assert_eq!(sandbox.run(&["pack", "m.safetensors"]).code, 0);
     let commands: [&[&str]; 4] = [
         &["pack", "m.safetensors", "-o", "x.safetensors"],

@@ -50,9 +50,12 @@ fn a_model_is_packed_tested_listed_and_unpacked_by_its_index() {
     let packed = json(&sandbox, &["pack", INDEX, "--json"]);
     assert_eq!(packed["files"].as_array().map(Vec::len), Some(2));
     let index: Value = serde_json::from_slice(&std::fs::read(sandbox.path(PACKED)).unwrap()).unwrap();
-    assert_eq!(index["weight_map"], json!({
-        "a": "m-1.packed.safetensors", "b": "m-1.packed.safetensors", "c": "m-2.packed.safetensors"
-    }));
+    assert_eq!(
+        index["weight_map"],
+        json!({
+            "a": "m-1.packed.safetensors", "b": "m-1.packed.safetensors", "c": "m-2.packed.safetensors"
+        })
+    );
     let tested = json(&sandbox, &["pack", "-t", PACKED, "--json"]);
     assert_eq!((&tested["verified"], &tested["bytes_in"]), (&json!(true), &packed["bytes_in"]));
     let listed = json(&sandbox, &["pack", "-l", PACKED, "--json"]);
@@ -104,7 +107,9 @@ fn hostile_indices_and_flags_without_meaning_are_refused() {
     let sandbox = sandbox();
     for index in [r#"{"weight_map":{"w":"../m.safetensors"}}"#, "[]", "{}", "7", r#"{"weight_map":{"w":1}}"#, "{"] {
         std::fs::write(sandbox.path("evil.index.json"), index).unwrap();
-        for args in [&["pack", "evil.index.json"][..], &["pack", "-t", "evil.index.json"], &["unpack", "evil.index.json"]] {
+        for args in
+            [&["pack", "evil.index.json"][..], &["pack", "-t", "evil.index.json"], &["unpack", "evil.index.json"]]
+        {
             assert_eq!(sandbox.run(args).code, 2, "{args:?}: {index}");
         }
     }

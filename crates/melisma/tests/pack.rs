@@ -285,7 +285,9 @@ fn layers_come_back_as_they_were() {
         assert!(pack::decompress(&damaged).is_err(), "byte {at}");
         assert!(pack::decompress(&compressed[..at]).is_err());
     }
-    assert!(pack::decompress(&packed(&all_sorts(), &Options::default())).unwrap_err().to_string().contains("25 tensors"));
+    assert!(
+        pack::decompress(&packed(&all_sorts(), &Options::default())).unwrap_err().to_string().contains("25 tensors")
+    );
 }
 
 #[test]
@@ -329,6 +331,13 @@ fn deltas_need_their_base_and_shrink() {
     archive.unpack(&mut out, 2, &|_| {}).unwrap();
     assert!(out == source);
     assert!(Archive::open(&delta).unwrap().with_base(&source).is_err());
+    let of_whole = packed(&base, &Options::default());
+    let foreign = file(&[("v", "BF16", &[64], random.bf16(64))]);
+    for (base, expected) in [(&of_whole, "the base is packed"), (&foreign, "the base has no tensor")] {
+        let options = Options { base: Some(base), ..Options::default() };
+        let error = pack::pack(&source, &mut Vec::new(), &options, &|_| {}).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
 }
 
 #[test]

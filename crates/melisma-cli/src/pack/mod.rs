@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::pack::{self, Archive, Converted, Options, Packed, ReadAt, TensorInfo};
-use melisma::runtime::device::{self, Device, DeviceRequest};
+use melisma::runtime::device::{Device, DeviceRequest};
 use melisma::runtime::memory::Budget;
 use melisma::{Error, Result};
 
 use crate::args::PackArgs;
+use crate::decode::refuse_mixing;
+use crate::input::is_pipe;
 use crate::session::Session;
-use target::{Spool, at_input, is_pipe};
+use target::{Spool, at_input};
 
 /// Where packed files are decoded: threads and memory of the host, and perhaps a GPU.
 pub struct Place<'a> {
@@ -32,10 +34,7 @@ impl<'a> Place<'a> {
             DeviceRequest::Auto => DeviceRequest::Cpu,
             asked => asked,
         })?;
-        let threads = match &engine.device {
-            Device::Cpu(cpu) => cpu.threads,
-            Device::Cuda(_) => device::host_threads(&engine.device),
-        };
+        let threads = session.config.threads.value.count();
         Ok(Self { device: &engine.device, threads, budget: engine.memory.budget() })
     }
 
@@ -73,6 +72,7 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
     }
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.input));
     target::check(&path, &args.input, args.delta.as_deref(), args.rm.then_some("--rm"))?;
+    refuse_mixing(session, &path)?;
     let (packed, infos) = pack_file(session, &place, args, [&args.input, &path])?;
     if args.rm {
         std::fs::remove_file(&args.input).map_err(|error| Error::io(args.input.display(), error))?;

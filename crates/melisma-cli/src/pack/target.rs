@@ -9,12 +9,8 @@ use melisma::pack::Append;
 use melisma::runtime::output::{self, OutputFile};
 use melisma::{Error, Result};
 
+use crate::input::is_pipe;
 use crate::session::Session;
-
-/// Whether `path` means the pipe behind this command.
-pub fn is_pipe(path: &Path) -> bool {
-    path == Path::new("-")
-}
 
 /// Refuses a terminal, a file that is read, and the removal of a source whose replacement cannot be checked.
 pub fn check(path: &Path, input: &Path, base: Option<&Path>, rm: Option<&str>) -> Result<()> {
@@ -74,9 +70,7 @@ impl Spool {
         }
         let mut reader = self.file.reader()?;
         match io::copy(&mut reader, &mut io::stdout().lock()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(output::failed(Path::new("stdout"), error))
-            }
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(output::failed(Path::new("stdout"), error)),
             _ => Ok(()),
         }
     }

@@ -1,15 +1,15 @@
 //! A packed file, opened: what is in it, and its tiles.
 
-use melisma_kernels::{Device, Isa};
 use melisma_kernels::rans::Decoder;
+use melisma_kernels::{Device, Isa};
 
 use super::blob::{ALIGN, Blob, Content};
 use super::gpu_index::{self, GpuIndex};
-use crate::checkpoint::{Header, TensorEntry};
+use super::memory::{self, Need};
 use super::storage::{ReadAt, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::memory::{self, Need};
 use super::{Layout, TRAILER, VERSION, VERSION_KEY, stream};
+use crate::checkpoint::{Header, TensorEntry};
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
@@ -187,7 +187,7 @@ impl<'a> Archive<'a> {
         let is_in = |run: &u64| layout.run(*run).tiles.contains(&number);
         let run = (0..layout.n_runs()).find(is_in).unwrap_or(0);
         let [first, step, row_len] = layout.rows_in_run(number);
-        stream::decode(self, gpu, &[(index, run)], |_, _, _| Ok(()), &mut |bytes| {
+        stream::decode(self, (gpu, 1), &[(index, run)], |_, _, _| Ok(()), &mut |bytes| {
             let rows = bytes.get(first..).unwrap_or_default().chunks(step.max(1));
             out.chunks_mut(row_len.max(1)).zip(rows).for_each(|(to, from)| to.copy_from_slice(&from[..to.len()]));
             Ok(())

@@ -128,7 +128,8 @@ pub fn decompress(compressed: &[u8]) -> Result<Array<'static>> {
             .with_hint("`Archive::open` reads these"));
     };
     archive.check_hash()?;
-    let len = usize::try_from(entry.len()).map_err(|_| Error::new(Kind::Memory, "an array beyond the address space"))?;
+    let len =
+        usize::try_from(entry.len()).map_err(|_| Error::new(Kind::Memory, "an array beyond the address space"))?;
     let mut bytes = Vec::new();
     // The length comes from the file: what cannot be had is an error.
     bytes.try_reserve_exact(len).map_err(|_| Error::new(Kind::Memory, format!("no memory for {len} bytes")))?;

@@ -35,10 +35,10 @@ mod trailer;
 mod unpack;
 mod writer;
 
+pub use crate::checkpoint::{Header, TensorEntry};
 pub use archive::{Archive, TensorInfo};
 pub use array::{Array, compress, decompress};
 pub use gpu_index::SEGMENT;
-pub use crate::checkpoint::{Header, TensorEntry};
 pub use layout::{Layout, TILE_SIDES};
 pub use load::{Loaded, Loader, load_to_device};
 pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};

@@ -4,11 +4,11 @@
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Encoder;
 
-use super::{crew, memory};
-use crate::runtime::memory::Budget;
-use crate::checkpoint::{Header, TensorEntry};
 use super::layout::{Layout, TILE_SIDES};
+use super::{crew, memory};
 use crate::Result;
+use crate::checkpoint::{Header, TensorEntry};
+use crate::runtime::memory::Budget;
 
 /// Elements of at most so many bytes always have tiles of [`NARROW_SIDE`], which decode fastest.
 const NARROW: usize = 2;

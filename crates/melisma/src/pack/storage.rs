@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::checkpoint::source::ends_at;
 pub use crate::checkpoint::ReadAt;
+use crate::checkpoint::source::ends_at;
 pub(super) use crate::checkpoint::source::read;
 use crate::runtime::output::{self, OutputFile};
 use crate::{Error, Result};

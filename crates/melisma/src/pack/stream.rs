@@ -34,7 +34,7 @@ struct Sizes {
 /// go to `take`, in order.
 pub(super) fn decode(
     archive: &Archive<'_>,
-    device: &Device,
+    (device, threads): (&Device, usize),
     runs: &[(usize, u64)],
     finish: impl Fn(usize, u64, &mut [u8]) -> Result<()>,
     take: &mut dyn FnMut(&[u8]) -> Result<()>,
@@ -42,7 +42,7 @@ pub(super) fn decode(
     if runs.is_empty() {
         return Ok(());
     }
-    let sizes = sizes(archive, runs)?;
+    let sizes = sizes(archive, runs, threads)?;
     let mut loader = Loader::with(device, &archive.budget, sizes.limits, sizes.workers as usize)?;
     let (mut groups, mut parts) = (Vec::new(), Vec::new());
     let (mut spans, mut members, mut end) = (Vec::new(), Vec::new(), 0);
@@ -82,7 +82,7 @@ pub(super) fn decode(
 }
 
 /// The most memory that the budget has room for, from what is fastest down to one tile at a time.
-fn sizes(archive: &Archive<'_>, runs: &[(usize, u64)]) -> Result<Sizes> {
+fn sizes(archive: &Archive<'_>, runs: &[(usize, u64)], threads: usize) -> Result<Sizes> {
     let (mut largest_run, mut largest_tile, mut largest_record, mut total, mut n_tiles) = (0, 0, 0, 0, 0);
     for &(tensor, run) in runs {
         let blob = &archive.blobs[tensor];
@@ -106,7 +106,7 @@ fn sizes(archive: &Archive<'_>, runs: &[(usize, u64)]) -> Result<Sizes> {
         };
         Sizes { limits, workers, group: group.min(total).max(largest_run), known }
     };
-    let threads = melisma_kernels::available_threads().clamp(1, MAX_WORKERS) as u64;
+    let threads = threads.clamp(1, MAX_WORKERS) as u64;
     let tries = [threads, 4.min(threads), 2.min(threads), 1].map(|workers| with(workers, PIECE, GROUP));
     let least = with(1, 0, largest_run);
     let fits = |sizes: &&Sizes| sizes.fits(&archive.budget);

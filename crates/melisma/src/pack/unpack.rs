@@ -6,10 +6,10 @@ use melisma_kernels::rans::Decoder;
 use super::archive::Archive;
 use super::blob::Content;
 use super::storage::Append;
-use super::writer::resize;
-use super::{crew, memory, stream};
 use super::trailer::HASH_LEN;
+use super::writer::resize;
 use super::writer::{Runs, hash_first};
+use super::{crew, memory, stream};
 use crate::{Error, Kind, Result};
 
 /// What a worker keeps.
@@ -113,7 +113,7 @@ impl Archive<'_> {
                 (tensors.start + tensor, run)
             };
             let runs: Vec<(usize, u64)> = (0..runs.len()).map(place).collect();
-            return stream::decode(self, gpu, &runs, finish, take);
+            return stream::decode(self, (gpu, threads), &runs, finish, take);
         }
         let (crew, _held) = memory::decoding(self, tensors.clone()).crew(threads, &self.budget)?;
         crew::in_order(

@@ -6,12 +6,12 @@ use melisma_kernels::rans::{Decoder, Encoder, Tile};
 
 use super::archive::Archive;
 use super::blob::{self, Content};
-use crate::checkpoint::{Header, TensorEntry};
 use super::layout::{Layout, Run, TILE_SIDES};
 use super::memory::Need;
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
 use super::{TRAILER, VERSION, VERSION_KEY, crew, gpu_index, memory, side};
+use crate::checkpoint::{Header, TensorEntry};
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
@@ -52,7 +52,7 @@ pub struct Packed {
 /// encoded, then once more as they are verified.
 ///
 /// # Errors
-/// `InvalidArgument`: the source is packed already, or has a tensor called `__melisma__`. `Corrupt` or `Truncated`: it
+/// `InvalidArgument`: the source is packed already, has a tensor called `__melisma__`, or nothing in common with the base. `Corrupt` or `Truncated`: it
 /// is not a safetensors file. `Memory`: the budget has no room for one row of tiles. `Check`: what was written does not
 /// decode to the source.
 pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Packed> {
@@ -64,7 +64,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     if let Some(tensor) = header.tensors.iter().find(|tensor| [TRAILER, gpu_index::NAME].contains(&&*tensor.name)) {
         return Err(Error::invalid(format!("a tensor is called `{}`, which is reserved", tensor.name)));
     }
-    let base = options.base.map(|base| Ok::<_, Error>((base, Header::read(base)?))).transpose()?;
+    let base = options.base.map(|base| Ok::<_, Error>((base, base_header(base)?))).transpose()?;
     let mut plans = Vec::with_capacity(header.tensors.len());
     for tensor in &header.tensors {
         let in_base = base.as_ref().and_then(|(_, base)| base.get(&tensor.name).map(|entry| (entry, base.len)));
@@ -74,14 +74,17 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
         let layout = Layout::of(tensor, options.side.unwrap_or(TILE_SIDES[0]))?;
         plans.push(Plan { layout, at: header.len + tensor.bytes[0], base_at });
     }
+    if base.is_some() && !plans.is_empty() && plans.iter().all(|plan| plan.base_at.is_none()) {
+        return Err(Error::invalid("the base has no tensor of the same name, type and shape")
+            .with_hint("without --delta it is packed whole"));
+    }
     let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
     memory::check(least(&header, options)?, &budget)?;
     if options.side.is_none() {
         let input = Input { source, base: options.base, plans: &plans };
-        let layouts =
-            side::layouts(&header, (options.threads, &budget), |tensor, offset, bytes| {
-                input.read(&plans[tensor], offset, bytes)
-            })?;
+        let layouts = side::layouts(&header, (options.threads, &budget), |tensor, offset, bytes| {
+            input.read(&plans[tensor], offset, bytes)
+        })?;
         plans.iter_mut().zip(layouts).for_each(|(plan, layout)| plan.layout = layout);
     }
     let source_len = source.size()?;
@@ -101,6 +104,15 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     sink.append(&hash)?;
     let packed_len = header_len + lens.iter().sum::<u64>() + Trailer::stored_len(header.len);
     Ok(Packed { source_len, packed_len, encode_seconds })
+}
+
+/// The header of a base, which is a plain safetensors file.
+fn base_header(base: &dyn ReadAt) -> Result<Header> {
+    let header = Header::read(base).map_err(|error| error.at("the base"))?;
+    if header.metadata.contains_key(VERSION_KEY) {
+        return Err(Error::invalid("the base is packed").with_hint("`melisma unpack` it first"));
+    }
+    Ok(header)
 }
 
 /// Where a tensor's bytes are, and how they are cut.
@@ -371,12 +383,7 @@ fn packed_header(header: &Header, lens: &[u64], header_len: u64) -> Result<Vec<u
 }
 
 /// Decodes everything that was written, and returns the file's hash.
-fn verify(
-    sink: &mut dyn Sink,
-    threads: usize,
-    budget: &Budget,
-    progress: &dyn Fn(u64),
-) -> Result<[u8; HASH_LEN]> {
+fn verify(sink: &mut dyn Sink, threads: usize, budget: &Budget, progress: &dyn Fn(u64)) -> Result<[u8; HASH_LEN]> {
     let mut hash = [0; HASH_LEN];
     sink.check(&mut |file| {
         let complete = Complete { file, size: file.size()? + HASH_LEN as u64 };

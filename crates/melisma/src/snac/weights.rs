@@ -26,7 +26,10 @@ enum Source<'a> {
     Packed(Archive<'a>, usize),
     /// A packed file that a GPU has decoded.
     Loaded(Loaded, Queue),
-    Random { seed: u64, n_drawn: u32 },
+    Random {
+        seed: u64,
+        n_drawn: u32,
+    },
 }
 
 impl<'a> Weights<'a> {
@@ -73,9 +76,7 @@ impl<'a> Weights<'a> {
                         let direction = fetch(file, &format!("{name}.{v}"), &shape)?;
                         fold(&gain, direction).map_err(|error| error.at(name))?
                     }
-                    None if file.has(&format!("{name}.weight")) => {
-                        fetch(file, &format!("{name}.weight"), &shape)?
-                    }
+                    None if file.has(&format!("{name}.weight")) => fetch(file, &format!("{name}.weight"), &shape)?,
                     None => return Err(missing(&format!("{name}.{}", STYLES[0][1]))),
                 }
             }
