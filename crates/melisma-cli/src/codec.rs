@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
+use melisma::runtime::memory::{self, Budget};
 use melisma::snac::Model;
 use melisma::{Error, Kind, Result};
 
@@ -28,18 +29,21 @@ pub struct Codec {
 impl Codec {
     /// Opens the model called `source` on the device that the settings ask for.
     pub fn open(session: &Session, source: &str) -> Result<Self> {
-        Self::open_on(session.engine()?.device.clone(), source)
+        let engine = session.engine()?;
+        Self::open_on(engine.device.clone(), source, engine.memory.budget())
     }
 
     /// Opens it on the CPU, where encoders run.
     pub fn open_encoder(session: &Session, source: &str) -> Result<Self> {
-        Self::open_on(place(session.config.device.value, session.config.threads.value)?, source)
+        let device = place(session.config.device.value, session.config.threads.value)?;
+        let budget = memory::budget(session.config.memory_limit.value, &device);
+        Self::open_on(device, source, &budget)
     }
 
-    fn open_on(device: Device, source: &str) -> Result<Self> {
+    fn open_on(device: Device, source: &str, budget: &Budget) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();
         let start = Instant::now();
-        let model = open(source).map_err(|error| match error.kind() {
+        let model = open(source, &device, budget).map_err(|error| match error.kind() {
             Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
             _ => with_hint(error, WANTED),
         })?;
@@ -52,13 +56,13 @@ pub fn with_hint(error: Error, hint: &str) -> Error {
     if error.hint().is_some() { error } else { error.with_hint(hint) }
 }
 
-fn open(source: &str) -> Result<Model> {
+fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
     // A pipe or a device has no end that could be relied on.
     match std::fs::metadata(Path::new(source)) {
         Ok(data) if !source.starts_with("builtin:") && !data.is_file() && !data.is_dir() => {
             Err(Error::invalid(format!("{source}: this is neither a file nor a directory")))
         }
-        _ => Model::open(source),
+        _ => Model::open_on(source, device, budget),
     }
 }
 

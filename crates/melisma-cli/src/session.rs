@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use melisma::runtime::config::{Environment, Sources};
-use melisma::runtime::device::{self, Device, Queue};
+use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
 use melisma::runtime::output::{self, Existing, OutputFile};
 use melisma::runtime::trace::{Collector, Detail, Nvtx};
 use melisma::runtime::{Config, MemoryTracker, memory};
@@ -88,10 +88,16 @@ impl Session {
 
     /// The device that the settings ask for.
     pub fn engine(&self) -> Result<&Engine> {
+        self.engine_on(self.config.device.value)
+    }
+
+    /// The device of `request`, for commands that choose another one where the settings leave it to them. The first call
+    /// decides.
+    pub fn engine_on(&self, request: DeviceRequest) -> Result<&Engine> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let device = device::select(self.config.device.value, self.config.threads.value)?;
+        let device = device::select(request, self.config.threads.value)?;
         let memory = MemoryTracker::new(memory::budget(self.config.memory_limit.value, &device));
         let queue = device.queue(memory.budget())?;
         Ok(self.engine.get_or_init(|| Engine { device, memory, queue }))

@@ -1,74 +1,86 @@
 //! `melisma unpack`: the source file byte for byte, or one tensor or tile as a file of its own.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use melisma::pack::Archive;
-use melisma::runtime::{output, size};
+use melisma::pack::{Append, Archive};
+use melisma::runtime::size;
 use melisma::{Error, Result};
 use serde_json::json;
 
 use crate::args::UnpackArgs;
-use crate::pack::{Target, bar, length, open, remove, threads};
+use crate::decode::refuse_mixing;
+use crate::input::is_pipe;
+use crate::pack::target::{self, Target, at_input};
+use crate::pack::{Place, bar, length, open, print, shards};
 use crate::session::Session;
 
 pub fn run(session: &Session, args: &UnpackArgs) -> Result<()> {
     let _span = tracing::info_span!("unpack").entered();
-    let threads = threads(session)?;
-    let file = open(&args.input)?;
-    let base = args.delta.as_deref().map(open).transpose()?;
-    let mut archive = Archive::open(&file).map_err(|error| error.at(args.input.display()))?;
-    if let Some(base) = &base {
-        archive = archive.with_base(base)?;
+    let place = Place::of(session)?;
+    if shards::is_index(&args.input) {
+        return shards::unpack(session, &place, args);
     }
     let path = match &args.output {
         Some(path) => path.clone(),
         None => default_output(&args.input)?,
     };
-    let mut target = Target::create(session, &path, &args.input)?;
+    one(session, &place, args, [&args.input, &path])
+}
+
+/// Unpacks one file, or a part of it.
+pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
     let begin = Instant::now();
-    let bar = bar(session, archive.source_len());
-    let outcome = match &args.tensor {
-        None => archive.unpack(&mut target.file, threads, &|bytes| bar.inc(bytes)),
-        Some(name) => part(&archive, name, args.tile.as_deref(), &mut target, threads),
-    };
-    bar.finish_and_clear();
-    outcome.map_err(|error| error.at(args.input.display()))?;
-    let bytes_out = length(&target.file.reader()?);
-    target.finish()?;
-    remove(args.rm, &args.input, &path)?;
+    target::check(path, input, args.delta.as_deref(), args.rm.then_some("--rm"))?;
+    refuse_mixing(session, path)?;
+    let (bytes_in, bytes_out) = write(session, place, args, [input, path])?;
+    if args.rm {
+        std::fs::remove_file(input).map_err(|error| Error::io(input.display(), error))?;
+    }
     let seconds = begin.elapsed().as_secs_f64();
     let text = format!("{}: {}, every hash is right\n", path.display(), size::show(bytes_out));
-    if path == Path::new("-") {
+    if is_pipe(path) {
         session.say(text.trim_end());
         return Ok(());
     }
     let json = json!({
-        "output": path.display().to_string(), "bytes_in": length(&file), "bytes_out": bytes_out,
+        "output": path.display().to_string(), "bytes_in": bytes_in, "bytes_out": bytes_out,
         "wall_seconds": seconds, "decode_bytes_per_second": bytes_out as f64 / seconds.max(1e-9), "verified": true,
     });
-    session.print("cpu", || text, json)
+    print(session, place.device, text, json)
+}
+
+/// Writes what the arguments ask for; the bytes of the packed file and of the output.
+pub fn write(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<(u64, u64)> {
+    let file = open(input)?;
+    let base = args.delta.as_deref().map(open).transpose()?;
+    let archive = place.archive(&file, input, base.as_ref())?;
+    let mut target = Target::create(session, path)?;
+    let bar = bar(session, archive.source_len());
+    let outcome = match &args.tensor {
+        None => archive.unpack(&mut target, place.threads, &|bytes| bar.inc(bytes)),
+        Some(name) => part(&archive, name, args.tile.as_deref(), &mut target, place.threads),
+    };
+    bar.finish_and_clear();
+    let bytes_out = target.finish(outcome.map_err(|error| at_input(error, input, path)))?;
+    Ok((length(&file), bytes_out))
 }
 
 /// One tensor, or one tile of it as a matrix, under the tensor's name.
 fn part(archive: &Archive<'_>, name: &str, tile: Option<&str>, target: &mut Target, threads: usize) -> Result<()> {
-    let tensors = &archive.source().tensors;
-    let entry = tensors.iter().find(|tensor| tensor.name == name);
+    let entry = archive.source().get(name);
     let dtype = entry.map_or("U8", |entry| &entry.dtype);
-    let path = target.file.path().to_owned();
-    let mut write = |bytes: &[u8]| target.file.write_all(bytes).map_err(|error| output::failed(&path, error));
     match tile {
         None => {
             let (shape, len) = entry.map_or((vec![], 0), |entry| (entry.shape.clone(), entry.len()));
-            write(&header(name, dtype, &shape, len))?;
-            archive.unpack_tensor(name, &mut target.file, threads)
+            target.append(&header(name, dtype, &shape, len))?;
+            archive.unpack_tensor(name, target, threads)
         }
         Some(text) => {
             let (bytes, [rows, cols]) = archive.tile(name, position(text)?)?;
             let shape = [rows.end - rows.start, cols.end - cols.start];
-            write(&header(name, dtype, &shape, bytes.len() as u64))?;
-            write(&bytes)
+            target.append(&header(name, dtype, &shape, bytes.len() as u64))?;
+            target.append(&bytes)
         }
     }
 }
@@ -88,7 +100,8 @@ fn header(name: &str, dtype: &str, shape: &[u64], len: u64) -> Vec<u8> {
     bytes
 }
 
-fn default_output(input: &Path) -> Result<PathBuf> {
+/// The name without `.packed`.
+pub fn default_output(input: &Path) -> Result<PathBuf> {
     let name = input.file_name().unwrap_or_default().to_string_lossy();
     match name.rsplit_once(".packed") {
         Some((stem, suffix)) => Ok(input.with_file_name(format!("{stem}{suffix}"))),

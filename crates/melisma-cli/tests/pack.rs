@@ -3,6 +3,8 @@
 
 mod melisma;
 
+use std::process::Stdio;
+
 use melisma::{Sandbox, golden};
 use serde_json::Value;
 
@@ -111,24 +113,6 @@ fn damage_is_refused_and_nothing_is_left() {
 }
 
 #[test]
-fn shards_are_packed_beside_a_new_index() {
-    let sandbox = sandbox();
-    let shard = "m-00001-of-00001.safetensors";
-    std::fs::rename(sandbox.path("m.safetensors"), sandbox.path(shard)).unwrap();
-    let index = format!(r#"{{"metadata":{{"total_size":240400}},"weight_map":{{"w":"{shard}","b":"{shard}"}}}}"#);
-    std::fs::write(sandbox.path("m.safetensors.index.json"), index).unwrap();
-    let packed = json(&sandbox, &["pack", "m.safetensors.index.json", "--json"]);
-    assert_eq!(packed["files"].as_array().map(Vec::len), Some(1));
-    let index = std::fs::read_to_string(sandbox.path("m.packed.safetensors.index.json")).unwrap();
-    let index: Value = serde_json::from_str(&index).unwrap();
-    assert_eq!(index["weight_map"]["w"], "m-00001-of-00001.packed.safetensors");
-    assert_eq!(sandbox.run(&["pack", "-t", "m-00001-of-00001.packed.safetensors"]).code, 0);
-    let outside = r#"{"weight_map":{"w":"../m.safetensors"}}"#;
-    std::fs::write(sandbox.path("evil.index.json"), outside).unwrap();
-    assert_eq!(sandbox.run(&["pack", "evil.index.json"]).code, 2);
-}
-
-#[test]
 fn an_index_for_gpus_is_asked_for_and_told() {
     let sandbox = sandbox();
     assert_eq!(sandbox.run(&["pack", "m.safetensors", "--gpu-index", "-o", "i.safetensors"]).code, 0);
@@ -156,4 +140,102 @@ fn packed_models_decode_the_same_sound() {
     }
     let [a, b, c] = ["a.wav", "b.wav", "c.wav"].map(|name| std::fs::read(sandbox.path(name)).unwrap());
     assert!(a.len() > 10_000 && a == b && a == c);
+}
+
+#[test]
+fn pipes_take_no_rm_and_a_reader_may_leave() {
+    let sandbox = sandbox();
+    assert_eq!(sandbox.run(&["pack", "m.safetensors"]).code, 0);
+    for args in
+        [&["pack", "m.safetensors", "-o", "-", "--rm"][..], &["unpack", "m.packed.safetensors", "-o", "-", "--rm"]]
+    {
+        let ran = sandbox.run(args);
+        assert!(ran.code == 2 && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--rm with a pipe"), "{}", ran.stderr);
+    }
+    for args in
+        [["pack", "m.safetensors", "-o", "-", "--json"], ["unpack", "m.packed.safetensors", "-o", "-", "--json"]]
+    {
+        let ran = sandbox.run(&args);
+        assert!(ran.code == 2 && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
+    }
+    assert_eq!(sandbox.files(), ["m.packed.safetensors", "m.safetensors"]);
+    for args in [["pack", "m.safetensors", "-o", "-"], ["unpack", "m.packed.safetensors", "-o", "-"]] {
+        let mut child = sandbox.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ran = child.wait_with_output().unwrap();
+        assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_by_the_name_of_the_output() {
+    let sandbox = sandbox();
+    assert_eq!(sandbox.run(&["pack", "m.safetensors"]).code, 0);
+    for more in [&[][..], &["--tensor", "w"]] {
+        let ran = sandbox.run(&[&["unpack", "m.packed.safetensors", "-o", "/dev/full"], more].concat());
+        assert_eq!(ran.code, 4, "{}", ran.stderr);
+        assert!(ran.stderr.starts_with("error: /dev/full: No space left"), "{}", ran.stderr);
+    }
+    let piped = sandbox.run(&["pack", "m.safetensors", "-o", "/dev/full"]);
+    assert!(piped.code == 2 && piped.stderr.contains("not a regular file"), "{}", piped.stderr);
+}
+
+#[test]
+fn quiet_prints_nothing_but_what_is_asked_for() {
+    let sandbox = sandbox();
+    let quiet = |args: &[&str]| {
+        let ran = sandbox.run(&[args, &["-q"]].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}");
+        ran.stdout
+    };
+    assert_eq!(quiet(&["pack", "m.safetensors"]), "");
+    assert_eq!(quiet(&["pack", "-t", "m.packed.safetensors"]), "");
+    assert_eq!(quiet(&["unpack", "m.packed.safetensors", "-o", "x"]), "");
+    assert!(quiet(&["pack", "-l", "m.packed.safetensors"]).starts_with("tensor"));
+}
+
+#[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let sandbox = sandbox();
+    assert_eq!(sandbox.run(&["pack", "m.safetensors"]).code, 0);
+    for flags in [
+        &["-t", "--tile-size", "256"][..],
+        &["-t", "--gpu-index"],
+        &["-t", "-l"],
+        &["-l", "--tile-size", "256"],
+        &["-l", "--gpu-index"],
+        &["-l", "--delta", "m.safetensors"],
+        &["-l", "--device", "cuda"],
+        &["--device", "cuda", "-o", "x"],
+    ] {
+        let ran = sandbox.run(&[&["pack", "m.packed.safetensors"], flags].concat());
+        assert_eq!(ran.code, 2, "{flags:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_delta_is_tested_against_its_base() {
+    let sandbox = sandbox();
+    let mut tuned = source();
+    let at = tuned.len() - 1;
+    tuned[at] ^= 1;
+    std::fs::write(sandbox.path("t.safetensors"), tuned).unwrap();
+    assert_eq!(sandbox.run(&["pack", "t.safetensors", "--delta", "m.safetensors"]).code, 0);
+    let base = ["--delta", "m.safetensors", "-o", "./m.safetensors", "-f"];
+    for args in [["pack", "t.safetensors"], ["unpack", "t.packed.safetensors"]] {
+        let over = sandbox.run(&[&args[..], &base].concat());
+        assert!(over.code == 2 && over.stderr.contains("the output is the base"), "{}", over.stderr);
+    }
+    assert_eq!(sandbox.run(&["pack", "-t", "t.packed.safetensors"]).code, 0);
+    assert_eq!(sandbox.run(&["pack", "-t", "t.packed.safetensors", "--delta", "m.safetensors"]).code, 0);
+    let wrong = sandbox.run(&["pack", "-t", "t.packed.safetensors", "--delta", "t.safetensors"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("not the file that this delta"), "{}", wrong.stderr);
+    let without = sandbox.run(&["unpack", "t.packed.safetensors", "-o", "x"]);
+    assert!(without.code == 2 && without.stderr.contains("--delta"), "{}", without.stderr);
+    assert!(!sandbox.path("x").exists());
+    let tile =
+        ["unpack", "t.packed.safetensors", "--delta", "m.safetensors", "--tensor", "b", "--tile", "0,0", "-o", "b"];
+    assert_eq!(sandbox.run(&tile).code, 0);
+    assert_eq!(std::fs::read(sandbox.path("b")).unwrap().last(), Some(&6));
 }

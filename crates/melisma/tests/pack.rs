@@ -5,8 +5,8 @@ mod gpu;
 mod pack_source;
 mod repository;
 
-use melisma::pack::{self, Archive, Decoder, Encoder, Header, Layout, Options, Split};
-use melisma_kernels::{Budget, Device, Isa, Queue};
+use melisma::pack::{self, Archive, Array, Converted, Decoder, Encoder, Header, Layout, Options, ReadAt, Split};
+use melisma_kernels::{Budget, Device, Isa, Queue, Space};
 use pack_source::{Random, file};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
@@ -146,6 +146,12 @@ fn loaded_bytes(loaded: &pack::Loaded, queue: &Queue, header: &Header, source: &
     }
 }
 
+fn read_all(file: &dyn ReadAt) -> Vec<u8> {
+    let mut bytes = vec![0; file.size().unwrap() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
 fn models_are_loaded_packed_or_not(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
@@ -180,6 +186,113 @@ fn models_are_loaded_packed_or_not_on_the_cpu() {
 #[test]
 fn models_are_loaded_packed_or_not_on_cuda() {
     gpu::find().iter().for_each(models_are_loaded_packed_or_not);
+}
+
+/// Whole files, tensors, tiles and deltas, in one group of runs and, under a limit, in many.
+fn files_are_unpacked(device: &Device) {
+    let source = all_sorts();
+    let header = Header::read(&source).unwrap();
+    let small = Options { side: Some(256), ..Options::default() };
+    let plain = packed(&source, &small);
+    let indexed = packed(&source, &Options { gpu_index: Some(2048), ..small });
+    let mut base = source.clone();
+    let at = header.len as usize;
+    base[at..].iter_mut().step_by(1000).for_each(|byte| *byte ^= 1);
+    let delta = packed(&source, &Options { base: Some(&base), ..small });
+    for (file, limit) in [(&plain, None), (&indexed, None), (&delta, None), (&plain, Some(8 << 20))] {
+        let budget = limit.map_or_else(Budget::unlimited, |limit| Budget::new(limit, limit));
+        let archive = Archive::open(file).unwrap().with_budget(&budget).on(device);
+        let archive = if archive.is_delta() { archive.with_base(&base).unwrap() } else { archive };
+        archive.check(2, &|_| {}).unwrap();
+        let (mut out, told) = (Vec::new(), std::cell::Cell::new(0));
+        archive.unpack(&mut out, 2, &|bytes| told.set(told.get() + bytes)).unwrap();
+        assert!(out == source, "{device}");
+        assert_eq!(told.get(), source.len() as u64 - header.len);
+        let entry = header.get("matrix").unwrap();
+        let mut tensor = Vec::new();
+        archive.unpack_tensor("matrix", &mut tensor, 2).unwrap();
+        assert!(tensor == source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize]);
+        let on_cpu = Archive::open(file).unwrap();
+        let on_cpu = if on_cpu.is_delta() { on_cpu.with_base(&base).unwrap() } else { on_cpu };
+        assert_eq!(archive.tile("matrix", [1, 2]).unwrap(), on_cpu.tile("matrix", [1, 2]).unwrap());
+        for space in [Space::Host, Space::Pinned, Space::Device] {
+            assert!(budget.usage(space).peak <= limit.unwrap_or(u64::MAX), "{device}: {space:?}");
+            assert_eq!(budget.usage(space).now, 0);
+        }
+    }
+    let mut damaged = plain.clone();
+    let at = Header::read(&damaged).unwrap();
+    let at = (at.len + at.get("matrix").unwrap().bytes[0]) as usize + 20_000;
+    damaged[at] ^= 4;
+    let archive = Archive::open(&damaged).unwrap().on(device);
+    let error = archive.unpack_tensor("matrix", &mut Vec::new(), 2).unwrap_err();
+    assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
+    let tiny = Budget::new(1 << 20, 1 << 20);
+    let error = Archive::open(&plain).unwrap().with_budget(&tiny).on(device).check(2, &|_| {}).unwrap_err();
+    assert_eq!(error.kind(), melisma::Kind::Memory);
+    assert!(error.hint().unwrap().starts_with("use --memory-limit"), "{error}");
+}
+
+#[test]
+fn files_are_unpacked_on_the_cpu() {
+    files_are_unpacked(&Device::cpu().unwrap());
+}
+
+#[test]
+fn files_are_unpacked_on_cuda() {
+    gpu::find().iter().for_each(files_are_unpacked);
+}
+
+#[test]
+fn a_budget_bounds_what_is_in_flight_and_changes_no_byte() {
+    let source = all_sorts();
+    for gpu_index in [None, Some(2048)] {
+        let free = Options { threads: 16, gpu_index, ..Options::default() };
+        let expected = packed(&source, &free);
+        let tight = |limit: u64| {
+            let budget = Budget::new(limit, 0);
+            let mut out = Vec::new();
+            let outcome = pack::pack(&source, &mut out, &Options { budget: Some(&budget), ..free }, &|_| {});
+            assert!(budget.usage(Space::Host).peak <= limit);
+            outcome.map(|_| out)
+        };
+        let error = tight(1 << 16).unwrap_err();
+        assert_eq!(error.kind(), melisma::Kind::Memory);
+        let least: u64 = error.to_string().split(' ').find_map(|word| word.parse().ok().filter(|&n| n > 1)).unwrap();
+        assert!(tight(least).unwrap() == expected);
+        assert!(tight(2 * least).unwrap() == expected);
+        assert_eq!(tight(least - 1).unwrap_err().kind(), melisma::Kind::Memory);
+    }
+}
+
+#[test]
+fn layers_come_back_as_they_were() {
+    let mut random = Random(11);
+    let layer: Vec<half::f16> = (0..300 * 500).map(|_| half::f16::from_f32(random.weight())).collect();
+    let compressed = pack::compress(&Array::new(&layer, &[300, 500]).unwrap()).unwrap();
+    assert!(compressed.len() < 2 * layer.len() * 9 / 10, "{} of {}", compressed.len(), 2 * layer.len());
+    let restored = pack::decompress(&compressed).unwrap();
+    assert_eq!((restored.dtype(), restored.shape()), ("F16", &[300, 500][..]));
+    assert!(restored.to_vec::<half::f16>().unwrap() == layer);
+    assert!(restored.to_vec::<f32>().is_err());
+    let bytes = random.bytes(77);
+    let odd = Array::from_bytes("F8_E5M2", &[7, 11], &bytes);
+    assert_eq!(pack::decompress(&pack::compress(&odd).unwrap()).unwrap(), odd);
+    for (elements, shape) in [(0, &[0, 5][..]), (1, &[])] {
+        let array = Array::new(&[1.5f32, 2.5][..elements], shape).unwrap();
+        assert_eq!(pack::decompress(&pack::compress(&array).unwrap()).unwrap(), array);
+    }
+    assert!(Array::new(&layer, &[300, 501]).is_err());
+    assert!(pack::compress(&Array::from_bytes("F16", &[3], &bytes)).is_err());
+    for at in [0, 100, compressed.len() / 2, compressed.len() - 1] {
+        let mut damaged = compressed.clone();
+        damaged[at] ^= 0x10;
+        assert!(pack::decompress(&damaged).is_err(), "byte {at}");
+        assert!(pack::decompress(&compressed[..at]).is_err());
+    }
+    assert!(
+        pack::decompress(&packed(&all_sorts(), &Options::default())).unwrap_err().to_string().contains("25 tensors")
+    );
 }
 
 #[test]
@@ -223,6 +336,13 @@ fn deltas_need_their_base_and_shrink() {
     archive.unpack(&mut out, 2, &|_| {}).unwrap();
     assert!(out == source);
     assert!(Archive::open(&delta).unwrap().with_base(&source).is_err());
+    let of_whole = packed(&base, &Options::default());
+    let foreign = file(&[("v", "BF16", &[64], random.bf16(64))]);
+    for (base, expected) in [(&of_whole, "the base is packed"), (&foreign, "the base has no tensor")] {
+        let options = Options { base: Some(base), ..Options::default() };
+        let error = pack::pack(&source, &mut Vec::new(), &options, &|_| {}).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
 }
 
 #[test]
@@ -291,6 +411,24 @@ fn packed_weights_make_the_same_model() {
     let packed = packed(&weights, &Options::default());
     assert!(packed.len() < weights.len());
     assert_eq!(model(&packed).hash(), model(&weights).hash());
+    let delta = self::packed(&weights, &Options { base: Some(&weights), ..Options::default() });
+    let error = melisma::snac::Model::from_bytes(&read("config.json"), &delta).unwrap_err();
+    assert!(error.to_string().contains("a delta"), "{error}");
+}
+
+#[test]
+fn every_device_opens_the_same_model_from_packed_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/snac/tiny24/");
+    let weights = std::fs::read(format!("{shipped}model.safetensors")).unwrap();
+    let path = folder.path().join("model.packed.safetensors");
+    std::fs::copy(format!("{shipped}config.json"), folder.path().join("config.json")).unwrap();
+    std::fs::write(&path, packed(&weights, &Options::default())).unwrap();
+    let expected = melisma::snac::Model::open(shipped).unwrap();
+    for device in devices() {
+        let model = melisma::snac::Model::open_on(path.to_str().unwrap(), &device, &Budget::unlimited()).unwrap();
+        assert_eq!(model.hash(), expected.hash(), "{device}");
+    }
 }
 
 #[test]
@@ -298,7 +436,8 @@ fn checkpoints_of_pytorch_become_safetensors() {
     let folder = repository::path("golden/snac/tiny24");
     let checkpoint = std::fs::read(folder.join("pytorch_model.bin")).unwrap();
     assert!(pack::is_checkpoint(&checkpoint));
-    let source = pack::from_checkpoint(&checkpoint).unwrap();
+    let converted = Converted::read(&checkpoint).unwrap();
+    let source = read_all(&converted);
     let plain = std::fs::read(folder.join("model.safetensors")).unwrap();
     let (ours, theirs) = (Header::read(&source).unwrap(), Header::read(&plain).unwrap());
     assert_eq!(ours.tensors.len(), theirs.tensors.len());

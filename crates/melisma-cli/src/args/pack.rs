@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 /// Arguments of `pack`.
 #[derive(Debug, Args)]
 pub struct PackArgs {
-    /// The file: .safetensors, its shards' index, or a checkpoint of PyTorch; with -t and -l a packed one
+    /// The file: .safetensors, the index of shards, or a PyTorch checkpoint; with -t and -l a packed one
     #[arg(value_name = "FILE")]
     pub input: PathBuf,
     /// Where the packed file goes; - is a pipe [default: NAME.packed.safetensors]
@@ -20,7 +20,7 @@ pub struct PackArgs {
     /// Add an index with which GPUs decode small models faster
     #[arg(long)]
     pub gpu_index: bool,
-    /// Store only what differs from this file
+    /// Store only what differs from this file; with -t, the file that the delta was made against
     #[arg(long, value_name = "BASE")]
     pub delta: Option<PathBuf>,
     /// Remove the source once its replacement is verified
@@ -29,18 +29,18 @@ pub struct PackArgs {
     /// Keep the source, as is done anyway
     #[arg(short, long)]
     pub keep: bool,
-    /// Check every hash of a packed file by decoding it
-    #[arg(short, long, conflicts_with_all = ["list", "output", "rm"])]
+    /// Check every hash of a packed file, or of the shards of a packed index, by decoding it
+    #[arg(short, long, conflicts_with_all = ["list", "output", "rm", "tile_size", "gpu_index"])]
     pub test: bool,
-    /// List the tensors of a packed file
-    #[arg(short, long, conflicts_with_all = ["output", "rm"])]
+    /// List the tensors of a packed file, or of the shards of a packed index
+    #[arg(short, long, conflicts_with_all = ["output", "rm", "tile_size", "gpu_index", "delta"])]
     pub list: bool,
 }
 
 /// Arguments of `unpack`.
 #[derive(Debug, Args)]
 pub struct UnpackArgs {
-    /// The packed file
+    /// The packed file, or the packed index of shards
     #[arg(value_name = "FILE")]
     pub input: PathBuf,
     /// Where the result goes; - is a pipe [default: the name without .packed]

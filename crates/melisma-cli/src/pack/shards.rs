@@ -1,16 +1,20 @@
-//! Sharded models: an index that names the file of each tensor. Every shard is packed beside it, and a new index names
-//! the packed ones.
+//! Sharded models: an index that names the file of each tensor. Shards are packed and unpacked beside each other, and a
+//! new index names them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-use melisma::runtime::output;
+use melisma::checkpoint::Checkpoint;
+use melisma::pack as library;
+use melisma::runtime::output::{self, Existing};
 use melisma::{Error, Kind, Result};
 use serde_json::{Value, json};
 
-use super::default_output;
-use crate::args::PackArgs;
+use super::{Place, check, default_output, length, open, pack_file, print, show};
+use crate::args::{PackArgs, UnpackArgs};
 use crate::session::{Session, read_text};
+use crate::unpack;
 
 /// Indices of the largest models take some megabytes.
 const MAX_INDEX: u64 = 64 << 20;
@@ -20,45 +24,219 @@ pub fn is_index(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".index.json")
 }
 
-/// Packs every shard with `pack`, which is given the source and where to put it, then writes the new index.
-pub fn run(session: &Session, args: &PackArgs, mut pack: impl FnMut(&Path, &Path) -> Result<Value>) -> Result<()> {
-    if args.output.is_some() || args.rm || args.delta.is_some() {
-        return Err(Error::invalid("an index of shards takes no -o, --rm or --delta")
-            .with_hint("packed shards go beside their sources; pack a single file for the rest"));
-    }
-    let wrong = |message: String| Error::new(Kind::Corrupt, format!("{}: {message}", args.input.display()));
-    let mut index: Value =
-        serde_json::from_str(&read_text(&args.input, MAX_INDEX)?).map_err(|error| wrong(error.to_string()))?;
-    let map: BTreeMap<String, String> =
-        serde_json::from_value(index["weight_map"].take()).map_err(|error| wrong(format!("weight_map: {error}")))?;
-    let shards: BTreeSet<&String> = map.values().collect();
-    let mut files = Vec::new();
-    for shard in shards {
-        let inside = Path::new(shard).components().all(|part| matches!(part, Component::Normal(_)));
-        if !inside {
-            return Err(wrong(format!("`{shard}` is not a file beside the index")));
+/// An index whose shards have exactly the tensors that it says.
+pub struct Index {
+    path: PathBuf,
+    /// Everything but the map.
+    rest: Value,
+    /// The shard of each tensor.
+    map: BTreeMap<String, String>,
+    /// All shards, open.
+    shards: Vec<(String, File)>,
+}
+
+impl Index {
+    pub fn open(path: &Path) -> Result<Self> {
+        let wrong = |message: String| Error::new(Kind::Corrupt, format!("{}: {message}", path.display()));
+        let text = read_text(path, MAX_INDEX)?;
+        let mut rest: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let map = rest.get_mut("weight_map").map(Value::take).unwrap_or_default();
+        let map: BTreeMap<String, String> =
+            serde_json::from_value(map).map_err(|error| wrong(format!("weight_map: {error}")))?;
+        let mut names: Vec<&String> = map.values().collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut shards = Vec::new();
+        for shard in names {
+            let inside = Path::new(shard).components().all(|part| matches!(part, Component::Normal(_)));
+            if !inside {
+                return Err(wrong(format!("`{shard}` is not a file beside the index")));
+            }
+            shards.push((shard.clone(), open(&path.with_file_name(shard))?));
         }
-        let source = args.input.with_file_name(shard);
-        files.push(pack(&source, &default_output(&source))?);
+        let index = Self { path: path.to_owned(), rest, map, shards };
+        index.check_names()?;
+        Ok(index)
     }
-    index["weight_map"] =
-        map.iter().map(|(name, shard)| (name.clone(), json!(default_output(Path::new(shard))))).collect();
-    let path = new_index(&args.input);
-    output::write(&path, format!("{index:#}\n").as_bytes(), session.existing)?;
-    let sum = |key: &str| files.iter().filter_map(|file| file[key].as_u64()).sum::<u64>();
-    let (bytes_in, bytes_out) = (sum("bytes_in"), sum("bytes_out"));
-    let ratio = bytes_out as f64 / bytes_in.max(1) as f64;
-    let text = format!("{}: {} files, {:.2} %, verified\n", path.display(), files.len(), 100.0 * ratio);
+
+    /// Refuses tensors that are missing, not listed, or in another shard than the index says.
+    fn check_names(&self) -> Result<()> {
+        let wrong = |message: String| {
+            Err(Error::new(Kind::Corrupt, format!("{}: {message}", self.path.display()))
+                .with_hint("the index and its shards must be of the same model; fetch them again"))
+        };
+        let mut found: BTreeMap<String, &str> = BTreeMap::new();
+        for (shard, file) in &self.shards {
+            for name in tensor_names(file).map_err(|error| error.at(self.beside(shard).display()))? {
+                match self.map.get(&name) {
+                    None => return wrong(format!("`{name}` is in {shard}, but not in the index")),
+                    Some(listed) if listed != shard => {
+                        return wrong(format!("`{name}` is in {shard}, the index says {listed}"));
+                    }
+                    Some(_) => found.insert(name, shard),
+                };
+            }
+        }
+        match self.map.iter().find(|(name, _)| !found.contains_key(*name)) {
+            Some((name, shard)) => wrong(format!("`{name}` is missing in {shard}")),
+            None => Ok(()),
+        }
+    }
+
+    fn beside(&self, shard: &str) -> PathBuf {
+        self.path.with_file_name(shard)
+    }
+
+    /// Writes the index of the files that `renamed` makes of the shards.
+    fn write(mut self, path: &Path, renamed: impl Fn(&str) -> Result<String>, existing: Existing) -> Result<()> {
+        let map = self.map.iter().map(|(name, shard)| Ok((name.clone(), json!(renamed(shard)?))));
+        self.rest["weight_map"] = map.collect::<Result<_>>()?;
+        output::write(path, format!("{:#}\n", self.rest).as_bytes(), existing)
+    }
+}
+
+/// The tensors of a file as their source names them.
+fn tensor_names(file: &File) -> Result<Vec<String>> {
+    if library::is_checkpoint(file) {
+        return Ok(Checkpoint::read(file)?.names().map(str::to_owned).collect());
+    }
+    let names = |tensors: &[library::TensorEntry]| tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    match library::is_packed(file)? {
+        true => Ok(names(&library::Archive::open(file)?.source().tensors)),
+        false => Ok(names(&library::Header::read(file)?.tensors)),
+    }
+}
+
+/// Packs, tests or lists every shard of the index.
+pub fn pack(session: &Session, place: &Place<'_>, args: &PackArgs) -> Result<()> {
+    refuse([("-o", args.output.is_some()), ("--rm", args.rm), ("--delta", args.delta.is_some())])?;
+    let index = Index::open(&args.input)?;
+    if args.list {
+        return list(session, place, &index);
+    }
+    if args.test {
+        return test(session, place, &index);
+    }
+    let path = packed_index(&args.input);
+    let packed_name = |shard: &str| Ok(default_output(Path::new(shard)).to_string_lossy().into_owned());
+    let outputs = index.shards.iter().map(|(shard, _)| default_output(&index.beside(shard)));
+    refuse_existing(session, outputs.chain([path.clone()]))?;
+    let mut files = Vec::new();
+    for (shard, _) in &index.shards {
+        let source = index.beside(shard);
+        let target = default_output(&source);
+        let (packed, infos) = pack_file(session, place, args, [&source, &target])?;
+        files.push(show::packed(&target, &packed, &infos));
+    }
+    index.write(&path, packed_name, session.existing)?;
+    let text = |ratio: f64| format!("{}, {:.2} %, verified", count(files.len()), 100.0 * ratio);
+    summary(session, place, &path, &files, text)
+}
+
+fn test(session: &Session, place: &Place<'_>, index: &Index) -> Result<()> {
+    let mut files = Vec::new();
+    for (shard, file) in &index.shards {
+        let path = index.beside(shard);
+        let archive = place.archive(file, &path, None)?;
+        check(session, place, &archive).map_err(|error| error.at(path.display()))?;
+        files.push(named(show::tested(&archive, length(file))?, &path));
+    }
+    let text = |_| format!("{}, whole, every hash is right", count(files.len()));
+    summary(session, place, &index.path, &files, text)
+}
+
+fn list(session: &Session, place: &Place<'_>, index: &Index) -> Result<()> {
+    let (mut files, mut infos) = (Vec::new(), Vec::new());
+    for (shard, file) in &index.shards {
+        let path = index.beside(shard);
+        let archive = place.archive(file, &path, None)?;
+        infos.push(archive.list()?);
+        files.push(named(show::listed(&archive, length(file))?, &path));
+    }
+    let [bytes_in, bytes_out] = ["bytes_in", "bytes_out"].map(|key| sum(&files, key));
+    let json = json!({
+        "bytes_in": bytes_in, "bytes_out": bytes_out, "ratio": show::ratio(bytes_out, bytes_in), "verified": false,
+        "files": files,
+    });
+    session.print(place.device, || show::table(&infos, [bytes_in, bytes_out]), json)
+}
+
+/// Unpacks every shard of a packed index, or one tensor from its shard.
+pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result<()> {
+    let has_part = args.tensor.is_some();
+    refuse([("-o", args.output.is_some() && !has_part), ("--rm", args.rm), ("--delta", args.delta.is_some())])?;
+    let index = Index::open(&args.input)?;
+    if let (Some(name), Some(output)) = (&args.tensor, &args.output) {
+        let shard = index.map.get(name).ok_or_else(|| {
+            Error::invalid(format!("{}: there is no tensor `{name}`", args.input.display()))
+                .with_hint("`melisma pack -l` lists them")
+        })?;
+        return unpack::one(session, place, args, [&index.beside(shard), output]);
+    }
+    let path = unpack::default_output(&args.input)?;
+    let unpacked_name = |shard: &str| Ok(unpack::default_output(Path::new(shard))?.to_string_lossy().into_owned());
+    let outputs = index.shards.iter().map(|(shard, _)| unpack::default_output(&index.beside(shard)));
+    let outputs: Vec<PathBuf> = outputs.collect::<Result<_>>()?;
+    refuse_existing(session, outputs.iter().cloned().chain([path.clone()]))?;
+    let mut files = Vec::new();
+    for ((shard, _), output) in index.shards.iter().zip(&outputs) {
+        let (bytes_in, bytes_out) = unpack::write(session, place, args, [&index.beside(shard), output])?;
+        files.push(named(json!({ "bytes_in": bytes_in, "bytes_out": bytes_out, "verified": true }), output));
+    }
+    index.write(&path, unpacked_name, session.existing)?;
+    let text = |_| format!("{}, every hash is right", count(files.len()));
+    summary(session, place, &path, &files, text)
+}
+
+fn summary(
+    session: &Session,
+    place: &Place<'_>,
+    path: &Path,
+    files: &[Value],
+    text: impl Fn(f64) -> String,
+) -> Result<()> {
+    let [bytes_in, bytes_out] = ["bytes_in", "bytes_out"].map(|key| sum(files, key));
+    let ratio = show::ratio(bytes_out, bytes_in);
     let json = json!({
         "output": path.display().to_string(), "bytes_in": bytes_in, "bytes_out": bytes_out, "ratio": ratio,
         "verified": true, "files": files,
     });
-    session.print("cpu", || text, json)
+    print(session, place.device, format!("{}: {}\n", path.display(), text(ratio)), json)
 }
 
-fn new_index(path: &Path) -> PathBuf {
+fn sum(files: &[Value], key: &str) -> u64 {
+    files.iter().filter_map(|file| file[key].as_u64()).sum()
+}
+
+fn named(mut file: Value, path: &Path) -> Value {
+    file["file"] = path.display().to_string().into();
+    file
+}
+
+fn count(n: usize) -> String {
+    if n == 1 { "1 file".to_owned() } else { format!("{n} files") }
+}
+
+fn refuse(flags: [(&str, bool); 3]) -> Result<()> {
+    match flags.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Error::invalid(format!("{flag} with an index of shards"))
+            .with_hint("results go beside their sources; for the rest, work on a single shard")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses before the first shard what would be refused at the last.
+fn refuse_existing(session: &Session, mut outputs: impl Iterator<Item = PathBuf>) -> Result<()> {
+    match outputs.find(|path| session.existing == Existing::Refuse && path.exists()) {
+        Some(path) => Err(Error::invalid(format!("{}: the file exists already", path.display()))
+            .with_hint("use -f to replace it, or move it away")),
+        None => Ok(()),
+    }
+}
+
+fn packed_index(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".index.json").unwrap_or(&name);
-    let stem = stem.strip_suffix(".safetensors").unwrap_or(stem);
+    let stem = stem.strip_suffix(".safetensors").or_else(|| stem.strip_suffix(".bin")).unwrap_or(stem);
     path.with_file_name(format!("{stem}.packed.safetensors.index.json"))
 }

@@ -123,6 +123,18 @@ impl Batch {
         Ok(Self { jobs: jobs.to_vec(), packed_len, out_len, on })
     }
 
+    /// Makes room on `queue` for the largest of these ranges of tiles, so that no run of them needs more memory.
+    ///
+    /// # Errors
+    /// The budget or the device refuses, or the queue is of another device than the plan.
+    pub fn prepare(&self, queue: &Queue, ranges: impl Iterator<Item = Range<usize>>) -> Result<()> {
+        match (&self.on, queue) {
+            (On::Cpu(..), Queue::Cpu(_)) => Ok(()),
+            (On::Cuda(on), Queue::Cuda(queue)) => on.prepare(queue, ranges),
+            _ => Err(Error::invalid("rans: the queue is of another device than the plan")),
+        }
+    }
+
     /// How many tiles it has.
     pub fn len(&self) -> usize {
         self.jobs.len()

@@ -81,6 +81,12 @@ impl OnCuda {
         Ok(Self { function, jobs, parts, before })
     }
 
+    /// Makes the scratch memory of the largest range, so that it does not grow step by step.
+    pub(super) fn prepare(&self, queue: &CudaQueue, ranges: impl Iterator<Item = Range<usize>>) -> Result<()> {
+        let scratch = |range: Range<usize>| self.before[range.end].1 - self.before[range.start].1;
+        queue.scratch([ranges.map(scratch).max().unwrap_or(0) as usize]).map(drop)
+    }
+
     pub(super) fn some(&self, jobs: Range<usize>) -> Some<'_> {
         Some { on: self, jobs }
     }

@@ -2,7 +2,7 @@ use super::cpu::{self, Stream};
 use super::table::{self, Coding};
 use super::{Batch, Decoder, Encoder, Job, LANES, M, Mode, Segments, Slices, Split, Status, Tile, reference};
 use crate::suite::{Bench, Random, suite};
-use crate::{Device, Isa, Tensor};
+use crate::{Device, Isa, Space, Tensor};
 
 suite!(
     matches_reference,
@@ -334,10 +334,13 @@ fn parts_of_batches(bench: &Bench) {
     let words = Tensor::from_slice(&bench.budget, &vec![-1i32; packed.jobs.len()], &[packed.jobs.len()]).unwrap();
     let mut status = words.to::<i32>(&bench.queue, &bench.budget).unwrap();
     let n = batch.len();
+    batch.prepare(&bench.queue, [0..3, 3..n - 1, n - 1..n].into_iter()).unwrap();
+    let held = bench.budget.usage(Space::Device).now;
     for tiles in [0..3, 3..3, 3..n - 1, n - 1..n] {
         let words = status.view_mut().unwrap().range(tiles.clone()).unwrap();
         batch.run_some(&bench.queue, tiles, records.view().unwrap(), out.view_mut().unwrap(), words).unwrap();
     }
+    assert_eq!(bench.budget.usage(Space::Device).now, held, "the memory was prepared");
     assert_eq!(status.to_vec::<i32>(&bench.queue).unwrap(), vec![0; n]);
     assert!(out.to_vec::<u8>(&bench.queue).unwrap() == packed.expected);
     let words = status.view_mut().unwrap();

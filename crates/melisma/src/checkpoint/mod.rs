@@ -1,16 +1,21 @@
 //! Weights in files: `.safetensors`, and the zip files of `torch.save`, told apart by their first bytes.
 //!
-//! Nothing in a file is ever executed. Tensors stay views into the file's bytes until [`View::to_f32`] is called, so
-//! that a hostile file can make us allocate no more than the caller's expected shapes.
+//! Nothing in a file is ever executed. Tensors stay in the file until [`View::to_f32`] or [`View::read_at`] is called, so
+//! that a checkpoint of any size takes the memory of one tensor, and a hostile one no more than the caller's expected
+//! shapes.
 
+mod header;
 mod pickle;
+pub(crate) mod source;
 mod torch;
+mod view;
 mod zip;
 
 use std::collections::BTreeMap;
 
-use half::{bf16, f16};
-use safetensors::{Dtype, SafeTensorError, SafeTensors};
+pub use header::{Header, TensorEntry};
+pub use source::ReadAt;
+pub use view::View;
 
 use crate::{Error, Kind, Result};
 
@@ -18,6 +23,7 @@ use crate::{Error, Kind, Result};
 #[derive(Debug, Default)]
 pub struct Checkpoint<'a> {
     tensors: BTreeMap<String, View<'a>>,
+    left_out: Vec<String>,
 }
 
 /// Element types of tensors.
@@ -31,9 +37,28 @@ pub enum DType {
     F16,
     /// 16-bit brain floats.
     Bf16,
-    /// Anything that is not a float, by name; such tensors can be listed but not converted.
+    /// Any other type, by name; such tensors can be listed and copied but not converted.
     Other(&'static str),
 }
+
+/// Of the other types: our name, that in safetensors files, bytes of an element.
+const OTHERS: [(&str, &str, usize); 15] = [
+    ("i64", "I64", 8),
+    ("i32", "I32", 4),
+    ("i16", "I16", 2),
+    ("i8", "I8", 1),
+    ("u64", "U64", 8),
+    ("u32", "U32", 4),
+    ("u16", "U16", 2),
+    ("u8", "U8", 1),
+    ("bool", "BOOL", 1),
+    ("c64", "C64", 8),
+    ("f8_e4m3", "F8_E4M3", 1),
+    ("f8_e5m2", "F8_E5M2", 1),
+    ("f8_e4m3fnuz", "F8_E4M3FNUZ", 1),
+    ("f8_e5m2fnuz", "F8_E5M2FNUZ", 1),
+    ("f8_e8m0", "F8_E8M0", 1),
+];
 
 impl DType {
     fn bytes(self) -> Option<usize> {
@@ -41,13 +66,7 @@ impl DType {
             Self::F64 => Some(8),
             Self::F32 => Some(4),
             Self::F16 | Self::Bf16 => Some(2),
-            Self::Other(name) => match name {
-                "i64" => Some(8),
-                "i32" => Some(4),
-                "i16" => Some(2),
-                "i8" | "u8" | "bool" => Some(1),
-                _ => None,
-            },
+            Self::Other(name) => OTHERS.iter().find(|other| other.0 == name).map(|other| other.2),
         }
     }
 
@@ -58,28 +77,20 @@ impl DType {
             Self::F32 => "F32",
             Self::F16 => "F16",
             Self::Bf16 => "BF16",
-            Self::Other("i64") => "I64",
-            Self::Other("i32") => "I32",
-            Self::Other("i16") => "I16",
-            Self::Other("i8") => "I8",
-            Self::Other("u8") => "U8",
-            Self::Other("bool") => "BOOL",
-            Self::Other(_) => return None,
+            Self::Other(name) => return OTHERS.iter().find(|other| other.0 == name).map(|other| other.1),
         })
     }
-}
 
-/// A tensor inside a file: a type, a shape, and strides into a piece of the file that was checked to hold them.
-#[derive(Debug, Clone)]
-pub struct View<'a> {
-    /// Type of an element.
-    pub dtype: DType,
-    /// Extent of each dimension.
-    pub shape: Vec<usize>,
-    /// Step of each dimension, in elements.
-    strides: Vec<usize>,
-    /// The storage from the tensor's first element on.
-    data: &'a [u8],
+    /// The type that safetensors files call `name`.
+    pub fn from_safetensors(name: &str) -> Self {
+        match name {
+            "F64" => Self::F64,
+            "F32" => Self::F32,
+            "F16" => Self::F16,
+            "BF16" => Self::Bf16,
+            _ => Self::Other(OTHERS.iter().find(|other| other.1 == name).map_or("unknown", |other| other.0)),
+        }
+    }
 }
 
 impl<'a> Checkpoint<'a> {
@@ -87,35 +98,37 @@ impl<'a> Checkpoint<'a> {
     ///
     /// # Errors
     /// `Truncated` or `Corrupt` when the file contradicts its format, `Unsupported` for other formats.
-    pub fn read(bytes: &'a [u8]) -> Result<Self> {
-        match bytes {
-            [b'P', b'K', 3, 4, ..] => torch::read(bytes),
-            [0x80, 2, 0x8A, 0x0A, ..] => Err(Error::unsupported("a checkpoint in PyTorch's old format, before 1.6")
+    pub fn read(file: &'a dyn ReadAt) -> Result<Self> {
+        match kind(file) {
+            Some(Format::Zip) => torch::read(file),
+            Some(Format::Legacy) => Err(Error::unsupported("a checkpoint in PyTorch's old format, before 1.6")
                 .with_hint("load it and save it again with a newer PyTorch, or convert it to .safetensors")),
-            _ => Self::read_safetensors(bytes),
+            None => Self::read_safetensors(file),
         }
     }
 
-    fn read_safetensors(bytes: &'a [u8]) -> Result<Self> {
-        let file = SafeTensors::deserialize(bytes).map_err(refused)?;
+    fn read_safetensors(file: &'a dyn ReadAt) -> Result<Self> {
+        let header = Header::read(file).map_err(|error| {
+            let refused = Error::new(error.kind(), format!("not a valid safetensors file: {error}"));
+            refused.with_source(error)
+        })?;
         let mut tensors = BTreeMap::new();
-        for (name, tensor) in file.iter() {
-            let dtype = match tensor.dtype() {
-                Dtype::F64 => DType::F64,
-                Dtype::F32 => DType::F32,
-                Dtype::F16 => DType::F16,
-                Dtype::BF16 => DType::Bf16,
-                _ => DType::Other("integer"),
-            };
-            let shape = tensor.shape().to_vec();
-            // The directory was checked: the products of the extents fit the data.
-            let mut strides = vec![1; shape.len()];
-            for axis in (1..shape.len()).rev() {
-                strides[axis - 1] = strides[axis] * shape[axis];
-            }
-            tensors.insert(name.to_owned(), View { dtype, shape, strides, data: tensor.data() });
+        for TensorEntry { name, dtype, shape, bytes } in &header.tensors {
+            let dtype = DType::from_safetensors(dtype);
+            let shape: Option<Vec<usize>> = shape.iter().map(|&extent| usize::try_from(extent).ok()).collect();
+            let shape = shape.filter(|shape| {
+                let len = dtype.bytes().map(|len| shape.iter().try_fold(len, |n, &extent| n.checked_mul(extent)));
+                len.is_none_or(|len| len == usize::try_from(bytes[1] - bytes[0]).ok())
+            });
+            let shape = shape.ok_or_else(|| {
+                let message = format!("not a valid safetensors file: {name}: its bytes do not fit its type and shape");
+                Error::new(Kind::Corrupt, message)
+            })?;
+            // Where the length of an element is not known, nothing is read.
+            let strides = dtype.bytes().map_or_else(|| vec![0; shape.len()], |_| view::row_major(&shape));
+            tensors.insert(name.clone(), View { dtype, shape, strides, file, at: header.len + bytes[0] });
         }
-        Ok(Self { tensors })
+        Ok(Self { tensors, left_out: Vec::new() })
     }
 
     /// The tensor called `name`.
@@ -127,69 +140,33 @@ impl<'a> Checkpoint<'a> {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
-}
 
-impl View<'_> {
-    /// The elements in row-major order. Allocates 4 bytes for each element of the shape: check the shape first.
-    ///
-    /// # Errors
-    /// `Unsupported` when the elements are no floats.
-    pub fn to_f32(&self) -> Result<Vec<f32>> {
-        match self.dtype {
-            DType::F64 => Ok(self.gather(|b: [u8; 8]| f64::from_le_bytes(b) as f32)),
-            DType::F32 => Ok(self.gather(f32::from_le_bytes)),
-            DType::F16 => Ok(self.gather(|b: [u8; 2]| f16::from_le_bytes(b).to_f32())),
-            DType::Bf16 => Ok(self.gather(|b: [u8; 2]| bf16::from_le_bytes(b).to_f32())),
-            DType::Other(name) => Err(Error::unsupported(format!("elements of type {name}, not floats"))),
-        }
-    }
-
-    /// Appends the elements' bytes in row-major order; as many as the shape has.
-    ///
-    /// # Errors
-    /// `Unsupported` when the length of an element is not known.
-    pub fn append_bytes(&self, out: &mut Vec<u8>) -> Result<()> {
-        match self.dtype.bytes() {
-            Some(1) => out.extend(self.gather(|b: [u8; 1]| b).as_flattened()),
-            Some(2) => out.extend(self.gather(|b: [u8; 2]| b).as_flattened()),
-            Some(4) => out.extend(self.gather(|b: [u8; 4]| b).as_flattened()),
-            Some(8) => out.extend(self.gather(|b: [u8; 8]| b).as_flattened()),
-            _ => return Err(Error::unsupported(format!("elements of type {:?}", self.dtype))),
-        }
-        Ok(())
-    }
-
-    fn gather<const N: usize, T>(&self, element: impl Fn([u8; N]) -> T) -> Vec<T> {
-        let storage = self.data.as_chunks::<N>().0;
-        let n = self.shape.iter().product();
-        let mut out = Vec::with_capacity(n);
-        let mut index = vec![0; self.shape.len()];
-        let inner = self.shape.last().copied().unwrap_or(1);
-        let step = self.strides.last().copied().unwrap_or(1);
-        while out.len() < n {
-            let start: usize = index.iter().zip(&self.strides).map(|(i, stride)| i * stride).sum();
-            out.extend((0..inner).map(|i| element(storage[start + i * step])));
-            for axis in (0..self.shape.len().saturating_sub(1)).rev() {
-                index[axis] += 1;
-                if index[axis] < self.shape[axis] {
-                    break;
-                }
-                index[axis] = 0;
-            }
-        }
-        out
+    /// What else the file holds beside the state dict that was read, by name.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 }
 
-fn refused(error: SafeTensorError) -> Error {
-    let kind = match error {
-        SafeTensorError::HeaderTooSmall
-        | SafeTensorError::InvalidHeaderLength
-        | SafeTensorError::MetadataIncompleteBuffer => Kind::Truncated,
-        _ => Kind::Corrupt,
-    };
-    Error::new(kind, format!("not a valid safetensors file: {error}")).with_source(error)
+/// How PyTorch wrote a checkpoint.
+enum Format {
+    Zip,
+    Legacy,
+}
+
+fn kind(file: &dyn ReadAt) -> Option<Format> {
+    let mut first = [0; 4];
+    file.read_at(0, &mut first).ok()?;
+    match first {
+        [b'P', b'K', 3, 4] => Some(Format::Zip),
+        [0x80, 2, 0x8A, 0x0A] => Some(Format::Legacy),
+        _ => None,
+    }
+}
+
+/// Whether a file begins as checkpoints of PyTorch do, in the format of today or the one before 1.6.
+pub fn is_torch(file: &dyn ReadAt) -> bool {
+    kind(file).is_some()
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,61 +2,74 @@
 
 use std::collections::BTreeMap;
 
+use super::source::{ReadAt, read as read_bytes};
 use super::{Checkpoint, DType, View, pickle, zip};
 use crate::{Error, Kind, Result};
 
-pub fn read(bytes: &[u8]) -> Result<Checkpoint<'_>> {
-    let files = zip::entries(bytes)?;
-    let mut pickles = files.iter().filter_map(|(name, data)| Some((name.strip_suffix("data.pkl")?, *data)));
+/// How many times the file's own bytes its tensors may have together. Tied weights are stored once and have several
+/// names; without a limit a small file could stand for any amount of weights.
+const MAX_SHARING: u64 = 64;
+
+pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
+    let files = zip::entries(file)?;
+    let mut pickles = files.iter().filter_map(|(name, entry)| Some((name.strip_suffix("data.pkl")?, *entry)));
     let (root, program) = pickles.next().ok_or_else(|| corrupt("a zip file without data.pkl: not a checkpoint"))?;
     if pickles.next().is_some() {
         return Err(corrupt("a checkpoint with more than one data.pkl"));
     }
-    if let Some(order) = files.get(format!("{root}byteorder").as_str())
-        && *order != b"little"
+    if let Some(order) = files.get(&format!("{root}byteorder"))
+        && read_bytes(file, order.at, order.len.min(16) as usize)? != b"little"
     {
         return Err(Error::unsupported("a checkpoint of a big-endian machine"));
     }
+    if program.len > pickle::MAX_PROGRAM_LEN as u64 {
+        let message = format!("data.pkl: {} bytes of pickle; at most {}", program.len, pickle::MAX_PROGRAM_LEN);
+        return Err(Error::unsupported(message));
+    }
+    let program = read_bytes(file, program.at, program.len as usize)?;
+    let found = pickle::read(&program).map_err(|error| error.at("data.pkl"))?;
     let mut tensors = BTreeMap::new();
-    // Elements taken from each storage. Tensors may share one, but not its elements: otherwise a small file could
-    // stand for any amount of weights.
-    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
-    for (name, tensor) in pickle::read(program).map_err(|error| error.at("data.pkl"))? {
-        let file = format!("{root}data/{}", tensor.key);
-        let storage =
-            files.get(file.as_str()).ok_or_else(|| corrupt(format!("{name}: its storage {file} is missing")))?;
-        let view = view(&tensor, storage).map_err(|error| error.at(name))?;
-        let taken = taken.entry(tensor.key).or_default();
-        *taken = taken.saturating_add(view.shape.iter().product());
-        if view.dtype.bytes().is_some_and(|len| *taken > storage.len() / len) {
-            return Err(corrupt(format!("{name}: overlaps itself or another tensor in {file}")));
-        }
+    let mut total = 0u64;
+    for (name, tensor) in found.tensors {
+        let storage = format!("{root}data/{}", tensor.key);
+        let entry = files.get(&storage);
+        let entry = entry.ok_or_else(|| corrupt(format!("{name}: its storage {storage} is missing")))?;
+        let view = view(tensor, file, *entry, &storage).map_err(|error| error.at(name))?;
+        total = total.saturating_add(view.n_bytes()?);
         tensors.insert(name.to_owned(), view);
     }
-    Ok(Checkpoint { tensors })
+    let limit = file.size()?.saturating_mul(MAX_SHARING);
+    if total > limit {
+        let message = format!("the tensors share their storages and have {total} bytes together; at most {limit}");
+        return Err(corrupt(message));
+    }
+    Ok(Checkpoint { tensors, left_out: found.left_out })
 }
 
-fn view<'a>(tensor: &pickle::Tensor<'_>, storage: &'a [u8]) -> Result<View<'a>> {
-    let dtype = tensor.dtype;
-    let (shape, strides) = (tensor.shape.clone(), tensor.strides.clone());
+fn view<'a>(tensor: pickle::Tensor<'_>, file: &'a dyn ReadAt, entry: zip::Entry, storage: &str) -> Result<View<'a>> {
+    let pickle::Tensor { dtype, shape, strides, offset, .. } = tensor;
     if shape.len() != strides.len() {
         return Err(corrupt(format!("{} dimensions with {} strides", shape.len(), strides.len())));
     }
-    let Some(element_len) = dtype.bytes() else { return Ok(View { dtype, shape, strides, data: &[] }) };
+    let element_len = dtype.bytes().ok_or_else(|| Error::unsupported(format!("elements of type {dtype:?}")))?;
     let needed = elements_spanned(&shape, &strides)
-        .and_then(|span| span.checked_add(tensor.offset)?.checked_mul(element_len))
+        .and_then(|span| span.checked_add(offset)?.checked_mul(element_len))
         .ok_or_else(|| corrupt(format!("shape {shape:?} with strides {strides:?} is too large")))?;
-    if needed > storage.len() {
-        let message = format!("shape {shape:?} needs {needed} bytes, its storage has {}", storage.len());
+    if needed as u64 > entry.len {
+        let message = format!("shape {shape:?} needs {needed} bytes, its storage has {}", entry.len);
         return Err(Error::new(Kind::Truncated, message));
     }
-    let data = storage.get(tensor.offset * element_len..).unwrap_or(&[]);
-    Ok(View { dtype, shape, strides, data })
+    // Checked above not to overflow.
+    if (shape.iter().product::<usize>() * element_len) as u64 > entry.len {
+        return Err(corrupt(format!("overlaps itself in {storage}")));
+    }
+    Ok(View { dtype, shape, strides, file, at: entry.at + (offset * element_len) as u64 })
 }
 
 /// One more than the largest element index that the shape reaches, 0 for an empty tensor.
 fn elements_spanned(shape: &[usize], strides: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent))?;
+    // With room for the bytes of the widest elements.
+    shape.iter().try_fold(8_usize, |product, &extent| product.checked_mul(extent))?;
     if shape.contains(&0) {
         return Some(0);
     }
@@ -69,17 +82,44 @@ fn elements_spanned(shape: &[usize], strides: &[usize]) -> Option<usize> {
 impl DType {
     /// The type of a storage class of PyTorch.
     pub(super) fn from_storage(class: &str) -> Option<Self> {
-        Some(match class {
-            "DoubleStorage" => Self::F64,
-            "FloatStorage" => Self::F32,
-            "HalfStorage" => Self::F16,
-            "BFloat16Storage" => Self::Bf16,
-            "LongStorage" => Self::Other("i64"),
-            "IntStorage" => Self::Other("i32"),
-            "ShortStorage" => Self::Other("i16"),
-            "CharStorage" => Self::Other("i8"),
-            "ByteStorage" => Self::Other("u8"),
-            "BoolStorage" => Self::Other("bool"),
+        Self::from_torch(match class {
+            "DoubleStorage" => "float64",
+            "FloatStorage" => "float32",
+            "HalfStorage" => "float16",
+            "BFloat16Storage" => "bfloat16",
+            "LongStorage" => "int64",
+            "IntStorage" => "int32",
+            "ShortStorage" => "int16",
+            "CharStorage" => "int8",
+            "ByteStorage" => "uint8",
+            "BoolStorage" => "bool",
+            "ComplexFloatStorage" => "complex64",
+            _ => return None,
+        })
+    }
+
+    /// The type that PyTorch calls `torch.NAME`.
+    pub(super) fn from_torch(name: &str) -> Option<Self> {
+        Some(match name {
+            "float64" => Self::F64,
+            "float32" => Self::F32,
+            "float16" => Self::F16,
+            "bfloat16" => Self::Bf16,
+            "int64" => Self::Other("i64"),
+            "int32" => Self::Other("i32"),
+            "int16" => Self::Other("i16"),
+            "int8" => Self::Other("i8"),
+            "uint64" => Self::Other("u64"),
+            "uint32" => Self::Other("u32"),
+            "uint16" => Self::Other("u16"),
+            "uint8" => Self::Other("u8"),
+            "bool" => Self::Other("bool"),
+            "complex64" => Self::Other("c64"),
+            "float8_e4m3fn" => Self::Other("f8_e4m3"),
+            "float8_e5m2" => Self::Other("f8_e5m2"),
+            "float8_e4m3fnuz" => Self::Other("f8_e4m3fnuz"),
+            "float8_e5m2fnuz" => Self::Other("f8_e5m2fnuz"),
+            "float8_e8m0fnu" => Self::Other("f8_e8m0"),
             _ => return None,
         })
     }

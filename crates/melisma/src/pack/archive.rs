@@ -1,14 +1,16 @@
 //! A packed file, opened: what is in it, and its tiles.
 
-use melisma_kernels::Isa;
 use melisma_kernels::rans::Decoder;
+use melisma_kernels::{Device, Isa};
 
 use super::blob::{ALIGN, Blob, Content};
 use super::gpu_index::{self, GpuIndex};
-use super::header::{Header, TensorEntry};
+use super::memory::{self, Need};
 use super::storage::{ReadAt, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::{Layout, TRAILER, VERSION, VERSION_KEY};
+use super::{Layout, TRAILER, VERSION, VERSION_KEY, stream};
+use crate::checkpoint::{Header, TensorEntry};
+use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
 /// A packed file whose header, trailer and indices were read and checked; the tiles were not.
@@ -21,6 +23,9 @@ pub struct Archive<'a> {
     pub(super) index: Option<GpuIndex>,
     lens: Vec<u64>,
     pub(super) base: Option<(&'a dyn ReadAt, Header)>,
+    pub(super) budget: Budget,
+    /// The GPU that decodes it; the CPU where there is none.
+    pub(super) gpu: Option<Device>,
 }
 
 /// What a listing says of a tensor.
@@ -79,13 +84,14 @@ impl<'a> Archive<'a> {
         let lens = packed.iter().map(TensorEntry::len).collect();
         let at = |entry: &TensorEntry| (header.len + entry.bytes[0], entry.len());
         let index = index.map(at).map(|(at, len)| GpuIndex::read(file, &blobs, at, len)).transpose()?;
-        Ok(Self { file, source, trailer, blobs, index, lens, base: None })
+        let budget = Budget::unlimited();
+        Ok(Self { file, source, trailer, blobs, index, lens, base: None, budget, gpu: None })
     }
 
     /// Gives a delta the file that it was made against.
     ///
     /// # Errors
-    /// `InvalidArgument`: this is no delta, or of another file.
+    /// `InvalidArgument`: this is not a delta, or the delta of another file.
     pub fn with_base(mut self, base: &'a dyn ReadAt) -> Result<Self> {
         if !self.is_delta() {
             return Err(Error::invalid("this packed file is complete, it needs no base"));
@@ -96,6 +102,18 @@ impl<'a> Archive<'a> {
         }
         self.base = Some((base, Header::read(base)?));
         Ok(self)
+    }
+
+    /// The same file, decoded within `budget`: under a limit fewer tiles are in flight.
+    pub fn with_budget(mut self, budget: &Budget) -> Self {
+        self.budget = budget.clone();
+        self
+    }
+
+    /// The same file, decoded by `device`. The bytes are the same whichever it is.
+    pub fn on(mut self, device: &Device) -> Self {
+        self.gpu = matches!(device, Device::Cuda(_)).then(|| device.clone());
+        self
     }
 
     /// Whether a base is needed to unpack it.
@@ -144,8 +162,14 @@ impl<'a> Archive<'a> {
         }
         let number = at[0] * across + at[1];
         let mut out = vec![0; blob.layout.tile_len(number)];
-        let mut decoder = Decoder::new(Isa::from_env()?);
-        self.decode_tile(&mut decoder, index, number, &mut Vec::new(), &mut out)?;
+        if let Some(gpu) = &self.gpu {
+            self.tile_on(gpu, index, number, &mut out)?;
+        } else {
+            let need = memory::decoding(self, index..index + 1);
+            let (_, _held) = Need { result: out.len() as u64, ..need }.crew(1, &self.budget)?;
+            let mut decoder = Decoder::new(Isa::from_env()?);
+            self.decode_tile(&mut decoder, index, number, &mut Vec::new(), &mut out)?;
+        }
         let [rows, cols] = blob.layout.tile(number);
         if blob.content == Content::Delta {
             let (width, cols_all) = (blob.layout.split.width() as u64, blob.layout.cols);
@@ -155,6 +179,19 @@ impl<'a> Archive<'a> {
             }
         }
         Ok((out, [rows, cols]))
+    }
+
+    /// One tile of tensor `index`, decoded with the row of tiles that it is in.
+    fn tile_on(&self, gpu: &Device, index: usize, number: u64, out: &mut [u8]) -> Result<()> {
+        let layout = &self.blobs[index].layout;
+        let is_in = |run: &u64| layout.run(*run).tiles.contains(&number);
+        let run = (0..layout.n_runs()).find(is_in).unwrap_or(0);
+        let [first, step, row_len] = layout.rows_in_run(number);
+        stream::decode(self, (gpu, 1), &[(index, run)], |_, _, _| Ok(()), &mut |bytes| {
+            let rows = bytes.get(first..).unwrap_or_default().chunks(step.max(1));
+            out.chunks_mut(row_len.max(1)).zip(rows).for_each(|(to, from)| to.copy_from_slice(&from[..to.len()]));
+            Ok(())
+        })
     }
 
     pub(super) fn find(&self, name: &str) -> Result<usize> {
@@ -179,7 +216,7 @@ impl<'a> Archive<'a> {
     ) -> Result<()> {
         let blob = &self.blobs[index];
         let tile = &blob.tiles[number as usize];
-        record.resize(tile.len as usize, 0);
+        super::writer::resize(record, tile.len as usize);
         let place = || format!("{}, tile {number}", self.source.tensors[index].name);
         self.file.read_at(blob.starts[number as usize], record).map_err(|error| error.at(place()))?;
         decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))

@@ -3,9 +3,9 @@
 use melisma_kernels::rans::{Split, Tile};
 
 use super::VERSION;
-use super::header::TensorEntry;
 use super::layout::{Layout, TILE_SIDES};
 use super::storage::{ReadAt, read};
+use crate::checkpoint::TensorEntry;
 use crate::{Error, Kind, Result};
 
 const MAGIC: [u8; 4] = *b"MLPK";

@@ -4,8 +4,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
 
-/// Results in flight for each worker.
-const AHEAD: usize = 2;
+/// Who works, and how many results may be in flight.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Crew {
+    pub(super) threads: usize,
+    pub(super) window: usize,
+}
 
 struct State<T> {
     next: usize,
@@ -27,10 +31,10 @@ impl<T> Shared<T> {
     }
 }
 
-/// Calls `work(worker, index, result)` for each index below `n` on `threads` threads, each with a worker of its own, and
+/// Calls `work(worker, index, result)` for each index below `n` on the crew's threads, each with a worker of its own, and
 /// `take(index, result)` on this thread in order. Results are reused. Stops at the first error in order.
 pub(super) fn in_order<W, T: Default + Send>(
-    threads: usize,
+    Crew { threads, window }: Crew,
     n: usize,
     worker: impl Fn() -> W + Sync,
     work: impl Fn(&mut W, usize, &mut T) -> Result<()> + Sync,
@@ -43,7 +47,7 @@ pub(super) fn in_order<W, T: Default + Send>(
             take(index, &mut result)
         });
     }
-    let window = AHEAD * threads;
+    let window = window.max(1);
     let slots = (0..window).map(|_| None).collect();
     let state = State { next: 0, done: 0, stop: false, free: Vec::new(), slots };
     let shared = Shared { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new() };

@@ -16,14 +16,12 @@ const MAGIC: [u8; 4] = *b"MLIX";
 const VERSION: u32 = 1;
 const HEADER_LEN: u64 = 16;
 
-/// The tensor's bytes, from the tiles' indices in the order of the file.
-pub(super) fn to_bytes(segment: u32, tiles: &[u8]) -> Vec<u8> {
+/// The beginning of the tensor; the tiles' indices follow in the order of the file.
+pub(super) fn header(segment: u32) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&segment.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(tiles);
-    bytes.resize(bytes.len().next_multiple_of(ALIGN as usize), 0);
     bytes
 }
 

@@ -5,25 +5,24 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use melisma_kernels::rans::{Batch, Job, MAX_TILE_LEN, Segments, Status};
+use melisma_kernels::rans::Batch;
 use melisma_kernels::{Buffer, Device, Element, Queue, View};
 
 use super::archive::Archive;
-use super::blob::Content;
-use super::header::{Header, TensorEntry};
 use super::is_packed;
+use super::piece::{Limits, MAX_RECORD, Piece, Plan, Span};
 use super::storage::ReadAt;
-use crate::runtime::memory::Budget;
+use crate::checkpoint::{Header, TensorEntry};
+use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Kind, Result};
 
 /// Tensors begin on multiples of this in the device's memory.
 const ALIGN: usize = 256;
 /// A piece is closed when it has this many bytes.
-const PIECE: u64 = 8 << 20;
-/// Above the longest record with its index: both have at most a few bytes for each of the tile's.
-const MAX_RECORD: u64 = 2 * MAX_TILE_LEN as u64;
-const STAGING: usize = (PIECE + MAX_RECORD) as usize;
-const MAX_WORKERS: usize = 8;
+pub(super) const PIECE: u64 = 8 << 20;
+/// The most bytes that a piece is decoded to, which bounds the scratch memory of a worker.
+pub(super) const DECODED: u64 = 32 << 20;
+pub(super) const MAX_WORKERS: usize = 8;
 
 /// Loads `file`, packed or not, into the memory of `device`; see [`Loader`].
 ///
@@ -39,6 +38,7 @@ pub struct Loader {
     device: Device,
     budget: Budget,
     slots: Vec<Slot>,
+    limits: Limits,
 }
 
 /// What a worker has.
@@ -78,40 +78,31 @@ impl Loaded {
     }
 }
 
-/// Bytes of the file that one worker handles at a time.
-#[derive(Debug, Default)]
-struct Piece {
-    bytes: Range<u64>,
-    /// The indices of its tiles, staged behind its records.
-    index: Range<u64>,
-    /// The jobs of a packed file.
-    jobs: Range<usize>,
-    /// Where the bytes of a plain file go.
-    to: usize,
-}
-
-impl Piece {
-    fn len(&self) -> u64 {
-        self.bytes.end - self.bytes.start + self.index.end - self.index.start
-    }
-}
-
 impl Loader {
-    /// A loader for `device`, with up to eight workers.
+    /// A loader for `device`, with up to eight workers; fewer where the budget has no room for them.
     ///
     /// # Errors
     /// The budget or the device refuses.
     pub fn new(device: &Device, budget: &Budget) -> Result<Self> {
+        let limits = Limits { piece: PIECE, staging: PIECE + MAX_RECORD, decoded: DECODED };
+        let threads = melisma_kernels::available_threads().clamp(1, MAX_WORKERS) as u64;
+        // Half of the memory is left for the model.
+        let room = budget.free(Space::Host).min(budget.free(Space::Device)) / 2 / (2 * limits.staging + limits.decoded);
+        Self::with(device, budget, limits, threads.min(room).max(1) as usize)
+    }
+
+    /// A loader with `workers` workers for pieces within `limits`.
+    pub(super) fn with(device: &Device, budget: &Budget, limits: Limits, workers: usize) -> Result<Self> {
+        let len = limits.staging as usize;
         let slot = || {
             let (staging, on_device) = match device {
-                Device::Cpu(_) => (Buffer::host(budget, STAGING)?, Buffer::host(budget, STAGING)?),
-                Device::Cuda(cuda) => (Buffer::pinned(cuda, budget, STAGING)?, Buffer::device(cuda, budget, STAGING)?),
+                Device::Cpu(_) => (Buffer::host(budget, len)?, Buffer::host(budget, len)?),
+                Device::Cuda(cuda) => (Buffer::pinned(cuda, budget, len)?, Buffer::device(cuda, budget, len)?),
             };
             Ok(Slot { queue: device.queue(budget)?, staging, on_device })
         };
-        let workers = melisma_kernels::available_threads().clamp(1, MAX_WORKERS);
         let slots = (0..workers).map(|_| slot()).collect::<Result<_>>()?;
-        Ok(Self { device: device.clone(), budget: budget.clone(), slots })
+        Ok(Self { device: device.clone(), budget: budget.clone(), slots, limits })
     }
 
     /// Loads a safetensors file, packed or not. Of a packed one every tile's hash is checked on the device.
@@ -132,7 +123,7 @@ impl Loader {
             for at in (0..tensor.len()).step_by(PIECE as usize) {
                 let begin = header.len + tensor.bytes[0] + at;
                 let bytes = begin..begin + PIECE.min(tensor.len() - at);
-                pieces.push(Piece { bytes, to: start + at as usize, ..Piece::default() });
+                pieces.push(Piece::plain(bytes, start + at as usize));
             }
         }
         let out = Mutex::new(&mut loaded.buffer);
@@ -150,26 +141,14 @@ impl Loader {
             return Err(Error::unsupported("a delta cannot be loaded to a device").with_hint("unpack it first"));
         }
         let mut loaded = self.allocate(&archive.source)?;
-        let (pieces, jobs) = pieces(archive, &loaded.starts)?;
-        let batch = Batch::plan(&self.device, &jobs, STAGING, loaded.buffer.len())?;
-        let len = size_of::<i32>() * jobs.len();
-        let mut status = match &self.device {
-            Device::Cpu(_) => Buffer::host(&self.budget, len)?,
-            Device::Cuda(cuda) => Buffer::device(cuda, &self.budget, len)?,
+        let span = |(tensor, &to): (usize, &usize)| {
+            let tiles = 0..archive.blobs[tensor].layout.n_tiles();
+            Span { tensor, tiles, from: 0, to }
         };
-        let outputs = Mutex::new((&mut loaded.buffer, &mut status));
-        self.work(archive.file, &pieces, |slot, piece| {
-            let mut outputs = outputs.lock().unwrap_or_else(PoisonError::into_inner);
-            let (out, status) = &mut *outputs;
-            let status = status.view_mut::<i32>()?.range(piece.jobs.clone())?;
-            batch.run_some(&slot.queue, piece.jobs.clone(), slot.on_device.view()?, out.view_mut()?, status)
-        })?;
-        let mut words = vec![0i32; jobs.len()];
-        self.slots[0].queue.copy(status.view()?, words[..].as_mut().into())?;
-        match words.iter().position(|&word| Status::from_word(word) != Status::Whole) {
-            None => Ok(loaded),
-            Some(job) => Err(damaged(archive, job, Status::from_word(words[job]))),
-        }
+        let spans: Vec<Span> = loaded.starts.iter().enumerate().map(span).collect();
+        let mut decoding = Decoding::new(self, archive, std::iter::once(spans), loaded.buffer.len())?;
+        decoding.run(self, archive, 0, &mut loaded.buffer)?;
+        Ok(loaded)
     }
 
     fn allocate(&self, header: &Header) -> Result<Loaded> {
@@ -181,11 +160,15 @@ impl Loader {
             let next = next.and_then(|next| next.checked_next_multiple_of(ALIGN));
             end = next.ok_or_else(|| Error::new(Kind::Memory, "a model larger than the address space"))?;
         }
-        let buffer = match &self.device {
-            Device::Cpu(_) => Buffer::host(&self.budget, end)?,
-            Device::Cuda(cuda) => Buffer::device(cuda, &self.budget, end)?,
-        };
-        Ok(Loaded { buffer, tensors: header.tensors.clone(), starts })
+        Ok(Loaded { buffer: self.buffer(end)?, tensors: header.tensors.clone(), starts })
+    }
+
+    /// Memory where decoded bytes go.
+    pub(super) fn buffer(&self, len: usize) -> Result<Buffer> {
+        match &self.device {
+            Device::Cpu(_) => Buffer::host(&self.budget, len),
+            Device::Cuda(cuda) => Buffer::device(cuda, &self.budget, len),
+        }
     }
 
     /// Lets every worker take pieces until none is left: read, copied, then handed to `finish`.
@@ -223,81 +206,59 @@ impl Loader {
     }
 }
 
-/// Cuts the records of an archive into pieces of whole tiles, with a job for each tile.
-fn pieces(archive: &Archive<'_>, starts: &[usize]) -> Result<(Vec<Piece>, Vec<Job>)> {
-    let (mut pieces, mut jobs) = (Vec::new(), Vec::new());
-    let mut piece = Piece::default();
-    for (index, (blob, &start)) in archive.blobs.iter().zip(starts).enumerate() {
-        debug_assert!(blob.content == Content::Plain);
-        let layout = &blob.layout;
-        let width = layout.split.width() as u64;
-        for (number, (tile, &at)) in blob.tiles.iter().zip(&blob.starts).enumerate() {
-            let of_index = archive.index.as_ref().and_then(|found| found.of(index, number));
-            let index_len = of_index.map_or(0, |(_, len)| len);
-            if u64::from(tile.len) + index_len > MAX_RECORD || !tile.len.is_multiple_of(16) {
-                let message = format!("a record of {} bytes", tile.len);
-                return Err(Error::new(Kind::Corrupt, message).at(&archive.source.tensors[index].name));
-            }
-            let end = at + u64::from(tile.len);
-            // What lies between two tensors' records is read with them, if it is little.
-            let with_it = end - piece.bytes.start + piece.index.end - piece.index.start + index_len;
-            let is_full = piece.len() >= PIECE || with_it > STAGING as u64;
-            if piece.jobs.is_empty() || is_full {
-                close(&mut pieces, std::mem::take(&mut piece), &mut jobs);
-                let first = of_index.map_or(0, |(segments, _)| segments.at);
-                piece = Piece { bytes: at..at, index: first..first, jobs: jobs.len()..jobs.len(), to: 0 };
-            }
-            let [rows, cols] = layout.tile(number as u64);
-            let segments = of_index.map(|(segments, len)| {
-                if piece.index.is_empty() {
-                    piece.index = segments.at..segments.at;
-                }
-                let at = segments.at - piece.index.start;
-                piece.index.end = segments.at + len;
-                Segments { at, ..segments }
-            });
-            jobs.push(Job {
-                split: layout.split,
-                number: number as u64,
-                tile: *tile,
-                record: at - piece.bytes.start,
-                out: start as u64 + (rows.start * layout.cols + cols.start) * width,
-                row_len: ((cols.end - cols.start) * width) as u32,
-                rows: (rows.end - rows.start) as u32,
-                row_step: layout.cols * width,
-                segments,
-            });
-            (piece.bytes.end, piece.jobs.end) = (end, jobs.len());
-        }
-    }
-    close(&mut pieces, piece, &mut jobs);
-    Ok((pieces, jobs))
+/// Groups of tiles of an archive that are decoded one after another to the same memory.
+pub(super) struct Decoding {
+    plan: Plan,
+    /// The pieces of each group.
+    groups: Vec<Range<usize>>,
+    batch: Batch,
+    status: Buffer,
 }
 
-/// Completes a piece: its indices are staged behind its records.
-fn close(pieces: &mut Vec<Piece>, piece: Piece, jobs: &mut [Job]) {
-    if piece.jobs.is_empty() {
-        return;
-    }
-    let records_len = piece.bytes.end - piece.bytes.start;
-    for segments in jobs[piece.jobs.clone()].iter_mut().filter_map(|job| job.segments.as_mut()) {
-        segments.at += records_len;
-    }
-    pieces.push(piece);
-}
-
-fn damaged(archive: &Archive<'_>, job: usize, status: Status) -> Error {
-    let what = match status {
-        Status::Stream => "a stream does not end where it should",
-        Status::Hash => "the tile's hash is wrong",
-        _ => "its record contradicts the format",
-    };
-    let mut before = 0;
-    for (tensor, blob) in archive.source.tensors.iter().zip(&archive.blobs) {
-        if job < before + blob.tiles.len() {
-            return Error::new(Kind::Corrupt, what).at(format!("{}, tile {}", tensor.name, job - before));
+impl Decoding {
+    /// Plans to decode each of `groups` into `out_len` bytes.
+    pub(super) fn new(
+        loader: &Loader,
+        archive: &Archive<'_>,
+        groups: impl Iterator<Item = Vec<Span>>,
+        out_len: usize,
+    ) -> Result<Self> {
+        let mut plan = Plan::default();
+        let groups = groups.map(|spans| plan.add(archive, &spans, loader.limits)).collect::<Result<_>>()?;
+        let batch = Batch::plan(&loader.device, &plan.jobs, loader.limits.staging as usize, out_len)?;
+        let status = loader.buffer(size_of::<i32>() * plan.jobs.len())?;
+        for slot in &loader.slots {
+            batch.prepare(&slot.queue, plan.pieces.iter().map(|piece| piece.jobs.clone()))?;
         }
-        before += blob.tiles.len();
+        Ok(Self { plan, groups, batch, status })
     }
-    Error::new(Kind::Corrupt, what)
+
+    /// Decodes a group into `out`, and checks the hash of every tile.
+    pub(super) fn run(
+        &mut self,
+        loader: &mut Loader,
+        archive: &Archive<'_>,
+        group: usize,
+        out: &mut Buffer,
+    ) -> Result<()> {
+        let Self { plan, groups, batch, status } = self;
+        let pieces = &plan.pieces[groups[group].clone()];
+        let [Piece { jobs: first, .. }, ..] = pieces else { return Ok(()) };
+        let jobs = first.start..pieces[pieces.len() - 1].jobs.end;
+        let outputs = Mutex::new((out, &mut *status));
+        loader.work(archive.file, pieces, |slot, piece| {
+            let mut outputs = outputs.lock().unwrap_or_else(PoisonError::into_inner);
+            let (out, status) = &mut *outputs;
+            let status = status.view_mut::<i32>()?.range(piece.jobs.clone())?;
+            batch.run_some(&slot.queue, piece.jobs.clone(), slot.on_device.view()?, out.view_mut()?, status)
+        })?;
+        let mut words = vec![0i32; jobs.len()];
+        loader.slots[0].queue.copy(status.view()?.range(jobs.clone())?, words[..].as_mut().into())?;
+        plan.check(archive, jobs.start, &words)
+    }
+
+    /// Copies what was decoded to host memory.
+    pub(super) fn copy_back(&self, loader: &Loader, from: &Buffer, to: &mut Buffer, len: usize) -> Result<()> {
+        loader.slots[0].queue.copy(from.view::<u8>()?.first(len)?, to.view_mut::<u8>()?.first(len)?)
+    }
 }

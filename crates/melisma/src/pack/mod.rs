@@ -19,27 +19,31 @@
 //! ```
 
 mod archive;
+mod array;
 mod blob;
 mod crew;
 mod gpu_index;
-mod header;
 mod layout;
 mod load;
+mod memory;
+mod piece;
 mod side;
 mod storage;
+mod stream;
 mod torch;
 mod trailer;
 mod unpack;
 mod writer;
 
+pub use crate::checkpoint::{Header, TensorEntry};
 pub use archive::{Archive, TensorInfo};
+pub use array::{Array, compress, decompress};
 pub use gpu_index::SEGMENT;
-pub use header::{Header, TensorEntry};
 pub use layout::{Layout, TILE_SIDES};
 pub use load::{Loaded, Loader, load_to_device};
 pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
-pub use storage::{ReadAt, Sink};
-pub use torch::{from_checkpoint, is_checkpoint};
+pub use storage::{Append, ReadAt, Sink};
+pub use torch::{Converted, is_checkpoint};
 pub use writer::{Options, Packed, pack};
 
 /// The version that this build writes, and the latest that it reads.

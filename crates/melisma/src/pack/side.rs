@@ -4,10 +4,11 @@
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Encoder;
 
-use super::crew;
-use super::header::{Header, TensorEntry};
 use super::layout::{Layout, TILE_SIDES};
+use super::{crew, memory};
 use crate::Result;
+use crate::checkpoint::{Header, TensorEntry};
+use crate::runtime::memory::Budget;
 
 /// Elements of at most so many bytes always have tiles of [`NARROW_SIDE`], which decode fastest.
 const NARROW: usize = 2;
@@ -22,13 +23,14 @@ const N_PARTS: u64 = 2;
 /// As [`Layout::of`], or those of `read`.
 pub(super) fn layouts(
     header: &Header,
-    threads: usize,
+    (threads, budget): (usize, &Budget),
     read: impl Fn(usize, u64, &mut [u8]) -> Result<()> + Sync,
 ) -> Result<Vec<Layout>> {
     let isa = Isa::from_env()?;
     let mut layouts = Vec::with_capacity(header.tensors.len());
+    let (crew, _held) = memory::choosing(header)?.crew(threads, budget)?;
     crew::in_order(
-        threads,
+        crew,
         header.tensors.len(),
         || Chooser { encoder: Encoder::new(isa), part: Vec::new(), tile: Vec::new() },
         |chooser, index, layout: &mut Option<Layout>| {
@@ -43,6 +45,21 @@ pub(super) fn layouts(
     Ok(layouts)
 }
 
+/// The layout of a tensor where `side` is chosen; narrow elements have no choice.
+pub(super) fn candidate(tensor: &TensorEntry, side: u32) -> Result<Layout> {
+    let layout = Layout::of(tensor, side)?;
+    if part(&layout).is_some() { Ok(layout) } else { Layout::of(tensor, NARROW_SIDE) }
+}
+
+/// Rows and columns of a part that is looked at; none where there is nothing to choose.
+pub(super) fn part(whole: &Layout) -> Option<[u64; 2]> {
+    if whole.split.width() <= NARROW || whole.n_tiles() == 0 {
+        return None;
+    }
+    let cols = whole.cols.min(PART);
+    Some([whole.rows.min((PART / cols).max(1)), cols])
+}
+
 /// What a thread needs to choose.
 struct Chooser {
     encoder: Encoder,
@@ -55,11 +72,7 @@ impl Chooser {
     fn layout(&mut self, tensor: &TensorEntry, mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Layout> {
         let whole = Layout::of(tensor, NARROW_SIDE)?;
         let width = whole.split.width();
-        if width <= NARROW || whole.n_tiles() == 0 {
-            return Ok(whole);
-        }
-        let cols = whole.cols.min(PART);
-        let rows = whole.rows.min((PART / cols).max(1));
+        let Some([rows, cols]) = part(&whole) else { return Ok(whole) };
         let len = rows * cols * width as u64;
         // Parts begin with a row, where they hold one.
         let unit = if cols == whole.cols { cols * width as u64 } else { width as u64 };

@@ -1,92 +1,24 @@
-//! Files and memory, read at any place and written from front to back.
+//! Where packed and unpacked files go.
 
-use std::fs::File;
 use std::io::Write;
 
+pub use crate::checkpoint::ReadAt;
+use crate::checkpoint::source::ends_at;
+pub(super) use crate::checkpoint::source::read;
 use crate::runtime::output::{self, OutputFile};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
-/// Bytes that threads read side by side.
-pub trait ReadAt: Sync {
-    /// How many there are.
-    ///
-    /// # Errors
-    /// The system refuses.
-    fn size(&self) -> Result<u64>;
-
-    /// Fills `out` from `at` on.
-    ///
-    /// # Errors
-    /// `Truncated` when there are not so many; `Io` when the system refuses.
-    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()>;
-}
-
-impl ReadAt for [u8] {
-    fn size(&self) -> Result<u64> {
-        Ok(self.len() as u64)
-    }
-
-    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        let start = usize::try_from(at).map_err(|_| ends_at(at))?;
-        let bytes = start.checked_add(out.len()).and_then(|end| self.get(start..end)).ok_or_else(|| ends_at(at))?;
-        out.copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
-impl ReadAt for &[u8] {
-    fn size(&self) -> Result<u64> {
-        (**self).size()
-    }
-
-    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        (**self).read_at(at, out)
-    }
-}
-
-impl ReadAt for Vec<u8> {
-    fn size(&self) -> Result<u64> {
-        self.as_slice().size()
-    }
-
-    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        self.as_slice().read_at(at, out)
-    }
-}
-
-impl ReadAt for File {
-    fn size(&self) -> Result<u64> {
-        Ok(self.metadata().map_err(|error| Error::io("reading", error))?.len())
-    }
-
-    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        use std::os::unix::fs::FileExt;
-        self.read_exact_at(out, at).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => ends_at(at),
-            _ => Error::io("reading", error),
-        })
-    }
-}
-
-fn ends_at(at: u64) -> Error {
-    Error::new(Kind::Truncated, format!("the file ends within what begins at byte {at}"))
-}
-
-/// Reads `len` bytes, a length that was checked against the file's.
-pub(super) fn read(file: &dyn ReadAt, at: u64, len: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    file.read_at(at, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// Where a packed file is written.
-pub trait Sink {
+/// What bytes are added to, from front to back.
+pub trait Append {
     /// Adds bytes at the end.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses; the message names the output.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
+}
 
+/// Where a packed file is written.
+pub trait Sink: Append {
     /// Replaces bytes that were appended before.
     ///
     /// # Errors
@@ -100,12 +32,27 @@ pub trait Sink {
     fn check(&mut self, check: &mut dyn FnMut(&dyn ReadAt) -> Result<()>) -> Result<()>;
 }
 
-impl Sink for Vec<u8> {
+impl Append for Vec<u8> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.extend_from_slice(bytes);
         Ok(())
     }
+}
 
+/// Fills the slice from its start, and leaves what is not filled yet.
+impl Append for &mut [u8] {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_all(bytes).map_err(|_| Error::invalid(format!("{} bytes more than there is room for", bytes.len())))
+    }
+}
+
+impl Append for OutputFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_all(bytes).map_err(|error| output::failed(self.path(), error))
+    }
+}
+
+impl Sink for Vec<u8> {
     fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let at = usize::try_from(at).map_err(|_| ends_at(at))?;
         self.get_mut(at..at + bytes.len()).ok_or_else(|| ends_at(at as u64))?.copy_from_slice(bytes);
@@ -118,10 +65,6 @@ impl Sink for Vec<u8> {
 }
 
 impl Sink for OutputFile {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.write_all(bytes).map_err(|error| output::failed(self.path(), error))
-    }
-
     fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         self.write_at(at, bytes)
     }

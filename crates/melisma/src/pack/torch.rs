@@ -1,40 +1,90 @@
-//! Checkpoints of PyTorch as sources: their tensors become a safetensors file, which is what gets packed.
+//! Checkpoints of PyTorch as sources: seen as the safetensors file of their tensors, which is what gets packed.
 
 use std::fmt::Write;
 
-use super::storage::{ReadAt, read};
-use crate::checkpoint::Checkpoint;
+use super::storage::ReadAt;
+use crate::checkpoint::{Checkpoint, View};
 use crate::{Error, Result};
 
-/// The tensors of a checkpoint, by name, as a safetensors file.
-///
-/// # Errors
-/// Those of [`Checkpoint::read`], or `Unsupported` for element types that safetensors does not have.
-pub fn from_checkpoint(bytes: &[u8]) -> Result<Vec<u8>> {
-    let checkpoint = Checkpoint::read(bytes)?;
-    let (mut json, mut data) = (String::from("{"), Vec::new());
-    for name in checkpoint.names() {
-        let Some(view) = checkpoint.get(name) else { continue };
-        let dtype = view.dtype.safetensors_name();
-        let dtype = dtype.ok_or_else(|| Error::unsupported(format!("{name}: elements of type {:?}", view.dtype)))?;
-        let begin = data.len();
-        view.append_bytes(&mut data).map_err(|error| error.at(name))?;
-        let quoted = serde_json::to_string(name).map_err(|error| Error::invalid(error.to_string()))?;
-        let comma = if json.len() > 1 { "," } else { "" };
-        let (shape, end) = (&view.shape, data.len());
-        // Writing to a string cannot fail.
-        let _ =
-            write!(json, r#"{comma}{quoted}:{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{begin},{end}]}}"#);
-    }
-    json.push('}');
-    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
-    let mut file = (json.len() as u64).to_le_bytes().to_vec();
-    file.extend_from_slice(json.as_bytes());
-    file.append(&mut data);
-    Ok(file)
+/// A checkpoint seen as a safetensors file. Tensors are read from the checkpoint when their bytes are asked for; those
+/// that share a storage are written for each of their names.
+#[derive(Debug)]
+pub struct Converted<'a> {
+    header: Vec<u8>,
+    /// Each tensor with the place of its first byte.
+    tensors: Vec<(u64, View<'a>)>,
+    size: u64,
+    left_out: Vec<String>,
 }
 
-/// Whether a file begins as checkpoints of PyTorch do, of this century's format or the one before.
+impl<'a> Converted<'a> {
+    /// Reads the directory of a checkpoint.
+    ///
+    /// # Errors
+    /// Those of [`Checkpoint::read`], or `Unsupported` for element types that safetensors does not have.
+    pub fn read(file: &'a dyn ReadAt) -> Result<Self> {
+        let checkpoint = Checkpoint::read(file)?;
+        let (mut json, mut tensors, mut end) = (String::from("{"), Vec::new(), 0);
+        for name in checkpoint.names() {
+            let Some(view) = checkpoint.get(name) else { continue };
+            let dtype = view.dtype.safetensors_name();
+            let dtype =
+                dtype.ok_or_else(|| Error::unsupported(format!("{name}: elements of type {:?}", view.dtype)))?;
+            let begin = end;
+            end += view.n_bytes().map_err(|error| error.at(name))?;
+            let quoted = serde_json::to_string(name).map_err(|error| Error::invalid(error.to_string()))?;
+            let comma = if json.len() > 1 { "," } else { "" };
+            let shape = &view.shape;
+            // Writing to a string cannot fail.
+            let _ = write!(
+                json,
+                r#"{comma}{quoted}:{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{begin},{end}]}}"#
+            );
+            tensors.push((begin, view.clone()));
+        }
+        json.push('}');
+        json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
+        let mut header = (json.len() as u64).to_le_bytes().to_vec();
+        header.extend_from_slice(json.as_bytes());
+        let start = header.len() as u64;
+        tensors.iter_mut().for_each(|(begin, _)| *begin += start);
+        Ok(Self { header, tensors, size: start + end, left_out: checkpoint.left_out().to_vec() })
+    }
+
+    /// What the checkpoint holds beside its tensors, by name.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+}
+
+impl ReadAt for Converted<'_> {
+    fn size(&self) -> Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        if at.checked_add(out.len() as u64).is_none_or(|end| end > self.size) {
+            return Err(crate::checkpoint::source::ends_at(at));
+        }
+        let of_header = self.header.get(at as usize..).unwrap_or_default();
+        let (head, mut rest) = out.split_at_mut(of_header.len().min(out.len()));
+        head.copy_from_slice(&of_header[..head.len()]);
+        let mut at = at + head.len() as u64;
+        let mut index = self.tensors.partition_point(|(begin, _)| *begin <= at).saturating_sub(1);
+        while !rest.is_empty() {
+            let next = self.tensors.get(index + 1).map_or(self.size, |(begin, _)| *begin);
+            let (part, others) = rest.split_at_mut((next - at).min(rest.len() as u64) as usize);
+            if !part.is_empty() {
+                let (begin, view) = &self.tensors[index];
+                view.read_at(at - begin, part)?;
+            }
+            (at, rest, index) = (at + part.len() as u64, others, index + 1);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file begins as checkpoints of PyTorch do, in the format of today or the one before 1.6.
 pub fn is_checkpoint(file: &dyn ReadAt) -> bool {
-    matches!(read(file, 0, 4).as_deref(), Ok([b'P', b'K', 3, 4] | [0x80, 2, 0x8a, 0x0a]))
+    crate::checkpoint::is_torch(file)
 }

@@ -1,8 +1,8 @@
 //! The last tensor of a packed file: the source's header as it was, and the hash of everything before the hash.
 
 use super::VERSION;
-use super::header::Header;
 use super::storage::{ReadAt, read};
+use crate::checkpoint::Header;
 use crate::{Error, Kind, Result};
 
 const MAGIC: [u8; 8] = *b"MELISMA\n";

@@ -1,15 +1,15 @@
 //! Packed files back to what they were: whole, one tensor, or only checked.
 
-use std::io::Write;
-
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Decoder;
 
 use super::archive::Archive;
 use super::blob::Content;
-use super::crew;
+use super::storage::Append;
 use super::trailer::HASH_LEN;
+use super::writer::resize;
 use super::writer::{Runs, hash_first};
+use super::{crew, memory, stream};
 use crate::{Error, Kind, Result};
 
 /// What a worker keeps.
@@ -24,12 +24,14 @@ impl Archive<'_> {
     /// the whole file's hash before anything is; `progress` is told the bytes as they are written.
     ///
     /// # Errors
-    /// `Corrupt` when a hash is wrong, with tensor and tile; `Io` when writing fails.
-    pub fn unpack(&self, out: &mut dyn Write, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
+    /// `Corrupt` when a hash is wrong, with tensor and tile; `InvalidArgument` for a delta without its base; `Memory` when
+    /// the budget has no room for one row of tiles; `Io` when writing fails.
+    pub fn unpack(&self, out: &mut dyn Append, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
+        self.check_base(0..self.blobs.len())?;
         self.check_hash()?;
-        out.write_all(&self.trailer.header).map_err(|error| Error::io("writing", error))?;
+        out.append(&self.trailer.header)?;
         self.runs(0..self.blobs.len(), threads, &mut |bytes| {
-            out.write_all(bytes).map_err(|error| Error::io("writing", error))?;
+            out.append(bytes)?;
             progress(bytes.len() as u64);
             Ok(())
         })
@@ -39,11 +41,18 @@ impl Archive<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`: no such tensor. Otherwise as [`Archive::unpack`].
-    pub fn unpack_tensor(&self, name: &str, out: &mut dyn Write, threads: usize) -> Result<()> {
+    pub fn unpack_tensor(&self, name: &str, out: &mut dyn Append, threads: usize) -> Result<()> {
         let index = self.find(name)?;
-        self.runs(index..index + 1, threads, &mut |bytes| {
-            out.write_all(bytes).map_err(|error| Error::io("writing", error))
-        })
+        self.check_base(index..index + 1)?;
+        self.runs(index..index + 1, threads, &mut |bytes| out.append(bytes))
+    }
+
+    /// Refuses a delta without its base, before anything is written.
+    fn check_base(&self, mut tensors: std::ops::Range<usize>) -> Result<()> {
+        match tensors.find(|&index| self.blobs[index].content == Content::Delta) {
+            Some(index) => self.apply_base(index, 0, &mut []),
+            None => Ok(()),
+        }
     }
 
     /// Checks everything: the file's hash, and every tile by decoding it. `progress` is told the tiles' bytes.
@@ -98,8 +107,17 @@ impl Archive<'_> {
     ) -> Result<()> {
         let isa = Isa::from_env()?;
         let runs = Runs::new(self.blobs[tensors.clone()].iter().map(|blob| blob.layout.n_runs()));
+        if let Some(gpu) = &self.gpu {
+            let place = |index| {
+                let (tensor, run) = runs.get(index);
+                (tensors.start + tensor, run)
+            };
+            let runs: Vec<(usize, u64)> = (0..runs.len()).map(place).collect();
+            return stream::decode(self, (gpu, threads), &runs, finish, take);
+        }
+        let (crew, _held) = memory::decoding(self, tensors.clone()).crew(threads, &self.budget)?;
         crew::in_order(
-            threads,
+            crew,
             runs.len(),
             || Worker { decoder: Decoder::new(isa), record: Vec::new(), tile: Vec::new() },
             |worker, index, bytes: &mut Vec<u8>| {
@@ -115,14 +133,14 @@ impl Archive<'_> {
     fn decode_run(&self, worker: &mut Worker, tensor: usize, run: u64, bytes: &mut Vec<u8>) -> Result<u64> {
         let layout = &self.blobs[tensor].layout;
         let run = layout.run(run);
-        bytes.resize((run.bytes.end - run.bytes.start) as usize, 0);
+        resize(bytes, (run.bytes.end - run.bytes.start) as usize);
         for number in run.tiles {
             let [first, step, row_len] = layout.rows_in_run(number);
             if step == row_len {
                 self.decode_tile(&mut worker.decoder, tensor, number, &mut worker.record, bytes)?;
                 continue;
             }
-            worker.tile.resize(layout.tile_len(number), 0);
+            resize(&mut worker.tile, layout.tile_len(number));
             self.decode_tile(&mut worker.decoder, tensor, number, &mut worker.record, &mut worker.tile)?;
             for (row, from) in bytes[first..].chunks_mut(step).zip(worker.tile.chunks(row_len)) {
                 row[..row_len].copy_from_slice(from);

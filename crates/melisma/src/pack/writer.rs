@@ -6,11 +6,13 @@ use melisma_kernels::rans::{Decoder, Encoder, Tile};
 
 use super::archive::Archive;
 use super::blob::{self, Content};
-use super::header::{Header, TensorEntry};
 use super::layout::{Layout, Run, TILE_SIDES};
+use super::memory::Need;
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::{TRAILER, VERSION, VERSION_KEY, crew, gpu_index, side};
+use super::{TRAILER, VERSION, VERSION_KEY, crew, gpu_index, memory, side};
+use crate::checkpoint::{Header, TensorEntry};
+use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
 /// How to pack. The number of threads does not change the result.
@@ -23,13 +25,15 @@ pub struct Options<'a> {
     pub threads: usize,
     /// A file whose tensors of the same name, type and shape are taken off first.
     pub base: Option<&'a dyn ReadAt>,
+    /// The memory to work in; without, as much as the threads need. Under a limit fewer tiles are in flight.
+    pub budget: Option<&'a Budget>,
     /// Elements of the segments of an index for GPUs, see [`SEGMENT`](super::SEGMENT); none is written without.
     pub gpu_index: Option<u32>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { side: None, threads: 1, base: None, gpu_index: None }
+        Self { side: None, threads: 1, base: None, budget: None, gpu_index: None }
     }
 }
 
@@ -48,8 +52,9 @@ pub struct Packed {
 /// encoded, then once more as they are verified.
 ///
 /// # Errors
-/// `InvalidArgument`: the source is packed already, or has a tensor called `__melisma__`. `Corrupt` or `Truncated`: it
-/// is no safetensors file. `Check`: what was written does not decode to the source.
+/// `InvalidArgument`: the source is packed already, has a tensor called `__melisma__`, or nothing in common with the base. `Corrupt` or `Truncated`: it
+/// is not a safetensors file. `Memory`: the budget has no room for one row of tiles. `Check`: what was written does not
+/// decode to the source.
 pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Packed> {
     let begin = std::time::Instant::now();
     let header = Header::read(source)?;
@@ -59,7 +64,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     if let Some(tensor) = header.tensors.iter().find(|tensor| [TRAILER, gpu_index::NAME].contains(&&*tensor.name)) {
         return Err(Error::invalid(format!("a tensor is called `{}`, which is reserved", tensor.name)));
     }
-    let base = options.base.map(|base| Ok::<_, Error>((base, Header::read(base)?))).transpose()?;
+    let base = options.base.map(|base| Ok::<_, Error>((base, base_header(base)?))).transpose()?;
     let mut plans = Vec::with_capacity(header.tensors.len());
     for tensor in &header.tensors {
         let in_base = base.as_ref().and_then(|(_, base)| base.get(&tensor.name).map(|entry| (entry, base.len)));
@@ -69,22 +74,24 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
         let layout = Layout::of(tensor, options.side.unwrap_or(TILE_SIDES[0]))?;
         plans.push(Plan { layout, at: header.len + tensor.bytes[0], base_at });
     }
+    if base.is_some() && !plans.is_empty() && plans.iter().all(|plan| plan.base_at.is_none()) {
+        return Err(Error::invalid("the base has no tensor of the same name, type and shape")
+            .with_hint("without --delta it is packed whole"));
+    }
+    let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
+    memory::check(least(&header, options)?, &budget)?;
     if options.side.is_none() {
         let input = Input { source, base: options.base, plans: &plans };
-        let layouts =
-            side::layouts(&header, options.threads, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
+        let layouts = side::layouts(&header, (options.threads, &budget), |tensor, offset, bytes| {
+            input.read(&plans[tensor], offset, bytes)
+        })?;
         plans.iter_mut().zip(layouts).for_each(|(plan, layout)| plan.layout = layout);
     }
     let source_len = source.size()?;
     let header_len = reserved_len(&header, source_len, options.gpu_index);
     sink.append(&vec![0; header_len as usize])?;
     let input = Input { source, base: options.base, plans: &plans };
-    let Blobs { mut lens, index } = blobs(&header, &input, sink, options, progress)?;
-    if let Some(segment) = options.gpu_index {
-        let index = gpu_index::to_bytes(segment, &index);
-        sink.append(&index)?;
-        lens.push(index.len() as u64);
-    }
+    let lens = blobs(&header, &input, sink, options, progress)?;
     let trailer = Trailer {
         source_len,
         base: options.base.map_or(Ok([0; 32]), hash)?,
@@ -93,10 +100,19 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     sink.append(&trailer.to_bytes())?;
     sink.patch(0, &packed_header(&header, &lens, header_len)?)?;
     let encode_seconds = begin.elapsed().as_secs_f64();
-    let hash = verify(sink, options, progress)?;
+    let hash = verify(sink, options.threads, &budget, progress)?;
     sink.append(&hash)?;
     let packed_len = header_len + lens.iter().sum::<u64>() + Trailer::stored_len(header.len);
     Ok(Packed { source_len, packed_len, encode_seconds })
+}
+
+/// The header of a base, which is a plain safetensors file.
+fn base_header(base: &dyn ReadAt) -> Result<Header> {
+    let header = Header::read(base).map_err(|error| error.at("the base"))?;
+    if header.metadata.contains_key(VERSION_KEY) {
+        return Err(Error::invalid("the base is packed").with_hint("`melisma unpack` it first"));
+    }
+    Ok(header)
 }
 
 /// Where a tensor's bytes are, and how they are cut.
@@ -136,27 +152,41 @@ struct Worker {
     decoded: Vec<u8>,
 }
 
-/// What is known of the blobs once they are written. The index is in memory until it is written, a thirtieth of the source.
-struct Blobs {
-    lens: Vec<u64>,
-    index: Vec<u8>,
+/// The least memory in which every step can be done, whatever sides are chosen.
+fn least(header: &Header, options: &Options<'_>) -> Result<u64> {
+    let mut need = if options.side.is_none() { memory::choosing(header)? } else { Need::default() };
+    for side in options.side.map_or_else(|| TILE_SIDES.to_vec(), |side| vec![side]) {
+        let layouts = header.tensors.iter().map(|tensor| match options.side {
+            Some(side) => Layout::of(tensor, side),
+            None => side::candidate(tensor, side),
+        });
+        let layouts: Vec<Layout> = layouts.collect::<Result<_>>()?;
+        need = need.max(memory::encoding(header, &layouts, options.gpu_index));
+        need = need.max(memory::verifying(header, &layouts));
+    }
+    Ok(need.least())
 }
 
+/// Writes the blobs, and the index for GPUs where one is asked for; how long each is. The index is in memory until it is
+/// written, a thirtieth of the source.
 fn blobs(
     header: &Header,
     input: &Input<'_>,
     sink: &mut dyn Sink,
     options: &Options<'_>,
     progress: &dyn Fn(u64),
-) -> Result<Blobs> {
+) -> Result<Vec<u64>> {
+    let layouts: Vec<Layout> = input.plans.iter().map(|plan| plan.layout).collect();
+    let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
+    let (crew, _held) = memory::encoding(header, &layouts, options.gpu_index).crew(options.threads, &budget)?;
     let runs = Runs::new(input.plans.iter().map(|plan| plan.layout.n_runs()));
     let mut open = Open { header, plans: input.plans, sink, lens: Vec::new(), tiles: Vec::new(), written: 0 };
     let isa = Isa::from_env()?;
     let decoder = || options.gpu_index.map(|segment| Decoder::indexing(isa, segment)).transpose();
     decoder()?;
-    let mut index_of_all = Vec::new();
+    let mut index_of_all = options.gpu_index.map(gpu_index::header).unwrap_or_default();
     crew::in_order(
-        options.threads,
+        crew,
         runs.len(),
         || Worker {
             encoder: Encoder::new(isa),
@@ -168,7 +198,7 @@ fn blobs(
             let (tensor, run) = runs.get(index);
             let plan = &input.plans[tensor];
             let Run { bytes, .. } = plan.layout.run(run);
-            work.bytes.resize((bytes.end - bytes.start) as usize, 0);
+            resize(&mut work.bytes, (bytes.end - bytes.start) as usize);
             input.read(plan, bytes.start, &mut work.bytes)?;
             encode_run(worker, &plan.layout, run, work).map_err(|error| error.at(&header.tensors[tensor].name))
         },
@@ -180,7 +210,19 @@ fn blobs(
         },
     )?;
     open.begin(input.plans.len())?;
-    Ok(Blobs { lens: open.lens, index: index_of_all })
+    let Open { mut lens, sink, .. } = open;
+    if options.gpu_index.is_some() {
+        index_of_all.resize(index_of_all.len().next_multiple_of(blob::ALIGN as usize), 0);
+        sink.append(&index_of_all)?;
+        lens.push(index_of_all.len() as u64);
+    }
+    Ok(lens)
+}
+
+/// Makes `bytes` as long as `len` without room for more, which would not be counted.
+pub(super) fn resize(bytes: &mut Vec<u8>, len: usize) {
+    bytes.reserve_exact(len.saturating_sub(bytes.len()));
+    bytes.resize(len, 0);
 }
 
 impl Input<'_> {
@@ -210,6 +252,7 @@ fn encode_run(worker: &mut Worker, layout: &Layout, run: u64, work: &mut Work) -
     work.records.clear();
     work.tiles.clear();
     work.index.clear();
+    work.records.reserve_exact(work.bytes.len());
     for number in layout.run(run).tiles {
         let [first, step, row_len] = layout.rows_in_run(number);
         let elements = if step == row_len {
@@ -340,11 +383,11 @@ fn packed_header(header: &Header, lens: &[u64], header_len: u64) -> Result<Vec<u
 }
 
 /// Decodes everything that was written, and returns the file's hash.
-fn verify(sink: &mut dyn Sink, options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<[u8; HASH_LEN]> {
+fn verify(sink: &mut dyn Sink, threads: usize, budget: &Budget, progress: &dyn Fn(u64)) -> Result<[u8; HASH_LEN]> {
     let mut hash = [0; HASH_LEN];
     sink.check(&mut |file| {
         let complete = Complete { file, size: file.size()? + HASH_LEN as u64 };
-        Archive::open(&complete)?.check_tiles(options.threads, progress)?;
+        Archive::open(&complete)?.with_budget(budget).check_tiles(threads, progress)?;
         hash = self::hash(file)?;
         Ok(())
     })

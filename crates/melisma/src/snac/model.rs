@@ -1,6 +1,9 @@
 //! A model: where it comes from, and decoding and encoding of whole clips.
 
+use std::fs::File;
 use std::path::Path;
+
+use melisma_kernels::{Budget, Device};
 
 use super::codes::Codes;
 use super::config::Config;
@@ -12,7 +15,7 @@ use super::plane::Plane;
 use super::quantizer::Quantizer;
 use super::weights::Weights;
 use crate::checkpoint::Checkpoint;
-use crate::pack;
+use crate::pack::{self, Archive, ReadAt};
 use crate::{Error, Kind, Result};
 
 /// The weights of the small model that is part of this library, a safetensors file.
@@ -23,9 +26,6 @@ pub fn mini24_weights() -> &'static [u8] {
 // A static, because every use of a constant may become a copy in the program.
 static MINI24: [u8; include_bytes!("../../../../models/mini24/model.safetensors").len()] =
     *include_bytes!("../../../../models/mini24/model.safetensors");
-
-/// Models of this kind have some 20 million weights.
-const MAX_UNPACKED: u64 = 4 << 30;
 
 /// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
 pub(super) const PIECE_FRAMES: usize = 4;
@@ -44,11 +44,20 @@ pub struct Model {
 
 impl Model {
     /// Opens `builtin:mini24`, a directory with `config.json` and weights, or a file of weights with `config.json`
-    /// beside it.
+    /// beside it. Files are read tensor by tensor.
     ///
     /// # Errors
     /// `Io` when a file cannot be read; otherwise those of [`Model::from_bytes`]. The message names the file.
     pub fn open(source: &str) -> Result<Self> {
+        Self::open_on(source, &Device::cpu()?, &Budget::unlimited())
+    }
+
+    /// As [`Model::open`]; packed weights are decoded by `device`, a GPU or the CPU, within `budget`. The model is the same
+    /// whichever it is.
+    ///
+    /// # Errors
+    /// As [`Model::open`]; and the budget or the device refuses.
+    pub fn open_on(source: &str, device: &Device, budget: &Budget) -> Result<Self> {
         if let Some(name) = source.strip_prefix("builtin:") {
             return match name {
                 "mini24" => Self::mini24(),
@@ -65,12 +74,12 @@ impl Model {
         } else {
             (path.parent().unwrap_or(Path::new("")), path.to_owned())
         };
-        let bytes = std::fs::read(&weights).map_err(|error| Error::io(weights.display(), error))?;
+        let file = File::open(&weights).map_err(|error| Error::io(weights.display(), error))?;
         let config = directory.join("config.json");
         let text = std::fs::read(&config).map_err(|error| {
             Error::io(config.display(), error).with_hint("the model's config.json belongs beside its weights")
         })?;
-        Self::from_bytes(&text, &bytes).map_err(|error| error.at(weights.display()))
+        Self::from_file(&text, &file, device, budget).map_err(|error| error.at(weights.display()))
     }
 
     /// The small model that is part of this library.
@@ -87,10 +96,26 @@ impl Model {
     /// # Errors
     /// `Corrupt`, `Truncated` or `Unsupported`; the message names the key or tensor.
     pub fn from_bytes(config: &[u8], weights: &[u8]) -> Result<Self> {
-        if pack::is_packed(&weights).unwrap_or(false) {
-            return Self::from_bytes(config, &pack::unpack_in_memory(weights, MAX_UNPACKED)?);
+        Self::from_file(config, &weights, &Device::cpu()?, &Budget::unlimited())
+    }
+
+    fn from_file(config: &[u8], weights: &dyn ReadAt, device: &Device, budget: &Budget) -> Result<Self> {
+        let config = Config::from_json(config)?;
+        if !pack::is_packed(weights).unwrap_or(false) {
+            return Self::build(config, Weights::new(Checkpoint::read(weights)?));
         }
-        Self::build(Config::from_json(config)?, Weights::new(Checkpoint::read(weights)?))
+        let archive = Archive::open(weights)?;
+        if archive.is_delta() {
+            return Err(Error::unsupported("a delta is not a whole model").with_hint("`melisma unpack` it first"));
+        }
+        archive.check_hash()?;
+        match device {
+            Device::Cpu(cpu) => Self::build(config, Weights::packed(archive.with_budget(budget), cpu.threads)),
+            Device::Cuda(_) => {
+                let loaded = pack::load_to_device(weights, device, budget)?;
+                Self::build(config, Weights::loaded(loaded, device.queue(budget)?))
+            }
+        }
     }
 
     /// A model of the given shape with made-up weights.

@@ -4,30 +4,48 @@
 //! for each index of dimension 0. Newer files call them `parametrizations.weight.original0` and `original1`, older ones
 //! `weight_g` and `weight_v`; a plain `weight` is taken as it is.
 
+use melisma_kernels::Queue;
+
 use super::noise::fill_normal;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, DType};
+use crate::pack::{Archive, Loaded, TensorEntry};
 use crate::{Error, Kind, Result};
 
 const STYLES: [[&str; 2]; 2] =
     [["parametrizations.weight.original0", "parametrizations.weight.original1"], ["weight_g", "weight_v"]];
 
-/// Hands out tensors to the layers that ask for them, and hashes what it handed out.
-#[derive(Debug)]
+/// Hands out tensors to the layers that ask for them, and hashes what it handed out. A file is read tensor by tensor.
 pub struct Weights<'a> {
     source: Source<'a>,
     hasher: blake3::Hasher,
 }
 
-#[derive(Debug)]
 enum Source<'a> {
     File(Checkpoint<'a>),
-    Random { seed: u64, n_drawn: u32 },
+    /// A packed file, decoded by the CPU with this many threads.
+    Packed(Archive<'a>, usize),
+    /// A packed file that a GPU has decoded.
+    Loaded(Loaded, Queue),
+    Random {
+        seed: u64,
+        n_drawn: u32,
+    },
 }
 
 impl<'a> Weights<'a> {
     /// The tensors of a file.
     pub fn new(file: Checkpoint<'a>) -> Self {
         Self { source: Source::File(file), hasher: blake3::Hasher::new() }
+    }
+
+    /// The tensors of a packed file, decoded with `threads` threads.
+    pub fn packed(archive: Archive<'a>, threads: usize) -> Self {
+        Self { source: Source::Packed(archive, threads), hasher: blake3::Hasher::new() }
+    }
+
+    /// The tensors in a device's memory, which `queue` reaches.
+    pub fn loaded(loaded: Loaded, queue: Queue) -> Self {
+        Self { source: Source::Loaded(loaded, queue), hasher: blake3::Hasher::new() }
     }
 
     /// Made-up weights of a sane scale for any shape, the same for the same seed: for benches and tests.
@@ -50,17 +68,15 @@ impl<'a> Weights<'a> {
                 let fan_in = (shape[1] * shape[2]) as f32;
                 self.draw(shape.iter().product()).iter().map(|x| x * (0.5 / fan_in).sqrt()).collect()
             }
-            Source::File(file) => {
-                let style = STYLES.iter().find(|[_, v]| file.get(&format!("{name}.{v}")).is_some());
+            file => {
+                let style = STYLES.iter().find(|[_, v]| file.has(&format!("{name}.{v}")));
                 match style {
                     Some([g, v]) => {
                         let gain = fetch(file, &format!("{name}.{g}"), &[shape[0], 1, 1])?;
                         let direction = fetch(file, &format!("{name}.{v}"), &shape)?;
                         fold(&gain, direction).map_err(|error| error.at(name))?
                     }
-                    None if file.get(&format!("{name}.weight")).is_some() => {
-                        fetch(file, &format!("{name}.weight"), &shape)?
-                    }
+                    None if file.has(&format!("{name}.weight")) => fetch(file, &format!("{name}.weight"), &shape)?,
                     None => return Err(missing(&format!("{name}.{}", STYLES[0][1]))),
                 }
             }
@@ -73,10 +89,9 @@ impl<'a> Weights<'a> {
     ///
     /// # Errors
     /// `Corrupt` when it is missing, has another shape, or holds a NaN or infinity; `Unsupported` when its elements are
-    /// no floats. The message names the tensor.
+    /// not floats. The message names the tensor.
     pub fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let values = match &self.source {
-            Source::File(file) => fetch(file, name, shape)?,
             Source::Random { .. } => {
                 let n = shape.iter().product();
                 match name.rsplit('.').next() {
@@ -87,6 +102,7 @@ impl<'a> Weights<'a> {
                     _ => self.draw(n).iter().map(|x| x / (shape[shape.len() - 1] as f32).sqrt()).collect(),
                 }
             }
+            file => fetch(file, name, shape)?,
         };
         self.record(name, &values);
         Ok(values)
@@ -114,13 +130,60 @@ impl<'a> Weights<'a> {
     }
 }
 
-fn fetch(file: &Checkpoint<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-    let view = file.get(name).ok_or_else(|| missing(name))?;
-    if view.shape != shape {
-        let message = format!("{name}: expected the shape {shape:?}, the file has {:?}", view.shape);
+impl Source<'_> {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::File(file) => file.get(name).is_some(),
+            _ => self.entry(name).is_some(),
+        }
+    }
+
+    /// What a packed file says of a tensor.
+    fn entry(&self, name: &str) -> Option<&TensorEntry> {
+        match self {
+            Self::Packed(archive, _) => archive.source().get(name),
+            Self::Loaded(loaded, _) => loaded.tensors().iter().find(|tensor| tensor.name == name),
+            Self::File(_) | Self::Random { .. } => None,
+        }
+    }
+
+    /// Its shape.
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        match self {
+            Self::File(file) => file.get(name).map(|view| view.shape.clone()),
+            _ => self.entry(name)?.shape.iter().map(|&extent| usize::try_from(extent).ok()).collect(),
+        }
+    }
+
+    /// Its elements; call it only for a shape that is expected.
+    fn floats(&self, name: &str) -> Result<Vec<f32>> {
+        if let Self::File(file) = self {
+            return file.get(name).ok_or_else(|| missing(name))?.to_f32();
+        }
+        let entry = self.entry(name).ok_or_else(|| missing(name))?;
+        let mut bytes = Vec::new();
+        match self {
+            Self::Packed(archive, threads) => archive.unpack_tensor(name, &mut bytes, *threads)?,
+            Self::Loaded(loaded, queue) => {
+                let view = loaded.view::<u8>(name)?;
+                bytes.resize(view.len(), 0);
+                queue.copy(view, bytes[..].as_mut().into())?;
+            }
+            Self::File(_) | Self::Random { .. } => {}
+        }
+        let mut floats = Vec::new();
+        DType::from_safetensors(&entry.dtype).append_floats(&bytes, &mut floats)?;
+        Ok(floats)
+    }
+}
+
+fn fetch(file: &Source<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+    let found = file.shape(name).ok_or_else(|| missing(name))?;
+    if found != shape {
+        let message = format!("{name}: expected the shape {shape:?}, the file has {found:?}");
         return Err(Error::new(Kind::Corrupt, message));
     }
-    let values = view.to_f32().map_err(|error| error.at(name))?;
+    let values = file.floats(name).map_err(|error| error.at(name))?;
     check_finite(&values).map_err(|error| error.at(name))?;
     Ok(values)
 }

@@ -1,7 +1,6 @@
 //! Large files of weights, tensor by tensor: at any time memory holds one tensor, and what the caller kept.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use melisma_kernels::{DType, Device, I24, Tensor};
@@ -9,7 +8,6 @@ use melisma_kernels::{DType, Device, I24, Tensor};
 use super::TensorOptimizer;
 use crate::checkpoint::{self, Checkpoint};
 use crate::pack::{self, Archive, Header, ReadAt, TensorEntry};
-use crate::runtime::memory::Space;
 use crate::{Error, Kind, Result};
 
 /// A file of weights: `.safetensors`, packed or not, or a checkpoint of PyTorch.
@@ -45,8 +43,7 @@ impl Weights {
     }
 
     /// Reads one tensor after another, optimizes it and gives it away. The limit holds for what is alive at one time: a
-    /// tensor that was dropped or whose memory was given back no longer counts. The storages of a PyTorch checkpoint are
-    /// not in order, so that its whole file is read and counted.
+    /// tensor that was dropped or whose memory was given back no longer counts.
     ///
     /// # Errors
     /// [`Kind::Memory`] when a tensor does not fit beside what is held; `Unsupported` for element types that tensors do
@@ -94,15 +91,7 @@ impl Weights {
         optimizer: &TensorOptimizer,
         take: &mut dyn FnMut(&str, Tensor) -> Result<()>,
     ) -> Result<()> {
-        let len = self.file.size()?;
-        let _held = optimizer.memory().reserve(Space::Host, len).map_err(|error| {
-            error.with_hint(
-                "a PyTorch checkpoint is read whole; `melisma pack` makes a file that is not, or raise --memory-limit",
-            )
-        })?;
-        let mut bytes = vec![0; usize::try_from(len).map_err(|_| Error::new(Kind::Memory, "a file of 2^64 bytes"))?];
-        self.file.read_at(0, &mut bytes)?;
-        let checkpoint = Checkpoint::read(&bytes)?;
+        let checkpoint = Checkpoint::read(&self.file)?;
         for name in checkpoint.names() {
             let Some(view) = checkpoint.get(name) else { continue };
             give(optimizer, name, from_view(optimizer, view), take)?;
@@ -124,10 +113,7 @@ fn give(
 fn from_view(optimizer: &TensorOptimizer, view: &checkpoint::View<'_>) -> Result<Tensor> {
     let dtype = dtype(view.dtype.safetensors_name().unwrap_or("of no known type"))?;
     let mut tensor = Tensor::new(&Device::cpu()?, optimizer.memory().budget(), dtype, &view.shape)?;
-    let _held = optimizer.memory().reserve(Space::Host, (tensor.len() * dtype.size()) as u64)?;
-    let mut bytes = Vec::with_capacity(tensor.len() * dtype.size());
-    view.append_bytes(&mut bytes)?;
-    host_bytes(&mut tensor)?.write_all(&bytes).map_err(|error| Error::io("a tensor", error))?;
+    view.read_at(0, host_bytes(&mut tensor)?)?;
     Ok(tensor)
 }
 

@@ -205,6 +205,29 @@ fn weights(directory: &Path) -> PathBuf {
     path
 }
 
+/// The same tensors as PyTorch saves them.
+fn torch_weights(directory: &Path) -> PathBuf {
+    let mut program = b"\x80\x02}".to_vec();
+    let storages: Vec<Vec<u8>> = (0..8u32)
+        .map(|index| (0..25_000u32).flat_map(|i| ((i + index) as f32 / 25_000.0).to_le_bytes()).collect())
+        .collect();
+    let names: Vec<String> = (0..8).map(|index| format!("m/data/{index}")).collect();
+    for index in 0..8u8 {
+        let digit = b'0' + index;
+        program.extend_from_slice(b"X\x07\0\0\0layer.");
+        program.push(digit);
+        program.extend_from_slice(b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n");
+        program.extend_from_slice(&[b"X\x01\0\0\0".as_slice(), &[digit], b"X\x03\0\0\0cpuM\xa8atQK\0"].concat());
+        program.extend_from_slice(b"K\xfaKd\x86KdK\x01\x86\x89ccollections\nOrderedDict\n)RtRs");
+    }
+    program.push(b'.');
+    let mut files: Vec<(&str, &[u8])> = vec![("m/data.pkl", &program)];
+    files.extend(names.iter().zip(&storages).map(|(name, storage)| (name.as_str(), &storage[..])));
+    let path = directory.join("w.bin");
+    std::fs::write(&path, crate::checkpoint::tests::zip(&files)).unwrap();
+    path
+}
+
 #[test]
 fn large_files_are_loaded_under_a_small_limit() {
     let directory = tempfile::tempdir().unwrap();
@@ -214,7 +237,7 @@ fn large_files_are_loaded_under_a_small_limit() {
     let source = std::fs::read(&plain).unwrap();
     pack::pack(&source, &mut bytes, &pack::Options::default(), &|_| {}).unwrap();
     std::fs::write(&packed, bytes).unwrap();
-    for path in [&plain, &packed] {
+    for path in [&plain, &packed, &torch_weights(directory.path())] {
         let optimizer = seed([], &[("memory_limit", "160KB")]);
         let mut seen = Vec::new();
         let load = Weights::open(path).unwrap().load(&optimizer, |name, tensor| {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
-use super::storage::{ReadAt, read};
+use super::source::{ReadAt, read};
 use crate::{Error, Kind, Result};
 
 /// The format's own limit.

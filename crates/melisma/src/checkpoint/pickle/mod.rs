@@ -4,13 +4,16 @@
 //! name; "calling" a global builds a description and nothing else. Values live in flat arenas and refer to each other
 //! by index: there is no recursion, however deep a file nests, and memory stays within a small multiple of the program.
 
+mod state;
+
 use std::collections::HashMap;
 
 use super::DType;
 use crate::{Error, Kind, Result};
+pub use state::State;
 
 /// State dicts of the largest models take a few megabytes.
-const MAX_PROGRAM_LEN: usize = 64 << 20;
+pub const MAX_PROGRAM_LEN: usize = 64 << 20;
 /// Tensors of more dimensions do not occur in audio models; without a limit, tensors that share one long shape would
 /// take memory quadratic in the program.
 const MAX_RANK: usize = 8;
@@ -37,7 +40,9 @@ enum Value<'a> {
     List,
     Dict(usize),
     Callable(Callable),
-    StorageClass(DType),
+    Type(DType),
+    /// A typed storage, or one of bytes whose tensors say their type.
+    StorageClass(Option<DType>),
     Storage(usize),
     Tensor(usize),
 }
@@ -46,7 +51,10 @@ enum Value<'a> {
 enum Callable {
     OrderedDict,
     RebuildTensor,
+    /// With the type as one more argument.
+    RebuildTypedTensor,
     RebuildParameter,
+    Size,
 }
 
 struct Machine<'a> {
@@ -56,15 +64,12 @@ struct Machine<'a> {
     memo: HashMap<u32, Value<'a>>,
     tuples: Vec<Vec<Value<'a>>>,
     dicts: Vec<Vec<(Value<'a>, Value<'a>)>>,
-    storages: Vec<(&'a str, DType)>,
+    storages: Vec<(&'a str, Option<DType>)>,
     tensors: Vec<Tensor<'a>>,
 }
 
-/// The named tensors of a pickled state dict, in its order.
-pub fn read(program: &[u8]) -> Result<Vec<(&str, Tensor<'_>)>> {
-    if program.len() > MAX_PROGRAM_LEN {
-        return Err(Error::unsupported(format!("{} bytes of pickle; at most {MAX_PROGRAM_LEN}", program.len())));
-    }
+/// The tensors of a pickled state dict.
+pub fn read(program: &[u8]) -> Result<State<'_>> {
     let mut machine = Machine {
         program,
         at: 0,
@@ -77,12 +82,7 @@ pub fn read(program: &[u8]) -> Result<Vec<(&str, Tensor<'_>)>> {
     };
     while machine.step()? {}
     let Value::Dict(dict) = machine.pop()? else { return Err(corrupt("not a dictionary of tensors")) };
-    let named = machine.dicts[dict].iter().map(|&(key, value)| match (key, value) {
-        (Value::Str(name), Value::Tensor(tensor)) => Ok((name, machine.tensors[tensor].clone())),
-        (Value::Str(name), _) => Err(corrupt(format!("{name}: not a tensor"))),
-        _ => Err(corrupt("an entry whose key is not a string")),
-    });
-    named.collect()
+    machine.state(dict)
 }
 
 impl<'a> Machine<'a> {
@@ -294,10 +294,14 @@ impl<'a> Machine<'a> {
     fn global(&mut self, module: &str, name: &str) -> Result<()> {
         let value = match (module, name) {
             ("collections", "OrderedDict") => Value::Callable(Callable::OrderedDict),
-            ("torch._utils", "_rebuild_tensor_v2") => Value::Callable(Callable::RebuildTensor),
+            ("torch._utils", "_rebuild_tensor" | "_rebuild_tensor_v2") => Value::Callable(Callable::RebuildTensor),
+            ("torch._utils", "_rebuild_tensor_v3") => Value::Callable(Callable::RebuildTypedTensor),
             ("torch._utils", "_rebuild_parameter") => Value::Callable(Callable::RebuildParameter),
-            ("torch", class) if DType::from_storage(class).is_some() => {
-                DType::from_storage(class).map_or(Value::None, Value::StorageClass)
+            ("torch", "Size") => Value::Callable(Callable::Size),
+            ("torch" | "torch.storage", "UntypedStorage") => Value::StorageClass(None),
+            ("torch", class) if DType::from_storage(class).is_some() => Value::StorageClass(DType::from_storage(class)),
+            ("torch", name) if DType::from_torch(name).is_some() => {
+                DType::from_torch(name).map_or(Value::None, Value::Type)
             }
             _ => {
                 let text: String = format!("{module}.{name}").escape_default().take(128).collect();
@@ -330,24 +334,41 @@ impl<'a> Machine<'a> {
         let arguments = self.tuples[tuple].as_slice();
         match (callable, arguments) {
             (Callable::OrderedDict, []) => self.push_dict(),
+            (Callable::Size, &[Value::Tuple(tuple)]) => self.stack.push(Value::Tuple(tuple)),
+            (Callable::RebuildTensor, &[storage, offset, shape, strides, ref rest @ ..]) => {
+                let metadata = rest.get(2).copied();
+                self.tensor([storage, offset, shape, strides], None, metadata)?;
+            }
             (
-                Callable::RebuildTensor,
-                &[Value::Storage(storage), Value::Int(offset), Value::Tuple(shape), Value::Tuple(strides), ..],
+                Callable::RebuildTypedTensor,
+                &[storage, offset, shape, strides, _, _, Value::Type(dtype), ref rest @ ..],
             ) => {
-                let (key, dtype) = self.storages[storage];
-                let tensor = Tensor {
-                    key,
-                    dtype,
-                    offset: size(Value::Int(offset))?,
-                    shape: sizes(&self.tuples[shape])?,
-                    strides: sizes(&self.tuples[strides])?,
-                };
-                self.stack.push(Value::Tensor(self.tensors.len()));
-                self.tensors.push(tensor);
+                let metadata = rest.first().copied();
+                self.tensor([storage, offset, shape, strides], Some(dtype), metadata)?;
             }
             (Callable::RebuildParameter, &[Value::Tensor(tensor), ..]) => self.stack.push(Value::Tensor(tensor)),
             _ => return Err(corrupt(format!("{callable:?} with unknown arguments"))),
         }
+        Ok(())
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// A tensor whose type is that of its storage unless one is given. Metadata says that its elements are not as stored.
+    fn tensor(&mut self, place: [Value<'a>; 4], dtype: Option<DType>, metadata: Option<Value<'a>>) -> Result<()> {
+        let [Value::Storage(storage), offset, Value::Tuple(shape), Value::Tuple(strides)] = place else {
+            return Err(corrupt("a tensor with unknown arguments"));
+        };
+        match metadata {
+            None | Some(Value::None) => {}
+            Some(Value::Dict(dict)) if self.dicts[dict].is_empty() => {}
+            Some(_) => return Err(Error::unsupported("a tensor that is stored conjugated or negated")),
+        }
+        let (key, of_storage) = self.storages[storage];
+        let dtype = dtype.or(of_storage).ok_or_else(|| corrupt("a tensor without a type"))?;
+        let (shape, strides) = (sizes(&self.tuples[shape])?, sizes(&self.tuples[strides])?);
+        self.stack.push(Value::Tensor(self.tensors.len()));
+        self.tensors.push(Tensor { key, dtype, offset: size(offset)?, shape, strides });
         Ok(())
     }
 }

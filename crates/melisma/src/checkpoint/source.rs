@@ -1,0 +1,78 @@
+//! Files and memory, read at any place.
+
+use std::fs::File;
+
+use crate::{Error, Kind, Result};
+
+/// Bytes that threads read side by side.
+pub trait ReadAt: Sync {
+    /// How many there are.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn size(&self) -> Result<u64>;
+
+    /// Fills `out` from `at` on.
+    ///
+    /// # Errors
+    /// `Truncated` when there are not so many; `Io` when the system refuses.
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()>;
+}
+
+impl ReadAt for [u8] {
+    fn size(&self) -> Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let start = usize::try_from(at).map_err(|_| ends_at(at))?;
+        let bytes = start.checked_add(out.len()).and_then(|end| self.get(start..end)).ok_or_else(|| ends_at(at))?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn size(&self) -> Result<u64> {
+        (**self).size()
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        (**self).read_at(at, out)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn size(&self) -> Result<u64> {
+        self.as_slice().size()
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.as_slice().read_at(at, out)
+    }
+}
+
+impl ReadAt for File {
+    fn size(&self) -> Result<u64> {
+        Ok(self.metadata().map_err(|error| Error::io("reading", error))?.len())
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.read_exact_at(out, at).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => ends_at(at),
+            _ => Error::io("reading", error),
+        })
+    }
+}
+
+pub(crate) fn ends_at(at: u64) -> Error {
+    Error::new(Kind::Truncated, format!("the file ends within what begins at byte {at}"))
+}
+
+/// Reads `len` bytes, a length that was checked against the file's.
+pub(crate) fn read(file: &dyn ReadAt, at: u64, len: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    file.read_at(at, &mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,186 @@
+//! A tensor inside a file, read when it is asked for.
+
+use std::fmt;
+
+use half::{bf16, f16};
+
+use super::DType;
+use super::source::ReadAt;
+use crate::{Error, Result};
+
+/// Elements that are gathered or converted at a time.
+const BLOCK: usize = 1 << 16;
+/// Bytes between two wanted ones that are read with them rather than skipped.
+const MAX_GAP: u64 = 4096;
+/// The most bytes that one read of a gather has.
+const MAX_SPAN: u64 = 1 << 20;
+
+/// A tensor inside a file: a type, a shape, and strides from a place in the file that was checked to hold them.
+#[derive(Clone)]
+pub struct View<'a> {
+    /// Type of an element.
+    pub dtype: DType,
+    /// Extent of each dimension.
+    pub shape: Vec<usize>,
+    /// Step of each dimension, in elements.
+    pub(super) strides: Vec<usize>,
+    pub(super) file: &'a dyn ReadAt,
+    /// Where the first element is in the file.
+    pub(super) at: u64,
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dtype, shape, strides, at, .. } = self;
+        f.debug_struct("View")
+            .field("dtype", dtype)
+            .field("shape", shape)
+            .field("strides", strides)
+            .field("at", at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Steps of a row-major tensor.
+pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis];
+    }
+    strides
+}
+
+impl View<'_> {
+    fn n_elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    fn element_len(&self) -> Result<usize> {
+        self.dtype.bytes().ok_or_else(|| Error::unsupported(format!("elements of type {:?}", self.dtype)))
+    }
+
+    /// Bytes of all elements.
+    ///
+    /// # Errors
+    /// `Unsupported` when the length of an element is not known.
+    pub fn n_bytes(&self) -> Result<u64> {
+        Ok((self.n_elements() * self.element_len()?) as u64)
+    }
+
+    /// The elements in row-major order. Allocates 4 bytes for each element of the shape: check the shape first.
+    ///
+    /// # Errors
+    /// `Unsupported` when the elements are not floats; otherwise as [`View::read_at`].
+    pub fn to_f32(&self) -> Result<Vec<f32>> {
+        let element_len = self.element_len()?;
+        let n = self.n_elements();
+        let mut out = Vec::with_capacity(n);
+        let mut bytes = vec![0; n.min(BLOCK) * element_len];
+        for first in (0..n).step_by(BLOCK) {
+            let block = &mut bytes[..(n - first).min(BLOCK) * element_len];
+            self.read_at((first * element_len) as u64, block)?;
+            self.dtype.append_floats(block, &mut out)?;
+        }
+        // An empty tensor of integers is refused like any other.
+        self.dtype.append_floats(&[], &mut out)?;
+        Ok(out)
+    }
+
+    /// Fills `out` with the elements' bytes in row-major order, from byte `at` on.
+    ///
+    /// # Errors
+    /// `Unsupported` when the length of an element is not known; `Truncated` or `Io` when the file cannot be read.
+    pub fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        if self.is_contiguous() {
+            return self.file.read_at(self.at + at, out);
+        }
+        let element_len = self.element_len()?;
+        let (mut gathered, mut done) = (Vec::new(), 0);
+        while done < out.len() {
+            let from = at as usize + done;
+            let (first, skipped) = (from / element_len, from % element_len);
+            let n = (out.len() - done + skipped).div_ceil(element_len).min(BLOCK);
+            gathered.resize(n * element_len, 0);
+            self.gather(first, element_len, &mut gathered)?;
+            let len = (n * element_len - skipped).min(out.len() - done);
+            out[done..done + len].copy_from_slice(&gathered[skipped..skipped + len]);
+            done += len;
+        }
+        Ok(())
+    }
+
+    fn is_contiguous(&self) -> bool {
+        let steps = row_major(&self.shape);
+        self.n_elements() == 0
+            || self.shape.iter().zip(&self.strides).zip(steps).all(|((&n, &stride), step)| n == 1 || stride == step)
+    }
+
+    /// Elements from number `first` on, in row-major order. They are read in the order of the file, so that a transposed
+    /// tensor takes few reads.
+    fn gather(&self, first: usize, element_len: usize, out: &mut [u8]) -> Result<()> {
+        let mut places = self.places(first, out.len() / element_len);
+        places.sort_unstable();
+        let mut span = Vec::new();
+        let mut rest = &places[..];
+        while let [(start, _), ..] = *rest {
+            let begin = start * element_len as u64;
+            let mut end = begin;
+            let is_near = |&&(place, _): &&(u64, usize)| {
+                let at = place * element_len as u64;
+                let with_it = at + element_len as u64;
+                let is_near = at <= end + MAX_GAP && with_it - begin <= MAX_SPAN;
+                end = if is_near { with_it } else { end };
+                is_near
+            };
+            let n = rest.iter().take_while(is_near).count();
+            let (near, far) = rest.split_at(n);
+            rest = far;
+            span.resize((end - begin) as usize, 0);
+            self.file.read_at(self.at + begin, &mut span)?;
+            for &(place, to) in near {
+                let from = (place * element_len as u64 - begin) as usize;
+                out[to * element_len..][..element_len].copy_from_slice(&span[from..from + element_len]);
+            }
+        }
+        Ok(())
+    }
+
+    /// For each of `n` elements its place in the storage, and its number among them.
+    fn places(&self, first: usize, n: usize) -> Vec<(u64, usize)> {
+        let mut index = vec![0; self.shape.len()];
+        let mut rest = first;
+        for (index, &extent) in index.iter_mut().zip(&self.shape).rev() {
+            (*index, rest) = (rest % extent, rest / extent);
+        }
+        let mut places = Vec::with_capacity(n);
+        for number in 0..n {
+            let place: usize = index.iter().zip(&self.strides).map(|(i, stride)| i * stride).sum();
+            places.push((place as u64, number));
+            for (index, &extent) in index.iter_mut().zip(&self.shape).rev() {
+                *index += 1;
+                if *index < extent {
+                    break;
+                }
+                *index = 0;
+            }
+        }
+        places
+    }
+}
+
+impl DType {
+    /// Appends whole elements, converted.
+    ///
+    /// # Errors
+    /// `Unsupported` when the elements are not floats.
+    pub(crate) fn append_floats(self, bytes: &[u8], out: &mut Vec<f32>) -> Result<()> {
+        match self {
+            Self::F64 => out.extend(bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32)),
+            Self::F32 => out.extend(bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b))),
+            Self::F16 => out.extend(bytes.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f32())),
+            Self::Bf16 => out.extend(bytes.as_chunks().0.iter().map(|&b| bf16::from_le_bytes(b).to_f32())),
+            Self::Other(name) => return Err(Error::unsupported(format!("elements of type {name}, not floats"))),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! One layer in memory: an array in, bytes out, and the same array back.
+
+use std::borrow::Cow;
+
+use melisma_kernels::{DType, Element};
+
+use super::archive::Archive;
+use super::storage::ReadAt;
+use super::writer::{Options, pack};
+use crate::checkpoint::source::ends_at;
+use crate::{Error, Kind, Result};
+
+/// The tensor's name in the packed bytes.
+const NAME: &str = "array";
+
+/// The elements of a tensor, row by row, borrowed or owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array<'a> {
+    dtype: Cow<'a, str>,
+    shape: Vec<u64>,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> Array<'a> {
+    /// An array of `elements`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the shape does not have as many elements; `Unsupported`: safetensors files do not have such.
+    pub fn new<T: Element>(elements: &'a [T], shape: &[usize]) -> Result<Self> {
+        let n = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        if n != Some(elements.len()) {
+            return Err(Error::invalid(format!("{} elements do not have the shape {shape:?}", elements.len())));
+        }
+        let bytes = Cow::Borrowed(bytemuck::cast_slice(elements));
+        let shape = shape.iter().map(|&extent| extent as u64).collect();
+        Ok(Self { dtype: Cow::Borrowed(name(T::DTYPE)?), shape, bytes })
+    }
+
+    /// An array from its bytes, for types that Rust does not have: `dtype` as safetensors files spell it, for example
+    /// `F8_E4M3`.
+    pub fn from_bytes(dtype: &'a str, shape: &[u64], bytes: &'a [u8]) -> Self {
+        Self { dtype: Cow::Borrowed(dtype), shape: shape.to_vec(), bytes: Cow::Borrowed(bytes) }
+    }
+
+    /// The element type, as safetensors files spell it.
+    pub fn dtype(&self) -> &str {
+        &self.dtype
+    }
+
+    /// Extent of each dimension.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The elements' bytes, little-endian.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: they are of another type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if name(T::DTYPE)? != self.dtype {
+            return Err(Error::invalid(format!("elements of {}, not {}", self.dtype, T::DTYPE.name())));
+        }
+        let mut elements = vec![T::zeroed(); self.bytes.len() / size_of::<T>()];
+        bytemuck::cast_slice_mut(&mut elements).copy_from_slice(&self.bytes);
+        Ok(elements)
+    }
+}
+
+fn name(dtype: DType) -> Result<&'static str> {
+    Ok(match dtype {
+        DType::F32 => "F32",
+        DType::F16 => "F16",
+        DType::BF16 => "BF16",
+        DType::I64 => "I64",
+        DType::I32 => "I32",
+        DType::I16 => "I16",
+        DType::U8 => "U8",
+        DType::I24 => return Err(Error::unsupported("arrays of 24-bit integers")),
+    })
+}
+
+/// Compresses one array without loss, on all cores, and decodes the result again before it is returned. The bytes are a
+/// packed file with one tensor, so that `melisma unpack` reads them too.
+///
+/// ```
+/// use half::f16;
+/// use melisma::pack::{self, Array};
+///
+/// let layer: Vec<f16> = (0..64 * 96).map(|i| f16::from_f32((i as f32 * 0.1).sin() * 0.02)).collect();
+/// let compressed = pack::compress(&Array::new(&layer, &[64, 96])?)?;
+/// assert!(compressed.len() < 2 * layer.len());
+/// let restored = pack::decompress(&compressed)?;
+/// assert_eq!(restored.shape(), [64, 96]);
+/// assert_eq!(restored.to_vec::<f16>()?, layer);
+/// # Ok::<(), melisma::Error>(())
+/// ```
+///
+/// # Errors
+/// `Corrupt`: an array from bytes that do not have its type and shape.
+pub fn compress(array: &Array<'_>) -> Result<Vec<u8>> {
+    let Array { dtype, shape, bytes } = array;
+    let dtype = serde_json::to_string(dtype).map_err(|error| Error::invalid(error.to_string()))?;
+    let len = bytes.len();
+    let mut json = format!(r#"{{"{NAME}":{{"dtype":{dtype},"shape":{shape:?},"data_offsets":[0,{len}]}}}}"#);
+    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
+    let mut header = (json.len() as u64).to_le_bytes().to_vec();
+    header.extend_from_slice(json.as_bytes());
+    let mut packed = Vec::new();
+    let options = Options { threads: melisma_kernels::available_threads(), ..Options::default() };
+    pack(&Joined { header, data: bytes }, &mut packed, &options, &|_| {})?;
+    Ok(packed)
+}
+
+/// The array that [`compress`] was given, bit for bit; every hash is checked.
+///
+/// # Errors
+/// `Corrupt`, `Truncated` or `Version`: these are not the bytes that [`compress`] wrote. `InvalidArgument`: a packed file
+/// of other tensors.
+pub fn decompress(compressed: &[u8]) -> Result<Array<'static>> {
+    let archive = Archive::open(&compressed)?;
+    let [entry] = &archive.source().tensors[..] else {
+        return Err(Error::invalid(format!("a packed file of {} tensors", archive.source().tensors.len()))
+            .with_hint("`Archive::open` reads these"));
+    };
+    archive.check_hash()?;
+    let len =
+        usize::try_from(entry.len()).map_err(|_| Error::new(Kind::Memory, "an array beyond the address space"))?;
+    let mut bytes = Vec::new();
+    // The length comes from the file: what cannot be had is an error.
+    bytes.try_reserve_exact(len).map_err(|_| Error::new(Kind::Memory, format!("no memory for {len} bytes")))?;
+    archive.unpack_tensor(&entry.name, &mut bytes, melisma_kernels::available_threads())?;
+    Ok(Array { dtype: Cow::Owned(entry.dtype.clone()), shape: entry.shape.clone(), bytes: Cow::Owned(bytes) })
+}
+
+/// A safetensors file whose parts are not next to each other.
+struct Joined<'a> {
+    header: Vec<u8>,
+    data: &'a [u8],
+}
+
+impl ReadAt for Joined<'_> {
+    fn size(&self) -> Result<u64> {
+        Ok((self.header.len() + self.data.len()) as u64)
+    }
+
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let at_data = at.checked_sub(self.header.len() as u64);
+        match at_data {
+            Some(at) => self.data.read_at(at, out),
+            None => {
+                let of_header = self.header.get(at as usize..).ok_or_else(|| ends_at(at))?;
+                let (head, rest) = out.split_at_mut(of_header.len().min(out.len()));
+                head.copy_from_slice(&of_header[..head.len()]);
+                self.data.read_at(0, rest)
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What packing and unpacking hold in memory. Under a limit fewer tiles are in flight; the bytes written stay the same.
+
+use melisma_kernels::rans::{SEGMENT_STEP, Split};
+
+use super::archive::Archive;
+use super::blob::Blob;
+use super::crew::Crew;
+use super::layout::{Layout, TILE_SIDES};
+use super::side;
+use crate::checkpoint::Header;
+use crate::runtime::memory::{Budget, Reservation, Space};
+use crate::runtime::size;
+use crate::{Error, Kind, Result};
+
+/// Blocks that files are hashed and written in.
+const BLOCKS: u64 = (1 << 20) + (1 << 18);
+/// Tables of an encoder or a decoder, whatever the tile.
+const TABLES: u64 = 1 << 18;
+/// Names, shapes and places take a few times the header's own bytes.
+const PER_HEADER_BYTE: u64 = 8;
+/// Entries of the index, as read and as written.
+const PER_TILE: u64 = 64;
+/// Results in flight for each worker where there is room.
+const AHEAD: usize = 2;
+
+/// Bytes of a stage of the work: in any case, for each worker, and for each result in flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Need {
+    pub(super) fixed: u64,
+    pub(super) worker: u64,
+    pub(super) result: u64,
+}
+
+impl Need {
+    /// Bytes with one worker and one result.
+    pub(super) fn least(&self) -> u64 {
+        self.fixed + self.worker + self.result
+    }
+
+    /// As many workers as the budget has room for, at most `threads`, and their memory.
+    ///
+    /// # Errors
+    /// `Memory`: there is no room for one.
+    pub(super) fn crew(&self, threads: usize, budget: &Budget) -> Result<(Crew, Reservation)> {
+        let free = budget.free(Space::Host);
+        check(self.least(), budget)?;
+        let room = free - self.fixed;
+        let fit = |bytes: u64, each: u64| usize::try_from(bytes / each.max(1)).unwrap_or(usize::MAX);
+        let threads = fit(room, self.worker + self.result).min(threads).max(1);
+        let of_workers = self.worker * threads as u64;
+        let window = if threads == 1 { 1 } else { fit(room - of_workers, self.result).min(AHEAD * threads) };
+        let held = budget.reserve(Space::Host, self.fixed + of_workers + self.result * window as u64)?;
+        Ok((Crew { threads, window }, held))
+    }
+}
+
+/// Refuses a budget without room for `least` bytes.
+pub(super) fn check(least: u64, budget: &Budget) -> Result<()> {
+    let free = budget.free(Space::Host);
+    if least <= free {
+        return Ok(());
+    }
+    let limit = budget.limit(Space::Host).unwrap_or(u64::MAX);
+    Err(refused(limit.saturating_sub(free).saturating_add(least), limit))
+}
+
+/// The error for a limit that is below `needed`.
+pub(super) fn refused(needed: u64, limit: u64) -> Error {
+    let message = format!("one row of tiles at a time takes {needed} bytes; the memory limit is {limit}");
+    Error::new(Kind::Memory, message)
+        .with_hint(format!("use --memory-limit {} or more", size::exact(needed.next_multiple_of(1024))))
+}
+
+/// Bytes of a record at most: no mode makes a plane longer than its bytes and its tables.
+fn record_len(tile_len: u64) -> u64 {
+    tile_len + tile_len / 64 + 4096
+}
+
+/// What an encoder holds for its largest tile.
+fn encoder(split: Split, tile_len: u64) -> u64 {
+    let n = tile_len / split.width() as u64;
+    // The planes; for one of them pairs, escapes, and words of two bytes.
+    TABLES + tile_len + n / 2 + n + 2 * n
+}
+
+fn known(header_len: u64, n_tiles: u64) -> u64 {
+    PER_HEADER_BYTE * header_len + PER_TILE * n_tiles + BLOCKS
+}
+
+/// For choosing the sides of tiles.
+pub(super) fn choosing(header: &Header) -> Result<Need> {
+    let mut need = Need { fixed: known(header.len, 0), ..Need::default() };
+    for tensor in &header.tensors {
+        let layout = Layout::of(tensor, TILE_SIDES[TILE_SIDES.len() - 1])?;
+        let Some([rows, cols]) = side::part(&layout) else { continue };
+        let part = rows * cols * layout.split.width() as u64;
+        let tile = part.min(layout.tile_len(0) as u64);
+        need.worker = need.worker.max(part + tile + encoder(layout.split, tile));
+    }
+    Ok(need)
+}
+
+/// For packing tensors of these layouts.
+pub(super) fn encoding(header: &Header, layouts: &[Layout], segment: Option<u32>) -> Need {
+    let mut need = Need::default();
+    let (mut n_tiles, mut index_len) = (0, 0);
+    for layout in layouts.iter().filter(|layout| layout.n_tiles() > 0) {
+        let Shape { run, tile, tiles_of_run, is_strided } = Shape::of(layout);
+        let index = segment.map_or(0, |segment| index_bound(layout, segment));
+        n_tiles += layout.n_tiles();
+        index_len += index * layout.n_tiles();
+        let strided = if is_strided { tile } else { 0 };
+        let indexing = if segment.is_some() { TABLES + tile + index } else { 0 };
+        need.worker = need.worker.max(encoder(layout.split, tile) + strided + indexing);
+        let records = tiles_of_run * (record_len(tile) + index + PER_TILE);
+        need.result = need.result.max(run + records.min(record_len(run) + tiles_of_run * (4096 + index)));
+    }
+    need.fixed = known(header.len, n_tiles) + index_len;
+    need
+}
+
+/// For decoding tensors of these layouts, with records as they may become.
+pub(super) fn verifying(header: &Header, layouts: &[Layout]) -> Need {
+    let mut need = Need::default();
+    let mut n_tiles = 0;
+    for layout in layouts.iter().filter(|layout| layout.n_tiles() > 0) {
+        let shape = Shape::of(layout);
+        n_tiles += layout.n_tiles();
+        need = need.max(shape.decoding(record_len(shape.tile)));
+    }
+    Need { fixed: known(header.len, n_tiles), ..need }
+}
+
+/// For decoding these tensors.
+pub(super) fn decoding(archive: &Archive<'_>, tensors: std::ops::Range<usize>) -> Need {
+    let of_blob = |blob: &Blob| {
+        let record = blob.tiles.iter().map(|tile| u64::from(tile.len)).max().unwrap_or(0);
+        Shape::of(&blob.layout).decoding(record)
+    };
+    let blobs = archive.blobs[tensors].iter().filter(|blob| !blob.tiles.is_empty());
+    let need = blobs.map(of_blob).fold(Need::default(), Need::max);
+    Need { fixed: archive.known_bytes(), ..need }
+}
+
+impl Archive<'_> {
+    /// What is held of the file while it is open.
+    pub(super) fn known_bytes(&self) -> u64 {
+        known(self.source.len, self.blobs.iter().map(|blob| blob.tiles.len() as u64).sum())
+    }
+}
+
+impl Need {
+    /// What is enough for either.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            fixed: self.fixed.max(other.fixed),
+            worker: self.worker.max(other.worker),
+            result: self.result.max(other.result),
+        }
+    }
+}
+
+/// The largest parts of a layout, in bytes.
+struct Shape {
+    run: u64,
+    tile: u64,
+    tiles_of_run: u64,
+    is_strided: bool,
+}
+
+impl Shape {
+    fn of(layout: &Layout) -> Self {
+        let run = layout.run(0);
+        let [_, step, row_len] = layout.rows_in_run(0);
+        Self {
+            run: run.bytes.end - run.bytes.start,
+            tile: layout.tile_len(0) as u64,
+            tiles_of_run: run.tiles.end - run.tiles.start,
+            is_strided: step != row_len,
+        }
+    }
+
+    fn decoding(&self, record: u64) -> Need {
+        let strided = if self.is_strided { self.tile } else { 0 };
+        Need { fixed: 0, worker: TABLES + record + strided, result: self.run }
+    }
+}
+
+/// Bytes of a tile's index at most: every plane coded.
+fn index_bound(layout: &Layout, segment: u32) -> u64 {
+    let width = layout.split.width() as u64;
+    let segments = layout.tile_len(0) as u64 / width / u64::from(segment.max(SEGMENT_STEP)) + 4;
+    segments * (128 + 144 * width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_workers_under_a_limit_and_none_below_the_least() {
+        let need = Need { fixed: 100, worker: 30, result: 20 };
+        for (limit, threads, window) in [(150, 1, 1), (199, 1, 1), (200, 2, 2), (220, 2, 3), (1000, 4, 8)] {
+            let budget = Budget::new(limit, 0);
+            let (crew, held) = need.crew(4, &budget).unwrap();
+            assert_eq!((crew.threads, crew.window), (threads, window), "{limit}");
+            assert!(held.bytes() <= limit);
+        }
+        let error = need.crew(4, &Budget::new(149, 0)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Memory);
+        assert!(error.to_string().contains("takes 150 bytes; the memory limit is 149"), "{error}");
+        assert_eq!(error.hint(), Some("use --memory-limit 1KiB or more"));
+    }
+}

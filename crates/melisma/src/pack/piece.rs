@@ -1,0 +1,159 @@
+//! Parts of a packed file on their way through a device: which records are read together, and where their tiles go.
+
+use std::ops::Range;
+
+use melisma_kernels::rans::{Job, MAX_TILE_LEN, Segments, Status};
+
+use super::archive::Archive;
+use crate::{Error, Kind, Result};
+
+/// Above the longest record with its index: both have at most a few bytes for each of the tile's.
+pub(super) const MAX_RECORD: u64 = 2 * MAX_TILE_LEN as u64;
+
+/// Tiles of a tensor that are decoded to one place.
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    pub(super) tensor: usize,
+    pub(super) tiles: Range<u64>,
+    /// The tensor's byte that goes to `to`.
+    pub(super) from: u64,
+    pub(super) to: usize,
+}
+
+/// Bytes of the file that one worker handles at a time.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    pub(super) bytes: Range<u64>,
+    /// The indices of its tiles, staged behind its records.
+    pub(super) index: Range<u64>,
+    /// The jobs of a packed file.
+    pub(super) jobs: Range<usize>,
+    /// Where the bytes of a plain file go.
+    pub(super) to: usize,
+    decoded: u64,
+}
+
+impl Piece {
+    /// Bytes of a plain file that go to `to`.
+    pub(super) fn plain(bytes: Range<u64>, to: usize) -> Self {
+        Self { bytes, to, ..Self::default() }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.bytes.end - self.bytes.start + self.index.end - self.index.start
+    }
+}
+
+/// How large pieces may become.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// A piece is closed when it has this many bytes.
+    pub(super) piece: u64,
+    /// The most bytes of a piece.
+    pub(super) staging: u64,
+    /// The most bytes that a piece of several tiles is decoded to.
+    pub(super) decoded: u64,
+}
+
+/// Pieces with a job for each tile.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) jobs: Vec<Job>,
+    /// The tensor of each job.
+    tensors: Vec<usize>,
+}
+
+impl Plan {
+    /// Adds the tiles of `spans`, in pieces of their own, and returns the numbers of these.
+    pub(super) fn add(&mut self, archive: &Archive<'_>, spans: &[Span], limits: Limits) -> Result<Range<usize>> {
+        let first = self.pieces.len();
+        let mut piece = Piece::default();
+        for span in spans {
+            for number in span.tiles.clone() {
+                self.tile(archive, span, number, limits, &mut piece)?;
+            }
+        }
+        self.close(piece);
+        Ok(first..self.pieces.len())
+    }
+
+    fn tile(
+        &mut self,
+        archive: &Archive<'_>,
+        span: &Span,
+        number: u64,
+        limits: Limits,
+        piece: &mut Piece,
+    ) -> Result<()> {
+        let blob = &archive.blobs[span.tensor];
+        let layout = &blob.layout;
+        let (tile, at) = (blob.tiles[number as usize], blob.starts[number as usize]);
+        let of_index = archive.index.as_ref().and_then(|found| found.of(span.tensor, number as usize));
+        let index_len = of_index.map_or(0, |(_, len)| len);
+        if u64::from(tile.len) + index_len > MAX_RECORD || !tile.len.is_multiple_of(16) {
+            let message = format!("a record of {} bytes", tile.len);
+            return Err(Error::new(Kind::Corrupt, message).at(&archive.source.tensors[span.tensor].name));
+        }
+        let (end, decoded) = (at + u64::from(tile.len), layout.tile_len(number) as u64);
+        // What lies between two tensors' records is read with them, if it is little.
+        let with_it = end - piece.bytes.start + piece.index.end - piece.index.start + index_len;
+        let is_full =
+            piece.len() >= limits.piece || with_it > limits.staging || piece.decoded + decoded > limits.decoded;
+        if piece.jobs.is_empty() || is_full {
+            self.close(std::mem::take(piece));
+            let first = of_index.map_or(0, |(segments, _)| segments.at);
+            let jobs = self.jobs.len()..self.jobs.len();
+            *piece = Piece { bytes: at..at, index: first..first, jobs, ..Piece::default() };
+        }
+        let segments = of_index.map(|(segments, len)| {
+            if piece.index.is_empty() {
+                piece.index = segments.at..segments.at;
+            }
+            let at = segments.at - piece.index.start;
+            piece.index.end = segments.at + len;
+            Segments { at, ..segments }
+        });
+        let [rows, cols] = layout.tile(number);
+        let width = layout.split.width() as u64;
+        self.jobs.push(Job {
+            split: layout.split,
+            number,
+            tile,
+            record: at - piece.bytes.start,
+            out: span.to as u64 + (rows.start * layout.cols + cols.start) * width - span.from,
+            row_len: ((cols.end - cols.start) * width) as u32,
+            rows: (rows.end - rows.start) as u32,
+            row_step: layout.cols * width,
+            segments,
+        });
+        self.tensors.push(span.tensor);
+        (piece.bytes.end, piece.jobs.end, piece.decoded) = (end, self.jobs.len(), piece.decoded + decoded);
+        Ok(())
+    }
+
+    /// Completes a piece: its indices are staged behind its records.
+    fn close(&mut self, piece: Piece) {
+        if piece.jobs.is_empty() {
+            return;
+        }
+        let records_len = piece.bytes.end - piece.bytes.start;
+        for segments in self.jobs[piece.jobs.clone()].iter_mut().filter_map(|job| job.segments.as_mut()) {
+            segments.at += records_len;
+        }
+        self.pieces.push(piece);
+    }
+
+    /// Refuses what the device found wrong in the jobs from `first` on.
+    pub(super) fn check(&self, archive: &Archive<'_>, first: usize, words: &[i32]) -> Result<()> {
+        let Some(at) = words.iter().position(|&word| Status::from_word(word) != Status::Whole) else { return Ok(()) };
+        let what = match Status::from_word(words[at]) {
+            Status::Stream => "a stream does not end where it should",
+            Status::Hash => "the tile's hash is wrong",
+            _ => "its record contradicts the format",
+        };
+        let job = first + at;
+        let place = format!("{}, tile {}", archive.source.tensors[self.tensors[job]].name, self.jobs[job].number);
+        Err(Error::new(Kind::Corrupt, what).at(place))
+    }
+}
