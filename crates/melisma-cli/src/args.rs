@@ -95,10 +95,11 @@ Examples:
     /// Spectrograms of single files
     #[command(after_help = "\
 Examples:
+  melisma mel --list --preset whisper-80
   melisma mel speech.wav -o speech.npy --preset whisper-80
   melisma mel song.wav -o song.png --set n_mels=128 --set f_max=16000 --set sample_rate=44100")]
     Mel(MelArgs),
-    /// Folders of sound to training tensors
+    /// Folders of audio files to training tensors
     #[command(
         subcommand_required = true,
         after_help = "\
@@ -270,7 +271,9 @@ pub struct MelSettings {
     /// builder, torchaudio, librosa, librosa-db, whisper-80, whisper-128, kaldi-fbank or hifigan
     #[arg(long, value_name = "NAME", default_value = "builder")]
     pub preset: String,
-    /// Change a value of the preset; may be given many times
+    /// Change a value of the preset: sample_rate, n_fft, win_length, hop_length, window, framing, padding, remove_dc,
+    /// preemphasis, input_scale, power, epsilon, n_mels, f_min, f_max, mel_scale, norm, log, floor, multiplier, offset,
+    /// range or dtype, which `melisma mel --list` explains; may be given many times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -278,14 +281,17 @@ pub struct MelSettings {
 /// Arguments of `mel`.
 #[derive(Debug, Args)]
 pub struct MelArgs {
-    /// Sound files
-    #[arg(value_name = "IN", required = true)]
+    /// Audio files
+    #[arg(value_name = "IN", required_unless_present = "list")]
     pub inputs: Vec<PathBuf>,
     /// A .npy, .safetensors or .png file; a folder for the npy files of several inputs
-    #[arg(short, long, value_name = "OUT")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "OUT", required_unless_present = "list")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     pub mel: MelSettings,
+    /// List the presets, and the keys of --set with the values of the preset chosen
+    #[arg(long, conflicts_with_all = ["inputs", "output"])]
+    pub list: bool,
 }
 
 /// Flags of every command, before or after its name.

@@ -196,12 +196,14 @@ fn wrong_usage_is_refused_before_any_work() {
     let sandbox = Sandbox::new();
     corpus(&sandbox, 1);
     for (more, message) in [
-        (&["w", "-o", "a.zip"][..], "no kind of dataset"),
+        (&["w", "-o", "a.zip"][..], "unknown kind of dataset"),
         (&["nowhere", "-o", "a.h5"], "nowhere: No such file"),
         (&["w", "-o", "a.h5", "--segment", "10"], "is not a duration"),
         (&["w", "-o", "a.h5", "--segment", "1ms"], "too few to reflect"),
-        (&["w", "-o", "a.h5", "--shard", "0/4"], "is no shard"),
-        (&["w", "-o", "a.h5", "--preset", "bilder"], "no preset"),
+        (&["w", "-o", "a.h5", "--shard", "0/4"], "shard 0 of 4 does not exist"),
+        (&["w", "-o", "a.h5", "--shard", "3/2"], "shard 3 of 2 does not exist"),
+        (&["w", "-o", "a.h5", "--shard", "half"], "this is not I/N"),
+        (&["w", "-o", "a.h5", "--preset", "bilder"], "unknown preset"),
         (&["w", "-o", "a.h5", "--set", "n_mels=0"], "n_mels is 0"),
         (&["w", "-o", "no/such/a.h5"], "No such file"),
     ] {

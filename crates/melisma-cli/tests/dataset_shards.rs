@@ -73,7 +73,7 @@ fn every_store_holds_the_same_rows_and_damage_is_found() {
     bytes[last] ^= 1;
     std::fs::write(sandbox.path("a.h5"), &bytes).unwrap();
     let ran = sandbox.run(&["dataset", "verify", "a.h5"]);
-    assert!(ran.code == 3 && ran.stderr.contains("1 rows are damaged"), "{}", ran.stderr);
+    assert!(ran.code == 3 && ran.stderr.contains("1 row damaged, the first is row"), "{}", ran.stderr);
     for name in ["w/n.wav", "absent.h5", "w"] {
         assert_eq!(sandbox.run(&["dataset", "info", name]).code, 2, "{name}");
     }
@@ -121,11 +121,29 @@ fn mel_writes_npy_safetensors_and_pictures() {
     for (args, message) in [
         (&["mel", "a.wav", "-o", "a.npy"][..], "exists already"),
         (&["mel", "a.wav", "b.wav", "-o", "c.npy"], "one file cannot hold 2"),
-        (&["mel", "a.wav", "-o", "c.jpg"], "no kind of output"),
+        (&["mel", "a.wav", "-o", "c.jpg"], "unknown kind of output"),
         (&["mel", "absent.wav", "-o", "c.npy"], "absent.wav: "),
-        (&["mel", "a.wav", "-o", "c.npy", "--set", "n_mel=3"], "no key"),
+        (&["mel", "a.wav", "-o", "c.npy", "--set", "n_mel=3"], "unknown key"),
     ] {
         let ran = sandbox.run(args);
         assert!(ran.code == 2 && ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn mel_lists_presets_and_keys() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["mel", "--list", "--preset", "whisper-80", "--set", "n_mels=64"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for text in ["kaldi-fbank", "center-drop-last", "Keys of --set, with the values of `whisper-80`:"] {
+        assert!(ran.stdout.contains(text), "{}", ran.stdout);
+    }
+    let line = |key: &str| ran.stdout.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+    assert!(line("n_mels").contains(" 64 ") && line("hop_length").contains(" 160 ") && line("f_max").contains(" none "));
+    let listed = json(&sandbox, 0, &["mel", "--list"]);
+    let keys: Vec<&str> = listed["keys"].as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
+    let help = sandbox.run(&["mel", "--help"]).stdout;
+    assert!(keys.len() == 23 && keys.iter().all(|key| help.contains(key)), "{keys:?}");
+    assert_eq!(sandbox.run(&["mel", "--list", "a.wav", "-o", "a.npy"]).code, 2);
+    assert_eq!(sandbox.run(&["mel"]).code, 2);
 }

@@ -105,3 +105,73 @@ fn cut_and_changed_files_are_errors_not_panics() {
         }
     }
 }
+
+/// Flips a bit at each of `places`: every file must be refused, or give the same samples.
+fn flips_are_noticed(name: &str, places: impl Iterator<Item = usize>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    let whole = std::fs::read(golden(name)).unwrap();
+    let expected = all(&mut Source::open(&golden(name), 16_000).unwrap());
+    let mut n_refused = 0;
+    for (turn, at) in places.enumerate() {
+        let mut changed = whole.clone();
+        changed[at] ^= 1 << (turn % 8);
+        std::fs::write(&path, &changed).unwrap();
+        match Source::open(&path, 16_000) {
+            Err(error) => {
+                n_refused += 1;
+                let message = error.to_string();
+                assert!(at < 100 || message.contains("sample"), "{name}, byte {at}: {message}");
+            }
+            Ok(mut source) => assert!(all(&mut source) == expected, "{name}: byte {at} changes samples unnoticed"),
+        }
+    }
+    assert!(n_refused > 100, "{name}: {n_refused} refused");
+}
+
+/// The first byte after the metadata of a FLAC file.
+fn frames_of_flac(bytes: &[u8]) -> usize {
+    let mut at = 4;
+    loop {
+        let is_last = bytes[at] & 0x80 != 0;
+        at += 4 + u32::from_be_bytes([0, bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
+        if is_last {
+            return at;
+        }
+    }
+}
+
+#[test]
+fn flipped_bits_in_flac_frames_are_noticed() {
+    let bytes = std::fs::read(golden("tone.flac")).unwrap();
+    let first = frames_of_flac(&bytes);
+    flips_are_noticed("tone.flac", (0..200).map(|i| first + i * (bytes.len() - first) / 200));
+}
+
+#[test]
+fn flipped_bits_in_ogg_pages_are_noticed() {
+    let len = std::fs::metadata(golden("tone.ogg")).unwrap().len() as usize;
+    flips_are_noticed("tone.ogg", (0..200).map(|i| i * len / 200));
+}
+
+#[test]
+fn a_file_that_lost_its_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x");
+    for name in ["tone.flac", "tone.ogg", "tone.mp3", "tone.aiff"] {
+        let whole = std::fs::read(golden(name)).unwrap();
+        for part in [2, 3, 5] {
+            std::fs::write(&path, &whole[..whole.len() - whole.len() / part]).unwrap();
+            assert!(Source::open(&path, 16_000).is_err(), "{name} without 1/{part}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "extended: every byte of two files"]
+fn every_flipped_byte_is_noticed() {
+    let bytes = std::fs::read(golden("tone.flac")).unwrap();
+    flips_are_noticed("tone.flac", frames_of_flac(&bytes)..bytes.len());
+    let len = std::fs::metadata(golden("tone.ogg")).unwrap().len() as usize;
+    flips_are_noticed("tone.ogg", 0..len);
+}

@@ -66,7 +66,7 @@ fn run(
         techniques,
     };
     let outcome = build(&request, &Counters::default(), |_, _| planned()).unwrap();
-    verify(&output, 1).unwrap().check().unwrap();
+    verify(&output, 1, &Budget::unlimited()).unwrap().check().unwrap();
     (outcome, std::fs::read(&output).unwrap())
 }
 

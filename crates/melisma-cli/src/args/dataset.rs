@@ -32,7 +32,7 @@ Examples:
         /// A dataset
         path: PathBuf,
     },
-    /// Check every row against its checksum
+    /// Check every column of every row against its recorded hash
     #[command(after_help = "\
 Examples:
   melisma dataset verify train.h5
@@ -56,13 +56,17 @@ Examples:
         /// hdf5, safetensors or npy [default: by the output's suffix]
         #[arg(long, value_name = "KIND")]
         store: Option<String>,
+        /// Merge although shards of the whole are missing; the result has no rows of their files, and the attribute
+        /// missing_shards names them
+        #[arg(long)]
+        allow_missing: bool,
     },
 }
 
 /// Arguments of `dataset build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// Folders, sound files, or text files with one path per line
+    /// Folders, audio files, or text files with one path per line
     #[arg(value_name = "DIR|LIST", required_unless_present = "test_gpu_pipeline")]
     pub inputs: Vec<PathBuf>,
     /// Where the dataset goes
@@ -107,7 +111,7 @@ pub struct BuildArgs {
     /// writes=direct and others; may be given many times
     #[arg(long, value_name = "KEY=VALUE")]
     pub technique: Vec<String>,
-    /// Send generated sound through the pipeline, write nothing, and show what limited it
-    #[arg(long, conflicts_with_all = ["inputs", "output"])]
+    /// Send generated audio through the pipeline, write nothing, and show what limited it
+    #[arg(long, conflicts_with_all = ["inputs", "output", "store", "shard", "on_error"])]
     pub test_gpu_pipeline: bool,
 }

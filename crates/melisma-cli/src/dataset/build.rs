@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::dataset::{self, Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques};
 use melisma::mel::DType;
-use melisma::runtime::duration;
+use melisma::runtime::{count, duration};
 use melisma::{Error, Result};
 
 use super::report;
@@ -40,6 +40,7 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     }
     let output = args.output.as_deref().ok_or_else(|| Error::invalid("a build needs an output"))?;
     let inputs = Inputs::find(&args.inputs)?;
+    inputs.skipped.lines().iter().for_each(|line| session.say(&format!("note: skipped {line}")));
     let request = Request {
         inputs: &inputs,
         shard: shard(args.shard.as_deref())?,
@@ -57,12 +58,14 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     if !outcome.failures.is_empty() {
         session.refused_some();
         let list = format!("{}.failures.jsonl", output.display());
-        session.say(&format!("{} files were refused; they are listed in {list}", outcome.failures.len()));
+        let n = outcome.failures.len() as u64;
+        let verb = if n == 1 { "was refused; it is" } else { "were refused; they are" };
+        session.say(&format!("{} {verb} listed in {list}", count(n, "file")));
         for failure in outcome.failures.iter().take(MAX_SHOWN) {
             session.say(&format!("  {}: {}", failure.path, failure.message));
         }
     }
-    session.print(&engine.device, || report::text(&outcome), report::json(&outcome))
+    session.print(&engine.device, || report::text(&outcome), report::json(&outcome, &inputs.skipped))
 }
 
 fn techniques(args: &BuildArgs) -> Result<Techniques> {
@@ -80,7 +83,9 @@ fn shard(text: Option<&str>) -> Result<(usize, usize)> {
     let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
     match parts {
         Some((i, n)) if (1..=n).contains(&i) => Ok((i - 1, n)),
-        _ => Err(Error::invalid(format!("`{text}` is no shard")).with_hint("write I/N with I from 1 to N, e.g. 1/8")),
+        Some((i, n)) => Err(Error::invalid(format!("--shard {text}: shard {i} of {n} does not exist"))
+            .with_hint("write I/N with I from 1 to N, e.g. 1/8")),
+        None => Err(Error::invalid(format!("--shard {text}: this is not I/N")).with_hint("write I/N with I from 1 to N, e.g. 1/8")),
     }
 }
 

@@ -7,13 +7,18 @@ use std::path::{Path, PathBuf};
 
 use melisma::Result;
 use melisma::dataset::store::Store;
-use melisma::dataset::{self, StoreKind};
-use melisma::runtime::size;
+use melisma::dataset::{self, Merge, Missing, StoreKind};
+use melisma::runtime::device::Device;
+use melisma::runtime::memory::{self, Budget};
 use melisma::runtime::table::{Align, Table};
+use melisma::runtime::{MemoryTracker, count, size};
 use serde_json::{Map, Value, json};
 
 use crate::args::{DatasetArgs, DatasetCommand};
 use crate::session::Session;
+
+/// Where the commands run that only read and write files.
+const HOST: &str = "cpu";
 
 pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
     let _span = tracing::info_span!("dataset").entered();
@@ -21,7 +26,10 @@ pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
         DatasetCommand::Build(args) => build::run(session, args),
         DatasetCommand::Info { path } => info(session, path),
         DatasetCommand::Verify { path } => verify(session, path),
-        DatasetCommand::Merge { shards, output, store } => merge(session, shards, output, store.as_deref()),
+        DatasetCommand::Merge { shards, output, store, allow_missing } => {
+            let missing = if *allow_missing { Missing::Allow } else { Missing::Refuse };
+            merge(session, shards, output, store.as_deref(), missing)
+        }
     }
 }
 
@@ -43,15 +51,25 @@ fn info(session: &Session, path: &Path) -> Result<()> {
         table.text() + &layout.attributes.iter().map(line).collect::<String>()
     };
     let json = json!({ "rows": layout.n_rows, "columns": columns, "attributes": layout.attributes });
-    session.print(session.config.device.value, text, json)
+    session.print(HOST, text, json)
+}
+
+/// The budget of commands that use no device.
+fn host_budget(session: &Session) -> Result<Budget> {
+    Ok(memory::budget(session.config.memory_limit.value, &Device::cpu()?))
 }
 
 fn verify(session: &Session, path: &Path) -> Result<()> {
-    let verified = dataset::verify(path, session.config.threads.value.count())?;
+    let budget = host_budget(session)?;
+    let verified = dataset::verify(path, session.config.threads.value.count(), &budget)?;
+    if !verified.unhashed.is_empty() {
+        let columns = verified.unhashed.join(", ");
+        session.say(&format!("note: {}: its format records no hash of {columns}", path.display()));
+    }
     let text = || {
         format!(
-            "{} rows, {}: {} zero-filled, {} missing, {} damaged\n",
-            verified.rows,
+            "{}, {}: {} zero-filled, {} missing, {} damaged\n",
+            count(verified.rows, "row"),
             size::show(verified.bytes),
             verified.zero_filled,
             verified.pending,
@@ -61,14 +79,39 @@ fn verify(session: &Session, path: &Path) -> Result<()> {
     let json = json!({
         "rows": verified.rows, "bytes": verified.bytes, "zero_filled": verified.zero_filled,
         "pending": verified.pending, "damaged": verified.damaged, "first_damaged": verified.first_damaged,
+        "plan_matches": verified.plan_matches, "columns_without_hash": verified.unhashed,
     });
-    session.print(session.config.device.value, text, json)?;
+    session.print(HOST, text, json)?;
+    tell_memory(session, &budget);
     verified.check().map_err(|error| error.at(path.display()))
 }
 
-fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&str>) -> Result<()> {
-    let kind = StoreKind::choose(store, output)?;
-    let rows = dataset::merge(shards, output, kind, session.existing)?;
-    let json = json!({ "shards": shards.len(), "rows": rows, "output": output.display().to_string() });
-    session.print(session.config.device.value, || format!("{rows} rows of {} shards\n", shards.len()), json)
+fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&str>, missing: Missing) -> Result<()> {
+    let (store, budget) = (StoreKind::choose(store, output)?, host_budget(session)?);
+    let (existing, threads) = (session.existing, session.config.threads.value.count());
+    let merged = dataset::merge(&Merge { shards, output, store, existing, missing, threads, budget: &budget })?;
+    let is_are = |n: usize| if n == 1 { "is" } else { "are" };
+    if !merged.missing.is_empty() {
+        let n = merged.missing.len();
+        session.say(&format!("note: {} {} missing: {:?}", count(n as u64, "shard"), is_are(n), merged.missing));
+    }
+    if merged.n_unnumbered > 0 {
+        let n = count(merged.n_unnumbered as u64, "dataset");
+        session.say(&format!("note: {n} without a shard number; whether all shards are there is not known"));
+    }
+    let json = json!({
+        "shards": shards.len(), "rows": merged.rows, "output": output.display().to_string(),
+        "missing_shards": merged.missing, "unnumbered_shards": merged.n_unnumbered,
+    });
+    let text = || format!("{} of {}\n", count(merged.rows, "row"), count(shards.len() as u64, "shard"));
+    session.print(HOST, text, json)?;
+    tell_memory(session, &budget);
+    Ok(())
+}
+
+/// With `--verbose`, what was held.
+fn tell_memory(session: &Session, budget: &Budget) {
+    if session.config.verbose.value {
+        session.say(MemoryTracker::new(budget.clone()).summary().to_string().trim_end());
+    }
 }

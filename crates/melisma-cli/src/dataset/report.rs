@@ -1,8 +1,8 @@
 //! What a build did, as text and as JSON.
 
-use melisma::dataset::{Outcome, Rehearsal, Snapshot, Stage};
-use melisma::runtime::size;
+use melisma::dataset::{Names, Outcome, Rehearsal, Skipped, Snapshot, Stage};
 use melisma::runtime::table::{Align, Table};
+use melisma::runtime::{count, size};
 use serde_json::{Map, Value, json};
 
 /// Failures that the JSON lists; the file beside the dataset lists all.
@@ -12,10 +12,10 @@ pub fn text(outcome: &Outcome) -> String {
     let new_share = 1.0 - outcome.resumed_segments as f64 / outcome.segments.max(1) as f64;
     let seconds = outcome.wall_seconds.max(1e-9);
     format!(
-        "{} files, {} segments ({} from before), {:.1} s of sound\n\
+        "{}, {} ({} from before), {:.1} s of audio\n\
          {:.2} s, of which headers {:.2} s; {:.0}x realtime, {:.0} files/s\n\n{}",
-        outcome.files_ok,
-        outcome.segments,
+        count(outcome.files_ok as u64, "file"),
+        count(outcome.segments as u64, "segment"),
         outcome.resumed_segments,
         outcome.audio_seconds,
         outcome.wall_seconds + outcome.scan_seconds,
@@ -30,11 +30,13 @@ pub fn rehearsal_text(rehearsal: &Rehearsal) -> String {
     let [rows, slots] = rehearsal.slots;
     let seconds = rehearsal.wall_seconds.max(1e-9);
     format!(
-        "{} generated segments, {:.0} s of sound, on {} threads with {slots} buffers of {rows} segments each\n\
+        "{}, {:.0} s of audio, on {} with {} of {} each\n\
          {:.3} s; {:.0}x realtime, {:.0} segments/s\n\n{}",
-        rehearsal.segments,
+        count(rehearsal.segments as u64, "generated segment"),
         rehearsal.audio_seconds,
-        rehearsal.threads,
+        count(rehearsal.threads as u64, "thread"),
+        count(slots as u64, "buffer"),
+        count(rows as u64, "segment"),
         rehearsal.wall_seconds,
         rehearsal.audio_seconds / seconds,
         rehearsal.segments as f64 / seconds,
@@ -60,7 +62,7 @@ fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
         }
         let (whole, of) = match on_device(stage) {
             true => (wall_seconds, "the device".to_owned()),
-            false => (wall_seconds * threads as f64, format!("{threads} threads")),
+            false => (wall_seconds * threads as f64, count(threads as u64, "thread")),
         };
         let bytes = match stage {
             Stage::Read | Stage::ToDevice => counters.bytes_read,
@@ -78,11 +80,12 @@ fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
     }
     let mut text = table.text();
     if is_gpu {
-        text += &format!("device busy {:.1} % of the time\n", 100.0 * busy(counters, wall_seconds));
+        text += &format!("the device was busy {:.1} % of the time\n", 100.0 * busy(counters, wall_seconds));
     }
     if counters.recovered > 0 {
-        text +=
-            &format!("{} launches found too little memory and were repeated in smaller parts\n", counters.recovered);
+        let verb = if counters.recovered == 1 { "was" } else { "were" };
+        let launches = count(counters.recovered, "launch");
+        text += &format!("{launches} found too little memory and {verb} repeated in smaller parts\n");
     }
     if let Some((name, share)) = counters.usage(wall_seconds, threads).first().filter(|(_, share)| *share > 0.0) {
         text += &format!("limited by {name}, busy {:.1} % of the time\n", 100.0 * share);
@@ -116,7 +119,11 @@ fn shared(counters: &Snapshot, wall_seconds: f64, threads: usize) -> Map<String,
     if let Value::Object(all) = all { all } else { Map::new() }
 }
 
-pub fn json(outcome: &Outcome) -> Value {
+fn names(names: &Names) -> Value {
+    json!({ "count": names.n, "first": names.first })
+}
+
+pub fn json(outcome: &Outcome, skipped: &Skipped) -> Value {
     let counters = &outcome.counters;
     let seconds = outcome.wall_seconds.max(1e-9);
     let listed = &outcome.failures[..outcome.failures.len().min(MAX_LISTED)];
@@ -134,6 +141,11 @@ pub fn json(outcome: &Outcome) -> Value {
         "steady_segments_per_second": outcome.steady_rows_per_second,
         "x_realtime": counters.rows as f64 / outcome.segments.max(1) as f64 * outcome.audio_seconds / seconds,
         "failures": listed,
+        "skipped": {
+            "formats": skipped.formats.iter().map(|(suffix, some)| (suffix.clone(), names(some))).collect::<Map<_, _>>(),
+            "unreadable": names(&skipped.unreadable),
+            "repeated": names(&skipped.repeated),
+        },
     });
     if let Value::Object(own) = own {
         all.extend(own);

@@ -1,6 +1,6 @@
 //! The WAV file or pipe at the end of `decode`.
 
-use std::io::{self, IsTerminal, Seek, SeekFrom, Stdout, Write};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Stdout, Write};
 use std::path::Path;
 
 use melisma::audio::wav::{SampleFormat, Writer};
@@ -118,6 +118,15 @@ fn check_suffix(path: &Path) -> Result<()> {
                 .with_hint("name it .wav"))
         }
         _ => Ok(()),
+    }
+}
+
+impl Read for Place {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(bytes),
+            Self::Stdout(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 }
 

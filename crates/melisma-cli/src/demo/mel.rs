@@ -77,7 +77,7 @@ fn dataset(session: &Session) -> Result<Table> {
         techniques: Techniques::default(),
     };
     let outcome = dataset::build(&request, &Counters::default(), |_, _| {})?;
-    let verified = dataset::verify(&output, 1)?;
+    let verified = dataset::verify(&output, 1, engine.memory.budget())?;
     verified.check()?;
     let mut table = Table::new([("what", Align::Left), ("value", Align::Left)]);
     let mut line = |what: &str, value: String| table.push([what.to_owned(), value]);

@@ -7,11 +7,17 @@ use std::path::{Path, PathBuf};
 
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error as Symphonia;
+use symphonia::core::codecs::audio::well_known::{CODEC_ID_ALAC, CODEC_ID_MP3, CODEC_ID_VORBIS};
 use symphonia::core::formats::probe::Hint;
-use symphonia::core::formats::{FormatOptions, FormatReader, TrackType};
+use symphonia::core::formats::well_known::{
+    FORMAT_ID_ADTS, FORMAT_ID_FLAC, FORMAT_ID_ISOMP4, FORMAT_ID_MP3, FORMAT_ID_OGG,
+};
+use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 
+use super::check::{self, Format};
+use super::edit::{Edits, too_short};
 use super::file::open_regular;
 use crate::{Error, Kind, Result};
 
@@ -27,9 +33,16 @@ pub(super) struct Decoder {
     path: PathBuf,
     format: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
+    options: AudioDecoderOptions,
     track: u32,
     pub(super) sample_rate: u32,
     pub(super) n_channels: usize,
+    /// Which of the decoded samples are the sound.
+    edits: Edits,
+    /// Samples before the first one, by the clocks of the streams in an Ogg file.
+    n_before: u64,
+    /// The declared samples of the last packet.
+    last_packet: u64,
     /// Mono samples from `start` on that are decoded but may still be asked for.
     ready: Vec<f32>,
     start: u64,
@@ -44,10 +57,27 @@ impl fmt::Debug for Decoder {
 
 impl Decoder {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        guarded(|| Self::open_unguarded(path))
+        guarded(|| Self::new(path, AudioDecoderOptions::default()))
     }
 
-    fn open_unguarded(path: &Path) -> Result<Self> {
+    /// Samples in all, by decoding to the end of a file that is whole.
+    pub(super) fn count(path: &Path) -> Result<u64> {
+        // Before the decoder, which does not say where a file is damaged.
+        let begins_as = check::sniff(open_regular(path)?)?;
+        let checked = begins_as.map(|format| check::whole(format, open_regular(path)?)).transpose()?;
+        guarded(|| {
+            let opened = Self::new(path, AudioDecoderOptions::default().verify(true))?;
+            let format = opened.checked_format();
+            let declared = match (format, checked) {
+                (Some(format), Some(declared)) if begins_as == Some(format) => declared,
+                (Some(format), _) => check::whole(format, open_regular(path)?)?,
+                (None, _) => audio_track(&*opened.format)?.num_frames,
+            };
+            opened.count_to_end(format, declared)
+        })
+    }
+
+    fn new(path: &Path, options: AudioDecoderOptions) -> Result<Self> {
         let file = open_regular(path)?;
         let len = file.metadata().map_err(|error| Error::io("its size", error))?.len();
         if len > MAX_BYTES {
@@ -61,29 +91,26 @@ impl Decoder {
         let probed =
             symphonia::default::get_probe().probe(&hint, stream, FormatOptions::default(), MetadataOptions::default());
         let format = probed.map_err(|error| match error {
-            Symphonia::Unsupported(_) => Error::unsupported("no sound format that is known"),
+            Symphonia::Unsupported(_) => Error::unsupported("its audio format is not known"),
             error => failed(error),
         })?;
-        let track = format.default_track(TrackType::Audio).ok_or_else(|| Error::unsupported("no track with sound"))?;
-        let parameters = track.codec_params.as_ref().and_then(|parameters| parameters.audio());
-        let parameters = parameters.ok_or_else(|| Error::unsupported("a track of unknown coding"))?;
-        let decoder = symphonia::default::get_codecs().make_audio_decoder(parameters, &AudioDecoderOptions::default());
-        let decoder = decoder.map_err(|error| match error {
-            Symphonia::Unsupported(what) => Error::unsupported(format!("a coding that is not known: {what}")),
-            error => failed(error),
-        })?;
-        let track = track.id;
+        let (track, decoder) = (audio_track(&*format)?.id, decoder(&*format, &options)?);
         let mut opened = Self {
             path: path.to_owned(),
             format,
             decoder,
+            options,
             track,
             sample_rate: 0,
             n_channels: 0,
+            edits: Edits::all(),
+            n_before: 0,
+            last_packet: 0,
             ready: Vec::new(),
             start: 0,
             interleaved: Vec::new(),
         };
+        opened.edits = opened.edits()?;
         // Rate and channels are those of the decoded sound: some containers say something else.
         opened.decode()?;
         match opened.n_channels {
@@ -92,17 +119,65 @@ impl Decoder {
         }
     }
 
-    /// Samples in all, by decoding to the end.
-    pub(super) fn count(mut self) -> Result<u64> {
-        guarded(|| {
-            loop {
-                self.start += self.ready.len() as u64;
-                self.ready.clear();
-                if !self.decode()? {
-                    return Ok(self.start);
-                }
+    /// Which of the samples of the current track are the sound.
+    fn edits(&mut self) -> Result<Edits> {
+        let track = audio_track(&*self.format)?;
+        let (delay, n_frames) = (u64::from(track.delay.unwrap_or(0)), track.num_frames.filter(|&n| n > 0));
+        let codec = self.decoder.codec_params().codec;
+        match self.format.format_info().format {
+            FORMAT_ID_OGG => {
+                // What lies before sample 0 is no sound; the decoder leaves the first packet out itself.
+                let start = track.start_ts.get();
+                self.n_before += start.max(0) as u64;
+                let passed = if codec == CODEC_ID_VORBIS { delay } else { 0 };
+                Ok(Edits::span((-start).max(0).cast_unsigned().saturating_sub(passed), u64::MAX))
             }
-        })
+            FORMAT_ID_ISOMP4 => {
+                let rate = self.decoder.codec_params().sample_rate.unwrap_or(0);
+                let edits = Edits::of_mp4(&open_regular(&self.path)?, track.id, rate)?;
+                Ok(edits.until(n_frames.unwrap_or(u64::MAX)))
+            }
+            _ if codec == CODEC_ID_MP3 => Ok(Edits::all()),
+            _ => Ok(Edits::span(delay, n_frames.map_or(u64::MAX, |n| n.saturating_add(delay)))),
+        }
+    }
+
+    fn checked_format(&self) -> Option<Format> {
+        match self.format.format_info().format {
+            FORMAT_ID_FLAC => Some(Format::Flac),
+            FORMAT_ID_OGG => Some(Format::Ogg),
+            FORMAT_ID_MP3 => Some(Format::Mp3),
+            FORMAT_ID_ADTS => Some(Format::Adts),
+            _ => None,
+        }
+    }
+
+    /// Decodes everything; returns the samples, which are as many as `declared`.
+    fn count_to_end(mut self, format: Option<Format>, mut declared: Option<u64>) -> Result<u64> {
+        loop {
+            self.start += self.ready.len() as u64;
+            self.ready.clear();
+            if !self.decode()? {
+                break;
+            }
+        }
+        if format == Some(Format::Ogg) {
+            declared = declared.map(|declared| declared.saturating_sub(self.n_before));
+        }
+        let decoded = if format.is_some() { self.start } else { self.edits.at };
+        // The last packet of ALAC says itself how long it is; some writers of CAF declare a full one.
+        let is_alac = self.decoder.codec_params().codec == CODEC_ID_ALAC;
+        let tolerated = if is_alac { self.last_packet.saturating_sub(1) } else { 0 };
+        if let Some(declared) = declared.filter(|&declared| declared > decoded + tolerated) {
+            return Err(too_short(declared, decoded));
+        }
+        match self.decoder.finalize().verify_ok {
+            Some(false) => {
+                let message = format!("the MD5 of its {} samples is not the one that it declares", self.start);
+                Err(Error::new(Kind::Corrupt, message))
+            }
+            _ => Ok(self.start),
+        }
     }
 
     /// Reads the mean of all channels from sample `first` on.
@@ -111,12 +186,17 @@ impl Decoder {
             *self = Self::open(&self.path.clone())?;
         }
         guarded(|| {
+            let mut n = 0;
             loop {
-                let passed = ((first - self.start) as usize).min(self.ready.len());
+                let passed = ((first + n as u64 - self.start) as usize).min(self.ready.len());
                 self.ready.drain(..passed);
                 self.start += passed as u64;
-                if self.start == first && self.ready.len() >= to.len() {
-                    to.copy_from_slice(&self.ready[..to.len()]);
+                if self.start == first + n as u64 {
+                    let there = self.ready.len().min(to.len() - n);
+                    to[n..n + there].copy_from_slice(&self.ready[..there]);
+                    n += there;
+                }
+                if n == to.len() {
                     return Ok(());
                 }
                 if !self.decode()? {
@@ -130,11 +210,19 @@ impl Decoder {
     /// Decodes one packet; false at the end.
     fn decode(&mut self) -> Result<bool> {
         loop {
+            let sample = self.start + self.ready.len() as u64;
             let packet = match self.format.next_packet() {
                 Ok(Some(packet)) if packet.track_id == self.track => packet,
                 Ok(Some(_)) => continue,
                 Ok(None) => return Ok(false),
-                Err(error) => return Err(failed(error)),
+                // Another stream follows in the same file.
+                Err(Symphonia::ResetRequired) => {
+                    self.track = audio_track(&*self.format)?.id;
+                    self.decoder = decoder(&*self.format, &self.options)?;
+                    self.edits = self.edits()?;
+                    continue;
+                }
+                Err(error) => return Err(failed_at(error, sample)),
             };
             if packet.data.len() > MAX_PACKET {
                 return Err(Error::unsupported(format!(
@@ -142,7 +230,8 @@ impl Decoder {
                     packet.data.len()
                 )));
             }
-            let sound = self.decoder.decode(&packet).map_err(failed)?;
+            self.last_packet = packet.dur.get();
+            let sound = self.decoder.decode(&packet).map_err(|error| failed_at(error, sample))?;
             if sound.frames() == 0 {
                 continue;
             }
@@ -155,7 +244,7 @@ impl Decoder {
             }
             if (rate, channels) != (self.sample_rate, self.n_channels) {
                 return Err(Error::unsupported(format!(
-                    "{} channels at {} Hz become {channels} at {rate} Hz",
+                    "{} channels at {} Hz become {channels} at {rate} Hz, at sample {sample}",
                     self.n_channels, self.sample_rate
                 )));
             }
@@ -163,18 +252,39 @@ impl Decoder {
             sound.copy_to_slice_interleaved(&mut self.interleaved);
             let scale = 1.0 / channels as f32;
             let mean = |frame: &[f32]| frame.iter().sum::<f32>() * scale;
-            self.ready.extend(self.interleaved.chunks_exact(channels).map(mean));
+            for part in self.edits.take(self.interleaved.len() / channels) {
+                let frames = &self.interleaved[part.start * channels..part.end * channels];
+                self.ready.extend(frames.chunks_exact(channels).map(mean));
+            }
             return Ok(true);
         }
     }
+}
+
+fn audio_track(format: &dyn FormatReader) -> Result<&Track> {
+    format.default_track(TrackType::Audio).ok_or_else(|| Error::unsupported("it has no audio track"))
+}
+
+fn decoder(format: &dyn FormatReader, options: &AudioDecoderOptions) -> Result<Box<dyn AudioDecoder>> {
+    let parameters = audio_track(format)?.codec_params.as_ref().and_then(|parameters| parameters.audio());
+    let parameters = parameters.ok_or_else(|| Error::unsupported("the coding of its audio track is not known"))?;
+    symphonia::default::get_codecs().make_audio_decoder(parameters, options).map_err(|error| match error {
+        Symphonia::Unsupported(what) => Error::unsupported(format!("its audio coding is not known: {what}")),
+        error => failed(error),
+    })
 }
 
 /// Runs foreign code: a panic in it is an error of the file.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic: Box<dyn Any + Send>| {
         let message = panic.downcast_ref::<&str>().copied().unwrap_or("no message");
-        Err(Error::new(Kind::Corrupt, format!("the decoder gave up: {message}")))
+        Err(Error::new(Kind::Corrupt, format!("the decoder failed: {message}")))
     })
+}
+
+fn failed_at(error: Symphonia, sample: u64) -> Error {
+    let error = failed(error);
+    Error::new(error.kind(), format!("{error}, at sample {sample}"))
 }
 
 fn failed(error: Symphonia) -> Error {

@@ -1,7 +1,9 @@
-//! Sound in files: reading and writing.
+//! Audio files: reading and writing.
 
+mod check;
 mod clip;
 mod decode;
+mod edit;
 mod file;
 pub mod flac;
 mod resample;

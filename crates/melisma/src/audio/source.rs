@@ -76,13 +76,13 @@ struct Resampling {
 }
 
 impl Source {
-    /// Opens `path`, to give samples at `sample_rate`. What the file is follows from its first bytes, not from its name. The
-    /// length of a compressed file is found by decoding it.
+    /// Opens `path`, to give samples at `sample_rate`. What the file is follows from its first bytes, not from its name. A
+    /// compressed file is decoded once, for its length and to see that it is whole.
     ///
     /// # Errors
-    /// The file is no sound that is known, contradicts itself, holds no samples, or cannot be read.
+    /// The file's format is not known, it is damaged or contradicts itself, holds no samples, or cannot be read.
     pub fn open(path: &Path, sample_rate: u32) -> Result<Self> {
-        Self::with_length(path, sample_rate, Reads::Direct, || Decoder::open(path)?.count())
+        Self::with_length(path, sample_rate, Reads::Direct, || Decoder::count(path))
     }
 
     /// Opens `path` again, whose [`Facts::n_original`] is known.

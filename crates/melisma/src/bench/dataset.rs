@@ -48,7 +48,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
 
 /// The build itself.
 fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
-    let n = corpus.inputs.0.len() as f64;
+    let n = corpus.inputs.files.len() as f64;
     let outcomes: Vec<Outcome> =
         (0..=RUNS).map(|_| run(place, corpus, &Techniques::default())).collect::<Result<_>>()?;
     // The first run warms the page cache.
@@ -151,13 +151,13 @@ fn reader(corpus: &Corpus, threads: usize, reads: Reads) -> Result<Row> {
         })?;
         times.push(start.elapsed().as_secs_f64());
     }
-    let bytes = corpus.inputs.0.len() as f64 * corpus.sample_bytes();
+    let bytes = corpus.inputs.files.len() as f64 * corpus.sample_bytes();
     Ok(of_times(times).rate(&format!("dataset/reader alone, {threads}t"), "GB/s", bytes / 1e9))
 }
 
 fn read_all(inputs: &Inputs, next: &AtomicUsize, reads: Reads) -> Result<()> {
     let mut samples = vec![0i16; RATE as usize * 10];
-    while let Some(input) = inputs.0.get(next.fetch_add(1, Relaxed)) {
+    while let Some(input) = inputs.files.get(next.fetch_add(1, Relaxed)) {
         Source::reopen(&input.path, RATE, samples.len() as u64, reads)?.read_i16(0, &mut samples)?;
     }
     Ok(())

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::complete::{Paths, plan_of};
 use super::counters::{Counters, Snapshot};
 use super::failure::{Failure, Late, in_order};
+use super::hash;
 use super::identity::Identity;
 use super::inputs::Inputs;
 use super::journal::{self, Header, Journal};
@@ -19,7 +20,7 @@ use super::store::{Column, Kind, Layout, Store, Type};
 use super::technique::{Techniques, Writes};
 use crate::mel::{DType, Transform};
 use crate::runtime::device::Device;
-use crate::runtime::memory::Budget;
+use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::output::Existing;
 use crate::{Error, Result};
 
@@ -32,7 +33,8 @@ const SLOT_BYTES_CUDA: usize = 4 << 20;
 const DEVICE_BYTES: usize = 1 << 30;
 /// Threads from which on they would wait for each other in direct writes.
 const MANY_WRITERS: usize = 4;
-const VERSION: i64 = 1;
+/// 2: `row_hash`, and `shard` in shards.
+const VERSION: i64 = 2;
 
 /// What to build.
 #[derive(Debug)]
@@ -109,7 +111,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
             .with_hint("without `--on-error fail` the file is listed and the build goes on"));
     }
     let scan_seconds = start.elapsed().as_secs_f64();
-    let layout = layout(&plan);
+    let layout = layout(&plan, request.shard);
     let hash = layout.text("plan").unwrap_or_default().to_owned();
     let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, made: &Made| Outcome {
         files_ok: plan.n_inputs.saturating_sub(failures.len()),
@@ -125,6 +127,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         threads: made.threads,
         counters: counters.now(),
     };
+    let _held = hold(request.budget, &plan)?;
     if request.output.exists() && request.existing == Existing::Refuse {
         return match plan_of(request.output) {
             Some(found) if found == hash => {
@@ -149,8 +152,10 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     planned(&plan, resumed);
     let begun = Instant::now();
     let tuning = tuning(request.device, &request.options, &request.techniques, threads);
+    let is_limited = request.budget.limit(Space::Host).is_some();
     let is_mapped = request.techniques.writes == Writes::Mapped
-        || request.techniques.writes == Writes::Auto && tuning.threads > MANY_WRITERS;
+        // Pages of a map count as memory of the process.
+        || request.techniques.writes == Writes::Auto && tuning.threads > MANY_WRITERS && !is_limited;
     if is_mapped {
         store.map();
     }
@@ -174,6 +179,11 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     paths.write_failures(&failures)?;
     paths.publish()?;
     Ok(outcome(failures, resumed, wall_seconds, &made))
+}
+
+/// Counts the plan, and says how much a build with it needs at least.
+fn hold(budget: &Budget, plan: &Plan) -> Result<Reservation> {
+    budget.reserve(Space::Host, plan.bytes()).map_err(|error| pipeline::with_least(error, plan, &Techniques::default()))
 }
 
 /// Opens what an earlier run of the same plan left, or begins anew.
@@ -252,7 +262,7 @@ pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques
     Tuning { threads: threads.min((most / (n_slots * n_rows)).max(1)), n_slots, n_rows }
 }
 
-fn layout(plan: &Plan) -> Layout {
+fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
     let options = &plan.options;
     let config = &options.mel;
     let n_frames = options.n_frames();
@@ -269,6 +279,7 @@ fn layout(plan: &Plan) -> Layout {
         Column::flat("valid_frames", Type::I32),
         Column::flat("status", Type::U8),
         Column::flat("checksum", Type::U64),
+        Column::flat(hash::COLUMN, Type::U64),
         Column { name: "mel".to_owned(), element, shape },
     ];
     let json = serde_json::to_string(options).unwrap_or_default();
@@ -288,9 +299,11 @@ fn layout(plan: &Plan) -> Layout {
         ("sample_rate", Value::from(config.sample_rate)),
         ("segment_hop_samples", Value::from(options.segment_hop_samples)),
         ("segment_samples", Value::from(options.segment_samples)),
+        ("shard", Value::from(format!("{}/{n_shards}", shard + 1))),
         ("version", Value::from(VERSION)),
     ];
-    let attributes: Map<String, Value> = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let attributes = attributes.into_iter().filter(|(name, _)| n_shards > 1 || *name != "shard");
+    let attributes: Map<String, Value> = attributes.map(|(name, value)| (name.to_owned(), value)).collect();
     Layout { n_rows: plan.rows.len() as u64, columns, attributes }
 }
 

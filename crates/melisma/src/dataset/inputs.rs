@@ -6,15 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::walk::{Skipped, Walk};
+
 use crate::{Error, Result};
 
 /// Suffixes of files that are looked at in folders.
-const SUFFIXES: &[&str] = &[
+pub(super) const SUFFIXES: &[&str] = &[
     "wav", "wave", "w64", "rf64", "bw64", "flac", "mp3", "ogg", "oga", "m4a", "mp4", "aac", "alac", "caf", "aif",
     "aiff",
 ];
-/// Folders within folders.
-const MAX_DEPTH: usize = 64;
 /// The longest line of a list.
 const MAX_LINE: usize = 1 << 16;
 
@@ -28,28 +28,40 @@ pub struct Input {
 }
 
 impl Input {
-    fn new(shown: &OsStr, path: PathBuf) -> Arc<Self> {
+    pub(super) fn new(shown: &OsStr, path: PathBuf) -> Arc<Self> {
         Arc::new(Self { name: name(shown).into(), path: path.into() })
     }
 }
 
 /// All files, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inputs(pub Vec<Arc<Input>>);
+pub struct Inputs {
+    /// Those that are read.
+    pub files: Vec<Arc<Input>>,
+    /// What was left out of folders.
+    pub skipped: Skipped,
+}
 
 impl Inputs {
-    /// Looks at each of `places`: a folder, a sound file, or a text file with one path per line, relative to its own folder.
+    /// Looks at each of `places`: a folder, an audio file, or a text file with one path per line, relative to its own folder. Links
+    /// are followed; each folder is read once, however many links lead to it.
     ///
     /// # Errors
     /// A place does not exist or cannot be read, or nothing was found.
     pub fn find(places: &[PathBuf]) -> Result<Self> {
         let mut found = Vec::new();
+        let mut skipped = Skipped::default();
         for place in places {
             let data = std::fs::metadata(place).map_err(|error| {
-                Error::io(place.display(), error).with_hint("name a folder, sound files, or a list of them")
+                Error::io(place.display(), error).with_hint("name a folder, audio files, or a list of them")
             })?;
             match suffix(place) {
-                _ if data.is_dir() => walk(place, place, 0, &mut found)?,
+                _ if data.is_dir() => {
+                    let mut walk = Walk::new(place);
+                    walk.run()?;
+                    found.append(&mut walk.found);
+                    skipped.add(walk.skipped);
+                }
                 Some("txt" | "lst" | "list") => read_list(place, &mut found)?,
                 _ => found.push(Input::new(place.file_name().unwrap_or(place.as_os_str()), place.clone())),
             }
@@ -58,42 +70,20 @@ impl Inputs {
         found.dedup();
         if found.is_empty() {
             let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-            return Err(Error::invalid(format!("{}: no sound files were found", shown.join(", ")))
+            let left_out = skipped.lines().join("; ");
+            let left_out = if left_out.is_empty() { left_out } else { format!("; {left_out}") };
+            return Err(Error::invalid(format!("{}: no audio files were found{left_out}", shown.join(", ")))
                 .with_hint(format!("their names end with .{}", SUFFIXES.join(", ."))));
         }
-        Ok(Self(found))
+        Ok(Self { files: found, skipped })
     }
 
     /// Those of shard `index` of `n`, and the place of the first among all: shards are runs of neighbours, so that joined
     /// they are the whole again.
     pub fn shard(&self, index: usize, n: usize) -> (&[Arc<Input>], usize) {
-        let bound = |i: usize| (self.0.len() as u128 * i as u128 / n.max(1) as u128) as usize;
-        (&self.0[bound(index)..bound(index + 1)], bound(index))
+        let bound = |i: usize| (self.files.len() as u128 * i as u128 / n.max(1) as u128) as usize;
+        (&self.files[bound(index)..bound(index + 1)], bound(index))
     }
-}
-
-fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<Arc<Input>>) -> Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(Error::invalid(format!("{}: folders lie deeper than {MAX_DEPTH}", folder.display())));
-    }
-    let failed = |error| Error::io(folder.display(), error);
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let path = entry.path();
-        // What a link leads to decides; a link to nowhere is listed as unreadable later.
-        let is_folder = match entry.file_type() {
-            Ok(kind) if kind.is_symlink() => std::fs::metadata(&path).is_ok_and(|data| data.is_dir()),
-            Ok(kind) => kind.is_dir(),
-            Err(_) => false,
-        };
-        let is_sound = suffix(&path).is_some_and(|suffix| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()));
-        if is_folder && !is_sound {
-            walk(root, &path, depth + 1, found)?;
-        } else if is_sound {
-            found.push(Input::new(path.strip_prefix(root).unwrap_or(&path).as_os_str(), path.clone()));
-        }
-    }
-    Ok(())
 }
 
 fn read_list(list: &Path, found: &mut Vec<Arc<Input>>) -> Result<()> {
@@ -119,7 +109,7 @@ fn read_list(list: &Path, found: &mut Vec<Arc<Input>>) -> Result<()> {
     }
 }
 
-fn suffix(path: &Path) -> Option<&str> {
+pub(super) fn suffix(path: &Path) -> Option<&str> {
     path.extension().and_then(OsStr::to_str)
 }
 
@@ -161,12 +151,12 @@ mod tests {
             std::fs::write(at(name), b"x").unwrap();
         }
         let all = Inputs::find(&[folder.path().to_owned()]).unwrap();
-        let names: Vec<&str> = all.0.iter().map(|input| &*input.name).collect();
+        let names: Vec<&str> = all.files.iter().map(|input| &*input.name).collect();
         assert_eq!(names, ["a.wav", "b/a.flac", "b/x.wav", "c.WAV"]);
         std::fs::write(at("list.txt"), "# comment\n\nc.WAV\n a.wav \nabsent.wav").unwrap();
         let listed = Inputs::find(&[at("list.txt")]).unwrap();
-        assert_eq!(listed.0.len(), 3);
-        assert_eq!(*listed.0[0].path, *at("a.wav"));
+        assert_eq!(listed.files.len(), 3);
+        assert_eq!(*listed.files[0].path, *at("a.wav"));
         assert!(Inputs::find(&[at("nothing")]).is_err());
         assert!(Inputs::find(&[at("b")]).is_ok());
     }
@@ -175,9 +165,9 @@ mod tests {
     fn shards_are_neighbours_and_complete() {
         let input = |i: usize| Input::new(OsStr::new(&format!("{i:03}")), PathBuf::new());
         for len in [1, 2, 7, 100] {
-            let all = Inputs((0..len).map(input).collect());
+            let all = Inputs { files: (0..len).map(input).collect(), ..Inputs::default() };
             let joined: Vec<Arc<Input>> = (0..3).flat_map(|i| all.shard(i, 3).0.to_vec()).collect();
-            assert_eq!(joined, all.0);
+            assert_eq!(joined, all.files);
         }
     }
 }

@@ -1,32 +1,77 @@
 //! Shards to one dataset, the same bytes as if it had been built at once.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::complete::Paths;
+use super::hash::{self, Table};
 use super::identity::Identity;
 use super::store::{Kind, Layout, Store, Type};
+use super::verify::verify;
+use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
+use crate::runtime::{count, size};
 use crate::{Error, Result};
 
 /// The columns, in the order in which a build writes them.
-const COLUMNS: [&str; 7] = ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", "mel"];
+const COLUMNS: [&str; 8] =
+    ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", hash::COLUMN, "mel"];
 /// Bytes that are copied at a time.
 const BLOCK: usize = 4 << 20;
 
-/// Joins the datasets at `shards` into one of `kind` at `output`, in the order of their files; returns its rows.
+/// What to do where shards of the whole are not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Refuse to merge the others.
+    Refuse,
+    /// Merge the others; the attribute `missing_shards` names those that were not there.
+    Allow,
+}
+
+/// What to merge.
+#[derive(Debug)]
+pub struct Merge<'a> {
+    /// The datasets, in any order.
+    pub shards: &'a [PathBuf],
+    /// Where the whole goes.
+    pub output: &'a Path,
+    /// As what.
+    pub store: Kind,
+    /// Whether an existing output may be replaced.
+    pub existing: Existing,
+    /// What happens where shards are missing.
+    pub missing: Missing,
+    /// Threads that check the shards.
+    pub threads: usize,
+    /// What memory is counted in.
+    pub budget: &'a Budget,
+}
+
+/// What was merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    /// Rows of the whole.
+    pub rows: u64,
+    /// The shards that were not there, counted from 1.
+    pub missing: Vec<u64>,
+    /// Shards that do not say which of how many they are, so that it cannot be known whether all are there.
+    pub n_unnumbered: usize,
+}
+
+/// Joins shards in the order of their files, after a check of every row.
 ///
 /// # Errors
-/// The shards were made with different settings or overlap, one is damaged, or the output exists or cannot be written.
-pub fn merge(shards: &[PathBuf], output: &Path, kind: Kind, existing: Existing) -> Result<u64> {
-    let paths = Paths::new(output)?;
-    if output.exists() && existing == Existing::Refuse {
-        return Err(Error::invalid(format!("{}: the file exists already", output.display()))
+/// Shards were made with different settings, overlap or are missing, one is damaged, or the output exists or cannot be written.
+pub fn merge(request: &Merge<'_>) -> Result<Merged> {
+    let paths = Paths::new(request.output)?;
+    if request.output.exists() && request.existing == Existing::Refuse {
+        return Err(Error::invalid(format!("{}: the file exists already", request.output.display()))
             .with_hint("use -f to replace it, or choose another name"));
     }
     let mut parts = Vec::new();
-    for path in shards {
+    for path in request.shards {
         let store = Store::open(path)?;
         parts.push((bounds(&store).map_err(|error| error.at(path.display()))?, path, store));
     }
@@ -37,12 +82,22 @@ pub fn merge(shards: &[PathBuf], output: &Path, kind: Kind, existing: Existing) 
             return Err(Error::invalid(message).with_hint("name each shard once"));
         }
     }
-    let layout = layout(&parts)?;
+    let (missing, n_unnumbered) = numbered(&parts, request.missing)?;
+    let mut layout = layout(&parts)?;
+    layout.attributes.remove("shard");
+    if let Some(total) = total(&parts).filter(|_| !missing.is_empty()) {
+        let names: Vec<String> = missing.iter().map(|index| format!("{index}/{total}")).collect();
+        layout.attributes.insert("missing_shards".to_owned(), Value::from(names.join(" ")));
+    }
+    for path in request.shards {
+        let verified = verify(path, request.threads, request.budget)?;
+        verified.check().map_err(|error| error.at(path.display()))?;
+    }
     paths.clear()?;
-    let store = Store::create(&paths.partial, kind, layout)?;
+    let store = Store::create(&paths.partial, request.store, layout)?;
     let mut first = 0;
     for (_, _, part) in &parts {
-        copy(part, &store, first)?;
+        copy(part, &store, first, request.budget)?;
         first += part.layout.n_rows;
     }
     store.sync()?;
@@ -52,7 +107,7 @@ pub fn merge(shards: &[PathBuf], output: &Path, kind: Kind, existing: Existing) 
     }
     paths.write_failures(&failures)?;
     paths.publish()?;
-    Ok(first)
+    Ok(Merged { rows: first, missing, n_unnumbered })
 }
 
 type Part<'a> = ((i64, i64), &'a PathBuf, Store);
@@ -72,6 +127,43 @@ fn bounds(store: &Store) -> Result<(i64, i64)> {
     Ok((at(0)?, at(n_rows - 1)?))
 }
 
+/// Which of how many shards it is, counted from 1.
+fn number(store: &Store) -> Option<(u64, u64)> {
+    let (index, total) = store.layout.text("shard")?.split_once('/')?;
+    Some((index.parse().ok()?, total.parse().ok()?))
+}
+
+fn total(parts: &[Part<'_>]) -> Option<u64> {
+    parts.iter().find_map(|(_, _, store)| number(store)).map(|(_, total)| total)
+}
+
+/// The shards that are missing, and how many do not say which they are.
+fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
+    let n_unnumbered = parts.iter().filter(|(_, _, store)| number(store).is_none()).count();
+    let Some(total) = total(parts) else { return Ok((Vec::new(), n_unnumbered)) };
+    let mut there = BTreeSet::new();
+    for (_, path, store) in parts {
+        let Some((index, of)) = number(store) else { continue };
+        if of != total || !(1..=total).contains(&index) || !there.insert(index) {
+            return Err(Error::invalid(format!("{}: shard {index}/{of} does not belong to the others, of {total}", path.display()))
+                .with_hint("merge the shards of one --shard I/N, each once"));
+        }
+    }
+    // A shard without a number may be any of them.
+    let mut missing: Vec<u64> = (1..=total.min(1 << 20)).filter(|index| !there.contains(index)).collect();
+    if n_unnumbered > 0 && missing.len() <= n_unnumbered {
+        missing.clear();
+    }
+    if !missing.is_empty() && policy == Missing::Refuse {
+        let names: Vec<String> = missing.iter().take(10).map(|index| format!("{index}/{total}")).collect();
+        let more = if missing.len() > names.len() { ", ..." } else { "" };
+        let (n, verb) = (count(missing.len() as u64, "shard"), if missing.len() == 1 { "is" } else { "are" });
+        return Err(Error::invalid(format!("{n} of {total} {verb} missing: {}{more}", names.join(", ")))
+            .with_hint("name all of them, or use --allow-missing to merge without their rows"));
+    }
+    Ok((missing, n_unnumbered))
+}
+
 /// The layout of the whole: text columns as wide as the widest, and the identity of all rows.
 fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     let Some((_, _, first)) = parts.first() else {
@@ -84,6 +176,10 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     let config = layout.text("config").unwrap_or_default().to_owned();
     let mut identity = Identity::new(&config);
     for (_, path, part) in parts {
+        if part.layout.attributes.get("version") != layout.attributes.get("version") {
+            return Err(Error::invalid(format!("{}: its format has another version than the first shard's", path.display()))
+                .with_hint("build the older shards again"));
+        }
         if part.layout.text("config") != Some(&config) || part.layout.columns.len() != layout.columns.len() {
             return Err(Error::invalid(format!("{}: it was built with other settings", path.display()))
                 .with_hint("shards must have the same preset, segments and element type"));
@@ -100,44 +196,37 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
             }
         }
         layout.n_rows += part.layout.n_rows;
-        add_rows(part, &mut identity)?;
+        let add = |entry: hash::Entry<'_>| {
+            identity.add(entry.name, [entry.file, entry.start, entry.valid_frames.into()]);
+        };
+        Table::new(part)?.each(add).map_err(|error| error.at(path.display()))?;
     }
     layout.attributes.insert("plan".to_owned(), Value::from(identity.finish()));
     Ok(layout)
 }
 
-fn add_rows(part: &Store, identity: &mut Identity) -> Result<()> {
-    let columns = ["path", "file_index", "start_sample", "valid_frames"].map(|name| part.layout.column(name));
-    let [name, file, start, valid] = columns;
-    let (name, file, start, valid) = (name?, file?, start?, valid?);
-    let mut text = vec![0; part.layout.columns[name].row_bytes()];
-    for row in 0..part.layout.n_rows {
-        let (mut index, mut first, mut frames) = ([0; 8], [0; 8], [0; 4]);
-        part.read(name, row, &mut text)?;
-        part.read(file, row, &mut index)?;
-        part.read(start, row, &mut first)?;
-        part.read(valid, row, &mut frames)?;
-        let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        let numbers = [u64::from_le_bytes(index), u64::from_le_bytes(first), u64::from(u32::from_le_bytes(frames))];
-        identity.add(&text[..end], numbers);
-    }
-    Ok(())
-}
-
-fn copy(from: &Store, to: &Store, first: u64) -> Result<()> {
+fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
     for (column, theirs) in from.layout.columns.iter().enumerate() {
         let ours = to.layout.column(&theirs.name)?;
         let (width, wide) = (theirs.row_bytes(), to.layout.columns[ours].row_bytes());
-        let per_block = (BLOCK / wide.max(1)).max(1) as u64;
+        // Rows that become wider are there twice.
+        let copies = if width == wide { 1 } else { 2 };
+        let most = BLOCK.min(usize::try_from(budget.free(Space::Host)).unwrap_or(BLOCK) / copies);
+        let per_block = (most / wide.max(1)).max(1) as u64;
+        let least = (wide * copies) as u64;
+        let _held = budget.reserve(Space::Host, per_block * least).map_err(|error| {
+            let least = least.div_ceil(1 << 20) << 20;
+            Error::new(error.kind(), error.to_string()).with_hint(format!("give --memory-limit {} or more", size::exact(least)))
+        })?;
         let mut row = 0;
         while row < from.layout.n_rows {
             let n = per_block.min(from.layout.n_rows - row);
             let mut bytes = vec![0; n as usize * width];
             from.read(column, row, &mut bytes)?;
             if width != wide {
-                let padded =
-                    |text: &[u8]| text.iter().copied().chain(std::iter::repeat(0)).take(wide).collect::<Vec<_>>();
-                bytes = bytes.chunks(width).flat_map(padded).collect();
+                let mut padded = vec![0; n as usize * wide];
+                padded.chunks_mut(wide).zip(bytes.chunks(width)).for_each(|(to, from)| to[..width].copy_from_slice(from));
+                bytes = padded;
             }
             to.write(ours, first + row, &bytes)?;
             row += n;

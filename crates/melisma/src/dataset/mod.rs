@@ -1,4 +1,4 @@
-//! Folders of sound to training tensors: one row per segment, the same bytes on every run, resumable at every instant.
+//! Folders of audio files to training tensors: one row per segment, the same bytes on every run, resumable at every instant.
 //!
 //! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, [`build`] fills the rows. All the
 //! sizes are known before the first sample is read, so the [`store`] is one header and columns of fixed places, which
@@ -9,6 +9,7 @@ mod clock;
 mod complete;
 mod counters;
 mod failure;
+mod hash;
 mod identity;
 mod inputs;
 pub mod journal;
@@ -21,16 +22,18 @@ mod slot;
 pub mod store;
 mod technique;
 mod verify;
+mod walk;
 mod worker;
 
 pub use build::{Outcome, Request, build};
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, Late};
 pub use inputs::{Input, Inputs};
-pub use merge::merge;
+pub use merge::{Merge, Merged, Missing, merge};
 pub use plan::{Options, Plan, Tail};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 pub use technique::{Conversion, Streams, Techniques, Writes};
 pub use verify::{Verified, verify};
+pub use walk::{Names, Skipped};

@@ -9,6 +9,7 @@ use melisma_kernels::Cpu;
 use super::clock::Clock;
 use super::counters::Counters;
 use super::failure::Late;
+use super::hash;
 use super::journal::Journal;
 use super::plan::Plan;
 use super::slot::{Queues, Shape};
@@ -18,6 +19,7 @@ use super::worker::Worker;
 use crate::mel::Transform;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
+use crate::runtime::size;
 use crate::{Error, Kind, Result};
 
 /// Rows of a file that one thread takes at once, where others can begin in its middle.
@@ -62,6 +64,7 @@ pub(super) struct Columns {
     pub(super) mel: usize,
     pub(super) status: usize,
     pub(super) checksum: usize,
+    pub(super) row_hash: usize,
 }
 
 /// What is shared while threads run.
@@ -119,8 +122,12 @@ pub(super) struct Made {
 /// Makes every row that `done` does not hold.
 pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Made> {
     let layout = &work.store.layout;
-    let columns =
-        Columns { mel: layout.column("mel")?, status: layout.column("status")?, checksum: layout.column("checksum")? };
+    let columns = Columns {
+        mel: layout.column("mel")?,
+        status: layout.column("status")?,
+        checksum: layout.column("checksum")?,
+        row_hash: layout.column(hash::COLUMN)?,
+    };
     let items = items(work.plan, done);
     let n_threads = work.tuning.threads.clamp(1, items.len().max(1));
     let n_rows = items.iter().map(|item| u64::from(item.n_rows)).sum();
@@ -195,11 +202,20 @@ fn workers<'a>(shared: &'a Shared<'a>, n_threads: usize) -> Result<Vec<Worker<'a
             }
         };
         match (n_rows, workers.is_empty()) {
-            (1, true) => return Err(refused),
+            (1, true) => return Err(with_least(refused, shared.work.plan, &shared.work.techniques)),
             (1, false) => return Ok(workers),
             _ => n_rows = n_rows.div_ceil(2),
         }
     }
+}
+
+/// Adds to a refusal of memory how much a build needs at least: the plan, and slots of one row for one thread.
+pub(super) fn with_least(refused: Error, plan: &Plan, techniques: &Techniques) -> Error {
+    let slots = shape(&plan.options, 1).bytes().iter().sum::<usize>() * techniques.num_mega_buffers.max(1);
+    // Room for the transform's own tables.
+    let least = (plan.bytes() + slots as u64 + (1 << 20)).div_ceil(1 << 20) << 20;
+    Error::new(refused.kind(), refused.to_string())
+        .with_hint(format!("give --memory-limit {} or more, or choose shorter segments", size::exact(least)))
 }
 
 /// Runs of rows that are not done, cut at files, and within a file where others can begin there.

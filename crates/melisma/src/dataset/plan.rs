@@ -205,6 +205,13 @@ impl Plan {
         &self.files[row.file as usize]
     }
 
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> u64 {
+        let names: usize = self.files.iter().map(|file| 2 * file.input.name.len() + file.input.path.as_os_str().len()).sum();
+        // Whether a row is done takes another byte.
+        (names + self.files.len() * size_of::<File>() + self.rows.len() * (size_of::<Row>() + 1)) as u64
+    }
+
     /// Bytes of a row of `mel`.
     pub fn row_bytes(&self) -> usize {
         self.options.mel.n_mels * self.options.n_frames() * self.options.mel.dtype.bytes()

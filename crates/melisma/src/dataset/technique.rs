@@ -84,7 +84,8 @@ impl Techniques {
     pub fn set(&mut self, text: &str) -> Result<()> {
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
         let unknown = |known: &str| {
-            Error::invalid(format!("`{text}` is no technique")).with_hint(format!("write {key}= and one of {known}"))
+            Error::invalid(format!("`{value}` is not a value of the technique {key}"))
+                .with_hint(format!("write {key}= and one of {known}"))
         };
         let switch = || match value {
             "on" | "true" => Ok(true),
@@ -134,7 +135,7 @@ impl Techniques {
                 let known = "num_mega_buffers, seg_microbatch_segments, autosize_gpu_batch, pinned, conversion, streams, \
                              reads, writes, fail_launch";
                 return Err(
-                    Error::invalid(format!("there is no technique `{key}`")).with_hint(format!("there are {known}"))
+                    Error::invalid(format!("unknown technique `{key}`")).with_hint(format!("the techniques are {known}"))
                 );
             }
         }

@@ -10,7 +10,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::counters::Stage;
 use super::failure::{Action, Failure, Late};
+use super::hash;
 use super::journal::Record;
+use super::plan::Plan;
 use super::pipeline::{Item, Shared, Work, for_one_thread, queues, shape};
 use super::row::Status;
 use super::slot::{Entry, Queues, Slot};
@@ -256,7 +258,9 @@ impl<'a> Worker<'a> {
         let Work { store, counters, techniques, plan, .. } = self.shared.work;
         let columns = &self.shared.columns;
         let (row, bytes) = (u64::from(run[0].row), slot.rows(range)?);
-        let sums: Vec<u8> = bytes.chunks(plan.row_bytes()).flat_map(|row| xxh3_64(row).to_le_bytes()).collect();
+        let sums: Vec<u64> = bytes.chunks(plan.row_bytes()).map(xxh3_64).collect();
+        let hash = |(entry, &checksum): (&Entry, &u64)| hash_of(plan, entry, checksum);
+        let hashes: Vec<u64> = run.iter().zip(&sums).map(hash).collect();
         if techniques.writes == Writes::Copied {
             self.copied.clear();
             self.copied.extend_from_slice(bytes);
@@ -264,7 +268,8 @@ impl<'a> Worker<'a> {
         } else {
             store.write(columns.mel, row, bytes)?;
         }
-        store.write(columns.checksum, row, &sums)?;
+        store.write(columns.checksum, row, &to_bytes(&sums))?;
+        store.write(columns.row_hash, row, &to_bytes(&hashes))?;
         store.write(columns.status, row, &run.iter().map(|entry| entry.status as u8).collect::<Vec<_>>())?;
         counters.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
         Ok(())
@@ -297,4 +302,15 @@ impl<'a> Worker<'a> {
         self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner).push(late);
         Ok(())
     }
+}
+
+fn hash_of(plan: &Plan, entry: &Entry, checksum: u64) -> u64 {
+    let row = &plan.rows[entry.row as usize];
+    let file = plan.file(row);
+    let (name, file, status) = (file.input.name.as_bytes(), u64::from(file.index), entry.status as u8);
+    hash::Entry { name, file, start: row.start, valid_frames: row.valid_frames, status, checksum }.hash()
+}
+
+fn to_bytes(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }

@@ -1,9 +1,9 @@
 //! What a spectrogram is made by: one value per key, as `--set key=value` takes it.
 
-use melisma_kernels::mel::{Edge, MAX_FFT, MAX_FILTERS, Mel, Offset, Order, Power, Scale};
+use melisma_kernels::mel::{Edge, Mel, Offset, Order, Power, Scale};
 use serde::{Deserialize, Serialize};
 
-use super::filterbank;
+use super::{KEYS, filterbank};
 use crate::{Error, Result};
 
 /// How frequency is bent.
@@ -252,29 +252,7 @@ impl Config {
     }
 
     fn check(&self) -> Result<()> {
-        let within = |key: &str, value: f64, least: f64, most: f64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(Error::invalid(format!("{key} is {value}; it must be between {least} and {most}"))
-                .with_hint(format!("change it with `--set {key}=...`")))
-        };
-        let nyquist = f64::from(self.sample_rate) / 2.0;
-        within("sample_rate", f64::from(self.sample_rate), 1.0, 3_072_000.0)?;
-        within("n_fft", self.n_fft as f64, 1.0, MAX_FFT as f64)?;
-        within("win_length", self.win_length as f64, 1.0, self.n_fft as f64)?;
-        within("hop_length", self.hop_length as f64, 1.0, MAX_FFT as f64)?;
-        within("n_mels", self.n_mels as f64, 1.0, MAX_FILTERS as f64)?;
-        within("power", f64::from(self.power), 1.0, 2.0)?;
-        within("f_max", self.top_hz(), 0.0, nyquist)?;
-        within("f_min", self.f_min, 0.0, self.top_hz())?;
-        within("preemphasis", self.preemphasis, 0.0, 1.0)?;
-        within("epsilon", self.epsilon, 0.0, 1.0)?;
-        within("floor", self.floor, f64::from(f32::MIN_POSITIVE), 1e30)?;
-        within("input_scale", self.input_scale, 1e-12, 1e12)?;
-        within("multiplier", self.multiplier, -1e6, 1e6)?;
-        within("offset", self.offset, -1e6, 1e6)?;
-        within("range", self.range.unwrap_or(1.0), 0.0, 1e6)?;
+        KEYS.iter().try_for_each(|key| key.check(self))?;
         if self.f_min >= self.top_hz() {
             return Err(Error::invalid(format!(
                 "f_min is {}, f_max {}: no room for filters",

@@ -18,6 +18,7 @@
 
 mod config;
 mod filterbank;
+mod key;
 pub mod npy;
 pub mod picture;
 mod preset;
@@ -26,5 +27,6 @@ mod transform;
 
 pub use config::{Config, DType, Framing, Log, MelScale, Norm, Padding, Window};
 pub use filterbank::filterbank;
+pub use key::{Allowed, KEYS, Key};
 pub use preset::PRESETS;
 pub use transform::{Spectrogram, Transform, Values};

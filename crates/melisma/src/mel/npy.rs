@@ -16,15 +16,13 @@ pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// A file with one spectrogram.
-pub fn write(mel: &Spectrogram) -> Vec<u8> {
+/// The header of a file with one spectrogram, whose [`Values::bytes`] follow.
+pub fn header_of(mel: &Spectrogram) -> Vec<u8> {
     let descr = match mel.values {
         Values::F16(_) => "<f2",
         Values::F32(_) => "<f4",
     };
-    let mut bytes = header(descr, &mel.shape);
-    bytes.extend(mel.values.bytes());
-    bytes
+    header(descr, &mel.shape)
 }
 
 #[cfg(test)]

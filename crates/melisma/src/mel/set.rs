@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Config;
+use super::{Config, KEYS};
 use crate::runtime::config::nearest;
 use crate::{Error, Result};
 
@@ -24,15 +24,17 @@ impl Config {
         let mut all = serde_json::to_value(&*self).map_err(|error| Error::invalid(error.to_string()))?;
         let Some(values) = all.as_object_mut() else { return Ok(()) };
         if key == "preset" || !values.contains_key(key) {
-            return Err(unknown(key, values.keys().map(String::as_str).filter(|key| *key != "preset").collect()));
+            return Err(unknown(key));
         }
         values.insert(key.to_owned(), value(key, text));
         if key == "n_fft" && self.win_length == self.n_fft {
             values.insert("win_length".to_owned(), value(key, text));
         }
         *self = serde_json::from_value(all).map_err(|error| {
-            Error::invalid(format!("`{text}` is no value of {key}: {error}"))
-                .with_hint(format!("it is `{}` now", shown(self, key)))
+            let known = KEYS.iter().find(|known| known.name == key);
+            let allowed = known.map_or_else(String::new, |known| format!("it takes {}; ", known.allowed));
+            let now = known.map_or_else(String::new, |known| known.value(self));
+            Error::invalid(format!("`{text}` is not a value of {key}: {error}")).with_hint(format!("{allowed}it is {now} now"))
         })?;
         Ok(())
     }
@@ -47,16 +49,13 @@ fn value(key: &str, text: &str) -> Value {
     }
 }
 
-fn shown(config: &Config, key: &str) -> String {
-    serde_json::to_value(config).ok().and_then(|all| all.get(key).cloned()).unwrap_or_default().to_string()
-}
-
-fn unknown(key: &str, keys: Vec<&str>) -> Error {
-    let hint = match nearest(key, keys.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the keys are {}", keys.join(", ")),
+fn unknown(key: &str) -> Error {
+    let names = || KEYS.iter().map(|key| key.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
+    let hint = match nearest(key, names()) {
+        Some(near) => format!("did you mean `{near}`? `melisma mel --list` explains all keys"),
+        None => format!("the keys are {}; `melisma mel --list` explains them", names().collect::<Vec<_>>().join(", ")),
     };
-    Error::invalid(format!("there is no key `{key}`")).with_hint(hint)
+    Error::invalid(format!("unknown key `{key}`")).with_hint(hint)
 }
 
 #[cfg(test)]
@@ -84,12 +83,12 @@ mod tests {
         let before = config.clone();
         for (assignment, message) in [
             ("n_mels", "not key=value"),
-            ("n_mel=80", "no key `n_mel`"),
-            ("preset=builder", "no key `preset`"),
-            ("n_mels=-1", "no value of n_mels"),
-            ("n_mels=8.5", "no value of n_mels"),
-            ("log=log2", "no value of log"),
-            ("power=300", "no value of power"),
+            ("n_mel=80", "unknown key `n_mel`"),
+            ("preset=builder", "unknown key `preset`"),
+            ("n_mels=-1", "not a value of n_mels"),
+            ("n_mels=8.5", "not a value of n_mels"),
+            ("log=log2", "not a value of log"),
+            ("power=300", "not a value of power"),
         ] {
             let error = config.set(assignment).unwrap_err();
             assert!(error.to_string().contains(message) && error.hint().is_some(), "{error}");

@@ -42,11 +42,12 @@ impl Values {
         }
     }
 
-    /// In little-endian order.
-    pub fn bytes(&self) -> Vec<u8> {
+    /// As the machine stores them, which is little-endian on every machine that this is built for.
+    pub fn bytes(&self) -> &[u8] {
+        const { assert!(cfg!(target_endian = "little")) };
         match self {
-            Self::F16(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            Self::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::F16(values) => bytemuck::cast_slice(values),
+            Self::F32(values) => bytemuck::cast_slice(values),
         }
     }
 

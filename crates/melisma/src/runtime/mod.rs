@@ -1,6 +1,7 @@
 //! What all rooms share: settings and profiles, memory, precision, trace, output files and the machine itself.
 
 pub mod config;
+mod count;
 pub mod device;
 pub mod duration;
 pub mod machine;
@@ -15,6 +16,7 @@ pub mod table;
 pub mod trace;
 
 pub use config::Config;
+pub use count::count;
 pub use device::DeviceRequest;
 pub use memory::MemoryTracker;
 pub use policy::{Chunking, Policy};

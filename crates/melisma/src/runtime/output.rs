@@ -1,7 +1,7 @@
 //! Output files that appear whole or not at all: written beside their name (`NAME.partial`), synced, then renamed.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -141,6 +141,14 @@ impl Write for OutputFile {
     }
 }
 
+impl Read for OutputFile {
+    /// Reads back what was written, from where [`Seek`] went; not from pipes and devices.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.flush()?;
+        self.file.get_mut().read(bytes)
+    }
+}
+
 impl Seek for OutputFile {
     fn seek(&mut self, place: io::SeekFrom) -> io::Result<u64> {
         self.file.seek(place)
@@ -195,7 +203,7 @@ fn beside(path: &Path) -> Result<PathBuf> {
 /// let go, so that a finished output is never truncated.
 fn open_alone(partial: &Path, path: &Path) -> Result<File> {
     for _ in 0..100 {
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(partial);
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial);
         let file = opened.map_err(|error| failed(path, error))?;
         match file.try_lock() {
             Ok(()) => {}

@@ -97,7 +97,7 @@ fn compare(cpu: &Device, work: f64) -> Result<(Option<Device>, String)> {
     let budget = Budget::unlimited();
     let on_cpu = Cost::measure(cpu, &budget)?.of(work);
     if on_cpu < START_SECONDS {
-        return Ok((None, format!("{} of work, done before a GPU is ready", show(on_cpu))));
+        return Ok((None, format!("{} of work, too little to gain from a GPU", show(on_cpu))));
     }
     let gpu = match Device::cuda(0) {
         Ok(gpu) => gpu,
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn short_work_stays_and_long_work_looks_for_a_gpu() {
         let short = choose(DeviceRequest::Auto, Threads::Count(1), Ok(1.0)).unwrap();
-        assert!(matches!(short.device, Device::Cpu(_)) && short.reason.contains("before a GPU"), "{}", short.reason);
+        assert!(matches!(short.device, Device::Cpu(_)) && short.reason.contains("gain from a GPU"), "{}", short.reason);
         let long = choose(DeviceRequest::Auto, Threads::Count(1), Ok(1e9)).unwrap();
         assert!(long.reason.contains("GPU") || long.reason.contains("cuda"), "{}", long.reason);
         let bends = || Err(Error::unsupported("bends: played on the CPU only"));

@@ -61,14 +61,19 @@ impl Bits {
     }
 }
 
-pub(super) fn crc8(bytes: &[u8]) -> u8 {
+pub(in crate::audio) fn crc8(bytes: &[u8]) -> u8 {
     let step = |crc: u8| if crc & 0x80 == 0 { crc << 1 } else { crc << 1 ^ 0x07 };
     bytes.iter().fold(0, |crc, byte| (0..8).fold(crc ^ byte, |crc, _| step(crc)))
 }
 
 pub(super) fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| crc16_next(crc, byte))
+}
+
+/// The CRC-16 of one more byte.
+pub(in crate::audio) fn crc16_next(crc: u16, byte: u8) -> u16 {
     const TABLE: [u16; 256] = table();
-    bytes.iter().fold(0, |crc, &byte| crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+    crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
 }
 
 const fn table() -> [u16; 256] {

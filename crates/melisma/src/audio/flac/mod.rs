@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::io::{Cursor, Seek, SeekFrom, Write};
 
 use bits::Bits;
+pub(super) use bits::{crc8, crc16_next};
 use md5::Md5;
 use subframe::Subframe;
 
@@ -185,7 +186,7 @@ fn frame(depth: Depth, number: u32, channels: &[Vec<i32>]) -> Vec<u8> {
     if n != BLOCK {
         bits.put(n as u64 - 1, 16);
     }
-    let check = bits::crc8(bits.as_bytes());
+    let check = crc8(bits.as_bytes());
     bits.put(check.into(), 8);
     coded.iter().for_each(|(channel, width)| Subframe::best(channel, *width).write(&mut bits));
     bits.align();

@@ -111,3 +111,44 @@ fn extensible_and_rf64_are_read() {
     let wav = read(&bytes).unwrap();
     assert_eq!((wav.sample_rate, wav.to_clip().samples), (24_000, vec![0.5, -0.5]));
 }
+
+#[test]
+fn long_files_become_rf64() {
+    for format in [SampleFormat::U8, SampleFormat::S16, SampleFormat::S24, SampleFormat::F32] {
+        for n in [601, 3_000_001] {
+            let clip = ramp(n, 1);
+            let mut writer = Writer::new(std::io::Cursor::new(Vec::new()), clip.sample_rate, 1, format).unwrap();
+            writer.write(&clip.samples).unwrap();
+            let bytes = writer.seal_below(600).unwrap().into_inner();
+            let short = write(&clip, format).unwrap();
+            assert_eq!((&bytes[..4], &bytes[8..16], bytes.len()), (&b"RF64"[..], &b"WAVEds64"[..], short.len() + 36));
+            let size = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+            assert_eq!(size(20), bytes.len() as u64 - 8);
+            assert_eq!((size(28), size(36)), ((n * format.bytes()) as u64, n as u64));
+            let wav = read(&bytes).unwrap();
+            assert_eq!((wav.n_frames(), &wav.note), (n, &None));
+            assert_eq!(wav.to_clip(), read(&short).unwrap().to_clip());
+        }
+    }
+}
+
+#[test]
+#[ignore = "extended: writes 4.1 GB"]
+fn a_file_beyond_4_gib_has_its_sizes() {
+    use crate::runtime::output::{Existing, OutputFile};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.wav");
+    let sink = OutputFile::create(&path, Existing::Refuse).unwrap();
+    let mut writer = Writer::new(sink, 48_000, 1, SampleFormat::F64).unwrap();
+    let block: Vec<f32> = (0..1 << 20).map(|i| (i as f32 * 0.01).sin()).collect();
+    let n_blocks = 513;
+    (0..n_blocks).for_each(|_| writer.write(&block).unwrap());
+    writer.seal().unwrap().commit().unwrap();
+    let mut file = File::open(&path).unwrap();
+    assert_eq!((file.header().n_frames(), &file.header().note), (n_blocks << 20, &None));
+    let mut last = vec![0.0; block.len()];
+    for index in [0, 256, n_blocks - 1] {
+        file.read_mono(index << 20, &mut last).unwrap();
+        assert!(last == block, "block {index}");
+    }
+}

@@ -1,4 +1,4 @@
-use std::io::{Cursor, Seek, SeekFrom, Write};
+use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 
 use super::{SampleFormat, TAG_FLOAT, TAG_PCM, UNKNOWN_SIZE};
 use crate::audio::Clip;
@@ -6,8 +6,9 @@ use crate::{Error, Result};
 
 /// Writes WAV as the samples come.
 ///
-/// The header first says that the sizes are unknown, which readers of pipes accept; [`Writer::seal`] puts them in
-/// where the sink can seek. Beyond 4 GiB they stay unknown.
+/// The header first says that the sizes are unknown, which readers of pipes accept; [`Writer::seal`] puts them in where the sink can
+/// seek. A file that has become too long for 32 bits is made RF64 then (EBU Tech 3306): its samples move up once, to make room for a
+/// `ds64` chunk. Room from the start would change every ordinary file.
 #[derive(Debug)]
 pub struct Writer<W> {
     sink: W,
@@ -70,29 +71,75 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write + Seek> Writer<W> {
+impl<W: Read + Write + Seek> Writer<W> {
     /// Ends a file: the sizes are put into the header, which starts at the sink's position 0.
     ///
     /// # Errors
     /// `Io` when the sink fails.
     pub fn seal(self) -> Result<W> {
+        self.seal_below(UNKNOWN_SIZE.into())
+    }
+
+    /// As [`Writer::seal`]; files of `limit` bytes and more are RF64.
+    pub(super) fn seal_below(self, limit: u64) -> Result<W> {
         let Self { format, data_len, block_len, .. } = self;
         let header_len = header_len(format);
+        let n_frames = data_len / block_len;
+        let riff_len = header_len - 8 + data_len + data_len % 2;
         let mut sink = self.finish()?;
-        let Ok(riff_len) = u32::try_from(header_len - 8 + data_len + data_len % 2) else { return Ok(sink) };
-        let mut put = |at: u64, value: u32| -> Result<()> {
+        let mut put = |at: u64, bytes: &[u8]| -> Result<()> {
             sink.seek(SeekFrom::Start(at)).map_err(failed)?;
-            sink.write_all(&value.to_le_bytes()).map_err(failed)
+            sink.write_all(bytes).map_err(failed)
         };
-        put(4, riff_len)?;
-        put(header_len - 4, data_len as u32)?;
-        if format.is_float() {
-            put(header_len - 12, (data_len / block_len) as u32)?;
+        if riff_len < limit {
+            put(4, &(riff_len as u32).to_le_bytes())?;
+            put(header_len - 4, &(data_len as u32).to_le_bytes())?;
+            if format.is_float() {
+                put(header_len - 12, &(n_frames as u32).to_le_bytes())?;
+            }
+        } else {
+            move_up(&mut sink, RIFF_LEN, DS64_LEN).map_err(failed)?;
+            sink.seek(SeekFrom::Start(0)).map_err(failed)?;
+            sink.write_all(&rf64(riff_len + DS64_LEN, data_len, n_frames)).map_err(failed)?;
         }
         sink.seek(SeekFrom::End(0)).map_err(failed)?;
         sink.flush().map_err(failed)?;
         Ok(sink)
     }
+}
+
+/// `RIFF`, a size, `WAVE`.
+const RIFF_LEN: u64 = 12;
+/// A chunk header, sizes of file and data, samples, and an empty table.
+const DS64_LEN: u64 = 8 + 28;
+/// Bytes that are moved at a time.
+const MOVED: u64 = 1 << 20;
+
+/// The first bytes of an RF64 file, up to its `fmt ` chunk.
+fn rf64(riff_len: u64, data_len: u64, n_frames: u64) -> Vec<u8> {
+    let mut out = b"RF64".to_vec();
+    out.extend_from_slice(&UNKNOWN_SIZE.to_le_bytes());
+    out.extend_from_slice(b"WAVEds64");
+    out.extend_from_slice(&28_u32.to_le_bytes());
+    [riff_len, data_len, n_frames].iter().for_each(|size| out.extend_from_slice(&size.to_le_bytes()));
+    out.extend_from_slice(&0_u32.to_le_bytes());
+    out
+}
+
+/// Moves everything from byte `start` on up by `n` bytes, from the end backwards.
+fn move_up(sink: &mut (impl Read + Write + Seek), start: u64, n: u64) -> std::io::Result<()> {
+    let mut end = sink.seek(SeekFrom::End(0))?;
+    let mut bytes = vec![0; MOVED as usize];
+    while end > start {
+        let from = end.saturating_sub(MOVED).max(start);
+        let bytes = &mut bytes[..(end - from) as usize];
+        sink.seek(SeekFrom::Start(from))?;
+        sink.read_exact(bytes)?;
+        sink.seek(SeekFrom::Start(from + n))?;
+        sink.write_all(bytes)?;
+        end = from;
+    }
+    Ok(())
 }
 
 /// The bytes of a WAV file.

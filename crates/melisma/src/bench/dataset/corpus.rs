@@ -73,7 +73,8 @@ impl Corpus {
 
     /// The first `n` files of it.
     pub(super) fn first(&self, n: usize) -> Self {
-        let inputs = Inputs(self.inputs.0.iter().take(n).cloned().collect());
+        let files = self.inputs.files.iter().take(n).cloned().collect();
+        let inputs = Inputs { files, ..Inputs::default() };
         Self { folder: self.folder.clone(), inputs }
     }
 

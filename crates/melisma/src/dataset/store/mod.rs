@@ -37,7 +37,7 @@ impl Kind {
             "hdf5" | "h5" | "hdf" => Ok(Self::Hdf5),
             "safetensors" => Ok(Self::Safetensors),
             "npy" | "" => Ok(Self::Npy),
-            other => Err(Error::invalid(format!("`{other}` is no kind of dataset"))
+            other => Err(Error::invalid(format!("unknown kind of dataset `{other}`"))
                 .with_hint("use --store hdf5, safetensors or npy, or a name that ends with .h5 or .safetensors")),
         }
     }
@@ -202,7 +202,7 @@ impl Store {
     /// Opens a dataset for reading, whatever its kind.
     ///
     /// # Errors
-    /// It is no dataset of ours, or damaged.
+    /// It is not one of our datasets, or damaged.
     pub fn open(path: &Path) -> Result<Self> {
         let at = |error: Error| error.at(path.display());
         if path.is_dir() {

@@ -1,0 +1,49 @@
+//! How much memory `melisma mel` holds.
+
+use melisma::audio::{Element, Facts};
+use melisma::mel::Config;
+use melisma::runtime::device::Device;
+use melisma::runtime::memory::{Reservation, Space};
+use melisma::runtime::size;
+use melisma::{Error, Result};
+
+use super::Kind;
+use crate::session::Engine;
+
+/// A picture and its compressed copy, at most.
+const PICTURE_BYTES: u64 = 8 << 20;
+
+/// Reserves what the spectrograms of `files` take at the worst instant.
+pub fn reserve(engine: &Engine, kind: Kind, config: &Config, files: &[Facts]) -> Result<Vec<Reservation>> {
+    let (mut most, mut finished, mut on_device) = (0, 0, 0);
+    for file in files {
+        let n_values = (config.n_mels * config.n_frames(file.n_samples as usize)?) as u64;
+        let values = n_values * config.dtype.bytes() as u64;
+        let samples = file.n_samples * if file.element == Element::I16 { 2 } else { 4 };
+        on_device = on_device.max(samples + values);
+        most = most.max(match kind {
+            Kind::Npy | Kind::Folder => samples + values,
+            // Levels are made from floats.
+            Kind::Picture => values + (samples).max(8 * n_values + PICTURE_BYTES),
+            Kind::Safetensors => finished + samples + values,
+        });
+        finished += values;
+    }
+    if kind == Kind::Safetensors {
+        // The file is made in memory.
+        most = most.max(2 * finished);
+    }
+    let budget = engine.memory.budget();
+    let hold = |space: Space, bytes: u64| {
+        budget.reserve(space, bytes).map_err(|error| {
+            let least = bytes.div_ceil(1 << 20) << 20;
+            Error::new(error.kind(), error.to_string())
+                .with_hint(format!("give --memory-limit {} or more", size::exact(least)))
+        })
+    };
+    let host = hold(Space::Host, most)?;
+    match &engine.device {
+        Device::Cpu(_) => Ok(vec![host]),
+        Device::Cuda(_) => Ok(vec![host, hold(Space::Device, on_device)?]),
+    }
+}

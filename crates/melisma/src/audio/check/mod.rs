@@ -1,0 +1,76 @@
+//! Whether a compressed file is whole, by its own checksums, counts and lengths. Decoders pass over what is damaged and go on after it, so
+//! that the rest lies too early; here it is an error that says where.
+
+mod flac;
+mod mpeg;
+mod ogg;
+mod window;
+
+use std::fs::File;
+use std::io::Read;
+
+use window::Window;
+
+use crate::{Error, Kind, Result};
+
+/// The formats that are checked before they are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Flac,
+    Ogg,
+    Mp3,
+    Adts,
+}
+
+/// The format that `file` begins as, where a few bytes say it.
+pub(super) fn sniff(file: File) -> Result<Option<Format>> {
+    let mut window = Window::new(file);
+    window.pass_id3()?;
+    Ok(match window.look(4)? {
+        [b'f', b'L', b'a', b'C', ..] => Some(Format::Flac),
+        [b'O', b'g', b'g', b'S', ..] => Some(Format::Ogg),
+        _ => None,
+    })
+}
+
+/// Reads all of `file`; returns the samples that it declares, where it does.
+pub(super) fn whole(format: Format, file: File) -> Result<Option<u64>> {
+    let mut window = Window::new(file);
+    window.pass_id3()?;
+    match format {
+        Format::Flac => flac::whole(&mut window),
+        Format::Ogg => ogg::whole(&mut window),
+        Format::Mp3 => mpeg::whole_mp3(&mut window).map(|()| None),
+        Format::Adts => mpeg::whole_adts(&mut window).map(|()| None),
+    }
+}
+
+/// Whether only tags or zeros are left, which taggers and padding put behind the sound.
+fn is_tail(window: &mut Window<impl Read>) -> Result<bool> {
+    let bytes = window.look(16)?;
+    if [&b"TAG"[..], b"APETAGEX", b"LYRICSBEGIN"].iter().any(|mark| bytes.starts_with(mark)) {
+        return Ok(true);
+    }
+    loop {
+        let bytes = window.look(window::BLOCK)?;
+        let n = bytes.len();
+        if n == 0 {
+            return Ok(true);
+        }
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        window.pass(n);
+    }
+}
+
+fn corrupt(message: impl Into<String>) -> Error {
+    Error::new(Kind::Corrupt, message)
+}
+
+fn truncated(message: impl Into<String>) -> Error {
+    Error::new(Kind::Truncated, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! MP3 and AAC in ADTS: frames that say how long they are and follow each other without a gap.
+
+use std::io::Read;
+
+use super::window::Window;
+use super::{corrupt, is_tail, truncated};
+use crate::Result;
+
+/// In kbit/s, of MPEG 1 and of MPEG 2 and 2.5.
+const BIT_RATES: [[usize; 15]; 2] = [
+    [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
+    [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+];
+const SAMPLE_RATES: [usize; 3] = [44_100, 48_000, 32_000];
+const ADTS_HEAD: usize = 7;
+
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    len: usize,
+    n_samples: u64,
+    /// What all frames of a file have in common.
+    kind: (u8, usize),
+}
+
+/// A frame of MPEG layer III. Those of a free bit rate do not say how long they are, and are not read.
+fn mp3(bytes: &[u8]) -> Option<Frame> {
+    let &[0xff, second, third, ..] = bytes else { return None };
+    let (version, layer) = (second >> 3 & 3, second >> 1 & 3);
+    if second >> 5 != 7 || version == 1 || layer != 1 {
+        return None;
+    }
+    let is_1 = version == 3;
+    let rate = *SAMPLE_RATES.get(usize::from(third >> 2 & 3))? >> [2, 0, 1, 0][usize::from(version)];
+    let bit_rate = *BIT_RATES[usize::from(!is_1)].get(usize::from(third >> 4))?;
+    let len = (if is_1 { 144_000 } else { 72_000 }) * bit_rate / rate + usize::from(third >> 1 & 1);
+    (bit_rate > 0).then_some(Frame { len, n_samples: if is_1 { 1152 } else { 576 }, kind: (version, rate) })
+}
+
+fn adts(bytes: &[u8]) -> Option<Frame> {
+    let &[0xff, second, third, a, b, c, last, ..] = bytes else { return None };
+    let len = usize::from(a & 3) << 11 | usize::from(b) << 3 | usize::from(c >> 5);
+    let is_frame = second & 0xf6 == 0xf0 && len >= ADTS_HEAD;
+    let kind = (second & 8, usize::from(third >> 2 & 0x0f));
+    is_frame.then_some(Frame { len, n_samples: 1024 * (u64::from(last & 3) + 1), kind })
+}
+
+pub(super) fn whole_adts(window: &mut Window<impl Read>) -> Result<()> {
+    walk(window, adts).map(|_| ())
+}
+
+pub(super) fn whole_mp3(window: &mut Window<impl Read>) -> Result<()> {
+    pass_zeros(window)?;
+    let first = window.look(4).ok().and_then(mp3).map_or(0, |frame| frame.len);
+    let head = window.look(first)?;
+    let declared = declared(&head[..first.min(head.len())]);
+    let n_frames = walk(window, mp3)?;
+    let Some(declared) = declared else { return Ok(()) };
+    // The frame that declares it holds no sound. Some writers count it.
+    match n_frames - 1 {
+        n if n == declared || n + 1 == declared => Ok(()),
+        n if n < declared => Err(truncated(format!("{declared} MP3 frames are declared, the file ends after {n}"))),
+        n => Err(corrupt(format!("{declared} MP3 frames are declared, {n} are there"))),
+    }
+}
+
+/// The frames that a Xing or Info header in the first one declares.
+fn declared(frame: &[u8]) -> Option<u64> {
+    let (&second, &fourth) = (frame.get(1)?, frame.get(3)?);
+    let side = match (second >> 3 & 3 == 3, fourth >> 6 == 3) {
+        (true, false) => 32,
+        (true, true) | (false, false) => 17,
+        (false, true) => 9,
+    };
+    let crc = if second & 1 == 0 { 2 } else { 0 };
+    let starts = [4 + side, 4 + crc + side];
+    let header = starts.iter().filter_map(|&at| frame.get(at..)).find(|at| at.starts_with(b"Xing") || at.starts_with(b"Info"))?;
+    let field = |at: usize| Some(u32::from_be_bytes(header.get(at..at + 4)?.try_into().ok()?));
+    if field(4)? & 1 != 0 { field(8).map(u64::from) } else { None }
+}
+
+/// Goes from frame to frame; returns how many there are.
+fn walk(window: &mut Window<impl Read>, frame: impl Fn(&[u8]) -> Option<Frame>) -> Result<u64> {
+    pass_zeros(window)?;
+    let (mut n_frames, mut sample, mut kind) = (0, 0, None);
+    loop {
+        let bytes = window.look(ADTS_HEAD)?;
+        if bytes.is_empty() {
+            return Ok(n_frames);
+        }
+        let is_tag = bytes.starts_with(b"ID3");
+        let Some(frame) = frame(bytes).filter(|frame| kind.is_none_or(|kind| kind == frame.kind)) else {
+            if is_tag {
+                window.pass_id3()?;
+                continue;
+            }
+            let at = window.position();
+            if n_frames > 0 && is_tail(window)? {
+                return Ok(n_frames);
+            }
+            return Err(corrupt(format!("no frame begins at byte {at}, at sample {sample}")));
+        };
+        if window.look(frame.len)?.len() < frame.len {
+            return Err(truncated(format!("the file ends within the frame at sample {sample}")));
+        }
+        window.pass(frame.len);
+        kind = Some(frame.kind);
+        n_frames += 1;
+        sample += frame.n_samples;
+    }
+}
+
+/// Taggers leave zeros before the first frame.
+fn pass_zeros(window: &mut Window<impl Read>) -> Result<()> {
+    loop {
+        let bytes = window.look(1 << 12)?;
+        let n = bytes.iter().take_while(|&&byte| byte == 0).count();
+        if n == 0 {
+            return Ok(());
+        }
+        window.pass(n);
+    }
+}

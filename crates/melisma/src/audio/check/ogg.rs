@@ -1,0 +1,129 @@
+//! Ogg: pages follow each other without a gap, each with a CRC-32 and the number after the last one of its stream, and a stream ends with
+//! a page that says so (RFC 3533).
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use super::window::Window;
+use super::{corrupt, is_tail, truncated};
+use crate::Result;
+
+const HEAD: usize = 27;
+/// A page of 255 segments of 255 bytes.
+const MAX_PAGE: usize = HEAD + 255 + 255 * 255;
+const FIRST: u8 = 2;
+const LAST: u8 = 4;
+/// The most streams at a time.
+const MAX_STREAMS: usize = 256;
+
+#[derive(Debug, Default)]
+struct Streams {
+    /// The next page's number of each stream that has not ended, and the samples up to its last page.
+    open: BTreeMap<u32, (u32, u64)>,
+    /// Samples of the streams that have ended.
+    n_samples: u64,
+    /// Whether there was never more than one stream at a time, so that all samples are of one sound.
+    is_single: bool,
+}
+
+pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
+    let mut streams = Streams { is_single: true, ..Streams::default() };
+    let mut n_pages = 0u64;
+    loop {
+        let bytes = window.look(MAX_PAGE)?;
+        if bytes.is_empty() {
+            break;
+        }
+        let page = page_len(bytes).and_then(|len| bytes.get(..len));
+        let Some(page) = page else {
+            let is_start = bytes.starts_with(b"OggS");
+            if n_pages > 0 && streams.open.is_empty() && is_tail(window)? {
+                break;
+            }
+            let (at, sample) = (window.position(), streams.sample());
+            return Err(match is_start {
+                true => truncated(format!("the file ends within the Ogg page at byte {at}, after sample {sample}")),
+                false => corrupt(format!("no Ogg page begins at byte {at}, after sample {sample}")),
+            });
+        };
+        let len = page.len();
+        if checksum(page) != u32::from_le_bytes([page[22], page[23], page[24], page[25]]) {
+            let (at, sample) = (window.position(), streams.sample());
+            return Err(corrupt(format!("the Ogg page at byte {at}, after sample {sample}, fails its checksum")));
+        }
+        streams.add(page)?;
+        n_pages += 1;
+        window.pass(len);
+    }
+    if !streams.open.is_empty() {
+        let sample = streams.sample();
+        return Err(truncated(format!("the Ogg stream has no last page; the file ends after sample {sample}")));
+    }
+    Ok(streams.is_single.then_some(streams.n_samples))
+}
+
+impl Streams {
+    /// The samples so far.
+    fn sample(&self) -> u64 {
+        self.n_samples + self.open.values().map(|stream| stream.1).max().unwrap_or(0)
+    }
+
+    fn add(&mut self, page: &[u8]) -> Result<()> {
+        let field = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
+        let (flags, serial, number) = (page[5], field(14), field(18));
+        let granule = i64::from(field(6)) | i64::from(field(10)) << 32;
+        if flags & FIRST != 0 {
+            if self.open.insert(serial, (number, 0)).is_some() || self.open.len() > MAX_STREAMS {
+                return Err(corrupt(format!("an Ogg stream begins within another, after sample {}", self.sample())));
+            }
+            self.is_single &= self.open.len() == 1;
+        }
+        let sample = self.sample();
+        let Some((expected, end)) = self.open.get_mut(&serial) else {
+            return Err(corrupt(format!("an Ogg page of no stream, after sample {sample}")));
+        };
+        if *expected != number {
+            return Err(corrupt(format!("Ogg pages {expected} to {number} are missing, after sample {sample}")));
+        }
+        *expected = number.wrapping_add(1);
+        // -1: no packet ends on this page.
+        *end = u64::try_from(granule).unwrap_or(*end);
+        if flags & LAST != 0 {
+            self.n_samples = self.n_samples.saturating_add(*end);
+            self.open.remove(&serial);
+        }
+        Ok(())
+    }
+}
+
+fn page_len(bytes: &[u8]) -> Option<usize> {
+    if !bytes.starts_with(b"OggS\0") {
+        return None;
+    }
+    let n = usize::from(*bytes.get(26)?);
+    Some(HEAD + n + bytes.get(HEAD..HEAD + n)?.iter().map(|&len| usize::from(len)).sum::<usize>())
+}
+
+fn checksum(page: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = table();
+    let step = |crc: u32, byte: u8| crc << 8 ^ TABLE[usize::from((crc >> 24) as u8 ^ byte)];
+    // The field of the checksum itself counts as zeros.
+    let zeroed = |(at, &byte): (usize, &u8)| if (22..26).contains(&at) { 0 } else { byte };
+    page.iter().enumerate().map(zeroed).fold(0, step)
+}
+
+const fn table() -> [u32; 256] {
+    let mut table = [0u32; 256];
+    let mut i = 0;
+    while i < 256 {
+        let mut crc = (i as u32) << 24;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc >> 31 == 0 { crc << 1 } else { crc << 1 ^ 0x04c1_1db7 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+}

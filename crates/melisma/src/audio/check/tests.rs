@@ -1,0 +1,81 @@
+use super::*;
+
+fn flac(n: usize) -> Vec<u8> {
+    use crate::audio::{Clip, flac};
+    let samples = (0..n).map(|i| ((i * i) as f32 * 1e-6).sin()).collect();
+    flac::write(&Clip::mono(16_000, samples), flac::Depth::S16).unwrap()
+}
+
+fn check(bytes: &[u8]) -> Result<Option<u64>> {
+    let mut window = Window::new(bytes);
+    window.pass_id3().unwrap();
+    flac::whole(&mut window)
+}
+
+#[test]
+fn a_flipped_bit_names_its_frame() {
+    let good = flac(10_000);
+    assert_eq!(check(&good).unwrap(), Some(10_000));
+    let id3 = b"ID3\x04\0\0\0\0\0\x05hello";
+    assert_eq!(check(&[&id3[..], &good].concat()).unwrap(), Some(10_000));
+    assert_eq!(check(&[&good[..], b"TAG and a title"].concat()).unwrap(), Some(10_000));
+    assert_eq!(check(&[&good[..], &[0; 99]].concat()).unwrap(), Some(10_000));
+    let middle = 42 + (good.len() - 42) / 2;
+    let mut bad = good.clone();
+    bad[middle] ^= 4;
+    let error = check(&bad).unwrap_err();
+    assert!(error.to_string().contains("frame at sample 4096"), "{error}");
+    assert_eq!(check(&good[..good.len() - 1]).unwrap_err().kind(), Kind::Corrupt);
+    assert!(check(&[&good[..], b"more"].concat()).is_err());
+}
+
+#[test]
+fn missing_frames_are_noticed() {
+    let good = flac(3 * 4096);
+    let starts: Vec<usize> = (42..good.len() - 1).filter(|&at| good[at..].starts_with(&[0xff, 0xf8, 0xc0])).collect();
+    assert_eq!(starts.len(), 3);
+    let without = |from: usize, to: usize| check(&[&good[..from], &good[to..]].concat()).unwrap_err();
+    assert_eq!(without(starts[1], starts[2]).to_string(), "a FLAC frame is missing at sample 4096");
+    assert_eq!(without(starts[2], good.len()).to_string(), "12288 samples are declared, the file ends at sample 8192");
+    assert_eq!(without(starts[0], starts[1]).to_string(), "a FLAC frame is missing at sample 0");
+}
+
+#[test]
+fn a_gap_between_mp3_frames_is_an_error() {
+    // 128 kbit/s at 44.1 kHz: frames of 417 bytes.
+    let frame = || [&[0xff, 0xfb, 0x90, 0x00][..], &[7; 413]].concat();
+    let walk = |bytes: &[u8]| mpeg::whole_mp3(&mut Window::new(bytes));
+    let good = [frame(), frame(), frame()].concat();
+    walk(&good).unwrap();
+    walk(&[&[0; 20], &good[..], b"TAG"].concat()).unwrap();
+    let error = walk(&[&good[..], b"x", &good[..]].concat()).unwrap_err();
+    assert_eq!(error.to_string(), "no frame begins at byte 1251, at sample 3456");
+    assert_eq!(walk(&good[..1000]).unwrap_err().to_string(), "the file ends within the frame at sample 2304");
+    let mut bad = good;
+    bad[417] ^= 0x80;
+    assert!(walk(&bad).unwrap_err().to_string().contains("at sample 1152"));
+}
+
+#[test]
+fn mp3_frames_are_counted_against_the_header() {
+    let frame = |body: &[u8]| [&[0xff, 0xfb, 0x90, 0x00][..], body, &vec![0; 413 - body.len()]].concat();
+    let info = |n: u32| frame(&[&[0; 32][..], b"Info", &1u32.to_be_bytes(), &n.to_be_bytes()].concat());
+    let walk = |bytes: &[u8]| mpeg::whole_mp3(&mut Window::new(bytes));
+    let sound = [frame(&[1]), frame(&[2])].concat();
+    walk(&[info(2), sound.clone()].concat()).unwrap();
+    assert_eq!(walk(&[info(5), sound.clone()].concat()).unwrap_err().kind(), Kind::Truncated);
+    assert_eq!(walk(&[info(1), sound].concat()).unwrap_err().kind(), Kind::Corrupt);
+}
+
+#[test]
+fn adts_frames_follow_each_other() {
+    // 16 kHz, mono, 20 bytes.
+    let frame = [&[0xff, 0xf1, 0x60, 0x40, 0x02, 0x9f, 0xfc][..], &[9; 13]].concat();
+    let good = [&frame[..], &frame, &frame].concat();
+    let walk = |bytes: &[u8]| mpeg::whole_adts(&mut Window::new(bytes));
+    walk(&good).unwrap();
+    let mut bad = good.clone();
+    bad[20] ^= 1;
+    assert_eq!(walk(&bad).unwrap_err().to_string(), "no frame begins at byte 20, at sample 1024");
+    assert_eq!(walk(&good[..50]).unwrap_err().kind(), Kind::Truncated);
+}

@@ -1,0 +1,213 @@
+//! Folders: each is read once, whichever links lead to it, and what is left out is counted.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::inputs::{Input, SUFFIXES, suffix};
+use crate::runtime::count;
+use crate::{Error, Result};
+
+/// Folders within folders.
+const MAX_DEPTH: usize = 64;
+/// Names that are listed of what was left out.
+const MAX_NAMES: usize = 3;
+/// Suffixes of audio files in formats that are not read.
+const OTHER_AUDIO: &[&str] = &[
+    "3ga", "aa", "aax", "ac3", "act", "adx", "aifc", "amr", "ape", "au", "awb", "dff", "dsf", "dts", "dvf", "eac3", "gsm",
+    "m4b", "m4p", "mka", "mlp", "mp1", "mp2", "mpc", "msv", "oma", "opus", "ra", "ram", "raw", "pcm", "snd", "sph", "spx",
+    "tak", "thd", "tta", "voc", "vox", "weba", "wma", "wv",
+];
+
+/// How many there are, and the first of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// How many.
+    pub n: u64,
+    /// The first few, in the order of their bytes.
+    pub first: Vec<String>,
+}
+
+impl Names {
+    fn push(&mut self, path: &Path) {
+        self.n += 1;
+        self.first.push(path.display().to_string());
+        self.first.sort_unstable();
+        self.first.truncate(MAX_NAMES);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.n += other.n;
+        self.first.extend(other.first);
+        self.first.sort_unstable();
+        self.first.truncate(MAX_NAMES);
+    }
+
+    fn line(&self, what: &str) -> String {
+        let more = if self.n > self.first.len() as u64 { ", ..." } else { "" };
+        format!("{}: {}{more}", count(self.n, what), self.first.join(", "))
+    }
+}
+
+/// What was left out of folders.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Audio files in formats that are not read, by suffix.
+    pub formats: BTreeMap<String, Names>,
+    /// Folders and entries that the system would not show.
+    pub unreadable: Names,
+    /// Links to folders that were read already.
+    pub repeated: Names,
+}
+
+impl Skipped {
+    pub(super) fn add(&mut self, other: Self) {
+        for (suffix, names) in other.formats {
+            self.formats.entry(suffix).or_default().add(names);
+        }
+        self.unreadable.add(other.unreadable);
+        self.repeated.add(other.repeated);
+    }
+
+    /// One line per reason.
+    pub fn lines(&self) -> Vec<String> {
+        let format = |(suffix, names): (&String, &Names)| names.line(&format!("unsupported .{suffix} file"));
+        let mut lines: Vec<String> = self.formats.iter().map(format).collect();
+        if self.unreadable.n > 0 {
+            lines.push(self.unreadable.line("unreadable entry"));
+        }
+        if self.repeated.n > 0 {
+            lines.push(self.repeated.line("repeated folder link"));
+        }
+        lines
+    }
+}
+
+/// The files below one folder.
+pub(super) struct Walk<'a> {
+    root: &'a Path,
+    pub(super) found: Vec<Arc<Input>>,
+    pub(super) skipped: Skipped,
+    /// Devices and inodes of the folders that were read.
+    seen: HashSet<(u64, u64)>,
+    /// Links to folders, followed after everything that can be reached without them.
+    links: BTreeSet<(PathBuf, usize)>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(root: &'a Path) -> Self {
+        let (found, seen, links) = (Vec::new(), HashSet::new(), BTreeSet::new());
+        Self { root, found, skipped: Skipped::default(), seen, links }
+    }
+
+    pub(super) fn run(&mut self) -> Result<()> {
+        // The folder that was named must be readable.
+        std::fs::read_dir(self.root).map_err(|error| Error::io(self.root.display(), error))?;
+        self.folder(self.root, 0)?;
+        while let Some((link, depth)) = self.links.pop_first() {
+            match std::fs::metadata(&link) {
+                Ok(data) if self.seen.contains(&(data.dev(), data.ino())) => self.skipped.repeated.push(&link),
+                _ => self.folder(&link, depth)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, folder: &Path, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(Error::invalid(format!("{}: folders lie deeper than {MAX_DEPTH}", folder.display())));
+        }
+        let opened = std::fs::metadata(folder).and_then(|data| Ok((data, std::fs::read_dir(folder)?)));
+        let Ok((data, entries)) = opened else {
+            self.skipped.unreadable.push(folder);
+            return Ok(());
+        };
+        if !self.seen.insert((data.dev(), data.ino())) {
+            return Ok(());
+        }
+        for entry in entries {
+            match entry {
+                Ok(entry) => self.entry(&entry, depth)?,
+                Err(_) => self.skipped.unreadable.push(folder),
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: &std::fs::DirEntry, depth: usize) -> Result<()> {
+        let path = entry.path();
+        let suffix = suffix(&path).map(str::to_ascii_lowercase).unwrap_or_default();
+        if SUFFIXES.contains(&suffix.as_str()) {
+            // A link to nowhere is listed as unreadable when it is opened.
+            self.found.push(Input::new(path.strip_prefix(self.root).unwrap_or(&path).as_os_str(), path.clone()));
+            return Ok(());
+        }
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let is_folder = match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => std::fs::metadata(&path).is_ok_and(|data| data.is_dir()),
+            Ok(kind) => kind.is_dir(),
+            Err(_) => {
+                self.skipped.unreadable.push(&path);
+                false
+            }
+        };
+        match (is_folder, is_link) {
+            (true, true) => {
+                self.links.insert((path, depth + 1));
+            }
+            (true, false) => self.folder(&path, depth + 1)?,
+            _ if OTHER_AUDIO.contains(&suffix.as_str()) => self.skipped.formats.entry(suffix).or_default().push(&path),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::super::Inputs;
+
+    #[test]
+    fn each_folder_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let other = tempfile::tempdir().unwrap();
+        std::fs::write(other.path().join("c.wav"), b"x").unwrap();
+        std::fs::create_dir_all(at("z/y")).unwrap();
+        for name in ["a.wav", "z/y/b.wav"] {
+            std::fs::write(at(name), b"x").unwrap();
+        }
+        for link in ["l1", "l2", "z/l3"] {
+            symlink(folder.path(), at(link)).unwrap();
+        }
+        symlink(at("z/y"), at("a-link-before-z")).unwrap();
+        symlink(other.path(), at("o1")).unwrap();
+        symlink(other.path(), at("o2")).unwrap();
+        let inputs = Inputs::find(&[folder.path().to_owned()]).unwrap();
+        let names: Vec<&str> = inputs.files.iter().map(|input| &*input.name).collect();
+        assert_eq!(names, ["a.wav", "o1/c.wav", "z/y/b.wav"]);
+        assert_eq!(inputs.skipped.repeated.n, 5);
+        assert!(inputs.skipped.lines()[0].starts_with("5 repeated folder links: "));
+    }
+
+    #[test]
+    fn other_formats_are_counted_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.wav", "d.opus", "b.opus", "c.OPUS", "e.opus", "f.wma", "notes.txt"] {
+            std::fs::write(folder.path().join(name), b"x").unwrap();
+        }
+        let inputs = Inputs::find(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(inputs.files.len(), 1);
+        let lines = inputs.skipped.lines();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("4 unsupported .opus files: "), "{}", lines[0]);
+        assert!(lines[0].contains("b.opus, ") && lines[0].contains("d.opus, ..."), "{}", lines[0]);
+        assert!(lines[1].starts_with("1 unsupported .wma file: "), "{}", lines[1]);
+        std::fs::remove_file(folder.path().join("a.wav")).unwrap();
+        let error = Inputs::find(&[folder.path().to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("4 unsupported .opus files"), "{error}");
+    }
+}
