@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
-pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs};
+pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, TermArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use run::RunArgs;
 pub use synth::SynthArgs;

@@ -106,7 +106,7 @@ impl Sample {
 
 impl Manifest {
     pub(super) fn read(folder: &Path, key: &Key) -> Result<Self> {
-        let text = bounded(&folder.join(NAME))?;
+        let text = bytes(folder)?;
         let seal = bounded(&folder.join(SEAL))?;
         if seal != blake3::hash(&text).to_hex().as_bytes() {
             return Err(corrupt("the manifest is not what it was"));
@@ -164,6 +164,11 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// The manifest as it is on disk.
+pub(super) fn bytes(folder: &Path) -> Result<Vec<u8>> {
+    bounded(&folder.join(NAME))
 }
 
 fn bounded(path: &Path) -> Result<Vec<u8>> {

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{Entry, USED};
+use super::{Entry, USED, manifest};
 use crate::runtime::output::{self, Existing};
 
 pub(super) const PASSED: &str = "passed";
@@ -31,10 +31,10 @@ impl Entry {
         let mut files = Vec::new();
         list(&self.folder, "", &mut files)?;
         files.sort();
-        let manifest = serde_json::to_string(&self.manifest).ok()?;
+        let manifest = manifest::bytes(&self.folder).ok()?;
         let mut hasher = blake3::Hasher::new_derive_key("melisma optimize self-check v1");
-        for text in files.iter().map(String::as_str).chain([manifest.as_str(), state]) {
-            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        for bytes in files.iter().map(String::as_bytes).chain([&manifest[..], state.as_bytes()]) {
+            hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
         }
         Some(hasher.finalize().to_hex().to_string())
     }

@@ -2,7 +2,7 @@
 
 use super::{Wanted, engines};
 use crate::runtime::{Config, DeviceRequest};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// What an engine must satisfy.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,8 +50,8 @@ impl Terms {
     pub(super) fn check_device(&self, config: &Config) -> Result<()> {
         match (&self.engine, config.device.value) {
             (Some(name), _) => engines::available(config, Some(name)).map(drop),
-            (None, DeviceRequest::Cuda(ordinal)) => engines::available(config, None).map(drop).map_err(|error| {
-                Error::new(Kind::Unsupported, format!("cuda:{ordinal}: the embedded engine works on the CPU: {error}"))
+            (None, DeviceRequest::Cuda(ordinal)) => engines::available(config, None).map(drop).map_err(|_| {
+                Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
                     .with_hint("use --device cpu or auto, or set MELISMA_ONNXRUNTIME to ONNX Runtime's GPU build")
             }),
             (None, _) => Ok(()),
@@ -62,6 +62,7 @@ impl Terms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Kind;
     use crate::runtime::config::Sources;
 
     fn config(flags: &[(&'static str, &str)]) -> Config {
