@@ -92,7 +92,9 @@ fn text(listed: &[Listed], kernels: &[Kept]) -> String {
     for entry in listed {
         let (state, note) = state(entry);
         let [model, inputs, engine] = match report(entry) {
-            Some(report) => [report.model_name, InputShape::list(&report.inputs), report.candidate.to_string()].map(plain),
+            Some(report) => {
+                [report.model_name, InputShape::list(&report.inputs), report.candidate.to_string()].map(plain)
+            }
             None => ["-"; 3].map(str::to_owned),
         };
         let name = entry.name.get(..12).unwrap_or(&entry.name).to_owned();

@@ -48,7 +48,8 @@ fn threads_do_not_change_the_result() {
     let sandbox = sandbox();
     let with = |threads: &str| {
         let out = format!("out{threads}");
-        let ran = run(&sandbox, &["run", "vocoder.onnx", "--input", "x=vocoder.x.npy", "-o", &out, "--threads", threads]);
+        let ran =
+            run(&sandbox, &["run", "vocoder.onnx", "--input", "x=vocoder.x.npy", "-o", &out, "--threads", threads]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         std::fs::read(sandbox.path(&format!("{out}/y.npy"))).unwrap()
     };
@@ -81,7 +82,10 @@ fn the_cached_engine_is_used_whichever_flags_made_it() {
     assert_eq!((&found["cached"], &found["cache_key"]), (&true.into(), &made["cache"]["key"]));
     assert_eq!(found["accuracy"]["relative"], made["accuracy"]["relative"]);
     let start = format!("engine: rten, {}, 1 thread, cached as ", found["precision"].as_str().unwrap());
-    assert!(said.starts_with(&start) && said.contains(": the only cached engine that qualifies; measured p50 "), "{said}");
+    assert!(
+        said.starts_with(&start) && said.contains(": the only cached engine that qualifies; measured p50 "),
+        "{said}"
+    );
     assert!(found["reason"].as_str().is_some_and(|reason| said.trim_end().ends_with(reason)), "{found}");
     if found["precision"] == "fp32" {
         assert!(json(&sandbox, &RUN).0["cached"] == true, "the flags need not be those of optimize");

@@ -295,6 +295,9 @@ impl std::fmt::Display for Chosen {
 
 impl std::fmt::Debug for Chosen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Chosen").field("candidate", &self.candidate).field("reason", &self.reason).finish_non_exhaustive()
+        f.debug_struct("Chosen")
+            .field("candidate", &self.candidate)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
     }
 }

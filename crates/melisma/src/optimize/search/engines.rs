@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Chunk};
 use crate::optimize::engine::chunked::{Chunked, Reach};
-use crate::optimize::engine::onnxruntime::{
-    self, Algorithms, Cuda, Cudnn, Onnxruntime, Provider, TensorRt, Workspace,
-};
+use crate::optimize::engine::onnxruntime::{self, Algorithms, Cuda, Cudnn, Onnxruntime, Provider, TensorRt, Workspace};
 use crate::optimize::engine::{Engine, Port, melisma, mixed, rten};
 use crate::optimize::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};

@@ -124,8 +124,7 @@ mod tests {
 
     #[test]
     fn the_best_in_fp32_is_always_among_the_leaders() {
-        let mut all: Vec<Measured> =
-            (1..5).map(|i| measured("rten", Format::Fp16, [f64::from(i) / 10.0; 2])).collect();
+        let mut all: Vec<Measured> = (1..5).map(|i| measured("rten", Format::Fp16, [f64::from(i) / 10.0; 2])).collect();
         all.push(measured("rten", Format::Fp32, [1.0; 2]));
         let formats = |n| leaders(&all, n).iter().map(|one| one.candidate.precision).collect::<Vec<_>>();
         assert_eq!(formats(2), [Format::Fp16, Format::Fp16, Format::Fp32]);

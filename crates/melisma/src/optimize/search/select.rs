@@ -304,7 +304,8 @@ impl Workshop<'_> {
         let operators = self.operators(bench, &winner.candidate);
         let mut advice = advice::advise(self, &winner, &candidates);
         advice.extend(advice::of_operators(&operators));
-        let shape = |(port, value): (&Port, &Value)| InputShape { name: port.name.clone(), shape: value.shape().to_vec() };
+        let shape =
+            |(port, value): (&Port, &Value)| InputShape { name: port.name.clone(), shape: value.shape().to_vec() };
         let name = self.request.model.file_name().unwrap_or_default();
         Ok(Report {
             model_name: name.to_string_lossy().into_owned(),

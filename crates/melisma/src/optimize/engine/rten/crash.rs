@@ -36,11 +36,7 @@ pub(in crate::optimize::engine) fn guarded<R: Send>(pool: &ThreadPool, work: imp
 }
 
 /// As [`guarded`]; the error names the node among `nodes` where it is known.
-pub(super) fn guarded_at<R: Send>(
-    pool: &ThreadPool,
-    nodes: &[Suspect],
-    work: impl FnOnce() -> R + Send,
-) -> Result<R> {
+pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: impl FnOnce() -> R + Send) -> Result<R> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let loud = std::panic::take_hook();

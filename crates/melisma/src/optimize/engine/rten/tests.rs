@@ -84,7 +84,10 @@ fn a_panic_is_an_error() {
     let error = guarded(&pool, || -> usize { panic!("index {} of 3", 7) }).unwrap_err();
     let message = error.to_string();
     assert!(message.starts_with("rten: the engine crashed in its own code ("), "{message}");
-    assert!(message.ends_with("): index 7 of 3") && message.contains("/src/optimize/engine/rten/tests.rs:"), "{message}");
+    assert!(
+        message.ends_with("): index 7 of 3") && message.contains("/src/optimize/engine/rten/tests.rs:"),
+        "{message}"
+    );
     assert!(error.hint().unwrap().contains("--engine"), "{error:?}");
     assert_eq!(guarded(&pool, || 5).unwrap(), 5);
 }

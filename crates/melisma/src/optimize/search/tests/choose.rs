@@ -72,7 +72,10 @@ fn an_engine_is_found_whichever_flags_made_it() {
     assert!(found.reason.starts_with("the only cached engine that qualifies; measured p50 "), "{}", found.reason);
     assert!(found.to_string().starts_with(&format!("rten, fp32, 1 thread, cached as {}: ", &made.key[..12])));
     let keys = found.keys();
-    assert_eq!((&keys["cached"], &keys["cache_key"], &keys["precision"]), (&true.into(), &made.key.into(), &"fp32".into()));
+    assert_eq!(
+        (&keys["cached"], &keys["cache_key"], &keys["precision"]),
+        (&true.into(), &made.key.into(), &"fp32".into())
+    );
 }
 
 #[test]
@@ -225,7 +228,10 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
     let subject = Subject { path: &shelf.path, model: &model, values: &[] };
     let fp32 = terms(Wanted::Fp32, 1e-3);
     let refused = with_search(shelf.root.path(), &shelf.config, |search| search.choose(&fp32, subject)).0.unwrap_err();
-    assert!(refused.to_string().contains("perceptron.onnx: rten: ") && refused.to_string().contains("Tanhh"), "{refused}");
+    assert!(
+        refused.to_string().contains("perceptron.onnx: rten: ") && refused.to_string().contains("Tanhh"),
+        "{refused}"
+    );
     let tensorrt = Terms { engine: Some("onnxruntime-tensorrt".to_owned()), ..fp32 };
     let auto = Config::default();
     if available(&auto, Some("onnxruntime-tensorrt")).is_ok() {
@@ -256,10 +262,10 @@ fn emergency_takes_tensorrt_and_tells_it_so() {
         recorded(&engines::provider(&perceptron(), &chosen.candidate, &surroundings).unwrap())
     };
     let emergency = told(Profile::Emergency);
-    assert_eq!(emergency.iter().map(|(name, _)| *name).collect::<Vec<_>>(), [
-        "TensorrtExecutionProvider",
-        "CUDAExecutionProvider"
-    ]);
+    assert_eq!(
+        emergency.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["TensorrtExecutionProvider", "CUDAExecutionProvider"]
+    );
     assert_eq!(value(&emergency[0].1, "trt_fp16_enable"), "1");
     assert_eq!(value(&emergency[0].1, "trt_profile_opt_shapes"), "x:6x96");
     assert_eq!(value(&emergency[1].1, "cudnn_conv_algo_search"), "EXHAUSTIVE");
