@@ -15,7 +15,7 @@ use crate::{Error, Kind};
 /// The model's file for workers.
 pub(super) const FILE: &str = "model.onnx";
 /// The model's file in an entry: its weights packed.
-const KEPT: &str = "model.packed";
+const PACKED: &str = "model.packed";
 /// More than any machine that runs a model has.
 const MOST_BYTES: u64 = 1 << 40;
 
@@ -84,15 +84,15 @@ pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
     output::write(&folder.join(FILE), &model.to_bytes()?, Existing::Replace)
 }
 
-/// Keeps the model in an entry, its weights compressed without loss.
-pub(super) fn keep(model: &Model, folder: &Path, threads: usize) -> Result<()> {
+/// Stores the model in an entry, its weights compressed without loss.
+pub(super) fn store(model: &Model, folder: &Path, threads: usize) -> Result<()> {
     let packed = model.to_packed(&pack::Options { threads, ..pack::Options::default() })?;
-    output::write(&folder.join(KEPT), &packed, Existing::Replace)
+    output::write(&folder.join(PACKED), &packed, Existing::Replace)
 }
 
-/// The model that [`keep`] kept.
-pub(super) fn kept(folder: &Path, limit: Option<u64>) -> Result<Model> {
-    let path = folder.join(KEPT);
+/// The model that [`store`] stored.
+pub(super) fn cached(folder: &Path, limit: Option<u64>) -> Result<Model> {
+    let path = folder.join(PACKED);
     let packed = std::fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
     Model::from_packed(&packed, limit.unwrap_or(MOST_BYTES)).map_err(|error| error.at(path.display()))
 }

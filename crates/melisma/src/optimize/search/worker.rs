@@ -94,7 +94,9 @@ pub struct Done {
 pub fn work(spec: &Spec) -> Result<Done> {
     let begin = Instant::now();
     let model = Model::open(&spec.model)?;
-    let mut engine = open(&model, &spec.candidate, &spec.surroundings)?;
+    let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
+    let surroundings = Surroundings { profile_folder, ..spec.surroundings.clone() };
+    let mut engine = open(&model, &spec.candidate, &surroundings)?;
     drop(model);
     let load_seconds = begin.elapsed().as_secs_f64();
     let mut outputs = Vec::new();
@@ -121,8 +123,10 @@ pub fn work(spec: &Spec) -> Result<Done> {
 
 fn profiled(engine: &mut dyn Engine, inputs: &[Value]) -> Result<(Vec<f64>, Vec<Operator>)> {
     let begin = Instant::now();
-    let (_, operators) = engine.profile(inputs)?;
-    Ok((vec![begin.elapsed().as_secs_f64()], operators))
+    let (_, mut operators) = engine.profile(inputs)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    Operator::add(&mut operators, engine.end_profile()?);
+    Ok((vec![seconds], operators))
 }
 
 fn timed(mut run: impl FnMut() -> Result<()>, spec: &Spec) -> Result<Vec<f64>> {
