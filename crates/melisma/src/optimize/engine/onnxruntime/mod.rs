@@ -59,6 +59,7 @@ impl Engine for Onnxruntime {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
         check_inputs(&self.inputs, inputs)?;
         let flags: Vec<Vec<bool>> = inputs.iter().map(flags).collect();
         let named = self.inputs.iter().zip(inputs).zip(&flags);
