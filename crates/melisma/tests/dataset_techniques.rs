@@ -201,7 +201,7 @@ fn generated_sound_goes_through_the_pipeline_on_cuda() {
 fn the_profile_of_a_build_has_device_times_on_cuda() {
     let Some(device) = gpu::find() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let files = corpus(folder.path(), 6);
+    let files = corpus(folder.path(), 3);
     let collector = Collector::new();
     collector.time_devices(Detail::Graphs);
     collector.install().unwrap();

@@ -64,7 +64,7 @@ fn cases() -> Vec<(Config, &'static str)> {
 
 /// Every instruction set.
 fn each_cpu(work: impl Fn(&Device)) {
-    Isa::available().into_iter().for_each(|isa| work(&Device::Cpu(Cpu { isa, threads: 2 })));
+    Isa::available().for_each(|isa| work(&Device::Cpu(Cpu { isa, threads: 2 })));
 }
 
 /// The least value that a logarithmic preset can give.

@@ -95,7 +95,7 @@ fn recordings_sound_as_what_is_played_on_the_cpu() {
 #[test]
 fn recordings_sound_as_what_is_played_on_cuda() {
     let Some(device) = gpu::find() else { return };
-    recordings_sound_as_what_is_played(&device, gpu::cases(6.0, 64.0));
+    recordings_sound_as_what_is_played(&device, gpu::cases(4.5, 64.0));
 }
 
 #[test]

@@ -197,10 +197,12 @@ mod tests {
 
     #[test]
     fn units_say_which_way_is_better() {
-        for unit in ["GB/s", "GFLOP/s", "files/s", "x", "%"] {
+        for unit in ["GB/s", "GFLOP/s", "files/s", "x"] {
             assert_eq!(better(unit).unwrap(), Better::Larger, "{unit}");
         }
-        for unit in ["s", "ms", "us", "ns", "bytes", "MiB"] {
+        assert_eq!(better("%").unwrap(), Better::LargerShare);
+        assert_eq!(better("% busy").unwrap(), Better::Neither);
+        for unit in ["s", "ms", "us", "ns", "bytes", "MiB", "share"] {
             assert_eq!(better(unit).unwrap(), Better::Smaller, "{unit}");
         }
         assert!(better("furlongs").is_err());

@@ -71,6 +71,7 @@ impl Quantizer {
 
     /// Latents `[C, T]` to codes; T must be a multiple of every stride.
     pub fn encode(&self, latents: &Plane) -> Vec<Vec<Choice>> {
+        let _span = tracing::info_span!("quantizer", latents = latents.len()).entered();
         let mut residual = latents.clone();
         let encode = |level: &Level| {
             let choices = level.encode(&residual);

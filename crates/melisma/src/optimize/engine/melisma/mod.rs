@@ -165,6 +165,7 @@ impl Engine for Melisma {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
         self.batch(inputs, None)
     }
 

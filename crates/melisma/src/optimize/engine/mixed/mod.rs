@@ -86,6 +86,7 @@ impl Engine for Mixed {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
         self.go(inputs)
     }
 

@@ -77,6 +77,7 @@ impl Engine for Onnxruntime {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
         check_inputs(&self.inputs, inputs)?;
         if let Times::On { n_runs, .. } = &mut self.times {
             *n_runs += 1;

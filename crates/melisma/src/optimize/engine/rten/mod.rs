@@ -71,6 +71,7 @@ impl Engine for Rten {
     }
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
         self.run_with(inputs, RunOptions::default())
     }
 
