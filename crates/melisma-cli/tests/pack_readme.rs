@@ -15,6 +15,7 @@ fn the_commands_of_the_readme_work_in_a_checkout() {
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let section = readme.split("\n## Weights without waste\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let block = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let block = block.replace("\\\n", " ");
     let commands: Vec<&str> = block.lines().filter(|line| !line.is_empty()).collect();
     assert!(commands.len() >= 4, "{block}");
     for line in commands {

@@ -129,8 +129,9 @@ pub fn pack(session: &Session, place: &Place<'_>, args: &PackArgs) -> Result<()>
         files.push(show::packed(&target, &packed, &infos));
     }
     index.write(&path, packed_name, session.existing)?;
-    let text = |ratio: f64| format!("{}, {:.2} %, verified", count(files.len()), 100.0 * ratio);
-    summary(session, place, &path, &files, text)
+    let n = count(files.len());
+    let (ratio, json) = totals(&path, files);
+    print(session, place.device, format!("{}: {n}, {:.2} %, verified\n", path.display(), 100.0 * ratio), json)
 }
 
 fn test(session: &Session, place: &Place<'_>, index: &Index) -> Result<()> {
@@ -141,8 +142,8 @@ fn test(session: &Session, place: &Place<'_>, index: &Index) -> Result<()> {
         check(session, place, &archive).map_err(|error| error.at(path.display()))?;
         files.push(named(show::tested(&archive, length(file))?, &path));
     }
-    let text = |_| format!("{}, whole, every hash is right", count(files.len()));
-    summary(session, place, &index.path, &files, text)
+    let text = format!("{}: {}, whole, every hash is right\n", index.path.display(), count(files.len()));
+    print(session, place.device, text, totals(&index.path, files).1)
 }
 
 fn list(session: &Session, place: &Place<'_>, index: &Index) -> Result<()> {
@@ -184,24 +185,19 @@ pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result
         files.push(named(json!({ "bytes_in": bytes_in, "bytes_out": bytes_out, "verified": true }), output));
     }
     index.write(&path, unpacked_name, session.existing)?;
-    let text = |_| format!("{}, every hash is right", count(files.len()));
-    summary(session, place, &path, &files, text)
+    let text = format!("{}: {}, every hash is right\n", path.display(), count(files.len()));
+    print(session, place.device, text, totals(&path, files).1)
 }
 
-fn summary(
-    session: &Session,
-    place: &Place<'_>,
-    path: &Path,
-    files: &[Value],
-    text: impl Fn(f64) -> String,
-) -> Result<()> {
-    let [bytes_in, bytes_out] = ["bytes_in", "bytes_out"].map(|key| sum(files, key));
+/// The ratio of all files, and what is told of them.
+fn totals(path: &Path, files: Vec<Value>) -> (f64, Value) {
+    let [bytes_in, bytes_out] = ["bytes_in", "bytes_out"].map(|key| sum(&files, key));
     let ratio = show::ratio(bytes_out, bytes_in);
     let json = json!({
         "output": path.display().to_string(), "bytes_in": bytes_in, "bytes_out": bytes_out, "ratio": ratio,
         "verified": true, "files": files,
     });
-    print(session, place.device, format!("{}: {}\n", path.display(), text(ratio)), json)
+    (ratio, json)
 }
 
 fn sum(files: &[Value], key: &str) -> u64 {

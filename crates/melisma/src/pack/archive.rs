@@ -187,7 +187,8 @@ impl<'a> Archive<'a> {
         let is_in = |run: &u64| layout.run(*run).tiles.contains(&number);
         let run = (0..layout.n_runs()).find(is_in).unwrap_or(0);
         let [first, step, row_len] = layout.rows_in_run(number);
-        stream::decode(self, (gpu, 1), &[(index, run)], |_, _, _| Ok(()), &mut |bytes| {
+        let work = stream::Work { gpu, threads: 1, runs: &[(index, run)] };
+        stream::decode(self, &work, |_, _, _| Ok(()), &mut |bytes| {
             let rows = bytes.get(first..).unwrap_or_default().chunks(step.max(1));
             out.chunks_mut(row_len.max(1)).zip(rows).for_each(|(to, from)| to.copy_from_slice(&from[..to.len()]));
             Ok(())

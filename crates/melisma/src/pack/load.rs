@@ -223,8 +223,8 @@ impl Decoding {
         groups: impl Iterator<Item = Vec<Span>>,
         out_len: usize,
     ) -> Result<Self> {
-        let mut plan = Plan::default();
-        let groups = groups.map(|spans| plan.add(archive, &spans, loader.limits)).collect::<Result<_>>()?;
+        let mut plan = Plan::new(loader.limits);
+        let groups = groups.map(|spans| plan.add(archive, &spans)).collect::<Result<_>>()?;
         let batch = Batch::plan(&loader.device, &plan.jobs, loader.limits.staging as usize, out_len)?;
         let status = loader.buffer(size_of::<i32>() * plan.jobs.len())?;
         for slot in &loader.slots {

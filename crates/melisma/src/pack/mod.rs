@@ -22,6 +22,7 @@ mod archive;
 mod array;
 mod blob;
 mod crew;
+mod front;
 mod gpu_index;
 mod layout;
 mod load;

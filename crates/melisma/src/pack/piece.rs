@@ -56,8 +56,9 @@ pub(super) struct Limits {
 }
 
 /// Pieces with a job for each tile.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Plan {
+    limits: Limits,
     pub(super) pieces: Vec<Piece>,
     pub(super) jobs: Vec<Job>,
     /// The tensor of each job.
@@ -65,27 +66,26 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// A plan without tiles.
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, pieces: Vec::new(), jobs: Vec::new(), tensors: Vec::new() }
+    }
+
     /// Adds the tiles of `spans`, in pieces of their own, and returns the numbers of these.
-    pub(super) fn add(&mut self, archive: &Archive<'_>, spans: &[Span], limits: Limits) -> Result<Range<usize>> {
+    pub(super) fn add(&mut self, archive: &Archive<'_>, spans: &[Span]) -> Result<Range<usize>> {
         let first = self.pieces.len();
         let mut piece = Piece::default();
         for span in spans {
             for number in span.tiles.clone() {
-                self.tile(archive, span, number, limits, &mut piece)?;
+                self.tile(archive, span, number, &mut piece)?;
             }
         }
         self.close(piece);
         Ok(first..self.pieces.len())
     }
 
-    fn tile(
-        &mut self,
-        archive: &Archive<'_>,
-        span: &Span,
-        number: u64,
-        limits: Limits,
-        piece: &mut Piece,
-    ) -> Result<()> {
+    fn tile(&mut self, archive: &Archive<'_>, span: &Span, number: u64, piece: &mut Piece) -> Result<()> {
+        let limits = self.limits;
         let blob = &archive.blobs[span.tensor];
         let layout = &blob.layout;
         let (tile, at) = (blob.tiles[number as usize], blob.starts[number as usize]);

@@ -4,11 +4,10 @@
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Encoder;
 
+use super::crew::{self, Crew};
 use super::layout::{Layout, TILE_SIDES};
-use super::{crew, memory};
 use crate::Result;
 use crate::checkpoint::{Header, TensorEntry};
-use crate::runtime::memory::Budget;
 
 /// Elements of at most so many bytes always have tiles of [`NARROW_SIDE`], which decode fastest.
 const NARROW: usize = 2;
@@ -23,12 +22,11 @@ const N_PARTS: u64 = 2;
 /// As [`Layout::of`], or those of `read`.
 pub(super) fn layouts(
     header: &Header,
-    (threads, budget): (usize, &Budget),
+    crew: Crew,
     read: impl Fn(usize, u64, &mut [u8]) -> Result<()> + Sync,
 ) -> Result<Vec<Layout>> {
     let isa = Isa::from_env()?;
     let mut layouts = Vec::with_capacity(header.tensors.len());
-    let (crew, _held) = memory::choosing(header)?.crew(threads, budget)?;
     crew::in_order(
         crew,
         header.tensors.len(),

@@ -30,23 +30,30 @@ struct Sizes {
     known: u64,
 }
 
-/// Decodes the runs `(tensor, run)` on `device`. The bytes of each pass through `finish(tensor, at, bytes)` and then
-/// go to `take`, in order.
+/// What is decoded, and by whom.
+pub(super) struct Work<'a> {
+    pub(super) gpu: &'a Device,
+    /// Threads that read and copy.
+    pub(super) threads: usize,
+    /// Tensors, and runs in them.
+    pub(super) runs: &'a [(usize, u64)],
+}
+
+/// Decodes runs on a GPU. The bytes of each pass through `finish(tensor, at, bytes)` and then go to `take`, in order.
 pub(super) fn decode(
     archive: &Archive<'_>,
-    (device, threads): (&Device, usize),
-    runs: &[(usize, u64)],
+    work: &Work<'_>,
     finish: impl Fn(usize, u64, &mut [u8]) -> Result<()>,
     take: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    if runs.is_empty() {
+    if work.runs.is_empty() {
         return Ok(());
     }
-    let sizes = sizes(archive, runs, threads)?;
-    let mut loader = Loader::with(device, &archive.budget, sizes.limits, sizes.workers as usize)?;
+    let sizes = sizes(archive, work)?;
+    let mut loader = Loader::with(work.gpu, &archive.budget, sizes.limits, sizes.workers as usize)?;
     let (mut groups, mut parts) = (Vec::new(), Vec::new());
     let (mut spans, mut members, mut end) = (Vec::new(), Vec::new(), 0);
-    for &(tensor, run) in runs {
+    for &(tensor, run) in work.runs {
         let run = archive.blobs[tensor].layout.run(run);
         let len = run.bytes.end - run.bytes.start;
         if end + len > sizes.group && end > 0 {
@@ -62,7 +69,7 @@ pub(super) fn decode(
     parts.push(members);
     let mut decoding = Decoding::new(&loader, archive, groups.into_iter(), sizes.group as usize)?;
     let mut on_device = loader.buffer(sizes.group as usize)?;
-    let mut back = match device {
+    let mut back = match work.gpu {
         Device::Cpu(_) => Buffer::host(&archive.budget, sizes.group as usize)?,
         Device::Cuda(cuda) => Buffer::pinned(cuda, &archive.budget, sizes.group as usize)?,
     };
@@ -82,9 +89,9 @@ pub(super) fn decode(
 }
 
 /// The most memory that the budget has room for, from what is fastest down to one tile at a time.
-fn sizes(archive: &Archive<'_>, runs: &[(usize, u64)], threads: usize) -> Result<Sizes> {
+fn sizes(archive: &Archive<'_>, work: &Work<'_>) -> Result<Sizes> {
     let (mut largest_run, mut largest_tile, mut largest_record, mut total, mut n_tiles) = (0, 0, 0, 0, 0);
-    for &(tensor, run) in runs {
+    for &(tensor, run) in work.runs {
         let blob = &archive.blobs[tensor];
         let run = blob.layout.run(run);
         let len = run.bytes.end - run.bytes.start;
@@ -106,7 +113,7 @@ fn sizes(archive: &Archive<'_>, runs: &[(usize, u64)], threads: usize) -> Result
         };
         Sizes { limits, workers, group: group.min(total).max(largest_run), known }
     };
-    let threads = threads.clamp(1, MAX_WORKERS) as u64;
+    let threads = work.threads.clamp(1, MAX_WORKERS) as u64;
     let tries = [threads, 4.min(threads), 2.min(threads), 1].map(|workers| with(workers, PIECE, GROUP));
     let least = with(1, 0, largest_run);
     let fits = |sizes: &&Sizes| sizes.fits(&archive.budget);

@@ -113,7 +113,7 @@ impl Archive<'_> {
                 (tensors.start + tensor, run)
             };
             let runs: Vec<(usize, u64)> = (0..runs.len()).map(place).collect();
-            return stream::decode(self, (gpu, threads), &runs, finish, take);
+            return stream::decode(self, &stream::Work { gpu, threads, runs: &runs }, finish, take);
         }
         let (crew, _held) = memory::decoding(self, tensors.clone()).crew(threads, &self.budget)?;
         crew::in_order(
