@@ -96,7 +96,6 @@ Examples:
     #[command(after_help = "\
 Examples:
   melisma mel --list --preset whisper-80
-  melisma mel speech.wav -o speech.npy --preset whisper-80
   melisma mel song.wav -o song.png --set n_mels=128 --set f_max=16000 --set sample_rate=44100")]
     Mel(MelArgs),
     /// Folders of audio files to training tensors

@@ -53,7 +53,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     for path in &args.inputs {
         facts.push(look(path, &config).map_err(|error| error.at(path.display()))?);
     }
-    let _held = need::reserve(engine, kind, &config, &facts)?;
+    let _held = need::reserve(engine, kind, &transform, &facts)?;
     let names = names(&args.inputs);
     if kind == Kind::Folder {
         std::fs::create_dir_all(output).map_err(|error| output::failed(output, error))?;

@@ -139,7 +139,9 @@ fn mel_lists_presets_and_keys() {
         assert!(ran.stdout.contains(text), "{}", ran.stdout);
     }
     let line = |key: &str| ran.stdout.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
-    assert!(line("n_mels").contains(" 64 ") && line("hop_length").contains(" 160 ") && line("f_max").contains(" none "));
+    assert!(
+        line("n_mels").contains(" 64 ") && line("hop_length").contains(" 160 ") && line("f_max").contains(" none ")
+    );
     let listed = json(&sandbox, 0, &["mel", "--list"]);
     let keys: Vec<&str> = listed["keys"].as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
     let help = sandbox.run(&["mel", "--help"]).stdout;

@@ -1,4 +1,4 @@
-//! Files that libsndfile has written: the same tone in every format.
+//! Files that libsndfile and FFmpeg have written: the same tone in every format.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 use std::path::{Path, PathBuf};
@@ -39,6 +39,9 @@ fn every_format_gives_the_tone() {
         ("tone_f64.wav", 1, 1.0, 1e-6),
         ("tone_u8.wav", 1, 1.0, 8e-3),
         ("tone.aiff", 1, 1.0, 3.1e-5),
+        ("tone.m4a", 1, 1.0, 0.03),
+        ("tone_alac.m4a", 1, 1.0, 3.1e-5),
+        ("tone_lame.mp3", 1, 1.0, 0.03),
     ];
     for (name, n_channels, factor, tolerance) in cases {
         let mut source = Source::open(&golden(name), 16_000).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -106,6 +109,24 @@ fn cut_and_changed_files_are_errors_not_panics() {
     }
 }
 
+#[test]
+fn what_encoders_added_is_left_out() {
+    for name in ["tone.flac", "tone.ogg", "tone.m4a", "tone_alac.m4a", "tone_lame.mp3", "tone.aiff"] {
+        assert_eq!(Source::open(&golden(name), 16_000).unwrap().facts().n_samples, N as u64, "{name}");
+    }
+}
+
+#[test]
+fn streams_that_follow_each_other_are_one_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.ogg");
+    let once = std::fs::read(golden("tone.ogg")).unwrap();
+    std::fs::write(&path, [&once[..], &once].concat()).unwrap();
+    let samples = all(&mut Source::open(&path, 16_000).unwrap());
+    assert_eq!(samples.len(), 2 * N);
+    assert_eq!(samples[..N], samples[N..]);
+}
+
 /// Flips a bit at each of `places`: every file must be refused, or give the same samples.
 fn flips_are_noticed(name: &str, places: impl Iterator<Item = usize>) {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +179,7 @@ fn flipped_bits_in_ogg_pages_are_noticed() {
 fn a_file_that_lost_its_end_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
-    for name in ["tone.flac", "tone.ogg", "tone.mp3", "tone.aiff"] {
+    for name in ["tone.flac", "tone.ogg", "tone.mp3", "tone_lame.mp3", "tone_alac.m4a", "tone.aiff"] {
         let whole = std::fs::read(golden(name)).unwrap();
         for part in [2, 3, 5] {
             std::fs::write(&path, &whole[..whole.len() - whole.len() / part]).unwrap();

@@ -85,7 +85,8 @@ fn shard(text: Option<&str>) -> Result<(usize, usize)> {
         Some((i, n)) if (1..=n).contains(&i) => Ok((i - 1, n)),
         Some((i, n)) => Err(Error::invalid(format!("--shard {text}: shard {i} of {n} does not exist"))
             .with_hint("write I/N with I from 1 to N, e.g. 1/8")),
-        None => Err(Error::invalid(format!("--shard {text}: this is not I/N")).with_hint("write I/N with I from 1 to N, e.g. 1/8")),
+        None => Err(Error::invalid(format!("--shard {text}: this is not I/N"))
+            .with_hint("write I/N with I from 1 to N, e.g. 1/8")),
     }
 }
 

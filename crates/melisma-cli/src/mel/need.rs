@@ -1,7 +1,7 @@
 //! How much memory `melisma mel` holds.
 
 use melisma::audio::{Element, Facts};
-use melisma::mel::Config;
+use melisma::mel::Transform;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Reservation, Space};
 use melisma::runtime::size;
@@ -14,7 +14,8 @@ use crate::session::Engine;
 const PICTURE_BYTES: u64 = 8 << 20;
 
 /// Reserves what the spectrograms of `files` take at the worst instant.
-pub fn reserve(engine: &Engine, kind: Kind, config: &Config, files: &[Facts]) -> Result<Vec<Reservation>> {
+pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Facts]) -> Result<Vec<Reservation>> {
+    let config = transform.config();
     let (mut most, mut finished, mut on_device) = (0, 0, 0);
     for file in files {
         let n_values = (config.n_mels * config.n_frames(file.n_samples as usize)?) as u64;
@@ -24,7 +25,7 @@ pub fn reserve(engine: &Engine, kind: Kind, config: &Config, files: &[Facts]) ->
         most = most.max(match kind {
             Kind::Npy | Kind::Folder => samples + values,
             // Levels are made from floats.
-            Kind::Picture => values + (samples).max(8 * n_values + PICTURE_BYTES),
+            Kind::Picture => values + samples.max(8 * n_values + PICTURE_BYTES),
             Kind::Safetensors => finished + samples + values,
         });
         finished += values;
@@ -34,9 +35,12 @@ pub fn reserve(engine: &Engine, kind: Kind, config: &Config, files: &[Facts]) ->
         most = most.max(2 * finished);
     }
     let budget = engine.memory.budget();
+    let scratch = transform.scratch_bytes(&engine.device)?;
     let hold = |space: Space, bytes: u64| {
-        budget.reserve(space, bytes).map_err(|error| {
-            let least = bytes.div_ceil(1 << 20) << 20;
+        // The transform takes its scratch from the same budget, later.
+        let all = budget.reserve(space, bytes + scratch).map(drop);
+        all.and_then(|()| budget.reserve(space, bytes)).map_err(|error| {
+            let least = (bytes + scratch).div_ceil(1 << 20) << 20;
             Error::new(error.kind(), error.to_string())
                 .with_hint(format!("give --memory-limit {} or more", size::exact(least)))
         })

@@ -5,9 +5,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use symphonia::core::codecs::audio::well_known::{CODEC_ID_ALAC, CODEC_ID_MP3, CODEC_ID_VORBIS};
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error as Symphonia;
-use symphonia::core::codecs::audio::well_known::{CODEC_ID_ALAC, CODEC_ID_MP3, CODEC_ID_VORBIS};
 use symphonia::core::formats::probe::Hint;
 use symphonia::core::formats::well_known::{
     FORMAT_ID_ADTS, FORMAT_ID_FLAC, FORMAT_ID_ISOMP4, FORMAT_ID_MP3, FORMAT_ID_OGG,

@@ -159,7 +159,8 @@ fn tag(index: &[u8]) -> Option<Edits> {
     let body = boxes(list).filter(|(name, _)| name == b"----").map(|(_, body)| body).find(is_tag)?;
     let text = std::str::from_utf8(find(body, &[b"data"])?.get(8..)?).ok()?;
     let mut numbers = text.split_whitespace().map(|text| u64::from_str_radix(text, 16));
-    let (_, delay, _, len) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let (_, delay, _, len) =
+        (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
     (len > 0).then(|| Edits::span(delay, delay.saturating_add(len)))
 }
 
@@ -190,7 +191,8 @@ mod tests {
 
     /// An index with a track 7 at 44.1 kHz, in a movie counted in milliseconds.
     fn moov(edits: &[[u32; 2]], tag: &str) -> Vec<u8> {
-        let list: Vec<u32> = [0, edits.len() as u32].into_iter().chain(edits.iter().flat_map(|&[a, b]| [a, b, 1 << 16])).collect();
+        let list: Vec<u32> =
+            [0, edits.len() as u32].into_iter().chain(edits.iter().flat_map(|&[a, b]| [a, b, 1 << 16])).collect();
         let track = [
             boxed(b"tkhd", &words(&[0, 0, 0, 7])),
             boxed(b"edts", &boxed(b"elst", &words(&list))),
@@ -208,7 +210,8 @@ mod tests {
 
     fn read(moov: &[u8]) -> Result<Edits> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), [boxed(b"ftyp", b"M4A "), boxed(b"mdat", &[1; 99]), boxed(b"moov", moov)].concat()).unwrap();
+        std::fs::write(file.path(), [boxed(b"ftyp", b"M4A "), boxed(b"mdat", &[1; 99]), boxed(b"moov", moov)].concat())
+            .unwrap();
         Edits::of_mp4(&File::open(file.path()).unwrap(), 7, 44_100)
     }
 

@@ -20,7 +20,7 @@ use super::store::{Column, Kind, Layout, Store, Type};
 use super::technique::{Techniques, Writes};
 use crate::mel::{DType, Transform};
 use crate::runtime::device::Device;
-use crate::runtime::memory::{Budget, Reservation, Space};
+use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
 use crate::{Error, Result};
 
@@ -127,7 +127,9 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         threads: made.threads,
         counters: counters.now(),
     };
-    let _held = hold(request.budget, &plan)?;
+    let held = request.budget.reserve(Space::Host, plan.bytes());
+    let _held =
+        held.map_err(|error| pipeline::with_least(error, &plan, &transform, (request.device, &request.techniques)))?;
     if request.output.exists() && request.existing == Existing::Refuse {
         return match plan_of(request.output) {
             Some(found) if found == hash => {
@@ -179,11 +181,6 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     paths.write_failures(&failures)?;
     paths.publish()?;
     Ok(outcome(failures, resumed, wall_seconds, &made))
-}
-
-/// Counts the plan, and says how much a build with it needs at least.
-fn hold(budget: &Budget, plan: &Plan) -> Result<Reservation> {
-    budget.reserve(Space::Host, plan.bytes()).map_err(|error| pipeline::with_least(error, plan, &Techniques::default()))
 }
 
 /// Opens what an earlier run of the same plan left, or begins anew.

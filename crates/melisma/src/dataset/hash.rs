@@ -57,7 +57,8 @@ impl<'a> Table<'a> {
         let mut columns = [(0, 0); 6];
         let names = ["path", "file_index", "start_sample", "valid_frames", "status", "checksum"];
         // The first may have any size.
-        for ((to, name), size) in columns.iter_mut().zip(names).zip([None, Some(8), Some(8), Some(4), Some(1), Some(8)]) {
+        for ((to, name), size) in columns.iter_mut().zip(names).zip([None, Some(8), Some(8), Some(4), Some(1), Some(8)])
+        {
             let place = layout.column(name)?;
             let row_bytes = layout.columns[place].row_bytes();
             if size.is_some_and(|size| size != row_bytes) {

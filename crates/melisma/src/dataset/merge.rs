@@ -145,8 +145,11 @@ fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
     for (_, path, store) in parts {
         let Some((index, of)) = number(store) else { continue };
         if of != total || !(1..=total).contains(&index) || !there.insert(index) {
-            return Err(Error::invalid(format!("{}: shard {index}/{of} does not belong to the others, of {total}", path.display()))
-                .with_hint("merge the shards of one --shard I/N, each once"));
+            return Err(Error::invalid(format!(
+                "{}: shard {index}/{of} does not belong to the others, of {total}",
+                path.display()
+            ))
+            .with_hint("merge the shards of one --shard I/N, each once"));
         }
     }
     // A shard without a number may be any of them.
@@ -177,8 +180,11 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     let mut identity = Identity::new(&config);
     for (_, path, part) in parts {
         if part.layout.attributes.get("version") != layout.attributes.get("version") {
-            return Err(Error::invalid(format!("{}: its format has another version than the first shard's", path.display()))
-                .with_hint("build the older shards again"));
+            return Err(Error::invalid(format!(
+                "{}: its format has another version than the first shard's",
+                path.display()
+            ))
+            .with_hint("build the older shards again"));
         }
         if part.layout.text("config") != Some(&config) || part.layout.columns.len() != layout.columns.len() {
             return Err(Error::invalid(format!("{}: it was built with other settings", path.display()))
@@ -216,7 +222,8 @@ fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
         let least = (wide * copies) as u64;
         let _held = budget.reserve(Space::Host, per_block * least).map_err(|error| {
             let least = least.div_ceil(1 << 20) << 20;
-            Error::new(error.kind(), error.to_string()).with_hint(format!("give --memory-limit {} or more", size::exact(least)))
+            Error::new(error.kind(), error.to_string())
+                .with_hint(format!("give --memory-limit {} or more", size::exact(least)))
         })?;
         let mut row = 0;
         while row < from.layout.n_rows {
@@ -225,7 +232,10 @@ fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
             from.read(column, row, &mut bytes)?;
             if width != wide {
                 let mut padded = vec![0; n as usize * wide];
-                padded.chunks_mut(wide).zip(bytes.chunks(width)).for_each(|(to, from)| to[..width].copy_from_slice(from));
+                padded
+                    .chunks_mut(wide)
+                    .zip(bytes.chunks(width))
+                    .for_each(|(to, from)| to[..width].copy_from_slice(from));
                 bytes = padded;
             }
             to.write(ours, first + row, &bytes)?;

@@ -202,18 +202,27 @@ fn workers<'a>(shared: &'a Shared<'a>, n_threads: usize) -> Result<Vec<Worker<'a
             }
         };
         match (n_rows, workers.is_empty()) {
-            (1, true) => return Err(with_least(refused, shared.work.plan, &shared.work.techniques)),
+            (1, true) => {
+                let Work { plan, transform, device, techniques, .. } = shared.work;
+                return Err(with_least(refused, plan, transform, (device, techniques)));
+            }
             (1, false) => return Ok(workers),
             _ => n_rows = n_rows.div_ceil(2),
         }
     }
 }
 
-/// Adds to a refusal of memory how much a build needs at least: the plan, and slots of one row for one thread.
-pub(super) fn with_least(refused: Error, plan: &Plan, techniques: &Techniques) -> Error {
-    let slots = shape(&plan.options, 1).bytes().iter().sum::<usize>() * techniques.num_mega_buffers.max(1);
-    // Room for the transform's own tables.
-    let least = (plan.bytes() + slots as u64 + (1 << 20)).div_ceil(1 << 20) << 20;
+/// Adds to a refusal of memory how much a build needs at least: the plan, slots of one row for one thread, and the transform's scratch.
+pub(super) fn with_least(
+    refused: Error,
+    plan: &Plan,
+    transform: &Transform,
+    (device, techniques): (&Device, &Techniques),
+) -> Error {
+    let n_slots = if matches!(device, Device::Cpu(_)) { 1 } else { techniques.num_mega_buffers.max(1) };
+    let slots = shape(&plan.options, 1).bytes().iter().sum::<usize>() * n_slots;
+    let scratch = transform.scratch_bytes(&for_one_thread(device)).unwrap_or(0);
+    let least = (plan.bytes() + slots as u64 + scratch).div_ceil(1 << 20) << 20;
     Error::new(refused.kind(), refused.to_string())
         .with_hint(format!("give --memory-limit {} or more, or choose shorter segments", size::exact(least)))
 }

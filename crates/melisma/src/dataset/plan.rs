@@ -11,6 +11,7 @@ use super::inputs::Input;
 use super::row::Row;
 use crate::audio::Source;
 use crate::mel::{Config, DType, Log};
+use crate::runtime::count;
 use crate::{Error, Kind, Result};
 
 /// The most rows of a dataset.
@@ -62,7 +63,10 @@ impl Options {
         let (segment_samples, segment_hop_samples) = (samples("a segment", segment)?, samples("a segment hop", hop)?);
         mel.kernel()?;
         if mel.n_frames(segment_samples)? == 0 {
-            return Err(Error::invalid(format!("a segment of {segment_samples} samples has no frame")));
+            return Err(Error::invalid(format!(
+                "a segment of {} has no frame",
+                count(segment_samples as u64, "sample")
+            )));
         }
         let dtype = if mel.log == Log::None { DType::F32 } else { DType::F16 };
         let mel = Config { dtype, ..mel };
@@ -176,7 +180,7 @@ impl Plan {
             return Err(too_many());
         }
         if n_rows == 0 {
-            let error = Error::invalid(format!("{} samples are shorter than one segment", facts.n_samples));
+            let error = Error::invalid(format!("{}: shorter than one segment", count(facts.n_samples, "sample")));
             self.refuse(input, index, &error);
             return Ok(());
         }
@@ -207,7 +211,8 @@ impl Plan {
 
     /// Bytes that it takes in memory.
     pub fn bytes(&self) -> u64 {
-        let names: usize = self.files.iter().map(|file| 2 * file.input.name.len() + file.input.path.as_os_str().len()).sum();
+        let names: usize =
+            self.files.iter().map(|file| 2 * file.input.name.len() + file.input.path.as_os_str().len()).sum();
         // Whether a row is done takes another byte.
         (names + self.files.len() * size_of::<File>() + self.rows.len() * (size_of::<Row>() + 1)) as u64
     }

@@ -134,9 +134,8 @@ impl Techniques {
             _ => {
                 let known = "num_mega_buffers, seg_microbatch_segments, autosize_gpu_batch, pinned, conversion, streams, \
                              reads, writes, fail_launch";
-                return Err(
-                    Error::invalid(format!("unknown technique `{key}`")).with_hint(format!("the techniques are {known}"))
-                );
+                return Err(Error::invalid(format!("unknown technique `{key}`"))
+                    .with_hint(format!("the techniques are {known}")));
             }
         }
         Ok(())

@@ -54,7 +54,9 @@ impl Verified {
             found.push(format!("{} missing", count(self.pending, "row")));
         }
         if self.plan_matches == Some(false) {
-            found.push("path, file_index, start_sample, valid_frames or the settings are not those of its plan".to_owned());
+            found.push(
+                "path, file_index, start_sample, valid_frames or the settings are not those of its plan".to_owned(),
+            );
         }
         if found.is_empty() {
             return Ok(());
@@ -170,7 +172,8 @@ impl Look<'_> {
                 counts.zero_filled += u64::from(entry.status != Status::Ok as u8);
                 let is_known = entry.status <= Status::Overflow as u8;
                 let is_blank = entry.status == Status::Ok as u8 || values.iter().all(|&byte| byte == 0);
-                let is_right = entry.checksum == xxh3_64(values) && block.hash(at).is_none_or(|hash| hash == entry.hash());
+                let is_right =
+                    entry.checksum == xxh3_64(values) && block.hash(at).is_none_or(|hash| hash == entry.hash());
                 if !(is_known && is_blank && is_right) {
                     counts.damaged += 1;
                     counts.first_damaged.push(row);

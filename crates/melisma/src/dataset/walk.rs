@@ -15,9 +15,9 @@ const MAX_DEPTH: usize = 64;
 const MAX_NAMES: usize = 3;
 /// Suffixes of audio files in formats that are not read.
 const OTHER_AUDIO: &[&str] = &[
-    "3ga", "aa", "aax", "ac3", "act", "adx", "aifc", "amr", "ape", "au", "awb", "dff", "dsf", "dts", "dvf", "eac3", "gsm",
-    "m4b", "m4p", "mka", "mlp", "mp1", "mp2", "mpc", "msv", "oma", "opus", "ra", "ram", "raw", "pcm", "snd", "sph", "spx",
-    "tak", "thd", "tta", "voc", "vox", "weba", "wma", "wv",
+    "3ga", "aa", "aax", "ac3", "act", "adx", "aifc", "amr", "ape", "au", "awb", "dff", "dsf", "dts", "dvf", "eac3",
+    "gsm", "m4b", "m4p", "mka", "mlp", "mp1", "mp2", "mpc", "msv", "oma", "opus", "ra", "ram", "raw", "pcm", "snd",
+    "sph", "spx", "tak", "thd", "tta", "voc", "vox", "weba", "wma", "wv",
 ];
 
 /// How many there are, and the first of them.

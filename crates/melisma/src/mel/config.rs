@@ -4,6 +4,7 @@ use melisma_kernels::mel::{Edge, Mel, Offset, Order, Power, Scale};
 use serde::{Deserialize, Serialize};
 
 use super::{KEYS, filterbank};
+use crate::runtime::count;
 use crate::{Error, Result};
 
 /// How frequency is bent.
@@ -188,7 +189,8 @@ impl Config {
         let pad = self.pad();
         if self.padding == Padding::Reflect && pad > 0 && n_samples <= pad {
             return Err(Error::invalid(format!(
-                "{n_samples} samples are too few to reflect {pad} of them; at least {} are needed",
+                "{}: too few to reflect {pad} of them; at least {} are needed",
+                count(n_samples as u64, "sample"),
                 pad + 1
             ))
             .with_hint("use `--set padding=constant`, or leave the file out"));

@@ -34,7 +34,8 @@ impl Config {
             let known = KEYS.iter().find(|known| known.name == key);
             let allowed = known.map_or_else(String::new, |known| format!("it takes {}; ", known.allowed));
             let now = known.map_or_else(String::new, |known| known.value(self));
-            Error::invalid(format!("`{text}` is not a value of {key}: {error}")).with_hint(format!("{allowed}it is {now} now"))
+            Error::invalid(format!("`{text}` is not a value of {key}: {error}"))
+                .with_hint(format!("{allowed}it is {now} now"))
         })?;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use half::f16;
 use melisma_kernels::mel::{Batch, Order, Plan, Sample};
-use melisma_kernels::{Budget, Tensor};
+use melisma_kernels::{Budget, Space, Tensor};
 
 use super::{Config, DType};
 use crate::runtime::device::{Device, Queue};
@@ -83,6 +83,17 @@ impl Transform {
     /// The kernel's plan alone.
     pub fn into_plan(self) -> Plan {
         self.plan
+    }
+
+    /// Bytes of host memory that a run on `device` takes besides samples and values, found by a short one.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn scratch_bytes(&self, device: &Device) -> Result<u64> {
+        let budget = Budget::unlimited();
+        let queue = device.queue(&budget)?;
+        self.run(&queue, &vec![0i16; 2 * self.config.n_fft + self.config.hop_length])?;
+        Ok(budget.usage(Space::Host).peak)
     }
 
     /// The shape of a spectrogram of `n_frames` frames.

@@ -101,7 +101,9 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
     match declared {
         0 => Ok(None),
         declared if declared == sample => Ok(Some(declared)),
-        declared if declared > sample => Err(truncated(format!("{declared} samples are declared, the file ends at sample {sample}"))),
+        declared if declared > sample => {
+            Err(truncated(format!("{declared} samples are declared, the file ends at sample {sample}")))
+        }
         declared => Err(corrupt(format!("{declared} samples are declared, {sample} are there"))),
     }
 }
@@ -150,7 +152,8 @@ fn metadata(window: &mut Window<impl Read>) -> Result<u64> {
             return Err(truncated("the file ends within its metadata"));
         };
         if let (0, Some(info)) = (kind & 0x7f, window.look(4 + STREAMINFO_LEN)?.get(4..4 + STREAMINFO_LEN)) {
-            declared = u64::from(info[13] & 0x0f) << 32 | u64::from(u32::from_be_bytes([info[14], info[15], info[16], info[17]]));
+            declared = u64::from(info[13] & 0x0f) << 32
+                | u64::from(u32::from_be_bytes([info[14], info[15], info[16], info[17]]));
         }
         if !window.skip(4 + u64::from(u32::from_be_bytes([0, a, b, c])))? {
             return Err(truncated("the file ends within its metadata"));

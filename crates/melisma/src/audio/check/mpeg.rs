@@ -73,7 +73,10 @@ fn declared(frame: &[u8]) -> Option<u64> {
     };
     let crc = if second & 1 == 0 { 2 } else { 0 };
     let starts = [4 + side, 4 + crc + side];
-    let header = starts.iter().filter_map(|&at| frame.get(at..)).find(|at| at.starts_with(b"Xing") || at.starts_with(b"Info"))?;
+    let header = starts
+        .iter()
+        .filter_map(|&at| frame.get(at..))
+        .find(|at| at.starts_with(b"Xing") || at.starts_with(b"Info"))?;
     let field = |at: usize| Some(u32::from_be_bytes(header.get(at..at + 4)?.try_into().ok()?));
     if field(4)? & 1 != 0 { field(8).map(u64::from) } else { None }
 }

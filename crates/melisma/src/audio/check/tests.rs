@@ -79,3 +79,31 @@ fn adts_frames_follow_each_other() {
     assert_eq!(walk(&bad).unwrap_err().to_string(), "no frame begins at byte 20, at sample 1024");
     assert_eq!(walk(&good[..50]).unwrap_err().kind(), Kind::Truncated);
 }
+
+#[test]
+fn blocks_that_are_numbered_by_samples_are_read() {
+    use crate::audio::flac::{crc8, crc16_next};
+    let good = flac(3 * 4096);
+    let mut starts: Vec<usize> =
+        (42..good.len() - 1).filter(|&at| good[at..].starts_with(&[0xff, 0xf8, 0xc0])).collect();
+    starts.push(good.len());
+    // Samples 0, 4096 and 8192, in the manner of UTF-8.
+    let numbers: [&[u8]; 3] = [&[0], &[0xe1, 0x80, 0x80], &[0xe2, 0x80, 0x80]];
+    let mut varied = good[..42].to_vec();
+    for (frame, number) in starts.windows(2).zip(numbers) {
+        let old = &good[frame[0]..frame[1]];
+        let mut head = vec![0xff, 0xf9, old[2], old[3]];
+        head.extend(number);
+        head.push(crc8(&head));
+        let new = [&head[..], &old[6..old.len() - 2]].concat();
+        varied.extend(&new);
+        varied.extend(new.iter().fold(0, |crc, &byte| crc16_next(crc, byte)).to_be_bytes());
+    }
+    assert_eq!(check(&varied).unwrap(), Some(3 * 4096));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &varied).unwrap();
+    assert_eq!(crate::audio::Source::open(file.path(), 16_000).unwrap().facts().n_samples, 3 * 4096);
+    let mut bad = varied.clone();
+    bad[starts[1] + 3] ^= 1;
+    assert!(check(&bad).is_err());
+}

@@ -69,7 +69,7 @@ impl File {
     pub fn read_i16(&mut self, first: u64, to: &mut [i16]) -> Result<()> {
         let coding = self.header.coding;
         if self.header.n_channels != 1 {
-            return Err(Error::invalid(format!("{} channels are no mono sound", self.header.n_channels)));
+            return Err(Error::invalid(format!("{} channels; one is needed", self.header.n_channels)));
         }
         let is_as_stored = coding == Coding::Little(SampleFormat::S16) && cfg!(target_endian = "little");
         if is_as_stored && self.reads != Reads::Buffered {

@@ -2,6 +2,7 @@
 //! (GUIDs for names, 64-bit sizes that count their own header, chunks padded to 8 bytes).
 
 use super::{SampleFormat, TAG_ALAW, TAG_EXTENSIBLE, TAG_FLOAT, TAG_MULAW, TAG_PCM, UNKNOWN_SIZE};
+use crate::runtime::count;
 use crate::{Error, Kind, Result};
 
 const MAX_CHANNELS: u16 = 256;
@@ -148,7 +149,7 @@ impl Family {
         let mut head = [0; 40];
         let known = source.len().min(40) as usize;
         source.read_at(0, &mut head[..known])?;
-        let short = || truncated(format!("a WAV file of {} bytes", source.len()));
+        let short = || truncated(format!("a WAV file of {}", count(source.len(), "byte")));
         let (family, kind) = match head.get(..4).filter(|_| known >= 4) {
             Some(b"RIFF") => (Self::Riff, &head[8..12]),
             Some(b"RIFX") => (Self::Rifx, &head[8..12]),
@@ -255,7 +256,7 @@ impl Layout {
         let unknown = declared == u64::from(UNKNOWN_SIZE) || declared == u64::MAX || (declared == 0 && left > 0);
         let mut data_len = declared;
         if unknown {
-            note = Some(format!("the data size is not in the header; {left} bytes to the end were taken"));
+            note = Some(format!("the data size is not in the header; taken to the end, {}", count(left, "byte")));
             data_len = left;
         } else if declared > left {
             return Err(truncated(format!("{declared} bytes of samples are declared, {left} are there")));
@@ -264,7 +265,7 @@ impl Layout {
         let rest = data_len % (n_channels * self.coding.bytes()) as u64;
         if rest != 0 {
             data_len -= rest;
-            note = Some(format!("{rest} bytes after the last whole sample were left out"));
+            note = Some(format!("left out {} after the last whole sample", count(rest, "byte")));
         }
         Ok(Header { sample_rate: self.sample_rate, n_channels, coding: self.coding, data_at, data_len, note })
     }
