@@ -39,9 +39,13 @@ pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
 
 /// A search with candidates in processes of this program.
 pub fn search<'a>(session: &'a Session, cache: &'a Cache, say: &'a dyn Fn(&str)) -> Result<Search<'a>> {
+    Ok(Search { config: &session.config, cache, worker: worker()?, free_bytes: free_bytes(), say })
+}
+
+/// A process of this program.
+pub fn worker() -> Result<Worker> {
     let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
-    let worker = Worker::Program(vec![program.into(), "optimize-worker".into()]);
-    Ok(Search { config: &session.config, cache, worker, free_bytes: free_bytes(), say })
+    Ok(Worker::Program(vec![program.into(), "optimize-worker".into()]))
 }
 
 pub fn open_cache(session: &Session) -> Cache {

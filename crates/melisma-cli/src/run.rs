@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use melisma::optimize::engine::{Port, rten};
+use melisma::optimize::engine::Port;
+use melisma::optimize::need::{Embedded, Limits};
 use melisma::optimize::onnx::Model;
 use melisma::optimize::search::available;
-use melisma::optimize::{Options, Value, npy};
+use melisma::optimize::{Value, npy};
 use melisma::runtime::DeviceRequest;
 use melisma::runtime::device::{self, Device};
+use melisma::runtime::machine::free_bytes;
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};
 use melisma::{Error, Kind, Result};
@@ -24,20 +25,23 @@ use crate::session::Session;
 pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let _span = tracing::info_span!("run").entered();
     check_device(session)?;
-    let limit = session.config.memory_limit.value.0.map_or(u64::MAX, NonZero::get);
-    let model = Model::open_within(&args.model, limit)?;
+    let limits = Limits::of(&session.config, free_bytes());
+    let model = Model::open_within(&args.model, limits.most_bytes().unwrap_or(u64::MAX))?;
     let at_model = |error: Error| error.at(args.model.display());
     let values = inputs(&Port::inputs(&model).map_err(at_model)?, &args.input)?;
     let kept = optimize::kept(session, &args.model, &model, &values)?;
     let is_cached = kept.is_some();
     let mut engine = match kept {
-        Some(engine) => engine,
+        Some(engine) => {
+            drop(model);
+            engine
+        }
         None => {
-            let options = Options { threads: threads(session)?, ..Options::default() };
-            Box::new(rten::build(&model, &options).map_err(at_model)?)
+            let embedded =
+                Embedded { path: &args.model, limits, threads: threads(session)?, worker: optimize::worker()? };
+            embedded.open(model, &values).map_err(at_model)?
         }
     };
-    drop(model);
     let paths = outputs(engine.outputs(), &args.output, session.existing)?;
     let begin = Instant::now();
     let results = engine.run(&values).map_err(at_model)?;

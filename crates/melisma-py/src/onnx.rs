@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use melisma::optimize::cache::{self, Cache};
-use melisma::optimize::engine::{Port, rten};
+use melisma::optimize::engine::Port;
+use melisma::optimize::need::{Embedded, Limits};
 use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{self, Content, Given, Request, Search, Spec, Wanted, Worker};
-use melisma::optimize::{DType, Engine, Options, Value};
+use melisma::optimize::{DType, Engine, Value};
 use melisma::runtime::machine::free_bytes;
 use melisma::runtime::{Config, DeviceRequest, Policy};
 use melisma::{Error, Kind, Result};
@@ -36,8 +37,14 @@ pub fn optimize(config: &Config, model: PathBuf, inputs: Vec<(String, Vec<usize>
 }
 
 /// Outputs by name, of the engine that was kept for these shapes, else of the embedded one.
-pub fn run(config: &Config, path: &Path, mut inputs: Vec<(String, Value)>) -> Result<Vec<(String, Value)>> {
-    let model = Model::open_within(path, config.memory_limit.value.bytes().unwrap_or(u64::MAX))?;
+pub fn run(
+    config: &Config,
+    path: &Path,
+    mut inputs: Vec<(String, Value)>,
+    worker: Worker,
+) -> Result<Vec<(String, Value)>> {
+    let limits = Limits::of(config, free_bytes());
+    let model = Model::open_within(path, limits.most_bytes().unwrap_or(u64::MAX))?;
     let ports = Port::inputs(&model)?;
     let mut values = Vec::with_capacity(ports.len());
     for port in &ports {
@@ -51,8 +58,11 @@ pub fn run(config: &Config, path: &Path, mut inputs: Vec<(String, Value)>) -> Re
     if let Some((name, _)) = inputs.first() {
         return Err(Error::invalid(format!("no input is called `{name}`")).with_hint(takes(&ports)));
     }
-    let mut engine = match kept(config, path, &ports, &values)? {
-        Some(engine) => engine,
+    let mut engine = match kept(config, path, (&ports, &values), worker.clone())? {
+        Some(engine) => {
+            drop(model);
+            engine
+        }
         None if matches!(config.device.value, DeviceRequest::Cuda(_)) => {
             let error = Error::unsupported("a GPU is asked for, and the embedded engine works on the CPU");
             return Err(
@@ -60,19 +70,23 @@ pub fn run(config: &Config, path: &Path, mut inputs: Vec<(String, Value)>) -> Re
             );
         }
         None => {
-            let options = Options { threads: config.threads.value.count(), ..Options::default() };
-            Box::new(rten::build(&model, &options).map_err(|error| error.at(path.display()))?)
+            let embedded = Embedded { path, limits, threads: config.threads.value.count(), worker };
+            embedded.open(model, &values).map_err(|error| error.at(path.display()))?
         }
     };
-    drop(model);
     let results = engine.run(&values).map_err(|error| error.at(path.display()))?;
     Ok(engine.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
 }
 
 /// The engine that `optimize` kept for inputs of these shapes.
-fn kept(config: &Config, path: &Path, ports: &[Port], values: &[Value]) -> Result<Option<Box<dyn Engine>>> {
+fn kept(
+    config: &Config,
+    path: &Path,
+    (ports, values): (&[Port], &[Value]),
+    worker: Worker,
+) -> Result<Option<Box<dyn Engine>>> {
     let cache = open_cache(config);
-    let search = Search { config, cache: &cache, worker: Worker::Here, free_bytes: free_bytes(), say: &|_| {} };
+    let search = Search { config, cache: &cache, worker, free_bytes: free_bytes(), say: &|_| {} };
     let given = |(port, value): (&Port, &Value)| Given {
         name: port.name.clone(),
         content: Content::Shape(value.shape().to_vec()),

@@ -121,7 +121,8 @@ impl PyTensorOptimizer {
     /// The outputs of an ONNX model by name: of the engine that `optimize` kept for these shapes, else of the embedded one.
     fn run<'py>(&self, py: Python<'py>, path: PathBuf, inputs: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
         let inputs = onnx::values(inputs)?;
-        let outputs = py.detach(|| onnx::run(&self.config, &path, inputs)).map_err(raise)?;
+        let worker = onnx::worker(py)?;
+        let outputs = py.detach(|| onnx::run(&self.config, &path, inputs, worker)).map_err(raise)?;
         onnx::arrays(py, &outputs)
     }
 }

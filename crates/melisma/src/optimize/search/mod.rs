@@ -10,6 +10,7 @@ mod bound;
 mod candidate;
 mod chunk;
 mod engines;
+mod hard;
 mod inputs;
 mod key;
 mod measure;
@@ -27,17 +28,19 @@ use std::path::{Path, PathBuf};
 pub use accuracy::{Accuracy, compare};
 pub use candidate::{Candidate, Wanted};
 pub use chunk::{Chunk, SMALL_CHUNK};
-pub use engines::{Surroundings, available, open};
+pub use engines::{NAMES, Surroundings, available, open};
 pub use inputs::{Content, Given, Sets};
 pub use measure::{Latency, Measured, Outcome as Measurement};
 pub use report::Report;
 pub use worker::{Done, Spec, Task, Worker, work};
+pub(super) use worker::{read as read_files, write as write_files};
 
 use super::cache::{Built, Cache, Entry, Found, Parts, Sample};
 use super::engine::Engine;
+use super::need::{Apart, Limits, Need};
 use super::onnx::Model;
 use super::value::Value;
-use crate::runtime::Config;
+use crate::runtime::{Config, size};
 use crate::{Error, Kind, Result};
 
 /// The seed of made-up inputs.
@@ -120,7 +123,7 @@ impl Search<'_> {
     fn say_if_short(&self, report: &Report) {
         let bound = bound::Bound::of(self.config, self.free_bytes);
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
-            let peak = crate::runtime::size::show(peak);
+            let peak = size::show(peak);
             (self.say)(&format!(
                 "note: the kept engine takes {peak}, {bound}; --memory-limit finds one that takes less"
             ));
@@ -132,8 +135,7 @@ impl Search<'_> {
         if !request.inputs.iter().any(|given| matches!(given.content, Content::File(_))) {
             return Ok(());
         }
-        let limit = self.config.memory_limit.value.bytes().unwrap_or(u64::MAX);
-        inputs::check_files(&Model::open_within(&request.model, limit)?, request)
+        inputs::check_files(&Model::open_within(&request.model, self.most_bytes())?, request)
     }
 
     /// The engine of `request` from the cache, checked and ready to run; none when there is no such entry.
@@ -152,7 +154,15 @@ impl Search<'_> {
                 return Ok(None);
             }
         };
-        let loaded = Report::read(&entry.manifest.plan).and_then(|report| Ok((self.load(&entry, &report)?, report)));
+        let report = Report::read(&entry.manifest.plan);
+        if let Some(peak) =
+            report.as_ref().ok().and_then(|report| report.peak_bytes).filter(|peak| *peak > self.most_bytes())
+        {
+            let (peak, most) = (size::show(peak), size::show(self.most_bytes()));
+            (self.say)(&format!("note: the cached engine takes {peak}, it may take {most}; the embedded one is tried"));
+            return Ok(None);
+        }
+        let loaded = report.and_then(|report| Ok((self.load(&entry, &report)?, report)));
         match loaded {
             Ok(loaded) => Ok(Some(loaded)),
             Err(error) => {
@@ -169,7 +179,22 @@ impl Search<'_> {
         let mut engine = open(&model, &report.candidate, &surroundings)?;
         let inputs = inputs::read(&entry.folder)?;
         check(&entry.manifest.self_check, engine.as_mut(), &inputs)?;
-        Ok(engine)
+        let hidden = Need::of_shapes(&model, &inputs)?.hidden;
+        if hidden.is_empty() {
+            return Ok(engine);
+        }
+        // Other values than those that were measured may need more memory.
+        let how = (report.candidate.clone(), self.worker.clone());
+        let apart = Apart::new(&entry.folder.join(prepare::KEPT), &model, how, hidden)?;
+        Ok(Box::new(apart.within(self.limits().most_bytes()).with(surroundings)))
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::of(self.config, self.free_bytes)
+    }
+
+    fn most_bytes(&self) -> u64 {
+        self.limits().most_bytes().unwrap_or(u64::MAX)
     }
 
     fn surroundings(&self, folder: &Path, parts: &Parts) -> Surroundings {
@@ -177,9 +202,9 @@ impl Search<'_> {
     }
 
     fn build(&self, request: &Request, parts: &Parts, folder: &Path) -> Result<Built> {
-        let limit = self.config.memory_limit.value.bytes().unwrap_or(u64::MAX);
-        let model = Model::open_within(&request.model, limit)?;
+        let model = Model::open_within(&request.model, self.most_bytes())?;
         let sets = Sets::make(&model, request)?;
+        sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(&model, set))?;
         let workshop = select::Workshop {
             search: self,
             request,
@@ -190,7 +215,10 @@ impl Search<'_> {
         let (report, prepared) = workshop.select()?;
         prepare::keep(&prepared, folder, self.config.threads.value.count())?;
         inputs::write(folder, &sets.values[0])?;
-        let mut engine = open(&prepared, &report.candidate, &workshop.surroundings)?;
+        let how = (report.candidate.clone(), self.worker.clone());
+        let apart = Apart::new(&folder.join(prepare::KEPT), &prepared, how, Vec::new())?;
+        let mut engine = apart.within(self.limits().most_bytes()).with(workshop.surroundings.clone());
+        drop(prepared);
         let outputs = engine.run(&sets.values[0])?;
         let ports = engine.outputs().iter().map(|port| port.name.clone());
         let self_check = ports.zip(&outputs).map(|(name, value)| sample(&name, value)).collect::<Result<_>>()?;

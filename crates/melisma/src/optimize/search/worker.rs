@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Candidate, Surroundings, open, operators};
+use super::{Candidate, Surroundings, hard, open, operators, prepare};
 use crate::optimize::engine::{Engine, Operator};
-use crate::optimize::onnx::Model;
 use crate::optimize::value::{Value, npy};
 use crate::runtime::machine::{peak_resident_bytes, peak_resident_bytes_of};
 use crate::runtime::output::{self, Existing};
@@ -68,6 +67,8 @@ pub enum Task {
     Measure,
     /// Times of operators in one run.
     Profile,
+    /// Which nodes a run comes to, printed as each ends.
+    Trace,
 }
 
 /// What a worker says.
@@ -93,7 +94,8 @@ pub struct Done {
 /// The model cannot be read or run.
 pub fn work(spec: &Spec) -> Result<Done> {
     let begin = Instant::now();
-    let model = Model::open(&spec.model)?;
+    hard::limit(spec)?;
+    let model = prepare::given(&spec.model)?;
     let mut engine = open(&model, &spec.candidate, &spec.surroundings)?;
     drop(model);
     let load_seconds = begin.elapsed().as_secs_f64();
@@ -103,7 +105,7 @@ pub fn work(spec: &Spec) -> Result<Done> {
     for (index, set) in spec.inputs.iter().enumerate() {
         let inputs = read(set)?;
         let begin = Instant::now();
-        let values = engine.run(&inputs)?;
+        let values = if spec.task == Task::Trace { engine.trace(&inputs)? } else { engine.run(&inputs)? };
         let took = begin.elapsed().as_secs_f64();
         outputs.push(write(&values, &spec.outputs, index)?);
         if index == 0 {
@@ -111,7 +113,7 @@ pub fn work(spec: &Spec) -> Result<Done> {
             drop(values);
             match spec.task {
                 Task::Measure if spec.seconds > 0.0 => seconds = timed(|| engine.run(&inputs).map(drop), spec)?,
-                Task::Measure => {}
+                Task::Measure | Task::Trace => {}
                 Task::Profile => (seconds, operators) = profiled(engine.as_mut(), &inputs)?,
             }
         }
@@ -145,11 +147,11 @@ fn timed(mut run: impl FnMut() -> Result<()>, spec: &Spec) -> Result<Vec<f64>> {
     Ok(seconds)
 }
 
-pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
+pub(in crate::optimize) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
     files.iter().map(|path| npy::read(path)).collect()
 }
 
-pub(super) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {
+pub(in crate::optimize) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {
     let file = |(index, value): (usize, &Value)| {
         let path = folder.join(format!("{set}_{index}.npy"));
         output::write(&path, &npy::write(value), Existing::Replace).map(|()| path)
@@ -164,7 +166,8 @@ impl Worker {
     /// The candidate does not take the model, fails, crashes, takes too long or more memory than it may.
     pub fn measure(&self, spec: &Spec) -> Result<Done> {
         match self {
-            Self::Here => work(spec),
+            // A limit would stay with this process.
+            Self::Here => work(&Spec { most_bytes: None, ..spec.clone() }),
             Self::Program(program) => in_process(program, spec).map(|(done, _)| done),
         }
     }
@@ -242,6 +245,9 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
     }
     let said = std::fs::read(&err).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
+    if let Some(error) = hard::refused(&said) {
+        return Err(error);
+    }
     let line = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
     let kind = if status.code() == Some(RESOURCE_EXIT_CODE) { Kind::Device } else { Kind::Unsupported };
     let error = Error::new(kind, line("error: ").map_or_else(|| format!("it crashed: {status}"), str::to_owned));
