@@ -20,17 +20,87 @@ pub(super) struct Call<'a> {
     pub opset: i64,
 }
 
-/// Functions of single values, or of values beside which the output has the shape of the first input.
-const SAME: &str = "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitCast Ceil Clip Cos Cosh CumSum Dropout Elu Erf \
-    Exp EyeLike Floor Gelu HardSigmoid HardSwish Identity InstanceNormalization LayerNormalization LeakyRelu Log LogSoftmax \
-    LpNormalization Neg PRelu RMSNormalization RandomNormalLike RandomUniformLike Reciprocal Relu ReverseSequence \
-    RotaryEmbedding Round Scatter ScatterElements ScatterND Sigmoid Sign SimplifiedLayerNormalization Sin Sinh Softmax Softplus \
-    Softsign Sqrt Swish Tan Tanh Trilu Snake BiasGelu FastGelu QuickGelu SkipLayerNormalization \
-    SkipSimplifiedLayerNormalization";
-/// Functions of values at the same place of several inputs.
-const TOGETHER: &str = "Add Div Max Mean Min Mod Mul Pow Sub Sum";
-/// The same, giving truth values.
-const TRUTH: &str = "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor";
+/// Operators whose outputs have shapes by the same rule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// Functions of single values, and others whose output has the shape of the first input.
+    Same,
+    /// Functions of values at the same place of several inputs.
+    Together,
+    /// The same, giving truth values.
+    Truth,
+    Other,
+}
+
+fn class(op: &str) -> Class {
+    match op {
+        "Abs"
+        | "Acos"
+        | "Acosh"
+        | "Asin"
+        | "Asinh"
+        | "Atan"
+        | "Atanh"
+        | "BatchNormalization"
+        | "BitCast"
+        | "Ceil"
+        | "Clip"
+        | "Cos"
+        | "Cosh"
+        | "CumSum"
+        | "Dropout"
+        | "Elu"
+        | "Erf"
+        | "Exp"
+        | "EyeLike"
+        | "Floor"
+        | "Gelu"
+        | "HardSigmoid"
+        | "HardSwish"
+        | "Identity"
+        | "InstanceNormalization"
+        | "LayerNormalization"
+        | "LeakyRelu"
+        | "Log"
+        | "LogSoftmax"
+        | "LpNormalization"
+        | "Neg"
+        | "PRelu"
+        | "RMSNormalization"
+        | "RandomNormalLike"
+        | "RandomUniformLike"
+        | "Reciprocal"
+        | "Relu"
+        | "ReverseSequence"
+        | "RotaryEmbedding"
+        | "Round"
+        | "Scatter"
+        | "ScatterElements"
+        | "ScatterND"
+        | "Sigmoid"
+        | "Sign"
+        | "SimplifiedLayerNormalization"
+        | "Sin"
+        | "Sinh"
+        | "Softmax"
+        | "Softplus"
+        | "Softsign"
+        | "Sqrt"
+        | "Swish"
+        | "Tan"
+        | "Tanh"
+        | "Trilu"
+        | "Snake"
+        | "BiasGelu"
+        | "FastGelu"
+        | "QuickGelu"
+        | "SkipLayerNormalization"
+        | "SkipSimplifiedLayerNormalization" => Class::Same,
+        "Add" | "Div" | "Max" | "Mean" | "Min" | "Mod" | "Mul" | "Pow" | "Sub" | "Sum" => Class::Together,
+        "And" | "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Or" | "Xor" => Class::Truth,
+        _ => Class::Other,
+    }
+}
 
 /// The outputs, as many as the rule has; none where they depend on data, or no rule is known.
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
@@ -38,16 +108,16 @@ pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
         return None;
     }
     let op = call.node.op.as_str();
-    let is = |list: &str| list.split_whitespace().any(|name| name == op);
-    if is(SAME) {
+    let class = class(op);
+    if class == Class::Same {
         let first = call.input(0)?;
         let same = Fact::new(first.size, first.shape.clone())?;
         return one(same.with(number::unary(op, first)));
     }
-    if is(TOGETHER) || is(TRUTH) {
+    if class == Class::Together || class == Class::Truth {
         let first = call.input(0)?;
         let shape = call.inputs.iter().flatten().try_fold(Vec::new(), |shape, fact| broadcast(&shape, &fact.shape))?;
-        let bytes = if is(TRUTH) { size(DType::Bool) } else { first.size };
+        let bytes = if class == Class::Truth { size(DType::Bool) } else { first.size };
         return one(Fact::new(bytes, shape)?.with(number::together(call)));
     }
     layout::outputs(call)
@@ -72,8 +142,9 @@ pub(super) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
 
 /// Whether the engine can put the output where an input is that nobody reads afterwards.
 pub(super) fn is_in_place(node: &Node) -> bool {
-    let is = |list: &str| list.split_whitespace().any(|name| name == node.op);
-    is(SAME) || is(TOGETHER) || is("Flatten Reshape Squeeze Transpose Unsqueeze Not Cast")
+    let is_moved =
+        matches!(node.op.as_str(), "Cast" | "Flatten" | "Not" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze");
+    is_moved || matches!(class(&node.op), Class::Same | Class::Together)
 }
 
 fn one(fact: Fact) -> Option<Vec<Fact>> {
