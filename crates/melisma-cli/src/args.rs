@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
-pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs};
+pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, TermArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use run::RunArgs;
 pub use synth::SynthArgs;
@@ -119,16 +119,16 @@ Examples:
   melisma unpack model.packed.safetensors -o model.safetensors
   melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
     Unpack(UnpackArgs),
-    /// Find the best engine for an ONNX model on this device, and keep it
+    /// Find the best engine for an ONNX model on this device, and cache it
     #[command(after_help = "\
-Candidates are measured in processes of their own; the fastest inside of the tolerance and the memory limit is kept.
-Started again with the same model, shapes, settings and machine, the kept engine is found and checked.
+Each candidate is measured in its own process; the fastest one within the tolerance and the memory limit is cached.
+With the same model, shapes, settings and machine, the cached engine is found again. `melisma run` uses it.
 
 Examples:
   melisma optimize encoder.onnx --input mel=1x80x3000
   melisma optimize vad.onnx --input x=1x512 --precision auto --tolerance 1e-2 --json")]
     Optimize(OptimizeArgs),
-    /// Engines and compiled kernels that are kept on disk
+    /// Cached engines and compiled kernels
     #[command(
         subcommand_required = true,
         after_help = "\
@@ -145,7 +145,9 @@ Examples:
     },
     /// Run an ONNX model once, arrays in and out
     #[command(after_help = "\
-Every output becomes OUTDIR/NAME.npy; what a file name cannot hold becomes _.
+Every output becomes OUTDIR/NAME.npy; characters that a file name cannot hold become _.
+Uses the fastest cached engine for these input shapes that satisfies --precision and --tolerance, else the
+embedded engine in fp32, and says which and why on stderr.
 
 Examples:
   melisma run encoder.onnx --input mel=speech.npy -o features/

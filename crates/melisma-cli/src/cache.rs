@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use melisma::optimize::cache::{Cache, Health, Listed};
+use melisma::optimize::search::{InputShape, Report};
 use melisma::runtime::device::cuda::{self, Kept};
 use melisma::runtime::size;
 use melisma::runtime::table::{Align, Table};
@@ -10,12 +11,11 @@ use melisma::{Error, Kind, Result};
 use serde_json::{Value, json};
 
 use crate::args::{CacheArgs, CacheCommand};
-use crate::optimize::open_cache;
 use crate::session::Session;
 
 pub fn run(session: &Session, args: &CacheArgs) -> Result<()> {
     let _span = tracing::info_span!("cache").entered();
-    let cache = open_cache(session);
+    let cache = Cache::of(&session.config);
     if let Some(note) = cache.note() {
         session.say(&format!("note: {note}"));
     }
@@ -56,10 +56,21 @@ fn entry_json(entry: &Listed) -> Value {
         Health::Good(manifest) => json!({ "parts": manifest.parts, "candidate": manifest.plan["candidate"] }),
         Health::Bad(_) | Health::SetAside(_) => Value::Null,
     };
+    let report = report(entry);
     json!({
         "key": entry.name, "bytes": entry.bytes, "uses": entry.uses, "state": state, "note": note, "plan": plan,
+        "model": report.as_ref().map(|report| &report.model_name),
+        "inputs": report.as_ref().map(|report| &report.inputs),
         "idle_seconds": idle(entry).map(|idle| idle.as_secs()),
     })
+}
+
+/// What was measured when a good entry was made.
+fn report(entry: &Listed) -> Option<Report> {
+    match &entry.health {
+        Health::Good(manifest) => Report::read(&manifest.plan).ok(),
+        Health::Bad(_) | Health::SetAside(_) => None,
+    }
 }
 
 fn kernel_json(kernel: &Kept) -> Value {
@@ -68,6 +79,9 @@ fn kernel_json(kernel: &Kept) -> Value {
 
 fn text(listed: &[Listed], kernels: &[Kept]) -> String {
     let mut table = Table::new([
+        ("entry", Align::Left),
+        ("model", Align::Left),
+        ("inputs", Align::Left),
         ("engine", Align::Left),
         ("bytes", Align::Right),
         ("uses", Align::Right),
@@ -77,13 +91,16 @@ fn text(listed: &[Listed], kernels: &[Kept]) -> String {
     ]);
     for entry in listed {
         let (state, note) = state(entry);
-        let what = match &entry.health {
-            Health::Good(manifest) => manifest.plan["candidate"]["engine"].as_str().unwrap_or("engine").to_owned(),
-            Health::Bad(_) | Health::SetAside(_) => "-".to_owned(),
+        let [model, inputs, engine] = match report(entry) {
+            Some(report) => {
+                [report.model_name, InputShape::list(&report.inputs), report.candidate.to_string()].map(plain)
+            }
+            None => ["-"; 3].map(str::to_owned),
         };
-        let name = format!("{} {what}", entry.name.get(..12).unwrap_or(&entry.name));
+        let name = entry.name.get(..12).unwrap_or(&entry.name).to_owned();
         let idle = idle(entry).map_or_else(|| "-".to_owned(), shown);
-        table.push([name, size::show(entry.bytes), entry.uses.to_string(), idle, state.to_owned(), note]);
+        let (bytes, uses, state) = (size::show(entry.bytes), entry.uses.to_string(), state.to_owned());
+        table.push([name, model, inputs, engine, bytes, uses, idle, state, note]);
     }
     let bytes: u64 = listed.iter().map(|entry| entry.bytes).sum();
     let damaged = kernels.iter().filter(|kernel| !kernel.is_whole).count();
@@ -91,6 +108,11 @@ fn text(listed: &[Listed], kernels: &[Kept]) -> String {
     let mut text = if listed.is_empty() { String::new() } else { table.text() };
     text += &format!("engines: {}, {}\n", listed.len(), size::show(bytes));
     text + &format!("kernels: {}, {}, {damaged} damaged\n", kernels.len(), size::show(kernel_bytes))
+}
+
+/// Without what would move a terminal's cursor: names come from models and files.
+fn plain(text: String) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn damaged(cache: &Cache, listed: &[Listed]) -> Result<()> {

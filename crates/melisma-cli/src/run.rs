@@ -1,17 +1,16 @@
 //! `melisma run`: a model once, arrays in and out.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use melisma::optimize::engine::Port;
-use melisma::optimize::need::{Embedded, Limits};
+use melisma::optimize::need::Limits;
 use melisma::optimize::onnx::Model;
-use melisma::optimize::search::available;
+use melisma::optimize::search::{Chosen, Subject, choose};
 use melisma::optimize::{Value, npy};
-use melisma::runtime::DeviceRequest;
-use melisma::runtime::device::{self, Device};
 use melisma::runtime::machine::free_bytes;
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};
@@ -24,73 +23,51 @@ use crate::session::Session;
 
 pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let _span = tracing::info_span!("run").entered();
-    check_device(session)?;
+    let (mut chosen, values) = prepare(session, args)?;
+    let paths = outputs(chosen.engine.outputs(), &args.output, session.existing)?;
+    let begin = Instant::now();
+    let results = chosen.engine.run(&values).map_err(|error| error.at(args.model.display()))?;
+    let seconds = begin.elapsed().as_secs_f64();
+    write(&results, &paths, (&args.output, session.existing))?;
+    report(session, &chosen, (&results, &paths), seconds)
+}
+
+/// The engine for the model, and the values that it gets.
+fn prepare(session: &Session, args: &RunArgs) -> Result<(Chosen, Vec<Value>)> {
+    let terms = optimize::terms(session, &args.terms)?;
     let limits = Limits::of(&session.config, free_bytes());
     let model = Model::open_within(&args.model, limits.most_bytes().unwrap_or(u64::MAX))?;
-    let at_model = |error: Error| error.at(args.model.display());
-    let values = inputs(&Port::inputs(&model).map_err(at_model)?, &args.input)?;
-    let kept = optimize::kept(session, &args.model, &model, &values)?;
-    let is_cached = kept.is_some();
-    let mut engine = match kept {
-        Some(engine) => {
-            drop(model);
-            engine
-        }
-        None => {
-            let embedded =
-                Embedded { path: &args.model, limits, threads: threads(session)?, worker: optimize::worker()? };
-            embedded.open(model, &values).map_err(at_model)?
-        }
-    };
-    let paths = outputs(engine.outputs(), &args.output, session.existing)?;
-    let begin = Instant::now();
-    let results = engine.run(&values).map_err(at_model)?;
-    let seconds = begin.elapsed().as_secs_f64();
-    fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
-    for (path, value) in paths.iter().zip(&results) {
-        output::write(path, &npy::write(value), session.existing)?;
-    }
-    let described: Vec<_> = engine.outputs().iter().zip(paths.iter().zip(&results)).collect();
+    let ports = Port::inputs(&model).map_err(|error| error.at(args.model.display()))?;
+    let values = inputs(&ports, &args.input)?;
+    let subject = Subject { path: &args.model, model: Cow::Owned(model), values: &values };
+    let chosen = choose(&session.config, &terms, (subject, optimize::worker()?), &|text| session.say(text))?;
+    Ok((chosen, values))
+}
+
+fn write(results: &[Value], paths: &[PathBuf], (folder, existing): (&Path, Existing)) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
+    let mut pairs = paths.iter().zip(results);
+    pairs.try_for_each(|(path, value)| output::write(path, &npy::write(value), existing))
+}
+
+fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[PathBuf]), seconds: f64) -> Result<()> {
+    let described: Vec<_> = chosen.engine.outputs().iter().zip(paths.iter().zip(results)).collect();
     let text = || {
         let mut table = Table::new([("output", Align::Left), ("type", Align::Left), ("file", Align::Left)]);
         for (port, (path, value)) in &described {
             table.push([port.name.clone(), format!("{value:?}"), path.display().to_string()]);
         }
-        let kept = if is_cached { " (kept by optimize)" } else { "" };
-        format!("{}{}{kept}: {seconds:.3} s\n", table.text(), engine.name())
+        let cached = if chosen.cached.is_some() { ", cached" } else { "" };
+        format!("{}{}{cached}: {seconds:.3} s\n", table.text(), chosen.candidate)
     };
-    let outputs: Vec<_> = described
-        .iter()
-        .map(|(port, (path, value))| {
-            let (dtype, shape) = (value.dtype().name(), value.shape());
-            json!({ "name": port.name, "path": path.display().to_string(), "dtype": dtype, "shape": shape })
-        })
-        .collect();
-    session.print(
-        optimize::device(session, engine.name()),
-        text,
-        json!({ "outputs": outputs, "wall_seconds": seconds, "engine": engine.name(), "cached": is_cached }),
-    )
-}
-
-/// Refuses a GPU that no engine here works on, before anything is read.
-fn check_device(session: &Session) -> Result<()> {
-    match session.config.device.value {
-        DeviceRequest::Cuda(_) if available(&session.config, None).is_err() => threads(session).map(drop),
-        _ => Ok(()),
-    }
-}
-
-/// Threads of the embedded engine.
-fn threads(session: &Session) -> Result<usize> {
-    if let DeviceRequest::Cuda(ordinal) = session.config.device.value {
-        return Err(Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
-            .with_hint("use --device cpu or auto, or `melisma optimize` first with ONNX Runtime's build for GPUs"));
-    }
-    match device::select(DeviceRequest::Cpu, session.config.threads.value)? {
-        Device::Cpu(cpu) => Ok(cpu.threads),
-        Device::Cuda(_) => Ok(1),
-    }
+    let outputs = described.iter().map(|(port, (path, value))| {
+        let (dtype, shape) = (value.dtype().name(), value.shape());
+        json!({ "name": port.name, "path": path.display().to_string(), "dtype": dtype, "shape": shape })
+    });
+    let mut json = chosen.keys();
+    json["outputs"] = outputs.collect();
+    json["wall_seconds"] = seconds.into();
+    session.print(optimize::device(session, chosen.engine.name()), text, json)
 }
 
 /// The arrays that were named, in the model's order.

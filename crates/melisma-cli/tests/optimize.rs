@@ -93,7 +93,12 @@ fn the_cache_is_listed_verified_and_cleared() {
     let listed = json(&sandbox, &["cache", "list"]);
     let entry = &listed["engines"][0];
     assert_eq!((&entry["key"], &entry["state"]), (&first["cache"]["key"], &Value::from("good")));
-    assert_eq!(entry["note"], "made because: no engine of this model was kept");
+    assert_eq!(entry["note"], "made because: no engine is cached for this model");
+    assert_eq!((&entry["model"], &entry["inputs"][0]["name"]), (&"vocoder.onnx".into(), &"x".into()));
+    assert_eq!(entry["inputs"][0]["shape"], serde_json::json!([1, 3, 64]));
+    let table = run(&sandbox, &["cache", "list"]).stdout;
+    let row = table.lines().find(|line| line.contains(&entry["key"].as_str().unwrap()[..12])).unwrap();
+    assert!(row.contains(" vocoder.onnx ") && row.contains(" x=1x3x64 "), "{table}");
     assert_eq!(run(&sandbox, &["cache", "verify"]).code, 0);
     let model = sandbox.path("cache/engines").join(entry["key"].as_str().unwrap()).join("model.packed");
     let mut bytes = std::fs::read(&model).unwrap();
@@ -148,8 +153,8 @@ fn wrong_requests_are_code_2_with_a_hint() {
         (&["optimize", "none.onnx", "--input", "x=1"], "none.onnx: "),
         (&["optimize", "not.onnx", "--input", "x=1"], "not.onnx: "),
         (&["optimize", "/dev/zero"], "/dev/zero: not a plain file"),
-        (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance=-1"], "--tolerance: -1 is not"),
-        (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--engine", "warp"], "there is no engine called `warp`"),
+        (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--tolerance=-1"], "tolerance: -1 is not 0 or more"),
+        (&["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--engine", "warp"], "unknown engine `warp`"),
     ] {
         let ran = run(&sandbox, args);
         assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use melisma::optimize::tensor::{Tensor, TensorOptimizer};
 use melisma::runtime::Config;
@@ -20,6 +21,7 @@ use crate::{element, onnx, settings};
 pub struct PyTensorOptimizer {
     pub optimizer: TensorOptimizer,
     config: Config,
+    last_run: Mutex<Option<String>>,
 }
 
 #[pymethods]
@@ -36,7 +38,7 @@ impl PyTensorOptimizer {
         let sources = settings::sources(profile, config, memory_limit)?;
         let made = || {
             let config = Config::load(&sources)?;
-            Ok(Self { optimizer: TensorOptimizer::new(&config)?, config })
+            Ok(Self { optimizer: TensorOptimizer::new(&config)?, config, last_run: Mutex::new(None) })
         };
         py.detach(made).map_err(raise)
     }
@@ -105,26 +107,69 @@ impl PyTensorOptimizer {
         result
     }
 
-    /// Finds the best engine for an ONNX model with inputs of these shapes, keeps it for `run`, and reports like
+    /// Finds the best engine for an ONNX model with inputs of these shapes, caches it for `run`, and reports like
     /// `melisma optimize --json`. Inputs whose shape the model fixes may be left out.
+    #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None, calibrate=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn optimize<'py>(
         &self,
         py: Python<'py>,
         path: PathBuf,
         inputs: BTreeMap<String, Vec<usize>>,
+        precision: Option<String>,
+        tolerance: Option<f64>,
+        engine: Option<String>,
+        calibrate: Option<PathBuf>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let worker = onnx::worker(py)?;
-        let report = py.detach(|| onnx::optimize(&self.config, path, inputs.into_iter().collect(), worker));
-        py.import("json")?.call_method1("loads", (report.map_err(raise)?,))
+        let (worker, asks) = (onnx::worker(py)?, onnx::Asks { precision, tolerance, engine });
+        let task = onnx::Task { model: path, inputs: inputs.into_iter().collect(), calibrate };
+        let (report, notes) = py.detach(|| onnx::optimize(&self.config, task, &asks, worker));
+        log(py, notes)?;
+        parsed(py, &report.map_err(raise)?)
     }
 
-    /// The outputs of an ONNX model by name: of the engine that `optimize` kept for these shapes, else of the embedded one.
-    fn run<'py>(&self, py: Python<'py>, path: PathBuf, inputs: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
-        let inputs = onnx::values(inputs)?;
+    /// The outputs of an ONNX model by name. The engine is the fastest cached one for these shapes that satisfies
+    /// `precision` and `tolerance`, else the embedded one in FP32; the logger `melisma` is told which and why.
+    #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        inputs: &Bound<'py, PyDict>,
+        precision: Option<String>,
+        tolerance: Option<f64>,
+        engine: Option<String>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (inputs, asks) = (onnx::values(inputs)?, onnx::Asks { precision, tolerance, engine });
         let worker = onnx::worker(py)?;
-        let outputs = py.detach(|| onnx::run(&self.config, &path, inputs, worker)).map_err(raise)?;
+        let (ran, notes) = py.detach(|| onnx::run(&self.config, (&path, inputs), &asks, worker));
+        log(py, notes)?;
+        let onnx::Ran { outputs, report } = ran.map_err(raise)?;
+        *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
         onnx::arrays(py, &outputs)
     }
+
+    /// What `melisma run --json` says of the engine of the last `run`; None before the first.
+    #[getter]
+    fn last_run<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let report = self.last_run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        report.map(|report| parsed(py, &report)).transpose()
+    }
+}
+
+fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("json")?.call_method1("loads", (json,))
+}
+
+/// Tells the logger `melisma` what the command line says on stderr.
+fn log(py: Python<'_>, notes: onnx::Notes) -> PyResult<()> {
+    let logger = py.import("logging")?.call_method1("getLogger", ("melisma",))?;
+    for note in notes {
+        let level = if note.starts_with("note: ") { "warning" } else { "info" };
+        logger.call_method1(level, ("%s", note))?;
+    }
+    Ok(())
 }
 
 /// Products in the precision that the settings ask for, with sums in FP32.

@@ -37,6 +37,39 @@ class Models(unittest.TestCase):
         second = self.optimizer.run(self.model, {"x": self.x})
         numpy.testing.assert_allclose(second["y"], self.y, atol=1e-3)
 
+    def test_run_finds_what_other_arguments_made_and_says_so(self):
+        self.assertIsNone(self.optimizer.last_run)
+        with self.assertLogs("melisma", "INFO") as logs:
+            self.optimizer.run(self.model, {"x": self.x})
+        self.assertIn("engine: rten, fp32, 1 thread, not cached: no engine is cached for this model", logs.output[-1])
+        self.assertFalse(self.optimizer.last_run["cached"])
+        report = self.optimizer.optimize(self.model, {"x": self.x.shape}, tolerance=0.5, engine="rten")
+        self.assertEqual(report["engine"], "rten")
+        with self.assertLogs("melisma", "INFO") as logs:
+            found = self.optimizer.run(self.model, {"x": self.x}, precision="fp32", tolerance=1e-3)
+        numpy.testing.assert_allclose(found["y"], self.y, atol=1e-3)
+        self.assertIn("the only cached engine that qualifies", logs.output[-1])
+        last = self.optimizer.last_run
+        self.assertEqual((last["cached"], last["cache_key"]), (True, report["cache"]["key"]))
+        self.assertLessEqual(last["accuracy"]["relative"], 1e-3)
+        self.optimizer.run(self.model, {"x": self.x}, engine="melisma")
+        self.assertEqual((self.optimizer.last_run["engine"], self.optimizer.last_run["cached"]), ("melisma", False))
+        self.assertIn("its engine is rten", self.optimizer.last_run["reason"])
+
+    def test_wrong_terms_are_refused(self):
+        for text, terms in {
+            "unknown engine `warp`": {"engine": "warp"},
+            "unknown precision `bf16`": {"precision": "bf16"},
+            "tolerance: -1 is not": {"tolerance": -1.0},
+        }.items():
+            for call in (self.optimizer.run, self.optimizer.optimize):
+                inputs = {"x": self.x} if call == self.optimizer.run else {"x": self.x.shape}
+                with self.assertRaisesRegex(ValueError, text):
+                    call(self.model, inputs, **terms)
+        low = melisma.TensorOptimizer(config={"cache_dir": self.cache, "precision": "bf16"})
+        with self.assertRaisesRegex(RuntimeError, "no engine runs ONNX models in bf16"):
+            low.run(self.model, {"x": self.x})
+
     def test_what_is_wrong_is_said(self):
         for text, inputs in {
             "`x` is missing\nhint: the model takes x": {},

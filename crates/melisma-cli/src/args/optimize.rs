@@ -11,22 +11,29 @@ pub struct OptimizeArgs {
     /// The model
     #[arg(value_name = "MODEL.onnx")]
     pub model: PathBuf,
-    /// The shape of an input, or a file with its values; may be left out where the model says it
+    /// The shape of an input, or an .npy file with its values; optional where the model fixes the shape
     #[arg(long, value_name = "NAME=SHAPE")]
     pub input: Vec<String>,
-    /// How far precision may be lowered, where that is faster [default: fp32, or what the settings ask for]
+    #[command(flatten)]
+    pub terms: TermArgs,
+    /// A folder with NAME.npy for each input, or with folders of them, to measure accuracy with
+    #[arg(long, value_name = "DIR")]
+    pub calibrate: Option<PathBuf>,
+}
+
+/// What an engine must satisfy; the same for `optimize` and `run`.
+#[derive(Debug, Args)]
+pub struct TermArgs {
+    /// The lowest precision that an engine may use where that is faster [default: fp32, or the setting]
     #[arg(long, value_name = "PRECISION", value_parser = PossibleValuesParser::new(["fp32", "fp16", "int8", "auto"]))]
     pub precision: Option<String>,
-    /// The largest error, relative to an output's largest value [default: 1e-3, or what the settings ask for]
+    /// The largest error, relative to an output's largest value [default: 1e-3, or the setting]
     #[arg(long, value_name = "T")]
     pub tolerance: Option<f64>,
     /// auto, or an engine by name: rten, melisma, onnxruntime, onnxruntime-cuda or
     /// onnxruntime-tensorrt
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
-    /// A folder with NAME.npy for each input, or with folders of them, to measure accuracy with
-    #[arg(long, value_name = "DIR")]
-    pub calibrate: Option<PathBuf>,
 }
 
 /// Arguments of `cache`.
@@ -39,19 +46,19 @@ pub struct CacheArgs {
 /// Commands below `cache`.
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
-    /// Show what is kept, how often it was used and why it was made
+    /// Show every cached engine: its model, input shapes, uses, and why it was made
     #[command(after_help = "\
 Examples:
   melisma cache list
   melisma cache list --json")]
     List,
-    /// Read and check everything that is kept; what is damaged is set aside
+    /// Read and check every cached engine; damaged ones are set aside
     #[command(after_help = "\
 Examples:
   melisma cache verify
   melisma cache verify --json")]
     Verify,
-    /// Remove everything that is kept
+    /// Remove every cached engine and compiled kernel
     #[command(after_help = "\
 Examples:
   melisma cache clear

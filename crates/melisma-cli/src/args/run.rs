@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::optimize::TermArgs;
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -13,6 +15,8 @@ pub struct RunArgs {
     /// An input's array; once for each input
     #[arg(long, value_name = "NAME=FILE.npy")]
     pub input: Vec<String>,
+    #[command(flatten)]
+    pub terms: TermArgs,
     /// The folder for one .npy file per output
     #[arg(short, long, value_name = "OUTDIR")]
     pub output: PathBuf,

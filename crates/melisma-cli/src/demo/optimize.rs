@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::models::{Snac, snac_decoder};
-use melisma::optimize::search::{Request, Wanted};
+use melisma::optimize::search::{Request, Search, Terms, Wanted};
+use melisma::runtime::machine::free_bytes;
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::size;
 use melisma::runtime::table::{Align, Table};
 use melisma::{Error, Kind, Result};
 
-use crate::optimize::search;
+use crate::optimize::worker;
 use crate::session::Session;
 
 const SIZES: Snac<'_> = Snac { latent_dim: 32, dim: 64, strides: &[4, 4, 2] };
@@ -31,13 +32,12 @@ pub fn run(session: &Session) -> Result<String> {
     output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
     // A cache of its own, so that each demo shows a search and a hit.
     let cache = Cache::open(Some(&folder.0), Options { limit_bytes: u64::MAX, threads: 1 });
-    let search = search(session, &cache, &|_| {})?;
+    let worker = worker()?;
+    let search = Search { config: &session.config, cache: &cache, worker, free_bytes: free_bytes(), say: &|_| {} };
     let request = Request {
         model,
         inputs: vec!["z=1x32x64".parse()?],
-        precision: Wanted::Fp32,
-        tolerance: 1e-3,
-        engine: None,
+        terms: Terms { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
         calibrate: None,
     };
     let outcome = search.optimize(&request)?;
@@ -60,7 +60,7 @@ pub fn run(session: &Session) -> Result<String> {
     }
     Ok(format!(
         "<p>A decoder of {} was written as ONNX; the best engine for it here is {}: {:.2} ms for each run, {:.1e} from FP32 of \
-         {}. It was kept, found again and checked.</p>\n{}",
+         {}. It was cached, found again and checked.</p>\n{}",
         size::show(report.model_bytes[0]),
         report.candidate,
         1e3 * report.latency_seconds.p50,

@@ -11,6 +11,7 @@ __all__ = ["MemoryTracker", "PrecisionScope", "Tensor", "TensorOptimizer", "Trac
 _Array: TypeAlias = npt.NDArray[Any]
 _Operand: TypeAlias = Tensor | _Array
 _Operation: TypeAlias = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
+_Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
 _R = TypeVar("_R")
 
 @final
@@ -57,16 +58,38 @@ class TensorOptimizer:
         """A scope for `with`, in which products keep their operands in the precision that the settings ask for."""
     def apply(self, name: str, inputs: Iterable[_Operand], work: Callable[..., _R]) -> _R:
         """Optimizes `inputs` and calls `work(scope, *inputs)` in a precision scope, tracked as `name`."""
-    def optimize(self, path: str | os.PathLike[str], inputs: dict[str, Sequence[int]]) -> dict[str, Any]:
-        """Finds the best engine for an ONNX model with inputs of these shapes, keeps it for `run`, and reports.
+    def optimize(
+        self,
+        path: str | os.PathLike[str],
+        inputs: dict[str, Sequence[int]],
+        *,
+        precision: _Precision | None = None,
+        tolerance: float | None = None,
+        engine: str | None = None,
+        calibrate: str | os.PathLike[str] | None = None,
+    ) -> dict[str, Any]:
+        """Finds the best engine for an ONNX model with inputs of these shapes, caches it for `run`, and reports.
 
-        The report is that of `melisma optimize --json`. Inputs whose shape the model fixes may be left out.
+        The report is that of `melisma optimize --json`. Inputs whose shape the model fixes may be left out. What is None
+        comes from the settings.
         """
-    def run(self, path: str | os.PathLike[str], inputs: dict[str, _Array]) -> dict[str, _Array]:
+    def run(
+        self,
+        path: str | os.PathLike[str],
+        inputs: dict[str, _Array],
+        *,
+        precision: _Precision | None = None,
+        tolerance: float | None = None,
+        engine: str | None = None,
+    ) -> dict[str, _Array]:
         """The outputs of an ONNX model by name.
 
-        They are those of the engine that `optimize` kept for these shapes, else of the embedded one.
+        The engine is the fastest cached one for these shapes that satisfies `precision` and `tolerance`, else the
+        embedded one in FP32. The logger `melisma` is told which and why, and `last_run` holds it.
         """
+    @property
+    def last_run(self) -> dict[str, Any] | None:
+        """What `melisma run --json` says of the engine of the last `run`; None before the first."""
 
 @final
 class PrecisionScope:

@@ -12,7 +12,7 @@ use super::{Key, Parts, hash};
 use crate::{Error, Kind, Result};
 
 /// The version that this build writes and reads; an entry of another one is made again.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 pub(super) const NAME: &str = "manifest.json";
 /// BLAKE3 of the manifest's bytes.
 pub(super) const SEAL: &str = "seal";
@@ -58,26 +58,26 @@ pub struct Sample {
     pub shape: Vec<usize>,
     /// The largest absolute value of all elements.
     pub largest: f32,
-    /// Every so many elements one is kept.
+    /// Every so many elements one is recorded.
     pub stride: usize,
-    /// The elements that were kept; numbers that are none are kept as null.
+    /// The recorded elements; null stands for infinities and NaN.
     pub values: Vec<Option<f32>>,
 }
 
-/// Elements kept of each output.
-const N_KEPT: usize = 256;
+/// Recorded elements of each output.
+const N_RECORDED: usize = 256;
 
 impl Sample {
-    /// Keeps some of `values`, the output called `name`.
+    /// Records some of `values`, the output called `name`.
     pub fn take(name: &str, shape: &[usize], values: &[f32]) -> Self {
-        let stride = values.len().div_ceil(N_KEPT).max(1);
+        let stride = values.len().div_ceil(N_RECORDED).max(1);
         let largest =
             values.iter().filter(|value| value.is_finite()).fold(0.0_f32, |most, value| most.max(value.abs()));
-        let kept = values.iter().step_by(stride).map(|value| value.is_finite().then_some(*value)).collect();
-        Self { name: name.to_owned(), shape: shape.to_vec(), largest, stride, values: kept }
+        let recorded = values.iter().step_by(stride).map(|value| value.is_finite().then_some(*value)).collect();
+        Self { name: name.to_owned(), shape: shape.to_vec(), largest, stride, values: recorded }
     }
 
-    /// Compares with what an engine gives now: each kept element within `tolerance` of the largest value.
+    /// Compares with what an engine gives now: each recorded element within `tolerance` of the largest value.
     ///
     /// # Errors
     /// [`Kind::Check`], naming the first element that differs.
@@ -89,15 +89,15 @@ impl Sample {
         let bound = tolerance * self.largest.max(f32::MIN_POSITIVE);
         let now = values.iter().step_by(self.stride.max(1));
         if now.len() != self.values.len() {
-            return Err(differs(format!("keeps {} elements, not {}", self.values.len(), now.len())));
+            return Err(differs(format!("has {} recorded elements, not {}", self.values.len(), now.len())));
         }
-        for (index, (now, kept)) in now.zip(&self.values).enumerate() {
-            let same = match kept {
-                Some(kept) => (now - kept).abs() <= bound,
+        for (index, (now, recorded)) in now.zip(&self.values).enumerate() {
+            let same = match recorded {
+                Some(recorded) => (now - recorded).abs() <= bound,
                 None => !now.is_finite(),
             };
             if !same {
-                return Err(differs(format!("is {now} at element {}, not {kept:?}", index * self.stride)));
+                return Err(differs(format!("is {now} at element {}, not {recorded:?}", index * self.stride)));
             }
         }
         Ok(())
@@ -106,7 +106,7 @@ impl Sample {
 
 impl Manifest {
     pub(super) fn read(folder: &Path, key: &Key) -> Result<Self> {
-        let text = bounded(&folder.join(NAME))?;
+        let text = bytes(folder)?;
         let seal = bounded(&folder.join(SEAL))?;
         if seal != blake3::hash(&text).to_hex().as_bytes() {
             return Err(corrupt("the manifest is not what it was"));
@@ -164,6 +164,11 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// The manifest as it is on disk.
+pub(super) fn bytes(folder: &Path) -> Result<Vec<u8>> {
+    bounded(&folder.join(NAME))
 }
 
 fn bounded(path: &Path) -> Result<Vec<u8>> {

@@ -5,18 +5,22 @@
 //! engines/KEY/manifest.json    what it is, its files with their hashes, outputs to check it by
 //! engines/KEY/seal             BLAKE3 of the manifest
 //! engines/KEY/...              the files of the engine
+//! engines/KEY/passed           that it passed its self-check with these files
 //! engines/locks/KEY            held while KEY is being built
 //! engines/quarantine/KEY.N     an entry that was not what it should be, with the reason beside it
 //! ```
 //!
 //! An entry is built in a folder of its own under the lock and appears by a rename. It is used when its seal, its key and
-//! the hash of every file are right; the caller then runs it and compares with the recorded outputs.
+//! the hash of every file are right. The caller then runs it and compares with the recorded outputs; that it passed is recorded
+//! too, and holds until a file, the machine or the engine changes.
 
 pub mod hash;
 mod key;
 mod manifest;
+mod passed;
 mod place;
 mod room;
+mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -30,9 +34,11 @@ pub use key::{Key, Parts};
 pub use manifest::{FileEntry, Manifest, Sample, VERSION};
 pub use room::{Health, Listed};
 
+pub use temporary::Temporary;
+
+use crate::runtime::Config;
 use crate::runtime::output::failed;
 use crate::{Error, Kind, Result};
-pub(in crate::optimize) use place::temporary;
 
 use place::Place;
 
@@ -40,6 +46,8 @@ const USED: &str = "used";
 const LOCKS: &str = "locks";
 const QUARANTINE: &str = "quarantine";
 const BUILDING: &str = ".building-";
+/// Why there is no entry, when nothing is like it.
+const NONE: &str = "no engine is cached for this model";
 
 /// A folder of engines.
 #[derive(Debug, Clone)]
@@ -74,23 +82,16 @@ pub struct Entry {
     pub folder: PathBuf,
     /// What it says of itself.
     pub manifest: Manifest,
-    /// Set when it could not be kept, with the reason; its folder goes away with it.
-    pub unkept: Option<Unkept>,
+    /// Set when it could not be cached, with the reason; its folder goes away with it.
+    pub uncached: Option<Uncached>,
 }
 
 /// An entry outside of the cache, which goes away when dropped.
 #[derive(Debug)]
-pub struct Unkept {
+pub struct Uncached {
     /// Why it is not in the cache.
     pub reason: String,
-    folder: PathBuf,
-}
-
-impl Drop for Unkept {
-    fn drop(&mut self) {
-        // A drop cannot report, and the folder is among the temporary ones.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    _folder: Temporary,
 }
 
 /// What a builder hands back beside the files that it wrote.
@@ -103,6 +104,12 @@ pub struct Built {
 }
 
 impl Cache {
+    /// The cache that the settings name.
+    pub fn of(config: &Config) -> Self {
+        let options = Options { limit_bytes: config.cache_limit.value.0, threads: config.threads.value.count() };
+        Self::open(config.cache_dir.value.as_deref(), options)
+    }
+
     /// The cache below `root`, in its folder `engines`; without a root, or with one that cannot be used, everything is
     /// built anew and [`Cache::note`] says why.
     pub fn open(root: Option<&Path>, options: Options) -> Self {
@@ -129,25 +136,26 @@ impl Cache {
         }
     }
 
-    /// Whether there is something under the key of `parts`, good or bad.
-    pub fn holds(&self, parts: &Parts) -> bool {
-        self.folder().is_some_and(|folder| std::fs::symlink_metadata(folder.join(parts.key().as_str())).is_ok())
-    }
-
     /// Looks for the entry of `parts`. One that is not what it should be is set aside, and the reason says so.
     pub fn find(&self, parts: &Parts) -> Found {
-        let Some(folder) = self.folder() else { return Found::Miss(self.note().unwrap_or_default().to_owned()) };
         let key = parts.key();
-        let entry = folder.join(key.as_str());
-        if std::fs::symlink_metadata(&entry).is_err() {
+        let is_there = |folder: &Path| std::fs::symlink_metadata(folder.join(key.as_str())).is_ok();
+        if self.folder().is_some_and(|folder| !is_there(folder)) {
             return Found::Miss(self.nearest(parts));
         }
-        match self.check(&entry, &key) {
+        self.take(&key)
+    }
+
+    /// The entry of `key`, checked. One that is not what it should be is set aside, and the reason says so.
+    pub fn take(&self, key: &Key) -> Found {
+        let Some(folder) = self.folder() else { return Found::Miss(self.note().unwrap_or_default().to_owned()) };
+        let entry = folder.join(key.as_str());
+        match self.check(&entry, key) {
             Ok(manifest) => {
                 touch(&entry);
-                Found::Hit(Entry { folder: entry, manifest, unkept: None })
+                Found::Hit(Entry { folder: entry, manifest, uncached: None })
             }
-            Err(error) => Found::Miss(self.set_aside(&key, &error.to_string())),
+            Err(error) => Found::Miss(self.set_aside(key, &error.to_string())),
         }
     }
 
@@ -155,7 +163,8 @@ impl Cache {
     /// only one builds. The second value says why it was made; none says that it was found.
     ///
     /// # Errors
-    /// Those of `build`. A cache that cannot be written is none: the entry is then outside of it, see [`Entry::unkept`].
+    /// Those of `build`. A cache that cannot be written is not an error: the entry is then outside of it, see
+    /// [`Entry::uncached`].
     pub fn find_or_build(
         &self,
         parts: &Parts,
@@ -174,7 +183,7 @@ impl Cache {
         // Whoever held the lock may have built it.
         let reason = match self.find(parts) {
             Found::Hit(entry) => return Ok((entry, None)),
-            Found::Miss(again) if again == "no engine of this model was kept" => reason,
+            Found::Miss(again) if again == NONE => reason,
             Found::Miss(again) => again,
         };
         self.remove_leftovers(&key);
@@ -187,7 +196,7 @@ impl Cache {
         match made {
             Ok(manifest) => {
                 self.make_room(&key);
-                Ok((Entry { folder: folder.join(key.as_str()), manifest, unkept: None }, Some(reason)))
+                Ok((Entry { folder: folder.join(key.as_str()), manifest, uncached: None }, Some(reason)))
             }
             Err(error) => {
                 let _ = std::fs::remove_dir_all(&work);
@@ -200,9 +209,9 @@ impl Cache {
         }
     }
 
-    /// Sets the entry of `parts` aside, after it failed its self-check; returns the reason as it is told.
-    pub fn reject(&self, parts: &Parts, reason: &str) -> String {
-        self.set_aside(&parts.key(), reason)
+    /// Sets an entry aside that failed its self-check; returns the reason as it is told.
+    pub fn reject(&self, key: &Key, reason: &str) -> String {
+        self.set_aside(key, reason)
     }
 
     fn check(&self, entry: &Path, key: &Key) -> Result<Manifest> {
@@ -251,19 +260,20 @@ impl Cache {
         why: String,
         build: &mut dyn FnMut(&Path) -> Result<Built>,
     ) -> Result<Entry> {
-        let folder = temporary()?;
-        let unkept = Unkept { reason: why, folder: folder.clone() };
+        let temporary = Temporary::new()?;
+        let folder = temporary.path().to_owned();
         let manifest = self.build_in(&folder, parts, reason, build)?;
-        Ok(Entry { folder, manifest, unkept: Some(unkept) })
+        Ok(Entry { folder, manifest, uncached: Some(Uncached { reason: why, _folder: temporary }) })
     }
 
     /// Why there is no entry: what changed since the nearest one of the same model.
     fn nearest(&self, parts: &Parts) -> String {
-        let of_model = self.manifests().filter(|manifest| manifest.parts.get("model") == parts.get("model"));
-        let changes = of_model.map(|manifest| parts.changes_from(&manifest.parts)).min_by_key(Vec::len);
+        let (entries, _) = self.entries();
+        let of_model = entries.iter().filter(|(_, manifest)| manifest.parts.get("model") == parts.get("model"));
+        let changes = of_model.map(|(_, manifest)| parts.changes_from(&manifest.parts)).min_by_key(Vec::len);
         match changes {
             Some(changes) => format!("changed since the last time: {}", changes.join("; ")),
-            None => "no engine of this model was kept".to_owned(),
+            None => NONE.to_owned(),
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn is_ours(folder: &Path) -> Result<()> {
 }
 
 /// The user that this process acts as: the owner of its own entry among the processes.
-fn our_id() -> Option<u32> {
+pub(super) fn our_id() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|data| data.uid())
 }
 
@@ -65,17 +65,3 @@ fn is_writable(folder: &Path) -> Result<()> {
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// A new folder among the temporary ones, for this user alone.
-pub(in crate::optimize) fn temporary() -> Result<PathBuf> {
-    for _ in 0..100 {
-        let name = format!("melisma-optimize-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(&folder, error)),
-        }
-    }
-    Err(Error::invalid(format!("{}: no new folder can be made", std::env::temp_dir().display())))
-}

@@ -8,13 +8,13 @@ use crate::Result;
 use crate::runtime::machine::disk_use;
 use crate::runtime::output::failed;
 
-/// Entries that were set aside are kept for a look, so many of them.
+/// So many entries that were set aside stay for a look.
 const MOST_SET_ASIDE: usize = 8;
 
 /// What a listing says of an entry.
 #[derive(Debug)]
 pub struct Listed {
-    /// Its key, or the name of something that is no entry.
+    /// Its key, or the name of something else in the folder.
     pub name: String,
     /// Bytes of its files.
     pub bytes: u64,
@@ -80,13 +80,17 @@ impl Cache {
         Ok(gone)
     }
 
-    /// The manifests of all entries that can be read.
-    pub(super) fn manifests(&self) -> impl Iterator<Item = Manifest> {
-        let folder = self.folder().map(Path::to_owned);
-        folder.into_iter().flat_map(|folder| {
-            let keys = names(&folder).into_iter().filter_map(|name| Key::parse(&name));
-            keys.filter_map(move |key| Manifest::read(&folder.join(key.as_str()), &key).ok())
-        })
+    /// The manifests of all entries, and how many cannot be read. Their files are not looked at.
+    pub fn entries(&self) -> (Vec<(Key, Manifest)>, usize) {
+        let Some(folder) = self.folder() else { return (Vec::new(), 0) };
+        let (mut entries, mut n_bad) = (Vec::new(), 0);
+        for key in names(folder).iter().filter_map(|name| Key::parse(name)) {
+            match Manifest::read(&folder.join(key.as_str()), &key) {
+                Ok(manifest) => entries.push((key, manifest)),
+                Err(_) => n_bad += 1,
+            }
+        }
+        (entries, n_bad)
     }
 
     /// Moves an entry out of the way and returns the reason as it is told.
@@ -103,10 +107,10 @@ impl Cache {
             std::fs::rename(folder.join(key.as_str()), &aside)?;
             std::fs::write(reason_of(&aside), reason)
         });
-        let mut kept: Vec<PathBuf> =
+        let mut aside: Vec<PathBuf> =
             names(&quarantine).iter().map(|name| quarantine.join(name)).filter(|path| path.is_dir()).collect();
-        kept.sort_by_key(|path| set_aside_at(path));
-        for old in kept.iter().take(kept.len().saturating_sub(MOST_SET_ASIDE)) {
+        aside.sort_by_key(|path| set_aside_at(path));
+        for old in aside.iter().take(aside.len().saturating_sub(MOST_SET_ASIDE)) {
             let _ = std::fs::remove_dir_all(old);
             let _ = std::fs::remove_file(reason_of(old));
         }
@@ -129,12 +133,12 @@ impl Cache {
         });
         let quarantine = folder.join(QUARANTINE);
         let aside = names(&quarantine).into_iter().map(|name| quarantine.join(name)).filter(|path| path.is_dir());
-        let mut kept: Vec<(Option<SystemTime>, PathBuf)> =
+        let mut oldest: Vec<(Option<SystemTime>, PathBuf)> =
             entries.chain(aside.map(|path| (set_aside_at(&path), path))).collect();
-        kept.sort();
+        oldest.sort();
         // All that is there, also what is being built.
         let mut total = disk_use(folder).1;
-        for (_, path) in kept.into_iter().filter(|(_, path)| !path.ends_with(keep.as_str())) {
+        for (_, path) in oldest.into_iter().filter(|(_, path)| !path.ends_with(keep.as_str())) {
             if total <= self.limit_bytes {
                 break;
             }
@@ -193,7 +197,7 @@ impl Cache {
                 let path = folder.join(&name);
                 let health = match Key::parse(&name) {
                     Some(key) => describe(&path, &key),
-                    None => Health::Bad("this is no entry of the cache".to_owned()),
+                    None => Health::Bad("not an entry of the cache".to_owned()),
                 };
                 Listed { bytes: disk_use(&path).1, used: last_use(&path), uses: uses(&path), health, name }
             })

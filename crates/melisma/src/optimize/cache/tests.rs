@@ -29,15 +29,15 @@ fn the_second_time_is_a_hit_and_a_miss_says_what_changed() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(root.path()), options());
     let (entry, reason) = made(&cache, &parts("a"));
-    assert_eq!(reason.unwrap(), "no engine of this model was kept");
-    assert!(entry.folder.join("model.onnx").is_file() && entry.unkept.is_none());
+    assert_eq!(reason.unwrap(), "no engine is cached for this model");
+    assert!(entry.folder.join("model.onnx").is_file() && entry.uncached.is_none());
     let (entry, reason) = made(&cache, &parts("a"));
     assert_eq!((reason, &entry.manifest.plan["engine"]), (None, &json!("rten")));
     assert_eq!(uses(&entry.folder), 2);
     let (_, reason) = made(&cache, &parts("a").with("engine", "rten 0.28"));
     assert_eq!(reason.unwrap(), "changed since the last time: engine: rten 0.27 -> rten 0.28");
     let (_, reason) = made(&cache, &parts("b"));
-    assert_eq!(reason.unwrap(), "no engine of this model was kept", "other weights are another model");
+    assert_eq!(reason.unwrap(), "no engine is cached for this model", "other weights are another model");
     assert_eq!(cache.list().len(), 3);
     // The folder may be moved as a whole.
     let elsewhere = root.path().join("elsewhere");
@@ -83,7 +83,7 @@ fn no_damage_is_ever_served() {
         std::fs::write(entry.folder.join("seal"), &whole[3]).unwrap();
     }
     let aside = cache.list().into_iter().filter(|entry| matches!(entry.health, Health::SetAside(_))).count();
-    assert!((1..=8).contains(&aside), "{aside} are kept for a look");
+    assert!((1..=8).contains(&aside), "{aside} stay for a look");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn without_a_usable_folder_everything_still_works() {
         let note = cache.note().unwrap().to_owned();
         let (entry, reason) = made(&cache, &parts("new"));
         assert!(reason.is_some() && entry.folder.join("model.onnx").is_file());
-        assert_eq!(entry.unkept.as_ref().unwrap().reason, note);
+        assert_eq!(entry.uncached.as_ref().unwrap().reason, note);
         let folder = entry.folder.clone();
         drop(entry);
         assert!(!folder.exists(), "nothing is left");
@@ -226,7 +226,7 @@ fn without_a_usable_folder_everything_still_works() {
             build(folder)
         })
         .unwrap();
-    assert!(entry.unkept.as_ref().unwrap().reason.contains("storage"), "{:?}", entry.unkept);
+    assert!(entry.uncached.as_ref().unwrap().reason.contains("storage"), "{:?}", entry.uncached);
     let failing = open.find_or_build(&parts("x"), &mut |_| Err(Error::invalid("no"))).unwrap_err();
     assert_eq!(failing.to_string(), "no");
     assert!(!names_below(root.path()).iter().any(|name| name.starts_with(BUILDING)), "nothing half-made is left");
@@ -252,7 +252,7 @@ fn a_folder_of_somebody_else_is_not_used() {
     }
     let cache = Cache::open(Some(root.path()), options());
     assert!(cache.note().unwrap().contains("belongs to user 12345"), "{:?}", cache.note());
-    assert!(made(&cache, &parts("a")).0.unkept.is_some());
+    assert!(made(&cache, &parts("a")).0.uncached.is_some());
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn thirty_two_processes_build_once() {
     let builds = std::fs::read_dir(root.path().join("builds")).unwrap().count();
     assert_eq!(builds, 1);
     let cache = Cache::open(Some(root.path()), options());
-    let Found::Hit(entry) = cache.find(&parts("shared")) else { panic!("not kept") };
+    let Found::Hit(entry) = cache.find(&parts("shared")) else { panic!("not cached") };
     assert!(uses(&entry.folder) > 1);
 }
 
@@ -307,7 +307,7 @@ fn one_of_many() {
             build(folder)
         })
         .unwrap();
-    assert!(entry.folder.join("model.onnx").is_file() && entry.unkept.is_none());
+    assert!(entry.folder.join("model.onnx").is_file() && entry.uncached.is_none());
 }
 
 #[test]

@@ -187,6 +187,10 @@ impl Engine for Chunked {
         })?;
         Ok((outputs, operators))
     }
+
+    fn end_profile(&mut self) -> Result<Vec<Operator>> {
+        self.inner.end_profile()
+    }
 }
 
 /// Part of the last axis.

@@ -34,6 +34,9 @@ pub enum Admission {
 }
 
 impl Limits {
+    /// None at all.
+    pub const NONE: Self = Self { limit_bytes: None, free_bytes: None, chunking: Chunking::Auto };
+
     /// Those of `config` on a machine with `free_bytes` left.
     pub fn of(config: &Config, free_bytes: Option<u64>) -> Self {
         Self { limit_bytes: config.memory_limit.value.bytes(), free_bytes, chunking: Policy::new(config).chunking }
@@ -103,6 +106,9 @@ impl Limits {
     fn refusal(&self, need: &Need, least: u64) -> Error {
         let all = size::show(need.bytes());
         let what = match &need.largest {
+            _ if need.model_bytes > need.run_bytes => {
+                format!("its weights need {}; the run needs {all}", size::show(need.model_bytes))
+            }
             Some(Largest { label, bytes, shape }) => {
                 format!("{label} needs {} for its output of shape {shape:?}; the run needs {all}", size::show(*bytes))
             }
@@ -124,6 +130,6 @@ impl Limits {
 }
 
 /// A limit that is not below `bytes`.
-pub(super) fn whole_mebibytes(bytes: u64) -> String {
+fn whole_mebibytes(bytes: u64) -> String {
     format!("{}MiB", bytes.div_ceil(1 << 20))
 }

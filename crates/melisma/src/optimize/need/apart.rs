@@ -2,76 +2,59 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Hidden;
-use super::admit::whole_mebibytes;
-use crate::optimize::cache;
-use crate::optimize::engine::{Engine, Port, check_inputs};
-use crate::optimize::onnx::Model;
-use crate::optimize::search::{Candidate, Done, NAMES, Spec, Surroundings, Task, Worker, read_files, write_files};
+use super::{Hidden, Limits};
+use crate::optimize::cache::Temporary;
+use crate::optimize::engine::{Engine, Port, check_inputs, rten};
+use crate::optimize::search::{
+    Candidate, Chunk, Done, NAMES, Spec, Surroundings, Task, Worker, read_files, write_files,
+};
 use crate::optimize::value::Value;
+use crate::runtime::precision::Format;
 use crate::runtime::size;
 use crate::{Error, Kind, Result};
 
 /// A model whose memory depends on data.
 #[derive(Debug)]
 pub struct Apart {
-    /// The model's file.
-    pub path: PathBuf,
-    /// How it is run.
-    pub candidate: Candidate,
-    /// What starts the process.
-    pub worker: Worker,
-    /// The most bytes that the process may take.
-    pub most_bytes: Option<u64>,
+    path: PathBuf,
+    candidate: Candidate,
     surroundings: Surroundings,
+    worker: Worker,
+    limits: Limits,
     hidden: Vec<Hidden>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
 }
 
-/// Files of one run, gone when dropped.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Apart {
-    /// The model at `path`, which was read as `model`; `hidden` are the nodes whose size is not known.
-    ///
-    /// # Errors
-    /// `Unsupported` for an input or output that is not a tensor of numbers.
-    pub fn new(
-        path: &Path,
-        model: &Model,
-        (candidate, worker): (Candidate, Worker),
-        hidden: Vec<Hidden>,
-    ) -> Result<Self> {
-        let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
-        let (path, surroundings) = (path.to_owned(), Surroundings::cpu());
-        Ok(Self { path, candidate, worker, most_bytes: None, surroundings, hidden, inputs, outputs })
+    /// The model at `path` with these inputs and outputs, in the embedded engine, in a process that `worker` starts.
+    pub fn new(path: &Path, (inputs, outputs): (Vec<Port>, Vec<Port>), worker: Worker) -> Self {
+        let candidate =
+            Candidate { engine: rten::NAME.to_owned(), precision: Format::Fp32, threads: 1, chunk: Chunk::Own };
+        let (limits, surroundings) = (Limits::NONE, Surroundings::cpu());
+        Self { path: path.to_owned(), candidate, surroundings, worker, limits, hidden: Vec::new(), inputs, outputs }
     }
 
-    /// With a limit.
+    /// In another engine.
     #[must_use]
-    pub fn within(mut self, most_bytes: Option<u64>) -> Self {
-        self.most_bytes = most_bytes;
-        self
-    }
-
-    /// With what the engine is told beside the candidate.
-    #[must_use]
-    pub fn with(mut self, surroundings: Surroundings) -> Self {
+    pub fn running(mut self, candidate: &Candidate, surroundings: Surroundings) -> Self {
+        self.candidate = candidate.clone();
         self.surroundings = surroundings;
         self
     }
 
+    /// With limits; `hidden` are the nodes whose size is not known.
+    #[must_use]
+    pub fn within(mut self, limits: Limits, hidden: Vec<Hidden>) -> Self {
+        self.limits = limits;
+        self.hidden = hidden;
+        self
+    }
+
     fn go(&self, inputs: &[Value]) -> Result<Vec<Value>> {
-        let folder = Folder(cache::temporary()?);
-        let given = write_files(inputs, &folder.0, 0)?;
-        let outputs = folder.0.join("outputs");
+        let folder = Temporary::new()?;
+        let given = write_files(inputs, folder.path(), 0)?;
+        let outputs = folder.path().join("outputs");
         std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
         let spec = Spec {
             model: self.path.clone(),
@@ -81,7 +64,7 @@ impl Apart {
             outputs,
             seconds: 0.0,
             most_runs: 1,
-            most_bytes: self.most_bytes,
+            most_bytes: self.limits.most_bytes(),
             task: Task::Measure,
         };
         match self.worker.measure(&spec) {
@@ -103,14 +86,16 @@ impl Apart {
         let ended = |hidden: &&Hidden| said.lines().any(|line| line.ends_with(&format!(" ({})", hidden.name)));
         let node = self.hidden.iter().find(|hidden| !ended(hidden)).or(self.hidden.first());
         let node = node.map_or_else(|| "the model".to_owned(), |hidden| hidden.label.clone());
-        let limit = self.most_bytes.map_or_else(String::new, |most| format!(", the limit is {}", size::show(most)));
-        let hint = match self.most_bytes {
-            Some(most) => format!(
-                "its size depends on the values of the inputs: use other ones, or try --memory-limit {}",
-                whole_mebibytes(most.saturating_mul(2))
-            ),
-            None => "its size depends on the values of the inputs: use other ones".to_owned(),
+        let (limit, how) = match self.limits {
+            Limits { limit_bytes: Some(limit), .. } => {
+                (format!(", the limit is {}", size::show(limit)), "raise --memory-limit")
+            }
+            Limits { free_bytes: Some(free), .. } => {
+                (format!(", {} of memory is free", size::show(free)), "use a machine with more memory")
+            }
+            _ => (String::new(), "use a machine with more memory"),
         };
+        let hint = format!("its size depends on the values of the inputs: give it others, or {how}");
         Error::new(Kind::Memory, format!("{node}: {error}{limit}")).with_hint(hint)
     }
 }

@@ -22,6 +22,7 @@ pub use embedded::Embedded;
 
 use super::engine::Port;
 use super::onnx::{Content, Graph, Model, Node, Tensor};
+use super::search::InputShape;
 use super::value::Value;
 use crate::Result;
 use fact::Fact;
@@ -79,9 +80,15 @@ impl Need {
     ///
     /// # Errors
     /// As [`Need::of`].
-    pub fn of_shapes(model: &Model, inputs: &[Value]) -> Result<Self> {
-        let mut facts = facts(model, inputs)?;
-        facts.iter_mut().for_each(|(_, fact)| fact.numbers = None);
+    pub fn of_shapes(model: &Model, inputs: &[InputShape]) -> Result<Self> {
+        let ports = Port::inputs(model)?;
+        let sizes: HashMap<&str, u64> = ports.iter().map(|port| (port.name.as_str(), fact::size(port.dtype))).collect();
+        let shapes: HashMap<&str, &Vec<usize>> =
+            inputs.iter().map(|input| (input.name.as_str(), &input.shape)).collect();
+        let fact =
+            |name: &'_ str| Fact::new(*sizes.get(name)?, shapes.get(name)?.iter().map(|&axis| axis as u64).collect());
+        let named = model.graph.inputs.iter().map(|input| input.name.as_str());
+        let facts: Vec<(&str, Fact)> = named.filter_map(|name| Some((name, fact(name)?))).collect();
         Ok(Self::with(model, &facts))
     }
 

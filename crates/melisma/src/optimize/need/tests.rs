@@ -3,8 +3,9 @@ use std::path::Path;
 use super::*;
 use crate::optimize::engine::{Engine, Options, rten};
 use crate::optimize::onnx::{Dim, Opset, Tensor, ValueInfo};
-use crate::optimize::search::Worker;
+use crate::optimize::search::{Candidate, Chunk, InputShape, Surroundings, Worker};
 use crate::runtime::Chunking;
+use crate::runtime::precision::Format;
 use crate::{Kind, Result};
 
 fn golden(name: &str) -> std::path::PathBuf {
@@ -84,7 +85,8 @@ fn numbers_that_are_inputs_count() {
     assert_eq!(limits(Some(MIB)).admit(&tile, &times(10)).unwrap(), Admission::Whole);
     let refused = limits(Some(MIB)).admit(&tile, &times(1_000_000)).unwrap_err();
     assert!(refused.to_string().contains("node `y` (Tile) needs 3.73GiB"), "{refused}");
-    let need = Need::of_shapes(&tile, &times(10)).unwrap();
+    let shape = |name: &str, len| InputShape { name: name.to_owned(), shape: vec![len] };
+    let need = Need::of_shapes(&tile, &[shape("x", 1000), shape("n", 1)]).unwrap();
     assert_eq!(need.hidden[0].label, "node `y` (Tile)", "other values, other sizes");
 }
 
@@ -247,8 +249,16 @@ fn long_signals_are_cut_before_they_are_refused() {
     assert_eq!(off.admit(&fan, &x).unwrap_err().kind(), Kind::Memory);
     let refused = limits(Some(1000)).admit(&fan, &x).unwrap_err();
     assert!(refused.hint().unwrap().starts_with("use --memory-limit 1MiB or more"), "{:?}", refused.hint());
-    let open = |limit| Embedded { path: Path::new(""), limits: limits(Some(limit)), threads: 1, worker: Worker::Here };
-    let run = |limit| open(limit).open(fan.clone(), &x).unwrap().run(&x).unwrap();
+    let run = |limit| {
+        let embedded = Embedded {
+            path: Path::new(""),
+            limits: limits(Some(limit)),
+            candidate: Candidate { engine: "rten".into(), precision: Format::Fp32, threads: 1, chunk: Chunk::Own },
+            surroundings: Surroundings::cpu(),
+            worker: Worker::Here,
+        };
+        embedded.open(fan.clone(), &x).unwrap().0.run(&x).unwrap()
+    };
     assert_eq!(run(64 * MIB), run(8 * MIB));
 }
 

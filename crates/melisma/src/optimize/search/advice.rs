@@ -4,6 +4,7 @@ use super::Measured;
 use super::bound::Bound;
 use super::candidate::Wanted;
 use super::chunk::{Chunk, Splitting};
+use super::pick::{is_clearly_faster, ranked};
 use super::report::milliseconds;
 use super::select::Workshop;
 use crate::optimize::engine::{Operator, onnxruntime};
@@ -16,14 +17,15 @@ const SHARE: f64 = 0.4;
 pub(super) fn advise(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured]) -> Vec<String> {
     let mut advice: Vec<String> = adapted(workshop, winner, all).into_iter().collect();
     let request = workshop.request;
-    if request.engine.is_none()
+    if request.terms.engine.is_none()
         && let Err(error) = onnxruntime::find()
     {
         advice.push(format!("{error}; with it there is one more engine to choose from: pip install onnxruntime"));
     }
-    if request.precision == Wanted::Fp32 {
+    if request.terms.precision == Wanted::Fp32 {
         advice.push("precision was not lowered; --precision auto also measures fp16 and int8".to_owned());
     }
+    advice.extend(too_little(winner, all));
     let Some(p50) = winner.p50() else { return advice };
     let embedded = all.iter().find(|other| other.candidate.engine == "rten" && other.p50().is_some());
     if let Some(other) = embedded.filter(|_| winner.candidate.engine.starts_with("onnxruntime"))
@@ -38,6 +40,17 @@ pub(super) fn advise(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured
         advice.push(format!("memory is short: it takes {}, {bound}", size::show(peak)));
     }
     advice
+}
+
+/// A lower precision that is faster, but not by enough.
+fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
+    let lower = ranked(all).into_iter().find(|measured| measured.candidate.precision != Format::Fp32)?;
+    let (fast, slow) = (lower.p50()?, winner.p50()?);
+    if winner.candidate.precision == lower.candidate.precision || fast >= slow || is_clearly_faster(lower, winner) {
+        return None;
+    }
+    let gain = 100.0 * (1.0 - fast / slow);
+    Some(format!("{} is {gain:.0} % faster; a lower precision needs 10 % and more than the noise", lower.candidate))
 }
 
 /// What was changed because the memory did not hold the model as it is.
@@ -56,7 +69,7 @@ fn adapted(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured]) -> Opti
     let more = match bound {
         _ if workshop.splitting() != Splitting::AsNeeded => "",
         Bound::Limit(_) => "; a higher --memory-limit may be faster",
-        Bound::Free(_) => "; with more memory free, optimize again with `melisma cache clear` before it",
+        Bound::Free(_) => "; once more memory is free, run `melisma cache clear` and optimize again",
     };
     Some(format!("{} does not fit whole, {bound}: the engine works {how}{more}", whole.candidate.engine))
 }

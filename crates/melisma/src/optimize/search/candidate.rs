@@ -6,12 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::chunk::Chunk;
+use super::engines::is_on_gpu;
 use crate::optimize::engine::Options;
+use crate::runtime::config::Origin;
 use crate::runtime::precision::{Format, Lowering};
 use crate::runtime::{Config, Policy, Profile};
 use crate::{Error, Result};
 
-/// How far precision may be lowered. Lower ones win only when they are faster and inside of the tolerance.
+/// How far precision may be lowered. A lower one wins only where it is clearly faster and within the tolerance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// Not at all.
@@ -22,27 +24,47 @@ pub enum Wanted {
     Int8,
     /// To whichever is fastest.
     Auto,
+    /// To FP16 on a GPU and to INT8 on a CPU; only the settings ask for this.
+    Mixed,
 }
 
 impl Wanted {
-    /// What the settings ask for where no flag does: `mixed_precision: true` and `precision` are requests to lower.
-    pub fn of(policy: &Policy) -> Self {
+    /// What the settings ask for where no flag does. `mixed_precision: true` is [`Wanted::Mixed`], unless the user also wrote
+    /// a `target_precision`.
+    ///
+    /// # Errors
+    /// `Unsupported` for BF16, which no engine computes models in.
+    pub fn of(config: &Config) -> Result<Self> {
+        let policy = Policy::new(config);
+        let is_mixed = config.enabled.value && config.mixed_precision.value;
+        let has_target = !matches!(config.target_precision.origin, Origin::Default | Origin::Profile(_));
         match policy.precision.engine {
-            Lowering::Never | Lowering::To(Format::Fp32 | Format::Bf16) => Self::Fp32,
-            Lowering::To(Format::Fp16) => Self::Fp16,
-            Lowering::To(Format::Int8) => Self::Int8,
-            Lowering::Auto => Self::Auto,
+            Lowering::To(Format::Bf16) => Err(Error::unsupported("no engine runs ONNX models in bf16")
+                .with_hint("use --precision fp32, fp16, int8 or auto, or change precision or target_precision")),
+            Lowering::To(_) if is_mixed && !has_target => Ok(Self::Mixed),
+            Lowering::Never | Lowering::To(Format::Fp32) => Ok(Self::Fp32),
+            Lowering::To(Format::Fp16) => Ok(Self::Fp16),
+            Lowering::To(Format::Int8) => Ok(Self::Int8),
+            Lowering::Auto => Ok(Self::Auto),
         }
     }
 
-    pub(super) fn formats(self, profile: Profile) -> &'static [Format] {
+    /// The formats to try with `engine`.
+    pub(super) fn formats(self, profile: Profile, engine: &str) -> &'static [Format] {
         match self {
             _ if profile == Profile::Training => &[Format::Fp32],
             Self::Fp32 => &[Format::Fp32],
             Self::Fp16 => &[Format::Fp32, Format::Fp16],
-            Self::Int8 => &[Format::Fp32, Format::Int8],
+            Self::Mixed if is_on_gpu(engine) => &[Format::Fp32, Format::Fp16],
+            Self::Int8 | Self::Mixed => &[Format::Fp32, Format::Int8],
             Self::Auto => &[Format::Fp32, Format::Fp16, Format::Int8],
         }
+    }
+
+    /// Whether an engine in `format` is exact enough: INT8 allows everything above it too.
+    pub(super) fn allows(self, profile: Profile, engine: &str, format: Format) -> bool {
+        let is_above = self == Self::Int8 && profile != Profile::Training && format == Format::Fp16;
+        is_above || self.formats(profile, engine).contains(&format)
     }
 }
 
@@ -53,6 +75,7 @@ impl fmt::Display for Wanted {
             Self::Fp16 => "fp16",
             Self::Int8 => "int8",
             Self::Auto => "auto",
+            Self::Mixed => "mixed",
         })
     }
 }
@@ -64,7 +87,7 @@ impl FromStr for Wanted {
         let all = [Self::Fp32, Self::Fp16, Self::Int8, Self::Auto];
         let found = all.into_iter().find(|wanted| wanted.to_string() == text);
         found.ok_or_else(|| {
-            Error::invalid(format!("`{text}` is not a precision")).with_hint("use fp32, fp16, int8 or auto")
+            Error::invalid(format!("unknown precision `{text}`")).with_hint("use fp32, fp16, int8 or auto")
         })
     }
 }
@@ -129,16 +152,50 @@ pub(super) fn threads(config: &Config) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::config::Sources;
 
     #[test]
     fn nothing_is_lowered_without_being_asked_for() {
         let config = Config::default();
-        assert_eq!(Wanted::of(&Policy::new(&config)), Wanted::Fp32);
-        assert_eq!(Wanted::Fp32.formats(Profile::Emergency), [Format::Fp32]);
-        assert_eq!(Wanted::Auto.formats(Profile::Training), [Format::Fp32], "training keeps FP32");
-        assert_eq!(Wanted::Auto.formats(Profile::Field).len(), 3);
+        assert_eq!(Wanted::of(&config).unwrap(), Wanted::Fp32);
+        assert_eq!(Wanted::Fp32.formats(Profile::Emergency, "rten"), [Format::Fp32]);
+        assert_eq!(Wanted::Auto.formats(Profile::Training, "rten"), [Format::Fp32], "training keeps FP32");
+        assert_eq!(Wanted::Auto.formats(Profile::Field, "rten").len(), 3);
         let training = Config::with_profile(Profile::Training).unwrap();
         assert_eq!(threads(&training), [1]);
+    }
+
+    #[test]
+    fn mixed_precision_means_fp16_on_a_gpu_and_int8_on_a_cpu() {
+        let of = |flags: &[(&'static str, &str)]| {
+            let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();
+            Wanted::of(&Config::load(&Sources { flags, ..Sources::default() }).unwrap()).unwrap()
+        };
+        let mixed = ("tensor_optimizations.mixed_precision", "true");
+        let target = "tensor_optimizations.target_precision";
+        assert_eq!(of(&[mixed]), Wanted::Mixed);
+        assert_eq!(of(&[mixed, (target, "fp16")]), Wanted::Fp16, "what the user writes counts");
+        assert_eq!(of(&[mixed, (target, "int8")]), Wanted::Int8);
+        assert_eq!(of(&[mixed, ("tensor_optimizations.enabled", "false")]), Wanted::Fp32);
+        assert_eq!(of(&[(target, "int8")]), Wanted::Fp32);
+        let formats = |engine| Wanted::Mixed.formats(Profile::Field, engine);
+        for engine in ["rten", "melisma", "onnxruntime"] {
+            assert_eq!(formats(engine), [Format::Fp32, Format::Int8], "{engine}");
+        }
+        for engine in ["onnxruntime-cuda", "onnxruntime-tensorrt"] {
+            assert_eq!(formats(engine), [Format::Fp32, Format::Fp16], "{engine}");
+        }
+    }
+
+    #[test]
+    fn a_precision_allows_what_is_not_below_it() {
+        let all = [Format::Fp32, Format::Fp16, Format::Int8];
+        let allowed = |wanted: Wanted, profile| all.map(|format| wanted.allows(profile, "rten", format));
+        assert_eq!(allowed(Wanted::Fp32, Profile::Field), [true, false, false]);
+        assert_eq!(allowed(Wanted::Fp16, Profile::Field), [true, true, false]);
+        assert_eq!(allowed(Wanted::Int8, Profile::Field), [true, true, true]);
+        assert_eq!(allowed(Wanted::Auto, Profile::Field), [true, true, true]);
+        assert_eq!(allowed(Wanted::Int8, Profile::Training), [true, false, false]);
     }
 
     #[test]

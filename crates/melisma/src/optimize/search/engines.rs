@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Chunk};
 use crate::optimize::engine::chunked::{Chunked, Reach};
-use crate::optimize::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
+use crate::optimize::engine::onnxruntime::{self, Algorithms, Cuda, Cudnn, Onnxruntime, Provider, TensorRt, Workspace};
 use crate::optimize::engine::{Engine, Port, melisma, mixed, rten};
 use crate::optimize::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};
-use crate::runtime::{Config, DeviceRequest, Policy};
+use crate::runtime::{Config, DeviceRequest, Policy, Profile};
 use crate::{Error, Kind, Result};
 
 /// Every name that `--engine` takes.
@@ -35,6 +35,11 @@ pub struct Surroundings {
     pub tensorrt_folder: PathBuf,
     /// The key of the engine.
     pub key: String,
+    /// How cuDNN chooses its convolutions.
+    pub cudnn: Cudnn,
+    /// Where ONNX Runtime writes its times, if anybody asks.
+    #[serde(default)]
+    pub profile_folder: Option<PathBuf>,
 }
 
 impl Surroundings {
@@ -47,6 +52,8 @@ impl Surroundings {
             tensorrt_workspace: None,
             tensorrt_folder: PathBuf::new(),
             key: String::new(),
+            cudnn: Cudnn::default(),
+            profile_folder: None,
         }
     }
 
@@ -64,23 +71,47 @@ impl Surroundings {
             tensorrt_workspace: policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes),
             tensorrt_folder,
             key: key.to_owned(),
+            cudnn: cudnn(config),
+            profile_folder: None,
         }
     }
 }
 
-/// The engines to try with their versions. By name there is one: that it can be had shows when it is opened.
+/// `emergency` has cuDNN try every algorithm; others take its heuristic, which gives the same one at every start. Its largest
+/// workspace is only for those who have the memory.
+fn cudnn(config: &Config) -> Cudnn {
+    let is_tight = config.profile.value == Profile::Training || config.memory_limit.value.bytes().is_some();
+    Cudnn {
+        search: if config.profile.value == Profile::Emergency { Algorithms::Exhaustive } else { Algorithms::Heuristic },
+        workspace: if is_tight { Workspace::Small } else { Workspace::Largest },
+    }
+}
+
+/// Whether the engine works on a GPU.
+pub(super) fn is_on_gpu(engine: &str) -> bool {
+    ON_GPU.contains(&engine)
+}
+
+/// The engine of that name.
 ///
 /// # Errors
-/// There is no engine of that name.
+/// There is none.
+pub(super) fn known(named: &str) -> Result<&'static str> {
+    NAMES.into_iter().find(|name| *name == named).ok_or_else(|| {
+        Error::invalid(format!("unknown engine `{named}`")).with_hint(format!("use auto, {}", NAMES.join(", ")))
+    })
+}
+
+/// The engines to try with their versions. A named engine is returned alone; opening it may fail.
+///
+/// # Errors
+/// The named engine is unknown, its library is missing, or no engine works on the device.
 pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let on_gpu = on_gpu(config)?;
     let device = config.device.value;
     if let Some(named) = named {
-        let known = NAMES.into_iter().find(|name| *name == named).ok_or_else(|| {
-            Error::invalid(format!("there is no engine called `{named}`"))
-                .with_hint(format!("the engines are {}", NAMES.join(", ")))
-        })?;
-        if matches!(device, DeviceRequest::Cuda(_)) != ON_GPU.contains(&known) && device != DeviceRequest::Auto {
+        let known = known(named)?;
+        if matches!(device, DeviceRequest::Cuda(_)) != is_on_gpu(known) && device != DeviceRequest::Auto {
             return Err(Error::invalid(format!("the engine {known} does not work on {device}"))
                 .with_hint("leave --device out, or name another engine"));
         }
@@ -96,12 +127,12 @@ pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static s
     let found: Vec<_> = wanted.filter_map(|name| Some((name, version(name).ok()?))).collect();
     if found.is_empty() {
         return Err(Error::new(Kind::Device, format!("no engine works on {device}"))
-            .with_hint("ONNX Runtime's build for GPUs would: MELISMA_ONNXRUNTIME names its library"));
+            .with_hint("set MELISMA_ONNXRUNTIME to the library of ONNX Runtime's GPU build"));
     }
     Ok(found)
 }
 
-/// The GPUs of this machine, looked for once.
+/// The GPUs of this machine, probed once.
 pub(super) fn probe() -> &'static cuda::Probe {
     static FOUND: OnceLock<cuda::Probe> = OnceLock::new();
     FOUND.get_or_init(cuda::probe)
@@ -121,7 +152,8 @@ fn on_gpu(config: &Config) -> Result<bool> {
     }
 }
 
-fn version(name: &str) -> Result<String> {
+/// The version of an engine that is here.
+pub(super) fn version(name: &str) -> Result<String> {
     Ok(match name {
         "rten" => rten::VERSION.to_owned(),
         "melisma" => env!("CARGO_PKG_VERSION").to_owned(),
@@ -176,32 +208,50 @@ fn open_time(model: &Model) -> Model {
 
 fn open_whole(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
     let options = candidate.options();
-    let cuda =
-        || Cuda { ordinal: surroundings.ordinal, memory_limit: surroundings.memory_limit, tf32: surroundings.tf32 };
-    let provider = match candidate.engine.as_str() {
-        "rten" => return Ok(Box::new(rten::build(model, &options)?)),
-        "melisma" => return Ok(Box::new(mixed::build(model, &options)?)),
-        "onnxruntime" => Provider::Cpu,
-        "onnxruntime-cuda" => Provider::Cuda(cuda()),
+    match candidate.engine.as_str() {
+        "rten" => Ok(Box::new(rten::build(model, &options)?)),
+        "melisma" => Ok(Box::new(mixed::build(model, &options)?)),
+        _ => {
+            let provider = provider(model, candidate, surroundings)?;
+            if let Provider::TensorRt(TensorRt { folder, .. }) = &provider {
+                std::fs::create_dir_all(folder).map_err(|error| crate::runtime::output::failed(folder, error))?;
+            }
+            let folder = surroundings.profile_folder.as_deref();
+            Ok(Box::new(Onnxruntime::new(model, &options, (&provider, folder))?))
+        }
+    }
+}
+
+/// ONNX Runtime's provider for `candidate`, and what it is told.
+///
+/// # Errors
+/// The engine is unknown, or switched off.
+pub(super) fn provider(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Provider> {
+    let cuda = || Cuda {
+        ordinal: surroundings.ordinal,
+        memory_limit: surroundings.memory_limit,
+        tf32: surroundings.tf32,
+        cudnn: surroundings.cudnn,
+    };
+    match candidate.engine.as_str() {
+        "onnxruntime" => Ok(Provider::Cpu),
+        "onnxruntime-cuda" => Ok(Provider::Cuda(cuda())),
         "onnxruntime-tensorrt" => {
             let Some(workspace_bytes) = surroundings.tensorrt_workspace else {
                 return Err(Error::unsupported("TensorRT is switched off")
                     .with_hint("set use_tensorrt: true, or use another profile than training"));
             };
-            let folder = surroundings.tensorrt_folder.clone();
-            std::fs::create_dir_all(&folder).map_err(|error| crate::runtime::output::failed(&folder, error))?;
-            Provider::TensorRt(TensorRt {
+            Ok(Provider::TensorRt(TensorRt {
                 cuda: cuda(),
                 workspace_bytes,
                 precision: candidate.precision,
                 shapes: shapes(model)?,
-                folder,
+                folder: surroundings.tensorrt_folder.clone(),
                 key: surroundings.key.clone(),
-            })
+            }))
         }
-        other => return Err(Error::invalid(format!("there is no engine called `{other}`"))),
-    };
-    Ok(Box::new(Onnxruntime::new(model, &options, &provider)?))
+        other => Err(Error::invalid(format!("unknown engine `{other}`"))),
+    }
 }
 
 /// The shapes of inputs that are fixed.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use half::{bf16, f16};
 
-use super::{Request, SEED, Wanted, accuracy};
+use super::{Request, SEED, accuracy};
 use crate::optimize::engine::Port;
 use crate::optimize::onnx::{Dim, Model};
 use crate::optimize::value::{DType, Value, npy};
@@ -14,7 +14,7 @@ use crate::{Error, Kind, Result};
 
 /// More sets than this only take time.
 const MOST_SETS: usize = 64;
-/// Elements of an input that is made up.
+/// Elements of a generated input.
 const MOST_ELEMENTS: usize = 1 << 28;
 
 /// What the user says of an input: `NAME=SHAPE` or `NAME=FILE.npy`.
@@ -85,10 +85,8 @@ impl Sets {
         };
         check(&ports, &values[0])?;
         for given in &request.inputs {
-            if let (Content::Shape(shape), Some(port)) =
-                (&given.content, ports.iter_mut().find(|port| port.name == given.name))
-            {
-                port.shape = Some(known_dims(shape));
+            if let Some(port) = ports.iter_mut().find(|port| port.name == given.name) {
+                port.shape = Some(known_dims(&given.content.shape()?));
             }
         }
         check(&ports, &values[0]).map_err(|error| error.with_hint("give --input and --calibrate the same shapes"))?;
@@ -102,6 +100,15 @@ impl Sets {
     }
 }
 
+impl Content {
+    fn shape(&self) -> Result<Vec<usize>> {
+        match self {
+            Self::Shape(shape) => Ok(shape.clone()),
+            Self::File(path) => Ok(npy::read(path)?.shape().to_vec()),
+        }
+    }
+}
+
 /// Checks that a set has a fitting value for each port.
 fn check(ports: &[Port], set: &[Value]) -> Result<()> {
     ports.iter().zip(set).try_for_each(|(port, value)| port.check(value))
@@ -112,16 +119,16 @@ fn known_dims(shape: &[usize]) -> Vec<Dim> {
 }
 
 /// The shapes that are given, by name, as they are part of the key. What the model itself says is part of the model. Values
-/// are part of it where a lower precision may be chosen by them.
+/// are part of it where the search measures with them: not beside `--calibrate`, whose files it takes instead.
 pub(super) fn describe(request: &Request) -> Result<String> {
     let text = |given: &Given| {
         Ok(match &given.content {
             Content::Shape(shape) => format!("{}={shape:?}", given.name),
             Content::File(path) => {
                 let value = read_checked(path)?;
-                let hash = match request.precision {
-                    Wanted::Fp32 => String::new(),
-                    _ => format!(" {}", blake3::hash(value.bytes()).to_hex()),
+                let hash = match request.calibrate {
+                    Some(_) => String::new(),
+                    None => format!(" {}", blake3::hash(value.bytes()).to_hex()),
                 };
                 format!("{}={:?}{hash}", given.name, value.shape())
             }
@@ -201,7 +208,7 @@ fn read_checked(path: &Path) -> Result<Value> {
     }
 }
 
-/// Keeps a set beside an engine, to check it by.
+/// Stores a set beside an engine, to check it by.
 pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
     for (index, value) in values.iter().enumerate() {
         let path = folder.join(format!("input{index}.npy"));
@@ -210,7 +217,7 @@ pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// The set that [`write`] kept.
+/// The set that [`write`] stored.
 pub(super) fn read(folder: &Path) -> Result<Vec<Value>> {
     let paths = (0..).map(|index| folder.join(format!("input{index}.npy")));
     paths.take_while(|path| path.is_file()).map(|path| npy::read(&path)).collect()

@@ -1,5 +1,7 @@
 //! What an engine depends on.
 
+use std::path::Path;
+
 use super::chunk::Splitting;
 use super::{Request, engines, inputs};
 use crate::Result;
@@ -10,33 +12,75 @@ use crate::runtime::device::instruction_set;
 use crate::runtime::machine::{Machine, cpu_model};
 use crate::runtime::{Config, DeviceRequest, Policy};
 
+/// The parts of the machine that every engine depends on.
+const CPU: [&str; 4] = ["cpu", "cpu_features", "instruction_set", "melisma"];
+/// Those that engines on a GPU depend on too.
+const GPU: [&str; 3] = ["device", "driver", "tf32"];
+/// Those that TensorRT depends on too.
+const TENSORRT: [&str; 2] = ["tensorrt", "tensorrt_library"];
+
 pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
     let threads = config.threads.value.count();
-    let engines = engines::available(config, request.engine.as_deref())?;
+    let terms = &request.terms;
+    let engines = engines::available(config, terms.engine.as_deref())?;
     let engines: Vec<String> = engines.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    Ok(machine(config)?
+        .with("model", onnx::fingerprint(&request.model, threads)?)
+        .with("inputs", inputs::describe(request)?)
+        .with("precision", terms.precision)
+        .with("tolerance", format!("{:e}", terms.tolerance))
+        .with("engine", terms.engine.as_deref().unwrap_or("auto"))
+        .with("engines", engines.join(", "))
+        .with("threads", threads)
+        .with("profile", config.profile.value)
+        .with("memory_limit", config.memory_limit.value.bytes().map_or("none".to_owned(), |bytes| bytes.to_string()))
+        .with("chunking", format!("{:?}", Splitting::of(config)))
+        .with("calibration", calibration(request)?))
+}
+
+/// The parts that say where an engine works, whatever the model.
+pub(super) fn machine(config: &Config) -> Result<Parts> {
     let machine = Machine::look();
     let policy = Policy::new(config);
     Ok(Parts::default()
-        .with("model", onnx::fingerprint(&request.model, threads)?)
-        .with("inputs", inputs::describe(request)?)
-        .with("precision", request.precision)
-        .with("tolerance", format!("{:e}", request.tolerance))
-        .with("engine", request.engine.as_deref().unwrap_or("auto"))
-        .with("engines", engines.join(", "))
         .with("device", device(config))
         .with("driver", driver(config))
         .with("cpu", format!("{}, {} cores", cpu_model(), machine.cores))
         .with("cpu_features", machine.features.join(" "))
         .with("instruction_set", instruction_set()?)
-        .with("threads", threads)
-        .with("profile", config.profile.value)
-        .with("memory_limit", config.memory_limit.value.bytes().map_or("none".to_owned(), |bytes| bytes.to_string()))
-        .with("chunking", format!("{:?}", Splitting::of(config)))
         .with("tf32", policy.precision.tf32)
         .with("tensorrt", format!("{:?}", policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes)))
         .with("tensorrt_library", tensorrt(config))
-        .with("calibration", calibration(request)?)
         .with("melisma", env!("CARGO_PKG_VERSION")))
+}
+
+/// The parts of [`machine`] that `engine` depends on.
+fn needed(machine: &Parts, engine: &str) -> Parts {
+    let gpu = GPU.iter().filter(|_| engines::is_on_gpu(engine));
+    let tensorrt = TENSORRT.iter().filter(|_| engine == "onnxruntime-tensorrt");
+    let names = CPU.iter().chain(gpu).chain(tensorrt);
+    names.fold(Parts::default(), |parts, name| parts.with(name, machine.get(name).unwrap_or("none")))
+}
+
+/// The first part of the machine that differs from `made` and matters to `engine`, as `name: theirs -> ours`.
+pub(super) fn machine_change(made: &Parts, now: &Parts, engine: &str) -> Option<String> {
+    needed(now, engine).changes_from(&needed(made, engine)).into_iter().next()
+}
+
+/// What a passed self-check of `engine` depends on beside the entry's own files: the machine and the engine's code.
+pub(super) fn state(config: &Config, engine: &str) -> Result<String> {
+    let machine = needed(&machine(config)?, engine);
+    let library = match engine.starts_with("onnxruntime") {
+        true => file_state(&onnxruntime::runtime()?.path)?,
+        false => String::new(),
+    };
+    Ok(format!("{} {engine} {} {library}", machine.key().as_str(), engines::version(engine)?))
+}
+
+/// A file by its name, size and time.
+fn file_state(path: &Path) -> Result<String> {
+    let data = std::fs::metadata(path).map_err(|error| crate::Error::io(path.display(), error))?;
+    Ok(format!("{} {} {:?}", path.display(), data.len(), data.modified().ok()))
 }
 
 fn device(config: &Config) -> String {

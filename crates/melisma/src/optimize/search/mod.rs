@@ -1,13 +1,14 @@
-//! The best engine for a model on this device: candidates are measured, the fastest that is exact enough and fits into
-//! memory wins, and is kept in the [`cache`](super::cache) with what was measured.
+//! The best engine for a model on this device: candidates are measured, and the fastest that is exact enough and fits into
+//! memory goes into the [`cache`](super::cache) with what was measured. [`choose`] finds it there for a run.
 //!
 //! Each candidate runs in a process of its own ([`Worker`]), so that one that crashes or takes all memory is a row of the
-//! table and nothing else, and peaks of memory are its own.
+//! table and nothing else, and peak memory is its own.
 
 mod accuracy;
 mod advice;
 mod bound;
 mod candidate;
+mod choose;
 mod chunk;
 mod engines;
 mod hard;
@@ -15,35 +16,43 @@ mod inputs;
 mod key;
 mod measure;
 mod operators;
+mod pick;
 mod pieces;
 mod prepare;
 mod report;
 mod select;
+mod serve;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 pub use accuracy::{Accuracy, compare};
 pub use candidate::{Candidate, Wanted};
+pub use choose::{Cached, Chosen, Subject, choose};
 pub use chunk::{Chunk, SMALL_CHUNK};
 pub use engines::{NAMES, Surroundings, available, open};
 pub use inputs::{Content, Given, Sets};
 pub use measure::{Latency, Measured, Outcome as Measurement};
-pub use report::Report;
+pub use report::{InputShape, Report};
+pub use serve::serve;
+pub use terms::{Asked, Terms};
 pub use worker::{Done, Spec, Task, Worker, work};
 pub(super) use worker::{read as read_files, write as write_files};
 
-use super::cache::{Built, Cache, Entry, Found, Parts, Sample};
-use super::engine::Engine;
+use super::cache::{Built, Cache, Entry, Parts, Sample};
+use super::engine::{Engine, Port};
 use super::need::{Apart, Limits, Need};
 use super::onnx::Model;
 use super::value::Value;
-use crate::runtime::{Config, size};
+use crate::runtime::{Config, machine, size};
 use crate::{Error, Kind, Result};
 
-/// The seed of made-up inputs.
+/// The seed of generated inputs.
 pub const SEED: u64 = 0x6d65_6c69_736d_6121;
 /// How far a run may be from the recorded one, relative to the largest value: threads may change the order of sums.
 const SELF_CHECK_TOLERANCE: f32 = 1e-4;
@@ -55,12 +64,8 @@ pub struct Request {
     pub model: PathBuf,
     /// Shapes or values of its inputs; those whose shape the model says may be left out.
     pub inputs: Vec<Given>,
-    /// How far precision may be lowered.
-    pub precision: Wanted,
-    /// The largest error, relative to the largest value of an output.
-    pub tolerance: f64,
-    /// The engine by name; none for the best.
-    pub engine: Option<String>,
+    /// What the engine must satisfy.
+    pub terms: Terms,
     /// A folder of inputs to measure accuracy with.
     pub calibrate: Option<PathBuf>,
 }
@@ -69,11 +74,11 @@ pub struct Request {
 pub struct Search<'a> {
     /// Profile, threads, memory limit and the section `tensor_optimizations`.
     pub config: &'a Config,
-    /// Where engines are kept.
+    /// Where engines are cached.
     pub cache: &'a Cache,
     /// What measures candidates.
     pub worker: Worker,
-    /// Memory that candidates can have, in bytes; see [`machine::free_bytes`](crate::runtime::machine::free_bytes).
+    /// Memory that candidates may use, in bytes; see [`machine::free_bytes`](crate::runtime::machine::free_bytes).
     pub free_bytes: Option<u64>,
     /// Says what is being done.
     pub say: &'a dyn Fn(&str),
@@ -92,45 +97,76 @@ pub struct Outcome {
     pub miss: Option<String>,
 }
 
+/// Finds or makes the engine that `request` asks for, with the cache that `config` names. `say` is told what is done.
+///
+/// # Errors
+/// As [`Search::optimize`].
+pub fn optimize(config: &Config, request: &Request, worker: Worker, say: &dyn Fn(&str)) -> Result<Outcome> {
+    let cache = Cache::of(config);
+    if let Some(note) = cache.note() {
+        say(&format!("note: {note}"));
+    }
+    let search = Search { config, cache: &cache, worker, free_bytes: machine::free_bytes(), say };
+    let outcome = search.optimize(request)?;
+    if let Some(uncached) = &outcome.entry.uncached {
+        say(&format!("note: the engine is not cached: {}", uncached.reason));
+    }
+    Ok(outcome)
+}
+
+impl Outcome {
+    /// What `melisma optimize --json` says.
+    pub fn keys(&self) -> serde_json::Value {
+        let mut json = self.report.keys();
+        let path = self.entry.uncached.is_none().then(|| self.entry.folder.display().to_string());
+        json["cache"] = json!({ "key": self.key, "hit": self.miss.is_none(), "path": path, "reason": self.miss });
+        json
+    }
+}
+
 impl Search<'_> {
-    /// Finds or makes the engine. One that is found is run once, and must give what it gave when it was made.
+    /// Finds or makes the engine. It is read back from the cache and must give what it gave when it was made; that it did is
+    /// recorded, and not tried again while nothing changes.
     ///
     /// # Errors
     /// A model or inputs that are wrong; no engine that can run it, or is exact enough, or fits into the memory.
     pub fn optimize(&self, request: &Request) -> Result<Outcome> {
         self.check_files(request)?;
         let parts = key::parts(self.config, request)?;
-        let key = parts.key().as_str().to_owned();
+        let key = parts.key();
         for _ in 0..2 {
             let (entry, miss) = self.cache.find_or_build(&parts, &mut |folder| self.build(request, &parts, folder))?;
             let report = Report::read(&entry.manifest.plan)?;
-            if miss.is_some() {
-                return Ok(Outcome { report, entry, key, miss });
-            }
-            match self.load(&entry, &report).map(drop) {
+            let checked = match entry.uncached {
+                Some(_) => Ok(()),
+                None => self.load(&entry, &report).map(drop),
+            };
+            match checked {
                 Ok(()) => {
-                    self.say_if_short(&report);
-                    return Ok(Outcome { report, entry, key, miss: None });
+                    if miss.is_none() {
+                        self.say_if_short(&report);
+                    }
+                    return Ok(Outcome { report, entry, key: key.as_str().to_owned(), miss });
                 }
-                Err(error) => (self.say)(&self.cache.reject(&parts, &error.to_string())),
+                Err(error) => (self.say)(&self.cache.reject(&key, &error.to_string())),
             }
         }
         Err(Error::new(Kind::Check, "the engine does not give twice what it gave once")
             .with_hint("choose another one with --engine"))
     }
 
-    /// What is free now is no part of the key: a kept engine may take more.
+    /// Free memory is not part of the key: a cached engine may take more.
     fn say_if_short(&self, report: &Report) {
         let bound = bound::Bound::of(self.config, self.free_bytes);
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
             let peak = size::show(peak);
             (self.say)(&format!(
-                "note: the kept engine takes {peak}, {bound}; --memory-limit finds one that takes less"
+                "note: the cached engine takes {peak}, {bound}; --memory-limit finds one that takes less"
             ));
         }
     }
 
-    /// Files of inputs are wrong or right whether or not an engine is there already.
+    /// Files of inputs are wrong or right whether or not an engine is cached.
     fn check_files(&self, request: &Request) -> Result<()> {
         if !request.inputs.iter().any(|given| matches!(given.content, Content::File(_))) {
             return Ok(());
@@ -138,55 +174,24 @@ impl Search<'_> {
         inputs::check_files(&Model::open_within(&request.model, self.most_bytes())?, request)
     }
 
-    /// The engine of `request` from the cache, checked and ready to run; none when there is no such entry.
-    ///
-    /// # Errors
-    /// A model or inputs that are wrong.
-    pub fn find(&self, request: &Request) -> Result<Option<(Box<dyn Engine>, Report)>> {
-        let parts = key::parts(self.config, request)?;
-        let is_there = self.cache.holds(&parts);
-        let entry = match self.cache.find(&parts) {
-            Found::Hit(entry) => entry,
-            Found::Miss(reason) => {
-                if is_there {
-                    (self.say)(&format!("note: {reason}"));
-                }
-                return Ok(None);
-            }
-        };
-        let report = Report::read(&entry.manifest.plan);
-        if let Some(peak) =
-            report.as_ref().ok().and_then(|report| report.peak_bytes).filter(|peak| *peak > self.most_bytes())
-        {
-            let (peak, most) = (size::show(peak), size::show(self.most_bytes()));
-            (self.say)(&format!("note: the cached engine takes {peak}, it may take {most}; the embedded one is tried"));
-            return Ok(None);
-        }
-        let loaded = report.and_then(|report| Ok((self.load(&entry, &report)?, report)));
-        match loaded {
-            Ok(loaded) => Ok(Some(loaded)),
-            Err(error) => {
-                (self.say)(&self.cache.reject(&parts, &error.to_string()));
-                Ok(None)
-            }
-        }
-    }
-
-    /// Opens an entry's engine and checks it against the recorded outputs.
+    /// Opens an entry's engine. Unless it passed with these files on this machine before, it is run once and compared with
+    /// the recorded outputs.
     fn load(&self, entry: &Entry, report: &Report) -> Result<Box<dyn Engine>> {
-        let model = prepare::kept(&entry.folder, self.config.memory_limit.value.bytes())?;
+        let model = prepare::cached(&entry.folder, self.config.memory_limit.value.bytes())?;
         let surroundings = self.surroundings(&entry.folder, &entry.manifest.parts);
         let mut engine = open(&model, &report.candidate, &surroundings)?;
-        let inputs = inputs::read(&entry.folder)?;
-        check(&entry.manifest.self_check, engine.as_mut(), &inputs)?;
-        let hidden = Need::of_shapes(&model, &inputs)?.hidden;
-        if hidden.is_empty() {
-            return Ok(engine);
+        let hidden = Need::of_shapes(&model, &report.inputs)?.hidden;
+        let ports = if hidden.is_empty() { None } else { Some((Port::inputs(&model)?, Port::outputs(&model)?)) };
+        drop(model);
+        let state = key::state(self.config, &report.candidate.engine)?;
+        if !entry.has_passed(&state) {
+            check(&entry.manifest.self_check, engine.as_mut(), &inputs::read(&entry.folder)?)?;
+            entry.record_pass(&state);
         }
+        let Some(ports) = ports else { return Ok(engine) };
         // Other values than those that were measured may need more memory.
-        let how = (report.candidate.clone(), self.worker.clone());
-        let apart = Apart::new(&entry.folder.join(prepare::KEPT), &model, how, hidden)?;
-        Ok(Box::new(apart.within(self.limits().most_bytes()).with(surroundings)))
+        let apart = Apart::new(&entry.folder.join(prepare::PACKED), ports, self.worker.clone());
+        Ok(Box::new(apart.running(&report.candidate, surroundings).within(self.limits(), hidden)))
     }
 
     fn limits(&self) -> Limits {
@@ -213,12 +218,13 @@ impl Search<'_> {
             surroundings: self.surroundings(folder, parts),
         };
         let (report, prepared) = workshop.select()?;
-        prepare::keep(&prepared, folder, self.config.threads.value.count())?;
+        prepare::store(&prepared, folder, self.config.threads.value.count())?;
         inputs::write(folder, &sets.values[0])?;
-        let how = (report.candidate.clone(), self.worker.clone());
-        let apart = Apart::new(&folder.join(prepare::KEPT), &prepared, how, Vec::new())?;
-        let mut engine = apart.within(self.limits().most_bytes()).with(workshop.surroundings.clone());
+        let ports = (Port::inputs(&prepared)?, Port::outputs(&prepared)?);
         drop(prepared);
+        let apart = Apart::new(&folder.join(prepare::PACKED), ports, self.worker.clone());
+        let apart = apart.running(&report.candidate, workshop.surroundings.clone());
+        let mut engine = apart.within(self.limits(), Vec::new());
         let outputs = engine.run(&sets.values[0])?;
         let ports = engine.outputs().iter().map(|port| port.name.clone());
         let self_check = ports.zip(&outputs).map(|(name, value)| sample(&name, value)).collect::<Result<_>>()?;

@@ -2,7 +2,8 @@
 //! for what does not fit otherwise.
 
 use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
-use super::select::{Bench, Reference, Workshop, ranked};
+use super::pick::ranked;
+use super::select::{Bench, Reference, Workshop};
 use super::{Candidate, Measured};
 use crate::optimize::engine::melisma;
 use crate::runtime::precision::Format;
@@ -13,8 +14,7 @@ const GRAIN: usize = 16;
 impl Workshop<'_> {
     /// Adds candidates in pieces until something fits. Models that do not allow pieces refuse.
     pub(super) fn measure_in_pieces(&self, bench: &Bench, reference: &Reference, all: &mut Vec<Measured>) {
-        let profile = self.search.config.profile.value;
-        for &format in self.request.precision.formats(profile) {
+        for format in [Format::Fp32, Format::Fp16, Format::Int8] {
             let counts = |measured: &&Measured| format != Format::Fp32 || measured.candidate.precision == Format::Fp32;
             if ranked(all).iter().any(counts) {
                 return;

@@ -15,7 +15,7 @@ use crate::{Error, Kind};
 /// The model's file for workers.
 pub(super) const FILE: &str = "model.onnx";
 /// The model's file in an entry: its weights packed.
-pub(super) const KEPT: &str = "model.packed";
+pub(super) const PACKED: &str = "model.packed";
 /// More than any machine that runs a model has.
 const MOST_BYTES: u64 = 1 << 40;
 
@@ -84,20 +84,20 @@ pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
     output::write(&folder.join(FILE), &model.to_bytes()?, Existing::Replace)
 }
 
-/// Keeps the model in an entry, its weights compressed without loss.
-pub(super) fn keep(model: &Model, folder: &Path, threads: usize) -> Result<()> {
+/// Stores the model in an entry, its weights compressed without loss.
+pub(super) fn store(model: &Model, folder: &Path, threads: usize) -> Result<()> {
     let packed = model.to_packed(&pack::Options { threads, ..pack::Options::default() })?;
-    output::write(&folder.join(KEPT), &packed, Existing::Replace)
+    output::write(&folder.join(PACKED), &packed, Existing::Replace)
 }
 
-/// The model that [`keep`] kept.
-pub(super) fn kept(folder: &Path, limit: Option<u64>) -> Result<Model> {
-    unpacked(&folder.join(KEPT), limit)
+/// The model that [`store`] stored.
+pub(super) fn cached(folder: &Path, limit: Option<u64>) -> Result<Model> {
+    unpacked(&folder.join(PACKED), limit)
 }
 
-/// The model that a worker is given: one of [`write`], or one of [`keep`].
+/// The model that a worker is given: one of [`write`], or one of [`store`].
 pub(super) fn given(path: &Path) -> Result<Model> {
-    if path.file_name().is_some_and(|name| name == KEPT) { unpacked(path, None) } else { Model::open(path) }
+    if path.file_name().is_some_and(|name| name == PACKED) { unpacked(path, None) } else { Model::open(path) }
 }
 
 fn unpacked(path: &Path, limit: Option<u64>) -> Result<Model> {

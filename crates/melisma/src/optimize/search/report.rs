@@ -9,11 +9,37 @@ use crate::runtime::size;
 use crate::runtime::table::{Align, Table};
 use crate::{Error, Kind, Result};
 
+/// The shape of an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputShape {
+    /// The input's name.
+    pub name: String,
+    /// The lengths of its axes.
+    pub shape: Vec<usize>,
+}
+
+impl InputShape {
+    /// All of them for people, as `--input` takes them: `mel=1x80x3000`.
+    pub fn list(all: &[Self]) -> String {
+        let one = |input: &Self| {
+            let axes: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
+            format!("{}={}", input.name, axes.join("x"))
+        };
+        all.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// The winner and all that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
+    /// The name of the model's file when the engine was made.
+    pub model_name: String,
+    /// The shapes that it was made for.
+    pub inputs: Vec<InputShape>,
     /// The winner.
     pub candidate: Candidate,
+    /// The version of its engine.
+    pub engine_version: String,
     /// Its time.
     pub latency_seconds: Latency,
     /// From the file to its first result, in a process that does nothing else.
@@ -28,14 +54,18 @@ pub struct Report {
     pub model_bytes: [u64; 2],
     /// Everything that was tried.
     pub candidates: Vec<Measured>,
-    /// Where the time goes, the slowest first; empty where the engine does not tell.
+    /// Where the time goes, the slowest first; empty where the engine could not be profiled.
     pub operators: Vec<Operator>,
     /// What may make it better.
     pub advice: Vec<String>,
 }
 
 impl Report {
-    pub(super) fn read(plan: &Value) -> Result<Self> {
+    /// The report in the plan of an entry.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is not one.
+    pub fn read(plan: &Value) -> Result<Self> {
         Self::deserialize(plan).map_err(|error| Error::new(Kind::Corrupt, format!("the plan of the entry: {error}")))
     }
 
@@ -47,7 +77,9 @@ impl Report {
     pub fn keys(&self) -> Value {
         let Accuracy { max_abs, relative, cosine } = self.accuracy;
         json!({
+            "inputs": self.inputs,
             "engine": self.candidate.engine,
+            "engine_version": self.engine_version,
             "precision": self.candidate.precision.to_string(),
             "threads": self.candidate.threads,
             "chunk": self.candidate.chunk,

@@ -6,11 +6,13 @@ use super::bound::Bound;
 use super::candidate::threads;
 use super::chunk::{Chunk, PIECE, Splitting};
 use super::measure::Outcome;
+use super::pick::{leaders, pick};
+use super::report::InputShape;
 use super::worker::{self, Done, Spec, Task};
 use super::{Accuracy, Candidate, Latency, Measured, Report, Request, Search, Sets, Surroundings};
 use super::{advice, compare, engines, prepare};
-use crate::optimize::cache;
-use crate::optimize::engine::{Operator, Options, melisma, onnxruntime, rten};
+use crate::optimize::cache::Temporary;
+use crate::optimize::engine::{Operator, Port, onnxruntime, rten};
 use crate::optimize::onnx::Model;
 use crate::optimize::value::Value;
 use crate::runtime::precision::Format;
@@ -34,15 +36,9 @@ pub(super) struct Workshop<'a> {
 
 /// Files that workers share, gone when dropped.
 pub(super) struct Bench {
-    folder: PathBuf,
+    folder: Temporary,
     inputs: Vec<Vec<PathBuf>>,
     n_runs: std::cell::Cell<usize>,
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
 }
 
 /// Outputs to compare with, set by set, and the engine that gave them.
@@ -54,18 +50,23 @@ pub(super) struct Reference {
 impl Workshop<'_> {
     pub(super) fn select(&self) -> Result<(Report, Model)> {
         let bench = self.bench()?;
-        let engines = engines::available(self.search.config, self.request.engine.as_deref())?;
+        let (profile, terms) = (self.search.config.profile.value, &self.request.terms);
+        let engines = engines::available(self.search.config, terms.engine.as_deref())?;
         let reference = self.reference(&bench)?;
         let aim = prepare::Aim {
             values: &self.sets.values[0],
-            tolerance: self.request.tolerance,
+            tolerance: terms.tolerance,
             threads: self.search.config.threads.value.count(),
         };
         let mut models: Vec<(Format, Result<Model>)> = Vec::new();
-        for &format in self.request.precision.formats(self.search.config.profile.value) {
+        let is_tried = |engine: &str, format| terms.precision.formats(profile, engine).contains(&format);
+        for format in [Format::Fp32, Format::Fp16, Format::Int8] {
+            if !engines.iter().any(|(engine, _)| is_tried(engine, format)) {
+                continue;
+            }
             let prepared = prepare::prepared(self.model, format, aim);
             if let Ok(model) = &prepared {
-                let folder = bench.folder.join(format.to_string());
+                let folder = bench.folder.path().join(format.to_string());
                 std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;
                 prepare::write(model, &folder)?;
             }
@@ -73,7 +74,7 @@ impl Workshop<'_> {
         }
         let mut all = Vec::new();
         for (engine, _) in &engines {
-            for (format, model) in &models {
+            for (format, model) in models.iter().filter(|(format, _)| is_tried(engine, *format)) {
                 all.extend(self.first_round(&bench, &reference, engine, (*format, model)));
             }
         }
@@ -81,7 +82,7 @@ impl Workshop<'_> {
             self.measure_in_pieces(&bench, &reference, &mut all);
         }
         let counts = threads(self.search.config);
-        for best in ranked(&all).into_iter().take(2).cloned().collect::<Vec<_>>() {
+        for best in leaders(&all, 2).into_iter().cloned().collect::<Vec<_>>() {
             for &threads in &counts[1..] {
                 let candidate = Candidate { threads, ..best.candidate.clone() };
                 all.push(self.measure(&bench, &reference, candidate));
@@ -139,11 +140,11 @@ impl Workshop<'_> {
     }
 
     fn bench(&self) -> Result<Bench> {
-        // Not in the cache: that it is nearly full must not decide what can be measured.
-        let folder = cache::temporary()?;
+        // Not in the cache, so that a nearly full one does not decide what can be measured.
+        let folder = Temporary::new()?;
         let mut bench = Bench { folder, inputs: Vec::new(), n_runs: Default::default() };
         for (index, set) in self.sets.values.iter().enumerate() {
-            bench.inputs.push(worker::write(set, &bench.folder, index)?);
+            bench.inputs.push(worker::write(set, bench.folder.path(), index)?);
         }
         Ok(bench)
     }
@@ -151,7 +152,7 @@ impl Workshop<'_> {
     /// FP32 of the model as it is, from ONNX Runtime where it is there, so that no engine of ours judges itself, else from the
     /// embedded engine or whichever runs it.
     fn reference(&self, bench: &Bench) -> Result<Reference> {
-        let folder = bench.folder.join("reference");
+        let folder = bench.folder.path().join("reference");
         std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;
         prepare::write(self.model, &folder)?;
         let mut reasons = Vec::new();
@@ -159,7 +160,7 @@ impl Workshop<'_> {
         if onnxruntime::find().is_ok() {
             names.insert(0, "onnxruntime");
         }
-        names.extend(self.request.engine.as_deref().filter(|name| !names.contains(name)));
+        names.extend(self.request.terms.engine.as_deref().filter(|name| !names.contains(name)));
         let threads = self.search.config.threads.value.count();
         let (mut is_short, mut hint) = (false, None);
         for chunk in [Chunk::Own, Chunk::Of(PIECE)] {
@@ -193,7 +194,7 @@ impl Workshop<'_> {
 
     fn spec(&self, bench: &Bench, folder: &Path, candidate: &Candidate, seconds: f64) -> Result<Spec> {
         let number = bench.n_runs.replace(bench.n_runs.get() + 1);
-        let outputs = bench.folder.join(format!("run{number}"));
+        let outputs = bench.folder.path().join(format!("run{number}"));
         std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
         Ok(Spec {
             model: folder.join(prepare::FILE),
@@ -209,7 +210,7 @@ impl Workshop<'_> {
     }
 
     fn run(&self, bench: &Bench, candidate: &Candidate) -> Result<Done> {
-        let folder = bench.folder.join(candidate.precision.to_string());
+        let folder = bench.folder.path().join(candidate.precision.to_string());
         self.search.worker.measure(&self.spec(bench, &folder, candidate, SECONDS)?)
     }
 
@@ -240,12 +241,9 @@ impl Workshop<'_> {
 
     fn refusal(&self, outcome: &Outcome) -> Option<String> {
         let Accuracy { relative, .. } = outcome.accuracy;
-        let is_near = relative <= self.request.tolerance;
-        if !is_near {
-            return Some(format!(
-                "its error of {relative:.1e} is above the tolerance of {:.1e}",
-                self.request.tolerance
-            ));
+        let tolerance = self.request.terms.tolerance;
+        if relative.is_nan() || relative > tolerance {
+            return Some(format!("its error of {relative:.1e} is above the tolerance of {tolerance:.1e}"));
         }
         let bound = self.bound()?;
         let peak = outcome.peak_bytes.filter(|peak| *peak > bound.bytes())?;
@@ -255,7 +253,7 @@ impl Workshop<'_> {
     /// The best once more, in the other order, so that a disturbance does not decide.
     fn measure_again(&self, bench: &Bench, reference: &Reference, all: &mut [Measured]) {
         let finalists: Vec<Candidate> =
-            ranked(all).into_iter().take(FINALISTS).map(|measured| measured.candidate.clone()).collect();
+            leaders(all, FINALISTS).into_iter().map(|measured| measured.candidate.clone()).collect();
         if finalists.len() < 2 {
             return;
         }
@@ -275,16 +273,7 @@ impl Workshop<'_> {
             let texts = all.iter().filter_map(|measured| Some((measured, measured.refused.as_ref()?)));
             texts.map(|(measured, reason)| format!("{}: {reason}", measured.candidate)).collect::<Vec<_>>().join("; ")
         };
-        let winner = match self.search.config.profile.value {
-            Profile::Training => least(all),
-            Profile::Emergency => {
-                let fit = ranked(all);
-                let tensorrt = fit.iter().find(|measured| measured.candidate.engine == "onnxruntime-tensorrt");
-                tensorrt.or(fit.first()).copied()
-            }
-            Profile::Field => ranked(all).first().copied(),
-        };
-        if let Some(winner) = winner {
+        if let Some(winner) = pick(self.search.config.profile.value, all) {
             return Ok(winner);
         }
         if let (Some(bound), true) = (self.bound(), all.iter().any(|measured| self.is_over(measured))) {
@@ -313,10 +302,16 @@ impl Workshop<'_> {
         prepared: &Model,
     ) -> Result<Report> {
         let outcome = winner.outcome.ok_or_else(|| Error::unsupported("the winner was not measured"))?;
-        let operators = self.operators(bench, &winner.candidate, prepared);
+        let operators = self.operators(bench, &winner.candidate);
         let mut advice = advice::advise(self, &winner, &candidates);
         advice.extend(advice::of_operators(&operators));
+        let shape =
+            |(port, value): (&Port, &Value)| InputShape { name: port.name.clone(), shape: value.shape().to_vec() };
+        let name = self.request.model.file_name().unwrap_or_default();
         Ok(Report {
+            model_name: name.to_string_lossy().into_owned(),
+            inputs: self.sets.ports.iter().zip(&self.sets.values[0]).map(shape).collect(),
+            engine_version: engines::version(&winner.candidate.engine)?,
             latency_seconds: outcome.latency_seconds,
             first_result_seconds: outcome.load_seconds + outcome.first_seconds,
             peak_bytes: outcome.peak_bytes,
@@ -330,45 +325,19 @@ impl Workshop<'_> {
         })
     }
 
-    /// Where the engine tells; the table is an extra, and its failure none of the search.
-    fn operators(&self, bench: &Bench, winner: &Candidate, prepared: &Model) -> Vec<Operator> {
-        let rows = match (winner.engine.as_str(), winner.chunk) {
-            ("onnxruntime", Chunk::Own) => {
-                let options = Options { threads: winner.threads, precision: winner.precision };
-                onnxruntime::operators(prepared, &options, &self.sets.values[0], &bench.folder)
-            }
-            (rten::NAME | melisma::NAME, _) => {
-                let folder = bench.folder.join(winner.precision.to_string());
-                let spec = self.spec(bench, &folder, winner, 0.0);
-                spec.and_then(|spec| {
-                    let inputs = spec.inputs[..1].to_vec();
-                    self.search.worker.operators(&Spec { inputs, ..spec })
-                })
-            }
-            _ => return Vec::new(),
-        };
-        let mut rows = rows.unwrap_or_default();
-        rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-        rows
+    /// Where the time goes; the table is an extra, and without it the search goes on.
+    fn operators(&self, bench: &Bench, winner: &Candidate) -> Vec<Operator> {
+        let folder = bench.folder.path().join(winner.precision.to_string());
+        let spec = self.spec(bench, &folder, winner, 0.0);
+        let rows = spec.and_then(|spec| {
+            let inputs = spec.inputs[..1].to_vec();
+            self.search.worker.operators(&Spec { inputs, ..spec })
+        });
+        rows.unwrap_or_default()
     }
 }
 
 /// An engine's error under its name, once.
 fn named(engine: &str, error: &str) -> String {
     if error.starts_with(engine) { error.to_owned() } else { format!("{engine}: {error}") }
-}
-
-/// The fastest of those that take hardly more memory than the least.
-fn least(all: &[Measured]) -> Option<&Measured> {
-    let peak = |measured: &Measured| measured.outcome.and_then(|outcome| outcome.peak_bytes).unwrap_or(u64::MAX);
-    let fit = ranked(all);
-    let least = fit.iter().map(|measured| peak(measured)).min()?;
-    fit.into_iter().find(|measured| peak(measured) <= least.saturating_add(least / 20))
-}
-
-/// Those that can be chosen, the fastest first.
-pub(super) fn ranked(all: &[Measured]) -> Vec<&Measured> {
-    let mut fit: Vec<(f64, &Measured)> = all.iter().filter_map(|measured| Some((measured.p50()?, measured))).collect();
-    fit.sort_by(|a, b| a.0.total_cmp(&b.0));
-    fit.into_iter().map(|(_, measured)| measured).collect()
 }

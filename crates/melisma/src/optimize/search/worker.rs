@@ -96,7 +96,9 @@ pub fn work(spec: &Spec) -> Result<Done> {
     let begin = Instant::now();
     hard::limit(spec)?;
     let model = prepare::given(&spec.model)?;
-    let mut engine = open(&model, &spec.candidate, &spec.surroundings)?;
+    let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
+    let surroundings = Surroundings { profile_folder, ..spec.surroundings.clone() };
+    let mut engine = open(&model, &spec.candidate, &surroundings)?;
     drop(model);
     let load_seconds = begin.elapsed().as_secs_f64();
     let mut outputs = Vec::new();
@@ -123,8 +125,10 @@ pub fn work(spec: &Spec) -> Result<Done> {
 
 fn profiled(engine: &mut dyn Engine, inputs: &[Value]) -> Result<(Vec<f64>, Vec<Operator>)> {
     let begin = Instant::now();
-    let (_, operators) = engine.profile(inputs)?;
-    Ok((vec![begin.elapsed().as_secs_f64()], operators))
+    let (_, mut operators) = engine.profile(inputs)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    Operator::add(&mut operators, engine.end_profile()?);
+    Ok((vec![seconds], operators))
 }
 
 fn timed(mut run: impl FnMut() -> Result<()>, spec: &Spec) -> Result<Vec<f64>> {

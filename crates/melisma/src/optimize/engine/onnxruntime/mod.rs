@@ -7,6 +7,8 @@ mod library;
 mod profile;
 mod provider;
 #[cfg(test)]
+pub(in crate::optimize) mod recorder;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;
@@ -17,10 +19,9 @@ use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
 
 pub use library::{Runtime, find, find_provider, find_tensorrt, runtime, tensorrt_version};
-pub use profile::operators;
-pub use provider::{Cuda, Provider, Register, TensorRt};
+pub use provider::{Algorithms, Cuda, Cudnn, Provider, Register, TensorRt, Workspace};
 
-use super::{Engine, Options, Port, check_inputs};
+use super::{Engine, Operator, Options, Port, check_inputs};
 use crate::optimize::onnx::Model;
 use crate::optimize::value::{DType, Number, Value};
 use crate::{Error, Kind, Result};
@@ -32,16 +33,33 @@ pub struct Onnxruntime {
     name: &'static str,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    times: Times,
+}
+
+/// Whether the session writes its times to a file, and which of its runs count.
+#[derive(Debug)]
+enum Times {
+    Off,
+    /// After so many runs.
+    On {
+        n_runs: usize,
+        first: Option<usize>,
+    },
 }
 
 impl Onnxruntime {
-    /// Makes a session for `model`.
+    /// Makes a session for `model`. With a folder it writes its times there, for [`Engine::profile`].
     ///
     /// # Errors
     /// The library or the provider is not there, or it refuses the model.
-    pub fn new(model: &Model, options: &Options, provider: &Provider) -> Result<Self> {
-        let session = commit(builder(options, provider)?, model)?;
-        Ok(Self { session, name: provider.name(), inputs: Port::inputs(model)?, outputs: Port::outputs(model)? })
+    pub fn new(model: &Model, options: &Options, (provider, folder): (&Provider, Option<&Path>)) -> Result<Self> {
+        let mut builder = builder(options, provider)?;
+        if let Some(folder) = folder {
+            builder = builder.with_profiling(folder.join("profile")).map_err(|error| failed(&error.into()))?;
+        }
+        let times = if folder.is_some() { Times::On { n_runs: 0, first: None } } else { Times::Off };
+        let (session, name) = (commit(builder, model)?, provider.name());
+        Ok(Self { session, name, inputs: Port::inputs(model)?, outputs: Port::outputs(model)?, times })
     }
 }
 
@@ -60,6 +78,9 @@ impl Engine for Onnxruntime {
 
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         check_inputs(&self.inputs, inputs)?;
+        if let Times::On { n_runs, .. } = &mut self.times {
+            *n_runs += 1;
+        }
         let flags: Vec<Vec<bool>> = inputs.iter().map(flags).collect();
         let named = self.inputs.iter().zip(inputs).zip(&flags);
         let named = named.map(|((port, value), flags)| Ok((port.name.as_str(), given(value, flags)?)));
@@ -70,6 +91,21 @@ impl Engine for Onnxruntime {
             taken(value).map_err(|error| error.at(format!("output `{}`", port.name)))
         };
         self.outputs.iter().map(output).collect()
+    }
+
+    /// The times come with [`Engine::end_profile`]: the library writes them at the end.
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        if let Times::On { n_runs, first } = &mut self.times {
+            first.get_or_insert(*n_runs);
+        }
+        Ok((self.run(inputs)?, Vec::new()))
+    }
+
+    fn end_profile(&mut self) -> Result<Vec<Operator>> {
+        match std::mem::replace(&mut self.times, Times::Off) {
+            Times::On { first: Some(first), .. } => profile::read(&mut self.session, first),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 
@@ -88,13 +124,6 @@ fn commit(mut builder: SessionBuilder, model: &Model) -> Result<Session> {
     builder.commit_from_memory(&model.to_bytes()?).map_err(|error| {
         Error::unsupported(format!("onnxruntime does not take the model: {}", first_line(&error.to_string())))
     })
-}
-
-/// A session that writes where its time goes to a file below `folder`.
-fn profiling(model: &Model, options: &Options, folder: &Path) -> Result<Session> {
-    let builder = builder(options, &Provider::Cpu)?;
-    let builder = builder.with_profiling(folder.join("profile")).map_err(|error| failed(&error.into()))?;
-    commit(builder, model)
 }
 
 /// The elements of a tensor of truth values; the library wants them as such.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use ort::session::builder::SessionBuilder;
+use serde::{Deserialize, Serialize};
 
 use crate::runtime::precision::Format;
 use crate::{Error, Kind, Result};
@@ -31,6 +32,39 @@ pub struct Cuda {
     pub memory_limit: Option<u64>,
     /// Whether f32 products may round their factors to TF32.
     pub tf32: bool,
+    /// How cuDNN chooses its convolutions.
+    pub cudnn: Cudnn,
+}
+
+/// How cuDNN chooses its convolutions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cudnn {
+    /// Which algorithms it considers.
+    pub search: Algorithms,
+    /// The memory that an algorithm may use beside its tensors.
+    pub workspace: Workspace,
+}
+
+/// Which algorithms cuDNN considers for a convolution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Algorithms {
+    /// Runs all of them once and takes the fastest: a slow start, and not always the same choice.
+    Exhaustive,
+    /// Takes the one that its tables name.
+    #[default]
+    Heuristic,
+}
+
+/// The memory that an algorithm of cuDNN may use beside its tensors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workspace {
+    /// As much as the fastest one wants.
+    #[default]
+    Largest,
+    /// At most ONNX Runtime's own limit of 32 MiB.
+    Small,
 }
 
 /// What the TensorRT provider is told.
@@ -91,7 +125,18 @@ impl Provider {
 impl Cuda {
     /// Keys and values as ONNX Runtime names them.
     pub fn options(&self) -> Vec<(String, String)> {
-        let mut options = vec![pair("device_id", self.ordinal), pair("use_tf32", u8::from(self.tf32))];
+        let search = match self.cudnn.search {
+            Algorithms::Exhaustive => "EXHAUSTIVE",
+            Algorithms::Heuristic => "HEURISTIC",
+        };
+        let mut options = vec![
+            pair("device_id", self.ordinal),
+            pair("use_tf32", u8::from(self.tf32)),
+            pair("cudnn_conv_algo_search", search),
+            pair("cudnn_conv_use_max_workspace", u8::from(self.cudnn.workspace == Workspace::Largest)),
+            // One-dimensional convolutions, which audio models are made of, as rows and not as columns.
+            pair("cudnn_conv1d_pad_to_nc1d", 1),
+        ];
         if let Some(limit) = self.memory_limit {
             // Without this the arena doubles, past what is asked for.
             options.push(pair("arena_extend_strategy", "kSameAsRequested"));

@@ -1,33 +1,13 @@
 use std::path::PathBuf;
 
+use super::recorder::{recorded, value};
 use super::*;
 use crate::runtime::precision::Format;
-
-/// Records what it is told, in place of a session.
-#[derive(Default)]
-struct Recorder(Vec<(&'static str, Vec<(String, String)>)>);
-
-impl Register for Recorder {
-    fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()> {
-        self.0.push((name, options.to_vec()));
-        Ok(())
-    }
-}
-
-fn recorded(provider: &Provider) -> Vec<(&'static str, Vec<(String, String)>)> {
-    let mut recorder = Recorder::default();
-    provider.register(&mut recorder).unwrap();
-    recorder.0
-}
-
-fn value<'a>(options: &'a [(String, String)], key: &str) -> &'a str {
-    &options.iter().find(|(name, _)| name == key).unwrap_or_else(|| panic!("{key} in {options:?}")).1
-}
 
 #[test]
 fn tensorrt_is_told_workspace_precision_shapes_and_a_folder_of_its_own() {
     let tensorrt = |key: &str| TensorRt {
-        cuda: Cuda { ordinal: 1, memory_limit: Some(3 << 30), tf32: false },
+        cuda: Cuda { ordinal: 1, memory_limit: Some(3 << 30), ..Cuda::default() },
         workspace_bytes: 1 << 30,
         precision: Format::Fp16,
         shapes: vec![("mel".to_owned(), vec![1, 80, 3000]), ("n".to_owned(), vec![1])],
@@ -61,13 +41,26 @@ fn tensorrt_is_told_workspace_precision_shapes_and_a_folder_of_its_own() {
 
 #[test]
 fn cuda_is_told_the_memory_limit() {
-    let told = recorded(&Provider::Cuda(Cuda { ordinal: 0, memory_limit: Some(1 << 20), tf32: true }));
+    let limited = Cuda { memory_limit: Some(1 << 20), tf32: true, ..Cuda::default() };
+    let told = recorded(&Provider::Cuda(limited));
     assert_eq!(value(&told[0].1, "gpu_mem_limit"), "1048576");
     assert_eq!(value(&told[0].1, "arena_extend_strategy"), "kSameAsRequested");
     assert_eq!(value(&told[0].1, "use_tf32"), "1");
     let free = recorded(&Provider::Cuda(Cuda::default()));
     assert!(!free[0].1.iter().any(|(key, _)| key == "gpu_mem_limit"));
     assert!(recorded(&Provider::Cpu).is_empty());
+}
+
+#[test]
+fn cuda_is_told_how_cudnn_chooses_its_convolutions() {
+    let options = |search, workspace| {
+        let cuda = Cuda { cudnn: Cudnn { search, workspace }, ..Cuda::default() };
+        let told = recorded(&Provider::Cuda(cuda)).remove(0).1;
+        ["cudnn_conv_algo_search", "cudnn_conv_use_max_workspace", "cudnn_conv1d_pad_to_nc1d"]
+            .map(|key| value(&told, key).to_owned())
+    };
+    assert_eq!(options(Algorithms::Exhaustive, Workspace::Largest), ["EXHAUSTIVE", "1", "1"]);
+    assert_eq!(options(Algorithms::Heuristic, Workspace::Small), ["HEURISTIC", "0", "1"]);
 }
 
 #[test]
@@ -112,16 +105,20 @@ fn golden_models_give_golden_outputs() {
     let golden = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name);
     let model = Model::open(&golden("vocoder.onnx")).unwrap();
     let options = Options { threads: 2, precision: Format::Fp32 };
-    let mut engine = Onnxruntime::new(&model, &options, &Provider::Cpu).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = Onnxruntime::new(&model, &options, (&Provider::Cpu, Some(folder.path()))).unwrap();
     let x = npy::read(&golden("vocoder.x.npy")).unwrap();
     let found = engine.run(std::slice::from_ref(&x)).unwrap();
     let expected = npy::read(&golden("vocoder.y.npy")).unwrap();
     let pairs = found[0].as_slice::<f32>().unwrap().iter().zip(expected.as_slice::<f32>().unwrap());
     assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-6));
-    let folder = tempfile::tempdir().unwrap();
-    let operators = operators(&model, &options, &[x], folder.path()).unwrap();
-    let is_conv = |row: &super::super::Operator| row.name.contains("Conv") && row.seconds > 0.0 && row.calls > 0;
-    assert!(operators.iter().any(is_conv));
+    let (again, during) = engine.profile(&[x]).unwrap();
+    assert!(again[0].bytes() == found[0].bytes() && during.is_empty());
+    let operators = engine.end_profile().unwrap();
+    let n_nodes = |op: &str| model.graph.nodes.iter().filter(|node| node.op == op).count() as u64;
+    let conv = operators.iter().find(|row| row.name == "ConvTranspose").unwrap();
+    assert!(conv.seconds > 0.0 && conv.calls == n_nodes("ConvTranspose"), "of one run, not of both: {operators:?}");
+    assert!(engine.end_profile().unwrap().is_empty(), "once");
     let tensorrt = TensorRt {
         cuda: Cuda::default(),
         workspace_bytes: 1 << 20,
@@ -131,7 +128,7 @@ fn golden_models_give_golden_outputs() {
         key: "k".to_owned(),
     };
     for provider in [Provider::Cuda(Cuda::default()), Provider::TensorRt(tensorrt)] {
-        if let Err(error) = Onnxruntime::new(&model, &options, &provider) {
+        if let Err(error) = Onnxruntime::new(&model, &options, (&provider, None)) {
             assert!(error.kind() == Kind::Device && error.to_string().contains("ExecutionProvider"), "{error}");
         }
     }

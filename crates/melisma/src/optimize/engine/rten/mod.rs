@@ -5,11 +5,11 @@
 
 pub(super) mod adapt;
 pub(super) mod convert;
+mod crash;
 pub(super) mod operators;
 mod rewrite;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use ::rten::{ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView};
 
@@ -18,12 +18,12 @@ use crate::optimize::onnx::{Detached, Model};
 use crate::optimize::value::Value;
 use crate::{Error, Result};
 
+pub(super) use crash::guarded;
+
 /// The name that `--engine` takes.
 pub const NAME: &str = "rten";
 /// The crate's version, as engines depend on it.
 pub const VERSION: &str = "0.27";
-/// Threads of the crate's pools are called so.
-const THREADS: &str = "rten-";
 
 /// A model in the embedded engine.
 pub struct Rten {
@@ -33,6 +33,7 @@ pub struct Rten {
     outputs: Vec<Port>,
     input_ids: Vec<NodeId>,
     output_ids: Vec<NodeId>,
+    nodes: Vec<crash::Suspect>,
 }
 
 /// Prepares a model.
@@ -49,6 +50,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
 /// As [`build`].
 pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     let (inputs, outputs) = check(&model)?;
+    let nodes = crash::suspects(&model);
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
     let parts = adapt::adapted(model)?.detached()?;
     let model = guarded(&pool, || load(parts))??;
@@ -57,7 +59,7 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     };
     let input_ids = inputs.iter().map(id).collect::<Result<_>>()?;
     let output_ids = outputs.iter().map(id).collect::<Result<_>>()?;
-    Ok(Rten { model, pool, inputs, outputs, input_ids, output_ids })
+    Ok(Rten { model, pool, inputs, outputs, input_ids, output_ids, nodes })
 }
 
 /// The inputs and outputs of a model that the engine has everything for, as far as can be said without running it.
@@ -116,7 +118,8 @@ impl Rten {
         let values = values.collect::<Result<Vec<_>>>()?;
         let fed = self.input_ids.iter().copied().zip(values.into_iter().map(ValueOrView::Value)).collect();
         let options = options.with_thread_pool(Some(Arc::clone(&self.pool)));
-        let results = guarded(&self.pool, || self.model.run(fed, &self.output_ids, Some(options)))?;
+        let run = || self.model.run(fed, &self.output_ids, Some(options));
+        let results = crash::guarded_at(&self.pool, &self.nodes, run)?;
         let results = results.map_err(|error| Error::invalid(format!("{NAME}: {error}")))?;
         self.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()
     }
@@ -126,23 +129,6 @@ impl std::fmt::Debug for Rten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rten").field("inputs", &self.inputs).field("outputs", &self.outputs).finish_non_exhaustive()
     }
-}
-
-/// Runs foreign code on the pool's threads; its panics are errors, and are not printed.
-pub(super) fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> Result<R> {
-    static QUIET: Once = Once::new();
-    QUIET.call_once(|| {
-        let loud = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !std::thread::current().name().is_some_and(|name| name.starts_with(THREADS)) {
-                loud(panic);
-            }
-        }));
-    });
-    catch_unwind(AssertUnwindSafe(|| pool.run(work))).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Error::unsupported(format!("{NAME}: the engine gave up: {}", text.unwrap_or("it did not say why")))
-    })
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(in super::super) fn check(model: &Model) -> Result<()> {
     let names: Vec<String> = unknown.into_iter().collect();
     let message = format!("{}: no such operator: {}", super::NAME, names.join(", "));
     Err(Error::unsupported(message)
-        .with_hint("ONNX Runtime may have it: `melisma optimize MODEL.onnx` uses it where it is installed, and `run` what was kept"))
+        .with_hint("ONNX Runtime may have it: pip install onnxruntime, or set MELISMA_ONNXRUNTIME to its library"))
 }
 
 /// Constants of a graph, and the nodes that read each value.

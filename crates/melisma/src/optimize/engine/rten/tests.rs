@@ -82,7 +82,13 @@ fn what_would_be_another_answer_is_refused() {
 fn a_panic_is_an_error() {
     let pool = ThreadPool::with_num_threads(1);
     let error = guarded(&pool, || -> usize { panic!("index {} of 3", 7) }).unwrap_err();
-    assert_eq!(error.to_string(), "rten: the engine gave up: index 7 of 3");
+    let message = error.to_string();
+    assert!(message.starts_with("rten: the engine crashed in its own code ("), "{message}");
+    assert!(
+        message.ends_with("): index 7 of 3") && message.contains("/src/optimize/engine/rten/tests.rs:"),
+        "{message}"
+    );
+    assert!(error.hint().unwrap().contains("--engine"), "{error:?}");
     assert_eq!(guarded(&pool, || 5).unwrap(), 5);
 }
 

@@ -1,0 +1,61 @@
+//! The record that an engine passed its self-check: valid while no file of the entry changes, on the same machine, with the
+//! same engine. It holds nothing but a hash, so a damaged record only means that the check is made again.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use super::{Entry, USED, manifest};
+use crate::runtime::output::{self, Existing};
+
+pub(super) const PASSED: &str = "passed";
+
+impl Entry {
+    /// Whether the engine passed its self-check with the files as they are, under `state`: machine, device and engine.
+    pub fn has_passed(&self, state: &str) -> bool {
+        let mut found = String::new();
+        let read = File::open(self.folder.join(PASSED)).and_then(|file| file.take(256).read_to_string(&mut found));
+        read.is_ok() && self.pass(state).is_some_and(|pass| pass == found)
+    }
+
+    /// Records that the engine passed. A cache that cannot be written goes without, and checks every time.
+    pub fn record_pass(&self, state: &str) {
+        if let Some(pass) = self.pass(state) {
+            let _ = output::write(&self.folder.join(PASSED), pass.as_bytes(), Existing::Replace);
+        }
+    }
+
+    /// The hash of `state`, of the manifest with the hashes in it, and of the name, size and time of every file.
+    fn pass(&self, state: &str) -> Option<String> {
+        let mut files = Vec::new();
+        list(&self.folder, "", &mut files)?;
+        files.sort();
+        let manifest = manifest::bytes(&self.folder).ok()?;
+        let mut hasher = blake3::Hasher::new_derive_key("melisma optimize self-check v1");
+        for bytes in files.iter().map(String::as_bytes).chain([&manifest[..], state.as_bytes()]) {
+            hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        }
+        Some(hasher.finalize().to_hex().to_string())
+    }
+}
+
+/// Every file below `folder` but those that each use changes. None when one cannot be described.
+fn list(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Option<()> {
+    for entry in std::fs::read_dir(folder).ok()? {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        if prefix.is_empty() && (name == USED || name == PASSED) {
+            continue;
+        }
+        let data = entry.metadata().ok()?;
+        let path = format!("{prefix}{name}");
+        if data.is_dir() {
+            list(&entry.path(), &format!("{path}/"), files)?;
+        } else {
+            let time = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+            files.push(format!("{path} {} {}", data.len(), time.as_nanos()));
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,324 @@
+//! The engine for a run: the best one in the cache that satisfies the terms, else one that takes the model as it is.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use super::engines::{is_on_gpu, version};
+use super::pick::pick;
+use super::report::{InputShape, milliseconds};
+use super::{Candidate, Chunk, Measured, Report, Search, Surroundings, Terms, Worker, available, key};
+use crate::optimize::cache::{Cache, Found, Key, Manifest, Parts};
+use crate::optimize::engine::{Engine, Port, onnxruntime, rten};
+use crate::optimize::need::Embedded;
+use crate::optimize::onnx::{Model, fingerprint};
+use crate::optimize::value::Value;
+use crate::runtime::precision::Format;
+use crate::runtime::{Config, DeviceRequest, machine, size};
+use crate::{Error, Kind, Result};
+
+/// So many reasons are told.
+const MOST_REASONS: usize = 3;
+
+/// What is to be run.
+#[derive(Clone)]
+pub struct Subject<'a> {
+    /// The model's file.
+    pub path: &'a Path,
+    /// The model; one that is not needed any more gives its weights to the engine instead of copies.
+    pub model: Cow<'a, Model>,
+    /// A value for each input, in the model's order.
+    pub values: &'a [Value],
+}
+
+/// An engine that is ready to run, and why it is this one.
+pub struct Chosen {
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// How it works.
+    pub candidate: Candidate,
+    /// The entry that it came from.
+    pub cached: Option<Cached>,
+    /// Why it was chosen.
+    pub reason: String,
+}
+
+/// Where a cached engine came from.
+#[derive(Debug)]
+pub struct Cached {
+    /// The entry's key.
+    pub key: String,
+    /// What was measured when it was made.
+    pub report: Report,
+}
+
+/// An entry that satisfies the terms.
+struct Offer {
+    key: Key,
+    report: Report,
+    measured: Measured,
+}
+
+/// The engine for a run, from the cache that `config` names. `worker` starts a process for a run whose memory is not known
+/// in advance, and `say` is told which one it is and why.
+///
+/// # Errors
+/// No engine is there for the device, or none takes the model.
+pub fn choose(
+    config: &Config,
+    terms: &Terms,
+    (subject, worker): (Subject<'_>, Worker),
+    say: &dyn Fn(&str),
+) -> Result<Chosen> {
+    let cache = Cache::of(config);
+    if let Some(note) = cache.note() {
+        say(&format!("note: {note}"));
+    }
+    let search = Search { config, cache: &cache, worker, free_bytes: machine::free_bytes(), say };
+    let chosen = search.choose(terms, subject)?;
+    say(&format!("engine: {chosen}"));
+    Ok(chosen)
+}
+
+impl Search<'_> {
+    /// As [`choose`], from this search's own cache.
+    ///
+    /// # Errors
+    /// As [`choose`].
+    pub fn choose(&self, terms: &Terms, subject: Subject<'_>) -> Result<Chosen> {
+        terms.check_device(self.config)?;
+        let (mut offers, mut reasons) = self.offers(terms, &subject)?;
+        let n_offers = offers.len();
+        while let Some(index) = self.best(&offers) {
+            let Offer { key, report, .. } = offers.swap_remove(index);
+            match self.take(&key, &report) {
+                Ok(engine) => {
+                    let reason = reason(&report, n_offers);
+                    let candidate = report.candidate.clone();
+                    let cached = Some(Cached { key: key.as_str().to_owned(), report });
+                    return Ok(Chosen { engine, candidate, cached, reason });
+                }
+                Err(error) => {
+                    (self.say)(&format!("note: {error}"));
+                    reasons.push(format!("{}: {error}", short(&key)));
+                }
+            }
+        }
+        let (engine, candidate) = self.plain(terms, subject)?;
+        Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons) })
+    }
+
+    /// The index of the best offer, by the rule that the search itself chooses by.
+    fn best(&self, offers: &[Offer]) -> Option<usize> {
+        let all: Vec<Measured> = offers.iter().map(|offer| offer.measured.clone()).collect();
+        let best = pick(self.config.profile.value, &all)?;
+        all.iter().position(|measured| std::ptr::eq(measured, best))
+    }
+
+    /// The entries that satisfy `terms`, and why others of this model do not.
+    fn offers(&self, terms: &Terms, subject: &Subject<'_>) -> Result<(Vec<Offer>, Vec<String>)> {
+        let (entries, n_bad) = self.cache.entries();
+        let (mut offers, mut reasons) = (Vec::new(), Vec::new());
+        if n_bad > 0 {
+            reasons.push(format!("{n_bad} entries cannot be read (`melisma cache verify` names them)"));
+        }
+        if entries.is_empty() {
+            return Ok((offers, reasons));
+        }
+        let model = fingerprint(subject.path, self.config.threads.value.count())?;
+        let machine = key::machine(self.config)?;
+        let shapes = shapes(subject)?;
+        for (key, manifest) in entries {
+            if manifest.parts.get("model") != Some(&model) {
+                continue;
+            }
+            match self.offer(&manifest, terms, (&shapes, &machine)) {
+                Ok((report, measured)) => offers.push(Offer { key, report, measured }),
+                Err(reason) => reasons.push(format!("{}: {reason}", short(&key))),
+            }
+        }
+        Ok((offers, reasons))
+    }
+
+    /// What was measured of an entry that satisfies `terms`, else the reason.
+    fn offer(
+        &self,
+        manifest: &Manifest,
+        terms: &Terms,
+        (shapes, machine): (&[InputShape], &Parts),
+    ) -> std::result::Result<(Report, Measured), String> {
+        let report = Report::read(&manifest.plan).map_err(|error| error.to_string())?;
+        let own = report.candidates.iter().find(|measured| measured.candidate == report.candidate);
+        let measured = own.cloned().ok_or("its plan does not say what was measured")?;
+        let Candidate { engine, precision, threads, .. } = &report.candidate;
+        if report.inputs != shapes {
+            return Err(format!("made for other shapes ({})", InputShape::list(&report.inputs)));
+        }
+        if terms.engine.as_ref().is_some_and(|named| named != engine) {
+            return Err(format!("its engine is {engine}"));
+        }
+        match self.config.device.value {
+            DeviceRequest::Cpu if is_on_gpu(engine) => return Err(format!("{engine} works on a GPU")),
+            DeviceRequest::Cuda(_) if !is_on_gpu(engine) => return Err(format!("{engine} works on the CPU")),
+            _ => {}
+        }
+        if !terms.precision.allows(self.config.profile.value, engine, *precision) {
+            return Err(format!("its precision is {precision}, {} was asked for", terms.precision));
+        }
+        let (error, tolerance) = (report.accuracy.relative, terms.tolerance);
+        if error.is_nan() || error > tolerance {
+            return Err(format!("its error of {error:.1e} is above the tolerance of {tolerance:.1e}"));
+        }
+        if let Some(change) = key::machine_change(&manifest.parts, machine, engine) {
+            return Err(format!("made on another machine: {change}"));
+        }
+        let now = version(engine).map_err(|error| error.to_string())?;
+        if now != report.engine_version {
+            return Err(format!("made with {engine} {}, found {now}", report.engine_version));
+        }
+        let allowed = self.config.threads.value.count();
+        if *threads > allowed {
+            return Err(format!("it uses {threads} threads, {allowed} are allowed"));
+        }
+        let limit = self.limits().most_bytes();
+        match limit.zip(report.peak_bytes).filter(|(limit, peak)| peak > limit) {
+            Some((limit, peak)) => Err(format!("it takes {}, the limit is {}", size::show(peak), size::show(limit))),
+            None => Ok((report, measured)),
+        }
+    }
+
+    /// Opens an entry; one that is damaged or fails its self-check is set aside.
+    fn take(&self, key: &Key, report: &Report) -> Result<Box<dyn Engine>> {
+        match self.cache.take(key) {
+            Found::Hit(entry) => {
+                let loaded = self.load(&entry, report);
+                loaded.map_err(|error| Error::new(Kind::Check, self.cache.reject(key, &error.to_string())))
+            }
+            Found::Miss(reason) => Err(Error::new(Kind::Check, reason)),
+        }
+    }
+
+    /// An engine with the model as it is, in FP32: the one that was named, else the embedded one, else ONNX Runtime.
+    fn plain(&self, terms: &Terms, subject: Subject<'_>) -> Result<(Box<dyn Engine>, Candidate)> {
+        let names: Vec<&str> = match (&terms.engine, self.config.device.value) {
+            (Some(name), _) => vec![name],
+            (None, DeviceRequest::Cuda(_)) => available(self.config, None)?.iter().map(|(name, _)| *name).collect(),
+            (None, _) if onnxruntime::find().is_ok() => vec![rten::NAME, "onnxruntime"],
+            (None, _) => vec![rten::NAME],
+        };
+        let threads = self.config.threads.value.count();
+        let surroundings = Surroundings::new(self.config, Default::default(), "");
+        let mut refused: Option<Error> = None;
+        let Subject { path, model, values } = subject;
+        let names: Vec<&str> = names.into_iter().filter(|name| names_plain(name)).collect();
+        let mut model = Some(model);
+        for (index, name) in names.iter().enumerate() {
+            let candidate =
+                Candidate { engine: (*name).to_owned(), precision: Format::Fp32, threads, chunk: Chunk::Own };
+            let plain = Embedded {
+                path,
+                limits: self.limits(),
+                candidate,
+                surroundings: surroundings.clone(),
+                worker: self.worker.clone(),
+            };
+            let own = if index + 1 == names.len() { model.take() } else { model.clone() };
+            let Some(own) = own else { break };
+            match plain.open(own.into_owned(), values) {
+                Ok(opened) => return Ok(opened),
+                Err(error) if error.kind() != Kind::Unsupported => return Err(error.at(path.display())),
+                Err(error) => {
+                    refused = Some(match refused {
+                        None => error,
+                        Some(first) => with_second(&first, &error),
+                    });
+                }
+            }
+        }
+        let none = || {
+            Error::unsupported("onnxruntime-tensorrt runs cached engines only")
+                .with_hint("make one with `melisma optimize --engine onnxruntime-tensorrt`")
+        };
+        Err(refused.unwrap_or_else(none).at(path.display()))
+    }
+}
+
+/// Whether an engine is used without a cache: TensorRT takes minutes to build its own.
+fn names_plain(engine: &str) -> bool {
+    engine != "onnxruntime-tensorrt"
+}
+
+fn with_second(first: &Error, second: &Error) -> Error {
+    let error = Error::unsupported(format!("{first}; {second}"));
+    match first.hint() {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+fn shapes(subject: &Subject<'_>) -> Result<Vec<InputShape>> {
+    let ports = Port::inputs(&subject.model)?;
+    let shape = |(port, value): (Port, &Value)| InputShape { name: port.name, shape: value.shape().to_vec() };
+    Ok(ports.into_iter().zip(subject.values).map(shape).collect())
+}
+
+fn short(key: &Key) -> &str {
+    &key.as_str()[..12]
+}
+
+fn reason(report: &Report, n_offers: usize) -> String {
+    let which = match n_offers {
+        1 => "the only cached engine that qualifies".to_owned(),
+        n => format!("the best of {n} cached engines that qualify"),
+    };
+    let p50 = milliseconds(report.latency_seconds.p50);
+    format!("{which}; measured p50 {p50}, error {:.1e}", report.accuracy.relative)
+}
+
+fn told(reasons: &[String]) -> String {
+    if reasons.is_empty() {
+        return "no engine is cached for this model".to_owned();
+    }
+    let more = match reasons.len().saturating_sub(MOST_REASONS) {
+        0 => String::new(),
+        n => format!("; and {n} more"),
+    };
+    format!("no cached engine qualifies: {}{more}", reasons[..reasons.len().min(MOST_REASONS)].join("; "))
+}
+
+impl Chosen {
+    /// What `melisma run --json` says of the engine.
+    pub fn keys(&self) -> Json {
+        let Candidate { precision, threads, chunk, .. } = &self.candidate;
+        let report = self.cached.as_ref().map(|cached| &cached.report);
+        json!({
+            "engine": self.engine.name(),
+            "precision": precision.to_string(),
+            "threads": threads,
+            "chunk": chunk,
+            "cached": self.cached.is_some(),
+            "cache_key": self.cached.as_ref().map(|cached| &cached.key),
+            "accuracy": report.map(|report| &report.accuracy),
+            "reason": self.reason,
+        })
+    }
+}
+
+impl std::fmt::Display for Chosen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.cached {
+            Some(cached) => write!(f, "{}, cached as {}: {}", self.candidate, &cached.key[..12], self.reason),
+            None => write!(f, "{}, not cached: {}", self.candidate, self.reason),
+        }
+    }
+}
+
+impl std::fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chosen")
+            .field("candidate", &self.candidate)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,107 @@
+//! What an engine must satisfy, for a search and for a run alike.
+
+use super::{Wanted, engines};
+use crate::runtime::{Config, DeviceRequest};
+use crate::{Error, Result};
+
+/// What an engine must satisfy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    /// How far precision may be lowered.
+    pub precision: Wanted,
+    /// The largest error, relative to the largest value of an output.
+    pub tolerance: f64,
+    /// The engine by name; none for the best.
+    pub engine: Option<String>,
+}
+
+/// The terms as a front receives them; what is left out comes from the settings.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    /// `fp32`, `fp16`, `int8` or `auto`.
+    pub precision: Option<&'a str>,
+    /// The largest relative error.
+    pub tolerance: Option<f64>,
+    /// `auto` or an engine's name.
+    pub engine: Option<&'a str>,
+}
+
+impl Terms {
+    /// The terms that were asked for, completed from `config`.
+    ///
+    /// # Errors
+    /// An unknown precision or engine, a tolerance below 0, a precision in the settings that no engine computes in.
+    pub fn new(config: &Config, asked: Asked<'_>) -> Result<Self> {
+        let tolerance = asked.tolerance.unwrap_or(config.tolerance.value.value());
+        if !(tolerance >= 0.0 && tolerance.is_finite()) {
+            return Err(Error::invalid(format!("tolerance: {tolerance} is not 0 or more"))
+                .with_hint("write a number of at least 0, e.g. 1e-3"));
+        }
+        let precision = match asked.precision {
+            Some(text) => text.parse()?,
+            None => Wanted::of(config)?,
+        };
+        let engine = asked.engine.filter(|name| *name != "auto");
+        engine.map(engines::known).transpose()?;
+        Ok(Self { precision, tolerance, engine: engine.map(str::to_owned) })
+    }
+
+    /// Refuses a GPU that no engine works on.
+    pub(super) fn check_device(&self, config: &Config) -> Result<()> {
+        match (&self.engine, config.device.value) {
+            (Some(name), _) => engines::available(config, Some(name)).map(drop),
+            (None, DeviceRequest::Cuda(ordinal)) => engines::available(config, None).map(drop).map_err(|_| {
+                Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
+                    .with_hint("use --device cpu or auto, or set MELISMA_ONNXRUNTIME to ONNX Runtime's GPU build")
+            }),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use crate::runtime::config::Sources;
+
+    fn config(flags: &[(&'static str, &str)]) -> Config {
+        let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();
+        Config::load(&Sources { flags, ..Sources::default() }).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_out_comes_from_the_settings() {
+        let config = config(&[("precision", "int8"), ("tolerance", "0.5")]);
+        let terms = Terms::new(&config, Asked::default()).unwrap();
+        assert_eq!(terms, Terms { precision: Wanted::Int8, tolerance: 0.5, engine: None });
+        let asked = Asked { precision: Some("fp32"), tolerance: Some(0.0), engine: Some("rten") };
+        let terms = Terms::new(&config, asked).unwrap();
+        assert_eq!(terms, Terms { precision: Wanted::Fp32, tolerance: 0.0, engine: Some("rten".to_owned()) });
+    }
+
+    #[test]
+    fn wrong_terms_are_refused() {
+        let config = config(&[]);
+        let refused = |asked| Terms::new(&config, asked).unwrap_err().to_string();
+        assert_eq!(refused(Asked { tolerance: Some(-1.0), ..Asked::default() }), "tolerance: -1 is not 0 or more");
+        assert!(refused(Asked { tolerance: Some(f64::NAN), ..Asked::default() }).contains("NaN"));
+        assert_eq!(refused(Asked { engine: Some("warp"), ..Asked::default() }), "unknown engine `warp`");
+        assert_eq!(refused(Asked { precision: Some("bf16"), ..Asked::default() }), "unknown precision `bf16`");
+    }
+
+    /// BF16 was taken for FP32 without a word.
+    #[test]
+    fn bf16_is_refused_and_a_flag_overrides_it() {
+        for flags in [
+            &[("precision", "bf16")][..],
+            &[("tensor_optimizations.mixed_precision", "true"), ("tensor_optimizations.target_precision", "bf16")],
+        ] {
+            let config = config(flags);
+            let error = Terms::new(&config, Asked::default()).unwrap_err();
+            assert!(error.kind() == Kind::Unsupported && error.to_string().contains("bf16"), "{error}");
+            let terms = Terms::new(&config, Asked { precision: Some("fp32"), ..Asked::default() }).unwrap();
+            assert_eq!(terms.precision, Wanted::Fp32);
+        }
+    }
+}

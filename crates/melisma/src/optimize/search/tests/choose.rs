@@ -1,0 +1,280 @@
+//! The engine for a run: which cached one it is, whichever flags made it, and why.
+
+use std::borrow::Cow;
+
+use super::*;
+use crate::optimize::engine::onnxruntime::recorder::{recorded, value};
+use crate::runtime::Profile;
+
+/// A cache with engines for the perceptron, made with these flags.
+struct Shelf {
+    root: tempfile::TempDir,
+    config: Config,
+    model: Model,
+    path: PathBuf,
+}
+
+impl Shelf {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let (model, path) = (perceptron(), root.path().join("perceptron.onnx"));
+        std::fs::write(&path, model.to_bytes().unwrap()).unwrap();
+        Self { root, config: config(&[("threads", "1")]), model, path }
+    }
+
+    fn request(&self, terms: Terms) -> Request {
+        Request { model: self.path.clone(), inputs: Vec::new(), terms, calibrate: None }
+    }
+
+    fn optimize(&self, terms: Terms) -> Outcome {
+        optimize(self.root.path(), &self.config, &self.request(terms)).unwrap()
+    }
+
+    fn choose(&self, config: &Config, terms: &Terms) -> (Chosen, Vec<String>) {
+        let values = Sets::make(&self.model, &self.request(terms.clone())).unwrap().values.remove(0);
+        let subject = Subject { path: &self.path, model: Cow::Borrowed(&self.model), values: &values };
+        with_search(self.root.path(), config, |search| search.choose(terms, subject).unwrap())
+    }
+
+    fn reason(&self, config: &Config, terms: &Terms) -> String {
+        let (chosen, _) = self.choose(config, terms);
+        assert!(chosen.cached.is_none(), "{chosen}");
+        chosen.reason
+    }
+
+    /// Gives an entry other figures, as if another machine or another day had made it.
+    fn change(&self, outcome: &Outcome, change: impl FnOnce(&mut Report)) {
+        let mut report = outcome.report.clone();
+        change(&mut report);
+        let mut manifest = outcome.entry.manifest.clone();
+        manifest.plan = report.json().unwrap();
+        seal(&outcome.entry.folder, &manifest);
+    }
+}
+
+fn seal(folder: &Path, manifest: &crate::optimize::cache::Manifest) {
+    let text = serde_json::to_vec(manifest).unwrap();
+    std::fs::write(folder.join("manifest.json"), &text).unwrap();
+    std::fs::write(folder.join("seal"), blake3::hash(&text).to_hex().as_bytes()).unwrap();
+}
+
+fn any(precision: Wanted, tolerance: f64) -> Terms {
+    Terms { precision, tolerance, engine: None }
+}
+
+#[test]
+fn an_engine_is_found_whichever_flags_made_it() {
+    let shelf = Shelf::new();
+    let none = shelf.choose(&shelf.config, &any(Wanted::Fp32, 1e-3)).0;
+    assert_eq!((none.reason.as_str(), none.candidate.engine.as_str()), ("no engine is cached for this model", "rten"));
+    let made = shelf.optimize(terms(Wanted::Fp32, 0.25));
+    let (found, _) = shelf.choose(&shelf.config, &any(Wanted::Fp32, 1e-3));
+    let cached = found.cached.as_ref().unwrap();
+    assert_eq!((&cached.key, &found.candidate), (&made.key, &made.report.candidate));
+    assert!(found.reason.starts_with("the only cached engine that qualifies; measured p50 "), "{}", found.reason);
+    assert!(found.to_string().starts_with(&format!("rten, fp32, 1 thread, cached as {}: ", &made.key[..12])));
+    let keys = found.keys();
+    assert_eq!(
+        (&keys["cached"], &keys["cache_key"], &keys["precision"]),
+        (&true.into(), &made.key.into(), &"fp32".into())
+    );
+}
+
+#[test]
+fn the_terms_decide_what_qualifies() {
+    let shelf = Shelf::new();
+    let made = shelf.optimize(terms(Wanted::Fp32, 1e-3));
+    let lower = |precision: Format, relative: f64| {
+        shelf.change(&made, |report| {
+            report.candidates[0].candidate.precision = precision;
+            report.candidate = report.candidates[0].candidate.clone();
+            report.accuracy.relative = relative;
+        });
+    };
+    lower(Format::Fp16, 5e-4);
+    let fp32 = shelf.reason(&shelf.config, &any(Wanted::Fp32, 1e-3));
+    assert_eq!(
+        fp32,
+        format!("no cached engine qualifies: {}: its precision is fp16, fp32 was asked for", &made.key[..12])
+    );
+    for precision in [Wanted::Fp16, Wanted::Int8, Wanted::Auto] {
+        assert!(shelf.choose(&shelf.config, &any(precision, 1e-3)).0.cached.is_some(), "{precision}");
+    }
+    let reason = shelf.reason(&shelf.config, &any(Wanted::Auto, 1e-4));
+    assert!(reason.ends_with("its error of 5.0e-4 is above the tolerance of 1.0e-4"), "{reason}");
+    let reason = shelf.reason(&config(&[("profile", "training")]), &any(Wanted::Auto, 1e-3));
+    assert!(reason.ends_with("its precision is fp16, auto was asked for"), "{reason}");
+    let named = Terms { engine: Some("melisma".to_owned()), ..any(Wanted::Auto, 1e-3) };
+    let values = Sets::make(&shelf.model, &shelf.request(named.clone())).unwrap().values.remove(0);
+    let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&shelf.model), values: &values };
+    let refused = with_search(shelf.root.path(), &shelf.config, |search| search.choose(&named, subject)).0;
+    assert!(refused.unwrap_err().kind() == Kind::Unsupported, "never another engine in its place");
+}
+
+#[test]
+fn what_was_made_elsewhere_or_takes_too_much_does_not_qualify() {
+    let shelf = Shelf::new();
+    let made = shelf.optimize(terms(Wanted::Fp32, 1e-3));
+    let fp32 = any(Wanted::Fp32, 1e-3);
+    let reason = |config: &Config| shelf.reason(config, &fp32).split_once(": ").unwrap().1[14..].to_owned();
+    shelf.change(&made, |report| report.engine_version = "0.1".to_owned());
+    assert_eq!(reason(&shelf.config), format!("made with rten 0.1, found {}", rten::VERSION));
+    shelf.change(&made, |report| report.inputs[0].shape[0] = 7);
+    assert_eq!(reason(&shelf.config), "made for other shapes (x=7x96)");
+    let more = |report: &mut Report| {
+        report.candidates[0].candidate.threads = 2;
+        report.candidate.threads = 2;
+    };
+    shelf.change(&made, more);
+    assert_eq!(reason(&shelf.config), "it uses 2 threads, 1 are allowed");
+    shelf.change(&made, |report| report.peak_bytes = Some(3 << 30));
+    let limited = config(&[("threads", "1"), ("memory_limit", "1GiB")]);
+    assert_eq!(reason(&limited), "it takes 3GiB, the limit is 1GiB");
+    let parts = made.entry.manifest.parts.clone();
+    let now = key::machine(&shelf.config).unwrap();
+    let other = parts.clone().with("cpu", "another");
+    assert!(key::machine_change(&other, &now, "rten").unwrap().starts_with("cpu: another -> "));
+    let other = parts.with("driver", "another");
+    assert_eq!(key::machine_change(&other, &now, "rten"), None, "the CPU does not need it");
+    assert!(key::machine_change(&other, &now, "onnxruntime-cuda").unwrap().starts_with("driver: "));
+}
+
+#[test]
+fn the_fastest_of_several_is_taken_and_a_damaged_one_never() {
+    let shelf = Shelf::new();
+    let (slow, fast) = (shelf.optimize(terms(Wanted::Fp32, 1e-3)), shelf.optimize(terms(Wanted::Fp32, 1e-2)));
+    let speed = |outcome: &Outcome, seconds: f64| {
+        shelf.change(outcome, |report| {
+            for measured in &mut report.candidates {
+                measured.outcome.as_mut().unwrap().latency_seconds.p50 = seconds;
+            }
+        });
+    };
+    speed(&slow, 2.0);
+    speed(&fast, 1.0);
+    let fp32 = any(Wanted::Fp32, 1e-3);
+    let (first, _) = shelf.choose(&shelf.config, &fp32);
+    assert_eq!(first.cached.unwrap().key, fast.key);
+    assert!(first.reason.starts_with("the best of 2 cached engines that qualify"), "{}", first.reason);
+    let path = fast.entry.folder.join("model.packed");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[30] ^= 4;
+    std::fs::write(&path, bytes).unwrap();
+    let (second, said) = shelf.choose(&shelf.config, &fp32);
+    assert_eq!(second.cached.unwrap().key, slow.key);
+    assert_eq!(said, ["note: the entry was set aside: model.packed: its content changed"]);
+    assert!(!fast.entry.folder.exists());
+}
+
+/// The self-check runs the model, which made a cached engine slower than none.
+#[test]
+fn an_engine_that_passed_is_not_run_again_until_something_changes() {
+    let shelf = Shelf::new();
+    let made = shelf.optimize(terms(Wanted::Fp32, 1e-3));
+    let fp32 = any(Wanted::Fp32, 1e-3);
+    let passed = made.entry.folder.join("passed");
+    let recorded = std::fs::read(&passed).unwrap();
+    // Outputs that no engine gives: whoever checks sets the entry aside.
+    let mut manifest = made.entry.manifest.clone();
+    manifest.self_check[0].values[3] = Some(7.0);
+    seal(&made.entry.folder, &manifest);
+    let entry = Entry { folder: made.entry.folder.clone(), manifest, uncached: None };
+    let state = key::state(&shelf.config, "rten").unwrap();
+    assert!(!entry.has_passed(&state), "the manifest changed");
+    entry.record_pass(&state);
+    assert!(shelf.choose(&shelf.config, &fp32).0.cached.is_some(), "it passed, and is not run");
+    assert_ne!(std::fs::read(&passed).unwrap(), recorded);
+    std::fs::write(&passed, &recorded).unwrap();
+    let (chosen, said) = shelf.choose(&shelf.config, &fp32);
+    assert!(chosen.cached.is_none(), "{chosen}");
+    assert!(said[0].contains("set aside: self-check: output `y` is"), "{said:?}");
+}
+
+#[test]
+fn a_pass_holds_for_the_same_files_and_the_same_state() {
+    let shelf = Shelf::new();
+    let entry = shelf.optimize(terms(Wanted::Fp32, 1e-3)).entry;
+    let state = key::state(&shelf.config, "rten").unwrap();
+    assert!(entry.has_passed(&state), "optimize reads back what it wrote");
+    assert!(!entry.has_passed("another machine"));
+    let passed = entry.folder.join("passed");
+    let recorded = std::fs::read(&passed).unwrap();
+    for damage in [&b""[..], b"yes", &recorded[1..], &[0xff; 64]] {
+        std::fs::write(&passed, damage).unwrap();
+        assert!(!entry.has_passed(&state));
+    }
+    entry.record_pass(&state);
+    assert!(entry.has_passed(&state));
+    let touch = |name: &str| {
+        let file = std::fs::File::options().append(true).open(entry.folder.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(9)).unwrap();
+    };
+    for name in ["model.packed", "input0.npy", "manifest.json"] {
+        entry.record_pass(&state);
+        touch(name);
+        assert!(!entry.has_passed(&state), "{name} has another time");
+    }
+    entry.record_pass(&state);
+    touch("used");
+    assert!(entry.has_passed(&state), "every use changes it");
+    std::fs::create_dir(entry.folder.join("tensorrt")).unwrap();
+    std::fs::write(entry.folder.join("tensorrt/plan"), b"built").unwrap();
+    assert!(!entry.has_passed(&state), "files of the engine itself count");
+}
+
+#[test]
+fn a_model_that_the_embedded_engine_refuses_names_it() {
+    let shelf = Shelf::new();
+    let mut model = perceptron();
+    model.graph.nodes[1].op = "Tanhh".to_owned();
+    let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&model), values: &[] };
+    let fp32 = terms(Wanted::Fp32, 1e-3);
+    let refused =
+        with_search(shelf.root.path(), &shelf.config, |search| search.choose(&fp32, subject.clone())).0.unwrap_err();
+    assert!(
+        refused.to_string().contains("perceptron.onnx: rten: ") && refused.to_string().contains("Tanhh"),
+        "{refused}"
+    );
+    let tensorrt = Terms { engine: Some("onnxruntime-tensorrt".to_owned()), ..fp32 };
+    let auto = Config::default();
+    if available(&auto, Some("onnxruntime-tensorrt")).is_ok() {
+        let refused =
+            with_search(shelf.root.path(), &auto, |search| search.choose(&tensorrt, subject.clone())).0.unwrap_err();
+        assert!(refused.to_string().ends_with("runs cached engines only"), "{refused}");
+    }
+}
+
+/// From the choice of a profile to what ONNX Runtime is told, without a GPU.
+#[test]
+fn emergency_takes_tensorrt_and_tells_it_so() {
+    let measured = |engine: &str, p50: f64| Measured {
+        candidate: Candidate { engine: engine.to_owned(), precision: Format::Fp16, threads: 1, chunk: Chunk::Own },
+        outcome: Some(Measurement {
+            load_seconds: 1.0,
+            first_seconds: 1.0,
+            latency_seconds: Latency { p50, p90: p50, p99: p50, runs: 9 },
+            peak_bytes: None,
+            accuracy: Accuracy::EXACT,
+        }),
+        refused: None,
+    };
+    let all = [measured("onnxruntime-cuda", 1.0), measured("onnxruntime-tensorrt", 2.0), measured("rten", 3.0)];
+    let told = |profile: Profile| {
+        let config = config(&[("profile", &profile.to_string()), ("tensor_optimizations.use_tensorrt", "true")]);
+        let chosen = pick::pick(profile, &all).unwrap();
+        let surroundings = Surroundings::new(&config, "/cache/key".into(), "key");
+        recorded(&engines::provider(&perceptron(), &chosen.candidate, &surroundings).unwrap())
+    };
+    let emergency = told(Profile::Emergency);
+    assert_eq!(
+        emergency.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["TensorrtExecutionProvider", "CUDAExecutionProvider"]
+    );
+    assert_eq!(value(&emergency[0].1, "trt_fp16_enable"), "1");
+    assert_eq!(value(&emergency[0].1, "trt_profile_opt_shapes"), "x:6x96");
+    assert_eq!(value(&emergency[1].1, "cudnn_conv_algo_search"), "EXHAUSTIVE");
+    assert_eq!(value(&emergency[1].1, "cudnn_conv_use_max_workspace"), "1");
+    let field = told(Profile::Field);
+    assert_eq!((field.len(), field[0].0), (1, "CUDAExecutionProvider"));
+    assert_eq!(value(&field[0].1, "cudnn_conv_algo_search"), "HEURISTIC");
+}
