@@ -91,11 +91,23 @@ pub struct Options {
     pub threads: usize,
     /// The format that the model was converted to, for engines that compute in it.
     pub precision: Format,
+    /// How the embedded engine holds the weights of products.
+    pub weights: Weights,
+}
+
+/// How the weights of products are held. Results are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Weights {
+    /// Once more in the order that products read them: faster.
+    #[default]
+    Packed,
+    /// As they are: less memory.
+    Plain,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { threads: 1, precision: Format::Fp32 }
+        Self { threads: 1, precision: Format::Fp32, weights: Weights::Packed }
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Limits {
 pub enum Admission {
     /// It fits.
     Whole,
+    /// It fits when weights are held once.
+    Lean,
     /// It fits when so many elements of the long axis are computed at a time.
     Pieces(usize),
     /// Nobody knows before it runs: it needs a process with a hard limit.
@@ -60,7 +62,11 @@ impl Limits {
                 false => Admission::Apart(need.hidden),
             });
         }
-        let mut least = need.bytes();
+        let lean = Need { model_bytes: need.model_bytes - need.spare_bytes, ..need.clone() };
+        if self.fits(&lean) && need.hidden.is_empty() {
+            return Ok(Admission::Lean);
+        }
+        let mut least = lean.bytes();
         if self.chunking != Chunking::Off
             && need.hidden.is_empty()
             && let Ok(reach) = Reach::of(model)
@@ -73,7 +79,8 @@ impl Limits {
                 let part = Need::with(model, &[(*name, Fact { shape, numbers: None, ..fact.clone() })]);
                 // The whole input and output are there beside the piece.
                 let beside = fact.bytes().saturating_add(need.output_bytes);
-                let part = Need { run_bytes: part.run_bytes.saturating_add(beside), ..part };
+                let model_bytes = lean.model_bytes;
+                let part = Need { model_bytes, run_bytes: part.run_bytes.saturating_add(beside), ..part };
                 if self.fits(&part) {
                     return Ok(Admission::Pieces(usize::try_from(piece).unwrap_or(usize::MAX)));
                 }
@@ -81,7 +88,7 @@ impl Limits {
                 piece /= 2;
             }
         }
-        Err(self.refusal(&need, least))
+        Err(self.refusal(&lean, least))
     }
 
     /// Refuses a model with a value between its nodes that is larger than the memory, where no engine works on parts of it.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Admission, Apart, Hidden, Limits, Need};
 use crate::Result;
 use crate::optimize::engine::chunked::{Chunked, Reach};
-use crate::optimize::engine::{Engine, Port, rten};
+use crate::optimize::engine::{Engine, Options, Port, Weights, rten};
 use crate::optimize::onnx::Model;
 use crate::optimize::search::{Candidate, Chunk, Surroundings, Worker, open};
 use crate::optimize::value::Value;
@@ -36,11 +36,13 @@ impl Embedded<'_> {
         }
         rten::check(&model)?;
         let options = self.candidate.options();
+        let lean = Options { weights: Weights::Plain, ..options };
         match self.limits.admit(&model, inputs)? {
+            Admission::Lean => Ok((Box::new(rten::build_from(model, &lean)?), self.candidate)),
             Admission::Whole => Ok((Box::new(rten::build_from(model, &options)?), self.candidate)),
             Admission::Pieces(len) => {
                 let reach = Reach::of(&model)?;
-                let engine = Chunked::new(Box::new(rten::build_from(model, &options)?), reach, len);
+                let engine = Chunked::new(Box::new(rten::build_from(model, &lean)?), reach, len);
                 Ok((Box::new(engine), Candidate { chunk: Chunk::Of(len), ..self.candidate }))
             }
             Admission::Apart(hidden) => self.apart(&model, hidden),

@@ -37,6 +37,8 @@ const MOST_DEPTH: usize = 24;
 pub struct Need {
     /// Bytes of weights, as the engine holds them.
     pub model_bytes: u64,
+    /// Of these, bytes that it can do without where it may be slower.
+    pub spare_bytes: u64,
     /// Bytes of inputs, of what is between nodes, and of outputs.
     pub run_bytes: u64,
     /// Bytes of outputs alone.
@@ -96,7 +98,8 @@ impl Need {
         let graph = &model.graph;
         let mut walk = Walk { opset: model.opset("").unwrap_or(1), ..Walk::default() };
         count_reads(graph, &mut walk.reads);
-        let mut need = Self { model_bytes: weight_bytes(graph), ..Self::default() };
+        let (model_bytes, spare_bytes) = weight_bytes(graph);
+        let mut need = Self { model_bytes, spare_bytes, ..Self::default() };
         for (name, fact) in inputs {
             // The caller's array, and the engine's.
             need.run_bytes = need.run_bytes.saturating_add(fact.bytes().saturating_mul(2));
@@ -136,27 +139,33 @@ fn facts<'m>(model: &'m Model, inputs: &[Value]) -> Result<Vec<(&'m str, Fact)>>
     Ok(model.graph.inputs.iter().filter_map(|input| fact(&input.name)).collect())
 }
 
-/// Constants are held as they are; those of products once more in the order that the engine reads them.
-fn weight_bytes(graph: &Graph) -> u64 {
-    let mut bytes = 0u64;
-    let mut packed: HashMap<&str, u64> = HashMap::new();
+/// Constants are held as they are, and those of products once more in the order that the engine reads them: the bytes of
+/// both, and what is not needed when only one is in that order at a time.
+fn weight_bytes(graph: &Graph) -> (u64, u64) {
+    let (mut bytes, mut packed, mut largest) = (0u64, 0u64, 0u64);
+    let mut constants: HashMap<&str, u64> = HashMap::new();
     for tensor in &graph.initializers {
         bytes = bytes.saturating_add(tensor.byte_len() as u64);
-        packed.insert(&tensor.name, tensor.byte_len() as u64);
+        constants.insert(&tensor.name, tensor.byte_len() as u64);
     }
+    let mut spare = 0u64;
     for node in &graph.nodes {
         if matches!(node.op.as_str(), "MatMul" | "Gemm" | "MatMulInteger") {
-            let again = node.inputs.get(1).and_then(|name| packed.remove(name.as_str()));
-            bytes = bytes.saturating_add(again.unwrap_or(0));
+            let again = node.inputs.get(1).and_then(|name| constants.remove(name.as_str())).unwrap_or(0);
+            packed = packed.saturating_add(again);
+            largest = largest.max(again);
         }
         for attribute in &node.attributes {
             if let Content::Tensor(tensor) = &attribute.content {
                 bytes = bytes.saturating_add(tensor.byte_len() as u64);
             }
         }
-        node.graphs().for_each(|inner| bytes = bytes.saturating_add(weight_bytes(inner)));
+        for (inner, of_inner) in node.graphs().map(weight_bytes) {
+            bytes = bytes.saturating_add(inner);
+            spare = spare.saturating_add(of_inner);
+        }
     }
-    bytes
+    (bytes.saturating_add(packed), spare.saturating_add(packed - largest))
 }
 
 /// How often each value is read, also in graphs of nodes.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ::rten::{ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView};
 
-use super::{Engine, Operator, Options, Port, check_inputs};
+use super::{Engine, Operator, Options, Port, Weights, check_inputs};
 use crate::optimize::onnx::{Detached, Model};
 use crate::optimize::value::Value;
 use crate::{Error, Result};
@@ -53,7 +53,7 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     let nodes = crash::suspects(&model);
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
     let parts = adapt::adapted(model)?.detached()?;
-    let model = guarded(&pool, || load(parts))??;
+    let model = guarded(&pool, || load(parts, options.weights))??;
     let id = |port: &Port| {
         model.node_id(&port.name).map_err(|error| Error::unsupported(format!("{NAME}: `{}`: {error}", port.name)))
     };
@@ -74,12 +74,12 @@ pub fn check(model: &Model) -> Result<(Vec<Port>, Vec<Port>)> {
 }
 
 /// A model in parts as the crate's.
-pub(super) fn load(parts: Detached) -> Result<::rten::Model> {
+pub(super) fn load(parts: Detached, weights: Weights) -> Result<::rten::Model> {
     let mut options = ModelOptions::with_all_ops();
     for (file, bytes) in parts.tensors {
         options.external_data(&file, bytes);
     }
-    let loaded = options.prepack_weights(true).load(parts.graph);
+    let loaded = options.prepack_weights(weights == Weights::Packed).load(parts.graph);
     loaded.map_err(|error| Error::unsupported(format!("{NAME}: {error}")))
 }
 
