@@ -179,10 +179,9 @@ impl Search<'_> {
     fn load(&self, entry: &Entry, report: &Report) -> Result<Box<dyn Engine>> {
         let model = prepare::cached(&entry.folder, self.config.memory_limit.value.bytes())?;
         let surroundings = self.surroundings(&entry.folder, &entry.manifest.parts);
-        let mut engine = open(&model, &report.candidate, &surroundings)?;
         let hidden = Need::of_shapes(&model, &report.inputs)?.hidden;
         let ports = if hidden.is_empty() { None } else { Some((Port::inputs(&model)?, Port::outputs(&model)?)) };
-        drop(model);
+        let mut engine = engines::open_from(model, &report.candidate, &surroundings)?;
         let state = key::state(self.config, &report.candidate.engine)?;
         if !entry.has_passed(&state) {
             check(&entry.manifest.self_check, engine.as_mut(), &inputs::read(&entry.folder)?)?;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Candidate, Surroundings, hard, open, operators, prepare};
+use super::engines::open_from;
+use super::{Candidate, Surroundings, hard, operators, prepare};
 use crate::optimize::engine::{Engine, Operator};
 use crate::optimize::value::{Value, npy};
 use crate::runtime::machine::{peak_resident_bytes, peak_resident_bytes_of};
@@ -98,8 +99,7 @@ pub fn work(spec: &Spec) -> Result<Done> {
     let model = prepare::given(&spec.model)?;
     let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
     let surroundings = Surroundings { profile_folder, ..spec.surroundings.clone() };
-    let mut engine = open(&model, &spec.candidate, &surroundings)?;
-    drop(model);
+    let mut engine = open_from(model, &spec.candidate, &surroundings)?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let mut outputs = Vec::new();
     let mut first_seconds = f64::NAN;
