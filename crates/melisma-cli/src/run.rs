@@ -1,15 +1,17 @@
 //! `melisma run`: a model once, arrays in and out.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use melisma::optimize::engine::Port;
+use melisma::optimize::need::Limits;
 use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{Chosen, Subject, choose};
 use melisma::optimize::{Value, npy};
+use melisma::runtime::machine::free_bytes;
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};
 use melisma::{Error, Kind, Result};
@@ -39,12 +41,12 @@ struct Prepared {
 fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
     let at_model = |error: Error| error.at(args.model.display());
     let terms = optimize::terms(session, &args.terms)?;
-    let limit = session.config.memory_limit.value.0.map_or(u64::MAX, NonZero::get);
-    let model = Model::open_within(&args.model, limit)?;
+    let limits = Limits::of(&session.config, free_bytes());
+    let model = Model::open_within(&args.model, limits.most_bytes().unwrap_or(u64::MAX))?;
     let values = inputs(&Port::inputs(&model).map_err(at_model)?, &args.input)?;
     let paths = outputs(&Port::outputs(&model).map_err(at_model)?, &args.output, session.existing)?;
-    let subject = Subject { path: &args.model, model: &model, values: &values };
-    let chosen = choose(&session.config, &terms, subject, &|text| session.say(text))?;
+    let subject = Subject { path: &args.model, model: Cow::Owned(model), values: &values };
+    let chosen = choose(&session.config, &terms, (subject, optimize::worker()?), &|text| session.say(text))?;
     Ok(Prepared { chosen, values, paths })
 }
 

@@ -43,6 +43,7 @@ mod panel;
 pub mod pointwise;
 mod pool;
 pub mod populate;
+pub mod process;
 mod queue;
 pub mod rans;
 pub mod residual;

@@ -68,6 +68,7 @@ fn duplicate_of<T: Element>(tensor: &Tensor, queue: &Queue, budget: &Budget) -> 
 
 /// A tensor in host memory with the elements of an array in any order of axes.
 pub fn copied(value: &Bound<'_, PyAny>, budget: &Budget) -> PyResult<Tensor> {
+    let value = &native(value)?;
     match name(untyped(value)?)?.as_str() {
         "float32" => copied_of::<f32>(value, budget),
         "float16" => copied_of::<f16>(value, budget),
@@ -139,7 +140,16 @@ pub fn dtype(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
     }
 }
 
-/// The element type's name, as numpy says it.
+/// The array in this machine's byte order: itself, or a copy.
+pub fn native<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = untyped(value)?.dtype();
+    if dtype.is_native_byteorder() != Some(false) {
+        return Ok(value.clone());
+    }
+    value.call_method1("astype", (dtype.call_method1("newbyteorder", ("=",))?,))
+}
+
+/// The element type's name, as numpy says it; arrays of another byte order go through [`native`] first.
 pub fn name(array: &Bound<'_, PyUntypedArray>) -> PyResult<String> {
     let dtype = array.dtype();
     if dtype.is_native_byteorder() == Some(false) {

@@ -1,13 +1,16 @@
 //! Models in ONNX: the best engine for this machine, found, cached and run.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use melisma::optimize::engine::Port;
+use melisma::optimize::need::Limits;
 use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{self, Asked, Chosen, Content, Given, Request, Subject, Terms, Worker};
 use melisma::optimize::{DType, Value};
 use melisma::runtime::Config;
+use melisma::runtime::machine::free_bytes;
 use melisma::{Error, Kind, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -58,13 +61,19 @@ pub struct Ran {
 }
 
 /// Runs a model once.
-pub fn run(config: &Config, path: &Path, inputs: Vec<(String, Value)>, asks: &Asks) -> (Result<Ran>, Notes) {
+pub fn run(
+    config: &Config,
+    (path, inputs): (&Path, Vec<(String, Value)>),
+    asks: &Asks,
+    worker: Worker,
+) -> (Result<Ran>, Notes) {
     said(|say| {
         let terms = asks.terms(config)?;
-        let model = Model::open_within(path, config.memory_limit.value.bytes().unwrap_or(u64::MAX))?;
+        let limits = Limits::of(config, free_bytes());
+        let model = Model::open_within(path, limits.most_bytes().unwrap_or(u64::MAX))?;
         let values = arranged(&Port::inputs(&model)?, inputs)?;
-        let mut chosen = search::choose(config, &terms, Subject { path, model: &model, values: &values }, say)?;
-        drop(model);
+        let subject = Subject { path, model: Cow::Owned(model), values: &values };
+        let mut chosen = search::choose(config, &terms, (subject, worker), say)?;
         let results = chosen.engine.run(&values).map_err(|error| error.at(path.display()))?;
         let names = chosen.engine.outputs().iter().map(|port| port.name.clone());
         Ok(Ran { outputs: names.zip(results).collect(), report: report(&chosen) })
@@ -122,6 +131,7 @@ const NAMES: [(DType, &str); 12] = [
 /// Arrays by name.
 pub fn values(arrays: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
     let value = |(name, array): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let array = array::native(&array)?;
         let (name, untyped): (String, _) = (name.extract()?, array::untyped(&array)?);
         let of = array::name(untyped)?;
         let dtype = NAMES.iter().find(|(_, known)| *known == of).ok_or_else(|| raise(array::unknown(&of).at(&name)))?.0;

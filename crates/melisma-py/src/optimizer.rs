@@ -142,7 +142,8 @@ impl PyTensorOptimizer {
         engine: Option<String>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (inputs, asks) = (onnx::values(inputs)?, onnx::Asks { precision, tolerance, engine });
-        let (ran, notes) = py.detach(|| onnx::run(&self.config, &path, inputs, &asks));
+        let worker = onnx::worker(py)?;
+        let (ran, notes) = py.detach(|| onnx::run(&self.config, (&path, inputs), &asks, worker));
         log(py, notes)?;
         let onnx::Ran { outputs, report } = ran.map_err(raise)?;
         *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);

@@ -7,6 +7,7 @@
 mod disk;
 mod memory;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -162,7 +163,7 @@ fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -
     let mut seconds = Vec::new();
     for _ in 0..5 {
         let begin = Instant::now();
-        let subject = search::Subject { path: &request.model, model: &model, values };
+        let subject = search::Subject { path: &request.model, model: Cow::Borrowed(&model), values };
         let mut chosen = search.choose(&request.terms, subject)?;
         if chosen.cached.is_none() {
             return Err(Error::new(crate::Kind::Check, format!("{name}: the engine was not cached")));

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::{Error, Result};
+
 /// What `doctor` and bench records say about the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
@@ -44,6 +46,11 @@ impl Machine {
     }
 }
 
+/// RAM in bytes.
+pub fn memory_bytes() -> Option<u64> {
+    kibibytes(&read_to_string("/proc/meminfo").ok()?, "MemTotal")
+}
+
 /// Memory that a new process can have, in bytes: what the system has, and what this process's control group leaves.
 pub fn free_bytes() -> Option<u64> {
     let text = |path: &str| read_to_string(path).unwrap_or_default();
@@ -68,6 +75,14 @@ fn cached(statistics: &str) -> Option<u64> {
 /// The most physical memory that the process `id` has had, in bytes, while it runs.
 pub fn peak_resident_bytes_of(id: u32) -> Option<u64> {
     kibibytes(&read_to_string(format!("/proc/{id}/status")).ok()?, "VmHWM")
+}
+
+/// From now on this process gets no more than `bytes` of private memory; an allocation beyond it ends the process.
+///
+/// # Errors
+/// The system refuses.
+pub fn limit_memory(bytes: u64) -> Result<()> {
+    melisma_kernels::process::limit_memory(bytes).map_err(|error| Error::io("the memory limit", error))
 }
 
 /// The processor's product name, or the architecture where the system does not tell.

@@ -26,14 +26,58 @@ use super::table::{Align, Table};
 use super::{machine, size};
 use crate::Result;
 
-/// A budget for `limit`: on host and device each, or on their sum where `device` shares the host's memory.
-pub fn budget(limit: Limit, device: &Device) -> Budget {
-    let shares_memory = matches!(device, Device::Cuda(cuda) if cuda.shares_memory());
-    match limit.bytes() {
-        None => Budget::unlimited(),
-        Some(bytes) if shares_memory => Budget::shared(bytes),
-        Some(bytes) => Budget::new(bytes, bytes),
+/// Of memory that a GPU shares with the host, this part stays with the system, within these bounds.
+const SYSTEM_PART: u64 = 8;
+const SYSTEM_BYTES: [u64; 2] = [256 << 20, 2 << 30];
+
+/// The memory of a machine and a device at one time, in bytes, as far as they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Available {
+    /// All of the host's.
+    pub total: Option<u64>,
+    /// What is free on the host.
+    pub host: Option<u64>,
+    /// What is free on the device.
+    pub device: Option<u64>,
+    /// Whether both are the same memory, as on Jetson boards.
+    pub is_shared: bool,
+}
+
+impl Available {
+    /// Looks.
+    pub fn look(device: &Device) -> Self {
+        let (device, is_shared) = match device {
+            Device::Cpu(_) => (None, false),
+            Device::Cuda(cuda) => (cuda.memory().ok().map(|(free, _)| free), cuda.shares_memory()),
+        };
+        Self { total: machine::memory_bytes(), host: machine::free_bytes(), device, is_shared }
     }
+
+    /// What is free in `space`.
+    pub fn free(&self, space: Space) -> Option<u64> {
+        let own = if space == Space::Device { self.device } else { self.host };
+        // A driver of shared memory counts what the system could still give back as taken.
+        if self.is_shared { self.host.or(own) } else { own }
+    }
+
+    /// A budget for `limit`: on host and device each, or on their sum where they share memory. Such a machine stands still
+    /// when its memory is taken, so that without a limit some of it stays with the system.
+    pub fn budget(&self, limit: Limit) -> Budget {
+        match (limit.bytes(), self.free(Space::Host).filter(|_| self.is_shared)) {
+            (None, Some(free)) => {
+                let part = self.total.unwrap_or(free) / SYSTEM_PART;
+                Budget::shared(free.saturating_sub(part.clamp(SYSTEM_BYTES[0], SYSTEM_BYTES[1])))
+            }
+            (None, None) => Budget::unlimited(),
+            (Some(bytes), _) if self.is_shared => Budget::shared(bytes),
+            (Some(bytes), _) => Budget::new(bytes, bytes),
+        }
+    }
+}
+
+/// The budget of [`Available::budget`] for `device` as it is now.
+pub fn budget(limit: Limit, device: &Device) -> Budget {
+    Available::look(device).budget(limit)
 }
 
 /// What all calls of one scope held, per space in the order of [`Space::ALL`].
@@ -248,6 +292,25 @@ mod tests {
             drop(tracker.budget().reserve(Space::Pinned, bytes).unwrap());
         }
         assert_eq!(tracker.scopes()["pool"], ScopeUse { calls: 2, peak: [0, 200, 0], ..ScopeUse::default() });
+    }
+
+    #[test]
+    fn shared_memory_leaves_room_for_the_system() {
+        let none = Limit::NONE;
+        // A board with 8 GiB, 6 of them free.
+        let board = Available { total: Some(8 << 30), host: Some(6 << 30), device: Some(1 << 30), is_shared: true };
+        let budget = board.budget(none);
+        assert_eq!(budget.limit(Space::Host), Some(5 << 30));
+        let _model = budget.reserve(Space::Device, 3 << 30).unwrap();
+        assert_eq!(budget.free(Space::Host), 2 << 30, "both take from the same memory");
+        assert_eq!(budget.reserve(Space::Host, 3 << 30).unwrap_err().kind(), Kind::Memory);
+        let small = Available { total: Some(1 << 30), host: Some(512 << 20), ..board };
+        assert_eq!(small.budget(none).limit(Space::Device), Some(256 << 20), "at least 256 MiB stay");
+        let asked = Limit(std::num::NonZeroU64::new(7 << 30));
+        assert_eq!(board.budget(asked).limit(Space::Host), Some(7 << 30), "who gives a limit means it");
+        let desktop = Available { is_shared: false, ..board };
+        assert_eq!(desktop.budget(none).limit(Space::Host), None);
+        assert_eq!((desktop.free(Space::Host), desktop.free(Space::Device)), (Some(6 << 30), Some(1 << 30)));
     }
 
     #[test]

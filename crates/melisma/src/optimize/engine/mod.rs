@@ -6,6 +6,8 @@ pub mod mixed;
 pub mod onnxruntime;
 pub mod rten;
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::onnx::{Dim, Model, Type};
@@ -37,6 +39,14 @@ pub trait Engine: Send {
     /// As [`Engine::run`].
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
         Ok((self.run(inputs)?, Vec::new()))
+    }
+
+    /// One run that prints each node as it ends, where the engine can: what a process did before it was ended shows there.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    fn trace(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.run(inputs)
     }
 
     /// The times of all profiled runs that the engine hands over only at the end of its recording.
@@ -81,11 +91,23 @@ pub struct Options {
     pub threads: usize,
     /// The format that the model was converted to, for engines that compute in it.
     pub precision: Format,
+    /// How the embedded engine holds the weights of products.
+    pub weights: Weights,
+}
+
+/// How the weights of products are held. Results are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Weights {
+    /// Once more in the order that products read them: faster.
+    #[default]
+    Packed,
+    /// As they are: less memory.
+    Plain,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { threads: 1, precision: Format::Fp32 }
+        Self { threads: 1, precision: Format::Fp32, weights: Weights::Packed }
     }
 }
 
@@ -106,8 +128,8 @@ impl Port {
     /// # Errors
     /// `Unsupported` for an input that is no tensor of numbers.
     pub fn inputs(model: &Model) -> Result<Vec<Self>> {
-        let initializers = &model.graph.initializers;
-        let inputs = model.graph.inputs.iter().filter(|input| !initializers.iter().any(|i| i.name == input.name));
+        let constants: HashSet<&str> = model.graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+        let inputs = model.graph.inputs.iter().filter(|input| !constants.contains(input.name.as_str()));
         inputs.map(|input| Self::new(&input.name, &input.r#type)).collect()
     }
 

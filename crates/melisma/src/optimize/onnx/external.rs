@@ -1,7 +1,8 @@
 //! External data: tensors whose bytes are in another file, which must be a plain file of its own inside the model's folder.
 //!
 //! Refused are absolute paths, `..`, links of both kinds anywhere below the folder, and whatever is not a file: each of
-//! them has been used to read files that a model has no business with.
+//! them has been used to read files that a model has no business with. One link is followed: that of a Hugging Face cache,
+//! where `snapshots/REVISION/model.onnx_data` is a link to a file in the same model's `blobs`.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -144,7 +145,12 @@ pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
         let found =
             fs::symlink_metadata(&path).map_err(|error| Error::io(format!("external data `{location}`"), error))?;
         if found.is_symlink() {
-            return Err(outside(location, "is, or lies behind, a symbolic link"));
+            let blob = blob(base, &path).filter(|_| parts.peek().is_none());
+            path = blob.ok_or_else(|| outside(location, "is, or lies behind, a symbolic link"))?;
+            seen = Some(
+                fs::symlink_metadata(&path).map_err(|error| Error::io(format!("external data `{location}`"), error))?,
+            );
+            break;
         }
         if parts.peek().is_some() && !found.is_dir() {
             return Err(outside(location, "lies below something that is not a folder"));
@@ -164,6 +170,14 @@ pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
     Ok((file, opened.len()))
 }
 
+/// What a link below `base` leads to, where that is a file among the blobs of the same model in a Hugging Face cache.
+fn blob(base: &Path, link: &Path) -> Option<PathBuf> {
+    let snapshots =
+        base.ancestors().skip(1).find(|folder| folder.file_name().is_some_and(|name| name == "snapshots"))?;
+    let target = fs::canonicalize(link).ok()?;
+    (target.parent()? == snapshots.parent()?.join("blobs")).then_some(target)
+}
+
 fn plain(found: &Metadata, location: &str) -> Result<()> {
     if !found.is_file() {
         return Err(outside(location, "is not a plain file"));
@@ -176,10 +190,10 @@ fn plain(found: &Metadata, location: &str) -> Result<()> {
 
 fn outside(location: &str, why: &str) -> Error {
     let error = corrupt(format!("external data `{location}` {why}"));
-    error.with_hint("external data must be plain files inside the model's folder")
+    error.with_hint("external data must be plain files inside the model's folder, or blobs of its Hugging Face cache")
 }
 
 pub(super) fn too_large(path: &Path, limit: u64) -> Error {
     let message = format!("{}: the model and its data have more than {limit} bytes", path.display());
-    Error::new(Kind::Memory, message).with_hint("raise --memory-limit")
+    Error::new(Kind::Memory, message).with_hint("raise --memory-limit, or use a machine with more memory")
 }

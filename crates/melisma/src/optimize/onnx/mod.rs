@@ -12,6 +12,7 @@
 
 mod attribute;
 mod check;
+mod detached;
 mod external;
 mod graph;
 mod identity;
@@ -25,10 +26,10 @@ mod wire;
 mod write;
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 pub use attribute::{Attribute, Content};
+pub(super) use detached::Detached;
 pub use graph::{Dim, Graph, Node, Opset, Type, ValueInfo};
 pub use identity::fingerprint;
 pub use tensor::{Data, Tensor};
@@ -68,15 +69,9 @@ impl Model {
     /// As [`Model::open`]; `Memory` when there are more bytes.
     pub fn open_within(path: &Path, limit: u64) -> Result<Self> {
         let (file, len) = open(path)?;
-        if len > limit {
-            return Err(external::too_large(path, limit));
-        }
-        let mut bytes = Vec::new();
-        let most = limit.saturating_add(1).min(MOST_BYTES + 1);
-        file.take(most).read_to_end(&mut bytes).map_err(|error| Error::io(path.display(), error))?;
-        let left = limit.checked_sub(bytes.len() as u64).ok_or_else(|| external::too_large(path, limit))?;
+        let left = limit.checked_sub(len).ok_or_else(|| external::too_large(path, limit))?;
         let mut folder = Folder::of(path, left)?;
-        read::model(&bytes, &mut folder).and_then(check::checked).map_err(|error| error.at(path.display()))
+        read::model(&file, &mut folder).and_then(check::checked).map_err(|error| error.at(path.display()))
     }
 
     /// Reads a model that has no external data.
@@ -84,7 +79,7 @@ impl Model {
     /// # Errors
     /// `Corrupt` or `Truncated` for bytes that are no sound model, `Unsupported` for external data or a format we do not know.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        read::model(bytes, &mut Nowhere).and_then(check::checked)
+        read::model(&bytes, &mut Nowhere).and_then(check::checked)
     }
 
     /// Checks again, after changes: the same promises as of a model that was read. Nodes are put into order where needed.

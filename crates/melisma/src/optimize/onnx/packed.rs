@@ -56,7 +56,7 @@ impl Model {
         let source = pack::unpack_in_memory(packed, limit)?;
         let tensors = SafeTensors::deserialize(&source).map_err(|error| corrupt(format!("a packed model: {error}")))?;
         let graph = tensors.tensor(GRAPH).map_err(|error| corrupt(format!("a packed model: {error}")))?;
-        let mut model = read::model(graph.data(), &mut Nowhere)?;
+        let mut model = read::model(&graph.data(), &mut Nowhere)?;
         let mut weights = Vec::new();
         for (name, view) in tensors.iter().filter(|(name, _)| *name != GRAPH) {
             let parts = name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));

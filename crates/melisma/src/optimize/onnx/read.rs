@@ -1,14 +1,20 @@
 //! Bytes to models. What is not known here is kept as it stands.
 
 mod carried;
+mod stream;
 mod tensor;
 
 use super::external::Source;
-use super::wire::{Entry, Reader};
+use super::wire::Entry;
 use super::{Attribute, Content, Dim, EXPECTED, Graph, Model, Node, Opset, Type, ValueInfo, corrupt};
+use crate::pack::ReadAt;
 use crate::{Error, Result};
 use carried::Carried;
+use stream::{Item, Stream};
 use tensor::tensor;
+
+const GRAPH_OF_MODEL: u32 = 7;
+const TENSOR_OF_GRAPH: u32 = 5;
 
 /// A message of two bytes becomes a struct of some hundred; more than this many are refused.
 const MAX_ITEMS: usize = 1 << 21;
@@ -22,18 +28,32 @@ pub(super) struct Context<'s> {
     depth: usize,
 }
 
-pub(super) fn model(bytes: &[u8], source: &mut dyn Source) -> Result<Model> {
+pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model> {
     let mut context = Context { source, n_items: 0, depth: 0 };
     let mut model = Model::default();
     let mut found = None;
-    let mut fields = Reader::new(bytes, 0);
+    let mut fields = Stream::new(file)?;
     // Until a graph is found the bytes may be of any file; then they are a model with an error.
-    while let Some(entry) = fields.next().map_err(|error| if found.is_none() { foreign(error) } else { error })? {
+    while let Some(item) =
+        fields.next(GRAPH_OF_MODEL).map_err(|error| if found.is_none() { foreign(error) } else { error })?
+    {
+        let whole = match item {
+            Item::Content(content) if found.is_some() => {
+                return Err(corrupt(format!("byte {}: a second graph", content.start)));
+            }
+            Item::Content(content) => {
+                found = Some(streamed_graph(fields.within(content), &mut context)?);
+                continue;
+            }
+            Item::Whole(whole) => whole,
+        };
+        let entry = whole.entry().map_err(|error| if found.is_none() { foreign(error) } else { error })?;
         match entry.number {
             1 => model.ir_version = entry.int().map_err(foreign)?,
             8 => model.opsets.push(opset(&entry, &mut context)?),
-            7 if found.is_some() => return Err(corrupt(format!("byte {}: a second graph", entry.at))),
-            7 => found = Some(graph(&entry, &mut context)?),
+            GRAPH_OF_MODEL => {
+                return Err(foreign(corrupt(format!("byte {}: a graph that is not a message", entry.at))));
+            }
             20 => model.rest.extend(Carried::Training.rewritten(&entry, &mut context)?),
             25 => model.rest.extend(Carried::Function.rewritten(&entry, &mut context)?),
             _ => model.rest.extend(entry.raw),
@@ -71,6 +91,22 @@ fn opset(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Opset> {
     Ok(opset)
 }
 
+/// The model's own graph, its tensors one after the other.
+fn streamed_graph(mut fields: Stream<'_>, context: &mut Context<'_>) -> Result<Graph> {
+    let mut graph = Graph::default();
+    context.depth += 1;
+    while let Some(item) = fields.next(TENSOR_OF_GRAPH)? {
+        match item {
+            Item::Content(content) => {
+                graph.initializers.push(tensor::streamed(fields.within(content), context)?);
+            }
+            Item::Whole(whole) => add_to_graph(&mut graph, &whole.entry()?, context)?,
+        }
+    }
+    context.depth -= 1;
+    Ok(graph)
+}
+
 fn graph(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Graph> {
     context.depth += 1;
     if context.depth > MAX_DEPTH {
@@ -79,19 +115,24 @@ fn graph(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Graph> {
     let mut graph = Graph::default();
     let mut fields = entry.message()?;
     while let Some(entry) = fields.next()? {
-        match entry.number {
-            1 => graph.nodes.push(node(&entry, context)?),
-            2 => graph.name = entry.text()?,
-            5 => graph.initializers.push(tensor(&entry, context)?),
-            11 => graph.inputs.push(value(&entry, context)?),
-            12 => graph.outputs.push(value(&entry, context)?),
-            13 => graph.infos.push(value(&entry, context)?),
-            15 => return Err(Error::unsupported("sparse initialisers")),
-            _ => graph.rest.extend(entry.raw),
-        }
+        add_to_graph(&mut graph, &entry, context)?;
     }
     context.depth -= 1;
     Ok(graph)
+}
+
+fn add_to_graph(graph: &mut Graph, entry: &Entry<'_>, context: &mut Context<'_>) -> Result<()> {
+    match entry.number {
+        1 => graph.nodes.push(node(entry, context)?),
+        2 => graph.name = entry.text()?,
+        TENSOR_OF_GRAPH => graph.initializers.push(tensor(entry, context)?),
+        11 => graph.inputs.push(value(entry, context)?),
+        12 => graph.outputs.push(value(entry, context)?),
+        13 => graph.infos.push(value(entry, context)?),
+        15 => return Err(Error::unsupported("sparse initialisers")),
+        _ => graph.rest.extend(entry.raw),
+    }
+    Ok(())
 }
 
 fn node(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Node> {

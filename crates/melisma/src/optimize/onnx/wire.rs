@@ -74,6 +74,11 @@ impl<'a> Reader<'a> {
         Err(corrupt(format!("byte {}: a number of more than 64 bits", self.base + self.used)))
     }
 
+    /// Bytes that were read.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.used == self.bytes.len()
     }
@@ -186,9 +191,13 @@ impl Writer {
     }
 
     pub(super) fn message(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
-        let mut inner = Self::default();
-        write(&mut inner);
-        self.bytes(number, &inner.0);
+        self.varint(u64::from(number) << 3 | 2);
+        let start = self.0.len();
+        write(self);
+        // The length goes before what it counts, which moves by these few bytes and is not copied elsewhere.
+        let mut len = Self::default();
+        len.varint((self.0.len() - start) as u64);
+        self.0.splice(start..start, len.0);
     }
 
     #[cfg(test)]

@@ -5,7 +5,9 @@ use super::wire::Writer;
 use super::{Attribute, Content, Dim, Graph, Model, Node, Tensor, Type, ValueInfo};
 
 pub(super) fn model(model: &Model) -> Vec<u8> {
-    let mut to = Writer::default();
+    // Room for most of it, so that no larger buffer is ever needed beside one that became too small.
+    let bytes: usize = model.graph.initializers.iter().map(|tensor| tensor.byte_len() + 64).sum();
+    let mut to = Writer(Vec::with_capacity(bytes + bytes / 64 + 4096));
     to.int(1, model.ir_version);
     for opset in &model.opsets {
         to.message(8, |to| {
@@ -74,6 +76,20 @@ pub(super) fn tensor(tensor: &Tensor, to: &mut Writer) {
         Data::Strings(texts) => texts.iter().for_each(|text| to.bytes(6, text)),
     }
     to.raw(&tensor.rest);
+}
+
+/// A tensor whose bytes are a file of that name and length.
+pub(super) fn elsewhere(tensor: &Tensor, (file, len): (&str, usize), to: &mut Writer) {
+    tensor.shape.iter().for_each(|&axis| to.int(1, axis as i64));
+    to.int(2, i64::from(tensor.dtype));
+    to.text(8, &tensor.name);
+    for (key, value) in [("location", file), ("offset", "0"), ("length", &len.to_string())] {
+        to.message(13, |to| {
+            to.text(1, key);
+            to.text(2, value);
+        });
+    }
+    to.int(14, 1);
 }
 
 fn value(value: &ValueInfo, to: &mut Writer) {

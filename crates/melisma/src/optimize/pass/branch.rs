@@ -1,10 +1,10 @@
 //! Branches that are decided: an `If` whose condition is constant becomes the nodes of the branch that it takes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Names, dead};
 use crate::Result;
-use crate::optimize::onnx::{Content, Graph, Model, Node};
+use crate::optimize::onnx::{Content, Data, Graph, Model, Node, Tensor};
 
 /// Puts decided branches in place of their nodes, also those that lie in them, and says how many.
 ///
@@ -12,12 +12,22 @@ use crate::optimize::onnx::{Content, Graph, Model, Node};
 /// The result is no sound model, which would be a fault of this pass.
 pub fn inline_branches(model: &mut Model) -> Result<usize> {
     let mut names = Names::of(model);
+    let graph = &mut model.graph;
+    // An input with a default may be given another value.
+    let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
+    let fixed = graph.initializers.iter().filter(|tensor| !inputs.contains(tensor.name.as_str()));
+    let mut conditions: HashMap<String, bool> = fixed.filter_map(condition).collect();
+    let mut left: VecDeque<Node> = std::mem::take(&mut graph.nodes).into();
     let mut n_inlined = 0;
-    while let Some((index, branch)) = decided(&model.graph) {
-        let node = model.graph.nodes.remove(index);
+    while let Some(node) = left.pop_front() {
+        let Some(branch) = decided(&node, &conditions) else {
+            graph.nodes.push(node);
+            continue;
+        };
         let inlined = inlined(&node, branch, &mut names);
-        model.graph.initializers.extend(inlined.initializers);
-        model.graph.nodes.splice(index..index, inlined.nodes);
+        conditions.extend(inlined.initializers.iter().filter_map(condition));
+        graph.initializers.extend(inlined.initializers);
+        inlined.nodes.into_iter().rev().for_each(|node| left.push_front(node));
         n_inlined += 1;
     }
     if n_inlined > 0 {
@@ -26,22 +36,23 @@ pub fn inline_branches(model: &mut Model) -> Result<usize> {
     Ok(n_inlined)
 }
 
-/// The first `If` whose condition is known, and the branch that it takes.
-fn decided(graph: &Graph) -> Option<(usize, Graph)> {
-    let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
-    graph.nodes.iter().enumerate().filter(|(_, node)| node.is("If")).find_map(|(index, node)| {
-        // An input with a default may be given another value.
-        let name = node.inputs.first().filter(|name| !inputs.contains(name.as_str()))?;
-        let value = graph.initializer(name)?.value().ok()?;
-        let &[condition] = value.bytes() else { return None };
-        let taken = if condition != 0 { "then_branch" } else { "else_branch" };
-        match node.attribute(taken)? {
-            Content::Graph(branch) if branch.inputs.is_empty() && branch.outputs.len() >= node.outputs.len() => {
-                Some((index, branch.as_ref().clone()))
-            }
-            _ => None,
+/// A constant that can be a condition.
+fn condition(tensor: &Tensor) -> Option<(String, bool)> {
+    match &tensor.data {
+        Data::Bytes(bytes) if bytes.len() == 1 => Some((tensor.name.clone(), bytes[0] != 0)),
+        _ => None,
+    }
+}
+
+/// The branch of an `If` whose condition is known.
+fn decided(node: &Node, conditions: &HashMap<String, bool>) -> Option<Graph> {
+    let holds = *conditions.get(node.inputs.first().filter(|_| node.is("If"))?)?;
+    match node.attribute(if holds { "then_branch" } else { "else_branch" })? {
+        Content::Graph(branch) if branch.inputs.is_empty() && branch.outputs.len() >= node.outputs.len() => {
+            Some(branch.as_ref().clone())
         }
-    })
+        _ => None,
+    }
 }
 
 /// The branch with names of its own, and the node's outputs at its end.

@@ -1,18 +1,21 @@
 //! Constant folding: nodes whose inputs are all constant run once, here, in the embedded engine.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::reads;
 use crate::Result;
 use crate::optimize::engine::{Engine, Options, rten};
+use crate::optimize::need;
 use crate::optimize::onnx::{Content, Graph, Model, Node, Opset, Tensor, Type, ValueInfo};
 use crate::optimize::value::DType;
 
 /// A result larger than this stays a computation: it would only make the file grow.
 const MAX_BYTES: usize = 64 << 20;
+/// And all results together.
+const MAX_TOTAL_BYTES: usize = 256 << 20;
 
 /// Folds what it can, also in the graphs of nodes, and says how many nodes are gone. Nodes that the engine refuses, that draw
-/// random numbers or have graphs stay.
+/// random numbers or have graphs stay, and so do those whose result is large or not known in advance.
 ///
 /// # Errors
 /// The result is no sound model, which would be a fault of this pass.
@@ -32,28 +35,29 @@ struct Language {
 fn fold(graph: &mut Graph, language: &Language) -> usize {
     let before = graph.nodes.len();
     name_constants(graph);
-    loop {
-        let known: HashSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
-        let shared: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
-        // An input with a default may be given another value.
-        let is_constant =
-            |name: &String| name.is_empty() || (known.contains(name.as_str()) && !shared.contains(name.as_str()));
-        // What the graph gives is made by a node: not every engine takes a constant for it.
-        let outputs: HashSet<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
-        let is_inside = |node: &Node| !node.outputs.iter().any(|name| outputs.contains(name.as_str()));
-        let ready = |node: &&Node| {
-            is_pure(node) && is_inside(node) && !node.inputs.is_empty() && node.inputs.iter().all(is_constant)
-        };
-        let nodes: Vec<Node> = graph.nodes.iter().filter(ready).cloned().collect();
-        let folded: Vec<(Node, Vec<Tensor>)> =
-            nodes.into_iter().filter_map(|node| Some((node.clone(), run(graph, language, &node)?))).collect();
-        if folded.is_empty() {
-            break;
+    // An input with a default may be given another value.
+    let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
+    // What the graph gives is made by a node: not every engine takes a constant for it.
+    let outputs: HashSet<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
+    let fixed = graph.initializers.iter().filter(|tensor| !inputs.contains(tensor.name.as_str()));
+    let mut known: HashMap<String, Tensor> = fixed.map(|tensor| (tensor.name.clone(), tensor.clone())).collect();
+    let (mut made, mut left) = (Vec::new(), MAX_TOTAL_BYTES);
+    // Makers come before readers, so that one pass finds all.
+    for node in std::mem::take(&mut graph.nodes) {
+        let is_ready = is_pure(&node)
+            && !node.outputs.iter().any(|name| outputs.contains(name.as_str()))
+            && !node.inputs.is_empty()
+            && node.inputs.iter().all(|name| name.is_empty() || known.contains_key(name));
+        match is_ready.then(|| run(&known, language, &node, left)).flatten() {
+            Some(tensor) => {
+                left -= tensor.byte_len();
+                known.insert(tensor.name.clone(), tensor.clone());
+                made.push(tensor);
+            }
+            None => graph.nodes.push(node),
         }
-        let gone: HashSet<String> = folded.iter().flat_map(|(node, _)| node.outputs.clone()).collect();
-        graph.nodes.retain(|node| !node.outputs.iter().any(|name| !name.is_empty() && gone.contains(name)));
-        graph.initializers.extend(folded.into_iter().flat_map(|(_, tensors)| tensors));
     }
+    graph.initializers.extend(made);
     drop_unread(graph);
     let mut folded = before - graph.nodes.len();
     for attribute in graph.nodes.iter_mut().flat_map(|node| &mut node.attributes) {
@@ -104,17 +108,13 @@ fn is_pure(node: &Node) -> bool {
         && node.rest.is_empty()
 }
 
-/// The outputs of one node, by trying the element types that an output can have.
-fn run(graph: &Graph, language: &Language, node: &Node) -> Option<Vec<Tensor>> {
+/// The output of one node, where it has at most `most` bytes.
+fn run(known: &HashMap<String, Tensor>, language: &Language, node: &Node, most: usize) -> Option<Tensor> {
     if node.outputs.len() != 1 || node.outputs[0].is_empty() {
         return None;
     }
-    let initializers: Vec<Tensor> = node
-        .inputs
-        .iter()
-        .filter(|name| !name.is_empty())
-        .map(|name| graph.initializer(name).cloned())
-        .collect::<Option<_>>()?;
+    let named = node.inputs.iter().filter(|name| !name.is_empty());
+    let initializers: Vec<Tensor> = named.map(|name| known.get(name).cloned()).collect::<Option<_>>()?;
     let dtype = super::kind::output(node, initializers.first().map(|tensor| tensor.dtype)?)?;
     // What the engine would widen or narrow on the way is left alone.
     let exact = |code: i32| {
@@ -124,6 +124,12 @@ fn run(graph: &Graph, language: &Language, node: &Node) -> Option<Vec<Tensor>> {
         return None;
     }
     if !fits_32_bits(node, dtype, &initializers) {
+        return None;
+    }
+    // Known before it is computed: a few bytes can ask for any number.
+    let most = most.min(MAX_BYTES);
+    let opset = language.opsets.iter().find(|opset| matches!(opset.domain.as_str(), "" | "ai.onnx"))?.version;
+    if need::constant_bytes(known, node, opset).is_none_or(|bytes| bytes > most as u64) {
         return None;
     }
     let output =
@@ -138,7 +144,7 @@ fn run(graph: &Graph, language: &Language, node: &Node) -> Option<Vec<Tensor>> {
     let Language { ir_version, opsets } = language;
     let alone = Model { ir_version: *ir_version, opsets: opsets.clone(), graph: alone, rest: Vec::new() };
     let value = rten::build(&alone, &Options::default()).ok()?.run(&[]).ok()?.pop()?;
-    (value.bytes().len() <= MAX_BYTES).then(|| vec![Tensor::new(&node.outputs[0], &value)])
+    (value.bytes().len() <= most).then(|| Tensor::new(&node.outputs[0], &value))
 }
 
 /// Operators that only move values.

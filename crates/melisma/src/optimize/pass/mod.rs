@@ -36,20 +36,28 @@ use std::collections::{HashMap, HashSet};
 use super::onnx::{Graph, Model, Node};
 
 /// Names for new values: one that the model does not have.
-struct Names(HashSet<String>);
+struct Names {
+    taken: HashSet<String>,
+    /// The number that the next name of a base is tried with.
+    next: HashMap<String, usize>,
+}
 
 impl Names {
     fn of(model: &Model) -> Self {
         let mut names = HashSet::new();
         collect(&model.graph, &mut names);
-        Self(names)
+        Self { taken: names, next: HashMap::new() }
     }
 
     fn fresh(&mut self, base: &str) -> String {
-        let candidates = std::iter::once(base.to_owned()).chain((2..).map(|n| format!("{base}_{n}")));
-        let name = candidates.into_iter().find(|name| !self.0.contains(name)).unwrap_or_default();
-        self.0.insert(name.clone());
-        name
+        let next = self.next.entry(base.to_owned()).or_insert(1);
+        loop {
+            let name = if *next == 1 { base.to_owned() } else { format!("{base}_{next}") };
+            *next += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
     }
 }
 

@@ -309,3 +309,65 @@ fn what_a_branch_reads_keeps_its_type() {
     let exp = half.graph.nodes.iter().find(|node| node.is("Exp")).unwrap();
     assert_eq!((exp.inputs[0].as_str(), exp.outputs[0].as_str()), ("x", "h"), "neither is a half");
 }
+
+/// A few bytes that ask for gigabytes stay nodes, and cost nothing.
+#[test]
+fn constants_that_would_be_huge_are_not_computed() {
+    let ints = |name: &str, values: &[i64]| Tensor::from_slice(name, values, &[values.len()]).unwrap();
+    let number = |name: &str, value: i64| Tensor::from_slice(name, &[value], &[]).unwrap();
+    let bombs = [
+        Node::new("ConstantOfShape", &["shape"], &["c"]),
+        Node::new("Expand", &["one", "shape"], &["c"]),
+        Node::new("Tile", &["one", "times"], &["c"]),
+        Node::new("Range", &["zero", "many", "step"], &["c"]),
+        Node::new("Pad", &["one", "pads"], &["c"]),
+    ];
+    for bomb in bombs {
+        let label = bomb.label();
+        let graph = Graph {
+            nodes: vec![bomb, Node::new("Shape", &["c"], &["s"]), Node::new("Add", &["x", "s"], &["y"])],
+            initializers: vec![
+                ints("shape", &[70_000, 70_000]),
+                ints("times", &[4_000_000_000 / 2]),
+                ints("one", &[1]),
+                ints("pads", &[2_000_000_000, 0]),
+                number("zero", 0),
+                number("many", 2_000_000_000),
+                number("step", 1),
+            ],
+            inputs: vec![ValueInfo::tensor("x", 7, &[Dim::Known(1)])],
+            outputs: vec![ValueInfo::tensor("y", 7, &[Dim::Open])],
+            ..Graph::default()
+        };
+        let opsets = vec![Opset { domain: String::new(), version: 17 }];
+        let mut model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
+        let before = crate::runtime::machine::peak_resident_bytes();
+        fold_constants(&mut model).unwrap();
+        assert!(model.graph.nodes.iter().any(|node| node.label() == label), "{label}");
+        let grown = crate::runtime::machine::peak_resident_bytes().zip(before).map(|(after, before)| after - before);
+        assert!(grown.is_none_or(|bytes| bytes < 1 << 30), "{label}: {grown:?}");
+    }
+}
+
+/// Constants of constants of constants: one pass over the nodes, whatever their number.
+#[test]
+fn long_chains_of_constants_are_folded_at_once() {
+    let n_nodes = 300;
+    let one = Tensor::from_slice("c0", &[0.5f32], &[1]).unwrap();
+    let mut nodes: Vec<Node> = (0..n_nodes)
+        .map(|index| Node::new("Add", &[&format!("c{index}"), "c0"], &[&format!("c{}", index + 1)]))
+        .collect();
+    nodes.push(Node::new("Mul", &["x", &format!("c{n_nodes}")], &["y"]));
+    let graph = Graph {
+        nodes,
+        initializers: vec![one],
+        inputs: vec![ValueInfo::tensor("x", 1, &[Dim::Known(1)])],
+        outputs: vec![ValueInfo::tensor("y", 1, &[Dim::Known(1)])],
+        ..Graph::default()
+    };
+    let opsets = vec![Opset { domain: String::new(), version: 17 }];
+    let mut model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
+    assert_eq!(fold_constants(&mut model).unwrap(), n_nodes);
+    let folded = model.graph.initializer(&format!("c{n_nodes}")).unwrap().value().unwrap();
+    assert_eq!(folded.as_slice::<f32>().unwrap(), [0.5 * (n_nodes + 1) as f32]);
+}

@@ -110,7 +110,7 @@ pub struct Candidate {
 impl Candidate {
     /// What the engine is told.
     pub fn options(&self) -> Options {
-        Options { threads: self.threads, precision: self.precision }
+        Options { threads: self.threads, precision: self.precision, ..Options::default() }
     }
 }
 

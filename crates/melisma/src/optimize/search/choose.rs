@@ -1,5 +1,6 @@
 //! The engine for a run: the best one in the cache that satisfies the terms, else one that takes the model as it is.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
@@ -7,25 +8,26 @@ use serde_json::{Value as Json, json};
 use super::engines::{is_on_gpu, version};
 use super::pick::pick;
 use super::report::{InputShape, milliseconds};
-use super::{Candidate, Chunk, Measured, Report, Search, Surroundings, Terms, Worker, available, key, open};
+use super::{Candidate, Chunk, Measured, Report, Search, Surroundings, Terms, Worker, available, key};
 use crate::optimize::cache::{Cache, Found, Key, Manifest, Parts};
 use crate::optimize::engine::{Engine, Port, onnxruntime, rten};
+use crate::optimize::need::Embedded;
 use crate::optimize::onnx::{Model, fingerprint};
 use crate::optimize::value::Value;
 use crate::runtime::precision::Format;
-use crate::runtime::{Config, DeviceRequest, size};
+use crate::runtime::{Config, DeviceRequest, machine, size};
 use crate::{Error, Kind, Result};
 
 /// So many reasons are told.
 const MOST_REASONS: usize = 3;
 
 /// What is to be run.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Subject<'a> {
     /// The model's file.
     pub path: &'a Path,
-    /// The model.
-    pub model: &'a Model,
+    /// The model; one that is not needed any more gives its weights to the engine instead of copies.
+    pub model: Cow<'a, Model>,
     /// A value for each input, in the model's order.
     pub values: &'a [Value],
 }
@@ -58,16 +60,22 @@ struct Offer {
     measured: Measured,
 }
 
-/// The engine for a run, from the cache that `config` names. `say` is told which one it is and why.
+/// The engine for a run, from the cache that `config` names. `worker` starts a process for a run whose memory is not known
+/// in advance, and `say` is told which one it is and why.
 ///
 /// # Errors
 /// No engine is there for the device, or none takes the model.
-pub fn choose(config: &Config, terms: &Terms, subject: Subject<'_>, say: &dyn Fn(&str)) -> Result<Chosen> {
+pub fn choose(
+    config: &Config,
+    terms: &Terms,
+    (subject, worker): (Subject<'_>, Worker),
+    say: &dyn Fn(&str),
+) -> Result<Chosen> {
     let cache = Cache::of(config);
     if let Some(note) = cache.note() {
         say(&format!("note: {note}"));
     }
-    let search = Search { config, cache: &cache, worker: Worker::Here, free_bytes: None, say };
+    let search = Search { config, cache: &cache, worker, free_bytes: machine::free_bytes(), say };
     let chosen = search.choose(terms, subject)?;
     say(&format!("engine: {chosen}"));
     Ok(chosen)
@@ -80,7 +88,7 @@ impl Search<'_> {
     /// As [`choose`].
     pub fn choose(&self, terms: &Terms, subject: Subject<'_>) -> Result<Chosen> {
         terms.check_device(self.config)?;
-        let (mut offers, mut reasons) = self.offers(terms, subject)?;
+        let (mut offers, mut reasons) = self.offers(terms, &subject)?;
         let n_offers = offers.len();
         while let Some(index) = self.best(&offers) {
             let Offer { key, report, .. } = offers.swap_remove(index);
@@ -109,7 +117,7 @@ impl Search<'_> {
     }
 
     /// The entries that satisfy `terms`, and why others of this model do not.
-    fn offers(&self, terms: &Terms, subject: Subject<'_>) -> Result<(Vec<Offer>, Vec<String>)> {
+    fn offers(&self, terms: &Terms, subject: &Subject<'_>) -> Result<(Vec<Offer>, Vec<String>)> {
         let (entries, n_bad) = self.cache.entries();
         let (mut offers, mut reasons) = (Vec::new(), Vec::new());
         if n_bad > 0 {
@@ -173,7 +181,7 @@ impl Search<'_> {
         if *threads > allowed {
             return Err(format!("it uses {threads} threads, {allowed} are allowed"));
         }
-        let limit = self.config.memory_limit.value.bytes();
+        let limit = self.limits().most_bytes();
         match limit.zip(report.peak_bytes).filter(|(limit, peak)| peak > limit) {
             Some((limit, peak)) => Err(format!("it takes {}, the limit is {}", size::show(peak), size::show(limit))),
             None => Ok((report, measured)),
@@ -202,11 +210,24 @@ impl Search<'_> {
         let threads = self.config.threads.value.count();
         let surroundings = Surroundings::new(self.config, Default::default(), "");
         let mut refused: Option<Error> = None;
-        for name in names.into_iter().filter(|name| names_plain(name)) {
-            let candidate = Candidate { engine: name.to_owned(), precision: Format::Fp32, threads, chunk: Chunk::Own };
-            match open(subject.model, &candidate, &surroundings) {
-                Ok(engine) => return Ok((engine, candidate)),
-                Err(error) if error.kind() != Kind::Unsupported => return Err(error.at(subject.path.display())),
+        let Subject { path, model, values } = subject;
+        let names: Vec<&str> = names.into_iter().filter(|name| names_plain(name)).collect();
+        let mut model = Some(model);
+        for (index, name) in names.iter().enumerate() {
+            let candidate =
+                Candidate { engine: (*name).to_owned(), precision: Format::Fp32, threads, chunk: Chunk::Own };
+            let plain = Embedded {
+                path,
+                limits: self.limits(),
+                candidate,
+                surroundings: surroundings.clone(),
+                worker: self.worker.clone(),
+            };
+            let own = if index + 1 == names.len() { model.take() } else { model.clone() };
+            let Some(own) = own else { break };
+            match plain.open(own.into_owned(), values) {
+                Ok(opened) => return Ok(opened),
+                Err(error) if error.kind() != Kind::Unsupported => return Err(error.at(path.display())),
                 Err(error) => {
                     refused = Some(match refused {
                         None => error,
@@ -219,7 +240,7 @@ impl Search<'_> {
             Error::unsupported("onnxruntime-tensorrt runs cached engines only")
                 .with_hint("make one with `melisma optimize --engine onnxruntime-tensorrt`")
         };
-        Err(refused.unwrap_or_else(none).at(subject.path.display()))
+        Err(refused.unwrap_or_else(none).at(path.display()))
     }
 }
 
@@ -236,8 +257,8 @@ fn with_second(first: &Error, second: &Error) -> Error {
     }
 }
 
-fn shapes(subject: Subject<'_>) -> Result<Vec<InputShape>> {
-    let ports = Port::inputs(subject.model)?;
+fn shapes(subject: &Subject<'_>) -> Result<Vec<InputShape>> {
+    let ports = Port::inputs(&subject.model)?;
     let shape = |(port, value): (Port, &Value)| InputShape { name: port.name, shape: value.shape().to_vec() };
     Ok(ports.into_iter().zip(subject.values).map(shape).collect())
 }

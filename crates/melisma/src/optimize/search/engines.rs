@@ -186,6 +186,16 @@ pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -
     }
 }
 
+/// As [`open`], with a model that is not needed any more: the embedded engine takes its weights instead of copies.
+pub(super) fn open_from(model: Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
+    match candidate.chunk {
+        Chunk::Own | Chunk::Whole if candidate.engine == rten::NAME => {
+            Ok(Box::new(rten::build_from(model, &candidate.options())?))
+        }
+        _ => open(&model, candidate, surroundings),
+    }
+}
+
 /// The model with inputs and outputs of any length.
 fn open_time(model: &Model) -> Model {
     let mut model = model.clone();

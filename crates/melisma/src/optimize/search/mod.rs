@@ -11,6 +11,7 @@ mod candidate;
 mod choose;
 mod chunk;
 mod engines;
+mod hard;
 mod inputs;
 mod key;
 mod measure;
@@ -34,19 +35,21 @@ pub use accuracy::{Accuracy, compare};
 pub use candidate::{Candidate, Wanted};
 pub use choose::{Cached, Chosen, Subject, choose};
 pub use chunk::{Chunk, SMALL_CHUNK};
-pub use engines::{Surroundings, available, open};
+pub use engines::{NAMES, Surroundings, available, open};
 pub use inputs::{Content, Given, Sets};
 pub use measure::{Latency, Measured, Outcome as Measurement};
 pub use report::{InputShape, Report};
 pub use serve::serve;
 pub use terms::{Asked, Terms};
 pub use worker::{Done, Spec, Task, Worker, work};
+pub(super) use worker::{read as read_files, write as write_files};
 
 use super::cache::{Built, Cache, Entry, Parts, Sample};
-use super::engine::Engine;
+use super::engine::{Engine, Port};
+use super::need::{Apart, Limits, Need};
 use super::onnx::Model;
 use super::value::Value;
-use crate::runtime::{Config, machine};
+use crate::runtime::{Config, machine, size};
 use crate::{Error, Kind, Result};
 
 /// The seed of generated inputs.
@@ -156,7 +159,7 @@ impl Search<'_> {
     fn say_if_short(&self, report: &Report) {
         let bound = bound::Bound::of(self.config, self.free_bytes);
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
-            let peak = crate::runtime::size::show(peak);
+            let peak = size::show(peak);
             (self.say)(&format!(
                 "note: the cached engine takes {peak}, {bound}; --memory-limit finds one that takes less"
             ));
@@ -168,8 +171,7 @@ impl Search<'_> {
         if !request.inputs.iter().any(|given| matches!(given.content, Content::File(_))) {
             return Ok(());
         }
-        let limit = self.config.memory_limit.value.bytes().unwrap_or(u64::MAX);
-        inputs::check_files(&Model::open_within(&request.model, limit)?, request)
+        inputs::check_files(&Model::open_within(&request.model, self.most_bytes())?, request)
     }
 
     /// Opens an entry's engine. Unless it passed with these files on this machine before, it is run once and compared with
@@ -177,14 +179,26 @@ impl Search<'_> {
     fn load(&self, entry: &Entry, report: &Report) -> Result<Box<dyn Engine>> {
         let model = prepare::cached(&entry.folder, self.config.memory_limit.value.bytes())?;
         let surroundings = self.surroundings(&entry.folder, &entry.manifest.parts);
-        let mut engine = open(&model, &report.candidate, &surroundings)?;
-        drop(model);
+        let hidden = Need::of_shapes(&model, &report.inputs)?.hidden;
+        let ports = if hidden.is_empty() { None } else { Some((Port::inputs(&model)?, Port::outputs(&model)?)) };
+        let mut engine = engines::open_from(model, &report.candidate, &surroundings)?;
         let state = key::state(self.config, &report.candidate.engine)?;
         if !entry.has_passed(&state) {
             check(&entry.manifest.self_check, engine.as_mut(), &inputs::read(&entry.folder)?)?;
             entry.record_pass(&state);
         }
-        Ok(engine)
+        let Some(ports) = ports else { return Ok(engine) };
+        // Other values than those that were measured may need more memory.
+        let apart = Apart::new(&entry.folder.join(prepare::PACKED), ports, self.worker.clone());
+        Ok(Box::new(apart.running(&report.candidate, surroundings).within(self.limits(), hidden)))
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::of(self.config, self.free_bytes)
+    }
+
+    fn most_bytes(&self) -> u64 {
+        self.limits().most_bytes().unwrap_or(u64::MAX)
     }
 
     fn surroundings(&self, folder: &Path, parts: &Parts) -> Surroundings {
@@ -192,9 +206,9 @@ impl Search<'_> {
     }
 
     fn build(&self, request: &Request, parts: &Parts, folder: &Path) -> Result<Built> {
-        let limit = self.config.memory_limit.value.bytes().unwrap_or(u64::MAX);
-        let model = Model::open_within(&request.model, limit)?;
+        let model = Model::open_within(&request.model, self.most_bytes())?;
         let sets = Sets::make(&model, request)?;
+        sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(&model, set))?;
         let workshop = select::Workshop {
             search: self,
             request,
@@ -205,7 +219,11 @@ impl Search<'_> {
         let (report, prepared) = workshop.select()?;
         prepare::store(&prepared, folder, self.config.threads.value.count())?;
         inputs::write(folder, &sets.values[0])?;
-        let mut engine = open(&prepared, &report.candidate, &workshop.surroundings)?;
+        let ports = (Port::inputs(&prepared)?, Port::outputs(&prepared)?);
+        drop(prepared);
+        let apart = Apart::new(&folder.join(prepare::PACKED), ports, self.worker.clone());
+        let apart = apart.running(&report.candidate, workshop.surroundings.clone());
+        let mut engine = apart.within(self.limits(), Vec::new());
         let outputs = engine.run(&sets.values[0])?;
         let ports = engine.outputs().iter().map(|port| port.name.clone());
         let self_check = ports.zip(&outputs).map(|(name, value)| sample(&name, value)).collect::<Result<_>>()?;

@@ -15,7 +15,7 @@ use crate::{Error, Kind};
 /// The model's file for workers.
 pub(super) const FILE: &str = "model.onnx";
 /// The model's file in an entry: its weights packed.
-const PACKED: &str = "model.packed";
+pub(super) const PACKED: &str = "model.packed";
 /// More than any machine that runs a model has.
 const MOST_BYTES: u64 = 1 << 40;
 
@@ -92,7 +92,15 @@ pub(super) fn store(model: &Model, folder: &Path, threads: usize) -> Result<()> 
 
 /// The model that [`store`] stored.
 pub(super) fn cached(folder: &Path, limit: Option<u64>) -> Result<Model> {
-    let path = folder.join(PACKED);
-    let packed = std::fs::read(&path).map_err(|error| Error::io(path.display(), error))?;
+    unpacked(&folder.join(PACKED), limit)
+}
+
+/// The model that a worker is given: one of [`write`], or one of [`store`].
+pub(super) fn given(path: &Path) -> Result<Model> {
+    if path.file_name().is_some_and(|name| name == PACKED) { unpacked(path, None) } else { Model::open(path) }
+}
+
+fn unpacked(path: &Path, limit: Option<u64>) -> Result<Model> {
+    let packed = std::fs::read(path).map_err(|error| Error::io(path.display(), error))?;
     Model::from_packed(&packed, limit.unwrap_or(MOST_BYTES)).map_err(|error| error.at(path.display()))
 }

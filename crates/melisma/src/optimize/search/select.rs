@@ -162,8 +162,6 @@ impl Workshop<'_> {
         }
         names.extend(self.request.terms.engine.as_deref().filter(|name| !names.contains(name)));
         let threads = self.search.config.threads.value.count();
-        // No engine may use more than the machine has; the user's limit is for the engine that is chosen.
-        let most_bytes = self.bound().filter(|bound| matches!(bound, Bound::Free(_))).map(Bound::bytes);
         let (mut is_short, mut hint) = (false, None);
         for chunk in [Chunk::Own, Chunk::Of(PIECE)] {
             if chunk != Chunk::Own && !is_short {
@@ -172,7 +170,7 @@ impl Workshop<'_> {
             for engine in &names {
                 let candidate = Candidate { engine: (*engine).to_owned(), precision: Format::Fp32, threads, chunk };
                 let spec = self.spec(bench, &folder, &candidate, 0.0)?;
-                match self.search.worker.measure(&Spec { most_bytes, ..spec }) {
+                match self.search.worker.measure(&spec) {
                     Ok(done) => {
                         let outputs = done.outputs.iter().map(|files| worker::read(files)).collect::<Result<_>>()?;
                         return Ok(Reference { engine: (*engine).to_owned(), outputs });
@@ -187,6 +185,9 @@ impl Workshop<'_> {
             }
         }
         let message = format!("no engine runs this model in fp32: {}", reasons.join("; "));
+        if let Some(bound) = self.bound().filter(|_| is_short) {
+            return Err(Error::new(Kind::Memory, format!("{message}; {bound}")).with_hint(bound.hint()));
+        }
         let hint = hint.unwrap_or_else(|| "an input may need its real values: --input NAME=FILE.npy".to_owned());
         Err(Error::unsupported(message).with_hint(hint))
     }
@@ -203,7 +204,7 @@ impl Workshop<'_> {
             outputs,
             seconds,
             most_runs: MOST_RUNS,
-            most_bytes: self.bound().map(Bound::bytes),
+            most_bytes: self.bound().map(Bound::bytes).or(self.search.free_bytes),
             task: Task::Measure,
         })
     }

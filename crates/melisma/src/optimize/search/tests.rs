@@ -89,7 +89,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     let outcome = optimize(root.path(), &config, &request(&[&format!("x={}", x.display())])).unwrap();
     let model = prepare::cached(&outcome.entry.folder, None).unwrap();
     let candidate = &outcome.report.candidate;
-    let options = Options { threads: candidate.threads, precision: candidate.precision };
+    let options = candidate.options();
     let found = rten::build(&model, &options).unwrap().run(&[npy::read(&x).unwrap()]).unwrap();
     // The reference here is another program's: onnxruntime's output in the golden file.
     let expected = npy::read(&golden("vocoder.y.npy")).unwrap();
@@ -291,7 +291,7 @@ fn the_key_holds_everything_that_matters() {
 #[test]
 fn models_with_branches_keep_their_open_shapes() {
     let model = Model::open(&golden("control.onnx")).unwrap();
-    let ports = crate::optimize::engine::Port::inputs(&model).unwrap();
+    let ports = Port::inputs(&model).unwrap();
     let values: Vec<Value> =
         ports.iter().map(|port| npy::read(&golden(&format!("control.{}.npy", port.name))).unwrap()).collect();
     let aim = prepare::Aim { values: &values, tolerance: 1e-3, threads: 1 };

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Candidate, Surroundings, open, operators};
+use super::engines::open_from;
+use super::{Candidate, Surroundings, hard, operators, prepare};
 use crate::optimize::engine::{Engine, Operator};
-use crate::optimize::onnx::Model;
 use crate::optimize::value::{Value, npy};
 use crate::runtime::machine::{peak_resident_bytes, peak_resident_bytes_of};
 use crate::runtime::output::{self, Existing};
@@ -68,6 +68,8 @@ pub enum Task {
     Measure,
     /// Times of operators in one run.
     Profile,
+    /// Which nodes a run comes to, printed as each ends.
+    Trace,
 }
 
 /// What a worker says.
@@ -93,11 +95,11 @@ pub struct Done {
 /// The model cannot be read or run.
 pub fn work(spec: &Spec) -> Result<Done> {
     let begin = Instant::now();
-    let model = Model::open(&spec.model)?;
+    hard::limit(spec)?;
+    let model = prepare::given(&spec.model)?;
     let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
     let surroundings = Surroundings { profile_folder, ..spec.surroundings.clone() };
-    let mut engine = open(&model, &spec.candidate, &surroundings)?;
-    drop(model);
+    let mut engine = open_from(model, &spec.candidate, &surroundings)?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let mut outputs = Vec::new();
     let mut first_seconds = f64::NAN;
@@ -105,7 +107,7 @@ pub fn work(spec: &Spec) -> Result<Done> {
     for (index, set) in spec.inputs.iter().enumerate() {
         let inputs = read(set)?;
         let begin = Instant::now();
-        let values = engine.run(&inputs)?;
+        let values = if spec.task == Task::Trace { engine.trace(&inputs)? } else { engine.run(&inputs)? };
         let took = begin.elapsed().as_secs_f64();
         outputs.push(write(&values, &spec.outputs, index)?);
         if index == 0 {
@@ -113,7 +115,7 @@ pub fn work(spec: &Spec) -> Result<Done> {
             drop(values);
             match spec.task {
                 Task::Measure if spec.seconds > 0.0 => seconds = timed(|| engine.run(&inputs).map(drop), spec)?,
-                Task::Measure => {}
+                Task::Measure | Task::Trace => {}
                 Task::Profile => (seconds, operators) = profiled(engine.as_mut(), &inputs)?,
             }
         }
@@ -149,11 +151,11 @@ fn timed(mut run: impl FnMut() -> Result<()>, spec: &Spec) -> Result<Vec<f64>> {
     Ok(seconds)
 }
 
-pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
+pub(in crate::optimize) fn read(files: &[PathBuf]) -> Result<Vec<Value>> {
     files.iter().map(|path| npy::read(path)).collect()
 }
 
-pub(super) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {
+pub(in crate::optimize) fn write(values: &[Value], folder: &Path, set: usize) -> Result<Vec<PathBuf>> {
     let file = |(index, value): (usize, &Value)| {
         let path = folder.join(format!("{set}_{index}.npy"));
         output::write(&path, &npy::write(value), Existing::Replace).map(|()| path)
@@ -168,7 +170,8 @@ impl Worker {
     /// The candidate does not take the model, fails, crashes, takes too long or more memory than it may.
     pub fn measure(&self, spec: &Spec) -> Result<Done> {
         match self {
-            Self::Here => work(spec),
+            // A limit would stay with this process.
+            Self::Here => work(&Spec { most_bytes: None, ..spec.clone() }),
             Self::Program(program) => in_process(program, spec).map(|(done, _)| done),
         }
     }
@@ -246,6 +249,9 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
     }
     let said = std::fs::read(&err).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
+    if let Some(error) = hard::refused(&said) {
+        return Err(error);
+    }
     let line = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
     let kind = if status.code() == Some(RESOURCE_EXIT_CODE) { Kind::Device } else { Kind::Unsupported };
     let error = Error::new(kind, line("error: ").map_or_else(|| format!("it crashed: {status}"), str::to_owned));

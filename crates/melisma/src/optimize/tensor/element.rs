@@ -3,7 +3,7 @@
 use melisma_kernels::elementwise::{self, Operand, Operation, Plan};
 use melisma_kernels::{DType, Tensor};
 
-use super::{TensorOptimizer, chunk, lower};
+use super::{TensorOptimizer, lower};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Space;
 use crate::runtime::policy::Placement;
@@ -107,7 +107,7 @@ impl Work<'_> {
         let space = if matches!(queue.device(), Device::Cpu(_)) { Space::Host } else { Space::Device };
         // Beside the buffers on a device, a chunk of floats passes through host memory.
         let row_bytes = 4 * row_len * n_buffers * (1 + usize::from(space == Space::Device));
-        let rows = chunk::rows(self.optimizer.policy().chunking, budget, space, (n_rows, row_bytes))?;
+        let rows = self.optimizer.rows(space, (n_rows, row_bytes))?;
         let len = (rows * row_len).min(y.len());
         let device = queue.device();
         let buffer = |device: &Device| Tensor::new(device, budget, DType::F32, &[len]);

@@ -37,8 +37,9 @@ pub use slice::Values;
 
 use crate::Result;
 use crate::runtime::device::{self, Device, Queue};
+use crate::runtime::memory::{self, Available};
 use crate::runtime::precision::{Format, Lowering};
-use crate::runtime::{Config, MemoryTracker, Policy, memory};
+use crate::runtime::{Config, MemoryTracker, Policy};
 
 /// The tools, with the policy, the queue and the memory that they use.
 #[derive(Debug, Clone)]
@@ -46,6 +47,7 @@ pub struct TensorOptimizer {
     policy: Policy,
     queue: Queue,
     memory: MemoryTracker,
+    available: Option<Available>,
 }
 
 impl TensorOptimizer {
@@ -62,7 +64,14 @@ impl TensorOptimizer {
 
     /// Tools on a queue that exists, with `memory` being the one that the queue was made with.
     pub fn on(policy: Policy, queue: Queue, memory: MemoryTracker) -> Self {
-        Self { policy, queue, memory }
+        Self { policy, queue, memory, available: None }
+    }
+
+    /// Tools for which so much memory is free, whatever the machine says.
+    #[must_use]
+    pub fn with_available(mut self, available: Available) -> Self {
+        self.available = Some(available);
+        self
     }
 
     /// What was asked for.

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use melisma_kernels::matmul::{Chunk, Matmul, Plan, Scalar};
 use melisma_kernels::{DType, Tensor, View};
 
-use super::{TensorOptimizer, chunk, lower};
+use super::{TensorOptimizer, lower};
 use crate::runtime::device::{Device, Queue};
 use crate::runtime::memory::Space;
 use crate::{Error, Result};
@@ -74,13 +74,22 @@ impl<'a, T: Scalar> Product<'a, T> {
         };
         let b = lowered.as_ref().unwrap_or(b).view::<T>()?.host()?;
         let row_bytes = if a.dtype() == T::DTYPE { 0 } else { k * size_of::<T>() };
-        let rows = chunk::rows(self.optimizer.policy().chunking, budget, Space::Host, (m, row_bytes))?;
+        let rows = self.optimizer.rows(Space::Host, (m, row_bytes))?.min(self.rows_of_device()?);
         let out = c.view_mut::<T>()?.host()?;
         match a.view::<T>() {
             Ok(View::Host(a)) => self.run_rows(rows, [a, b], out)?,
             _ => self.run_lowered(rows, a, b, out)?,
         }
         Ok(c)
+    }
+
+    /// Rows of A and C that a GPU has memory for.
+    fn rows_of_device(&self) -> Result<usize> {
+        let Matmul { m, k, n, .. } = self.matmul;
+        match self.optimizer.queue() {
+            Queue::Cpu(_) => Ok(usize::MAX),
+            Queue::Cuda(_) => self.optimizer.rows(Space::Device, (m, (k + n) * size_of::<T>())),
+        }
     }
 
     /// A has the product's type already. A GPU takes as many rows of a chunk as its own memory holds.

@@ -4,7 +4,7 @@ use melisma_kernels::elementwise::{self, Operand, Operation};
 use melisma_kernels::matmul::Scalar;
 use melisma_kernels::{DType, Tensor, View};
 
-use super::{Factor, TensorOptimizer, chunk, element};
+use super::{Factor, TensorOptimizer, element};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Space;
 use crate::{Error, Result};
@@ -42,7 +42,7 @@ impl TensorOptimizer {
         let n_operands = if matches!(x, Values::Each(_)) { 2 } else { 1 };
         // The copies of a chunk, and its floats.
         let row_bytes = n_operands * row_len * (size_of::<T>() + size_of::<f32>());
-        let rows = chunk::rows(self.policy().chunking, budget, Space::Host, (n_rows, row_bytes))?;
+        let rows = self.rows(Space::Host, (n_rows, row_bytes))?;
         let copied = |values: &[T]| Tensor::from_slice(budget, values, &[values.len()]);
         for (index, y) in y.chunks_mut(rows * row_len).enumerate() {
             let mut part = copied(y)?;

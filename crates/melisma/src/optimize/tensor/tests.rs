@@ -84,6 +84,37 @@ fn each_key_of_the_seed_is_seen_in_the_tools() {
     assert_eq!(seeded.policy().tensorrt.unwrap().workspace_bytes, 1 << 30);
 }
 
+/// The default profile has no limit and no size of chunks: what is free decides.
+#[test]
+fn chunks_follow_the_memory_that_is_free() {
+    let with = |free: Option<u64>| {
+        let sources = Sources {
+            flags: vec![("device", "--device", "cpu".to_owned()), ("precision", "--precision", "fp16".to_owned())],
+            ..Sources::default()
+        };
+        let optimizer = TensorOptimizer::new(&Config::load(&sources).unwrap()).unwrap();
+        assert_eq!(optimizer.policy().chunking, Chunking::Auto);
+        optimizer.with_available(Available { host: free, ..Available::default() })
+    };
+    let product = |optimizer: &TensorOptimizer| {
+        let (a, b) = (ramp(optimizer, &[4096, 64]), ramp(optimizer, &[64, 8]));
+        let y = optimizer.memory().track("product", || optimizer.mixed_precision(|scope| scope.matmul(&a, &b)));
+        y.map(|y| (host_peak(optimizer, "product"), floats(&y)))
+    };
+    let whole = product(&with(None)).unwrap();
+    let rows = 128;
+    let short = product(&with(Some(4 * rows * 64 * 2))).unwrap();
+    assert!(
+        whole.0 - short.0 >= (4096 - rows) * 64 * 2,
+        "a quarter of what is free holds {rows} rows: {short:?}",
+        short = short.0
+    );
+    assert!(short.1 == whole.1, "chunks change no bit");
+    let refused = product(&with(Some(100))).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Memory);
+    assert!(refused.to_string().contains("1 rows need 128B to work in, 100B are free"), "{refused}");
+}
+
 #[test]
 fn products_in_a_scope_keep_sums_in_fp32() {
     let optimizer = seed([], &[]);

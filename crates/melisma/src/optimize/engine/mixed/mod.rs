@@ -17,7 +17,7 @@ use std::sync::Arc;
 use ::rten::ThreadPool;
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::rten::{adapt, convert, guarded, operators};
+use super::rten::{self, adapt, convert, guarded};
 use super::{Engine, Operator, Options, Port, check_inputs};
 use crate::optimize::onnx::Model;
 use crate::optimize::pass;
@@ -51,10 +51,8 @@ impl std::fmt::Debug for Pool {
 /// # Errors
 /// `Unsupported` names what the embedded engine does not have, or says that no convolution is there to speed up.
 pub fn build(model: &Model, options: &Options) -> Result<Mixed> {
-    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
-    operators::check(model)?;
-    inputs.iter().chain(&outputs).try_for_each(convert::check)?;
-    let mut model = adapt::adapted(model)?;
+    let (inputs, outputs) = rten::check(model)?;
+    let mut model = adapt::adapted(model.clone())?;
     pass::fold_constants(&mut model)?;
     let threads = options.threads.max(1);
     let pool = Arc::new(ThreadPool::with_num_threads(threads));

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use ::rten::{ModelOptions, NodeId, RunOptions, Value, ValueOrView};
+use ::rten::{NodeId, RunOptions, Value, ValueOrView};
 
 use super::NAME;
 use super::program::Slots;
 use super::scope::{Scope, reads};
+use crate::optimize::engine::{Weights, rten};
 use crate::optimize::onnx::{Graph, Model, Node, Opset, Type, ValueInfo};
 use crate::{Error, Result};
 
@@ -48,8 +49,7 @@ impl Piece {
         };
         let opsets: Vec<Opset> = parts.of.opsets.clone();
         let alone = Model { ir_version: parts.of.ir_version, opsets, graph, rest: Vec::new() };
-        let loaded = ModelOptions::with_all_ops().prepack_weights(true).load(alone.to_bytes()?);
-        let model = loaded.map_err(|error| Error::unsupported(format!("{NAME}: {error}")))?;
+        let model = rten::load(alone.detached()?, Weights::Packed)?;
         let id =
             |name: &&str| model.node_id(name).map_err(|error| Error::unsupported(format!("{NAME}: `{name}`: {error}")));
         let slot = |name: &&str| {

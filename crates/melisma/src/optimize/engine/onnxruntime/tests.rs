@@ -104,7 +104,7 @@ fn golden_models_give_golden_outputs() {
     use crate::optimize::value::npy;
     let golden = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name);
     let model = Model::open(&golden("vocoder.onnx")).unwrap();
-    let options = Options { threads: 2, precision: Format::Fp32 };
+    let options = Options { threads: 2, ..Options::default() };
     let folder = tempfile::tempdir().unwrap();
     let mut engine = Onnxruntime::new(&model, &options, (&Provider::Cpu, Some(folder.path()))).unwrap();
     let x = npy::read(&golden("vocoder.x.npy")).unwrap();

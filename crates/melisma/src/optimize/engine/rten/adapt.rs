@@ -8,8 +8,7 @@ use crate::optimize::onnx::{Content, Graph, Model, Node};
 use crate::optimize::value::DType;
 
 /// A model with the same meaning for the engine.
-pub(in super::super) fn adapted(model: &Model) -> Result<Model> {
-    let mut model = model.clone();
+pub(in super::super) fn adapted(mut model: Model) -> Result<Model> {
     let is_old = model.opset("").is_some_and(|version| version < 13);
     graph(&mut model.graph, &mut Known { is_old, ..Known::default() })?;
     Ok(model)

@@ -59,17 +59,19 @@ fn unchecked(port: &Port, value: rten::Value) -> Result<Value> {
     };
     match value {
         rten::Value::FloatTensor(tensor) => {
-            let (shape, floats) = (tensor.shape().to_vec(), tensor.to_vec());
+            let (shape, tensor) = (tensor.shape().to_vec(), tensor.to_contiguous());
+            let floats = tensor.data();
             match port.dtype {
-                DType::F32 => Value::from_slice(&floats, &shape),
+                DType::F32 => Value::from_slice(floats, &shape),
                 DType::F16 => Value::from_slice(&floats.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>(), &shape),
                 _ => Err(wrong("f32")),
             }
         }
         rten::Value::Int32Tensor(tensor) => {
-            let (shape, ints) = (tensor.shape().to_vec(), tensor.to_vec());
+            let (shape, tensor) = (tensor.shape().to_vec(), tensor.to_contiguous());
+            let ints = tensor.data();
             match port.dtype {
-                DType::I32 => Value::from_slice(&ints, &shape),
+                DType::I32 => Value::from_slice(ints, &shape),
                 DType::I64 => Value::from_slice(&ints.iter().map(|&x| i64::from(x)).collect::<Vec<_>>(), &shape),
                 DType::Bool => {
                     let bytes: Vec<u8> = ints.iter().map(|&x| u8::from(x != 0)).collect();

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use ::rten::{ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView};
 
-use super::{Engine, Operator, Options, Port, check_inputs};
-use crate::optimize::onnx::Model;
+use super::{Engine, Operator, Options, Port, Weights, check_inputs};
+use crate::optimize::onnx::{Detached, Model};
 use crate::optimize::value::Value;
 use crate::{Error, Result};
 
@@ -41,20 +41,46 @@ pub struct Rten {
 /// # Errors
 /// `Unsupported` names the operators, types and values that the engine does not have.
 pub fn build(model: &Model, options: &Options) -> Result<Rten> {
-    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
-    operators::check(model)?;
-    inputs.iter().chain(&outputs).try_for_each(convert::check)?;
-    let nodes = crash::suspects(model);
+    build_from(model.clone(), options)
+}
+
+/// Prepares a model that is not needed any more: its weights are moved and not copied.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
+    let (inputs, outputs) = check(&model)?;
+    let nodes = crash::suspects(&model);
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
-    let bytes = adapt::adapted(model)?.to_bytes()?;
-    let loaded = guarded(&pool, || ModelOptions::with_all_ops().prepack_weights(true).load(bytes))?;
-    let model = loaded.map_err(|error| Error::unsupported(format!("{NAME}: {error}")))?;
+    let parts = adapt::adapted(model)?.detached()?;
+    let model = guarded(&pool, || load(parts, options.weights))??;
     let id = |port: &Port| {
         model.node_id(&port.name).map_err(|error| Error::unsupported(format!("{NAME}: `{}`: {error}", port.name)))
     };
     let input_ids = inputs.iter().map(id).collect::<Result<_>>()?;
     let output_ids = outputs.iter().map(id).collect::<Result<_>>()?;
     Ok(Rten { model, pool, inputs, outputs, input_ids, output_ids, nodes })
+}
+
+/// The inputs and outputs of a model that the engine has everything for, as far as can be said without running it.
+///
+/// # Errors
+/// As [`build`].
+pub fn check(model: &Model) -> Result<(Vec<Port>, Vec<Port>)> {
+    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
+    operators::check(model)?;
+    inputs.iter().chain(&outputs).try_for_each(convert::check)?;
+    Ok((inputs, outputs))
+}
+
+/// A model in parts as the crate's.
+pub(super) fn load(parts: Detached, weights: Weights) -> Result<::rten::Model> {
+    let mut options = ModelOptions::with_all_ops();
+    for (file, bytes) in parts.tensors {
+        options.external_data(&file, bytes);
+    }
+    let loaded = options.prepack_weights(weights == Weights::Packed).load(parts.graph);
+    loaded.map_err(|error| Error::unsupported(format!("{NAME}: {error}")))
 }
 
 impl Engine for Rten {
@@ -79,6 +105,10 @@ impl Engine for Rten {
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
         let options = RunOptions::default().with_timing(true).with_timing_by_shape(true);
         Ok((self.run_with(inputs, options)?, Vec::new()))
+    }
+
+    fn trace(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.run_with(inputs, RunOptions::default().with_verbose(true))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the engine does not have, named before it is asked: all operators at once, and values that it would change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::optimize::onnx::{Content, Data, Graph, Model, Node, Tensor, Type};
 use crate::optimize::value::DType;
@@ -40,24 +40,56 @@ pub(in super::super) fn check(model: &Model) -> Result<()> {
         .with_hint("ONNX Runtime may have it: pip install onnxruntime, or set MELISMA_ONNXRUNTIME to its library"))
 }
 
-fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
-    for tensor in &graph.initializers {
-        wide(tensor, |used| graph.nodes.iter().all(|node| is_fine(node, used)))?;
+/// Constants of a graph, and the nodes that read each value.
+struct Names<'g> {
+    constants: HashMap<&'g str, &'g Tensor>,
+    readers: HashMap<&'g str, Vec<&'g Node>>,
+}
+
+impl<'g> Names<'g> {
+    fn of(graph: &'g Graph) -> Self {
+        let mut constants: HashMap<&str, &Tensor> =
+            graph.initializers.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        let mut readers: HashMap<&str, Vec<&Node>> = HashMap::new();
+        for node in &graph.nodes {
+            if let (true, Some(Content::Tensor(tensor)), Some(name)) =
+                (node.is("Constant"), node.attribute("value"), node.outputs.first())
+            {
+                constants.insert(name, tensor);
+            }
+            for input in &node.inputs {
+                readers.entry(input).or_default().push(node);
+            }
+        }
+        Self { constants, readers }
     }
+
+    /// The engine clamps 64-bit integers to 32 bits: as the end of a slice that changes nothing, elsewhere it might.
+    fn check_width(&self) -> Result<()> {
+        let wide = self.constants.iter().filter_map(|(&name, tensor)| Some((name, wide(tensor)?)));
+        let read = |name: &str| self.readers.get(name).into_iter().flatten();
+        // In the order of names, so that the message is always the same.
+        match wide.filter(|(name, _)| !read(name).all(|node| is_fine(node, name))).min() {
+            Some((name, int)) => Err(Error::unsupported(format!(
+                "{}: tensor `{name}` has {int}, which does not fit into the engine's 32 bits",
+                super::NAME
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
+    let names = Names::of(graph);
+    names.check_width()?;
     for node in &graph.nodes {
         if !is_known(node) {
             unknown.insert(node.operator());
-        } else if let Some(n_elements) = grown(node, graph) {
+        } else if let Some(n_elements) = grown(node, &names) {
             let message = format!("{}: {} asks for {n_elements} elements", super::NAME, node.label());
             return Err(Error::new(Kind::Memory, message));
         } else if let Some(how) = misread(node, graph) {
             unknown.insert(format!("{} {how}", node.operator()));
-        }
-        if let (true, Some(Content::Tensor(tensor)), Some(name)) =
-            (node.is("Constant"), node.attribute("value"), node.outputs.first())
-        {
-            let named = Tensor { name: name.clone(), ..tensor.clone() };
-            wide(&named, |used| graph.nodes.iter().all(|node| is_fine(node, used)))?;
         }
         node.graphs().try_for_each(|inner| self::graph(inner, unknown))?;
     }
@@ -104,15 +136,9 @@ fn is_far(node: &Node) -> bool {
 const MAX_ELEMENTS: f64 = (1u64 << 33) as f64;
 
 /// The elements that a node makes out of a few numbers, where these are constants and the elements are too many.
-fn grown(node: &Node, graph: &Graph) -> Option<f64> {
+fn grown(node: &Node, names: &Names<'_>) -> Option<f64> {
     let numbers = |index: usize| -> Option<Vec<f64>> {
-        let name = node.inputs.get(index)?;
-        let maker = graph.nodes.iter().find(|maker| maker.is("Constant") && maker.outputs.first() == Some(name));
-        let tensor = match maker.and_then(|maker| maker.attribute("value")) {
-            Some(Content::Tensor(tensor)) => tensor,
-            _ => graph.initializer(name)?,
-        };
-        let value = tensor.value().ok()?;
+        let value = names.constants.get(node.inputs.get(index)?.as_str())?.value().ok()?;
         match value.dtype() {
             DType::I64 => Some(value.as_slice::<i64>().ok()?.iter().map(|&x| x as f64).collect()),
             DType::I32 => Some(value.as_slice::<i32>().ok()?.iter().map(|&x| f64::from(x)).collect()),
@@ -142,21 +168,14 @@ fn is_bool(inputs: &[String], graph: &Graph) -> bool {
     matches!(dtype.map(|input| &input.r#type), Some(Type::Tensor { dtype, .. }) if *dtype == DType::Bool.code())
 }
 
-/// The engine clamps 64-bit integers to 32 bits: as the end of a slice that changes nothing, elsewhere it might.
-fn wide(tensor: &Tensor, is_harmless: impl Fn(&str) -> bool) -> Result<()> {
-    let Data::Bytes(bytes) = &tensor.data else { return Ok(()) };
+/// A number of a tensor that does not fit into 32 bits.
+fn wide(tensor: &Tensor) -> Option<i64> {
+    let Data::Bytes(bytes) = &tensor.data else { return None };
     if tensor.dtype != DType::I64.code() {
-        return Ok(());
+        return None;
     }
     let mut ints = bytes.as_chunks().0.iter().map(|&bytes| i64::from_le_bytes(bytes));
-    match ints.find(|&int| i32::try_from(int).is_err()) {
-        Some(int) if !is_harmless(&tensor.name) => Err(Error::unsupported(format!(
-            "{}: tensor `{}` has {int}, which does not fit into the engine's 32 bits",
-            super::NAME,
-            tensor.name
-        ))),
-        _ => Ok(()),
-    }
+    ints.find(|&int| i32::try_from(int).is_err())
 }
 
 /// Whether a node that reads `name` is content with a clamped one.

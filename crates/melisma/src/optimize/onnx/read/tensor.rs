@@ -7,7 +7,21 @@ use super::super::external::Place;
 use super::super::tensor::{Data, STRINGS, Tensor, bits, shape};
 use super::super::wire::Entry;
 use super::Context;
+use super::stream::{Item, Stream};
 use crate::{Error, Result};
+
+/// `raw_data`: the elements as bytes.
+const RAW: u32 = 9;
+
+/// What was read of a tensor.
+#[derive(Default)]
+struct Parts {
+    name: String,
+    dtype: i32,
+    dims: Vec<i64>,
+    elements: Fields,
+    rest: Vec<u8>,
+}
 
 /// The fields with elements.
 #[derive(Default)]
@@ -22,16 +36,35 @@ struct Fields {
     is_external: bool,
 }
 
+/// A tensor in a file, whose elements are read where they stay.
+pub(super) fn streamed(mut fields: Stream<'_>, context: &mut Context<'_>) -> Result<Tensor> {
+    context.count()?;
+    let (place, mut parts) = (fields.place(), Parts::default());
+    while let Some(item) = fields.next(RAW)? {
+        match item {
+            Item::Content(content) => parts.elements.raw = Some(fields.bytes(content)?),
+            Item::Whole(whole) => parts.add(&whole.entry()?, context)?,
+        }
+    }
+    parts.tensor(place, context)
+}
+
 pub(super) fn tensor(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Tensor> {
     context.count()?;
-    let place = entry.at;
-    let (mut name, mut dtype, mut dims, mut rest) = (String::new(), 0, Vec::new(), Vec::new());
-    let mut elements = Fields::default();
+    let mut parts = Parts::default();
     let mut fields = entry.message()?;
     while let Some(entry) = fields.next()? {
+        parts.add(&entry, context)?;
+    }
+    parts.tensor(entry.at, context)
+}
+
+impl Parts {
+    fn add(&mut self, entry: &Entry<'_>, context: &mut Context<'_>) -> Result<()> {
+        let elements = &mut self.elements;
         match entry.number {
-            1 => entry.ints(&mut dims)?,
-            2 => dtype = i32::try_from(entry.int()?).unwrap_or(-1),
+            1 => entry.ints(&mut self.dims)?,
+            2 => self.dtype = i32::try_from(entry.int()?).unwrap_or(-1),
             3 => return Err(Error::unsupported("a tensor in segments")),
             4 => entry.fixed(4, &mut elements.fixed)?,
             5 | 7 | 11 => entry.ints(&mut elements.ints)?,
@@ -39,22 +72,27 @@ pub(super) fn tensor(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Ten
                 context.count()?;
                 elements.texts.push(entry.bytes()?.to_vec());
             }
-            8 => name = entry.text()?,
-            9 => elements.raw = Some(entry.bytes()?.to_vec()),
+            8 => self.name = entry.text()?,
+            RAW => elements.raw = Some(entry.bytes()?.to_vec()),
             10 => entry.fixed(8, &mut elements.fixed)?,
             13 => {
                 context.count()?;
-                elements.external.get_or_insert_default().add(&entry)?;
+                elements.external.get_or_insert_default().add(entry)?;
             }
             14 => elements.is_external = entry.int()? == 1,
-            _ => rest.extend(entry.raw),
+            _ => self.rest.extend(entry.raw),
         }
+        Ok(())
     }
-    let label = if name.is_empty() { format!("the tensor at byte {place}") } else { format!("tensor `{name}`") };
-    let place = |error: Error| error.at(&label);
-    let (shape, count) = shape(&dims).map_err(place)?;
-    let data = data(elements, dtype, count, context).map_err(place)?;
-    Ok(Tensor { name, dtype, shape, data, rest })
+
+    fn tensor(self, place: usize, context: &mut Context<'_>) -> Result<Tensor> {
+        let Self { name, dtype, dims, elements, rest } = self;
+        let label = if name.is_empty() { format!("the tensor at byte {place}") } else { format!("tensor `{name}`") };
+        let place = |error: Error| error.at(&label);
+        let (shape, count) = shape(&dims).map_err(place)?;
+        let data = data(elements, dtype, count, context).map_err(place)?;
+        Ok(Tensor { name, dtype, shape, data, rest })
+    }
 }
 
 fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -> Result<Data> {

@@ -94,6 +94,47 @@ fn ways_out_are_refused() {
     assert!(place.refusal("missing.bin").contains("missing.bin"));
 }
 
+/// A cache as the Hugging Face hub lays it out: files are links into `blobs`.
+#[test]
+fn links_of_a_hub_cache_are_followed_and_no_others() {
+    let place = Place::new();
+    let cache = place.path("models--org--name");
+    let snapshot = cache.join("snapshots/0123abc");
+    fs::create_dir_all(snapshot.join("onnx")).unwrap();
+    fs::create_dir_all(cache.join("blobs")).unwrap();
+    fs::create_dir_all(place.path("models--org--other/blobs")).unwrap();
+    let floats = fs::read(place.path("model/data.bin")).unwrap();
+    fs::write(cache.join("blobs/h1"), bytes("model.onnx_data", None, None)).unwrap();
+    fs::write(cache.join("blobs/h2"), &floats).unwrap();
+    let other = place.path("models--org--other/blobs/h3");
+    fs::write(&other, &floats).unwrap();
+    for (folder, up) in [(snapshot.clone(), "../.."), (snapshot.join("onnx"), "../../..")] {
+        let (model, data) = (folder.join("model.onnx"), folder.join("model.onnx_data"));
+        symlink(format!("{up}/blobs/h1"), &model).unwrap();
+        symlink(format!("{up}/blobs/h2"), &data).unwrap();
+        assert_eq!(self::floats(&Model::open(&model).unwrap()), [0.0, 1.0, 2.0, 3.0]);
+        let first = fingerprint(&model, 1).unwrap();
+        fs::write(cache.join("blobs/h2"), [7; 32]).unwrap();
+        assert_ne!(fingerprint(&model, 1).unwrap(), first, "the blob is part of the model");
+        fs::write(cache.join("blobs/h2"), &floats).unwrap();
+        symlink(place.path("secret"), cache.join("blobs/out")).unwrap_or_default();
+        fs::hard_link(place.path("secret"), cache.join("blobs/hard")).unwrap_or_default();
+        let blobs = [place.path("secret"), other.clone(), cache.join("blobs/out"), cache.join("blobs/../../secret")];
+        for target in blobs.into_iter().chain([cache.join("blobs"), cache.join("blobs/absent")]) {
+            fs::remove_file(&data).unwrap();
+            symlink(&target, &data).unwrap();
+            let message = Model::open(&model).unwrap_err().to_string();
+            assert!(message.contains("symbolic link"), "{}: {message}", target.display());
+            assert!(fingerprint(&model, 1).is_err());
+        }
+        fs::remove_file(&data).unwrap();
+        symlink(cache.join("blobs/hard"), &data).unwrap();
+        assert!(Model::open(&model).unwrap_err().to_string().contains("hard link"));
+    }
+    symlink("../models--org--name/blobs/h2", place.path("model/data")).unwrap();
+    assert!(place.refusal("data").contains("symbolic link"), "a folder outside of the cache");
+}
+
 #[test]
 fn sizes_are_checked_before_they_are_believed() {
     let place = Place::new();

@@ -1,5 +1,7 @@
 //! The engine for a run: which cached one it is, whichever flags made it, and why.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::optimize::engine::onnxruntime::recorder::{recorded, value};
 use crate::runtime::Profile;
@@ -30,7 +32,7 @@ impl Shelf {
 
     fn choose(&self, config: &Config, terms: &Terms) -> (Chosen, Vec<String>) {
         let values = Sets::make(&self.model, &self.request(terms.clone())).unwrap().values.remove(0);
-        let subject = Subject { path: &self.path, model: &self.model, values: &values };
+        let subject = Subject { path: &self.path, model: Cow::Borrowed(&self.model), values: &values };
         with_search(self.root.path(), config, |search| search.choose(terms, subject).unwrap())
     }
 
@@ -104,7 +106,7 @@ fn the_terms_decide_what_qualifies() {
     assert!(reason.ends_with("its precision is fp16, auto was asked for"), "{reason}");
     let named = Terms { engine: Some("melisma".to_owned()), ..any(Wanted::Auto, 1e-3) };
     let values = Sets::make(&shelf.model, &shelf.request(named.clone())).unwrap().values.remove(0);
-    let subject = Subject { path: &shelf.path, model: &shelf.model, values: &values };
+    let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&shelf.model), values: &values };
     let refused = with_search(shelf.root.path(), &shelf.config, |search| search.choose(&named, subject)).0;
     assert!(refused.unwrap_err().kind() == Kind::Unsupported, "never another engine in its place");
 }
@@ -225,9 +227,10 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
     let shelf = Shelf::new();
     let mut model = perceptron();
     model.graph.nodes[1].op = "Tanhh".to_owned();
-    let subject = Subject { path: &shelf.path, model: &model, values: &[] };
+    let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&model), values: &[] };
     let fp32 = terms(Wanted::Fp32, 1e-3);
-    let refused = with_search(shelf.root.path(), &shelf.config, |search| search.choose(&fp32, subject)).0.unwrap_err();
+    let refused =
+        with_search(shelf.root.path(), &shelf.config, |search| search.choose(&fp32, subject.clone())).0.unwrap_err();
     assert!(
         refused.to_string().contains("perceptron.onnx: rten: ") && refused.to_string().contains("Tanhh"),
         "{refused}"
@@ -235,7 +238,8 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
     let tensorrt = Terms { engine: Some("onnxruntime-tensorrt".to_owned()), ..fp32 };
     let auto = Config::default();
     if available(&auto, Some("onnxruntime-tensorrt")).is_ok() {
-        let refused = with_search(shelf.root.path(), &auto, |search| search.choose(&tensorrt, subject)).0.unwrap_err();
+        let refused =
+            with_search(shelf.root.path(), &auto, |search| search.choose(&tensorrt, subject.clone())).0.unwrap_err();
         assert!(refused.to_string().ends_with("runs cached engines only"), "{refused}");
     }
 }

@@ -1,0 +1,142 @@
+//! Whether a run fits into the memory that it may take, and how.
+
+use super::{Fact, Hidden, Largest, Need, facts};
+use crate::optimize::engine::chunked::Reach;
+use crate::optimize::engine::{Options, melisma};
+use crate::optimize::onnx::Model;
+use crate::optimize::value::Value;
+use crate::runtime::{Chunking, Config, Policy, size};
+use crate::{Error, Kind, Result};
+
+/// Pieces of the long axis get no shorter: their edges are computed twice.
+const SHORTEST_PIECE: u64 = 64;
+
+/// The memory that a run may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// What the user allows.
+    pub limit_bytes: Option<u64>,
+    /// What the machine has left.
+    pub free_bytes: Option<u64>,
+    /// Whether a long signal may be computed in pieces.
+    pub chunking: Chunking,
+}
+
+/// How a run is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// It fits.
+    Whole,
+    /// It fits when weights are held once.
+    Lean,
+    /// It fits when so many elements of the long axis are computed at a time.
+    Pieces(usize),
+    /// Nobody knows before it runs: it needs a process with a hard limit.
+    Apart(Vec<Hidden>),
+}
+
+impl Limits {
+    /// None at all.
+    pub const NONE: Self = Self { limit_bytes: None, free_bytes: None, chunking: Chunking::Auto };
+
+    /// Those of `config` on a machine with `free_bytes` left.
+    pub fn of(config: &Config, free_bytes: Option<u64>) -> Self {
+        Self { limit_bytes: config.memory_limit.value.bytes(), free_bytes, chunking: Policy::new(config).chunking }
+    }
+
+    /// The most that a process may take.
+    pub fn most_bytes(&self) -> Option<u64> {
+        [self.limit_bytes, self.free_bytes].into_iter().flatten().min()
+    }
+
+    /// How the embedded engine can run `model` with these inputs.
+    ///
+    /// # Errors
+    /// `Memory` when it does not fit; the message names the node that needs most, the hint the least limit that works.
+    pub fn admit(&self, model: &Model, inputs: &[Value]) -> Result<Admission> {
+        let whole = facts(model, inputs)?;
+        let need = Need::with(model, &whole);
+        if self.fits(&need) {
+            return Ok(match need.hidden.is_empty() {
+                true => Admission::Whole,
+                false => Admission::Apart(need.hidden),
+            });
+        }
+        let lean = Need { model_bytes: need.model_bytes - need.spare_bytes, ..need.clone() };
+        if self.fits(&lean) && need.hidden.is_empty() {
+            return Ok(Admission::Lean);
+        }
+        let mut least = lean.bytes();
+        if self.chunking != Chunking::Off
+            && need.hidden.is_empty()
+            && let Ok(reach) = Reach::of(model)
+            && let [(name, fact)] = whole.as_slice()
+            && let &[batch, channels, len] = fact.shape.as_slice()
+        {
+            let mut piece = len.div_ceil(2);
+            while piece >= SHORTEST_PIECE {
+                let shape = vec![batch, channels, len.min(piece.saturating_add(2 * reach.latents as u64))];
+                let part = Need::with(model, &[(*name, Fact { shape, numbers: None, ..fact.clone() })]);
+                // The whole input and output are there beside the piece.
+                let beside = fact.bytes().saturating_add(need.output_bytes);
+                let model_bytes = lean.model_bytes;
+                let part = Need { model_bytes, run_bytes: part.run_bytes.saturating_add(beside), ..part };
+                if self.fits(&part) {
+                    return Ok(Admission::Pieces(usize::try_from(piece).unwrap_or(usize::MAX)));
+                }
+                least = least.min(part.bytes());
+                piece /= 2;
+            }
+        }
+        Err(self.refusal(&lean, least))
+    }
+
+    /// Refuses a model with a value between its nodes that is larger than the memory, where no engine works on parts of it.
+    ///
+    /// # Errors
+    /// `Memory`, as [`Limits::admit`].
+    pub fn refuse_hopeless(&self, model: &Model, inputs: &[Value]) -> Result<()> {
+        let need = Need::of(model, inputs)?;
+        let largest = need.largest.as_ref().map_or(0, |largest| largest.bytes);
+        let is_hopeless = self.most_bytes().is_some_and(|most| largest > most);
+        if is_hopeless && Reach::of(model).is_err() && melisma::build(model, &Options::default()).is_err() {
+            return Err(self.refusal(&need, need.bytes()));
+        }
+        Ok(())
+    }
+
+    fn fits(&self, need: &Need) -> bool {
+        self.limit_bytes.is_none_or(|limit| need.bytes() <= limit)
+            && self.free_bytes.is_none_or(|free| need.run_bytes <= free)
+    }
+
+    fn refusal(&self, need: &Need, least: u64) -> Error {
+        let all = size::show(need.bytes());
+        let what = match &need.largest {
+            _ if need.model_bytes > need.run_bytes => {
+                format!("its weights need {}; the run needs {all}", size::show(need.model_bytes))
+            }
+            Some(Largest { label, bytes, shape }) => {
+                format!("{label} needs {} for its output of shape {shape:?}; the run needs {all}", size::show(*bytes))
+            }
+            None => format!("the run needs {all}"),
+        };
+        let is_user = self.limit_bytes.is_some_and(|limit| need.bytes() > limit);
+        match self.limit_bytes.filter(|_| is_user) {
+            Some(limit) => {
+                let error = Error::new(Kind::Memory, format!("{what}, the limit is {}", size::show(limit)));
+                error.with_hint(format!("use --memory-limit {} or more, or smaller inputs", whole_mebibytes(least)))
+            }
+            None => {
+                let free = size::show(self.free_bytes.unwrap_or(0));
+                let error = Error::new(Kind::Memory, format!("{what}, {free} of memory is free"));
+                error.with_hint("use smaller inputs, or a machine with more memory")
+            }
+        }
+    }
+}
+
+/// A limit that is not below `bytes`.
+fn whole_mebibytes(bytes: u64) -> String {
+    format!("{}MiB", bytes.div_ceil(1 << 20))
+}

@@ -1,0 +1,120 @@
+//! An engine in a process of its own, which the system gives no more memory than it may take.
+
+use std::path::{Path, PathBuf};
+
+use super::{Hidden, Limits};
+use crate::optimize::cache::Temporary;
+use crate::optimize::engine::{Engine, Port, check_inputs, rten};
+use crate::optimize::search::{
+    Candidate, Chunk, Done, NAMES, Spec, Surroundings, Task, Worker, read_files, write_files,
+};
+use crate::optimize::value::Value;
+use crate::runtime::precision::Format;
+use crate::runtime::size;
+use crate::{Error, Kind, Result};
+
+/// A model whose memory depends on data.
+#[derive(Debug)]
+pub struct Apart {
+    path: PathBuf,
+    candidate: Candidate,
+    surroundings: Surroundings,
+    worker: Worker,
+    limits: Limits,
+    hidden: Vec<Hidden>,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+}
+
+impl Apart {
+    /// The model at `path` with these inputs and outputs, in the embedded engine, in a process that `worker` starts.
+    pub fn new(path: &Path, (inputs, outputs): (Vec<Port>, Vec<Port>), worker: Worker) -> Self {
+        let candidate =
+            Candidate { engine: rten::NAME.to_owned(), precision: Format::Fp32, threads: 1, chunk: Chunk::Own };
+        let (limits, surroundings) = (Limits::NONE, Surroundings::cpu());
+        Self { path: path.to_owned(), candidate, surroundings, worker, limits, hidden: Vec::new(), inputs, outputs }
+    }
+
+    /// In another engine.
+    #[must_use]
+    pub fn running(mut self, candidate: &Candidate, surroundings: Surroundings) -> Self {
+        self.candidate = candidate.clone();
+        self.surroundings = surroundings;
+        self
+    }
+
+    /// With limits; `hidden` are the nodes whose size is not known.
+    #[must_use]
+    pub fn within(mut self, limits: Limits, hidden: Vec<Hidden>) -> Self {
+        self.limits = limits;
+        self.hidden = hidden;
+        self
+    }
+
+    fn go(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let folder = Temporary::new()?;
+        let given = write_files(inputs, folder.path(), 0)?;
+        let outputs = folder.path().join("outputs");
+        std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
+        let spec = Spec {
+            model: self.path.clone(),
+            candidate: self.candidate.clone(),
+            surroundings: self.surroundings.clone(),
+            inputs: vec![given],
+            outputs,
+            seconds: 0.0,
+            most_runs: 1,
+            most_bytes: self.limits.most_bytes(),
+            task: Task::Measure,
+        };
+        match self.worker.measure(&spec) {
+            Ok(Done { outputs, .. }) => match outputs.first() {
+                Some(set) => read_files(set),
+                None => Err(Error::new(Kind::Device, "the worker gave no outputs")),
+            },
+            Err(error) if error.kind() == Kind::Memory => Err(self.named(&error, &spec)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs once more, with every node written down that ends: the one that is missing took the memory.
+    fn named(&self, error: &Error, spec: &Spec) -> Error {
+        let said = match self.worker.measure(&Spec { task: Task::Trace, ..spec.clone() }) {
+            Err(_) => std::fs::read_to_string(spec.outputs.join("stdout")).unwrap_or_default(),
+            Ok(_) => String::new(),
+        };
+        let ended = |hidden: &&Hidden| said.lines().any(|line| line.ends_with(&format!(" ({})", hidden.name)));
+        let node = self.hidden.iter().find(|hidden| !ended(hidden)).or(self.hidden.first());
+        let node = node.map_or_else(|| "the model".to_owned(), |hidden| hidden.label.clone());
+        let (limit, how) = match self.limits {
+            Limits { limit_bytes: Some(limit), .. } => {
+                (format!(", the limit is {}", size::show(limit)), "raise --memory-limit")
+            }
+            Limits { free_bytes: Some(free), .. } => {
+                (format!(", {} of memory is free", size::show(free)), "use a machine with more memory")
+            }
+            _ => (String::new(), "use a machine with more memory"),
+        };
+        let hint = format!("its size depends on the values of the inputs: give it others, or {how}");
+        Error::new(Kind::Memory, format!("{node}: {error}{limit}")).with_hint(hint)
+    }
+}
+
+impl Engine for Apart {
+    fn name(&self) -> &'static str {
+        NAMES.into_iter().find(|name| *name == self.candidate.engine).unwrap_or("unknown")
+    }
+
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        check_inputs(&self.inputs, inputs)?;
+        self.go(inputs)
+    }
+}

@@ -1,0 +1,67 @@
+//! An engine that takes the model as it is, for one run within limits.
+
+use std::path::Path;
+
+use super::{Admission, Apart, Hidden, Limits, Need};
+use crate::Result;
+use crate::optimize::engine::chunked::{Chunked, Reach};
+use crate::optimize::engine::{Engine, Options, Port, Weights, rten};
+use crate::optimize::onnx::Model;
+use crate::optimize::search::{Candidate, Chunk, Surroundings, Worker, open};
+use crate::optimize::value::Value;
+
+/// What the engine is opened with.
+#[derive(Debug)]
+pub struct Embedded<'a> {
+    /// The model's file.
+    pub path: &'a Path,
+    /// The memory that a run may take.
+    pub limits: Limits,
+    /// Which engine, and how it works.
+    pub candidate: Candidate,
+    /// What the engine is told beside that.
+    pub surroundings: Surroundings,
+    /// What starts a process for a run whose memory is not known in advance.
+    pub worker: Worker,
+}
+
+impl Embedded<'_> {
+    /// An engine that can run `model` with these inputs, and how: whole, in pieces, or in a process with a hard limit.
+    ///
+    /// # Errors
+    /// `Memory` when the run does not fit, before anything is allocated; `Unsupported` for what the engine does not have.
+    pub fn open(self, model: Model, inputs: &[Value]) -> Result<(Box<dyn Engine>, Candidate)> {
+        if self.candidate.engine != rten::NAME {
+            return self.open_other(model, inputs);
+        }
+        rten::check(&model)?;
+        let options = self.candidate.options();
+        let lean = Options { weights: Weights::Plain, ..options };
+        match self.limits.admit(&model, inputs)? {
+            Admission::Lean => Ok((Box::new(rten::build_from(model, &lean)?), self.candidate)),
+            Admission::Whole => Ok((Box::new(rten::build_from(model, &options)?), self.candidate)),
+            Admission::Pieces(len) => {
+                let reach = Reach::of(&model)?;
+                let engine = Chunked::new(Box::new(rten::build_from(model, &lean)?), reach, len);
+                Ok((Box::new(engine), Candidate { chunk: Chunk::Of(len), ..self.candidate }))
+            }
+            Admission::Apart(hidden) => self.apart(&model, hidden),
+        }
+    }
+
+    /// What other engines hold at one time is their own affair; no engine gets more than there is.
+    fn open_other(self, model: Model, inputs: &[Value]) -> Result<(Box<dyn Engine>, Candidate)> {
+        self.limits.refuse_hopeless(&model, inputs)?;
+        let hidden = Need::of(&model, inputs)?.hidden;
+        if hidden.is_empty() || self.candidate.engine.starts_with("onnxruntime-") {
+            return Ok((open(&model, &self.candidate, &self.surroundings)?, self.candidate));
+        }
+        self.apart(&model, hidden)
+    }
+
+    fn apart(self, model: &Model, hidden: Vec<Hidden>) -> Result<(Box<dyn Engine>, Candidate)> {
+        let ports = (Port::inputs(model)?, Port::outputs(model)?);
+        let apart = Apart::new(self.path, ports, self.worker).running(&self.candidate, self.surroundings);
+        Ok((Box::new(apart.within(self.limits, hidden)), self.candidate))
+    }
+}

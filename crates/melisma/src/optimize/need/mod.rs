@@ -1,0 +1,296 @@
+//! The memory that a run needs, known before anything runs.
+//!
+//! Shapes of all values follow from those of the inputs, from constants and from the small numbers that are computed with
+//! them; buffers are then counted as the embedded engine would use them. What depends on the values of larger tensors is
+//! not known in advance: [`Need::hidden`] names the nodes, and [`Admission`] sends such a run into a process with a hard
+//! limit.
+
+mod admit;
+mod apart;
+mod embedded;
+mod fact;
+mod pool;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+pub use admit::{Admission, Limits};
+pub use apart::Apart;
+pub use embedded::Embedded;
+
+use super::engine::Port;
+use super::onnx::{Content, Graph, Model, Node, Tensor};
+use super::search::InputShape;
+use super::value::Value;
+use crate::Result;
+use fact::Fact;
+use pool::Pool;
+use rule::Call;
+
+/// Branches in branches.
+const MOST_DEPTH: usize = 24;
+
+/// What a run of a model needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Need {
+    /// Bytes of weights, as the engine holds them.
+    pub model_bytes: u64,
+    /// Of these, bytes that it can do without where it may be slower.
+    pub spare_bytes: u64,
+    /// Bytes of inputs, of what is between nodes, and of outputs.
+    pub run_bytes: u64,
+    /// Bytes of outputs alone.
+    pub output_bytes: u64,
+    /// The node that asks for most.
+    pub largest: Option<Largest>,
+    /// Nodes whose outputs depend on data, so that their size is not counted.
+    pub hidden: Vec<Hidden>,
+}
+
+/// A node and its outputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Largest {
+    /// The node, as messages call it.
+    pub label: String,
+    /// Bytes of its outputs and of what it works in.
+    pub bytes: u64,
+    /// The shape of its first output.
+    pub shape: Vec<u64>,
+}
+
+/// A node whose outputs are not known in advance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    /// The node, as messages call it.
+    pub label: String,
+    /// The node, as the engine calls it.
+    pub name: String,
+}
+
+impl Need {
+    /// What `model` needs with these inputs, in the order of [`Port::inputs`].
+    ///
+    /// # Errors
+    /// `Unsupported` for an input that is not a tensor of numbers.
+    pub fn of(model: &Model, inputs: &[Value]) -> Result<Self> {
+        Ok(Self::with(model, &facts(model, inputs)?))
+    }
+
+    /// What `model` needs with any inputs of these shapes.
+    ///
+    /// # Errors
+    /// As [`Need::of`].
+    pub fn of_shapes(model: &Model, inputs: &[InputShape]) -> Result<Self> {
+        let ports = Port::inputs(model)?;
+        let sizes: HashMap<&str, u64> = ports.iter().map(|port| (port.name.as_str(), fact::size(port.dtype))).collect();
+        let shapes: HashMap<&str, &Vec<usize>> =
+            inputs.iter().map(|input| (input.name.as_str(), &input.shape)).collect();
+        let fact =
+            |name: &'_ str| Fact::new(*sizes.get(name)?, shapes.get(name)?.iter().map(|&axis| axis as u64).collect());
+        let named = model.graph.inputs.iter().map(|input| input.name.as_str());
+        let facts: Vec<(&str, Fact)> = named.filter_map(|name| Some((name, fact(name)?))).collect();
+        Ok(Self::with(model, &facts))
+    }
+
+    fn with<'m>(model: &'m Model, inputs: &[(&'m str, Fact)]) -> Self {
+        let graph = &model.graph;
+        let mut walk = Walk { opset: model.opset("").unwrap_or(1), ..Walk::default() };
+        count_reads(graph, &mut walk.reads);
+        let (model_bytes, spare_bytes) = weight_bytes(graph);
+        let mut need = Self { model_bytes, spare_bytes, ..Self::default() };
+        for (name, fact) in inputs {
+            // The caller's array, and the engine's.
+            need.run_bytes = need.run_bytes.saturating_add(fact.bytes().saturating_mul(2));
+            walk.facts.insert(name, fact.clone());
+        }
+        walk.graph(graph, 0);
+        let outputs = graph.outputs.iter().filter_map(|output| walk.facts.get(output.name.as_str()));
+        need.output_bytes = outputs.fold(0u64, |sum, fact| sum.saturating_add(fact.bytes()));
+        // The engine's outputs are in its buffers; the caller's are copies.
+        need.run_bytes = need.run_bytes.saturating_add(walk.pool.total()).saturating_add(need.output_bytes);
+        Self { largest: walk.largest, hidden: walk.hidden, ..need }
+    }
+
+    /// All bytes together.
+    pub fn bytes(&self) -> u64 {
+        self.model_bytes.saturating_add(self.run_bytes)
+    }
+}
+
+/// The bytes of the output of one node alone, whose inputs are constants; none where that depends on data.
+pub(super) fn constant_bytes(known: &HashMap<String, Tensor>, node: &Node, opset: i64) -> Option<u64> {
+    let fact = |name: &String| match name.is_empty() {
+        true => Some(None),
+        false => Fact::of_tensor(known.get(name)?).map(Some),
+    };
+    let facts: Vec<Option<Fact>> = node.inputs.iter().map(fact).collect::<Option<_>>()?;
+    let call = Call { node, inputs: facts.iter().map(Option::as_ref).collect(), opset };
+    let outputs = rule::outputs(&call)?;
+    let bytes = rule::scratch_bytes(&call, &outputs);
+    Some(outputs.iter().fold(bytes, |sum, fact| sum.saturating_add(fact.bytes())))
+}
+
+fn facts<'m>(model: &'m Model, inputs: &[Value]) -> Result<Vec<(&'m str, Fact)>> {
+    let ports = Port::inputs(model)?;
+    let values: HashMap<&str, &Value> = ports.iter().map(|port| port.name.as_str()).zip(inputs).collect();
+    let fact = |name: &'m str| Some((name, Fact::of_value(values.get(name)?)?));
+    Ok(model.graph.inputs.iter().filter_map(|input| fact(&input.name)).collect())
+}
+
+/// Constants are held as they are, and those of products once more in the order that the engine reads them: the bytes of
+/// both, and what is not needed when only one is in that order at a time.
+fn weight_bytes(graph: &Graph) -> (u64, u64) {
+    let (mut bytes, mut packed, mut largest) = (0u64, 0u64, 0u64);
+    let mut constants: HashMap<&str, u64> = HashMap::new();
+    for tensor in &graph.initializers {
+        bytes = bytes.saturating_add(tensor.byte_len() as u64);
+        constants.insert(&tensor.name, tensor.byte_len() as u64);
+    }
+    let mut spare = 0u64;
+    for node in &graph.nodes {
+        if matches!(node.op.as_str(), "MatMul" | "Gemm" | "MatMulInteger") {
+            let again = node.inputs.get(1).and_then(|name| constants.remove(name.as_str())).unwrap_or(0);
+            packed = packed.saturating_add(again);
+            largest = largest.max(again);
+        }
+        for attribute in &node.attributes {
+            if let Content::Tensor(tensor) = &attribute.content {
+                bytes = bytes.saturating_add(tensor.byte_len() as u64);
+            }
+        }
+        for (inner, of_inner) in node.graphs().map(weight_bytes) {
+            bytes = bytes.saturating_add(inner);
+            spare = spare.saturating_add(of_inner);
+        }
+    }
+    (bytes.saturating_add(packed), spare.saturating_add(packed - largest))
+}
+
+/// How often each value is read, also in graphs of nodes.
+fn count_reads<'m>(graph: &'m Graph, reads: &mut HashMap<&'m str, usize>) {
+    for output in &graph.outputs {
+        *reads.entry(&output.name).or_default() += 1;
+    }
+    for node in &graph.nodes {
+        node.inputs.iter().for_each(|name| *reads.entry(name).or_default() += 1);
+        node.graphs().for_each(|inner| count_reads(inner, reads));
+    }
+}
+
+/// A walk over the nodes in the order of the model.
+#[derive(Default)]
+struct Walk<'m> {
+    opset: i64,
+    facts: HashMap<&'m str, Fact>,
+    reads: HashMap<&'m str, usize>,
+    pool: Pool<'m>,
+    largest: Option<Largest>,
+    hidden: Vec<Hidden>,
+}
+
+impl<'m> Walk<'m> {
+    fn graph(&mut self, graph: &'m Graph, depth: usize) {
+        for tensor in &graph.initializers {
+            if let Some(fact) = Fact::of_tensor(tensor) {
+                self.facts.insert(&tensor.name, fact);
+            }
+        }
+        for node in &graph.nodes {
+            if node.graphs().next().is_some() {
+                self.branches(node, depth);
+            } else {
+                self.node(node);
+            }
+        }
+    }
+
+    fn node(&mut self, node: &'m Node) {
+        let known = |name: &String| if name.is_empty() { Some(None) } else { self.facts.get(name.as_str()).map(Some) };
+        let inputs: Option<Vec<Option<&Fact>>> = node.inputs.iter().map(known).collect();
+        let inferred = inputs.and_then(|inputs| {
+            let call = Call { node, inputs, opset: self.opset };
+            let mut outputs = rule::outputs(&call)?;
+            let is_constant = call.inputs.iter().flatten().all(|fact| fact.is_constant);
+            outputs.iter_mut().for_each(|fact| fact.is_constant = is_constant);
+            Some((rule::scratch_bytes(&call, &outputs), outputs))
+        });
+        let Some((scratch, outputs)) = inferred else { return self.hide(node) };
+        let Some(first) = outputs.first() else { return self.hide(node) };
+        let mut bytes = scratch;
+        let names = node.outputs.iter().enumerate().filter(|(_, name)| !name.is_empty());
+        // Outputs beyond those of the rule are not larger than the first.
+        let named: Vec<(&'m str, Fact)> =
+            names.map(|(index, name)| (name.as_str(), outputs.get(index).unwrap_or(first).clone())).collect();
+        self.pool.borrow(scratch);
+        for (index, (name, fact)) in named.into_iter().enumerate() {
+            bytes = bytes.saturating_add(fact.bytes());
+            if index > 0 || !self.reuses(node, name, fact.bytes()) {
+                self.pool.take(name, fact.bytes());
+            }
+            self.facts.insert(name, fact);
+        }
+        if self.largest.as_ref().is_none_or(|largest| bytes > largest.bytes) {
+            self.largest = Some(Largest { label: node.label(), bytes, shape: first.shape.clone() });
+        }
+        self.release(node);
+    }
+
+    /// Whether the output comes into the place of an input that is not read again.
+    fn reuses(&mut self, node: &'m Node, output: &'m str, bytes: u64) -> bool {
+        if !rule::is_in_place(node) {
+            return false;
+        }
+        let reads = &self.reads;
+        let is_last = |name: &&String| reads.get(name.as_str()) == Some(&1);
+        let free = node.inputs.iter().take(2).filter(is_last);
+        let free = free.filter(|name| self.facts.get(name.as_str()).is_some_and(|fact| !fact.is_constant));
+        let free: Vec<&String> = free.collect();
+        free.into_iter().any(|name| self.pool.hand_over(name, output, bytes))
+    }
+
+    fn release(&mut self, node: &'m Node) {
+        for name in node.inputs.iter().filter(|name| !name.is_empty()) {
+            let Some(reads) = self.reads.get_mut(name.as_str()) else { continue };
+            *reads = reads.saturating_sub(1);
+            if *reads == 0 && self.facts.get(name.as_str()).is_some_and(|fact| !fact.is_constant) {
+                self.pool.give_back(name);
+            }
+        }
+    }
+
+    fn hide(&mut self, node: &'m Node) {
+        let name = if node.name.is_empty() { node.label() } else { node.name.clone() };
+        self.hidden.push(Hidden { label: node.label(), name });
+    }
+
+    /// An `If` takes one branch, or either. What a loop takes depends on how often it goes round.
+    fn branches(&mut self, node: &'m Node, depth: usize) {
+        if !node.is("If") || depth == MOST_DEPTH {
+            return self.hide(node);
+        }
+        let condition = node.inputs.first().and_then(|name| self.facts.get(name.as_str())?.numbers.as_ref()?.first());
+        let taken = condition.map(|&number| if number != 0.0 { "then_branch" } else { "else_branch" });
+        let mut results: Vec<Vec<Option<Fact>>> = Vec::new();
+        for attribute in node.attributes.iter().filter(|attribute| taken.is_none_or(|taken| attribute.name == taken)) {
+            if let Content::Graph(branch) = &attribute.content {
+                self.graph(branch, depth + 1);
+                let fact = |name: &str| self.facts.get(name).cloned();
+                results.push(branch.outputs.iter().map(|output| fact(&output.name)).collect());
+            }
+        }
+        self.release(node);
+        for (index, name) in node.outputs.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            let mut ways = results.iter().map(|way| way.get(index).cloned().flatten());
+            let first = ways.next().flatten();
+            match first.filter(|first| ways.all(|way| way.is_some_and(|way| way.shape == first.shape))) {
+                Some(fact) => {
+                    let numbers = fact.numbers.clone().filter(|_| results.len() == 1);
+                    self.facts.insert(name, Fact { numbers, is_constant: false, ..fact });
+                }
+                None => return self.hide(node),
+            }
+        }
+    }
+}

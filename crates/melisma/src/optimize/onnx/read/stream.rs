@@ -1,0 +1,115 @@
+//! The upper levels of a model, read from a file field by field: what is small comes whole, messages with large tensors in
+//! them by their own fields, so that a tensor's bytes go from the file into the tensor.
+
+use std::ops::Range;
+
+use super::super::wire::{Entry, Reader};
+use crate::pack::ReadAt;
+use crate::{Error, Kind, Result};
+
+/// A tag and a length have at most this many bytes.
+const HEAD: usize = 20;
+const WINDOW: usize = 64 << 10;
+
+/// The fields of one message.
+pub(super) struct Stream<'f> {
+    file: &'f dyn ReadAt,
+    at: u64,
+    end: u64,
+    window: Vec<u8>,
+    start: u64,
+}
+
+/// A field.
+pub(super) enum Item {
+    /// Its bytes, tag and all.
+    Whole(Whole),
+    /// Where its content is.
+    Content(Range<u64>),
+}
+
+pub(super) struct Whole {
+    raw: Vec<u8>,
+    at: u64,
+}
+
+impl Whole {
+    pub fn entry(&self) -> Result<Entry<'_>> {
+        let entry = Reader::new(&self.raw, self.at as usize).next()?;
+        entry.ok_or_else(|| super::corrupt(format!("byte {}: an empty field", self.at)))
+    }
+}
+
+impl<'f> Stream<'f> {
+    pub fn new(file: &'f dyn ReadAt) -> Result<Self> {
+        let end = file.size()?;
+        Ok(Self { file, at: 0, end, window: Vec::new(), start: 0 })
+    }
+
+    /// The fields of a message inside of this one.
+    pub fn within(&self, content: Range<u64>) -> Self {
+        Self { file: self.file, at: content.start, end: content.end, window: Vec::new(), start: 0 }
+    }
+
+    /// Where the message begins, in bytes of the file.
+    pub fn place(&self) -> usize {
+        self.at as usize
+    }
+
+    /// The next field; of field `streamed` only where its content is.
+    pub fn next(&mut self, streamed: u32) -> Result<Option<Item>> {
+        if self.at == self.end {
+            return Ok(None);
+        }
+        let begin = self.at;
+        let head = self.head()?;
+        let mut reader = Reader::new(&head, begin as usize);
+        let tag = reader.varint()?;
+        if tag & 7 != 2 {
+            let raw = Reader::new(&head, begin as usize).next()?.map_or_else(Vec::new, |entry| entry.raw.to_vec());
+            self.at += raw.len() as u64;
+            return Ok(Some(Item::Whole(Whole { raw, at: begin })));
+        }
+        let len = reader.varint()?;
+        let start = begin + reader.used() as u64;
+        let left = self.end - start;
+        if len > left {
+            let message = format!("byte {start}: {len} bytes should follow, {left} do");
+            return Err(Error::new(Kind::Truncated, message));
+        }
+        self.at = start + len;
+        if tag >> 3 == u64::from(streamed) {
+            return Ok(Some(Item::Content(start..self.at)));
+        }
+        Ok(Some(Item::Whole(Whole { raw: self.bytes(begin..self.at)?, at: begin })))
+    }
+
+    /// The bytes of a field.
+    pub fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
+        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(len)
+            .map_err(|error| Error::new(Kind::Memory, format!("a field of {len} bytes")).with_source(error))?;
+        if range.start >= self.start && range.end <= self.start + self.window.len() as u64 {
+            let at = (range.start - self.start) as usize;
+            bytes.extend(&self.window[at..at + len]);
+            return Ok(bytes);
+        }
+        bytes.resize(len, 0);
+        self.file.read_at(range.start, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The first bytes of what follows.
+    fn head(&mut self) -> Result<Vec<u8>> {
+        let end = self.end.min(self.at + HEAD as u64);
+        if self.at < self.start || end > self.start + self.window.len() as u64 {
+            let len = (self.end - self.at).min(WINDOW as u64);
+            self.window.resize(len as usize, 0);
+            self.file.read_at(self.at, &mut self.window)?;
+            self.start = self.at;
+        }
+        self.bytes(self.at..end)
+    }
+}
