@@ -29,6 +29,7 @@ pub struct Session {
     pub existing: Existing,
     pub collector: Collector,
     format: Format,
+    memory: OnceLock<MemoryTracker>,
     engine: OnceLock<Engine>,
     is_collecting: AtomicBool,
     has_refused: AtomicBool,
@@ -67,8 +68,17 @@ impl Session {
         let trace = Trace { collector: collector.clone(), file: Arc::new(Mutex::new(file)) };
         interrupt::watch(trace.clone())?;
         let format = if globals.json { Format::Json } else { Format::Text };
-        let (engine, is_collecting, has_refused) = (OnceLock::new(), AtomicBool::new(false), AtomicBool::new(false));
-        let session = Self { config, existing, collector, format, engine, is_collecting, has_refused, trace };
+        let session = Self {
+            config,
+            existing,
+            collector,
+            format,
+            memory: OnceLock::new(),
+            engine: OnceLock::new(),
+            is_collecting: AtomicBool::new(false),
+            has_refused: AtomicBool::new(false),
+            trace,
+        };
         if session.config.trace.value.is_some() || session.config.profile_table.value || wants_nvtx() {
             session.collect()?;
         }
@@ -86,12 +96,17 @@ impl Session {
             return Ok(engine);
         }
         let device = device::select(self.config.device.value, self.config.threads.value)?;
-        let memory = MemoryTracker::new(memory::budget(self.config.memory_limit.value, &device));
+        let memory = self.memory(&device).clone();
         let queue = device.queue(memory.budget())?;
         if self.is_collecting.load(Relaxed) {
             queue.start_timing()?;
         }
         Ok(self.engine.get_or_init(|| Engine { device, memory, queue }))
+    }
+
+    /// The memory of the command under `--memory-limit`, for work on `device`: all of it counts here.
+    pub fn memory(&self, device: &Device) -> &MemoryTracker {
+        self.memory.get_or_init(|| MemoryTracker::new(memory::budget(self.config.memory_limit.value, device)))
     }
 
     /// Prints the result: `text`, or `json` with the device in it.
@@ -142,13 +157,25 @@ impl Session {
             let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
             eprintln_if_open(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());
         }
-        if let (true, Some(engine)) = (self.config.verbose.value, self.engine.get()) {
-            if let Some(bytes) = device::bytes_in_use(&engine.device) {
-                engine.memory.device_reports(engine.device.to_string(), bytes);
-            }
-            eprintln_if_open(engine.memory.summary().to_string().trim_end());
+        if self.config.verbose.value {
+            eprintln_if_open(self.memory_summary().trim_end());
         }
         self.trace.write()
+    }
+}
+
+impl Session {
+    /// What was counted, where anything was, and what the process has had.
+    fn memory_summary(&self) -> String {
+        if let Some(engine) = self.engine.get()
+            && let Some(bytes) = device::bytes_in_use(&engine.device)
+        {
+            engine.memory.device_reports(engine.device.to_string(), bytes);
+        }
+        match self.memory.get() {
+            Some(memory) => memory.summary().to_string(),
+            None => memory::resident_line().unwrap_or_default(),
+        }
     }
 }
 
