@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
@@ -35,7 +35,8 @@ const MAX_CHUNK: i64 = 65_536;
     version,
     max_term_width = 110,
     after_help = "\
-Every flag but --force has an environment twin: --memory-limit is MELISMA_MEMORY_LIMIT.
+Every global option but --force has an environment twin: --memory-limit is MELISMA_MEMORY_LIMIT.
+Settings are also read from ~/.config/melisma/melisma.yaml ($XDG_CONFIG_HOME/melisma/melisma.yaml).
 
 Examples:
   melisma demo
@@ -229,6 +230,7 @@ pub struct EncodeArgs {
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     /// What to measure; everything when left out
     #[arg(value_name = "ROOM")]
@@ -305,7 +307,7 @@ pub struct Globals {
     /// The set of values under those of the file
     #[arg(long, global = true, value_name = "PROFILE", value_parser = PossibleValuesParser::new(PROFILES))]
     pub profile: Option<String>,
-    /// The configuration file instead of the default one
+    /// The configuration file instead of ~/.config/melisma/melisma.yaml
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// CPU threads, or auto
@@ -358,19 +360,40 @@ impl Globals {
             ("profile_sort", "--profile-sort", &self.profile_sort),
             ("profile_rows", "--profile-rows", &self.profile_rows),
         ];
+        // -q and -v end what a file or a variable says of the other.
         let switches = [
-            ("profile_table", "--profile-table", self.profile_table),
-            ("profile_kernels", "--profile-kernels", self.profile_kernels),
-            ("quiet", "--quiet", self.quiet),
-            ("verbose", "--verbose", self.verbose),
+            ("profile_table", "--profile-table", self.profile_table, "true"),
+            ("profile_kernels", "--profile-kernels", self.profile_kernels, "true"),
+            ("quiet", "--quiet", self.quiet, "true"),
+            ("quiet", "--verbose", self.verbose, "false"),
+            ("verbose", "--verbose", self.verbose, "true"),
+            ("verbose", "--quiet", self.quiet, "false"),
         ];
         let texts = texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)));
-        let on = switches.into_iter().filter(|(_, _, on)| *on).map(|(key, flag, _)| (key, flag, "true".to_owned()));
-        texts.chain(on).collect()
+        let given = switches.into_iter().filter(|(_, _, is_given, _)| *is_given);
+        texts.chain(given.map(|(key, flag, _, value)| (key, flag, value.to_owned()))).collect()
+    }
+}
+
+impl Command {
+    /// Whether the program started itself to do a part of the work.
+    pub fn is_worker(&self) -> bool {
+        matches!(self, Self::OptimizeWorker { .. })
     }
 }
 
 /// Reads the command line; help, version and wrong usage are printed here and end the program with the code returned.
 pub fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|error| failure::usage(&error))
+    let matches = repeatable(Cli::command()).try_get_matches();
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| failure::usage(&error))
+}
+
+/// Switches may be given twice, and of a global option the last one counts, so that aliases and scripts can add them.
+fn repeatable(command: clap::Command) -> clap::Command {
+    let repeat = |arg: Arg| {
+        let id = arg.get_id().clone();
+        let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+        if is_switch || arg.is_global_set() { arg.overrides_with(id) } else { arg }
+    };
+    command.mut_args(repeat).mut_subcommands(repeatable)
 }

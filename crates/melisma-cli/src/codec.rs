@@ -1,13 +1,16 @@
 //! The codec model that `decode` and `encode` work with.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use melisma::pack::{Archive, Header};
+use melisma::runtime::MemoryTracker;
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
-use melisma::runtime::memory::{self, Budget};
-use melisma::snac::Model;
+use melisma::runtime::memory::{Budget, Reservation, Space};
+use melisma::snac::{Model, mini24_weights};
 use melisma::{Error, Kind, Result};
 
 use crate::session::Session;
@@ -24,31 +27,56 @@ pub struct Codec {
     pub model: Arc<Model>,
     pub device: Device,
     pub load_seconds: f64,
+    /// The weights in memory.
+    _memory: Reservation,
 }
 
 impl Codec {
     /// Opens the model called `source` on the device that the settings ask for.
     pub fn open(session: &Session, source: &str) -> Result<Self> {
-        let engine = session.engine()?;
-        Self::open_on(engine.device.clone(), source, engine.memory.budget())
+        let device = &session.engine()?.device;
+        session.within(device, "loading this model", |memory| Self::open_on(memory, device, source))
     }
 
-    /// Opens it on the CPU, where encoders run.
-    pub fn open_encoder(session: &Session, source: &str) -> Result<Self> {
-        let device = place(session.config.device.value, session.config.threads.value)?;
-        let budget = memory::budget(session.config.memory_limit.value, &device);
-        Self::open_on(device, source, &budget)
-    }
-
-    fn open_on(device: Device, source: &str, budget: &Budget) -> Result<Self> {
+    /// Opens it on `device`; its weights count in `memory`.
+    pub fn open_on(memory: &MemoryTracker, device: &Device, source: &str) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();
         let start = Instant::now();
-        let model = open(source, &device, budget).map_err(|error| match error.kind() {
+        let loaded = memory.reserve(Space::Host, loaded_bytes(source))?;
+        let model = open(source, device, memory.budget()).map_err(|error| match error.kind() {
             Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
             _ => with_hint(error, WANTED),
         })?;
-        Ok(Self { model: Arc::new(model), device, load_seconds: start.elapsed().as_secs_f64() })
+        let load_seconds = start.elapsed().as_secs_f64();
+        Ok(Self { model: Arc::new(model), device: device.clone(), load_seconds, _memory: loaded })
     }
+}
+
+/// Bytes of a model's weights as floats in memory, by the largest file of weights that `source` can mean. What cannot be
+/// read counts nothing: opening it fails.
+fn loaded_bytes(source: &str) -> u64 {
+    if source.starts_with("builtin:") {
+        return mini24_weights().len() as u64;
+    }
+    let path = Path::new(source);
+    let is_weights = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == "safetensors" || suffix == "bin");
+    let in_folder = || std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files: Vec<PathBuf> =
+        if path.is_dir() { in_folder().filter(is_weights).collect() } else { vec![path.to_owned()] };
+    let len = |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file()).map_or(0, |data| data.len());
+    let Some(largest) = files.into_iter().filter(|path| len(path) > 0).max_by_key(len) else { return 0 };
+    File::open(&largest).ok().and_then(|file| floats(&file)).unwrap_or_else(|| len(&largest))
+}
+
+/// Bytes of all tensors of a safetensors file, packed or not, as floats.
+fn floats(file: &File) -> Option<u64> {
+    let header = match Archive::open(file) {
+        Ok(archive) => archive.source().clone(),
+        Err(_) => Header::read(file).ok()?,
+    };
+    let elements = |shape: &[u64]| shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
+    let mut counts = header.tensors.iter().map(|tensor| elements(&tensor.shape));
+    counts.try_fold(0u64, |sum, count| sum.checked_add(count?))?.checked_mul(4)
 }
 
 /// Adds a hint where there is none.
@@ -66,8 +94,8 @@ fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
     }
 }
 
-/// Encoders run on the CPU; a GPU that was asked for by name is not replaced by it.
-fn place(request: DeviceRequest, threads: Threads) -> Result<Device> {
+/// Where encoders run: on the CPU; a GPU that was asked for by name is not replaced by it.
+pub fn encoder_device(request: DeviceRequest, threads: Threads) -> Result<Device> {
     match request {
         DeviceRequest::Cuda(_) => {
             device::select(request, threads)?;
@@ -75,5 +103,23 @@ fn place(request: DeviceRequest, threads: Threads) -> Result<Device> {
                 .with_hint("use --device cpu or --device auto"))
         }
         DeviceRequest::Auto | DeviceRequest::Cpu => device::select(DeviceRequest::Cpu, threads),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_become_floats() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.safetensors");
+        let json = br#"{"__metadata__":{"format":"pt"},"w":{"dtype":"F16","shape":[3,4],"data_offsets":[0,24]}}"#;
+        let bytes = [&(json.len() as u64).to_le_bytes()[..], json, &[0; 24]].concat();
+        std::fs::write(&path, &bytes).unwrap();
+        for source in [path.as_path(), folder.path()] {
+            assert_eq!(loaded_bytes(source.to_str().unwrap()), 48, "{}", source.display());
+        }
+        assert_eq!(loaded_bytes("/dev/zero"), 0);
     }
 }

@@ -13,5 +13,5 @@ pub fn run(session: &Session, shell: Shell) -> Result<()> {
     generate(shell, &mut Cli::command(), "melisma", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     let json = json!({ "shell": shell.to_string(), "script": script });
-    session.print(session.config.device.value, || script, json)
+    session.print_asked(session.config.device.value, || script, json)
 }

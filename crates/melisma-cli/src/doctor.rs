@@ -1,11 +1,12 @@
 //! `melisma doctor`.
 
 use melisma::optimize::engine::{melisma as our_engine, onnxruntime, rten};
+use melisma::runtime::config::{Environment, default_file};
 use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};
 use melisma::runtime::machine::{Machine, disk_use, peak_resident_bytes};
-use melisma::runtime::size;
 use melisma::runtime::table::{Align, Table};
+use melisma::runtime::{count, size};
 use melisma::{Error, Result as Checked};
 use serde_json::{Map, Value, json};
 
@@ -31,6 +32,8 @@ pub struct Facts {
     threads: usize,
     memory_limit: Option<u64>,
     config_file: Option<String>,
+    /// Where one would be read without `--config`.
+    config_default: Option<String>,
     profile: String,
     cache_dir: Option<String>,
     /// Engines that are found at run time: where, or why not and what to do.
@@ -56,6 +59,7 @@ impl Facts {
             threads: config.threads.value.count(),
             memory_limit: config.memory_limit.value.bytes(),
             config_file: config.file.as_ref().map(|path| path.display().to_string()),
+            config_default: default_file(&Environment::process()).map(|path| path.display().to_string()),
             profile: config.profile.value.to_string(),
             cache_dir: cache_dir.map(|path| path.display().to_string()),
             engines: engines(),
@@ -71,7 +75,7 @@ impl Facts {
         let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), size::show);
         let Machine { cpu, cores, features, os, arch, .. } = &self.machine;
         line("system", format!("{os} {arch}"));
-        line("cpu", format!("{cpu}, {cores} cores"));
+        line("cpu", format!("{cpu}, {}", count(*cores as u64, "core")));
         line("cpu features", features.join(" "));
         line("instruction set", self.instruction_set.to_owned());
         line("memory", format!("{}, {} free", bytes(self.machine.memory_bytes), bytes(self.machine.available_bytes)));
@@ -95,15 +99,23 @@ impl Facts {
             line(&format!("engine {name}"), found.as_ref().map_or_else(Clone::clone, Library::shown));
         }
         for (name, files, used) in &self.caches {
-            line(&format!("cache {name}"), format!("{files} files, {}", size::show(*used)));
+            line(&format!("cache {name}"), format!("{}, {}", count(*files, "file"), size::show(*used)));
         }
         line("cache directory", or_none(&self.cache_dir));
-        line("config file", or_none(&self.config_file));
+        line("config file", self.config_shown());
         line("profile", self.profile.clone());
         line("memory limit", self.memory_limit.map_or_else(|| "none".to_owned(), size::show));
         line("threads", self.threads.to_string());
         line("will use", format!("{} ({})", self.device, self.device.description()));
         table
+    }
+
+    fn config_shown(&self) -> String {
+        match (&self.config_file, &self.config_default) {
+            (Some(file), _) => file.clone(),
+            (None, Some(place)) => format!("none; it would be {place}"),
+            (None, None) => "none".to_owned(),
+        }
     }
 
     /// The same with stable keys.
@@ -120,6 +132,7 @@ impl Facts {
             "memory_limit_bytes": self.memory_limit,
             "peak_resident_bytes": peak_resident_bytes(),
             "config_file": self.config_file,
+            "config_default": self.config_default,
             "profile": self.profile,
             "cache_dir": self.cache_dir,
             "caches": self.caches.iter().map(cache).collect::<Map<_, _>>(),

@@ -4,23 +4,26 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use melisma::audio::wav;
-use melisma::runtime::memory::{self, Space};
+use melisma::runtime::memory::{Reservation, Space};
 use melisma::runtime::output::OutputFile;
-use melisma::runtime::{MemoryTracker, duration, output};
+use melisma::runtime::{count, duration, output};
 use melisma::snac::tokens::{Format, to_ids, to_json, to_npy, to_orpheus, to_safetensors};
-use melisma::snac::{Codes, Model, slots};
+use melisma::snac::{Codes, Config, Model, slots};
 use melisma::{Error, Kind, Result};
 use serde_json::json;
 
 use crate::args::EncodeArgs;
-use crate::codec::{Codec, with_hint};
+use crate::codec::{Codec, encoder_device, with_hint};
 use crate::decode::refuse_mixing;
 use crate::input::{Input, is_pipe};
 use crate::progress;
-use crate::session::{self, Session};
+use crate::session::Session;
+use crate::terminal;
 
 /// Sound is held in memory: more than this is not a clip.
 const MAX_WAV_LEN: u64 = 4 << 30;
+/// Planes of a piece that a strided convolution and its neighbours hold at a time.
+const PLANES: usize = 10;
 
 /// How tokens are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +45,18 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
         true => None,
         false => Some(OutputFile::create(&args.output, session.existing)?),
     };
-    let codec = Codec::open_encoder(session, &args.model)?;
+    let device = encoder_device(session.config.device.value, session.config.threads.value)?;
+    let audio_bytes = audio_bytes(&input, &args.input);
+    let (codec, _working) = session.within(&device, "encoding this file", |memory| {
+        let codec = Codec::open_on(memory, &device, &args.model)?;
+        let working = memory.reserve(Space::Host, working_bytes(codec.model.config()))?;
+        // Looked for here, so that a refusal names all that is needed, and taken when it is read.
+        drop(memory.reserve(Space::Host, audio_bytes)?);
+        Ok((codec, working))
+    })?;
     written.check(&codec.model)?;
     let start = Instant::now();
-    let sound = Sound::read(session, &codec, input).map_err(|error| error.at(&name))?;
+    let sound = Sound::read(session, &codec, input).map_err(|error| at(error, &name))?;
     let bar = progress::bar(session, None);
     bar.set_message(format!("encoding {}", duration::show(Duration::from_secs_f64(sound.seconds))));
     bar.enable_steady_tick(Duration::from_millis(100));
@@ -60,13 +71,15 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
             file.commit()?;
         }
         // Only text formats go to a pipe.
-        None => session::print(&String::from_utf8_lossy(&bytes))?,
+        None => terminal::write(&bytes)?,
     }
     let wall = start.elapsed();
     let n_tokens = codes.n_frames() * slots(codec.model.config()).len();
     let text = || {
         let seconds = duration::show(Duration::from_secs_f64(sound.seconds));
-        format!("{} frames, {n_tokens} tokens of {seconds} of sound in {}\n", codes.n_frames(), duration::show(wall))
+        let frames = count(codes.n_frames() as u64, "frame");
+        let tokens = count(n_tokens as u64, "token");
+        format!("{frames}, {tokens} of {seconds} of audio in {}\n", duration::show(wall))
     };
     if is_pipe(&args.output) {
         session.say(text().trim_end());
@@ -85,18 +98,44 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     session.print(&codec.device, text, json)
 }
 
+/// Names the input in errors about it, but not in those about the memory limit.
+fn at(error: Error, input: &str) -> Error {
+    if error.kind() == Kind::Memory { error } else { error.at(input) }
+}
+
+/// Bytes that the encoder works with, at most: a piece of sound in all channels, with the taps of a convolution beside it.
+fn working_bytes(config: &Config) -> u64 {
+    let window = config.attn_window_size.unwrap_or(1);
+    let piece = config.hop_len() * config.frame_latents() * window;
+    (PLANES * size_of::<f32>() * piece * config.encoder_dim) as u64
+}
+
+/// Bytes of a file that is held whole, and of its samples as floats, as far as its header tells.
+fn audio_bytes(input: &Input, path: &Path) -> u64 {
+    let header = wav::File::open(path).ok().map(|file| (file.header().n_frames(), file.header().n_channels as u64));
+    let samples = header.map_or(0, |(n_frames, n_channels)| float_bytes(n_frames, n_channels));
+    input.len().unwrap_or(0).min(MAX_WAV_LEN).saturating_add(samples)
+}
+
+/// All channels and their mean.
+fn float_bytes(n_frames: u64, n_channels: u64) -> u64 {
+    4 * n_frames.saturating_mul(n_channels + 1)
+}
+
 /// One channel at the model's rate.
 struct Sound {
     samples: Vec<f32>,
     seconds: f64,
     notes: Vec<String>,
+    _memory: Reservation,
 }
 
 impl Sound {
     fn read(session: &Session, codec: &Codec, input: Input) -> Result<Self> {
-        let memory = MemoryTracker::new(memory::budget(session.config.memory_limit.value, &codec.device));
-        let _file = memory.reserve(Space::Host, input.len().unwrap_or(0).min(MAX_WAV_LEN))?;
-        let bytes = input.read_all(MAX_WAV_LEN)?;
+        let what = "this audio file";
+        let free = session.memory(&codec.device).budget().free(Space::Host);
+        let bytes = input.read_all(MAX_WAV_LEN.min(free))?;
+        let file = session.reserve(&codec.device, what, bytes.len() as u64)?;
         let wav = wav::read(&bytes).map_err(|error| match error.kind() {
             Kind::Truncated => with_hint(error, "the file was cut off: make or fetch it again"),
             _ => with_hint(error, "only WAV is read: convert it, as in `ffmpeg -i IN -ar 24000 -ac 1 OUT.wav`"),
@@ -107,7 +146,8 @@ impl Sound {
             let hint = format!("resample it first, as in `ffmpeg -i IN -ar {rate} OUT.wav`");
             return Err(Error::invalid(message).with_hint(hint));
         }
-        let _samples = memory.reserve(Space::Host, 4 * (wav.n_frames() * (wav.n_channels + 1)) as u64)?;
+        let samples = float_bytes(wav.n_frames() as u64, wav.n_channels as u64);
+        let memory = session.reserve(&codec.device, what, samples)?;
         let mut notes: Vec<String> = wav.note.iter().cloned().collect();
         if wav.n_channels > 1 {
             notes.push(format!("{} channels were mixed down to one", wav.n_channels));
@@ -116,7 +156,8 @@ impl Sound {
         let clip = wav.to_clip();
         let seconds = clip.seconds();
         let samples = if clip.n_channels == 1 { clip.samples } else { clip.downmix() };
-        Ok(Self { samples, seconds, notes })
+        drop(file);
+        Ok(Self { samples, seconds, notes, _memory: memory })
     }
 }
 

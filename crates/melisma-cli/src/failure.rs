@@ -1,19 +1,60 @@
-//! Errors on stderr and exit codes.
+//! Errors: text on stderr, an object on stdout where JSON is wanted, and exit codes.
 
-use std::io::{self, Write};
+use std::ffi::OsStr;
+use std::io;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use melisma::{Error, Kind};
+use serde_json::{Value, json};
+
+use crate::{answer, terminal};
 
 const USAGE: u8 = 2;
 const CHECK: u8 = 3;
 const RESOURCE: u8 = 4;
 
-/// Prints `error` and returns its exit code.
+/// What is said of a failure.
+pub struct Failure<'a> {
+    pub kind: &'a str,
+    pub message: &'a str,
+    pub hint: Option<&'a str>,
+    pub code: u8,
+}
+
+/// Reports `error` and returns its exit code.
 pub fn report(error: &Error) -> ExitCode {
-    say(&error.to_string(), error.hint());
-    ExitCode::from(code(error))
+    let message = error.to_string();
+    let failure = Failure { kind: kind(error), message: &message, hint: error.hint(), code: code(error) };
+    failure.say();
+    failure.give();
+    ExitCode::from(failure.code)
+}
+
+/// Whether `error` is that the reader of a pipe went away, which is its right.
+pub fn is_closed_pipe(error: &Error) -> bool {
+    source(error).is_some_and(|source| source.kind() == io::ErrorKind::BrokenPipe)
+}
+
+impl Failure<'_> {
+    /// The text, for people.
+    fn say(&self) {
+        let mut text = format!("error: {}", terminal::one_line(self.message));
+        if let Some(hint) = self.hint {
+            text += &format!("\nhint: {hint}");
+        }
+        terminal::say(&text);
+    }
+
+    /// The object, for programs.
+    pub fn give(&self) {
+        // A stdout that cannot be written to is no place for the news that it cannot.
+        let _ = answer::give(Some(self.json()));
+    }
+
+    fn json(&self) -> Value {
+        json!({ "kind": self.kind, "message": self.message, "hint": self.hint, "exit_code": self.code })
+    }
 }
 
 fn code(error: &Error) -> u8 {
@@ -25,9 +66,30 @@ fn code(error: &Error) -> u8 {
     }
 }
 
+/// The kind's name in JSON.
+fn kind(error: &Error) -> &'static str {
+    match error.kind() {
+        Kind::InvalidArgument => "invalid_argument",
+        Kind::Unsupported => "unsupported",
+        Kind::Corrupt => "corrupt",
+        Kind::Truncated => "truncated",
+        Kind::Version => "version",
+        Kind::Device => "device",
+        Kind::Memory => "memory",
+        Kind::Io => "io",
+        Kind::Check => "check",
+        _ => "other",
+    }
+}
+
+fn source(error: &Error) -> Option<&io::Error> {
+    std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>())
+}
+
 fn is_full(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.is_some_and(|source| matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    let is_full =
+        |source: &io::Error| matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    source(error).is_some_and(is_full)
 }
 
 /// Prints what clap has to say: help and version on stdout, wrong usage in our shape.
@@ -42,32 +104,42 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     let first = lines.next().unwrap_or_default();
     let missing: Vec<&str> = lines.filter(|line| line.starts_with(['<', '-'])).collect();
     let message = first.strip_prefix("error: ").unwrap_or(first);
-    say(format!("{message} {}", missing.join(" ")).trim_end(), Some(&hint(error)));
+    let message = match message.split_once(" is not in ") {
+        // clap writes ranges as Rust does.
+        Some((value, range)) => format!("{value} is not from {}", range.replace("..=", " to ")),
+        None => format!("{message} {}", missing.join(" ")),
+    };
+    let hint = hint(error);
+    let failure = Failure { kind: "usage", message: message.trim_end(), hint: Some(&hint), code: USAGE };
+    if wants_json() {
+        answer::expect();
+    }
+    failure.say();
+    failure.give();
     ExitCode::from(USAGE)
+}
+
+/// Whether the command line, which could not be read as a whole, asks for JSON.
+fn wants_json() -> bool {
+    let flags = std::env::args_os().skip(1).take_while(|arg| arg != "--");
+    let is_on = |value: &OsStr| ["1", "true", "yes", "on", "t", "y"].iter().any(|on| value.eq_ignore_ascii_case(on));
+    flags.into_iter().any(|arg| arg == "--json") || std::env::var_os("MELISMA_JSON").is_some_and(|value| is_on(&value))
 }
 
 fn hint(error: &clap::Error) -> String {
     let words = |kind| match error.get(kind) {
-        Some(ContextValue::String(word)) => Some(word.clone()),
-        Some(ContextValue::Strings(words)) if !words.is_empty() => Some(words.join(", ")),
-        _ => None,
+        Some(ContextValue::String(word)) => vec![word.clone()],
+        Some(ContextValue::Strings(words)) => words.clone(),
+        _ => Vec::new(),
     };
-    for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue] {
-        if let Some(word) = words(kind) {
-            return format!("did you mean `{word}`?");
-        }
+    let suggested = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    // The best suggestion is the last.
+    if let Some(word) = suggested.into_iter().find_map(|kind| words(kind).pop()) {
+        return format!("did you mean `{word}`?");
     }
     match words(ContextKind::ValidValue) {
-        Some(values) => format!("use one of {values}"),
-        None => "`melisma --help` and `melisma COMMAND --help` list what there is".to_owned(),
+        values if !values.is_empty() => format!("use one of {}", values.join(", ")),
+        _ if error.kind() == ErrorKind::InvalidSubcommand => "`melisma --help` lists the commands".to_owned(),
+        _ => "`melisma --help` and `melisma COMMAND --help` list what there is".to_owned(),
     }
-}
-
-fn say(message: &str, hint: Option<&str>) {
-    let mut text = format!("error: {message}\n");
-    if let Some(hint) = hint {
-        text += &format!("hint: {hint}\n");
-    }
-    // Without stderr there is nobody to tell.
-    let _ = io::stderr().write_all(text.as_bytes());
 }

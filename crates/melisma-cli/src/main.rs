@@ -1,6 +1,7 @@
 //! The command line of Melisma.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod args;
 mod bench;
 mod cache;
@@ -22,6 +23,7 @@ mod run;
 mod session;
 mod show;
 mod synth;
+mod terminal;
 mod unpack;
 
 use std::process::ExitCode;
@@ -35,7 +37,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    match run(cli) {
+    // A worker's stdout belongs to the process that started it.
+    if cli.globals.json && !cli.command.as_ref().is_some_and(Command::is_worker) {
+        answer::expect();
+    }
+    match run(cli).and_then(|code| answer::give(None).map(|()| code)) {
         Ok(code) => code,
         Err(error) => failure::report(&error),
     }
@@ -43,6 +49,9 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let session = Session::open(&cli.globals)?;
+    if !cli.command.as_ref().is_some_and(Command::is_worker) {
+        session.note_unread_config();
+    }
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),
         Some(Command::Demo(args)) => demo::run(&session, &args),

@@ -1,21 +1,22 @@
 //! What every command works with: settings, device, memory, trace, and where output goes.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use melisma::runtime::config::{Environment, Sources};
+use melisma::runtime::config::{self, Environment, Sources};
 use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
+use melisma::runtime::memory::{self, Budget, Reservation, Space};
 use melisma::runtime::output::{self, Existing, OutputFile};
 use melisma::runtime::trace::{Collector, Detail, Nvtx};
-use melisma::runtime::{Config, MemoryTracker, memory};
-use melisma::{Error, Result};
+use melisma::runtime::{Config, MemoryTracker, size};
+use melisma::{Error, Kind, Result};
 use serde_json::Value;
 
 use crate::args::Globals;
-use crate::interrupt;
+use crate::{answer, interrupt, terminal};
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,7 @@ pub struct Session {
     pub existing: Existing,
     pub collector: Collector,
     format: Format,
+    memory: OnceLock<MemoryTracker>,
     engine: OnceLock<Engine>,
     is_collecting: AtomicBool,
     has_refused: AtomicBool,
@@ -67,8 +69,17 @@ impl Session {
         let trace = Trace { collector: collector.clone(), file: Arc::new(Mutex::new(file)) };
         interrupt::watch(trace.clone())?;
         let format = if globals.json { Format::Json } else { Format::Text };
-        let (engine, is_collecting, has_refused) = (OnceLock::new(), AtomicBool::new(false), AtomicBool::new(false));
-        let session = Self { config, existing, collector, format, engine, is_collecting, has_refused, trace };
+        let session = Self {
+            config,
+            existing,
+            collector,
+            format,
+            memory: OnceLock::new(),
+            engine: OnceLock::new(),
+            is_collecting: AtomicBool::new(false),
+            has_refused: AtomicBool::new(false),
+            trace,
+        };
         if session.config.trace.value.is_some() || session.config.profile_table.value || wants_nvtx() {
             session.collect()?;
         }
@@ -98,20 +109,80 @@ impl Session {
             return Ok(engine);
         }
         let device = device::select(request, self.config.threads.value)?;
-        let memory = MemoryTracker::new(memory::budget(self.config.memory_limit.value, &device));
+        let memory = self.memory(&device).clone();
         let queue = device.queue(memory.budget())?;
         Ok(self.engine.get_or_init(|| Engine { device, memory, queue }))
     }
 
-    /// Prints the result: `text`, or `json` with the device in it.
+    /// The memory of the command under `--memory-limit`, for work on `device`: all of it counts here.
+    pub fn memory(&self, device: &Device) -> &MemoryTracker {
+        self.memory.get_or_init(|| MemoryTracker::new(memory::budget(self.config.memory_limit.value, device)))
+    }
+
+    /// Counts `bytes` of the host for `what`, or refuses with the least limit that would do.
+    pub fn reserve(&self, device: &Device, what: &str, bytes: u64) -> Result<Reservation> {
+        let memory = self.memory(device);
+        let held = memory.budget().usage(Space::Host).now;
+        memory.reserve(Space::Host, bytes).map_err(|_| self.too_small(what, held.saturating_add(bytes)))
+    }
+
+    /// Runs `setup`, whose memory counts in the tracker that it gets. Where the limit refuses, it is run again without one:
+    /// only that tells how much `what` needs, because kernels choose their own layouts.
+    pub fn within<T>(&self, device: &Device, what: &str, setup: impl Fn(&MemoryTracker) -> Result<T>) -> Result<T> {
+        let memory = self.memory(device);
+        setup(memory).map_err(|error| {
+            if error.kind() != Kind::Memory || self.config.memory_limit.value.bytes().is_none() {
+                return error;
+            }
+            let measured = MemoryTracker::new(Budget::unlimited());
+            let is_done = setup(&measured).is_ok();
+            // Queues keep what they need in the budget that they were made with.
+            let peak = |space| measured.budget().usage(space).peak + memory.budget().usage(space).now;
+            let peaks = Space::ALL.map(peak);
+            let least = peaks[Space::Device as usize].max(peaks[Space::Host as usize] + peaks[Space::Pinned as usize]);
+            if is_done { self.too_small(what, least) } else { error }
+        })
+    }
+
+    /// The refusal of a memory limit below the `bytes` that `what` needs in all.
+    pub fn too_small(&self, what: &str, bytes: u64) -> Error {
+        let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
+        let least = size::exact(bytes.next_multiple_of(1 << 20));
+        Error::new(Kind::Memory, format!("--memory-limit {limit}: {what} needs {least}"))
+            .with_hint(format!("use --memory-limit {least} or more"))
+    }
+
+    /// Prints the result: `text` unless quiet, or `json` with the device in it when the command has ended.
     pub fn print(&self, device: impl ToString, text: impl FnOnce() -> String, mut json: Value) -> Result<()> {
         match self.format {
-            Format::Text => print(&text()),
+            Format::Text if self.config.quiet.value => Ok(()),
+            Format::Text => terminal::print(&text()),
             Format::Json => {
                 json["device"] = device.to_string().into();
-                print(&format!("{json:#}\n"))
+                answer::hold(json);
+                Ok(())
             }
         }
+    }
+
+    /// Prints what was asked for by name, also when quiet: a script, the settings.
+    pub fn print_asked(&self, device: impl ToString, text: impl FnOnce() -> String, json: Value) -> Result<()> {
+        match self.format {
+            Format::Text => terminal::print(&text()),
+            Format::Json => self.print(device, text, json),
+        }
+    }
+
+    /// Says where a `melisma.yaml` in the current folder would be read from, when it is not.
+    pub fn note_unread_config(&self) {
+        let here = Path::new(config::FILE_NAME);
+        let is_same = |path: &Path| matches!((path.canonicalize(), here.canonicalize()), (Ok(a), Ok(b)) if a == b);
+        if !here.is_file() || self.config.file.as_deref().is_some_and(is_same) {
+            return;
+        }
+        let place = config::default_file(&Environment::process());
+        let place = place.map_or_else(String::new, |place| format!(", or move it to {}", place.display()));
+        self.say(&format!("note: {0} in this folder is not read; use --config {0}{place}", config::FILE_NAME));
     }
 
     /// Whether the result is JSON.
@@ -132,7 +203,7 @@ impl Session {
     /// Says something on stderr unless quiet.
     pub fn say(&self, text: &str) {
         if !self.config.quiet.value {
-            eprintln_if_open(text);
+            terminal::say(text);
         }
     }
 
@@ -146,15 +217,27 @@ impl Session {
     pub fn finish(&self) -> Result<()> {
         if self.config.profile_table.value {
             let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
-            eprintln_if_open(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());
+            terminal::say(self.collector.report().text(self.config.profile_sort.value, rows).trim_end());
         }
-        if let (true, Some(engine)) = (self.config.verbose.value, self.engine.get()) {
-            if let Some(bytes) = device::bytes_in_use(&engine.device) {
-                engine.memory.device_reports(engine.device.to_string(), bytes);
-            }
-            eprintln_if_open(engine.memory.summary().to_string().trim_end());
+        if self.config.verbose.value {
+            terminal::say(self.memory_summary().trim_end());
         }
         self.trace.write()
+    }
+}
+
+impl Session {
+    /// What was counted, where anything was, and what the process has had.
+    fn memory_summary(&self) -> String {
+        if let Some(engine) = self.engine.get()
+            && let Some(bytes) = device::bytes_in_use(&engine.device)
+        {
+            engine.memory.device_reports(engine.device.to_string(), bytes);
+        }
+        match self.memory.get() {
+            Some(memory) => memory.summary().to_string(),
+            None => memory::resident_line().unwrap_or_default(),
+        }
     }
 }
 
@@ -169,13 +252,9 @@ impl Trace {
     }
 }
 
-/// Writes to stdout; a reader that went away is no error.
+/// Writes data to stdout as they are.
 pub fn print(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(output::failed(Path::new("stdout"), error)),
-        _ => Ok(()),
-    }
+    terminal::write(text.as_bytes())
 }
 
 fn wants_nvtx() -> bool {
@@ -187,14 +266,9 @@ fn collector() -> Collector {
         return Collector::new();
     }
     if !Nvtx::is_available() {
-        eprintln_if_open("note: MELISMA_NVTX: the NVTX library was not found; no ranges are emitted");
+        terminal::say("note: MELISMA_NVTX: the NVTX library was not found; no ranges are emitted");
     }
     Collector::with_ranges(Box::new(Nvtx))
-}
-
-fn eprintln_if_open(text: &str) {
-    // Without stderr there is nobody to tell.
-    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Reads a whole file of at most `limit` bytes.

@@ -11,5 +11,5 @@ pub fn config(session: &Session) -> Result<()> {
     // A device that cannot be used is shown as it was asked for: printing settings needs no device.
     let device = session.engine().map_or_else(|_| config.device.value.to_string(), |engine| engine.device.to_string());
     let json = json!({ "config_file": file, "config": config.json() });
-    session.print(device, || config.table().text(), json)
+    session.print_asked(device, || config.table().text(), json)
 }

@@ -197,7 +197,7 @@ fn a_live_pipe_is_heard_before_it_ends() {
     heard.extend(rest);
     assert!(heard[HEADER_LEN..] == whole[HEADER_LEN..]);
     assert_eq!(&heard[4..8], [0xFF; 4], "a pipe's header knows no length");
-    assert!(stderr.starts_with("6 frames, 512.0ms of sound at 24000 Hz in "), "{stderr}");
+    assert!(stderr.starts_with("6 frames, 512.0ms of audio at 24000 Hz in "), "{stderr}");
 }
 
 #[test]
@@ -266,28 +266,43 @@ fn a_listener_may_leave() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_leaves_no_file() {
+fn an_interrupt_keeps_what_is_final() {
     let sandbox = Sandbox::new();
-    let mut child = sandbox
-        .command(&["decode", "-", "-o", "out.wav", "--model", &tiny("tiny24")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(lines(20).concat().as_bytes()).unwrap();
-    let partial = sandbox.path("out.wav.partial");
-    // Samples reach the disk while the stream goes on.
-    while std::fs::metadata(&partial).map_or(0, |data| data.len()) <= HEADER_LEN as u64 {
-        assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
-        std::thread::sleep(Duration::from_millis(2));
+    std::fs::write(sandbox.path("tokens.txt"), lines(20).concat()).unwrap();
+    let decode = ["--model", &tiny("tiny24"), "--noise", "off"];
+    done(&sandbox, &[&["decode", "tokens.txt", "-o", "whole.wav"][..], &decode].concat());
+    std::fs::remove_file(sandbox.path("tokens.txt")).unwrap();
+    let whole = samples(&std::fs::read(sandbox.path("whole.wav")).unwrap());
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mut child = sandbox
+            .command(&[&["decode", "-", "-o", "out.wav"][..], &decode].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(lines(20).concat().as_bytes()).unwrap();
+        let partial = sandbox.path("out.wav.partial");
+        // Samples reach the disk while the stream goes on.
+        while std::fs::metadata(&partial).map_or(0, |data| data.len()) <= HEADER_LEN as u64 {
+            assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let killed = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        // The name says that it is not all; the header says how much it is.
+        assert_eq!(sandbox.files(), ["out.partial.wav", "whole.wav"]);
+        let bytes = std::fs::read(sandbox.path("out.partial.wav")).unwrap();
+        let wav = wav::read(&bytes).unwrap();
+        assert_eq!(wav.note, None, "a complete header");
+        let found = wav.to_clip().samples;
+        assert!(!found.is_empty() && found.len() < whole.len() && found == whole[..found.len()]);
+        let seconds = found.len() as f64 / 24_000.0;
+        let said = format!("interrupted; the first {seconds:.2} s of audio are in out.partial.wav\n");
+        assert_eq!((ran.code, ran.stderr), (code, said));
     }
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let ran = Ran::from(child.wait_with_output().unwrap());
-    assert_eq!((ran.code, ran.stderr.as_str()), (130, "interrupted\n"));
-    assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
 }
 
 /// The most memory that a stream of `n` frames has taken, in bytes.

@@ -129,8 +129,10 @@ fn doctor_works_without_a_gpu() {
 #[test]
 fn the_report_is_one_file_that_loads_nothing() {
     let sandbox = Sandbox::new();
-    let ran = sandbox.run(&["demo", "-o", "out", "--trace", "trace.json", "--profile-table", "--profile-sort", "name"]);
+    let args = ["demo", "-o", "out", "--trace", "trace.json", "--profile-table", "--profile-sort", "name"];
+    let (ran, peak) = sandbox.measure(&[&args[..], &["--device", "cpu", "--memory-limit", "256MiB"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
+    peak.check(256 << 20);
     assert!(ran.stderr.contains("self") && ran.stderr.contains(" busy "), "{}", ran.stderr);
     let html = std::fs::read_to_string(sandbox.path("out/report.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));

@@ -153,7 +153,7 @@ fn the_device_is_said() {
     let flags = ["synth", "preset:sleep", "-o", "a.wav", "--seconds", "2", "--rate", "8000"];
     let result = json(&sandbox, &[&flags[..], &["--device", "auto"]].concat());
     assert_eq!(result["device"], "cpu");
-    assert!(result["device_reason"].as_str().unwrap().contains("gain from a GPU"), "{result}");
+    assert!(result["device_reason"].as_str().unwrap().ends_with("of work, short enough for the CPU"), "{result}");
     let ran = sandbox.run(&[&flags[..], &["-f", "--device", "cpu"]].concat());
     assert!(ran.stdout.contains("voices on cpu: asked for"), "{}", ran.stdout);
 }
@@ -183,13 +183,99 @@ fn what_was_not_reached_is_said() {
     let loud = sandbox
         .run(&[&["synth", "preset:bright", "-o", "a.wav", "--loudness", "-3", "--stems", "s"], &flags[..]].concat());
     assert_eq!(loud.code, 0, "{}", loud.stderr);
-    assert!(loud.stderr.contains("LUFS, not -3"), "{}", loud.stderr);
-    assert!(loud.stderr.contains("beyond full scale"), "{}", loud.stderr);
+    assert!(loud.stderr.contains("LUFS instead of -3: the limiter holds peaks at -1 dBTP\n"), "{}", loud.stderr);
+    assert!(loud.stderr.contains("of the stems clipped at full scale"), "{}", loud.stderr);
+    // A note so soft that 40 dB are not enough, and nothing near the limiter.
+    let note = "{\"instrument\": \"pad\", \"start\": 0, \"duration\": 2, \"key\": 40, \"velocity\": 0.1}";
+    std::fs::write(sandbox.path("soft.json"), format!("{{\"tempo\": 60, \"notes\": [{note}]}}")).unwrap();
+    let soft = sandbox.run(&["synth", "soft.json", "-o", "soft.wav", "--loudness", "-5"]);
+    assert!(soft.stderr.contains("too quiet for the largest gain of 40 dB\n"), "{}", soft.stderr);
+    assert!(soft.stdout.contains(": 1 note, up to 1 voice, "), "{}", soft.stdout);
+    std::fs::write(sandbox.path("none.json"), "{\"tempo\": 60, \"notes\": []}").unwrap();
+    let silent = sandbox.run(&["synth", "none.json", "-o", "none.wav", "--seconds", "1"]);
+    assert!(silent.stdout.contains(": 0 notes, up to 0 voices, silent\n"), "{}", silent.stdout);
+    let short = sandbox.run(&["synth", "preset:bright", "-o", "short.wav", "--seconds", "0.2"]);
+    assert!(short.stdout.contains(" dBTP, too short or quiet to measure the loudness\n"), "{}", short.stdout);
     let usual = sandbox.run(&[&["synth", "preset:bright", "-o", "b.wav"], &flags[..]].concat());
     assert_eq!((usual.code, usual.stderr.contains("note:")), (0, false), "{}", usual.stderr);
     let piped = sandbox.command(&[&["synth", "preset:bright", "-o", "-"], &flags[..]].concat()).output().unwrap();
     assert!(piped.status.success() && piped.stdout.starts_with(b"RIFF"), "{}", String::from_utf8_lossy(&piped.stderr));
     assert_eq!(wav::read(&piped.stdout).unwrap().to_clip().n_frames(), 32_000);
+    let args = [&["synth", "preset:bright", "-o", "-", "--stems", "beside"], &flags[..]].concat();
+    assert!(sandbox.command(&args).output().unwrap().status.success());
+    assert!(sandbox.path("beside/pad.wav").exists(), "a pipe's stems are WAV too");
+}
+
+#[test]
+fn a_listener_may_leave() {
+    let sandbox = Sandbox::new();
+    let args = ["synth", "preset:sleep", "-o", "-", "--seconds", "20", "--loudness", "off", "--midi", "a.mid"];
+    let pipe = || std::process::Stdio::piped();
+    let mut child = sandbox.command(&args).stdout(pipe()).stderr(pipe()).spawn().unwrap();
+    let mut first = [0; 1000];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    drop(child.stdout.take());
+    let ran = melisma::Ran::from(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert_eq!(sandbox.files(), ["a.mid"], "the notes are written all the same");
+}
+
+#[cfg(unix)]
+#[test]
+fn clips_go_on_where_they_were_interrupted() {
+    let sandbox = Sandbox::new();
+    let args = |folder: &'static str| {
+        ["synth", "preset:bright", "-o", folder, "--clips", "6", "--seconds", "3", "--rate", "16000", "--threads", "2"]
+    };
+    let all = json(&sandbox, &args("whole"));
+    assert_eq!((&all["clips"], &all["clips_kept"]), (&6.into(), &0.into()));
+    let files = |folder: &str| {
+        let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(sandbox.path(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    for signal in ["-INT", "-KILL"] {
+        let _ = std::fs::remove_dir_all(sandbox.path("parts"));
+        let mut child = sandbox.command(&args("parts")).stderr(std::process::Stdio::null()).spawn().unwrap();
+        while !sandbox.path("parts/clip_000001.wav").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(files("parts").len() < 12, "everything was made before the interruption");
+        let resumed = json(&sandbox, &args("parts"));
+        assert!((1..6).contains(&resumed["clips_kept"].as_u64().unwrap()), "{resumed}");
+        assert!(files("parts") == files("whole"), "{signal}");
+    }
+    assert_eq!(json(&sandbox, &args("parts"))["clips_kept"], 6, "nothing is left to do");
+
+    // A label without its audio is what a kill between the two leaves.
+    std::fs::remove_file(sandbox.path("parts/clip_000003.wav")).unwrap();
+    assert_eq!(json(&sandbox, &args("parts"))["clips_kept"], 5);
+    assert!(files("parts") == files("whole"));
+
+    let refused = |more: &[&str], message: &str| {
+        let ran = sandbox.run(&[&args("parts")[..], more].concat());
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(message) && ran.stderr.contains("\nhint: "), "{}", ran.stderr);
+    };
+    refused(&["--seed", "1"], "clip_000000.json: this clip was made with another `seed`");
+    refused(&["--sample-format", "f32"], "clip_000000.json: this clip was made with another `sample_format`");
+    refused(&["--loudness", "-20"], "clip_000000.json: this clip was made with another `loudness_target_lufs`");
+    let path = sandbox.path("parts/clip_000002.wav");
+    let mut damaged = std::fs::read(&path).unwrap();
+    damaged[1000] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    refused(&[], "clip_000002.wav: not the audio that its label names");
+    std::fs::remove_file(sandbox.path("parts/clip_000002.json")).unwrap();
+    refused(&[], "clip_000002.wav: the file exists already, without a label");
+    assert_eq!(sandbox.run(&[&args("parts")[..], &["-f"]].concat()).code, 0);
+    assert!(files("parts") == files("whole"));
 }
 
 #[test]
@@ -206,8 +292,13 @@ fn what_is_refused() {
     for args in [
         &["preset:loud", "-o", "a.wav"][..],
         &["song.xyz", "-o", "a.wav"],
+        &["focus", "-o", "a.wav"],
+        &["there.wav", "-o", "a.wav"],
+        &[".", "-o", "a.wav"],
         &["none.mid", "-o", "a.wav"],
         &["bad.json", "-o", "a.wav"],
+        &["bad.json", "-o", "a.wav", "--seed", "3"],
+        &["preset:focus", "-o", "a.wav", "--midi", "-"],
         &["nan.json", "-o", "a.wav"],
         &["days.json", "-o", "a.wav"],
         &["cut.mid", "-o", "a.wav"],
@@ -215,6 +306,7 @@ fn what_is_refused() {
         &["preset:focus", "-o", "a.mp3"],
         &["preset:focus", "-o", "a.flac", "--sample-format", "f32"],
         &["preset:focus", "-o", "there.wav"],
+        &["preset:focus", "-o", "a.wav", "--seconds", "0"],
         &["preset:focus", "-o", "a.wav", "--seconds", "-1"],
         &["preset:focus", "-o", "a.wav", "--seconds", "NaN"],
         &["preset:focus", "-o", "a.wav", "--rate", "7999"],

@@ -169,7 +169,7 @@ fn every_preset_reaches_its_loudness_below_the_ceiling() {
             }
             Ok(meter)
         };
-        let level = balance(setup, target, |setup| listen(Performance::new(&score, setup)?)).unwrap();
+        let level = balance(setup, target, |setup| listen(Performance::new(&score, setup)?)).unwrap().gain;
         let bus = BusConfig { level, ..setup.bus };
         let meter = listen(Performance::new(&score, Setup { bus, ..setup }).unwrap()).unwrap();
         let (loudness, peak) = (meter.integrated().unwrap(), meter.peak_dbtp().unwrap());

@@ -19,9 +19,9 @@ pub struct SynthArgs {
     /// Exactly so long, faded out where music goes on [default: 60 for presets, else all of it]
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     pub seconds: Option<f64>,
-    /// Which piece a preset makes: a number of any size, or a word
-    #[arg(long, value_name = "N", default_value = "0", allow_hyphen_values = true)]
-    pub seed: String,
+    /// Which piece a preset makes: a number of any size, or a word [default: 0]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub seed: Option<String>,
     /// Samples per second
     #[arg(long, value_name = "HZ", default_value_t = 48_000, value_parser = clap::value_parser!(u32).range(8_000..=192_000))]
     pub rate: u32,

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use melisma::runtime::size;
+use melisma::runtime::memory::Reservation;
+use melisma::runtime::{count, size};
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
 use melisma::snac::{Manner, Player, Progress, slots};
 use melisma::{Error, Kind, Result};
@@ -18,6 +19,8 @@ use crate::session::Session;
 const READ_LEN: usize = 1 << 16;
 /// Frames that are decoded before their samples are written, when no chunk is asked for.
 const PIECE_FRAMES: usize = 64;
+/// The most bytes of memory for each byte of a list of codes.
+const LISTED: u64 = 8;
 /// A stream that has no frame in so many bytes has none at all.
 const MAX_FRAMELESS: u64 = 64 << 20;
 
@@ -38,6 +41,13 @@ pub struct Options {
     pub manner: Manner,
     pub chunk: Option<usize>,
     pub start: Start,
+}
+
+/// What a flow works with.
+pub struct Work<'a> {
+    pub session: &'a Session,
+    pub codec: &'a Codec,
+    pub options: &'a Options,
 }
 
 /// What became of the tokens.
@@ -69,6 +79,8 @@ pub struct Flow<'a> {
     gap_samples: u64,
     decoding: Duration,
     notes: Vec<String>,
+    /// Of a list of codes, which is held until it is complete.
+    list_memory: Vec<Reservation>,
 }
 
 /// Whether more frames may come.
@@ -79,10 +91,9 @@ enum Frames {
 }
 
 impl<'a> Flow<'a> {
-    pub fn new(session: &'a Session, codec: &'a Codec, options: &'a Options, sink: Sink) -> Result<Self> {
+    pub fn new(work: Work<'a>, stream: Player, sink: Sink) -> Result<Self> {
+        let Work { session, codec, options } = work;
         let config = codec.model.config();
-        let engine = session.engine()?;
-        let stream = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.manner.clone())?;
         Ok(Self {
             session,
             codec,
@@ -99,6 +110,7 @@ impl<'a> Flow<'a> {
             gap_samples: 0,
             decoding: Duration::ZERO,
             notes: Vec::new(),
+            list_memory: Vec::new(),
         })
     }
 
@@ -132,6 +144,7 @@ impl<'a> Flow<'a> {
         let mut bytes = vec![0; READ_LEN];
         loop {
             let n = input.read(&mut bytes)?;
+            self.reserve_list(n)?;
             let before = self.reader.ledger().frames;
             match n {
                 0 => self.reader.finish(&mut self.pending)?,
@@ -147,6 +160,15 @@ impl<'a> Flow<'a> {
             }
             self.bar.inc(n as u64);
         }
+    }
+
+    /// Counts what a list of codes takes while it is read: its text, and every code as a number, twice.
+    fn reserve_list(&mut self, n_read: usize) -> Result<()> {
+        if matches!(self.reader.format(), Format::Codes | Format::Auto) && n_read > 0 {
+            let bytes = LISTED * n_read as u64;
+            self.list_memory.push(self.session.reserve(&self.codec.device, "this list of codes", bytes)?);
+        }
+        Ok(())
     }
 
     /// Decodes the frames that make whole chunks, at the end also the rest.
@@ -218,7 +240,7 @@ impl<'a> Flow<'a> {
             return Ok(());
         }
         let (len, ledger) = (size::show(MAX_FRAMELESS), self.reader.ledger());
-        let message = format!("{len} without a whole frame; {} tokens were rejected so far", ledger.rejected);
+        let message = format!("{len} without a whole frame; {} rejected so far", count(ledger.rejected, "token"));
         Err(Error::new(Kind::Corrupt, message).with_hint(FORMATS))
     }
 
@@ -231,7 +253,7 @@ impl<'a> Flow<'a> {
         }
         let message = match ledger.seen() {
             0 => "no tokens in it".to_owned(),
-            n => format!("{n} tokens, but no whole frame of {} in order", self.frame_codes),
+            n => format!("{}, but no whole frame of {} in order", count(n, "token"), self.frame_codes),
         };
         Err(Error::new(Kind::Corrupt, message).with_hint(FORMATS))
     }
@@ -240,7 +262,7 @@ impl<'a> Flow<'a> {
 /// Names the input in errors about it, but not in those about the output.
 fn error_at(error: Error, input: &str) -> Error {
     match error.kind() {
-        Kind::Io => error,
+        Kind::Io | Kind::Memory => error,
         _ => with_hint(error.at(input), FORMATS),
     }
 }

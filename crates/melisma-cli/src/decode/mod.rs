@@ -7,17 +7,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use melisma::audio::wav::SampleFormat;
-use melisma::runtime::{Policy, duration, precision};
+use melisma::runtime::{Policy, count, duration, precision};
 use melisma::snac::tokens::Format;
-use melisma::snac::{Manner, Noise, Rounding};
+use melisma::snac::{Manner, Noise, Player, Rounding};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::args::DecodeArgs;
 use crate::codec::Codec;
+use crate::failure::is_closed_pipe;
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
-use flow::{Flow, Options, Outcome};
+use flow::{Flow, Options, Outcome, Work};
 pub use sink::Place;
 use sink::{Layout, Sink};
 
@@ -28,12 +29,17 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     // What cannot be read or written is refused before the model is loaded.
     let input = Input::open(&args.tokens)?;
     let place = Place::open(&args.output, session.existing)?;
-    let codec = Codec::open(session, &args.model)?;
+    let engine = session.engine()?;
+    let (codec, player) = session.within(&engine.device, "decoding with this model", |memory| {
+        let codec = Codec::open_on(memory, &engine.device, &args.model)?;
+        let player = Player::new(&codec.model, &engine.queue, memory.budget(), options.manner.clone())?;
+        Ok((codec, player))
+    })?;
     let format = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
     let sink = Sink::new(place, Layout { sample_rate: codec.model.config().sampling_rate, format });
     let start = Instant::now();
-    let outcome = match Flow::new(session, &codec, &options, sink)?.run(input) {
-        Err(error) if sink::is_closed_pipe(&error) => return Ok(()),
+    let outcome = match Flow::new(Work { session, codec: &codec, options: &options }, player, sink)?.run(input) {
+        Err(error) if is_closed_pipe(&error) => return Ok(()),
         outcome => outcome?,
     };
     let report = Report { codec: &codec, outcome, wall: start.elapsed() };
@@ -53,7 +59,9 @@ pub fn refuse_mixing(session: &Session, output: &Path) -> Result<()> {
 }
 
 fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
-    let wrong = || Error::invalid(format!("`{}` is no noise", args.noise)).with_hint("use off, or seed:N as in seed:7");
+    let wrong = || {
+        Error::invalid(format!("`{}` is not a noise setting", args.noise)).with_hint("use off, or seed:N as in seed:7")
+    };
     let noise = match args.noise.as_str() {
         "off" => Noise::Off,
         text => Noise::Seed(text.strip_prefix("seed:").and_then(|seed| seed.parse().ok()).ok_or_else(wrong)?),
@@ -101,19 +109,19 @@ impl Report<'_> {
         let (audio, wall) = (self.audio_seconds(), self.wall.as_secs_f64());
         let early = match self.outcome.early_samples {
             0 => String::new(),
-            n => format!("early: {n} samples were played before they were final\n"),
+            n => format!("early: {} played before they were final\n", count(n, "sample")),
         };
         format!(
-            "{} frames, {} of sound at {} Hz in {} ({:.1}x realtime)\n\
-             tokens: {} accepted, {} rejected, {} resyncs; frames: {} concealed, {} dropped\n{early}",
-            ledger.frames,
+            "{}, {} of audio at {} Hz in {} ({:.1}x realtime)\n\
+             tokens: {} accepted, {} rejected, {}; frames: {} concealed, {} dropped\n{early}",
+            count(ledger.frames, "frame"),
             duration::show(Duration::from_secs_f64(audio)),
             self.sample_rate(),
             duration::show(self.wall),
             audio / wall.max(1e-9),
             ledger.accepted,
             ledger.rejected,
-            ledger.resyncs,
+            count(ledger.resyncs, "resync"),
             ledger.concealed_frames,
             ledger.dropped_frames,
         )

@@ -1,22 +1,32 @@
 //! The WAV file or pipe at the end of `decode`.
 
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Stdout, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use melisma::audio::wav::{SampleFormat, Writer};
-use melisma::runtime::output::{Existing, OutputFile};
+use melisma::runtime::output::{self, Existing, OutputFile};
 use melisma::{Error, Kind, Result};
 
-use crate::codec::with_hint;
 use crate::input::is_pipe;
+use crate::interrupt;
 
-/// A sink that was opened, before the first sample: nothing was written yet.
+/// A file or pipe of samples. The thread that waits for signals keeps what is in a file when it ends the process.
 pub struct Sink {
-    name: String,
-    place: Option<Place>,
+    name: PathBuf,
     is_seekable: bool,
-    writer: Option<Writer<Place>>,
+    state: Arc<Mutex<State>>,
     layout: Layout,
+}
+
+enum State {
+    /// Nothing was written yet.
+    Opened(Place),
+    Writing {
+        writer: Writer<Place>,
+        n_samples: u64,
+    },
+    Ended,
 }
 
 /// What the header says.
@@ -40,7 +50,7 @@ impl Place {
             return OutputFile::create(path, existing).map(Self::File);
         }
         if io::stdout().is_terminal() {
-            return Err(Error::invalid("stdout is a terminal, and WAV is no text")
+            return Err(Error::invalid("stdout is a terminal, which cannot show WAV")
                 .with_hint("send it to a player, as in `melisma ... -o - | aplay`, or name a file"));
         }
         Ok(Self::Stdout(io::stdout()))
@@ -63,51 +73,105 @@ impl Place {
 impl Sink {
     pub fn new(place: Place, layout: Layout) -> Self {
         let name = match &place {
-            Place::File(file) => file.path().display().to_string(),
-            Place::Stdout(_) => "stdout".to_owned(),
+            Place::File(file) => file.path().to_owned(),
+            Place::Stdout(_) => "stdout".into(),
         };
         let is_seekable = place.is_seekable();
-        Self { name, place: Some(place), is_seekable, writer: None, layout }
+        let state = Arc::new(Mutex::new(State::Opened(place)));
+        let at_interrupt = Arc::clone(&state);
+        interrupt::keep_with(move || locked(&at_interrupt).keep(layout));
+        Self { name, is_seekable, state, layout }
     }
 
     /// Writes samples; the header goes before the first.
     pub fn write(&mut self, samples: &[f32]) -> Result<()> {
-        if !samples.is_empty() {
-            self.start().and_then(|writer| writer.write(samples)).map_err(|error| self.failed(error))?;
+        if samples.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        locked(&self.state).write(self.layout, samples).map_err(|error| self.failed(error))
     }
 
     /// Hands everything to whoever reads at the other end.
     pub fn flush(&mut self) -> Result<()> {
-        let flushed = self.writer.as_mut().map_or(Ok(()), Writer::flush);
+        let flushed = match &mut *locked(&self.state) {
+            State::Writing { writer, .. } => writer.flush(),
+            State::Opened(_) | State::Ended => Ok(()),
+        };
         flushed.map_err(|error| self.failed(error))
     }
 
     /// Ends the file and gives it its name.
-    pub fn finish(mut self) -> Result<()> {
-        self.start().map(drop).map_err(|error| self.failed(error))?;
-        let Some(writer) = self.writer.take() else { return Ok(()) };
+    pub fn finish(self) -> Result<()> {
+        let writer = {
+            let mut state = locked(&self.state);
+            state.write(self.layout, &[]).map_err(|error| self.failed(error))?;
+            state.take()
+        };
+        let Some((writer, _)) = writer else { return Ok(()) };
         let ended = if self.is_seekable { writer.seal() } else { writer.finish() };
         ended.map_err(|error| self.failed(error))?.commit()
     }
 
-    fn start(&mut self) -> Result<&mut Writer<Place>> {
-        if let Some(place) = self.place.take() {
-            self.writer = Some(Writer::new(place, self.layout.sample_rate, 1, self.layout.format)?);
-        }
-        self.writer.as_mut().ok_or_else(|| Error::new(Kind::Io, "the output was closed by an earlier failure"))
-    }
-
     fn failed(&self, error: Error) -> Error {
-        with_hint(error.at(&self.name), "free some space, or write to another place")
+        output::named(&self.name, error)
     }
 }
 
-/// Whether `error` is that the reader of a pipe went away, which is its right.
-pub fn is_closed_pipe(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.is_some_and(|source| source.kind() == io::ErrorKind::BrokenPipe)
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // What waits for a signal holds the state as well; a file that was not finished goes now.
+        *locked(&self.state) = State::Ended;
+    }
+}
+
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    fn write(&mut self, layout: Layout, samples: &[f32]) -> Result<()> {
+        if let Self::Opened(_) = self
+            && let Self::Opened(place) = std::mem::replace(self, Self::Ended)
+        {
+            let writer = Writer::new(place, layout.sample_rate, 1, layout.format)?;
+            *self = Self::Writing { writer, n_samples: 0 };
+        }
+        match self {
+            Self::Writing { writer, n_samples } => {
+                *n_samples += samples.len() as u64;
+                writer.write(samples)
+            }
+            Self::Opened(_) | Self::Ended => Err(Error::new(Kind::Io, "the output was closed by an earlier failure")),
+        }
+    }
+
+    fn take(&mut self) -> Option<(Writer<Place>, u64)> {
+        match std::mem::replace(self, Self::Ended) {
+            Self::Writing { writer, n_samples } => Some((writer, n_samples)),
+            Self::Opened(_) | Self::Ended => None,
+        }
+    }
+
+    /// Ends a file before its time, under a name that says so.
+    fn keep(&mut self, layout: Layout) -> Option<String> {
+        let (writer, n_samples) = self.take()?;
+        if n_samples == 0 || !writer.sink().is_seekable() {
+            return None;
+        }
+        let seconds = n_samples as f64 / f64::from(layout.sample_rate);
+        let Ok(Place::File(file)) = writer.seal() else { return None };
+        let path = partial_name(file.path());
+        let said = format!("the first {seconds:.2} s of audio are in {}", path.display());
+        file.commit_as(path).ok().map(|()| said)
+    }
+}
+
+/// `speech.partial.wav` for `speech.wav`: a file that plays, and does not pass for the whole.
+fn partial_name(path: &Path) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(".partial.");
+    name.push(path.extension().unwrap_or("wav".as_ref()));
+    path.with_file_name(name)
 }
 
 fn check_suffix(path: &Path) -> Result<()> {

@@ -16,7 +16,7 @@ const SECONDS: u32 = 12;
 const SEED: u64 = 1;
 const LUFS: f64 = -18.0;
 
-pub fn run(_: &Session) -> Result<String> {
+pub fn run(session: &Session) -> Result<String> {
     let right = |name| (name, Align::Right);
     let mut table = Table::new([
         ("preset", Align::Left),
@@ -33,7 +33,10 @@ pub fn run(_: &Session) -> Result<String> {
         let bus = BusConfig::new(RATE);
         let length = Length::Samples(u64::from(SECONDS * RATE));
         let setup = Setup { bus, length, max_voices: 256, buses: Buses::Mix };
-        let level = balance(setup, LUFS, |setup| Ok(play(Performance::new(&score, setup)?)?.1))?;
+        // Samples, and twice more as a FLAC file and as text.
+        let bytes = setup.bytes(&score) + score.bytes() + 3 * 8 * u64::from(SECONDS * RATE);
+        let _memory = session.reserve(&session.engine()?.device, "the step synth", bytes)?;
+        let level = balance(setup, LUFS, |setup| Ok(play(Performance::new(&score, setup)?)?.1))?.gain;
         let (clip, meter, voices) =
             play(Performance::new(&score, Setup { bus: BusConfig { level, ..bus }, ..setup })?)?;
         let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));

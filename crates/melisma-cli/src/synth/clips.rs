@@ -1,56 +1,69 @@
 //! `melisma synth --clips`: a folder of sounds with their notes and parameters, for `dataset build` and for training.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use melisma::runtime::device::{self, Device};
-use melisma::runtime::output;
+use melisma::runtime::memory::{Reservation, Space};
+use melisma::runtime::output::Existing;
+use melisma::runtime::{count, output};
 use melisma::synth::{Length, Recording, Score, Style, compose, seed, voice_seconds};
 use melisma::{Error, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::render::{Order, Rendered};
-use super::{choose, shown, source};
+use super::{choose, label, shown, source};
 use crate::args::SynthArgs;
+use crate::decode::Place;
 use crate::progress;
 use crate::session::Session;
 
 /// A clip's length without `--seconds`.
 const DEFAULT_SECONDS: f64 = 10.0;
 
-/// Clips whose voices a GPU renders together.
+/// Clips whose voices a GPU renders together, and the most that wait to be finished.
 const BATCH: u32 = 64;
+/// The most bytes of a clip's notes and label, by those of the first one's notes.
+const LABELLED: u64 = 16;
+/// Buffers of a file on its way.
+const FILE_BYTES: u64 = 1 << 19;
 
 pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let style = source::style(args)?.ok_or_else(|| {
-        Error::invalid(format!("{}: clips are made of presets", args.score)).with_hint("name one, as in preset:focus")
+        Error::invalid(format!("{}: --clips needs a preset", args.score)).with_hint("name one, as in preset:focus")
     })?;
     if args.output.extension().is_some() {
         return Err(Error::invalid(format!("{}: --clips needs a folder", args.output.display()))
             .with_hint("name a folder without a suffix"));
     }
-    let maker = Maker { session, args, style, first_seed: seed(&args.seed) };
+    let maker = Maker { session, args, style, first_seed: seed(source::seed_text(args)) };
     let sample = maker.clip(0)?;
     let per_clip = voice_seconds(maker.order(&sample)?.take(&sample.score), args.rate);
     let choice = choose(session, args, per_clip.map(|seconds| seconds * f64::from(n)))?;
     std::fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
     let start = Instant::now();
-    let total = maker.make(&choice.device, n)?;
+    let total = maker.make(&choice.device, &sample, n)?;
     let wall = start.elapsed().as_secs_f64();
     let text = || {
         let rate = total.seconds / wall.max(1e-9);
+        let kept = match total.kept {
+            0 => String::new(),
+            kept => format!("{} already there\n", count(kept, "clip")),
+        };
         format!(
-            "{n} clips, {:.0} s of sound, {} notes in {wall:.1} s ({rate:.0} x realtime)\n{}",
+            "{}, {:.0} s of audio, {} in {wall:.1} s ({rate:.0} x realtime)\n{kept}{}",
+            count(u64::from(n) - total.kept, "clip"),
             total.seconds,
-            total.notes,
+            count(total.notes as u64, "note"),
             shown(&choice)
         )
     };
     let json = json!({
-        "clips": n, "voices": total.voices, "notes": total.notes, "samples": total.samples, "sample_rate_hz": args.rate,
-        "audio_seconds": total.seconds, "wall_seconds": wall, "output": args.output.display().to_string(), "seed": args.seed,
+        "clips": n, "clips_kept": total.kept,
+        "voices": total.voices, "notes": total.notes, "samples": total.samples, "sample_rate_hz": args.rate,
+        "audio_seconds": total.seconds, "wall_seconds": wall, "output": args.output.display().to_string(), "seed": source::seed_text(args),
         "device_reason": choice.reason,
     });
     session.print(&choice.device, text, json)
@@ -91,20 +104,33 @@ impl Maker<'_> {
         Ok(order)
     }
 
-    /// One thread composes, and a GPU renders ahead; the others finish clips.
-    fn make(&self, device: &Device, n: u32) -> Result<Total> {
-        let bar = progress::bar(self.session, Some(n.into()));
-        let n_threads = match device {
+    /// Threads that render, as many as fit under the memory limit, and what they and the clips that wait take.
+    fn threads(&self, device: &Device, sample: &Clip) -> Result<(usize, Reservation)> {
+        let wanted = match device {
             Device::Cpu(cpu) => cpu.threads.max(1),
             Device::Cuda(_) => device::available_threads(),
         };
+        // Clips differ: twice as many notes as the first are rare, and their labels are text.
+        let waiting = LABELLED * sample.score.bytes();
+        let rendering = self.order(sample)?.setup(1.0).bytes(&sample.score) + waiting + FILE_BYTES;
+        let free = self.session.memory(device).budget().free(Space::Host);
+        let batch = waiting * u64::from(BATCH);
+        let n = usize::try_from(free.saturating_sub(batch) / rendering).unwrap_or(usize::MAX).clamp(1, wanted);
+        let memory = self.session.reserve(device, "rendering a clip", batch + n as u64 * rendering)?;
+        Ok((n, memory))
+    }
+
+    /// One thread composes, and a GPU renders ahead; the others finish clips.
+    fn make(&self, device: &Device, sample: &Clip, n: u32) -> Result<Total> {
+        let bar = progress::bar(self.session, Some(n.into()));
+        let (n_threads, _memory) = self.threads(device, sample)?;
         let (send, receive) = sync_channel(BATCH as usize);
         let (receive, state) = (Mutex::new(receive), Mutex::new(Ok(Total::default())));
         let has_failed = || state.lock().unwrap_or_else(PoisonError::into_inner).is_err();
-        let add = |made: Result<(usize, Rendered)>| {
+        let add = |made: Result<Made>| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             match (made, state.as_mut()) {
-                (Ok((n_notes, rendered)), Ok(total)) => total.add(n_notes, &rendered),
+                (Ok(made), Ok(total)) => total.add(&made),
                 (Err(error), Ok(_)) => *state = Err(error),
                 (_, Err(_)) => {}
             }
@@ -122,7 +148,11 @@ impl Maker<'_> {
         };
         std::thread::scope(|scope| {
             (0..n_threads.min(n as usize)).for_each(|_| drop(scope.spawn(work)));
-            let outcome = self.compose(device, n, &send);
+            let kept = || {
+                add(Ok(Made::Kept));
+                bar.inc(1);
+            };
+            let outcome = self.compose(device, n, &send, &kept);
             drop(send);
             outcome
         })?;
@@ -130,13 +160,16 @@ impl Maker<'_> {
         state.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn compose(&self, device: &Device, n: u32, to: &SyncSender<Clip>) -> Result<()> {
+    fn compose(&self, device: &Device, n: u32, to: &SyncSender<Clip>, kept: &dyn Fn()) -> Result<()> {
         let batch = if matches!(device, Device::Cuda(_)) { BATCH } else { 1 };
         for first in (0..n).step_by(batch as usize) {
-            let mut clips =
-                (first..n.min(first + batch)).map(|index| self.clip(index)).collect::<Result<Vec<Clip>>>()?;
-            if let Device::Cuda(_) = device {
-                let order = self.order(&clips[0])?;
+            let mut clips = Vec::new();
+            for index in first..n.min(first + batch) {
+                let clip = self.clip(index)?;
+                if self.is_there(&clip)? { kept() } else { clips.push(clip) }
+            }
+            if let (Device::Cuda(_), Some(clip)) = (device, clips.first()) {
+                let order = self.order(clip)?;
                 let scores: Vec<&Score> = clips.iter().map(|clip| &clip.score).collect();
                 let recordings = order.record(self.session, device, &scores)?;
                 clips.iter_mut().zip(recordings).for_each(|(clip, made)| clip.recording = Some(made));
@@ -150,28 +183,64 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Renders one clip and writes its notes and parameters beside it.
-    fn finish(&self, clip: &Clip) -> Result<(usize, Rendered)> {
+    /// What a label says of a clip before it is made.
+    fn label(&self, clip: &Clip) -> Result<Value> {
         let Clip { seed, style, score, .. } = clip;
         let order = self.order(clip)?;
-        let path = order.output.clone();
-        let rendered = order.render_alone(score, clip.recording.clone())?;
-        let notes = serde_json::from_str::<serde_json::Value>(&score.to_json());
-        let notes = notes.map_err(|error| Error::invalid(error.to_string()))?;
-        let facts = json!({
-            "audio": name(&path), "seed": seed, "seconds": self.seconds(), "sample_rate_hz": self.args.rate,
-            "parameters": style, "gain_db": 20.0 * f64::from(rendered.gain).log10(),
-            "loudness_lufs": rendered.loudness_lufs, "peak_dbtp": rendered.peak_dbtp, "score": notes,
-        });
-        let beside: PathBuf = path.with_extension("json");
-        output::write(&beside, format!("{facts:#}\n").as_bytes(), self.session.existing)?;
-        Ok((score.notes.len(), rendered))
+        let notes =
+            serde_json::from_str::<Value>(&score.to_json()).map_err(|error| Error::invalid(error.to_string()))?;
+        Ok(json!({
+            "audio": name(&order.output), "seed": seed, "seconds": self.seconds(), "sample_rate_hz": self.args.rate,
+            "sample_format": self.args.sample_format, "loudness_target_lufs": order.loudness,
+            "parameters": style, "score": notes,
+        }))
+    }
+
+    /// Whether an earlier run made the clip, as its label and the hash in it say. Another file of its name is refused.
+    fn is_there(&self, clip: &Clip) -> Result<bool> {
+        let audio = self.order(clip)?.output;
+        if self.session.existing == Existing::Replace || !audio.exists() {
+            return Ok(false);
+        }
+        let beside = audio.with_extension("json");
+        if !beside.exists() {
+            return Err(Error::invalid(format!("{}: the file exists already, without a label", audio.display()))
+                .with_hint("choose another folder, or use -f to replace it"));
+        }
+        label::check(&beside, &audio, &self.label(clip)?)?;
+        Ok(true)
+    }
+
+    /// Renders one clip. Its label comes first: audio without one was not made here.
+    fn finish(&self, clip: &Clip) -> Result<Made> {
+        let order = self.order(clip)?;
+        let (rendered, place) = order.render_alone(&clip.score, clip.recording.clone())?;
+        let Place::File(mut file) = place else { return Err(Error::invalid("a clip is a file")) };
+        let mut label = self.label(clip)?;
+        label["gain_db"] = rendered.gain_db().into();
+        label["loudness_lufs"] = rendered.loudness_lufs.into();
+        label["peak_dbtp"] = rendered.peak_dbtp.into();
+        label[label::HASH] = label::hash(file.reader()?, &order.output)?.into();
+        label::write(&order.output.with_extension("json"), &label, self.session.existing)?;
+        file.commit()?;
+        Ok(Made::New { n_notes: clip.score.notes.len(), rendered })
     }
 }
 
-/// Sums over all clips, and the most voices of any.
+/// What became of a clip.
+enum Made {
+    /// It was there.
+    Kept,
+    New {
+        n_notes: usize,
+        rendered: Rendered,
+    },
+}
+
+/// Sums over all clips that were made, and the most voices of any.
 #[derive(Default)]
 struct Total {
+    kept: u64,
     notes: usize,
     samples: u64,
     seconds: f64,
@@ -179,7 +248,11 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, n_notes: usize, rendered: &Rendered) {
+    fn add(&mut self, made: &Made) {
+        let Made::New { n_notes, rendered } = made else {
+            self.kept += 1;
+            return;
+        };
         self.notes += n_notes;
         self.samples += rendered.samples;
         self.seconds += rendered.seconds();

@@ -1,19 +1,21 @@
 //! `melisma synth`: scores and generated music to sound.
 
 mod clips;
+mod label;
 mod render;
 mod sink;
 mod source;
 
 use std::time::{Duration, Instant};
 
-use melisma::runtime::{duration, output};
-use melisma::synth::{Choice, voice_seconds};
+use melisma::runtime::{DeviceRequest, count, device, duration, output};
+use melisma::synth::{Choice, MAX_GAIN_DB, voice_seconds};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::args::SynthArgs;
 use crate::decode::refuse_mixing;
+use crate::failure::is_closed_pipe;
 use crate::input::is_pipe;
 use crate::session::Session;
 use render::{Order, Rendered};
@@ -21,26 +23,34 @@ use render::{Order, Rendered};
 pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let _span = tracing::info_span!("synth").entered();
     check(session, args)?;
+    if session.config.memory_limit.value.bytes().is_some() {
+        // A GPU that shares the CPU's memory shares its limit too, so it is looked for first.
+        session.memory(&device::select(session.config.device.value, session.config.threads.value)?);
+    }
     if let Some(n) = args.clips {
         return clips::run(session, args, n);
     }
-    let score = source::open(args)?;
     let order = Order::new(session, args)?;
-    let choice = choose(session, args, voice_seconds(order.take(&score), args.rate))?;
+    let source::Held { score, .. } = &source::open(session, args, &order)?;
+    let choice = choose(session, args, voice_seconds(order.take(score), args.rate))?;
     let midi = match &args.midi {
         Some(path) => Some((output::OutputFile::create(path, session.existing)?, score.to_midi()?)),
         None => None,
     };
     let start = Instant::now();
-    let rendered = order.render(session, &score, &choice.device)?;
+    let rendered = match order.render(session, score, &choice.device) {
+        Err(error) if is_closed_pipe(&error) => None,
+        rendered => Some(rendered?),
+    };
     if let Some((mut file, bytes)) = midi {
         let path = file.path().to_owned();
         std::io::Write::write_all(&mut file, &bytes).map_err(|error| output::failed(&path, error))?;
         file.commit()?;
     }
     let wall = start.elapsed();
+    let Some(rendered) = rendered else { return Ok(()) };
     if rendered.dropped > 0 {
-        session.say(&format!("note: {} notes found no voice", rendered.dropped));
+        session.say(&format!("note: {} got no voice", count(rendered.dropped, "note")));
     }
     rendered.tell(session, order.loudness);
     let text = || rendered.text(score.notes.len(), wall) + &shown(&choice);
@@ -51,7 +61,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let mut json = rendered.json(wall);
     json["notes"] = score.notes.len().into();
     json["output"] = args.output.display().to_string().into();
-    json["seed"] = args.seed.clone().into();
+    json["seed"] = source::style(args)?.map(|_| source::seed_text(args)).into();
     json["loudness_target_lufs"] = order.loudness.into();
     json["device_reason"] = choice.reason.clone().into();
     session.print(&choice.device, text, json)
@@ -61,7 +71,9 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
 fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -> Result<Choice> {
     let n_passes = if loudness(args)?.is_some() { 2.0 } else { 1.0 };
     let (request, threads) = (session.config.device.value, session.config.threads.value);
-    melisma::synth::choose(request, threads, voice_seconds.map(|seconds| n_passes * seconds))
+    let cpu = device::select(DeviceRequest::Cpu, threads)?;
+    let budget = session.memory(&cpu).budget();
+    melisma::synth::choose(request, threads, budget, voice_seconds.map(|seconds| n_passes * seconds))
 }
 
 fn shown(choice: &Choice) -> String {
@@ -72,7 +84,7 @@ fn shown(choice: &Choice) -> String {
 fn check(session: &Session, args: &SynthArgs) -> Result<()> {
     refuse_mixing(session, &args.output)?;
     if args.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= melisma::synth::MAX_SECONDS)) {
-        let message = format!("--seconds {}: more than 0 and at most 86400", args.seconds.unwrap_or_default());
+        let message = format!("--seconds {}: must be more than 0 and at most 86400", args.seconds.unwrap_or_default());
         return Err(Error::invalid(message).with_hint("a day is the longest piece"));
     }
     let conflict = match args {
@@ -83,7 +95,7 @@ fn check(session: &Session, args: &SynthArgs) -> Result<()> {
     };
     match conflict {
         None => loudness(args).map(drop),
-        Some(flag) => Err(Error::invalid(format!("{flag} does not go with --clips"))
+        Some(flag) => Err(Error::invalid(format!("{flag} cannot be used with --clips"))
             .with_hint("clips have their notes and parameters beside them; render one seed alone for more")),
     }
 }
@@ -93,7 +105,7 @@ fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
     match args.loudness.as_str() {
         "off" => Ok(None),
         text => text.parse().ok().filter(|lufs| (-70.0..=0.0).contains(lufs)).map(Some).ok_or_else(|| {
-            Error::invalid(format!("--loudness {text}: -70 to 0 LUFS, or off"))
+            Error::invalid(format!("--loudness {text}: expected -70 to 0 LUFS, or off"))
                 .with_hint("-14 to -23 is usual for music")
         }),
     }
@@ -108,30 +120,42 @@ impl Rendered {
         if let Some(target) = target {
             match self.loudness_lufs {
                 Some(found) if (found - target).abs() <= NEAR => {}
-                Some(found) => session.say(&format!(
-                    "note: {found:.1} LUFS, not {target}: the limiter, or the most gain there is, does not allow more"
-                )),
+                Some(found) => {
+                    session.say(&format!("note: {found:.1} LUFS instead of {target}: {}", self.obstacle()));
+                }
                 None => session.say(&format!("note: the piece is silent or too short to be made {target} LUFS loud")),
             }
         }
         if self.clipped > 0 {
-            let n = self.clipped;
-            session.say(&format!(
-                "note: {n} samples of the stems are beyond full scale and cut; --sample-format f32 keeps them"
-            ));
+            let samples = count(self.clipped, "sample");
+            session.say(&format!("note: {samples} of the stems clipped at full scale; --sample-format f32 keeps them"));
+        }
+    }
+
+    /// Why the loudness that was asked for is not reached.
+    fn obstacle(&self) -> String {
+        if self.level.is_limited {
+            "the limiter holds peaks at -1 dBTP".to_owned()
+        } else if self.gain_db() > MAX_GAIN_DB - NEAR {
+            format!("the piece is too quiet for the largest gain of {MAX_GAIN_DB} dB")
+        } else {
+            "parts below -70 LUFS do not count, and fewer or more of them do at this level".to_owned()
         }
     }
 
     fn text(&self, n_notes: usize, wall: Duration) -> String {
-        let show = |value: Option<f64>| value.map_or("silence".to_owned(), |value| format!("{value:.1}"));
+        let level = match (self.loudness_lufs, self.peak_dbtp) {
+            (Some(lufs), Some(peak)) => format!("{lufs:.1} LUFS, {peak:.1} dBTP"),
+            (None, Some(peak)) => format!("{peak:.1} dBTP, too short or quiet to measure the loudness"),
+            (_, None) => "silent".to_owned(),
+        };
         format!(
-            "{} of sound in {} ({:.0} x realtime): {n_notes} notes, up to {} voices, {} LUFS, {} dBTP\n",
+            "{} of audio in {} ({:.0} x realtime): {}, up to {}, {level}\n",
             duration::show(Duration::from_secs_f64(self.seconds())),
             duration::show(wall),
             self.seconds() / wall.as_secs_f64().max(1e-9),
-            self.voices,
-            show(self.loudness_lufs),
-            show(self.peak_dbtp),
+            count(n_notes as u64, "note"),
+            count(self.voices as u64, "voice"),
         )
     }
 
@@ -144,7 +168,7 @@ impl Rendered {
             "wall_seconds": wall.as_secs_f64(),
             "peak_dbtp": self.peak_dbtp,
             "loudness_lufs": self.loudness_lufs,
-            "gain_db": 20.0 * f64::from(self.gain).log10(),
+            "gain_db": self.gain_db(),
             "dropped_notes": self.dropped,
             "clipped_samples": self.clipped,
             "stems": self.stems,

@@ -6,22 +6,24 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use melisma::audio::wav::SampleFormat;
 use melisma::runtime::device::{Device, Queue};
-use melisma::runtime::memory;
 use melisma::runtime::output::{self, Existing};
 use melisma::synth::{
-    Block, BusConfig, Buses, Capture, Instrument, Length, Meter, Performance, Recording, Score, Setup, Take, balance,
-    record,
+    Block, BusConfig, Buses, Capture, Instrument, Length, Level, Meter, Performance, Recording, Score, Setup, Take,
+    balance, record,
 };
 use melisma::{Error, Result};
 
 use super::sink::{Layout, Sink, interleave};
 use super::{loudness, source};
 use crate::args::SynthArgs;
+use crate::decode::Place;
 use crate::progress;
 use crate::session::Session;
 
 /// Voices at once; beyond, the oldest gives way.
 const MAX_VOICES: usize = 1024;
+
+const UNCHANGED: Level = Level { gain: 1.0, is_limited: false };
 
 /// What is to be made.
 pub struct Order {
@@ -41,7 +43,7 @@ pub struct Rendered {
     pub clipped: u64,
     pub samples: u64,
     pub sample_rate: u32,
-    pub gain: f32,
+    pub level: Level,
     pub peak_dbtp: Option<f64>,
     pub loudness_lufs: Option<f64>,
     pub stems: Vec<String>,
@@ -50,6 +52,10 @@ pub struct Rendered {
 impl Rendered {
     pub fn seconds(&self) -> f64 {
         self.samples as f64 / f64::from(self.sample_rate)
+    }
+
+    pub fn gain_db(&self) -> f64 {
+        20.0 * f64::from(self.level.gain).log10()
     }
 }
 
@@ -76,7 +82,7 @@ impl Order {
 
     /// Plays `score` once to find its level, and once more into the files. A GPU renders the voices beforehand.
     pub fn render(&self, session: &Session, score: &Score, device: &Device) -> Result<Rendered> {
-        let budget = memory::budget(session.config.memory_limit.value, device);
+        let memory = session.memory(device);
         let bar = |message: &str, performance: &Performance| {
             let bar = progress::bar(session, Some(performance.expected_samples()));
             bar.set_message(message.to_owned());
@@ -85,24 +91,24 @@ impl Order {
         // Before any work: what cannot be written is refused.
         let mut files = Files::create(self, score)?;
         let (queue, recording) = match device {
-            Device::Cpu(_) => (Some(device.queue(&budget)?), None),
+            Device::Cpu(_) => (Some(device.queue(memory.budget())?), None),
             Device::Cuda(_) => (None, self.record(session, device, &[score])?.pop()),
         };
         let dry = Dry { score, queue: queue.as_ref(), recording };
-        let gain = self.level(&dry, |performance| bar("listening", performance))?;
-        let performance = dry.play(self.setup(gain))?;
+        let level = self.level(&dry, |performance| bar("listening", performance))?;
+        let performance = dry.play(self.setup(level.gain))?;
         let bar = bar("rendering", &performance);
         let rendered = self.play(performance, queue.as_ref(), &bar, &mut files)?;
         bar.finish_and_clear();
         let stems = files.finish()?;
-        Ok(Rendered { gain, stems, ..rendered })
+        Ok(Rendered { level, stems, ..rendered })
     }
 
     /// The voices of all `scores`, rendered together.
     pub fn record(&self, session: &Session, device: &Device, scores: &[&Score]) -> Result<Vec<Arc<Recording>>> {
-        let budget = memory::budget(session.config.memory_limit.value, device);
         let takes: Vec<Take<'_>> = scores.iter().map(|score| self.take(score)).collect();
-        Ok(record(device, &budget, self.layout.sample_rate, &takes)?.into_iter().map(Arc::new).collect())
+        let made = record(device, session.memory(device).budget(), self.layout.sample_rate, &takes)?;
+        Ok(made.into_iter().map(Arc::new).collect())
     }
 
     /// What is recorded of a score.
@@ -112,8 +118,8 @@ impl Order {
     }
 
     /// The gain for the loudness that is asked for.
-    fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<f32> {
-        let Some(target) = self.loudness else { return Ok(1.0) };
+    fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<Level> {
+        let Some(target) = self.loudness else { return Ok(UNCHANGED) };
         let _span = tracing::info_span!("level").entered();
         balance(self.setup(1.0), target, |setup| {
             let mut performance = dry.play(setup)?;
@@ -176,21 +182,20 @@ impl Order {
             clipped: files.clipped,
             samples,
             sample_rate,
-            gain: 1.0,
+            level: UNCHANGED,
             peak_dbtp: meter.peak_dbtp(),
             loudness_lufs: meter.integrated(),
             stems: Vec::new(),
         })
     }
 
-    /// Plays without stems, for clips.
-    pub fn render_alone(&self, score: &Score, recording: Option<Arc<Recording>>) -> Result<Rendered> {
+    /// Plays without stems, for clips, into a file that has no name yet.
+    pub fn render_alone(&self, score: &Score, recording: Option<Arc<Recording>>) -> Result<(Rendered, Place)> {
         let dry = Dry { score, queue: None, recording };
-        let gain = self.level(&dry, |_| ProgressBar::hidden())?;
+        let level = self.level(&dry, |_| ProgressBar::hidden())?;
         let mut files = Files::create(self, score)?;
-        let rendered = self.play(dry.play(self.setup(gain))?, None, &ProgressBar::hidden(), &mut files)?;
-        files.finish()?;
-        Ok(Rendered { gain, ..rendered })
+        let rendered = self.play(dry.play(self.setup(level.gain))?, None, &ProgressBar::hidden(), &mut files)?;
+        Ok((Rendered { level, ..rendered }, files.mix.end()?))
     }
 }
 
@@ -226,7 +231,8 @@ impl Files {
         let mut stems = Vec::new();
         if let Some(folder) = &order.stems {
             std::fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
-            let suffix = order.output.extension().unwrap_or_default();
+            // A pipe carries WAV.
+            let suffix = order.output.extension().unwrap_or("wav".as_ref());
             let plays = |instrument: &Instrument| score.notes.iter().any(|note| note.instrument == *instrument);
             for instrument in Instrument::ALL.into_iter().filter(plays) {
                 let path = folder.join(instrument.name()).with_extension(suffix);

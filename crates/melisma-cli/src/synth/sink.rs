@@ -1,16 +1,21 @@
-//! The sound file at the end of `synth`.
+//! The audio file at the end of `synth`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use melisma::audio::{flac, wav};
-use melisma::runtime::output::{Existing, OutputFile};
+use melisma::runtime::output::{self, Existing, OutputFile};
 use melisma::{Error, Result};
 
 use crate::decode::Place;
 use crate::input::is_pipe;
 
-/// A stereo file on its way, which appears when it is complete; or a pipe.
-pub enum Sink {
+/// A stereo file on its way, which appears when it is complete; or a pipe. Its errors name it.
+pub struct Sink {
+    name: PathBuf,
+    writer: Writer,
+}
+
+enum Writer {
     Wav(wav::Writer<Place>),
     Flac(Box<flac::Writer<OutputFile>>),
 }
@@ -25,44 +30,59 @@ pub struct Layout {
 
 impl Sink {
     pub fn create(path: &Path, layout: Layout) -> Result<Self> {
+        let name = if is_pipe(path) { PathBuf::from("stdout") } else { path.to_owned() };
+        let writer = Writer::create(path, layout)?;
+        Ok(Self { name, writer })
+    }
+
+    /// Appends interleaved samples.
+    pub fn write(&mut self, samples: &[f32]) -> Result<()> {
+        let written = match &mut self.writer {
+            Writer::Wav(writer) => writer.write(samples),
+            Writer::Flac(writer) => writer.write(samples),
+        };
+        written.map_err(|error| output::named(&self.name, error))
+    }
+
+    /// Ends the file and gives it its name.
+    pub fn finish(self) -> Result<()> {
+        self.end()?.commit()
+    }
+
+    /// Ends the file, which has no name yet.
+    pub fn end(self) -> Result<Place> {
+        let ended = match self.writer {
+            Writer::Wav(writer) if !writer.sink().is_seekable() => writer.finish(),
+            Writer::Wav(writer) => writer.seal(),
+            Writer::Flac(writer) => writer.seal().map(Place::File),
+        };
+        ended.map_err(|error| output::named(&self.name, error))
+    }
+}
+
+impl Writer {
+    fn create(path: &Path, layout: Layout) -> Result<Self> {
+        let named = |error| output::named(path, error);
+        let new_wav =
+            |place| wav::Writer::new(place, layout.sample_rate, 2, layout.format).map_err(named).map(Self::Wav);
         if is_pipe(path) {
-            let pipe = Place::open(path, layout.existing)?;
-            return wav::Writer::new(pipe, layout.sample_rate, 2, layout.format).map(Self::Wav);
+            return new_wav(Place::open(path, layout.existing)?);
         }
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
         match (suffix.as_deref(), layout.format) {
-            (Some("wav" | "wave"), format) => {
-                let file = Place::open(path, layout.existing)?;
-                wav::Writer::new(file, layout.sample_rate, 2, format).map(Self::Wav)
-            }
+            (Some("wav" | "wave"), _) => new_wav(Place::open(path, layout.existing)?),
             (Some("flac"), wav::SampleFormat::F32) => {
-                Err(Error::invalid(format!("{}: FLAC has no floats", path.display()))
+                Err(Error::invalid(format!("{}: FLAC does not store floats", path.display()))
                     .with_hint("use --sample-format s24, or name a .wav file"))
             }
             (Some("flac"), format) => {
                 let depth = if format == wav::SampleFormat::S24 { flac::Depth::S24 } else { flac::Depth::S16 };
                 let file = OutputFile::create(path, layout.existing)?;
-                flac::Writer::new(file, layout.sample_rate, 2, depth).map(|writer| Self::Flac(Box::new(writer)))
+                let writer = flac::Writer::new(file, layout.sample_rate, 2, depth).map_err(named)?;
+                Ok(Self::Flac(Box::new(writer)))
             }
-            _ => Err(Error::unsupported(format!("{}: files of this kind are not written", path.display()))
+            _ => Err(Error::unsupported(format!("{}: cannot write this format", path.display()))
                 .with_hint("name it .wav or .flac, or - for a pipe")),
-        }
-    }
-
-    /// Appends interleaved samples.
-    pub fn write(&mut self, samples: &[f32]) -> Result<()> {
-        match self {
-            Self::Wav(writer) => writer.write(samples),
-            Self::Flac(writer) => writer.write(samples),
-        }
-    }
-
-    /// Ends the file and gives it its name.
-    pub fn finish(self) -> Result<()> {
-        match self {
-            Self::Wav(writer) if !writer.sink().is_seekable() => writer.finish()?.commit(),
-            Self::Wav(writer) => writer.seal()?.commit(),
-            Self::Flac(writer) => writer.seal()?.commit(),
         }
     }
 }

@@ -2,46 +2,116 @@
 
 use std::path::Path;
 
-use melisma::synth::{Score, Style, compose, seed};
+use melisma::runtime::DeviceRequest;
+use melisma::runtime::device;
+use melisma::runtime::memory::{Reservation, Space};
+use melisma::synth::{STYLES, Score, Style, compose, seed};
 use melisma::{Error, Result};
 
+use super::render::Order;
 use crate::args::SynthArgs;
 use crate::input::{Input, is_pipe};
+use crate::session::Session;
 
 /// The length of a preset's piece without `--seconds`.
 const DEFAULT_SECONDS: f64 = 60.0;
 /// The largest file; the readers have limits of their own.
 const MAX_BYTES: u64 = 512 << 20;
+/// The most bytes that reading takes for each byte of a file: three bytes of MIDI are a message of 32.
+const PARSED: u64 = 12;
+/// The most bytes that notes and their events take for each byte of a file.
+const PLAYED: u64 = 24;
 
-pub fn open(args: &SynthArgs) -> Result<Score> {
-    if let Some(style) = style(args)? {
-        return compose(&style, seed(&args.seed), seconds(args));
-    }
-    let path = Path::new(&args.score);
-    if is_pipe(path) {
-        let bytes = Input::open(path)?.read_all(MAX_BYTES)?;
-        let is_midi = bytes.starts_with(b"MThd") || bytes.starts_with(b"RIFF");
-        let read = if is_midi { Score::from_midi } else { Score::from_json };
-        return read(&bytes).map_err(|error| error.at("stdin"));
-    }
-    let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
-    let read = match suffix.as_deref() {
-        Some("mid" | "midi" | "smf" | "rmi") => Score::from_midi,
-        Some("json") => Score::from_json,
-        _ => {
-            return Err(Error::invalid(format!("{}: no score that is known", args.score)).with_hint(
-                "name a .mid or .json file, - for a pipe of one, or preset:focus, preset:meditation, preset:sleep or preset:bright",
-            ));
+pub fn open(session: &Session, args: &SynthArgs, order: &Order) -> Result<Held> {
+    let cpu = device::select(DeviceRequest::Cpu, session.config.threads.value)?;
+    let score = match style(args)? {
+        Some(style) => compose(&style, seed(seed_text(args)), seconds(args))?,
+        None if args.seed.is_some() => {
+            return Err(Error::invalid(format!("{}: --seed needs a preset", args.score))
+                .with_hint("a score file has its notes already; leave --seed out"));
         }
+        None => read(session, args, order)?,
     };
-    let input = Input::open(path)?;
-    let bytes = input.read_all(MAX_BYTES)?;
-    read(&bytes).map_err(|error| error.at(&args.score))
+    let bytes = score.bytes() + order.setup(1.0).bytes(&score);
+    let memory = session.reserve(&cpu, "playing this score", bytes)?;
+    Ok(Held { score, _memory: memory })
+}
+
+fn read(session: &Session, args: &SynthArgs, order: &Order) -> Result<Score> {
+    let path = Path::new(&args.score);
+    let input = Input::open(path).map_err(|error| not_there(args, error))?;
+    let name = input.name().to_owned();
+    let kind = if is_pipe(path) { None } else { Some(Kind::of(path)?) };
+    let cpu = device::select(DeviceRequest::Cpu, session.config.threads.value)?;
+    let free = session.memory(&cpu).budget().free(Space::Host);
+    let limit = MAX_BYTES.min(free / PARSED);
+    let too_small = |len: u64| {
+        let playing = order.setup(1.0).bytes(&Score::default()) + PLAYED * len;
+        session.too_small("reading and playing this score", playing.max(PARSED * len))
+    };
+    if let Some(len) = input.len().filter(|len| (limit + 1..=MAX_BYTES).contains(len)) {
+        return Err(too_small(len));
+    }
+    let bytes = input.read_all(limit)?;
+    let _parsing = session.reserve(&cpu, "reading this score", PARSED * bytes.len() as u64)?;
+    let read = match kind.unwrap_or_else(|| Kind::found(&bytes)) {
+        Kind::Midi => Score::from_midi,
+        Kind::Json => Score::from_json,
+    };
+    read(&bytes).map_err(|error| error.at(&name))
+}
+
+/// A score, and its place under the memory limit.
+pub struct Held {
+    pub score: Score,
+    _memory: Reservation,
+}
+
+/// How a score is written.
+enum Kind {
+    Midi,
+    Json,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Result<Self> {
+        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
+        match suffix.as_deref() {
+            Some("mid" | "midi" | "smf" | "rmi") => Ok(Self::Midi),
+            Some("json") => Ok(Self::Json),
+            _ => Err(Error::invalid(format!("{}: scores end in .mid, .midi, .smf, .rmi or .json", path.display()))
+                .with_hint("rename the file, or pipe it in: `melisma synth - < FILE` looks at the content")),
+        }
+    }
+
+    fn found(bytes: &[u8]) -> Self {
+        if bytes.starts_with(b"MThd") || bytes.starts_with(b"RIFF") { Self::Midi } else { Self::Json }
+    }
+}
+
+/// Names the presets where there is no such file.
+fn not_there(args: &SynthArgs, error: Error) -> Error {
+    if Path::new(&args.score).exists() || is_pipe(Path::new(&args.score)) {
+        return error;
+    }
+    match Style::named(&args.score) {
+        Ok(style) => error.with_hint(format!("did you mean `preset:{}`?", style.name)),
+        Err(_) => error.with_hint(format!("name a .mid or .json file, - for a pipe, or one of {}", presets())),
+    }
+}
+
+fn presets() -> String {
+    STYLES.iter().map(|style| format!("preset:{}", style.name)).collect::<Vec<_>>().join(", ")
 }
 
 /// The preset, if one is named.
 pub fn style(args: &SynthArgs) -> Result<Option<Style>> {
     args.score.strip_prefix("preset:").map(Style::named).transpose()
+}
+
+/// The seed of a preset's piece, as it was given.
+pub fn seed_text(args: &SynthArgs) -> &str {
+    args.seed.as_deref().unwrap_or("0")
 }
 
 /// How long a preset's piece is.

@@ -18,6 +18,24 @@ pub struct Ran {
     pub stderr: String,
 }
 
+/// The most memory that a run has held, in bytes.
+#[derive(Debug)]
+pub struct Peak {
+    /// Physical memory of the process.
+    pub resident: f64,
+    /// What the budget counted on the host; none where the command counts nothing.
+    pub counted: Option<f64>,
+}
+
+impl Peak {
+    /// Fails unless the budget stayed within `limit` bytes, and the process within 96 MiB more.
+    pub fn check(&self, limit: u64) {
+        let counted = self.counted.expect("the command counts its memory");
+        assert!(counted > 0.0 && counted <= limit as f64, "{self:?} under a limit of {limit}");
+        assert!(self.resident < (limit + (96 << 20)) as f64, "{self:?} under a limit of {limit}");
+    }
+}
+
 impl Sandbox {
     pub fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
@@ -61,6 +79,20 @@ impl Sandbox {
         Ran::from(self.command(args).output().unwrap())
     }
 
+    /// Runs with `-v`, whose table on stderr says what memory was held.
+    pub fn measure(&self, args: &[&str]) -> (Ran, Peak) {
+        let ran = self.run(&[args, &["-v"]].concat());
+        let line = |start: &str| ran.stderr.lines().find_map(|line| line.strip_prefix(start).map(str::to_owned));
+        let resident = line("peak resident memory of the process: ").unwrap_or_else(|| panic!("{}", ran.stderr));
+        // calls, then now and peak of host, pinned and device.
+        let counted = line("all ").map(|row| {
+            let cells: Vec<&str> = row.split_whitespace().collect();
+            bytes(cells[2]) + bytes(cells[4])
+        });
+        let peak = Peak { resident: bytes(&resident), counted };
+        (ran, peak)
+    }
+
     /// Files below the folder, to see that nothing is left behind.
     pub fn files(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.directory.path())
@@ -80,6 +112,13 @@ impl From<Output> for Ran {
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
     }
+}
+
+/// The bytes of a size as tables show it, such as `1.46MiB`.
+fn bytes(text: &str) -> f64 {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+    let unit = ["B", "KiB", "MiB", "GiB", "TiB"].iter().position(|unit| *unit == &text[at..]).unwrap();
+    text[..at].parse::<f64>().unwrap() * 1024f64.powi(unit as i32)
 }
 
 #[allow(dead_code, reason = "not every test file compares")]

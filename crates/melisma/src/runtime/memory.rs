@@ -248,13 +248,22 @@ impl fmt::Display for Summary {
         let limit = |space: Space| self.limit[space as usize].map_or_else(|| "none".to_owned(), size::show);
         writeln!(f, "limit: host and pinned {}, device {}", limit(Space::Host), limit(Space::Device))?;
         if let Some(bytes) = self.peak_resident_bytes {
-            writeln!(f, "peak resident memory of the process: {}", size::show(bytes))?;
+            writeln!(f, "{}", resident_text(bytes))?;
         }
         if let Some((device, bytes)) = &self.device {
             writeln!(f, "in use on {device}, as it says: {}", size::show(*bytes))?;
         }
         f.write_str("counted: pools, tensors and reservations; not: allocations of foreign code\n")
     }
+}
+
+/// The most physical memory that this process has had, in words.
+pub fn resident_line() -> Option<String> {
+    machine::peak_resident_bytes().map(resident_text)
+}
+
+fn resident_text(bytes: u64) -> String {
+    format!("peak resident memory of the process: {}", size::show(bytes))
 }
 
 #[cfg(test)]

@@ -45,6 +45,9 @@ impl OutputFile {
     /// When `path` exists and is not to be replaced, is a directory, cannot be written, or is being written by
     /// another process.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Err(Error::invalid("-: this output cannot be a pipe").with_hint("name a file; ./- is one as well"));
+        }
         match std::fs::metadata(path) {
             Ok(data) if data.is_dir() => {
                 return Err(
@@ -84,6 +87,17 @@ impl OutputFile {
                 .and_then(|directory| directory.sync_all());
         }
         Ok(())
+    }
+
+    /// As [`commit`](Self::commit), under another name in place of whatever has it: for what an interrupted command has
+    /// done so far.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn commit_as(mut self, path: PathBuf) -> Result<()> {
+        self.path = path;
+        self.existing = Existing::Replace;
+        self.commit()
     }
 
     /// Replaces bytes that were written before.
@@ -176,13 +190,34 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
 
 /// An error of the operating system about the output `path`, with a hint on the common causes.
 pub fn failed(path: &Path, error: io::Error) -> Error {
-    let hint = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or write to another disk",
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "choose a place that you may write to",
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "make the directory first, or choose another",
-        _ => return Error::io(path.display(), error),
-    };
-    Error::io(path.display(), error).with_hint(hint)
+    let hint = hint(error.kind());
+    hinted(Error::io(path.display(), error), hint)
+}
+
+/// Names the output `path` in an error of what writes to it, with a hint on the common causes.
+pub fn named(path: &Path, error: Error) -> Error {
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
+    let hint = source.and_then(|source| hint(source.kind()));
+    hinted(error.at(path.display()), hint)
+}
+
+fn hinted(error: Error, hint: Option<&str>) -> Error {
+    match hint {
+        Some(hint) if error.hint().is_none() => error.with_hint(hint),
+        _ => error,
+    }
+}
+
+fn hint(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("free some space, or write to another disk"),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Some("choose a place that you may write to")
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Some("make the directory first, or choose another"),
+        io::ErrorKind::AlreadyExists => Some("a file has this name: choose another for the directory"),
+        _ => None,
+    }
 }
 
 fn already(path: &Path) -> Error {
@@ -207,6 +242,7 @@ fn open_alone(partial: &Path, path: &Path) -> Result<File> {
         let file = opened.map_err(|error| failed(path, error))?;
         match file.try_lock() {
             Ok(()) => {}
+            Err(TryLockError::WouldBlock) if is_ours(&file) => return Err(twice(path)),
             Err(TryLockError::WouldBlock) => break,
             // File systems without locks: the last writer wins, as everywhere.
             Err(TryLockError::Error(_)) => {}
@@ -218,6 +254,17 @@ fn open_alone(partial: &Path, path: &Path) -> Result<File> {
     }
     Err(Error::invalid(format!("{}: another process is writing this file", path.display()))
         .with_hint("wait for it to end, or choose another name"))
+}
+
+/// Whether this process is writing `file` already.
+fn is_ours(file: &File) -> bool {
+    let partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+    partials.iter().any(|partial| is_same(file, partial))
+}
+
+fn twice(path: &Path) -> Error {
+    Error::invalid(format!("{}: two outputs of this command have this name", path.display()))
+        .with_hint("give each a name of its own")
 }
 
 #[cfg(unix)]
@@ -272,11 +319,37 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let mut first = OutputFile::create(&path, Existing::Refuse).unwrap();
-        let second = OutputFile::create(&path, Existing::Refuse).unwrap_err();
-        assert!(second.to_string().contains("another process"), "{second}");
+        // One way or another, it is the same file.
+        for name in ["out", "./out"] {
+            let second = OutputFile::create(&directory.path().join(name), Existing::Refuse).unwrap_err();
+            assert!(second.to_string().ends_with("two outputs of this command have this name"), "{second}");
+        }
         first.write_all(b"mine").unwrap();
         first.commit().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn another_process_is_not_disturbed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let other = File::create(directory.path().join("out.partial")).unwrap();
+        other.lock().unwrap();
+        let refused = OutputFile::create(&path, Existing::Refuse).unwrap_err();
+        assert!(refused.to_string().ends_with("another process is writing this file"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_done_so_far_gets_another_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, so_far) = (directory.path().join("out"), directory.path().join("out.so-far"));
+        std::fs::write(&so_far, b"earlier").unwrap();
+        let mut file = OutputFile::create(&path, Existing::Refuse).unwrap();
+        file.write_all(b"half").unwrap();
+        file.commit_as(so_far.clone()).unwrap();
+        assert_eq!(std::fs::read(so_far).unwrap(), b"half");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]
@@ -284,6 +357,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let missing = write(&directory.path().join("no/such/out"), b"x", Existing::Refuse).unwrap_err();
         assert!(missing.hint().unwrap().contains("directory"), "{missing}");
+        let pipe = write(Path::new("-"), b"x", Existing::Replace).unwrap_err();
+        assert!(pipe.to_string().contains("cannot be a pipe"), "{pipe}");
         let folder = write(directory.path(), b"x", Existing::Replace).unwrap_err();
         assert!(folder.to_string().contains("is a directory"), "{folder}");
     }

@@ -10,7 +10,7 @@ use crate::runtime::config::Threads;
 use crate::runtime::device::{self, DeviceRequest};
 use crate::runtime::duration;
 use crate::runtime::memory::Budget;
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 
 /// A GPU is not looked for where the CPU is done sooner than that.
 const START_SECONDS: f64 = 0.5;
@@ -66,12 +66,12 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// The device for `voice_seconds` of voices; where these could not be counted, its error says why a GPU cannot play them.
+/// The device for `voice_seconds` of voices; what is measured to find it is counted in `budget`. Where these could not be counted, its error says why a GPU cannot play them.
 /// What was asked for by name is taken or refused; `auto` takes the one that is expected to be done first.
 ///
 /// # Errors
 /// The device that was asked for cannot be used, or not for this.
-pub fn choose(request: DeviceRequest, threads: Threads, voice_seconds: Result<f64>) -> Result<Choice> {
+pub fn choose(request: DeviceRequest, threads: Threads, budget: &Budget, voice_seconds: Result<f64>) -> Result<Choice> {
     let named = |device| Choice { device, reason: "asked for".to_owned() };
     match request {
         DeviceRequest::Cpu => Ok(named(device::select(request, threads)?)),
@@ -83,7 +83,7 @@ pub fn choose(request: DeviceRequest, threads: Threads, voice_seconds: Result<f6
         DeviceRequest::Auto => {
             let cpu = device::select(DeviceRequest::Cpu, threads)?;
             let (is_gpu, reason) = match voice_seconds {
-                Ok(work) => compare(&cpu, work)?,
+                Ok(work) => compare(&cpu, budget, work)?,
                 Err(error) => (None, error.to_string()),
             };
             Ok(Choice { device: is_gpu.unwrap_or(cpu), reason })
@@ -92,18 +92,22 @@ pub fn choose(request: DeviceRequest, threads: Threads, voice_seconds: Result<f6
 }
 
 /// The GPU, if there is one that is done before the CPU, and why.
-fn compare(cpu: &Device, work: f64) -> Result<(Option<Device>, String)> {
+fn compare(cpu: &Device, budget: &Budget, work: f64) -> Result<(Option<Device>, String)> {
     let show = |seconds: f64| duration::show(Duration::from_secs_f64(seconds));
-    let budget = Budget::unlimited();
-    let on_cpu = Cost::measure(cpu, &budget)?.of(work);
+    let on_cpu = match Cost::measure(cpu, budget) {
+        Err(error) if error.kind() == Kind::Memory => {
+            return Ok((None, "the memory limit leaves no room to measure".to_owned()));
+        }
+        cost => cost?.of(work),
+    };
     if on_cpu < START_SECONDS {
-        return Ok((None, format!("{} of work, too little to gain from a GPU", show(on_cpu))));
+        return Ok((None, format!("{} of work, short enough for the CPU", show(on_cpu))));
     }
     let gpu = match Device::cuda(0) {
         Ok(gpu) => gpu,
         Err(error) => return Ok((None, format!("no GPU: {}", first_line(&error)))),
     };
-    let on_gpu = match Cost::measure(&gpu, &budget) {
+    let on_gpu = match Cost::measure(&gpu, budget) {
         Ok(cost) => cost.of(work),
         Err(error) => return Ok((None, format!("{gpu}: {}", first_line(&error)))),
     };
@@ -121,13 +125,21 @@ mod tests {
 
     #[test]
     fn short_work_stays_and_long_work_looks_for_a_gpu() {
-        let short = choose(DeviceRequest::Auto, Threads::Count(1), Ok(1.0)).unwrap();
-        assert!(matches!(short.device, Device::Cpu(_)) && short.reason.contains("gain from a GPU"), "{}", short.reason);
-        let long = choose(DeviceRequest::Auto, Threads::Count(1), Ok(1e9)).unwrap();
+        let take = |request, work: Result<f64>| choose(request, Threads::Count(1), &Budget::unlimited(), work).unwrap();
+        let short = take(DeviceRequest::Auto, Ok(1.0));
+        assert!(matches!(short.device, Device::Cpu(_)) && short.reason.ends_with("for the CPU"), "{}", short.reason);
+        let long = take(DeviceRequest::Auto, Ok(1e9));
         assert!(long.reason.contains("GPU") || long.reason.contains("cuda"), "{}", long.reason);
         let bends = || Err(Error::unsupported("bends: played on the CPU only"));
-        let kept = choose(DeviceRequest::Auto, Threads::Count(1), bends()).unwrap();
+        let kept = take(DeviceRequest::Auto, bends());
         assert!(matches!(kept.device, Device::Cpu(_)) && kept.reason.starts_with("bends"));
-        assert_eq!(choose(DeviceRequest::Cpu, Threads::Count(1), bends()).unwrap().reason, "asked for");
+        assert_eq!(take(DeviceRequest::Cpu, bends()).reason, "asked for");
+    }
+
+    #[test]
+    fn measuring_stays_within_the_memory_limit() {
+        let small = Budget::new(1 << 20, 1 << 20);
+        let choice = choose(DeviceRequest::Auto, Threads::Count(1), &small, Ok(1e9)).unwrap();
+        assert!(matches!(choice.device, Device::Cpu(_)) && choice.reason.contains("memory limit"), "{}", choice.reason);
     }
 }

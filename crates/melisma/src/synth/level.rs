@@ -6,8 +6,8 @@ use super::loudness::Meter;
 use super::performance::Setup;
 use crate::{Error, Result};
 
-/// Gains beyond are not given to quiet scores.
-const MAX_GAIN_DB: f64 = 40.0;
+/// Gains beyond are not given to quiet scores, in decibels.
+pub const MAX_GAIN_DB: f64 = 40.0;
 /// How near to a loudness is near enough, in LU.
 const NEAR: f64 = 0.05;
 /// A piece whose peaks stay so far below the ceiling is not limited at all, in decibels.
@@ -15,7 +15,16 @@ const FREE: f64 = 0.5;
 /// Attempts against the limiter.
 const MAX_PASSES: u32 = 4;
 
-/// The gain, as a factor, that makes a piece as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays it to its end
+/// How a piece is brought to its loudness.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    /// As a factor.
+    pub gain: f32,
+    /// Whether the limiter takes from the peaks at this gain.
+    pub is_limited: bool,
+}
+
+/// The gain that makes a piece as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays it to its end
 /// with the setup given.
 ///
 /// A piece that stays below the ceiling is played once. One that does not loses loudness to the limiter, so it is played again until the
@@ -23,7 +32,7 @@ const MAX_PASSES: u32 = 4;
 ///
 /// # Errors
 /// Those of `listen`, and a target that is not from -70 to 0 LUFS.
-pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> Result<Meter>) -> Result<f32> {
+pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> Result<Meter>) -> Result<Level> {
     if !(-70.0..=0.0).contains(&target_lufs) {
         return Err(Error::invalid(format!("a loudness of {target_lufs} LUFS; -70 to 0"))
             .with_hint("-14 to -23 is usual for music"));
@@ -33,12 +42,11 @@ pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> 
         listen(Setup { bus, buses: Buses::Mix, ..setup })
     };
     let free = attempt(1.0, None)?;
-    let Some(loudness) = free.integrated() else { return Ok(1.0) };
+    let Some(loudness) = free.integrated() else { return Ok(Level { gain: 1.0, is_limited: false }) };
     let factor = |db: f64| 10f64.powf(db / 20.0);
     let mut gain_db = (target_lufs - loudness).min(MAX_GAIN_DB);
-    if let Some(ceiling) =
-        setup.bus.ceiling_dbtp.filter(|ceiling| free.peak() * factor(gain_db) > factor(ceiling - FREE))
-    {
+    let ceiling = setup.bus.ceiling_dbtp.filter(|ceiling| free.peak() * factor(gain_db) > factor(ceiling - FREE));
+    if let Some(ceiling) = ceiling {
         for _ in 0..MAX_PASSES {
             let Some(found) = attempt(factor(gain_db), Some(ceiling))?.integrated() else { break };
             if (target_lufs - found).abs() < NEAR {
@@ -47,5 +55,5 @@ pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> 
             gain_db = (gain_db + target_lufs - found).min(MAX_GAIN_DB);
         }
     }
-    Ok(factor(gain_db) as f32)
+    Ok(Level { gain: factor(gain_db) as f32, is_limited: ceiling.is_some() })
 }

@@ -30,7 +30,7 @@ pub use cost::{Choice, Cost, choose};
 pub use endless::Endless;
 pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
 pub use event::{Action, Event, Parameter};
-pub use level::balance;
+pub use level::{Level, MAX_GAIN_DB, balance};
 pub use loudness::Meter;
 pub use performance::{Block, Length, Performance, Setup};
 pub use phrase::{Chord, Kick, Melody, NoteEvents, Phrase, PhraseRenderer, Sound, Swell};

@@ -63,6 +63,23 @@ pub struct Performance {
     most_voices: usize,
 }
 
+/// Bytes of one voice in an engine, at most.
+const VOICE_BYTES: u64 = 1 << 10;
+/// Bytes of a bus's delay lines for each sample of a second, at most.
+const BUS_BYTES: u64 = 32;
+
+impl Setup {
+    /// About how many bytes of memory a performance of `score` holds, at most.
+    pub fn bytes(&self, score: &Score) -> u64 {
+        let n_stems = if self.buses == Buses::Stems { Instrument::ALL.len() as u64 } else { 0 };
+        let n_engines = 1 + n_stems.min(1);
+        let n_events = 2 * score.notes.len() + score.bends.len() + score.controls.len();
+        n_engines * self.max_voices as u64 * VOICE_BYTES
+            + (1 + n_stems) * u64::from(self.bus.sample_rate) * BUS_BYTES
+            + (n_events * size_of::<Event>()) as u64
+    }
+}
+
 /// The next part of a piece.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {

@@ -124,6 +124,11 @@ impl Instrument {
 }
 
 impl Score {
+    /// Bytes of memory that its lists hold.
+    pub fn bytes(&self) -> u64 {
+        (size_of_val(&*self.notes) + size_of_val(&*self.bends) + size_of_val(&*self.controls)) as u64
+    }
+
     /// When the last note is released, in seconds.
     pub fn seconds(&self) -> f64 {
         self.notes.iter().map(|note| note.start + note.duration).fold(0.0, f64::max)

@@ -25,7 +25,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
         let bus = BusConfig::new(RATE);
         let length = Length::Samples(SECONDS * u64::from(RATE));
         let setup = Setup { bus, length, max_voices: 256, buses: Buses::Mix };
-        let level = balance(setup, target, |setup| listen(Performance::new(&score, setup)?))?;
+        let level = balance(setup, target, |setup| listen(Performance::new(&score, setup)?))?.gain;
         let meter = listen(Performance::new(&score, Setup { bus: BusConfig { level, ..bus }, ..setup })?)?;
         error = error.max(meter.integrated().map_or(f64::INFINITY, |found| (found - target).abs()));
         peak = peak.max(meter.peak_dbtp().unwrap_or(f64::NEG_INFINITY));

@@ -6,6 +6,9 @@ use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, near
 use crate::runtime::Profile;
 use crate::{Error, Kind, Result};
 
+/// What a configuration file is called.
+pub const FILE_NAME: &str = "melisma.yaml";
+
 /// A value that some layer gives to a key.
 struct Given {
     key: String,
@@ -88,11 +91,13 @@ fn find_file(sources: &Sources) -> Result<Option<PathBuf>> {
         Some(path) if path.exists() && !path.is_dir() => Ok(Some(path)),
         Some(path) => Err(Error::new(Kind::InvalidArgument, format!("{}: no such configuration file", path.display()))
             .with_hint("check --config or MELISMA_CONFIG, or leave it out to use the default file or none")),
-        None => {
-            let directory = sources.environment.directory("XDG_CONFIG_HOME", ".config");
-            Ok(directory.map(|directory| directory.join("melisma.yaml")).filter(|path| path.is_file()))
-        }
+        None => Ok(default_file(&sources.environment).filter(|path| path.is_file())),
     }
+}
+
+/// The file that is read where none is named, whether it exists or not.
+pub fn default_file(environment: &Environment) -> Option<PathBuf> {
+    environment.directory("XDG_CONFIG_HOME", ".config").map(|directory| directory.join(FILE_NAME))
 }
 
 fn from_file(path: &Path) -> Result<Vec<Given>> {

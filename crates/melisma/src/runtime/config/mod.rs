@@ -18,6 +18,7 @@ use std::path::PathBuf;
 pub use amount::{ChunkSize, Limit, Size, Threads, Tolerance};
 pub use environment::Environment;
 pub use field::Raw;
+pub use layer::{FILE_NAME, default_file};
 pub use nearest::nearest;
 pub use show::Entry;
 

@@ -10,7 +10,7 @@ mod program;
 mod read;
 mod write;
 
-/// Ticks of a beat in files that are written.
+/// The most ticks of a beat in files that are written, and those that composed pieces are made of.
 pub(super) const DIVISION: u16 = 9600;
 /// MIDI's percussion channel, counted from 0.
 const DRUMS: u8 = 9;

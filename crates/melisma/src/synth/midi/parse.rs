@@ -83,12 +83,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File> {
 
 fn header(reader: &mut Reader<'_>) -> Result<(u16, Division)> {
     if reader.rest().starts_with(b"RIFF") && reader.rest().get(8..12) == Some(b"RMID") {
-        // RIFF header, `RMID`, then the chunk `data` with the file.
-        reader.take(20)?;
+        unwrap_riff(reader)?;
     }
     if !reader.rest().starts_with(b"MThd") {
-        return Err(Error::unsupported("byte 0: this is no MIDI file: it does not begin with MThd")
-            .with_hint("scores are .mid or .json files"));
+        let message = format!("byte {}: not a MIDI file: it does not begin with MThd", reader.at);
+        return Err(Error::unsupported(message).with_hint("scores are .mid or .json files"));
     }
     let (_, mut body) = reader.chunk()?;
     let [format, n_tracks, division] = [body.u16()?, body.u16()?, body.u16()?];
@@ -106,6 +105,20 @@ fn header(reader: &mut Reader<'_>) -> Result<(u16, Division)> {
         _ => return Err(corrupt(12, "0 ticks to a beat".to_owned())),
     };
     Ok((n_tracks, division))
+}
+
+/// Goes to the MIDI file inside RIFF, the content of the chunk `data`. Others, such as `LIST` or `DISP`, may come before.
+fn unwrap_riff(reader: &mut Reader<'_>) -> Result<()> {
+    reader.take(12)?;
+    loop {
+        let head = reader.take(8)?;
+        if head.starts_with(b"data") {
+            return Ok(());
+        }
+        let len = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        // Chunks of odd length are followed by a byte of padding.
+        reader.take(len + len % 2)?;
+    }
 }
 
 fn track(mut reader: Reader<'_>, messages: &mut Vec<Timed>) -> Result<()> {

@@ -138,8 +138,8 @@ fn absurd_files_are_refused_with_their_place() {
     assert!(refused(&file(0x8001, &[])).to_string().contains("frames a second"));
     assert!(refused(&file(96, &[0, 60, 64])).to_string().contains("before any status"));
     assert!(refused(&file(96, &[0, 0x90, 60, 0x90])).to_string().contains("below 0x80"));
-    assert!(refused(b"not MIDI, but long enough").to_string().contains("no MIDI file"));
-    assert!(refused(b"RIFF").to_string().contains("no MIDI file"));
+    assert!(refused(b"not MIDI, but long enough").to_string().contains("not a MIDI file"));
+    assert!(refused(b"RIFF").to_string().contains("not a MIDI file"));
     assert!(refused(b"RIFFxxxxRMIDdata").to_string().contains("announced"));
     let mut second = file(96, &[]);
     second[9] = 2;
@@ -153,6 +153,67 @@ fn every_truncation_is_an_error_or_a_score() {
         assert!(Score::from_midi(&bytes[..len]).is_err(), "{len}");
     }
     assert!(Score::from_midi(&bytes).is_ok());
+}
+
+#[test]
+fn riff_may_have_chunks_before_the_file() {
+    let inner = file(96, &[0, 0x90, 60, 64, 96, 60, 0]);
+    let chunk = |name: &[u8; 4], body: &[u8]| {
+        let mut bytes = [name, &(body.len() as u32).to_le_bytes()[..], body].concat();
+        bytes.resize(bytes.len().next_multiple_of(2), 0);
+        bytes
+    };
+    for before in [vec![], chunk(b"DISP", b"odd"), [chunk(b"LIST", b"INFOINAM"), chunk(b"JUNK", &[0; 31])].concat()] {
+        let body = [b"RMID".to_vec(), before, chunk(b"data", &inner), chunk(b"DLS ", b"more")].concat();
+        let riff = chunk(b"RIFF", &body);
+        assert_eq!(Score::from_midi(&riff).unwrap(), Score::from_midi(&inner).unwrap());
+    }
+    // A length beyond the file, and no `data` at all.
+    let beyond = [&b"RIFF\0\0\0\0RMIDLIST"[..], &u32::MAX.to_le_bytes()].concat();
+    assert!(refused(&beyond).to_string().contains("announced"));
+    assert!(refused(&chunk(b"RIFF", &[b"RMID".to_vec(), chunk(b"LIST", b"")].concat())).to_string().contains("left"));
+}
+
+/// Ticks of a beat, and the last tick of any track.
+fn resolution(bytes: &[u8]) -> (u16, u64) {
+    let parsed = super::parse::parse(bytes).unwrap();
+    (u16::from_be_bytes([bytes[12], bytes[13]]), parsed.messages.iter().map(|timed| timed.tick).max().unwrap())
+}
+
+#[test]
+fn long_pieces_stay_below_ten_million_ticks() {
+    let style = |name| crate::synth::Style::named(name).unwrap();
+    for (name, seconds) in [("focus", 60.0), ("bright", 1800.0), ("sleep", 14_400.0), ("focus", 86_400.0)] {
+        let mut score = crate::synth::compose(&style(name), 3, seconds).unwrap();
+        // What is cut at the end need not lie on a tick.
+        score.notes.retain(|note| note.start + note.duration < seconds - 0.01);
+        let bytes = score.to_midi().unwrap();
+        let (division, last) = resolution(&bytes);
+        assert!(last < 10_000_000, "{name} {seconds} s: {last} ticks, {division} a beat");
+        assert!(seconds > 60.0 || division == 9600, "{division}");
+        let back = Score::from_midi(&bytes).unwrap();
+        let times = |score: &Score| {
+            let bits = |note: &Note| (note.start.to_bits(), note.duration.to_bits(), note.key, note.channel);
+            let mut times: Vec<_> = score.notes.iter().map(bits).collect();
+            times.sort_unstable();
+            times
+        };
+        assert!(times(&score) == times(&back), "{name} {seconds} s: {division} ticks a beat");
+        assert_eq!(back.to_midi().unwrap(), bytes);
+    }
+}
+
+#[test]
+fn times_off_the_grid_are_rounded_to_the_finest_that_fits() {
+    let mut score = sample();
+    score.notes[1].start = 1.0 / 7.0;
+    score.notes[4].start = 3000.0;
+    let (division, last) = resolution(&score.to_midi().unwrap());
+    // 6000 beats and a half.
+    assert_eq!((division, last), (1600, 1600 * 6001 + 800));
+    score.tempo = 1000.0;
+    score.notes[4].start = 86_000.0;
+    assert_eq!(resolution(&score.to_midi().unwrap()).0, 6);
 }
 
 fn sample() -> Score {

@@ -1,4 +1,7 @@
 //! A score as a MIDI file of format 1: a track with the tempo and the controls, then one for each channel.
+//!
+//! A beat has as many ticks as keep every time that can be kept exact, in a file of fewer than ten million ticks, which is
+//! what common readers accept (pretty_midi among them).
 
 use super::program::{drum, program};
 use super::{DIVISION, DRUMS, OWN};
@@ -10,22 +13,28 @@ const MAX_DELTA: u64 = (1 << 28) - 1;
 /// The range of pitch bend that is asked for, in semitones.
 const RANGE: u8 = 24;
 const TEMPO_MAX: f64 = 16_777_215.0;
+/// A file has fewer ticks than that.
+const MAX_TICKS: f64 = 1e7;
+/// How far from a tick a time still is the tick's: what floats lose in a day is far less.
+const EXACT: f64 = 1e-3;
 
 impl Score {
-    /// The bytes of a MIDI file at the score's tempo. Times are rounded to 1/9600 of a beat, velocities and places to MIDI's steps, and
-    /// drums have the keys of General MIDI. What [`Score::from_midi`] made of a file that this wrote is written as the same bytes.
+    /// The bytes of a MIDI file at the score's tempo. Times are rounded to 1/9600 of a beat, or coarser where the file would pass ten
+    /// million ticks, velocities and places to MIDI's steps, and drums have the keys of General MIDI. What [`Score::from_midi`] made of
+    /// a file that this wrote is written as the same bytes.
     ///
     /// # Errors
     /// Those of [`Score::check`], and more than fifteen pairs of instrument and channel with a pitch.
     pub fn to_midi(&self) -> Result<Vec<u8>> {
         self.check()?;
-        let mut tracks = vec![self.conductor()];
+        let clock = Ticks::of(self);
+        let mut tracks = vec![self.conductor(&clock)];
         for (instrument, from, to) in self.parts()? {
-            tracks.push(self.part(instrument, from, to));
+            tracks.push(self.part(&clock, instrument, [from, to]));
         }
         let mut file = b"MThd\0\0\0\x06\0\x01".to_vec();
         file.extend((tracks.len() as u16).to_be_bytes());
-        file.extend(DIVISION.to_be_bytes());
+        file.extend(clock.division.to_be_bytes());
         for track in tracks {
             file.extend(b"MTrk");
             let body = track.bytes();
@@ -35,24 +44,15 @@ impl Score {
         Ok(file)
     }
 
-    /// Microseconds of a beat.
-    fn beat(&self) -> f64 {
-        (60e6 / self.tempo).round().clamp(1.0, TEMPO_MAX)
-    }
-
-    fn tick(&self, seconds: f64) -> u64 {
-        (seconds * 1e6 / self.beat() * f64::from(DIVISION)).round() as u64
-    }
-
-    fn conductor(&self) -> Track {
+    fn conductor(&self, clock: &Ticks) -> Track {
         let mut track = Track::default();
-        let [_, a, b, c] = (self.beat() as u32).to_be_bytes();
+        let [_, a, b, c] = (clock.beat_us as u32).to_be_bytes();
         track.push(0, 0, &[0xff, 0x51, 3, a, b, c]);
         for control in &self.controls {
             let [a, b, c, d] = control.value.to_be_bytes();
             let [id, mark] = OWN;
             let bytes = [0xff, 0x7f, 7, id, mark, control.parameter as u8, a, b, c, d];
-            track.push(self.tick(control.at), 1, &bytes);
+            track.push(clock.tick(control.at), 1, &bytes);
         }
         track
     }
@@ -79,7 +79,7 @@ impl Score {
         Ok(parts)
     }
 
-    fn part(&self, instrument: Option<Instrument>, from: u8, to: u8) -> Track {
+    fn part(&self, clock: &Ticks, instrument: Option<Instrument>, [from, to]: [u8; 2]) -> Track {
         let mut track = Track::default();
         if let Some(instrument) = instrument {
             let name = instrument.name().as_bytes();
@@ -95,7 +95,7 @@ impl Score {
         for bend in bends() {
             let value = (f64::from(bend.semitones) / f64::from(RANGE) * 8192.0).round() as i32 + 8192;
             let value = value.clamp(0, 16_383);
-            track.push(self.tick(bend.at), 1, &[0xe0 | to, (value & 127) as u8, (value >> 7) as u8]);
+            track.push(clock.tick(bend.at), 1, &[0xe0 | to, (value & 127) as u8, (value >> 7) as u8]);
         }
         let mut pan = 64;
         for note in &self.notes {
@@ -103,7 +103,7 @@ impl Score {
             if !is_ours || note.channel != from {
                 continue;
             }
-            let (start, end) = (self.tick(note.start), self.tick(note.start + note.duration));
+            let (start, end) = (clock.tick(note.start), clock.tick(note.start + note.duration));
             let key = drum(note.instrument).unwrap_or(note.key);
             let place = ((note.pan * 63.0).round() as i32 + 64) as u8;
             if place != pan {
@@ -116,6 +116,51 @@ impl Score {
         }
         track
     }
+}
+
+/// Seconds to ticks.
+struct Ticks {
+    /// Microseconds of a beat.
+    beat_us: f64,
+    /// Ticks of a beat.
+    division: u16,
+}
+
+impl Ticks {
+    fn of(score: &Score) -> Self {
+        let finest = Self { beat_us: (60e6 / score.tempo).round().clamp(1.0, TEMPO_MAX), division: DIVISION };
+        let (mut last, mut grid) = (0.0f64, u64::from(DIVISION));
+        let notes = score.notes.iter().flat_map(|note| [note.start, note.start + note.duration]);
+        let changes = score.bends.iter().map(|bend| bend.at).chain(score.controls.iter().map(|control| control.at));
+        for seconds in notes.chain(changes) {
+            let ticks = finest.ticks(seconds);
+            last = last.max(ticks);
+            if (ticks - ticks.round()).abs() < EXACT {
+                grid = gcd(grid, ticks.round() as u64);
+            }
+        }
+        // Divisors only, so that a file read back is on the same grid.
+        let coarser = || (1..=DIVISION).rev().filter(|division| DIVISION.is_multiple_of(*division));
+        let fits = |division: &u16| last / f64::from(DIVISION / division) + 1.0 < MAX_TICKS;
+        let is_exact = |division: &u16| grid.is_multiple_of((DIVISION / division).into());
+        let division = coarser().filter(fits).find(is_exact).or_else(|| coarser().find(fits)).unwrap_or(1);
+        Self { division, ..finest }
+    }
+
+    fn ticks(&self, seconds: f64) -> f64 {
+        seconds * 1e6 / self.beat_us * f64::from(self.division)
+    }
+
+    fn tick(&self, seconds: f64) -> u64 {
+        self.ticks(seconds).round() as u64
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Messages with their ticks and, among simultaneous ones, their rank.

@@ -1,0 +1,64 @@
+//! The labels of clips: what they were made of, and the hash of the audio.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use melisma::runtime::output::{self, Existing};
+use melisma::{Error, Kind, Result};
+use serde_json::Value;
+
+use crate::session::read_text;
+
+/// The key of the audio file's BLAKE3 hash.
+pub const HASH: &str = "audio_blake3";
+/// What a clip is made of; what follows from another comes after it.
+const MADE_OF: [&str; 8] =
+    ["audio", "seed", "seconds", "sample_rate_hz", "sample_format", "loudness_target_lufs", "parameters", "score"];
+/// The largest label: that of a score of a million notes has some 150 MB.
+const MAX_BYTES: u64 = 1 << 28;
+
+/// Checks the label in `path` against what is `expected` of it, and `audio` against its hash.
+pub fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
+    let parse = |text: &str| {
+        serde_json::from_str::<Value>(text)
+            .map_err(|error| Error::new(Kind::Corrupt, format!("{}: {error}", path.display())).with_hint(AGAIN))
+    };
+    let found = parse(&read_text(path, MAX_BYTES)?)?;
+    // Both have been text, in which a number may lose its last bit.
+    let expected = parse(&expected.to_string())?;
+    if let Some(key) = MADE_OF.into_iter().find(|key| found[key] != expected[key]) {
+        return Err(Error::invalid(format!("{}: this clip was made with another `{key}`", path.display()))
+            .with_hint("choose another folder, or use -f to make all clips again"));
+    }
+    let file = File::open(audio).map_err(|error| Error::io(audio.display(), error))?;
+    if found[HASH] != hash(file, audio)? {
+        return Err(Error::new(Kind::Corrupt, format!("{}: not the audio that its label names", audio.display()))
+            .with_hint(AGAIN));
+    }
+    Ok(())
+}
+
+const AGAIN: &str = "remove this clip and its label to have it made again, or use -f for all clips";
+
+/// Writes a label, unless an interrupted run wrote the same.
+pub fn write(path: &Path, label: &Value, existing: Existing) -> Result<()> {
+    let bytes = format!("{label:#}\n").into_bytes();
+    match std::fs::read(path) {
+        Ok(found) if found == bytes => Ok(()),
+        _ => output::write(path, &bytes, existing),
+    }
+}
+
+/// The hash of all that `file`, called `name`, holds.
+pub fn hash(file: File, name: &Path) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    let mut reader = file;
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match reader.read(&mut bytes).map_err(|error| Error::io(name.display(), error))? {
+            0 => return Ok(hasher.finalize().to_hex().to_string()),
+            n => hasher.update(&bytes[..n]),
+        };
+    }
+}

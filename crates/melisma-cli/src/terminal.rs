@@ -1,0 +1,67 @@
+//! Text for people, on its way out. Control characters are shown, not sent: a file's name cannot move the cursor,
+//! change colours or hide what follows.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use melisma::Result;
+use melisma::runtime::output;
+
+/// Writes `text` to stdout. A reader that went away is not an error.
+pub fn print(text: &str) -> Result<()> {
+    write(visible(text).as_bytes())
+}
+
+/// Writes data to stdout as they are. A reader that went away is not an error.
+pub fn write(bytes: &[u8]) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(output::failed(Path::new("stdout"), error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes `text` and a line's end to stderr.
+pub fn say(text: &str) {
+    // Without stderr there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{}", visible(text));
+}
+
+/// `text` with every control character but line ends and tabs escaped.
+pub fn visible(text: &str) -> String {
+    escaped(text, |c| c == '\n' || c == '\t')
+}
+
+/// `text` on one line: line ends are escaped too.
+pub fn one_line(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if (c.is_control() || is_direction(c)) && !is_kept(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Characters that change the order in which a terminal shows the others.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controls_become_visible() {
+        assert_eq!(visible("a\tb\n\u{1b}[31mc\u{7}\r\u{9b}d"), "a\tb\n\\u{1b}[31mc\\u{7}\\r\\u{9b}d");
+        assert_eq!(one_line("a\nb\u{202e}c"), "a\\nb\\u{202e}c");
+        assert_eq!(visible("Ä 音 🎵 \\n"), "Ä 音 🎵 \\n");
+    }
+}

@@ -1,0 +1,131 @@
+//! `--memory-limit` holds, and `-v` says what was held.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+mod melisma;
+
+use melisma::Sandbox;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn verbose_runs_say_what_memory_they_held() {
+    let sandbox = Sandbox::new();
+    let (ran, peak) = sandbox.measure(&["completions", "bash"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(peak.resident > (1 << 20) as f64 && peak.counted.is_none(), "{peak:?}");
+    let (ran, peak) = sandbox.measure(&["doctor", "--device", "cpu"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(peak.counted.is_some(), "{peak:?}");
+}
+
+fn golden_file(name: &str) -> String {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden").join(name).to_str().unwrap().to_owned()
+}
+
+/// The limit that the refusal of 1 MiB says is enough, in bytes; it must be.
+#[cfg(target_os = "linux")]
+fn least(sandbox: &Sandbox, line: &str) -> u64 {
+    let args: Vec<&str> = line.split(' ').collect();
+    let refused = sandbox.run(&[&args[..], &["-f", "--memory-limit", "1MiB"]].concat());
+    assert_eq!(refused.code, 4, "{line}: {}", refused.stderr);
+    assert!(refused.stderr.starts_with("error: --memory-limit 1MiB: "), "{line}: {}", refused.stderr);
+    let hint = refused.stderr.split_once("hint: use --memory-limit ").unwrap_or_else(|| panic!("{}", refused.stderr)).1;
+    let least = hint.split_once(" or more").unwrap().0;
+    let (ran, peak) = sandbox.measure(&[&args[..], &["-f", "--memory-limit", least]].concat());
+    assert_eq!(ran.code, 0, "{line} --memory-limit {least}: {}", ran.stderr);
+    let limit = ::melisma::runtime::size::parse(least).unwrap();
+    peak.check(limit);
+    limit
+}
+
+#[cfg(target_os = "linux")]
+fn stocked() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let token = |i: usize| format!("<custom_token_{}>", 10 + 4096 * (i % 7) + i * 131 % 4096);
+    std::fs::write(sandbox.path("t.txt"), (0..700).map(token).collect::<String>()).unwrap();
+    let levels: Vec<Vec<usize>> = [1, 2, 4].map(|n| (0..n * 200).map(|i| i * 131 % 4096).collect()).to_vec();
+    std::fs::write(sandbox.path("t.json"), serde_json::to_string(&levels).unwrap()).unwrap();
+    let clip = ::melisma::audio::Clip::mono(24_000, vec![0.1; 120_000]);
+    let bytes = ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    std::fs::write(sandbox.path("in.wav"), bytes).unwrap();
+    sandbox
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn decode_keeps_the_limit() {
+    let sandbox = stocked();
+    let limit = least(&sandbox, "decode t.txt -o out.wav --device cpu");
+    assert!(limit < 64 << 20, "{limit}");
+    let (ran, peak) = sandbox.measure(&["decode", "t.json", "-o", "out.wav", "-f", "--memory-limit", "48MiB"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    peak.check(48 << 20);
+    let tiny = golden_file("snac/tiny24");
+    least(&sandbox, &format!("decode t.txt -o out.wav --device cpu --model {tiny}"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_list_of_codes_counts_while_it_is_read() {
+    let sandbox = stocked();
+    let levels: Vec<Vec<usize>> = [1, 2, 4].map(|n| (0..n * 200_000).map(|i| i * 131 % 4096).collect()).to_vec();
+    std::fs::write(sandbox.path("long.json"), serde_json::to_string(&levels).unwrap()).unwrap();
+    let tiny = golden_file("snac/tiny24");
+    let ran = sandbox.run(&["decode", "long.json", "-o", "out.wav", "--model", &tiny, "--memory-limit", "32MiB"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error: --memory-limit 32MiB: this list of codes needs "), "{}", ran.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn encode_keeps_the_limit() {
+    let sandbox = stocked();
+    let tiny = golden_file("snac/tiny24");
+    let limit = least(&sandbox, &format!("encode in.wav -o out.txt --model {tiny}"));
+    // A file is held whole, and refused before it is read.
+    std::fs::write(sandbox.path("long.wav"), {
+        let clip = ::melisma::audio::Clip::mono(24_000, vec![0.1; 24_000 * 600]);
+        ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap()
+    })
+    .unwrap();
+    let limit = ::melisma::runtime::size::exact(limit + (1 << 20));
+    let (ran, peak) =
+        sandbox.measure(&["encode", "long.wav", "-o", "o.txt", "--model", &tiny, "--memory-limit", &limit]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(ran.stderr.contains(": encoding this file needs "), "{}", ran.stderr);
+    peak.check(::melisma::runtime::size::parse(&limit).unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn synth_keeps_the_limit() {
+    let sandbox = Sandbox::new();
+    for line in [
+        "synth preset:bright -o a.wav --seconds 2 --rate 24000",
+        "synth preset:bright -o a.wav --seconds 2 --rate 24000 --stems stems --device cpu",
+        "synth preset:bright -o clips --clips 4 --seconds 1 --rate 24000 --threads 4",
+    ] {
+        let limit = least(&sandbox, line);
+        assert!(limit < 64 << 20, "{line}: {limit}");
+    }
+    // Fewer threads where more do not fit, and the same bytes.
+    let clips = |folder: &str, limit: &str| {
+        let args = ["synth", "preset:bright", "-o", folder, "--clips", "3", "--seconds", "1", "--rate", "24000"];
+        assert_eq!(sandbox.run(&[&args[..], &["--memory-limit", limit, "--threads", "8"]].concat()).code, 0);
+        std::fs::read(sandbox.path(folder).join("clip_000002.wav")).unwrap()
+    };
+    assert!(clips("narrow", "8MiB") == clips("wide", "1GiB"));
+    let score = ::melisma::synth::compose(&::melisma::synth::Style::named("bright").unwrap(), 1, 3000.0).unwrap();
+    std::fs::write(sandbox.path("long.mid"), score.to_midi().unwrap()).unwrap();
+    let limit = least(&sandbox, "synth long.mid -o b.wav --seconds 1 --rate 8000 --loudness off");
+    assert!(limit < 64 << 20, "{limit}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn demo_refuses_what_is_too_small() {
+    // That it keeps a limit is seen where its report is.
+    let sandbox = Sandbox::new();
+    let refused = sandbox.run(&["demo", "-o", "again", "--device", "cpu", "--memory-limit", "1MiB"]);
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.contains("memory") && refused.stderr.contains("\nhint: "), "{}", refused.stderr);
+}
