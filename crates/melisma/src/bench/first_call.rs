@@ -56,3 +56,17 @@ fn run(program: &Path, arguments: &[&OsStr]) -> Result<f64> {
     }
     Ok(start.elapsed().as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This program is the test binary here: it lists its tests, and refuses a wrong flag.
+    #[test]
+    fn a_process_is_timed_and_a_failure_is_an_error() {
+        let listed = row("listing", &["--list".as_ref()]).unwrap();
+        assert_eq!((listed.unit.as_str(), listed.n), ("ms", RUNS as u64));
+        assert!(listed.median > 0.0);
+        assert_eq!(row("failing", &["--no-such-flag".as_ref()]).unwrap_err().kind(), Kind::Check);
+    }
+}
