@@ -183,6 +183,10 @@ fn a_missing_shard_is_refused_unless_told() {
     let info = json(&sandbox, 0, &["dataset", "info", "a.h5"]).0;
     assert_eq!((&info["attributes"]["missing_shards"], &info["attributes"]["shard"]), (&"2/3".into(), &Value::Null));
     json(&sandbox, 0, &["dataset", "verify", "a.h5"]);
+    // A dataset that is no shard is whole by itself.
+    build(&sandbox, "whole.h5", &[]);
+    let (merged, stderr) = json(&sandbox, 0, &["dataset", "merge", "whole.h5", "-o", "again.h5"]);
+    assert_eq!((&merged["unnumbered_shards"], stderr.as_str()), (&0.into(), ""));
     build(&sandbox, "1of2.h5", &["--shard", "1/2"]);
     let ran = merge(&["1of2.h5", "3.safetensors", "-o", "b.h5"]);
     assert!(ran.code == 2 && ran.stderr.contains("does not belong to the others"), "{}", ran.stderr);

@@ -56,7 +56,7 @@ pub struct Merged {
     pub rows: u64,
     /// The shards that were not there, counted from 1.
     pub missing: Vec<u64>,
-    /// Shards that do not say which of how many they are, so that it cannot be known whether all are there.
+    /// Datasets of version 1, which do not say which shard of how many they are, so that it cannot be known whether all are there.
     pub n_unnumbered: usize,
 }
 
@@ -139,7 +139,8 @@ fn total(parts: &[Part<'_>]) -> Option<u64> {
 
 /// The shards that are missing, and how many do not say which they are.
 fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
-    let n_unnumbered = parts.iter().filter(|(_, _, store)| number(store).is_none()).count();
+    let is_old = |store: &Store| store.layout.attributes.get("version").and_then(Value::as_i64) < Some(2);
+    let n_unnumbered = parts.iter().filter(|(_, _, store)| number(store).is_none() && is_old(store)).count();
     let Some(total) = total(parts) else { return Ok((Vec::new(), n_unnumbered)) };
     let mut there = BTreeSet::new();
     for (_, path, store) in parts {
