@@ -104,7 +104,7 @@ impl Port {
     /// The inputs of a model that are not initialisers, in order.
     ///
     /// # Errors
-    /// `Unsupported` for an input that is no tensor of numbers.
+    /// `Unsupported` for an input that is not a tensor of numbers.
     pub fn inputs(model: &Model) -> Result<Vec<Self>> {
         let initializers = &model.graph.initializers;
         let inputs = model.graph.inputs.iter().filter(|input| !initializers.iter().any(|i| i.name == input.name));
@@ -114,7 +114,7 @@ impl Port {
     /// The outputs of a model, in order.
     ///
     /// # Errors
-    /// `Unsupported` for an output that is no tensor of numbers.
+    /// `Unsupported` for an output that is not a tensor of numbers.
     pub fn outputs(model: &Model) -> Result<Vec<Self>> {
         model.graph.outputs.iter().map(|output| Self::new(&output.name, &output.r#type)).collect()
     }
