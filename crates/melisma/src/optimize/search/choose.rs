@@ -105,8 +105,9 @@ impl Search<'_> {
                 }
             }
         }
-        let (engine, candidate) = self.plain(terms, subject)?;
-        Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons) })
+        let (engine, candidate, refused) = self.plain(terms, subject)?;
+        let refused = refused.map(|error| format!("; {error}")).unwrap_or_default();
+        Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons) + &refused })
     }
 
     /// The index of the best offer, by the rule that the search itself chooses by.
@@ -199,8 +200,9 @@ impl Search<'_> {
         }
     }
 
-    /// An engine with the model as it is, in FP32: the one that was named, else the embedded one, else ONNX Runtime.
-    fn plain(&self, terms: &Terms, subject: Subject<'_>) -> Result<(Box<dyn Engine>, Candidate)> {
+    /// An engine with the model as it is, in FP32: the one that was named, else the embedded one, else ONNX Runtime, and why
+    /// those before it refused the model.
+    fn plain(&self, terms: &Terms, subject: Subject<'_>) -> Result<(Box<dyn Engine>, Candidate, Option<Error>)> {
         let names: Vec<&str> = match (&terms.engine, self.config.device.value) {
             (Some(name), _) => vec![name],
             (None, DeviceRequest::Cuda(_)) => available(self.config, None)?.iter().map(|(name, _)| *name).collect(),
@@ -226,7 +228,7 @@ impl Search<'_> {
             let own = if index + 1 == names.len() { model.take() } else { model.clone() };
             let Some(own) = own else { break };
             match plain.open(own.into_owned(), values) {
-                Ok(opened) => return Ok(opened),
+                Ok((engine, candidate)) => return Ok((engine, candidate, refused)),
                 Err(error) if error.kind() != Kind::Unsupported => return Err(error.at(path.display())),
                 Err(error) => {
                     refused = Some(match refused {

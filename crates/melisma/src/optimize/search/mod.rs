@@ -1,5 +1,5 @@
 //! The best engine for a model on this device: candidates are measured, and the fastest that is exact enough and fits into
-//! memory goes into the [`cache`](super::cache) with what was measured. [`choose`] finds it there for a run.
+//! memory goes into the [`cache`](super::cache) with what was measured. [`choose()`] finds it there for a run.
 //!
 //! Each candidate runs in a process of its own ([`Worker`]), so that one that crashes or takes all memory is a row of the
 //! table and nothing else, and peak memory is its own.
@@ -78,7 +78,7 @@ pub struct Search<'a> {
     pub cache: &'a Cache,
     /// What measures candidates.
     pub worker: Worker,
-    /// Memory that candidates may use, in bytes; see [`machine::free_bytes`](crate::runtime::machine::free_bytes).
+    /// Memory that candidates may use, in bytes; see [`machine::free_bytes`].
     pub free_bytes: Option<u64>,
     /// Says what is being done.
     pub say: &'a dyn Fn(&str),
