@@ -146,8 +146,8 @@ Examples:
     /// Run an ONNX model once, arrays in and out
     #[command(after_help = "\
 Every output becomes OUTDIR/NAME.npy; characters that a file name cannot hold become _.
-Uses the fastest cached engine for these input shapes that satisfies --precision and --tolerance, else the
-embedded engine in fp32, and says which and why on stderr.
+It uses the fastest cached engine for these shapes that satisfies --precision and --tolerance, else the embedded
+one in fp32; stderr says which and why.
 
 Examples:
   melisma run encoder.onnx --input mel=speech.npy -o features/

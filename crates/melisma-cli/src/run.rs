@@ -23,8 +23,7 @@ use crate::session::Session;
 
 pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     let _span = tracing::info_span!("run").entered();
-    let (mut chosen, values) = prepare(session, args)?;
-    let paths = outputs(chosen.engine.outputs(), &args.output, session.existing)?;
+    let Prepared { mut chosen, values, paths } = prepare(session, args)?;
     let begin = Instant::now();
     let results = chosen.engine.run(&values).map_err(|error| error.at(args.model.display()))?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -32,16 +31,23 @@ pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     report(session, &chosen, (&results, &paths), seconds)
 }
 
-/// The engine for the model, and the values that it gets.
-fn prepare(session: &Session, args: &RunArgs) -> Result<(Chosen, Vec<Value>)> {
+/// The engine for the model, the values that it gets, and where its outputs go.
+struct Prepared {
+    chosen: Chosen,
+    values: Vec<Value>,
+    paths: Vec<PathBuf>,
+}
+
+fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
+    let at_model = |error: Error| error.at(args.model.display());
     let terms = optimize::terms(session, &args.terms)?;
     let limits = Limits::of(&session.config, free_bytes());
     let model = Model::open_within(&args.model, limits.most_bytes().unwrap_or(u64::MAX))?;
-    let ports = Port::inputs(&model).map_err(|error| error.at(args.model.display()))?;
-    let values = inputs(&ports, &args.input)?;
+    let values = inputs(&Port::inputs(&model).map_err(at_model)?, &args.input)?;
+    let paths = outputs(&Port::outputs(&model).map_err(at_model)?, &args.output, session.existing)?;
     let subject = Subject { path: &args.model, model: Cow::Owned(model), values: &values };
     let chosen = choose(&session.config, &terms, (subject, optimize::worker()?), &|text| session.say(text))?;
-    Ok((chosen, values))
+    Ok(Prepared { chosen, values, paths })
 }
 
 fn write(results: &[Value], paths: &[PathBuf], (folder, existing): (&Path, Existing)) -> Result<()> {

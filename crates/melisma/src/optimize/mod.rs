@@ -2,7 +2,7 @@
 //!
 //! [`onnx`] reads and writes models without trusting a byte of them, [`engine`] runs them behind one small trait, and
 //! [`Value`] is what goes in and comes out. [`need`] knows what a run takes before it begins. [`pass`] rewrites models, [`search`] finds
-//! the best engine, [`cache`] keeps it on disk, [`tensor`] has tools for single tensors.
+//! the best engine, [`cache`] stores it on disk, [`tensor`] has tools for single tensors.
 
 pub mod cache;
 pub mod engine;

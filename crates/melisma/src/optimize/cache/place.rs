@@ -35,7 +35,7 @@ impl Place {
 }
 
 /// # Errors
-/// It is no folder, somebody else's, or one that everybody may write to.
+/// It is not a folder, belongs to somebody else, or everybody may write to it.
 pub(super) fn is_ours(folder: &Path) -> Result<()> {
     let data = std::fs::metadata(folder).map_err(|error| Error::io(folder.display(), error))?;
     if !data.is_dir() {

@@ -126,7 +126,7 @@ impl Port {
     /// The inputs of a model that are not initialisers, in order.
     ///
     /// # Errors
-    /// `Unsupported` for an input that is no tensor of numbers.
+    /// `Unsupported` for an input that is not a tensor of numbers.
     pub fn inputs(model: &Model) -> Result<Vec<Self>> {
         let constants: HashSet<&str> = model.graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
         let inputs = model.graph.inputs.iter().filter(|input| !constants.contains(input.name.as_str()));
@@ -136,7 +136,7 @@ impl Port {
     /// The outputs of a model, in order.
     ///
     /// # Errors
-    /// `Unsupported` for an output that is no tensor of numbers.
+    /// `Unsupported` for an output that is not a tensor of numbers.
     pub fn outputs(model: &Model) -> Result<Vec<Self>> {
         model.graph.outputs.iter().map(|output| Self::new(&output.name, &output.r#type)).collect()
     }

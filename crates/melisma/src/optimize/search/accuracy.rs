@@ -32,8 +32,7 @@ impl Accuracy {
     }
 }
 
-/// Compares outputs with their reference, one by one. A number that is none where the other is one is an infinite
-/// difference.
+/// Compares outputs with their reference, one by one. NaN or an infinity on one side only is an infinite difference.
 ///
 /// # Errors
 /// [`Kind::Check`] when there are more outputs on one side, or their shapes differ.

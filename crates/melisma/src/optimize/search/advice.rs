@@ -49,7 +49,7 @@ fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
     if winner.candidate.precision == lower.candidate.precision || fast >= slow || is_clearly_faster(lower, winner) {
         return None;
     }
-    let gain = 100.0 * (1.0 - fast / slow);
+    let gain = Some(100.0 * (1.0 - fast / slow)).filter(|gain| *gain >= 1.0)?;
     Some(format!("{} is {gain:.0} % faster; a lower precision needs 10 % and more than the noise", lower.candidate))
 }
 

@@ -31,7 +31,7 @@ pub struct Surroundings {
     pub tf32: bool,
     /// TensorRT's workspace; none switches it off.
     pub tensorrt_workspace: Option<u64>,
-    /// Where TensorRT keeps what it makes.
+    /// Where TensorRT stores what it builds.
     pub tensorrt_folder: PathBuf,
     /// The key of the engine.
     pub key: String,
@@ -95,7 +95,7 @@ pub(super) fn is_on_gpu(engine: &str) -> bool {
 /// The engine of that name.
 ///
 /// # Errors
-/// There is none.
+/// It is unknown.
 pub(super) fn known(named: &str) -> Result<&'static str> {
     NAMES.into_iter().find(|name| *name == named).ok_or_else(|| {
         Error::invalid(format!("unknown engine `{named}`")).with_hint(format!("use auto, {}", NAMES.join(", ")))

@@ -69,8 +69,8 @@ impl Sets {
     /// The sets that `request` asks for.
     ///
     /// # Errors
-    /// An input that the model does not have, whose shape is missing or does not fit; a file that is no array, of another
-    /// type, or with numbers that are none.
+    /// An input that the model does not have, whose shape is missing or does not fit; a file that is not an array, has another
+    /// type, or contains NaN or infinities.
     pub fn make(model: &Model, request: &Request) -> Result<Self> {
         let mut ports = Port::inputs(model)?;
         if let Some(unknown) = request.inputs.iter().find(|given| !ports.iter().any(|port| port.name == given.name)) {

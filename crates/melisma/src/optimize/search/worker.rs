@@ -176,7 +176,7 @@ impl Worker {
         }
     }
 
-    /// Where the time of a run goes, the slowest operator first. Engines print some of it, so without a process there is none.
+    /// Where the time of a run goes, the slowest operator first. Engines print some of it, so only a process has it.
     ///
     /// # Errors
     /// As [`Worker::measure`].

@@ -20,7 +20,7 @@ pub struct Runtime {
 /// The library, loaded once.
 ///
 /// # Errors
-/// [`Kind::Device`] when it is nowhere, or is none that this build can use; the message names the places.
+/// [`Kind::Device`] when it is not found, or this build cannot use it; the message names the place.
 pub fn runtime() -> Result<&'static Runtime> {
     static LOADED: OnceLock<std::result::Result<Runtime, (String, &'static str)>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| match find() {
@@ -114,7 +114,7 @@ pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
             Ok(Runtime { path: path.to_owned(), version: version(path, &info), environment })
         }
         Ok(Err(reason)) => Err(format!("{place}: {}", super::first_line(&reason))),
-        Err(_) => Err(format!("{place}: this is no library of ONNX Runtime")),
+        Err(_) => Err(format!("{place}: this is not a library of ONNX Runtime")),
     }
 }
 

@@ -119,6 +119,7 @@ fn golden_models_give_golden_outputs() {
     let conv = operators.iter().find(|row| row.name == "ConvTranspose").unwrap();
     assert!(conv.seconds > 0.0 && conv.calls == n_nodes("ConvTranspose"), "of one run, not of both: {operators:?}");
     assert!(engine.end_profile().unwrap().is_empty(), "once");
+    in_pieces(&options);
     let tensorrt = TensorRt {
         cuda: Cuda::default(),
         workspace_bytes: 1 << 20,
@@ -132,6 +133,22 @@ fn golden_models_give_golden_outputs() {
             assert!(error.kind() == Kind::Device && error.to_string().contains("ExecutionProvider"), "{error}");
         }
     }
+}
+
+/// Each piece is a run of the session, and the table has all of them.
+fn in_pieces(options: &Options) {
+    use crate::optimize::engine::chunked::{Chunked, Reach};
+    use crate::optimize::models::{Snac, snac_decoder};
+    let model = snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[3, 2] }, 3).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Onnxruntime::new(&model, options, (&Provider::Cpu, Some(folder.path()))).unwrap();
+    let mut pieces = Chunked::new(Box::new(engine), Reach::of(&model).unwrap(), 100);
+    let x = [Value::zeros(DType::F32, &[1, 8, 1000]).unwrap()];
+    pieces.run(&x).unwrap();
+    pieces.profile(&x).unwrap();
+    let operators = pieces.end_profile().unwrap();
+    let conv = operators.iter().find(|row| row.name == "ConvTranspose").unwrap();
+    assert_eq!(conv.calls, 10 * 2, "of ten pieces, not of twenty");
 }
 
 #[test]
