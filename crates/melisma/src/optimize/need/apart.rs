@@ -95,7 +95,10 @@ impl Apart {
             }
             _ => (String::new(), "use a machine with more memory"),
         };
-        let hint = format!("its size depends on the values of the inputs: give it others, or {how}");
+        let hint = match self.hidden.is_empty() {
+            true => how.to_owned(),
+            false => format!("its size depends on the values of the inputs: give it others, or {how}"),
+        };
         Error::new(Kind::Memory, format!("{node}: {error}{limit}")).with_hint(hint)
     }
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, tensor::TensorView};
 
 use super::external::Nowhere;
 use super::tensor::{Data, Tensor};
 use super::{Model, check, corrupt, read, write};
-use crate::pack;
-use crate::{Error, Result};
+use crate::pack::{self, Archive, ReadAt};
+use crate::{Error, Kind, Result};
 
 /// Smaller ones stay in the graph.
 const MIN_BYTES: usize = 4096;
@@ -52,21 +52,32 @@ impl Model {
     ///
     /// # Errors
     /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the limit.
-    pub fn from_packed(packed: &[u8], limit: u64) -> Result<Self> {
-        let source = pack::unpack_in_memory(packed, limit)?;
-        let tensors = SafeTensors::deserialize(&source).map_err(|error| corrupt(format!("a packed model: {error}")))?;
-        let graph = tensors.tensor(GRAPH).map_err(|error| corrupt(format!("a packed model: {error}")))?;
-        let mut model = read::model(&graph.data(), &mut Nowhere)?;
+    pub fn from_packed(packed: &dyn ReadAt, limit: u64) -> Result<Self> {
+        let archive = Archive::open(packed)?;
+        if archive.source_len() > limit {
+            let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
+            return Err(Error::new(Kind::Memory, message));
+        }
+        archive.check_hash()?;
+        // One tensor after the other, so that there is no whole file in memory beside them.
+        let unpacked = |name: &str| -> Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            archive.unpack_tensor(name, &mut bytes, melisma_kernels::available_threads())?;
+            bytes.shrink_to_fit();
+            Ok(bytes)
+        };
+        let graph = unpacked(GRAPH).map_err(|error| corrupt(format!("a packed model: {error}")))?;
+        let mut model = read::model(&graph, &mut Nowhere)?;
         let mut weights = Vec::new();
-        for (name, view) in tensors.iter().filter(|(name, _)| *name != GRAPH) {
-            let parts = name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));
-            let (index, name) = parts.ok_or_else(|| corrupt(format!("a packed model with a tensor `{name}`")))?;
-            let code = code(view.dtype()).ok_or_else(|| corrupt(format!("a packed model with {:?}", view.dtype())))?;
-            let data = Data::Bytes(Arc::new(view.data().to_vec()));
-            weights.push((
-                index,
-                Tensor { name: name.to_owned(), dtype: code, shape: view.shape().to_vec(), data, rest: Vec::new() },
-            ));
+        for entry in archive.source().tensors.iter().filter(|entry| entry.name != GRAPH) {
+            let parts = entry.name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));
+            let wrong = |what: &str| corrupt(format!("a packed model with {what} `{}`", entry.name));
+            let (index, name) = parts.ok_or_else(|| wrong("a tensor"))?;
+            let dtype = code(&entry.dtype).ok_or_else(|| wrong("an element type of tensor"))?;
+            let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
+            let shape = shape.ok_or_else(|| wrong("a shape of tensor"))?;
+            let data = Data::Bytes(Arc::new(unpacked(&entry.name)?));
+            weights.push((index, Tensor { name: name.to_owned(), dtype, shape, data, rest: Vec::new() }));
         }
         weights.sort_by_key(|(index, _)| *index);
         for (index, tensor) in weights {
@@ -86,11 +97,11 @@ fn dtype(code: i32) -> Option<Dtype> {
     })
 }
 
-fn code(dtype: Dtype) -> Option<i32> {
+fn code(dtype: &str) -> Option<i32> {
     Some(match dtype {
-        Dtype::F32 => 1,
-        Dtype::F16 => 10,
-        Dtype::BF16 => 16,
+        "F32" => 1,
+        "F16" => 10,
+        "BF16" => 16,
         _ => return None,
     })
 }
@@ -98,7 +109,6 @@ fn code(dtype: Dtype) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
     use crate::optimize::models::{Snac, snac_decoder};
     use crate::optimize::pass;
 
@@ -115,7 +125,7 @@ mod tests {
             assert_eq!(Model::from_packed(&packed, 1 << 30).unwrap(), model);
             assert_eq!(Model::from_packed(&packed, 100).unwrap_err().kind(), Kind::Memory);
             for len in [0, 7, 100, packed.len() / 2, packed.len() - 1] {
-                assert!(Model::from_packed(&packed[..len], 1 << 30).is_err());
+                assert!(Model::from_packed(&&packed[..len], 1 << 30).is_err());
             }
         }
         let nothing = Model::from_bytes(include_bytes!("../../../../../golden/optimize/control.onnx")).unwrap();

@@ -101,6 +101,6 @@ pub(super) fn given(path: &Path) -> Result<Model> {
 }
 
 fn unpacked(path: &Path, limit: Option<u64>) -> Result<Model> {
-    let packed = std::fs::read(path).map_err(|error| Error::io(path.display(), error))?;
-    Model::from_packed(&packed, limit.unwrap_or(MOST_BYTES)).map_err(|error| error.at(path.display()))
+    let file = std::fs::File::open(path).map_err(|error| Error::io(path.display(), error))?;
+    Model::from_packed(&file, limit.unwrap_or(MOST_BYTES)).map_err(|error| error.at(path.display()))
 }
