@@ -37,7 +37,8 @@ pub struct SynthArgs {
     /// How samples are stored; FLAC has s16 and s24
     #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
     pub sample_format: String,
-    /// Make so many clips of a preset, from --seed on, each in another key, tempo and sound, with its notes and parameters
+    /// Make this many clips of a preset, from --seed on, each in another key, tempo and sound, with its notes and
+    /// parameters; run again, it continues where it was interrupted
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub clips: Option<u32>,
     /// Keep the last 100 blocks of 10 ms in this folder while rendering

@@ -19,13 +19,15 @@ pub enum Existing {
 /// The partial files of this process, so that an interrupt can remove them.
 static PARTIALS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes every partial file of this process; for use right before the process ends.
+/// Removes every partial file of this process; for use right before the process ends, because no thread can make
+/// another one afterwards.
 pub fn remove_partials() {
     let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
     for path in partials.drain(..) {
         // Nothing can be done about a failure here, and the name says what the file is.
         let _ = std::fs::remove_file(path);
     }
+    std::mem::forget(partials);
 }
 
 /// A file on its way to `path`. Dropped without [`commit`](Self::commit), it leaves nothing behind.
@@ -62,8 +64,13 @@ impl OutputFile {
             _ => {}
         }
         let partial = beside(path)?;
-        let file = open_alone(&partial, path)?;
-        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).push(partial.clone());
+        let file = {
+            // Held while the file is made, so that an interrupt finds every file that is there.
+            let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+            let file = open_alone(&partial, path, &partials)?;
+            partials.push(partial.clone());
+            file
+        };
         let file = io::BufWriter::with_capacity(1 << 18, file);
         Ok(Self { path: path.to_owned(), partial: Some(partial), file, existing })
     }
@@ -236,13 +243,15 @@ fn beside(path: &Path) -> Result<PathBuf> {
 
 /// Opens `partial` empty and locked. A file that its last writer renamed away between the opening and the locking is
 /// let go, so that a finished output is never truncated.
-fn open_alone(partial: &Path, path: &Path) -> Result<File> {
+fn open_alone(partial: &Path, path: &Path, ours: &[PathBuf]) -> Result<File> {
     for _ in 0..100 {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial);
         let file = opened.map_err(|error| failed(path, error))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) if is_ours(&file) => return Err(twice(path)),
+            Err(TryLockError::WouldBlock) if ours.iter().any(|partial| is_same(&file, partial)) => {
+                return Err(twice(path));
+            }
             Err(TryLockError::WouldBlock) => break,
             // File systems without locks: the last writer wins, as everywhere.
             Err(TryLockError::Error(_)) => {}
@@ -254,12 +263,6 @@ fn open_alone(partial: &Path, path: &Path) -> Result<File> {
     }
     Err(Error::invalid(format!("{}: another process is writing this file", path.display()))
         .with_hint("wait for it to end, or choose another name"))
-}
-
-/// Whether this process is writing `file` already.
-fn is_ours(file: &File) -> bool {
-    let partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
-    partials.iter().any(|partial| is_same(file, partial))
 }
 
 fn twice(path: &Path) -> Error {
