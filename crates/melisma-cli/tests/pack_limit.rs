@@ -113,6 +113,9 @@ fn a_limit_that_is_too_small_is_refused_with_the_least_that_works() {
         &["unpack", "m.packed.safetensors", "-o", "x.safetensors"],
         &["unpack", "m.packed.safetensors", "--tensor", "w", "-o", "x.safetensors"],
     ];
+    let piped =
+        sandbox.run(&["unpack", "m.packed.safetensors", "-o", "-", "--memory-limit", "1MiB", "--device", "cpu"]);
+    assert!(piped.code == 4 && piped.stdout.is_empty(), "{}", piped.stderr);
     for args in commands {
         let refused = sandbox.run(&[args, &["--memory-limit", "1MiB", "--device", "cpu"]].concat());
         assert_eq!(refused.code, 4, "{args:?}: {}", refused.stderr);

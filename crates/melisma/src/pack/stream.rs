@@ -88,6 +88,11 @@ pub(super) fn decode(
     Ok(())
 }
 
+/// Refuses a budget that has no room for the work.
+pub(super) fn check(archive: &Archive<'_>, work: &Work<'_>) -> Result<()> {
+    sizes(archive, work).map(drop)
+}
+
 /// The most memory that the budget has room for, from what is fastest down to one tile at a time.
 fn sizes(archive: &Archive<'_>, work: &Work<'_>) -> Result<Sizes> {
     let (mut largest_run, mut largest_tile, mut largest_record, mut total, mut n_tiles) = (0, 0, 0, 0, 0);

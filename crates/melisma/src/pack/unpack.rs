@@ -7,8 +7,7 @@ use super::archive::Archive;
 use super::blob::Content;
 use super::storage::Append;
 use super::trailer::HASH_LEN;
-use super::writer::resize;
-use super::writer::{Runs, hash_first};
+use super::writer::{Runs, hash_first, resize};
 use super::{crew, memory, stream};
 use crate::{Error, Kind, Result};
 
@@ -28,6 +27,7 @@ impl Archive<'_> {
     /// the budget has no room for one row of tiles; `Io` when writing fails.
     pub fn unpack(&self, out: &mut dyn Append, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
         self.check_base(0..self.blobs.len())?;
+        self.check_room(0..self.blobs.len(), threads)?;
         self.check_hash()?;
         out.append(&self.trailer.header)?;
         self.runs(0..self.blobs.len(), threads, &mut |bytes| {
@@ -44,6 +44,7 @@ impl Archive<'_> {
     pub fn unpack_tensor(&self, name: &str, out: &mut dyn Append, threads: usize) -> Result<()> {
         let index = self.find(name)?;
         self.check_base(index..index + 1)?;
+        self.check_room(index..index + 1, threads)?;
         self.runs(index..index + 1, threads, &mut |bytes| out.append(bytes))
     }
 
@@ -55,11 +56,25 @@ impl Archive<'_> {
         }
     }
 
+    /// Refuses a budget that is too small, before anything is read or written.
+    fn check_room(&self, tensors: std::ops::Range<usize>, threads: usize) -> Result<()> {
+        match &self.gpu {
+            Some(gpu) => stream::check(self, &stream::Work { gpu, threads, runs: &self.runs_of(tensors) }),
+            None => memory::check(memory::decoding(self, tensors).least(), &self.budget),
+        }
+    }
+
+    /// The runs of these tensors, in order.
+    fn runs_of(&self, tensors: std::ops::Range<usize>) -> Vec<(usize, u64)> {
+        tensors.flat_map(|tensor| (0..self.blobs[tensor].layout.n_runs()).map(move |run| (tensor, run))).collect()
+    }
+
     /// Checks everything: the file's hash, and every tile by decoding it. `progress` is told the tiles' bytes.
     ///
     /// # Errors
-    /// `Corrupt` when something is wrong.
+    /// `Corrupt` when something is wrong; `Memory` when the budget has no room for one row of tiles.
     pub fn check(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
+        self.check_room(0..self.blobs.len(), threads)?;
         self.check_hash()?;
         self.check_tiles(threads, progress)
     }
@@ -105,16 +120,12 @@ impl Archive<'_> {
         finish: impl Fn(usize, u64, &mut [u8]) -> Result<()> + Sync,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        if let Some(gpu) = &self.gpu {
+            let work = stream::Work { gpu, threads, runs: &self.runs_of(tensors) };
+            return stream::decode(self, &work, finish, take);
+        }
         let isa = Isa::from_env()?;
         let runs = Runs::new(self.blobs[tensors.clone()].iter().map(|blob| blob.layout.n_runs()));
-        if let Some(gpu) = &self.gpu {
-            let place = |index| {
-                let (tensor, run) = runs.get(index);
-                (tensors.start + tensor, run)
-            };
-            let runs: Vec<(usize, u64)> = (0..runs.len()).map(place).collect();
-            return stream::decode(self, &stream::Work { gpu, threads, runs: &runs }, finish, take);
-        }
         let (crew, _held) = memory::decoding(self, tensors.clone()).crew(threads, &self.budget)?;
         crew::in_order(
             crew,
