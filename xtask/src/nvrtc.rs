@@ -21,7 +21,7 @@ const OPTIONS: &[&str] = &["--no-source-include", "--ptxas-options=-v"];
 /// Kernels below such a folder need a budget; those of the shim's self-test only have to compile.
 const HELD: &str = "/src/";
 /// Where the production options are.
-const LAUNCHER: &str = "crates/melisma-kernels/src/cuda/nvrtc.rs";
+const LAUNCHER: &str = "crates/melisma-kernels/src/device/cuda/nvrtc.rs";
 const COMPILER: &str = include_str!("nvrtc.py");
 
 pub fn check() -> Result<Outcome> {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use melisma::bench::sheet::{self, Sheet};
-use melisma::bench::{self, Place, Record};
 use melisma::runtime::output;
 use melisma::{Error, Kind, Result};
+use melisma_bench::sheet::{self, Sheet};
+use melisma_bench::{self as bench, Place, Record};
 use serde_json::json;
 
 use crate::args::{BenchArgs, BenchCommand};

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use melisma::optimize::engine::Port;
+use melisma::engine::Port;
+use melisma::format::{Value, npy};
+use melisma::onnx::Model;
 use melisma::optimize::need::Limits;
-use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{Chosen, Subject, choose};
-use melisma::optimize::{Value, npy};
 use melisma::runtime::machine::free_bytes;
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};

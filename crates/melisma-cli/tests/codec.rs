@@ -20,7 +20,7 @@ use serde_json::Value;
 const HEADER_LEN: usize = 44;
 
 fn shipped(name: &str) -> String {
-    repository().join("models/mini24").join(name).to_str().unwrap().to_owned()
+    repository().join("crates/melisma-models/mini24").join(name).to_str().unwrap().to_owned()
 }
 
 fn tiny(name: &str) -> String {

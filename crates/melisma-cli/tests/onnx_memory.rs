@@ -5,8 +5,8 @@ mod melisma;
 
 use std::time::{Duration, Instant};
 
-use ::melisma::optimize::onnx::{Dim, Graph, Model, Node, Opset, Tensor, Type, ValueInfo};
-use ::melisma::optimize::{Value, npy};
+use ::melisma::format::{Value, npy};
+use ::melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, Type, ValueInfo};
 use ::melisma::runtime::machine::peak_resident_bytes_of;
 use melisma::{Ran, Sandbox};
 

@@ -126,7 +126,7 @@ fn an_index_for_gpus_is_asked_for_and_told() {
 #[test]
 fn packed_models_decode_the_same_sound() {
     let sandbox = Sandbox::new();
-    let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/mini24");
+    let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/melisma-models/mini24");
     for name in ["config.json", "model.safetensors"] {
         std::fs::copy(shipped.join(name), sandbox.path(name)).unwrap();
     }

@@ -25,6 +25,6 @@ fn the_commands_of_the_readme_work_in_a_checkout() {
         let ran = sandbox.run(&words.collect::<Vec<_>>());
         assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
     }
-    let [before, after] = ["models/mini24/model.safetensors", "mini24.safetensors"];
+    let [before, after] = ["crates/melisma-models/mini24/model.safetensors", "mini24.safetensors"];
     assert!(std::fs::read(sandbox.path(before)).unwrap() == std::fs::read(sandbox.path(after)).unwrap());
 }

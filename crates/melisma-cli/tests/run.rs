@@ -5,7 +5,7 @@ mod melisma;
 
 use std::path::PathBuf;
 
-use ::melisma::optimize::{Value as Array, npy};
+use ::melisma::format::{Value as Array, npy};
 use melisma::{Ran, Sandbox, golden};
 use serde_json::Value;
 

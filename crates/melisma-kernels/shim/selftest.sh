@@ -6,6 +6,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$here/build.sh" "$work"
 ${CXX:-g++} -std=c++17 -O1 -Wall -Wextra -o "$work/selftest" "$here/selftest.cpp" -ldl
-run() { "$work/selftest" "$work" "$here/selftest.cu" "$here/../src/cuda/device.cuh"; }
+run() { "$work/selftest" "$work" "$here/selftest.cu" "$here/../src/device/cuda/device.cuh"; }
 run
 MELISMA_SHIM_ORDER=reverse MELISMA_SHIM_FENCE=1 MELISMA_SHIM_LATE=1 run

@@ -16,57 +16,23 @@
 //! # Ok::<(), melisma_kernels::Error>(())
 //! ```
 
-pub mod attention;
-mod budget;
-mod buffer;
-pub mod ceiling;
 pub mod conv;
 pub mod convert;
-pub mod cuda;
-pub mod depthwise;
-mod device;
-mod dtype;
+pub mod device;
 pub mod elementwise;
-pub mod embed;
 mod error;
-pub mod feedback;
-pub mod head;
-mod history;
-mod isa;
-pub mod mapped;
+pub mod layer;
 pub mod matmul;
-pub mod mel;
-pub mod noise;
-pub mod norm;
-pub mod nvtx;
-mod panel;
-pub mod pointwise;
-mod pool;
-pub mod populate;
+pub mod memory;
 pub mod process;
-mod queue;
 pub mod rans;
-pub mod residual;
-mod snake;
-pub mod step;
-#[cfg(test)]
-mod streams;
+pub mod signal;
 #[cfg(test)]
 mod suite;
-mod tensor;
-pub mod upsample;
-mod view;
-pub mod voice;
-mod workers;
 
-pub use budget::{ALLOCATION, Budget, Reservation, Space, Usage, Watch};
-pub use buffer::Buffer;
-pub use cuda::{DeviceSpan, Event, Graph};
-pub use device::{Cpu, Device, available_threads};
-pub use dtype::{DType, Element, I24};
+pub use device::cuda::{DeviceSpan, Event, Graph};
+pub use device::{Cpu, Device, Isa, Level, Queue, available_threads};
 pub use error::{Error, Kind, Result};
-pub use isa::{Isa, Level};
-pub use pool::Pool;
-pub use queue::Queue;
-pub use tensor::Tensor;
-pub use view::{View, ViewMut};
+pub use memory::{
+    ALLOCATION, Budget, Buffer, DType, Element, I24, Pool, Reservation, Space, Tensor, Usage, View, ViewMut, Watch,
+};

@@ -4,10 +4,10 @@ mod counting;
 
 use counting::allocations;
 use half::f16;
+use melisma_kernels::layer::residual::Residual;
+use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Rows, Step, Timeline};
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::rans::{Decoder, Encoder, Split};
-use melisma_kernels::residual::Residual;
-use melisma_kernels::step::{Activations, Arena, Rounding, Row, Rows, Step, Timeline};
 use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Pool, Tensor, convert};
 
 /// One test, so that no other thread allocates meanwhile.

@@ -1,6 +1,10 @@
 //! A machine without CUDA: every way to ask for it is a plain error. Where there is a driver, this prints SKIPPED.
 
-use melisma_kernels::{Device, Kind, cuda, nvtx};
+use melisma_kernels::{Device, Kind};
+
+use melisma_kernels::device::cuda;
+
+use melisma_kernels::device::nvtx;
 
 #[test]
 fn absent_libraries_are_errors() {

@@ -1,9 +1,9 @@
 //! numpy arrays and tensors: what comes in, what goes out.
 
 use half::{bf16, f16};
-use melisma::optimize::tensor::{DType, Element, Tensor};
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::memory::Budget;
+use melisma::tensor::{DType, Element, Tensor};
 use melisma::{Error, Result};
 use numpy::{PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 
 use half::f16;
 use melisma::Error;
-use melisma::optimize::tensor::{Factor, Operation, Scalar, Tensor, Values};
+use melisma::tensor::{Factor, Operation, Scalar, Tensor, Values};
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use melisma::optimize::engine::Port;
+use melisma::engine::Port;
+use melisma::format::{DType, Value};
+use melisma::onnx::Model;
 use melisma::optimize::need::Limits;
-use melisma::optimize::onnx::Model;
 use melisma::optimize::search::{self, Asked, Chosen, Content, Given, Request, Subject, Terms, Worker};
-use melisma::optimize::{DType, Value};
 use melisma::runtime::Config;
 use melisma::runtime::machine::free_bytes;
 use melisma::{Error, Kind, Result};

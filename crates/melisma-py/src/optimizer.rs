@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use melisma::optimize::tensor::{Tensor, TensorOptimizer};
 use melisma::runtime::Config;
+use melisma::tensor::{Tensor, TensorOptimizer};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 

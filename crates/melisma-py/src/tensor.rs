@@ -1,7 +1,7 @@
 //! `Tensor`: elements that count against the memory limit, where the optimizer works.
 
-use melisma::optimize::tensor::Tensor;
 use melisma::runtime::device::Queue;
+use melisma::tensor::Tensor;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 

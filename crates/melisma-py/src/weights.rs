@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use melisma::Error;
-use melisma::optimize::tensor::Weights;
+use melisma::tensor::Weights;
 use pyo3::prelude::*;
 
 use crate::error::raise;

@@ -1,21 +1,29 @@
 //! Melisma: a tensor engine for audio AI.
 //!
-//! [`runtime`] is what every room stands on: configuration, memory, precision, trace and output files.
-//! [`audio`] reads and writes sound, [`snac`] turns codec tokens into sound and back, [`mel`] makes spectrograms,
-//! [`dataset`] turns folders of sound into training tensors, [`mod@pack`] compresses weights without loss,
-//! [`checkpoint`] reads them, [`mod@optimize`] finds the best engine for a model, [`synth`] plays scores, and
-//! [`mod@bench`] measures the rooms.
+//! | room | what it does |
+//! |---|---|
+//! | [`runtime`] | configuration, memory, precision, trace and output files: what every room stands on |
+//! | [`mod@format`] | arrays, weights and pictures in files |
+//! | [`audio`] | reads, writes and resamples audio |
+//! | [`snac`] | codec tokens to audio and back |
+//! | [`synth`] | scores to audio |
+//! | [`mel`], [`dataset`] | spectrograms of files, and of whole folders as training tensors |
+//! | [`mod@pack`] | weights compressed without loss |
+//! | [`tensor`] | tools for single tensors |
+//! | [`onnx`], [`engine`], [`mod@optimize`] | models, what runs them, and the best engine for a model |
 #![forbid(unsafe_code)]
 
 pub mod audio;
-pub mod bench;
-pub mod checkpoint;
 pub mod dataset;
+pub mod engine;
+pub mod format;
 pub mod mel;
+pub mod onnx;
 pub mod optimize;
 pub mod pack;
 pub mod runtime;
 pub mod snac;
 pub mod synth;
+pub mod tensor;
 
 pub use melisma_kernels::{Error, Kind, Result};

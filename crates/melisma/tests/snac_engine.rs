@@ -277,7 +277,7 @@ fn speed() {
         let cpu = cpu_ns();
         let wall = Instant::now();
         let ceiling =
-            melisma_kernels::ceiling::flops(Isa::best()) * wall.elapsed().as_nanos() as f64 / (cpu_ns() - cpu);
+            melisma_kernels::device::ceiling::flops(Isa::best()) * wall.elapsed().as_nanos() as f64 / (cpu_ns() - cpu);
         println!("ceiling {:.0} GFLOP/s of this thread's time", ceiling / 1e9);
         for n_streams in [1, 8] {
             let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed)).unwrap()).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use melisma::audio::wav;
-use melisma::checkpoint::Checkpoint;
+use melisma::format::checkpoint::Checkpoint;
 use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Model, Noise};
 use safetensors::SafeTensors;
@@ -156,7 +156,7 @@ fn mini24_decodes_its_sample() {
     let start = std::time::Instant::now();
     let samples = model.decode(&codes, &Noise::Off);
     let seconds = start.elapsed().as_secs_f64();
-    let expected = file("models/mini24/sample_decoded.wav");
+    let expected = file("crates/melisma-models/mini24/sample_decoded.wav");
     let expected = wav::read(&expected).unwrap().to_clip();
     let error = worst(&samples, &expected.samples);
     println!("mini24: {error:e} of full scale, {:.2} s of sound in {seconds:.2} s", expected.seconds());
@@ -166,7 +166,7 @@ fn mini24_decodes_its_sample() {
 #[test]
 fn mini24_encodes_its_sample() {
     let model = Model::open("builtin:mini24").unwrap();
-    let sound = file("models/mini24/sample.wav");
+    let sound = file("crates/melisma-models/mini24/sample.wav");
     let samples = wav::read(&sound).unwrap().to_clip().samples;
     let n_ties = near_ties(&model, &samples, &sample_codes(&model));
     println!("mini24: {n_ties} of 66 frames differ at near ties");
@@ -176,7 +176,7 @@ fn mini24_encodes_its_sample() {
 fn sample_codes(model: &Model) -> Codes {
     let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
     let mut frames = Vec::new();
-    reader.push(&file("models/mini24/sample_tokens.txt"), &mut frames).unwrap();
+    reader.push(&file("crates/melisma-models/mini24/sample_tokens.txt"), &mut frames).unwrap();
     reader.finish(&mut frames).unwrap();
     assert_eq!(reader.ledger(), Ledger { accepted: 66 * 7, frames: 66, ..Ledger::default() });
     Codes::from_frames(model.config(), &frames).unwrap()

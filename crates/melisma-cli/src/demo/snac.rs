@@ -17,7 +17,7 @@ use melisma::{Error, Kind, Result};
 use crate::codec::{BUILTIN, Codec};
 use crate::session::{Engine, Session};
 
-const SAMPLE: &[u8] = include_bytes!("../../../../models/mini24/sample.wav");
+use melisma_models::mini24::SAMPLE;
 /// Windows decode every frame four times; so many frames show it.
 const WINDOWED_FRAMES: usize = 24;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-use melisma::checkpoint::Checkpoint;
+use melisma::format::checkpoint::Checkpoint;
 use melisma::pack as library;
 use melisma::runtime::output::{self, Existing};
 use melisma::{Error, Kind, Result};

@@ -1,7 +1,7 @@
 //! The innermost loop for few positions: outputs side by side in vectors, one position's input for all of them. The steps of a
 //! sum and their order are those of the other loop, and so are its bits.
 
-use crate::isa::{Isa, Level};
+use crate::device::isa::{Isa, Level};
 use crate::{Budget, Buffer, Result};
 
 /// Positions of an image up to which this is the faster loop.

@@ -3,7 +3,7 @@
 //! Position p of output o is b\[o\] + Σ_k w[k, o] · x[offset\[k\] + p]: the planes of the image lie so that one step of k reads
 //! neighbouring floats for neighbouring positions, whatever strides and dilations are.
 
-use crate::isa::{Isa, Level};
+use crate::device::isa::{Isa, Level};
 
 /// One tile's work, for as many positions as its [`Shape`] is wide.
 #[derive(Clone, Copy)]

@@ -7,9 +7,9 @@ use half::{bf16, f16};
 
 use super::Convert;
 use crate::Element;
-use crate::dtype::I24;
-use crate::isa::{Isa, Level, dispatch};
-use crate::queue::CpuQueue;
+use crate::device::isa::{Isa, Level, dispatch};
+use crate::device::queue::CpuQueue;
+use crate::memory::dtype::I24;
 
 /// Elements of one task. A multiple of 64 elements keeps every task's output as aligned as the whole.
 const TASK_LEN: usize = 1 << 16;

@@ -1,7 +1,7 @@
 //! Grid and arguments of `convert.cu`.
 
-use crate::cuda::{CudaQueue, Function, Launch, Source, arguments};
-use crate::view::{CudaView, CudaViewMut};
+use crate::device::cuda::{CudaQueue, Function, Launch, Source, arguments};
+use crate::memory::view::{CudaView, CudaViewMut};
 use crate::{Element, Result};
 
 pub(crate) const SOURCE: Source = Source { name: "convert", text: include_str!("convert.cu") };

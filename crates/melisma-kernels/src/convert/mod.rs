@@ -19,10 +19,10 @@ use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
-use crate::cuda::Function;
-use crate::dtype::I24;
-use crate::queue::kernel_span;
-use crate::view::check_len;
+use crate::device::cuda::Function;
+use crate::device::queue::kernel_span;
+use crate::memory::dtype::I24;
+use crate::memory::view::check_len;
 use crate::{Device, Element, Error, Isa, Queue, Result, View, ViewMut};
 
 /// A pair of element types that can be converted.

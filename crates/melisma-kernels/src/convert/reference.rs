@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use crate::dtype::I24;
+use crate::memory::dtype::I24;
 
 pub(crate) fn f32_f16(x: f32) -> f16 {
     f16::from_f32_const(x)

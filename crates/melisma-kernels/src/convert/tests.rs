@@ -2,7 +2,7 @@ use half::{bf16, f16};
 
 use super::sealed::Pair;
 use super::{Convert, plan};
-use crate::dtype::I24;
+use crate::memory::dtype::I24;
 use crate::suite::{Bench, Random, suite};
 use crate::{DType, Element, Tensor};
 

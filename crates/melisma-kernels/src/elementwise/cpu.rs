@@ -1,8 +1,8 @@
 //! Loops that the compiler turns into vectors of each instruction set, cut into tasks for the threads.
 
 use super::Operation;
-use crate::isa::{Isa, dispatch};
-use crate::queue::CpuQueue;
+use crate::device::isa::{Isa, dispatch};
+use crate::device::queue::CpuQueue;
 
 /// Elements of one task.
 const TASK_LEN: usize = 1 << 15;

@@ -2,8 +2,8 @@
 
 use super::Operation;
 use crate::Result;
-use crate::cuda::{CudaQueue, Function, Launch, Source, arguments};
-use crate::view::{CudaView, CudaViewMut};
+use crate::device::cuda::{CudaQueue, Function, Launch, Source, arguments};
+use crate::memory::view::{CudaView, CudaViewMut};
 
 pub(crate) const SOURCE: Source = Source { name: "elementwise", text: include_str!("elementwise.cu") };
 

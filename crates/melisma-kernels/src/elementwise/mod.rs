@@ -10,9 +10,9 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::cuda::Function;
-use crate::queue::kernel_span;
-use crate::view::check_len;
+use crate::device::cuda::Function;
+use crate::device::queue::kernel_span;
+use crate::memory::view::check_len;
 use crate::{Device, Error, Queue, Result, View, ViewMut};
 
 /// What is done to each element.

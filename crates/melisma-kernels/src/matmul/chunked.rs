@@ -4,7 +4,7 @@
 //! and rows pass through two slots, each with its own queue, so that the copies of one hide behind the work of the other.
 
 use super::{Matmul, Plan, Scalar};
-use crate::view::check_len;
+use crate::memory::view::check_len;
 use crate::{Budget, Buffer, Device, Error, Kind, Pool, Queue, Result, Space};
 
 /// Chunks smaller than this cost more in launches than they save in memory.

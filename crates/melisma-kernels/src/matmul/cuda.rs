@@ -8,8 +8,8 @@ use std::ffi::c_void;
 use cudarc::cublaslt::{result as lt, sys};
 
 use super::{Matmul, Scalar};
-use crate::cuda::{Address, Cuda, CudaQueue, Function, Launch, Library, Source, arguments, require};
-use crate::view::{CudaView, CudaViewMut};
+use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Library, Source, arguments, require};
+use crate::memory::view::{CudaView, CudaViewMut};
 use crate::{DType, Error, Kind, Result};
 
 pub(crate) const SOURCE: Source = Source { name: "matmul", text: include_str!("matmul.cu") };

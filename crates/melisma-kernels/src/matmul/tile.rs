@@ -3,7 +3,7 @@
 //! A strip is `STRIP` columns of B packed as [k][STRIP]. A tile is up to `rows` rows by one strip of C. Its sums start
 //! from 0 or resume from earlier ones, and grow by one fused multiply-add per k, in order: blocking K does not change them.
 
-use crate::isa::{Isa, Level};
+use crate::device::isa::{Isa, Level};
 
 /// Columns of a strip. Two vectors of AVX-512, two times two of AVX2.
 pub(crate) const STRIP: usize = 32;

@@ -7,8 +7,8 @@ use super::Slices;
 use super::batch::{DeviceJob, DevicePart, Job};
 use super::index;
 use super::record::Mode;
-use crate::cuda::{Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::view::{CudaView, CudaViewMut};
+use crate::device::cuda::{Cuda, CudaQueue, Function, Launch, Source, arguments};
+use crate::memory::view::{CudaView, CudaViewMut};
 use crate::{Budget, Buffer, Queue, Result};
 
 pub(crate) const SOURCE: Source = Source { name: "rans", text: include_str!("rans.cu") };

@@ -5,7 +5,7 @@
 
 use super::{LANES, MAX_SLICES};
 use crate::Isa;
-use crate::isa::dispatch;
+use crate::device::isa::dispatch;
 
 const LANE_FACTOR: u32 = 0x9e37_79b1;
 const FOLD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

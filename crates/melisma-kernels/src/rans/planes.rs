@@ -2,7 +2,7 @@
 
 use super::record::MAX_PLANES;
 use crate::Isa;
-use crate::isa::dispatch;
+use crate::device::isa::dispatch;
 
 /// How an element becomes bytes, little-endian in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

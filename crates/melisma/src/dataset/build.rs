@@ -265,8 +265,8 @@ fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
     let n_frames = options.n_frames();
     let width = plan.files.iter().map(|file| file.input.name.len()).max().unwrap_or(1).max(1);
     let shape = match config.order() {
-        melisma_kernels::mel::Order::FilterTime => vec![config.n_mels, n_frames],
-        melisma_kernels::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
+        melisma_kernels::signal::mel::Order::FilterTime => vec![config.n_mels, n_frames],
+        melisma_kernels::signal::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
     };
     let element = if config.dtype == DType::F16 { Type::F16 } else { Type::F32 };
     let columns = vec![

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use half::f16;
-use melisma_kernels::mel::{Batch, Sample, Value};
+use melisma_kernels::signal::mel::{Batch, Sample, Value};
 use melisma_kernels::{Buffer, Space};
 use tracing::Span;
 

@@ -1,6 +1,6 @@
 //! What a spectrogram is made by: one value per key, as `--set key=value` takes it.
 
-use melisma_kernels::mel::{Edge, Mel, Offset, Order, Power, Scale};
+use melisma_kernels::signal::mel::{Edge, Mel, Offset, Order, Power, Scale};
 use serde::{Deserialize, Serialize};
 
 use super::{KEYS, filterbank};

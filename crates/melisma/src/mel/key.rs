@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use melisma_kernels::mel::{MAX_FFT, MAX_FILTERS};
+use melisma_kernels::signal::mel::{MAX_FFT, MAX_FILTERS};
 use serde_json::Value;
 
 use super::Config;

@@ -1,7 +1,7 @@
 //! A configuration that is ready to run on a device.
 
 use half::f16;
-use melisma_kernels::mel::{Batch, Order, Plan, Sample};
+use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
 use melisma_kernels::{Budget, Space, Tensor};
 
 use super::{Config, DType};
@@ -122,7 +122,7 @@ impl Transform {
         Ok(Spectrogram { shape: self.shape(n_frames), values })
     }
 
-    fn values<S: Sample, D: melisma_kernels::mel::Value>(
+    fn values<S: Sample, D: melisma_kernels::signal::mel::Value>(
         &self,
         queue: &Queue,
         batch: Batch,

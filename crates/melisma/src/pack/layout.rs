@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use melisma_kernels::rans::Split;
 
-use crate::checkpoint::TensorEntry;
+use crate::format::checkpoint::TensorEntry;
 use crate::{Error, Kind, Result};
 
 /// The sides a tile may have, in elements.

@@ -7,7 +7,7 @@ use super::blob::Blob;
 use super::crew::Crew;
 use super::layout::{Layout, TILE_SIDES};
 use super::side;
-use crate::checkpoint::Header;
+use crate::format::checkpoint::Header;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::size;
 use crate::{Error, Kind, Result};

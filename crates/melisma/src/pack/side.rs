@@ -7,7 +7,7 @@ use melisma_kernels::rans::Encoder;
 use super::crew::{self, Crew};
 use super::layout::{Layout, TILE_SIDES};
 use crate::Result;
-use crate::checkpoint::{Header, TensorEntry};
+use crate::format::checkpoint::{Header, TensorEntry};
 
 /// Elements of at most so many bytes always have tiles of [`NARROW_SIDE`], which decode fastest.
 const NARROW: usize = 2;

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-pub use crate::checkpoint::ReadAt;
-use crate::checkpoint::source::ends_at;
-pub(super) use crate::checkpoint::source::read;
+pub use crate::format::checkpoint::ReadAt;
+use crate::format::checkpoint::source::ends_at;
+pub(super) use crate::format::checkpoint::source::read;
 use crate::runtime::output::{self, OutputFile};
 use crate::{Error, Result};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::storage::ReadAt;
-use crate::checkpoint::{Checkpoint, View};
+use crate::format::checkpoint::{Checkpoint, View};
 use crate::{Error, Result};
 
 /// A checkpoint seen as a safetensors file. Tensors are read from the checkpoint when their bytes are asked for; those
@@ -64,7 +64,7 @@ impl ReadAt for Converted<'_> {
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         if at.checked_add(out.len() as u64).is_none_or(|end| end > self.size) {
-            return Err(crate::checkpoint::source::ends_at(at));
+            return Err(crate::format::checkpoint::source::ends_at(at));
         }
         let of_header = self.header.get(at as usize..).unwrap_or_default();
         let (head, mut rest) = out.split_at_mut(of_header.len().min(out.len()));
@@ -86,5 +86,5 @@ impl ReadAt for Converted<'_> {
 
 /// Whether a file begins as checkpoints of PyTorch do, in the format of today or the one before 1.6.
 pub fn is_checkpoint(file: &dyn ReadAt) -> bool {
-    crate::checkpoint::is_torch(file)
+    crate::format::checkpoint::is_torch(file)
 }

@@ -12,7 +12,7 @@ use super::memory::Need;
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
 use super::{TRAILER, VERSION_KEY, crew, gpu_index, memory, side};
-use crate::checkpoint::Header;
+use crate::format::checkpoint::Header;
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 

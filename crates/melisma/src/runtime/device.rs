@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use melisma_kernels::device::cuda;
 use melisma_kernels::{Cpu, Isa};
-pub use melisma_kernels::{Device, Queue, available_threads, cuda};
+pub use melisma_kernels::{Device, Queue, available_threads};
 
 use super::config::Threads;
 use crate::{Error, Result};

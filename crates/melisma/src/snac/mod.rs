@@ -39,7 +39,7 @@ mod weights;
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
 pub use engine::{Engine, Options, Samples, StreamId, Ticket};
-pub use melisma_kernels::step::Rounding;
+pub use melisma_kernels::layer::step::Rounding;
 pub use model::{Model, mini24_weights};
 pub use noise::Noise;
 pub use plane::Plane;

@@ -14,18 +14,14 @@ use super::noise::Noise;
 use super::plane::Plane;
 use super::quantizer::Quantizer;
 use super::weights::Weights;
-use crate::checkpoint::Checkpoint;
+use crate::format::checkpoint::Checkpoint;
 use crate::pack::{self, Archive, ReadAt};
 use crate::{Error, Kind, Result};
 
 /// The weights of the small model that is part of this library, a safetensors file.
 pub fn mini24_weights() -> &'static [u8] {
-    &MINI24
+    melisma_models::mini24::weights()
 }
-
-// A static, because every use of a constant may become a copy in the program.
-static MINI24: [u8; include_bytes!("../../../../models/mini24/model.safetensors").len()] =
-    *include_bytes!("../../../../models/mini24/model.safetensors");
 
 /// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
 pub(super) const PIECE_FRAMES: usize = 4;
@@ -87,7 +83,7 @@ impl Model {
     /// # Errors
     /// None in practice; a test loads it.
     pub fn mini24() -> Result<Self> {
-        let config = include_bytes!("../../../../models/mini24/config.json");
+        let config = melisma_models::mini24::CONFIG;
         Self::from_bytes(config, mini24_weights()).map_err(|error| error.at("builtin:mini24"))
     }
 

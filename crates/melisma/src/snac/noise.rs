@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-pub use melisma_kernels::noise::{fill_normal, philox4x32};
+pub use melisma_kernels::layer::noise::{fill_normal, philox4x32};
 
 /// What the decoder's noise blocks add.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use melisma_kernels::step::Rounding;
+use melisma_kernels::layer::step::Rounding;
 use melisma_kernels::{Budget, Device, Queue};
 
 use super::codes::Codes;

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use melisma_kernels::populate as kernel;
-pub use melisma_kernels::populate::{FRAME_CODES, LEVEL_CODES};
+use melisma_kernels::layer::populate as kernel;
+pub use melisma_kernels::layer::populate::{FRAME_CODES, LEVEL_CODES};
 
 use crate::{Error, Result};
 

@@ -7,7 +7,7 @@
 use melisma_kernels::Queue;
 
 use super::noise::fill_normal;
-use crate::checkpoint::{Checkpoint, DType};
+use crate::format::checkpoint::{Checkpoint, DType};
 use crate::pack::{Archive, Loaded, TensorEntry};
 use crate::{Error, Kind, Result};
 

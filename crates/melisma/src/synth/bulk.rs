@@ -2,7 +2,7 @@
 //!
 //! Two batches are under way: while one is copied to the host, the next is rendered.
 
-use melisma_kernels::voice::{Bulk, Control, Controls, Note, Plan};
+use melisma_kernels::signal::voice::{Bulk, Control, Controls, Note, Plan};
 use melisma_kernels::{Buffer, Device, DeviceSpan, Queue};
 
 use super::patch::{self, Pitch, Touch};

@@ -1,6 +1,6 @@
 //! Controls of all voices, on their way from tick to tick.
 
-use melisma_kernels::voice::{Control, TICK};
+use melisma_kernels::signal::voice::{Control, TICK};
 
 use super::event::Parameter;
 

@@ -1,6 +1,6 @@
 //! Events to sound: one mix of many voices on the CPU.
 
-use melisma_kernels::voice::{Block, Control, Segment, Slot, TICK, UNIT, Voices};
+use melisma_kernels::signal::voice::{Block, Control, Segment, Slot, TICK, UNIT, Voices};
 use melisma_kernels::{Error, Isa, Queue, Result};
 
 use super::agenda::Agenda;

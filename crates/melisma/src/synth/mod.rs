@@ -15,7 +15,7 @@ mod event;
 mod level;
 mod loudness;
 mod midi;
-pub(crate) mod patch;
+pub mod patch;
 mod performance;
 mod phrase;
 mod recording;

@@ -2,30 +2,32 @@
 
 use std::f64::consts::{FRAC_PI_4, LN_2};
 
-use melisma_kernels::voice::{Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice};
+use melisma_kernels::signal::voice::{
+    Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice,
+};
 
 use super::score::Instrument;
 
 /// A note as its instrument hears it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pitch {
+pub struct Pitch {
     /// MIDI key.
-    pub(crate) key: u8,
+    pub key: u8,
     /// Its channel's bend.
-    pub(crate) semitones: f32,
+    pub semitones: f32,
     /// Samples per second.
-    pub(crate) sample_rate: u32,
+    pub sample_rate: u32,
 }
 
 /// How a note is struck.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Touch {
+pub struct Touch {
     /// 0 to 1.
-    pub(crate) velocity: f32,
+    pub velocity: f32,
     /// -1 to 1.
-    pub(crate) pan: f32,
+    pub pan: f32,
     /// Makes notes differ in what should not be the same in all of them.
-    pub(crate) seed: u32,
+    pub seed: u32,
 }
 
 /// Cents between a pad's sine and saw.
@@ -45,7 +47,7 @@ impl Pitch {
     }
 
     /// Increments of the main oscillator and of the saw.
-    pub(crate) fn increments(self, instrument: Instrument) -> [u64; 2] {
+    pub fn increments(self, instrument: Instrument) -> [u64; 2] {
         let detune = if instrument == Instrument::Pad { (DETUNE_CENTS / 1200.0).exp2() } else { 1.0 };
         [self.turns(self.hz()), self.turns(self.hz() * detune)]
     }
@@ -69,7 +71,7 @@ impl Pitch {
 }
 
 /// The voice of a note.
-pub(crate) fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
+pub fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
     let (source, envelope, level) = match instrument {
         Instrument::Pad => pad(pitch, touch),
         Instrument::Lead => lead(pitch, touch),
@@ -86,12 +88,12 @@ pub(crate) fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice
 }
 
 /// The seed of the note that has this name.
-pub(crate) fn seed(note: u64) -> u32 {
+pub fn seed(note: u64) -> u32 {
     (note.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 /// Whether a note ends by itself and is not released.
-pub(crate) fn is_struck(instrument: Instrument) -> bool {
+pub fn is_struck(instrument: Instrument) -> bool {
     matches!(instrument, Instrument::Kick | Instrument::Hat)
 }
 

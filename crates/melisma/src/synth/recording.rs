@@ -3,7 +3,7 @@
 //! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, at a multiple of 512
 //! samples, where a GPU cuts time as well: so its samples have the bits that they have in one piece.
 
-use melisma_kernels::voice::{Control, Controls, Note, TICK, check_gains};
+use melisma_kernels::signal::voice::{Control, Controls, Note, TICK, check_gains};
 
 use super::bulk::{BulkConfig, BulkRenderer};
 use super::control::Moves;

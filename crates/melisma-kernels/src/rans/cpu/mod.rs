@@ -14,7 +14,7 @@ pub(super) use palette::{BLOCK, Inverse, expand, narrow};
 
 use super::table::{Coding, Lookup};
 use super::{L, LANES};
-use crate::isa::{Isa, Level};
+use crate::device::isa::{Isa, Level};
 use crate::{Error, Kind, Result};
 
 /// A stream while it is decoded.

@@ -1,6 +1,6 @@
 //! Pairs of palette entries to bytes and back.
 
-use crate::isa::{Isa, Level};
+use crate::device::isa::{Isa, Level};
 
 /// Symbols between two looks for escapes.
 pub(in super::super) const BLOCK: usize = 64;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use melisma_kernels::mapped::{Access, Mapped};
+use melisma_kernels::memory::mapped::{Access, Mapped};
 
 use super::header::{Bytes, Coding, Header};
 use super::{SampleFormat, sample};

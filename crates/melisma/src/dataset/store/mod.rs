@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use melisma_kernels::mapped::{Access, Mapped, reserve};
+use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 use serde_json::{Map, Value};
 
 use crate::runtime::output;

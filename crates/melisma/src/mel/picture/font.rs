@@ -1,10 +1,10 @@
 //! Letters of 5 by 7 pixels, as far as axes need them.
 
 /// Pixels from letter to letter.
-pub(crate) const WIDTH: usize = 6;
+pub const WIDTH: usize = 6;
 
 /// Seven rows, the leftmost pixel in bit 4.
-pub(crate) fn glyph(letter: char) -> [u8; 7] {
+pub fn glyph(letter: char) -> [u8; 7] {
     match letter {
         '0' => [0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e],
         '1' => [0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e],

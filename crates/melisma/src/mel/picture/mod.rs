@@ -1,10 +1,9 @@
 //! A spectrogram as a PNG: time to the right, frequency upwards, with both axes.
 
-pub(crate) mod font;
-pub(crate) mod png;
+pub mod font;
 
 use super::{Config, Log, MelScale, Spectrogram};
-use melisma_kernels::mel::Order;
+use melisma_kernels::signal::mel::Order;
 
 /// What linear values show, in decibels below the largest.
 const RANGE_DB: f32 = 80.0;
@@ -54,7 +53,7 @@ pub fn write(mel: &Spectrogram, config: &Config) -> Vec<u8> {
     }
     canvas.time_axis(plot_width, n_frames as f64 * config.hop_length as f64 / f64::from(config.sample_rate));
     canvas.frequency_axis(plot_height, config);
-    png::write(canvas.width, canvas.height, &canvas.pixels)
+    crate::format::png::write(canvas.width, canvas.height, &canvas.pixels)
 }
 
 /// Values between 0 and 1.

@@ -7,8 +7,8 @@ mod whisper;
 pub use snac::{Snac, snac_decoder};
 pub use whisper::whisper_encoder;
 
-use super::onnx::{Graph, Model, Node, Opset, Tensor, ValueInfo};
 use crate::Result;
+use crate::onnx::{Graph, Model, Node, Opset, Tensor, ValueInfo};
 
 /// A graph that grows node by node.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use super::Sketch;
 use crate::Result;
-use crate::optimize::onnx::{Dim, Model, Node, ValueInfo};
+use crate::onnx::{Dim, Model, Node, ValueInfo};
 
 /// The sizes of a decoder.
 #[derive(Debug, Clone, Copy)]

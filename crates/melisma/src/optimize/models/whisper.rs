@@ -2,7 +2,7 @@
 
 use super::Sketch;
 use crate::Result;
-use crate::optimize::onnx::{Dim, Model, Node, ValueInfo};
+use crate::onnx::{Dim, Model, Node, ValueInfo};
 
 const WIDTH: usize = 384;
 const HEADS: usize = 6;

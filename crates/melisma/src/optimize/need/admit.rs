@@ -1,10 +1,10 @@
 //! Whether a run fits into the memory that it may take, and how.
 
 use super::{Fact, Hidden, Largest, Need, facts};
-use crate::optimize::engine::chunked::Reach;
-use crate::optimize::engine::{Options, melisma};
-use crate::optimize::onnx::Model;
-use crate::optimize::value::Value;
+use crate::engine::chunked::Reach;
+use crate::engine::{Options, melisma};
+use crate::format::Value;
+use crate::onnx::Model;
 use crate::runtime::{Chunking, Config, Policy, size};
 use crate::{Error, Kind, Result};
 

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::{Hidden, Limits};
+use crate::engine::{Engine, Port, check_inputs, rten};
+use crate::format::Value;
 use crate::optimize::cache::Temporary;
-use crate::optimize::engine::{Engine, Port, check_inputs, rten};
 use crate::optimize::search::{
     Candidate, Chunk, Done, NAMES, Spec, Surroundings, Task, Worker, read_files, write_files,
 };
-use crate::optimize::value::Value;
 use crate::runtime::precision::Format;
 use crate::runtime::size;
 use crate::{Error, Kind, Result};

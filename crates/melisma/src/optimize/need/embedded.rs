@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::{Admission, Apart, Hidden, Limits, Need};
 use crate::Result;
-use crate::optimize::engine::chunked::{Chunked, Reach};
-use crate::optimize::engine::{Engine, Options, Port, Weights, rten};
-use crate::optimize::onnx::Model;
+use crate::engine::chunked::{Chunked, Reach};
+use crate::engine::{Engine, Options, Port, Weights, rten};
+use crate::format::Value;
+use crate::onnx::Model;
 use crate::optimize::search::{Candidate, Chunk, Surroundings, Worker, open};
-use crate::optimize::value::Value;
 
 /// What the engine is opened with.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! What is known of a value before anything runs.
 
-use crate::optimize::onnx::{Data, Tensor};
-use crate::optimize::value::{DType, Value};
+use crate::format::{DType, Value};
+use crate::onnx::{Data, Tensor};
 
 /// Values with more elements are known by their shape only.
 const MOST_NUMBERS: u64 = 4096;

@@ -20,11 +20,11 @@ pub use admit::{Admission, Limits};
 pub use apart::Apart;
 pub use embedded::Embedded;
 
-use super::engine::Port;
-use super::onnx::{Content, Graph, Model, Node, Tensor};
 use super::search::InputShape;
-use super::value::Value;
 use crate::Result;
+use crate::engine::Port;
+use crate::format::Value;
+use crate::onnx::{Content, Graph, Model, Node, Tensor};
 use fact::Fact;
 use pool::Pool;
 use rule::Call;
@@ -120,7 +120,7 @@ impl Need {
 }
 
 /// The bytes of the output of one node alone, whose inputs are constants; none where that depends on data.
-pub(super) fn constant_bytes(known: &HashMap<String, Tensor>, node: &Node, opset: i64) -> Option<u64> {
+pub(crate) fn constant_bytes(known: &HashMap<String, Tensor>, node: &Node, opset: i64) -> Option<u64> {
     let fact = |name: &String| match name.is_empty() {
         true => Some(None),
         false => Fact::of_tensor(known.get(name)?).map(Some),

@@ -9,9 +9,9 @@ mod view;
 mod window;
 
 use super::fact::{Fact, size};
-use crate::optimize::onnx::{Content, Node};
-use crate::optimize::pass::DOMAIN;
-use crate::optimize::value::DType;
+use crate::format::DType;
+use crate::onnx::pass::DOMAIN;
+use crate::onnx::{Content, Node};
 
 /// A node with what is known of its inputs, none where one is left out.
 pub(super) struct Call<'a> {

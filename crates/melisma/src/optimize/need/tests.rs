@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::optimize::engine::{Engine, Options, rten};
-use crate::optimize::onnx::{Dim, Opset, Tensor, ValueInfo};
+use crate::engine::{Engine, Options, rten};
+use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
 use crate::optimize::search::{Candidate, Chunk, InputShape, Surroundings, Worker};
 use crate::runtime::Chunking;
 use crate::runtime::precision::Format;
@@ -16,7 +16,7 @@ fn golden(name: &str) -> std::path::PathBuf {
 fn model(nodes: Vec<Node>, tensors: Vec<Tensor>, (inputs, outputs): (&[(&str, i32)], &[&str])) -> Model {
     let any = |(name, dtype): &(&str, i32)| ValueInfo {
         name: (*name).to_owned(),
-        r#type: crate::optimize::onnx::Type::Tensor { dtype: *dtype, shape: None },
+        r#type: crate::onnx::Type::Tensor { dtype: *dtype, shape: None },
         rest: Vec::new(),
     };
     let graph = Graph {
@@ -35,7 +35,7 @@ fn ints(name: &str, values: &[i64]) -> Tensor {
 }
 
 fn zeros(shape: &[usize]) -> Value {
-    Value::zeros(crate::optimize::DType::F32, shape).unwrap()
+    Value::zeros(crate::format::DType::F32, shape).unwrap()
 }
 
 fn limits(limit: Option<u64>) -> Limits {
@@ -111,7 +111,7 @@ fn what_depends_on_data_goes_apart() {
 fn shapes_are_those_of_the_engine() -> Result<()> {
     for (name, inputs) in [("control.onnx", "control.x.npy"), ("vocoder.onnx", "vocoder.x.npy")] {
         let model = Model::open(&golden(name))?;
-        let x = [crate::optimize::npy::read(&golden(inputs))?];
+        let x = [crate::format::npy::read(&golden(inputs))?];
         let need = Need::of(&model, &x)?;
         let outputs = rten::build(&model, &Options::default())?.run(&x)?;
         let bytes: usize = outputs.iter().map(|value| value.len() * fact::size(value.dtype()) as usize).sum();
@@ -209,11 +209,7 @@ fn rules_agree_with_the_engine() {
 }
 
 fn any_int() -> ValueInfo {
-    ValueInfo {
-        name: "y".to_owned(),
-        r#type: crate::optimize::onnx::Type::Tensor { dtype: 7, shape: None },
-        rest: Vec::new(),
-    }
+    ValueInfo { name: "y".to_owned(), r#type: crate::onnx::Type::Tensor { dtype: 7, shape: None }, rest: Vec::new() }
 }
 
 fn shape_of(model: &Model, inputs: &[Value]) -> Option<Vec<u64>> {

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::optimize::value::{DType, Value};
+use crate::format::{DType, Value};
 use crate::{Error, Kind, Result};
 
 /// The distance of outputs from their reference, over all outputs and sets of inputs.

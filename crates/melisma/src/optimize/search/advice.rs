@@ -7,7 +7,7 @@ use super::chunk::{Chunk, Splitting};
 use super::pick::{is_clearly_faster, ranked};
 use super::report::milliseconds;
 use super::select::Workshop;
-use crate::optimize::engine::{Operator, onnxruntime};
+use crate::engine::{Operator, onnxruntime};
 use crate::runtime::precision::Format;
 use crate::runtime::size;
 

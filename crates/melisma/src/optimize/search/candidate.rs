@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chunk::Chunk;
 use super::engines::is_on_gpu;
-use crate::optimize::engine::Options;
+use crate::engine::Options;
 use crate::runtime::config::Origin;
 use crate::runtime::precision::{Format, Lowering};
 use crate::runtime::{Config, Policy, Profile};

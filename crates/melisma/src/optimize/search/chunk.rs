@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::optimize::engine::melisma;
+use crate::engine::melisma;
 use crate::runtime::config::Origin;
 use crate::runtime::policy::Chunking;
 use crate::runtime::{Config, Policy, Profile};

@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Chunk};
-use crate::optimize::engine::chunked::{Chunked, Reach};
-use crate::optimize::engine::onnxruntime::{self, Algorithms, Cuda, Cudnn, Onnxruntime, Provider, TensorRt, Workspace};
-use crate::optimize::engine::{Engine, Port, melisma, mixed, rten};
-use crate::optimize::onnx::{Dim, Model, Type};
+use crate::engine::chunked::{Chunked, Reach};
+use crate::engine::onnxruntime::{self, Algorithms, Cuda, Cudnn, Onnxruntime, Provider, TensorRt, Workspace};
+use crate::engine::{Engine, Port, melisma, mixed, rten};
+use crate::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy, Profile};
 use crate::{Error, Kind, Result};

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use half::{bf16, f16};
 
 use super::{Request, SEED, accuracy};
-use crate::optimize::engine::Port;
-use crate::optimize::onnx::{Dim, Model};
-use crate::optimize::value::{DType, Value, npy};
+use crate::engine::Port;
+use crate::format::{DType, Value, npy};
+use crate::onnx::{Dim, Model};
 use crate::runtime::output::{self, Existing};
 use crate::{Error, Kind, Result};
 

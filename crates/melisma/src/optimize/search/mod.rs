@@ -45,10 +45,10 @@ pub use worker::{Done, Spec, Task, Worker, work};
 pub(super) use worker::{read as read_files, write as write_files};
 
 use super::cache::{Built, Cache, Entry, Parts, Sample};
-use super::engine::{Engine, Port};
 use super::need::{Apart, Limits, Need};
-use super::onnx::Model;
-use super::value::Value;
+use crate::engine::{Engine, Port};
+use crate::format::Value;
+use crate::onnx::Model;
 use crate::runtime::{Config, machine, size};
 use crate::{Error, Kind, Result};
 

@@ -9,7 +9,7 @@
 //!     [1, 768, 64], [64, 1, 7]  2      3.000      6.000       ...
 //! ```
 
-use crate::optimize::engine::Operator;
+use crate::engine::Operator;
 
 /// The operators in `text`, which may have any number of tables. Lines of another form say nothing.
 pub(super) fn parse(text: &str) -> Vec<Operator> {

@@ -5,7 +5,7 @@ use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
 use super::select::{Bench, Reference, Workshop};
 use super::{Candidate, Measured};
-use crate::optimize::engine::melisma;
+use crate::engine::melisma;
 use crate::runtime::precision::Format;
 
 /// Lengths are multiples of this.

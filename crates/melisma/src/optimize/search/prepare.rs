@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::Result;
-use crate::optimize::engine::{Options, Port};
-use crate::optimize::onnx::Model;
-use crate::optimize::pass;
-use crate::optimize::value::Value;
+use crate::engine::{Options, Port};
+use crate::format::Value;
+use crate::onnx::Model;
+use crate::onnx::pass;
 use crate::pack;
 use crate::runtime::output::{self, Existing};
 use crate::runtime::precision::Format;

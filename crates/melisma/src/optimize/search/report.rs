@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Accuracy, Candidate, Latency, Measured};
-use crate::optimize::engine::Operator;
+use crate::engine::Operator;
 use crate::runtime::size;
 use crate::runtime::table::{Align, Table};
 use crate::{Error, Kind, Result};

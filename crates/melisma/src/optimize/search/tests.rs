@@ -4,9 +4,9 @@ mod memory;
 use std::cell::RefCell;
 
 use super::*;
+use crate::engine::{Options, rten};
+use crate::format::npy;
 use crate::optimize::cache::{Health, Options as CacheOptions};
-use crate::optimize::engine::{Options, rten};
-use crate::optimize::value::npy;
 use crate::runtime::config::Sources;
 use crate::runtime::precision::Format;
 
@@ -102,12 +102,12 @@ fn accuracy_is_what_an_independent_comparison_says() {
 
 /// Two products with a curve between them, of which both lower precisions make something else.
 fn perceptron() -> Model {
-    use crate::optimize::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
+    use crate::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
     let weights = |name: &str, seed: u32| {
         let value = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_mul(seed) >> 8) as f32 / (1 << 23) as f32 - 1.0;
         Tensor::from_slice(name, &(0..96 * 96).map(|i: u32| value(i.wrapping_mul(97))).collect::<Vec<_>>(), &[96, 96])
     };
-    let port = |name: &str| ValueInfo::tensor(name, 1, &[6, 96].map(crate::optimize::onnx::Dim::Known));
+    let port = |name: &str| ValueInfo::tensor(name, 1, &[6, 96].map(crate::onnx::Dim::Known));
     let graph = Graph {
         nodes: vec![
             Node::new("MatMul", &["x", "a"], &["h"]),
@@ -250,7 +250,7 @@ fn files_of_values_are_never_taken_for_others() {
     let request = request(&[&format!("x={}", path.display())]);
     std::fs::write(&path, npy::write(&x)).unwrap();
     optimize(root.path(), &config(&[]), &request).unwrap();
-    let wide = Value::zeros(crate::optimize::value::DType::F64, x.shape()).unwrap();
+    let wide = Value::zeros(crate::format::DType::F64, x.shape()).unwrap();
     std::fs::write(&path, npy::write(&wide)).unwrap();
     let refused = optimize(root.path(), &config(&[]), &request).unwrap_err().to_string();
     assert!(refused.contains("f32[1, 3, time] is expected"), "{refused}");

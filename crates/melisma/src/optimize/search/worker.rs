@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::engines::open_from;
 use super::{Candidate, Surroundings, hard, operators, prepare};
-use crate::optimize::engine::{Engine, Operator};
-use crate::optimize::value::{Value, npy};
+use crate::engine::{Engine, Operator};
+use crate::format::{Value, npy};
 use crate::runtime::machine::{peak_resident_bytes, peak_resident_bytes_of};
 use crate::runtime::output::{self, Existing};
 use crate::runtime::size;

@@ -4,13 +4,14 @@ const MAX_INTERVALS: usize = 1_000_000;
 
 /// Intervals in nanoseconds; overlapping ones are joined from time to time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Busy {
+pub struct Busy {
     intervals: Vec<(u64, u64)>,
     joined: usize,
     lost: u64,
 }
 
 impl Busy {
+    /// Adds the interval from `start` to `end`.
     pub fn add(&mut self, start: u64, end: u64) {
         if self.intervals.len() >= (2 * self.joined).max(1 << 12) {
             self.join();

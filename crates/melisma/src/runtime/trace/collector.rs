@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use melisma_kernels::cuda::Timeline;
-use melisma_kernels::{ALLOCATION, available_threads, ceiling};
+use melisma_kernels::device::ceiling;
+use melisma_kernels::device::cuda::Timeline;
+use melisma_kernels::{ALLOCATION, available_threads};
 use serde_json::{Map, Value};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event as Said, Metadata, Subscriber};

@@ -26,10 +26,10 @@ mod span;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use busy::Busy;
+pub use busy::Busy;
 pub use collector::Collector;
 pub use melisma_kernels::DeviceSpan;
-pub use melisma_kernels::cuda::Detail;
+pub use melisma_kernels::device::cuda::Detail;
 pub use nvtx::Nvtx;
 pub use report::{Load, Report, Row};
 

@@ -1,6 +1,6 @@
 //! Spans as NVTX ranges, for NVIDIA's profilers.
 
-use melisma_kernels::nvtx;
+use melisma_kernels::device::nvtx;
 
 use super::RangeSink;
 

@@ -137,8 +137,8 @@ fn the_busy_share_of_a_gpu_is_the_union_of_its_spans() {
 fn the_busy_share_of_the_cpu_is_its_time_on_processors() {
     let collector = Collector::new();
     collector.set_threads(2);
-    let begin = melisma_kernels::ceiling::thread_seconds();
-    while melisma_kernels::ceiling::thread_seconds() < begin + 0.02 {
+    let begin = melisma_kernels::device::ceiling::thread_seconds();
+    while melisma_kernels::device::ceiling::thread_seconds() < begin + 0.02 {
         std::hint::spin_loop();
     }
     let report = collector.report();

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use melisma_kernels::attention::Pass;
-use melisma_kernels::cuda::Graph;
-use melisma_kernels::step::{Activations, Arena, Row, Rows, Step};
+use melisma_kernels::device::cuda::Graph;
+use melisma_kernels::layer::attention::Pass;
+use melisma_kernels::layer::step::{Activations, Arena, Row, Rows, Step};
 use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, View, ViewMut};
 
 use super::super::noise::Noise;

@@ -1,15 +1,15 @@
 //! The decoder's layers, prepared for one device: weights packed once, the state's place in a slot decided once.
 
-use melisma_kernels::attention::{self, Attention};
-use melisma_kernels::depthwise::{self, Depthwise};
-use melisma_kernels::embed::{self, Embed};
-use melisma_kernels::head::{self, Head};
-use melisma_kernels::noise::{self, Noise};
-use melisma_kernels::norm::{self, Norm};
-use melisma_kernels::pointwise::{self, Mode, Pointwise};
-use melisma_kernels::residual::{self, Residual};
-use melisma_kernels::step::{Rounding, Timeline};
-use melisma_kernels::upsample::{self, Upsample};
+use melisma_kernels::layer::attention::{self, Attention};
+use melisma_kernels::layer::depthwise::{self, Depthwise};
+use melisma_kernels::layer::embed::{self, Embed};
+use melisma_kernels::layer::head::{self, Head};
+use melisma_kernels::layer::noise::{self, Noise};
+use melisma_kernels::layer::norm::{self, Norm};
+use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
+use melisma_kernels::layer::residual::{self, Residual};
+use melisma_kernels::layer::step::{Rounding, Timeline};
+use melisma_kernels::layer::upsample::{self, Upsample};
 use melisma_kernels::{Budget, Device};
 
 use super::super::attention::LocalMha;

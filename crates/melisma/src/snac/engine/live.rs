@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use melisma_kernels::step::Row;
+use melisma_kernels::layer::step::Row;
 
 use super::super::noise::Noise;
 use super::super::stream::Progress;

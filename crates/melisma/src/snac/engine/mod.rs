@@ -35,7 +35,7 @@ mod ring;
 use std::ops::Range;
 use std::sync::Arc;
 
-use melisma_kernels::step::{OPEN, Row};
+use melisma_kernels::layer::step::{OPEN, Row};
 use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
 use super::codes::{Codes, slots};

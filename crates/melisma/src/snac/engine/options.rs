@@ -1,6 +1,6 @@
 //! What an engine is made for.
 
-use melisma_kernels::step::Rounding;
+use melisma_kernels::layer::step::Rounding;
 
 /// The size of an [`Engine`](super::Engine), and how exact it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

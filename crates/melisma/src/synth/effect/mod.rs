@@ -15,7 +15,7 @@ pub use limiter::Limiter;
 pub use ramp::Ramp;
 pub use reverb::{Reverb, ReverbSettings};
 
-use melisma_kernels::feedback::TINY;
+use melisma_kernels::signal::feedback::TINY;
 
 /// `x`, or nothing where it is next to nothing. Also keeps numbers away that processors are slow with.
 fn flush(x: f32) -> f32 {

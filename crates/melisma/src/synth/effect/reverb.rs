@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 
 use melisma_kernels::Isa;
 // A block is shorter than the shortest diffuser at any rate.
-use melisma_kernels::feedback::{BLOCK, Feedback, Levels, N_LINES as N};
+use melisma_kernels::signal::feedback::{BLOCK, Feedback, Levels, N_LINES as N};
 
 use super::flush;
 use crate::{Error, Result};

@@ -1,9 +1,9 @@
 //! Operators that move values, repeat them or make new ones.
 
 use super::{Call, axis, broadcast, length, one};
+use crate::format::DType;
+use crate::onnx::Content;
 use crate::optimize::need::fact::{Fact, size};
-use crate::optimize::onnx::Content;
-use crate::optimize::value::DType;
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     match call.node.op.as_str() {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::*;
-use crate::optimize::engine::onnxruntime::recorder::{recorded, value};
-use crate::optimize::onnx::{Dim, Node, ValueInfo};
+use crate::engine::onnxruntime::recorder::{recorded, value};
+use crate::onnx::{Dim, Node, ValueInfo};
 use crate::runtime::Profile;
 
 /// A cache with engines for the perceptron, made with these flags.
@@ -238,7 +238,7 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
         refused.to_string().contains("perceptron.onnx: rten: ") && refused.to_string().contains("Tanhh"),
         "{refused}"
     );
-    if let Err(error) = crate::optimize::engine::onnxruntime::runtime() {
+    if let Err(error) = crate::engine::onnxruntime::runtime() {
         return println!("SKIPPED: {error}");
     }
     let any = any(Wanted::Fp32, 1e-3);

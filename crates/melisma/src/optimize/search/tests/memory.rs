@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use super::*;
+use crate::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
 use crate::optimize::models::{Snac, snac_decoder};
-use crate::optimize::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
 use crate::runtime::precision::Format;
 
 const WORKER: &str = "optimize::search::tests::memory::measures_one";

@@ -1,0 +1,164 @@
+//! The room `dataset`: a folder of WAV files to FP16 HDF5, beside the loop that people write in Python, beside our own transform
+//! and our own reader alone, and without each of the seed document's techniques.
+//!
+//! `MELISMA_BENCH_FILES` sets the number of files and `MELISMA_BENCH_FOLDER` where they are made; records are made with the
+//! defaults, 2,000 files on a CPU and 40,000 in shared memory on a GPU.
+
+mod corpus;
+mod memory;
+mod technique;
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use melisma_kernels::Buffer;
+
+use self::corpus::{Corpus, RATE};
+use super::measure::of_times;
+use super::{Peer, Place, Row, peer};
+use melisma::Result;
+use melisma::audio::{Reads, Source};
+use melisma::dataset::{Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build};
+use melisma::mel::Config;
+use melisma::runtime::device::{Device, available_threads, host_threads};
+use melisma::runtime::output::Existing;
+
+const PEERS: &str = include_str!("../peers/dataset.py");
+const FILES: usize = 2000;
+const FILES_CUDA: usize = 40_000;
+/// Files that the slower programs are measured on.
+const FILES_OF_PEERS: usize = 2000;
+const RUNS: usize = 3;
+/// Bytes of one copy that measures the bandwidth to a GPU.
+const COPIED: usize = 256 << 20;
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let is_gpu = matches!(place.device, Device::Cuda(_));
+    let default = if is_gpu { FILES_CUDA } else { FILES };
+    let n_files = std::env::var("MELISMA_BENCH_FILES").ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let corpus = Corpus::new(n_files, is_gpu)?;
+    let mut rows = whole(place, &corpus)?;
+    rows.push(reader(&corpus, 1, Reads::Direct)?);
+    if !is_gpu {
+        rows.extend(memory::rows(place)?);
+    }
+    rows.extend(technique::rows(place, &corpus)?);
+    Ok(rows)
+}
+
+/// The build itself.
+fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
+    let n = corpus.inputs.files.len() as f64;
+    let outcomes: Vec<Outcome> =
+        (0..=RUNS).map(|_| run(place, corpus, &Techniques::default())).collect::<Result<_>>()?;
+    // The first run warms the page cache.
+    let outcomes = &outcomes[1..];
+    let of = |seconds: fn(&Outcome) -> f64| of_times(outcomes.iter().map(seconds).collect());
+    let walls = of(|outcome| outcome.wall_seconds + outcome.scan_seconds);
+    let mut build = walls.rate("dataset/build wav to f16 hdf5", "files/s", n);
+    let mut rows = Vec::new();
+    if let Device::Cuda(cuda) = place.device {
+        let steady = of(|outcome| 1.0 / outcome.steady_rows_per_second.max(1e-9));
+        let mut middle = steady.rate("dataset/middle eight tenths of the build", "files/s", 1.0);
+        let mut bytes = steady.rate("dataset/samples through the build", "GB/s", corpus.sample_bytes() / 1e9);
+        let reading = reader(corpus, available_threads(), Reads::Direct)?;
+        let queue = place.device.queue(place.memory.budget())?;
+        let pinned = Buffer::pinned(cuda, place.memory.budget(), COPIED)?;
+        let mut on_device = Buffer::device(cuda, place.memory.budget(), COPIED)?;
+        let mut outcome = Ok(());
+        let copied = super::measure(super::Plan::default(), || {
+            outcome = queue.start_copy(&pinned, &mut on_device, COPIED).and_then(|()| queue.synchronize());
+        });
+        outcome?;
+        let bandwidth = COPIED as f64 / copied.median / 1e9;
+        bytes.ceiling = Some(bandwidth.min(reading.median));
+        middle.peers = seed(corpus);
+        rows.extend([
+            middle,
+            bytes,
+            copied.rate("dataset/pinned copies to the device", "GB/s", COPIED as f64 / 1e9),
+            reading,
+        ]);
+        let batch = Techniques { seg_microbatch_segments: Some(128), ..Techniques::default() };
+        let times = (0..RUNS).map(|_| Ok(1.0 / run(place, corpus, &batch)?.steady_rows_per_second.max(1e-9)));
+        let times = of_times(times.collect::<Result<_>>()?);
+        rows.push(times.rate("dataset/build, batches of 128", "files/s", 1.0));
+    } else {
+        let compute = of(|outcome| outcome.counters.seconds[2] / outcome.threads.max(1) as f64);
+        build.ceiling = Some(n / compute.median);
+        let threads = outcomes[0].threads.to_string();
+        if let Some(rate) = figure(&["loop", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]) {
+            build.peers.push(Peer { name: "soundfile+torchaudio+h5py".to_owned(), median: rate });
+        }
+    }
+    let realtime = walls.rate("dataset/build, times real time", "x", n * 10.0);
+    rows.splice(0..0, [build, realtime]);
+    Ok(rows)
+}
+
+/// The seed's pipeline in PyTorch.
+fn seed(corpus: &Corpus) -> Vec<Peer> {
+    let threads = available_threads().to_string();
+    let found = figure(&["seed", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]);
+    found.into_iter().map(|median| Peer { name: "seed's pipeline in PyTorch".to_owned(), median }).collect()
+}
+
+fn figure(args: &[&str]) -> Option<f64> {
+    peer(PEERS, args)?["files/s"].as_f64()
+}
+
+fn run(place: Place<'_>, corpus: &Corpus, techniques: &Techniques) -> Result<Outcome> {
+    let options = options(Config::preset("builder")?)?;
+    run_with(place, corpus, options, techniques)
+}
+
+fn options(config: Config) -> Result<Options> {
+    let ten = Duration::from_secs(10);
+    Options::new(config, ten, ten, Tail::Pad)
+}
+
+fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Techniques) -> Result<Outcome> {
+    let output = corpus.folder().join("out.h5");
+    let request = Request {
+        inputs: &corpus.inputs,
+        shard: (0, 1),
+        options,
+        output: &output,
+        store: StoreKind::Hdf5,
+        existing: Existing::Replace,
+        stops_on_failure: true,
+        device: place.device,
+        threads: host_threads(place.device),
+        budget: place.memory.budget(),
+        techniques: *techniques,
+    };
+    let outcome = build(&request, &Counters::default(), |_, _| {});
+    // Its pages are taken from the system anew by every run.
+    let _ = std::fs::remove_file(&output);
+    outcome
+}
+
+/// Threads that only read.
+fn reader(corpus: &Corpus, threads: usize, reads: Reads) -> Result<Row> {
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let next = AtomicUsize::new(0);
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            let readers: Vec<_> =
+                (0..threads).map(|_| scope.spawn(|| read_all(&corpus.inputs, &next, reads))).collect();
+            readers.into_iter().try_for_each(|reader| reader.join().unwrap_or(Ok(())))
+        })?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    let bytes = corpus.inputs.files.len() as f64 * corpus.sample_bytes();
+    Ok(of_times(times).rate(&format!("dataset/reader alone, {threads}t"), "GB/s", bytes / 1e9))
+}
+
+fn read_all(inputs: &Inputs, next: &AtomicUsize, reads: Reads) -> Result<()> {
+    let mut samples = vec![0i16; RATE as usize * 10];
+    while let Some(input) = inputs.files.get(next.fetch_add(1, Relaxed)) {
+        Source::reopen(&input.path, RATE, samples.len() as u64, reads)?.read_i16(0, &mut samples)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Sound files to measure on, which go away.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use melisma::audio::{Clip, wav};
+use melisma::dataset::Inputs;
+use melisma::{Error, Result};
+
+pub(super) const RATE: u32 = 22_050;
+/// Files of different content; more files repeat them.
+const DIFFERENT: usize = 64;
+
+pub(super) struct Corpus {
+    folder: Arc<Folder>,
+    pub(super) inputs: Inputs,
+}
+
+/// A folder that goes away.
+struct Folder(PathBuf);
+
+impl Corpus {
+    /// `n_files` WAV files of ten seconds, in the temporary folder or in shared memory.
+    pub(super) fn new(n_files: usize, in_shared_memory: bool) -> Result<Self> {
+        let clip = |index: usize| {
+            let mut state = index as u32 + 1;
+            let mut next = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / (1 << 25) as f32 - 0.25
+            };
+            wav::write(&Clip::mono(RATE, (0..RATE * 10).map(|_| next()).collect()), wav::SampleFormat::S16)
+        };
+        let clips: Vec<Vec<u8>> = (0..n_files.min(DIFFERENT)).map(clip).collect::<Result<_>>()?;
+        Self::of(n_files, in_shared_memory, |index| &clips[index % clips.len()])
+    }
+
+    /// `n_files` files with the bytes that `content` gives.
+    pub(super) fn of<'a>(
+        n_files: usize,
+        in_shared_memory: bool,
+        content: impl Fn(usize) -> &'a [u8] + Sync,
+    ) -> Result<Self> {
+        let base = match std::env::var_os("MELISMA_BENCH_FOLDER") {
+            Some(folder) => PathBuf::from(folder),
+            None if in_shared_memory && Path::new("/dev/shm").is_dir() => PathBuf::from("/dev/shm"),
+            None => std::env::temp_dir(),
+        };
+        let folder = base.join(format!("melisma-bench-{}-{n_files}", std::process::id()));
+        let place = folder.join("w");
+        std::fs::create_dir_all(&place).map_err(|error| Error::io(place.display(), error))?;
+        // From here on it is removed whatever happens.
+        let folder = Arc::new(Folder(folder));
+        let n_threads = melisma::runtime::device::available_threads();
+        let write = |thread: usize| {
+            (thread..n_files).step_by(n_threads).try_for_each(|index| {
+                let path = place.join(format!("{index:06}.wav"));
+                std::fs::write(&path, content(index)).map_err(|error| Error::io(path.display(), error))
+            })
+        };
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..n_threads)
+                .map(|thread| {
+                    scope.spawn({
+                        let write = &write;
+                        move || write(thread)
+                    })
+                })
+                .collect();
+            writers.into_iter().try_for_each(|writer| writer.join().unwrap_or(Ok(())))
+        })?;
+        Ok(Self { folder, inputs: Inputs::find(&[place])? })
+    }
+
+    /// The first `n` files of it.
+    pub(super) fn first(&self, n: usize) -> Self {
+        let files = self.inputs.files.iter().take(n).cloned().collect();
+        let inputs = Inputs { files, ..Inputs::default() };
+        Self { folder: self.folder.clone(), inputs }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// Where the files are, for other programs.
+    pub(super) fn path(&self) -> String {
+        self.folder.0.join("w").display().to_string()
+    }
+
+    /// Bytes of samples in a file.
+    pub(super) fn sample_bytes(&self) -> f64 {
+        f64::from(RATE) * 10.0 * 2.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is in a temporary folder.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

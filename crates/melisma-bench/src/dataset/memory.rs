@@ -1,0 +1,42 @@
+//! Memory of builds of few and of many files.
+
+use std::time::Duration;
+
+use super::corpus::Corpus;
+use super::{Place, Row, run_with};
+use melisma::Result;
+use melisma::audio::{Clip, wav};
+use melisma::dataset::{Options, Tail, Techniques};
+use melisma::mel::Config;
+use melisma::runtime::machine::peak_resident_bytes;
+
+const FEW: usize = 2000;
+const MANY: usize = 100_000;
+/// Samples of a short file, at 22,050 Hz.
+const SHORT: usize = 2205;
+
+/// The most memory that the process held in a build of few short files and in one of many.
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let clip = Clip::mono(22_050, (0..SHORT).map(|i| (i as f32 * 0.1).sin() * 0.5).collect());
+    let bytes = wav::write(&clip, wav::SampleFormat::S16)?;
+    let tenth = Duration::from_millis(100);
+    let options = Options::new(Config::preset("builder")?, tenth, tenth, Tail::Pad)?;
+    let mut rows = Vec::new();
+    for n_files in [FEW, MANY] {
+        let corpus = Corpus::of(n_files, true, |_| &bytes)?;
+        // The system forgets the peak of what ran before; where it cannot, figures are upper bounds.
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        run_with(place, &corpus, options.clone(), &Techniques::default())?;
+        rows.push(Row {
+            name: format!("dataset/peak memory, {n_files} short files"),
+            unit: "MiB".to_owned(),
+            median: peak_resident_bytes().unwrap_or(0) as f64 / f64::from(1 << 20),
+            spread: 0.0,
+            n: 1,
+            ceiling: None,
+            peers: Vec::new(),
+            winner: None,
+        });
+    }
+    Ok(rows)
+}

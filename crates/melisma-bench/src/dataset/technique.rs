@@ -1,0 +1,241 @@
+//! Each of the seed document's techniques, on and off.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use half::f16;
+use melisma_kernels::signal::mel::{Batch, Plan as MelPlan};
+use melisma_kernels::{Buffer, Graph, convert};
+
+use super::corpus::{Corpus, RATE};
+use super::{Place, RUNS, Row, of_times, options, run, run_with};
+use crate::{Peer, Plan, measure};
+use melisma::audio::Reads;
+use melisma::dataset::{Conversion, Outcome, Streams, Techniques, Writes};
+use melisma::mel::{Config, DType, Transform};
+use melisma::runtime::device::{Device, Queue};
+use melisma::{Error, Result};
+
+/// A technique, how it is on, and other choices by name.
+type Case = (&'static str, Techniques, Vec<(&'static str, Techniques)>);
+
+/// Files of one run.
+const FILES: usize = 8000;
+
+/// The row's figure is with the technique, each peer is without it or with another choice.
+pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
+    let corpus = &corpus.first(FILES);
+    let on = Techniques::default();
+    let mut cases: Vec<Case> = vec![
+        ("batched conversion", on, vec![("file by file", Techniques { conversion: Conversion::PerFile, ..on })]),
+        (
+            "direct reads",
+            on,
+            vec![
+                ("by way of a buffer", Techniques { reads: Reads::Buffered, ..on }),
+                ("mapped with madvise", Techniques { reads: Reads::Mapped, ..on }),
+            ],
+        ),
+        (
+            "writes without a copy",
+            on,
+            vec![
+                ("copied", Techniques { writes: Writes::Copied, ..on }),
+                ("direct", Techniques { writes: Writes::Direct, ..on }),
+                ("mapped", Techniques { writes: Writes::Mapped, ..on }),
+            ],
+        ),
+        (
+            // Slots of several rows: one row cannot become smaller.
+            "recovery from too little memory",
+            Techniques { seg_microbatch_segments: Some(8), ..on },
+            vec![("once", Techniques { seg_microbatch_segments: Some(8), fail_launch: Some(5), ..on })],
+        ),
+        (
+            "seg_microbatch_segments by bytes",
+            on,
+            [("1", 1), ("8", 8), ("128", 128)]
+                .map(|(name, n)| (name, Techniques { seg_microbatch_segments: Some(n), ..on }))
+                .to_vec(),
+        ),
+    ];
+    if matches!(place.device, Device::Cuda(_)) {
+        cases.extend([
+            ("pinned buffers", on, vec![("off", Techniques { pinned: false, ..on })]),
+            (
+                "a stream per thread",
+                on,
+                vec![
+                    ("copies and compute on streams of their own", Techniques { streams: Streams::Split, ..on }),
+                    ("one for all", Techniques { streams: Streams::One, ..on }),
+                ],
+            ),
+            (
+                "num_mega_buffers of 1",
+                on,
+                [("2", 2), ("3", 3)].map(|(name, n)| (name, Techniques { num_mega_buffers: n, ..on })).to_vec(),
+            ),
+            (
+                "autosize_gpu_batch of 8192 segments",
+                Techniques { seg_microbatch_segments: Some(8192), ..on },
+                vec![("off, as many as by bytes", Techniques { autosize_gpu_batch: false, ..on })],
+            ),
+        ]);
+    }
+    let steady = |outcome: Outcome| 1.0 / outcome.steady_rows_per_second.max(1e-9);
+    let time = |techniques: &Techniques| {
+        let times = (0..RUNS).map(|_| run(place, corpus, techniques).map(steady)).collect::<Result<Vec<_>>>()?;
+        Ok::<_, Error>(of_times(times))
+    };
+    let plain = time(&on)?;
+    let mut rows = Vec::new();
+    for (name, with, without) in cases {
+        let measured = if with == on { plain } else { time(&with)? };
+        let mut row = measured.rate(&format!("dataset/{name}"), "files/s", 1.0);
+        for (name, techniques) in &without {
+            row.peers.push(Peer { name: (*name).to_owned(), median: 1.0 / time(techniques)?.median });
+        }
+        rows.push(row);
+    }
+    let mut half = plain.rate("dataset/FP16 storage", "files/s", 1.0);
+    let mut single = options(Config::preset("builder")?)?;
+    single.mel.dtype = DType::F32;
+    let times = (0..RUNS).map(|_| run_with(place, corpus, single.clone(), &on).map(steady)).collect::<Result<_>>()?;
+    half.peers.push(Peer { name: "FP32".to_owned(), median: 1.0 / of_times(times).median });
+    rows.push(half);
+    rows.extend(counters());
+    rows.push(in_one_kernel(place)?);
+    if let Device::Cuda(_) = place.device {
+        rows.extend(graphs(place)?);
+    }
+    Ok(rows)
+}
+
+/// Counting on as many threads as there are.
+fn counters() -> Option<Row> {
+    const COUNTS: u64 = 100_000;
+    let threads = melisma::runtime::device::available_threads();
+    let count = |add: &(dyn Fn() + Sync)| {
+        measure(Plan { least: 5, most: 5, ..Plan::default() }, || {
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(|| (0..COUNTS).for_each(|_| add()));
+                }
+            });
+        })
+    };
+    let (atomic, locked) = (AtomicU64::new(0), Mutex::new(0u64));
+    let of_atomic = count(&|| {
+        atomic.fetch_add(1, Relaxed);
+    });
+    let of_lock = count(&|| {
+        if let Ok(mut n) = locked.lock() {
+            *n += 1;
+        }
+    });
+    let amount = (COUNTS * threads as u64) as f64 / 1e6;
+    let mut row = of_atomic.rate("dataset/atomic counters", "M/s", amount);
+    row.peers.push(Peer { name: "behind a lock".to_owned(), median: amount / of_lock.median });
+    Some(row)
+}
+
+/// What a transform of ten-second clips works on.
+struct Rig {
+    plan: MelPlan,
+    batch: Batch,
+    samples: Buffer,
+    values: Buffer,
+}
+
+fn buffer(place: Place<'_>, bytes: usize) -> Result<Buffer> {
+    match place.device {
+        Device::Cpu(_) => Buffer::host(place.memory.budget(), bytes),
+        Device::Cuda(cuda) => Buffer::device(cuda, place.memory.budget(), bytes),
+    }
+}
+
+fn rig(place: Place<'_>, queue: &Queue, changes: &[&str], n_items: usize) -> Result<Rig> {
+    let mut config = Config::preset("builder")?;
+    changes.iter().try_for_each(|change| config.set(change))?;
+    let n_samples = RATE as usize * 10;
+    let n_frames = config.n_frames(n_samples)?;
+    let len = n_items * n_frames * config.n_mels * config.dtype.bytes();
+    let plan = Transform::new(place.device, config)?.into_plan();
+    let sound: Vec<i16> = (0..n_items * n_samples).map(|i| (i as u32).wrapping_mul(40_503) as i16 / 4).collect();
+    let mut samples = buffer(place, sound.len() * 2)?;
+    queue.copy(sound.as_slice().into(), samples.view_mut::<i16>()?)?;
+    Ok(Rig { plan, batch: Batch { n_items, n_samples, n_frames }, samples, values: buffer(place, len)? })
+}
+
+fn timed(mut work: impl FnMut() -> Result<()>) -> Result<crate::Measured> {
+    let mut outcome = Ok(());
+    let measured = measure(Plan::default(), || outcome = work());
+    outcome.map(|()| measured)
+}
+
+/// Logarithm, scale and rounding in the kernel that makes the sums, beside passes of their own over new memory.
+fn in_one_kernel(place: Place<'_>) -> Result<Row> {
+    const CLIPS: usize = 32;
+    let queue = place.device.queue(place.memory.budget())?;
+    let Rig { plan, batch, samples, mut values } = rig(place, &queue, &[], CLIPS)?;
+    let fused = timed(|| {
+        plan.run::<i16, f16>(&queue, batch, samples.view()?, values.view_mut()?)?;
+        queue.synchronize()
+    })?;
+    let linear = rig(place, &queue, &["log=none", "dtype=f32"], CLIPS)?;
+    let n = linear.values.len() / size_of::<f32>();
+    let mut sums = linear.values;
+    let widths = convert::plan::<f32, f16>(place.device, n)?;
+    let mut host = vec![0f32; n];
+    let apart = timed(|| {
+        linear.plan.run::<i16, f32>(&queue, batch, samples.view()?, sums.view_mut()?)?;
+        queue.copy(sums.view::<f32>()?, host.as_mut_slice().into())?;
+        let clamped: Vec<f32> = host.iter().map(|x| x.max(1e-10)).collect();
+        let logs: Vec<f32> = clamped.iter().map(|x| x.log10()).collect();
+        let scaled: Vec<f32> = logs.iter().map(|x| x * 20.0).collect();
+        queue.copy(scaled.as_slice().into(), sums.view_mut::<f32>()?)?;
+        widths.run(&queue, sums.view()?, values.view_mut::<f16>()?)?;
+        queue.synchronize()
+    })?;
+    let frames = (batch.n_items * batch.n_frames) as f64 / 1e6;
+    let mut row = fused.rate("dataset/post-processing in place", "Mframes/s", frames);
+    row.peers.push(Peer { name: "in passes over new memory".to_owned(), median: frames / apart.median });
+    Ok(row)
+}
+
+/// Copies and the kernel of a batch put on a queue one by one, and as a graph.
+fn graphs(place: Place<'_>) -> Result<Vec<Row>> {
+    let Device::Cuda(cuda) = place.device else { return Ok(Vec::new()) };
+    let budget = place.memory.budget();
+    let queue = place.device.queue(budget)?;
+    let mut rows = Vec::new();
+    for n_items in [1, 8, 32] {
+        let on_device = rig(place, &queue, &[], n_items)?;
+        let outer = [
+            Buffer::pinned(cuda, budget, on_device.samples.len())?,
+            Buffer::pinned(cuda, budget, on_device.values.len())?,
+        ];
+        let work = |queue: &Queue, (rig, [from, to]): &mut (Rig, [Buffer; 2])| {
+            queue.start_copy(from, &mut rig.samples, from.len())?;
+            rig.plan.run::<i16, f16>(queue, rig.batch, rig.samples.view()?, rig.values.view_mut()?)?;
+            queue.start_copy(&rig.values, to, to.len())
+        };
+        let mut state = (on_device, outer);
+        let plain = timed(|| {
+            work(&queue, &mut state)?;
+            queue.synchronize()
+        })?;
+        let mut graph = Graph::capture(&queue, state, work)?;
+        let replayed = timed(|| {
+            graph.launch(&queue)?;
+            queue.synchronize()
+        })?;
+        let mut row = replayed.rate(&format!("dataset/graph of a batch of {n_items}"), "files/s", n_items as f64);
+        row.peers.push(Peer { name: "one by one".to_owned(), median: n_items as f64 / plain.median });
+        rows.push(row);
+    }
+    match rows.is_empty() {
+        true => Err(Error::invalid("no batch was measured")),
+        false => Ok(rows),
+    }
+}

@@ -1,0 +1,76 @@
+//! The room `mel`: spectrograms of clips in memory, beside torchaudio, librosa and, on a GPU, flashmel.
+
+use std::collections::BTreeMap;
+
+use half::f16;
+use melisma_kernels::signal::mel::Batch;
+use melisma_kernels::{Buffer, Device};
+
+use super::{Measured, Peer, Place, Plan, Row, measure, peer};
+use melisma::Result;
+use melisma::mel::{Config, Transform};
+
+const PEERS: &str = include_str!("../peers/mel.py");
+/// Each in a process of its own: one that is missing leaves its column out.
+const CPU_PEERS: &[&str] = &["torchaudio", "librosa"];
+const CUDA_PEERS: &[&str] = &["torchaudio-cuda", "flashmel", "seed"];
+/// Clips of one run, each of ten seconds.
+const CLIPS: usize = 32;
+const CLIPS_CUDA: usize = 2048;
+
+/// The two shapes of the figures: points, hop, rate.
+const SHAPES: [(usize, usize, u32); 2] = [(1024, 256, 22_050), (400, 160, 16_000)];
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let (names, suffix, n_clips) = match place.device {
+        Device::Cpu(cpu) => (CPU_PEERS, format!("{}t", cpu.threads), CLIPS),
+        Device::Cuda(_) => (CUDA_PEERS, "cuda".to_owned(), CLIPS_CUDA),
+    };
+    let threads = if let Device::Cpu(cpu) = place.device { cpu.threads } else { 1 };
+    let figures = |name: &str| -> BTreeMap<String, f64> {
+        let found = peer(PEERS, &[name, &threads.to_string()]);
+        found.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
+    };
+    let before: Vec<_> = names.iter().map(|name| (*name, figures(name))).collect();
+    let mut rows = Vec::new();
+    for (n_fft, hop, rate) in SHAPES {
+        let measured = ours(place, (n_fft, hop, rate), n_clips)?;
+        let frames = n_clips * (1 + rate as usize * 10 / hop);
+        let name = format!("mel/{n_fft}-{hop}-80 i16 to log f16, {suffix}");
+        let mut row = measured.rate(&name, "Mframes/s", frames as f64 / 1e6);
+        let key = format!("{n_fft}-{hop}");
+        let peers = before.iter().filter_map(|(name, figures)| Some((name, *figures.get(&key)?)));
+        row.peers.extend(peers.map(|(name, median)| Peer { name: (*name).to_owned(), median }));
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Seconds for all clips, which lie where the device works.
+fn ours(place: Place<'_>, (n_fft, hop, rate): (usize, usize, u32), n_clips: usize) -> Result<Measured> {
+    let mut config = Config::preset("builder")?;
+    let changes = [format!("sample_rate={rate}"), format!("n_fft={n_fft}"), format!("hop_length={hop}")];
+    changes.iter().try_for_each(|change| config.set(change))?;
+    let n_samples = rate as usize * 10;
+    let n_frames = config.n_frames(n_samples)?;
+    let transform = Transform::new(place.device, config)?;
+    let queue = place.device.queue(place.memory.budget())?;
+    let batch = Batch { n_items: n_clips, n_samples, n_frames };
+    let integers: Vec<i16> =
+        (0..n_clips * n_samples).map(|i| ((i as u32).wrapping_mul(40_503) >> 8) as i16 / 4).collect();
+    let n_values = n_clips * n_frames * 80;
+    let buffer = |bytes: usize| match place.device {
+        Device::Cpu(_) => Buffer::host(place.memory.budget(), bytes),
+        Device::Cuda(cuda) => Buffer::device(cuda, place.memory.budget(), bytes),
+    };
+    let (mut samples, mut values) = (buffer(integers.len() * 2)?, buffer(n_values * 2)?);
+    queue.copy(integers.as_slice().into(), samples.view_mut::<i16>()?)?;
+    let mut outcome = Ok(());
+    let measured = measure(Plan::default(), || {
+        outcome = (|| {
+            transform.plan().run::<i16, f16>(&queue, batch, samples.view()?, values.view_mut()?)?;
+            queue.synchronize()
+        })();
+    });
+    outcome.map(|()| measured)
+}

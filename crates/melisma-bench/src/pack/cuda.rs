@@ -1,0 +1,316 @@
+//! On a GPU: records in its memory to elements in its memory, hash included, beside a copy of the same bytes and beside
+//! nvCOMP; and models from the page cache to its memory. Times of kernels are of the device, between two events.
+
+use std::path::Path;
+use std::time::Instant;
+
+use melisma_kernels::device::cuda::Cuda;
+use melisma_kernels::rans::{Batch, Job, Segments};
+use melisma_kernels::{Buffer, Isa, Queue};
+
+use super::{Figures, PEERS, beside, check, speed};
+use crate::measure::of_times;
+use crate::{Measured, Peer, Place, Row, peer};
+use melisma::pack::{self, Decoder, Encoder, Layout, Loader, Options, SEGMENT, TensorEntry};
+use melisma::runtime::device::Device;
+use melisma::{Error, Result};
+
+/// A block of weights that is laid into memory as often as a size needs.
+const ROWS: u64 = 4096;
+const COLS: u64 = 4096;
+/// Layers that are decoded in turn, so that none is still in a cache.
+const LAYERS: usize = 12;
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let Device::Cuda(cuda) = place.device else { return Err(Error::unsupported("this bench needs a GPU")) };
+    let bench = Bench { cuda, device: place.device, queue: place.device.queue(place.memory.budget())?, place };
+    let mut rows = Vec::new();
+    for (name, dtype, megabytes) in
+        [("bf16", "BF16", 512), ("bf16", "BF16", 2048), ("f16", "F16", 512), ("f32", "F32", 512)]
+    {
+        let matrix = Matrix::new(dtype, ROWS, COLS);
+        for segment in [None, Some(SEGMENT)] {
+            rows.extend(bench.large(name, &matrix, megabytes, segment)?);
+        }
+    }
+    let layer = Matrix::new("BF16", 2048, 2816);
+    for segment in [None, Some(4 * SEGMENT), Some(2 * SEGMENT), Some(SEGMENT), Some(SEGMENT / 2)] {
+        rows.push(bench.layer(&layer, segment)?);
+    }
+    rows.extend(bench.ladder(&layer)?);
+    rows.extend(bench.load()?);
+    Ok(rows)
+}
+
+/// Weights that are about normal.
+struct Matrix {
+    entry: TensorEntry,
+    bytes: Vec<u8>,
+}
+
+impl Matrix {
+    fn new(dtype: &str, rows: u64, cols: u64) -> Self {
+        let mut state = 11u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+        };
+        let weights = (0..rows * cols).map(|_| (0..12).map(|_| uniform()).sum::<f32>() * 0.02);
+        let bytes: Vec<u8> = match dtype {
+            "BF16" => weights.flat_map(|weight| half::bf16::from_f32(weight).to_le_bytes()).collect(),
+            "F16" => weights.flat_map(|weight| half::f16::from_f32(weight).to_le_bytes()).collect(),
+            _ => weights.flat_map(f32::to_le_bytes).collect(),
+        };
+        let entry = TensorEntry {
+            name: "w".to_owned(),
+            dtype: dtype.to_owned(),
+            shape: vec![rows, cols],
+            bytes: [0, bytes.len() as u64],
+        };
+        Self { entry, bytes }
+    }
+
+    /// Its tiles' jobs, and the bytes that they are decoded from.
+    fn encode(&self, segment: Option<u32>) -> Result<(Vec<Job>, Vec<u8>)> {
+        let layout = Layout::of(&self.entry, 512)?;
+        let width = layout.split.width() as u64;
+        let isa = Isa::best();
+        let mut encoder = Encoder::new(isa);
+        let mut decoder = segment.map(|segment| Decoder::indexing(isa, segment)).transpose()?;
+        let (mut jobs, mut packed) = (Vec::new(), Vec::new());
+        for number in 0..layout.n_tiles() {
+            let [rows, cols] = layout.tile(number);
+            let row_len = ((cols.end - cols.start) * width) as usize;
+            let row = |row: u64| &self.bytes[((row * layout.cols + cols.start) * width) as usize..][..row_len];
+            let elements: Vec<u8> = rows.clone().flat_map(row).copied().collect();
+            let record = packed.len();
+            let tile = encoder.encode(layout.split, number, &elements, &mut packed)?;
+            let mut segments = None;
+            if let (Some(len), Some(decoder)) = (segment, &mut decoder) {
+                decoder.decode(layout.split, number, &tile, &packed[record..], &mut vec![0; elements.len()])?;
+                segments = Some(Segments { at: packed.len() as u64, len });
+                packed.extend_from_slice(decoder.index());
+            }
+            jobs.push(Job {
+                split: layout.split,
+                number,
+                tile,
+                record: record as u64,
+                out: (rows.start * layout.cols + cols.start) * width,
+                row_len: row_len as u32,
+                rows: (rows.end - rows.start) as u32,
+                row_step: layout.cols * width,
+                segments,
+            });
+        }
+        Ok((jobs, packed))
+    }
+}
+
+/// A matrix several times in the memory of the device, ready to be decoded.
+struct Decoding {
+    batch: Batch,
+    packed: Buffer,
+    out: Buffer,
+    status: Buffer,
+}
+
+struct Bench<'a> {
+    cuda: &'a Cuda,
+    device: &'a Device,
+    queue: Queue,
+    place: Place<'a>,
+}
+
+impl Bench<'_> {
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        Buffer::device(self.cuda, self.place.memory.budget(), len)
+    }
+
+    fn decoding(&self, matrix: &Matrix, segment: Option<u32>, times: usize) -> Result<(Decoding, f64)> {
+        let (one, bytes) = matrix.encode(segment)?;
+        let (packed_len, out_len) = (bytes.len(), matrix.bytes.len());
+        let mut jobs = Vec::with_capacity(one.len() * times);
+        for index in 0..times as u64 {
+            jobs.extend(one.iter().map(|job| Job {
+                record: job.record + index * packed_len as u64,
+                out: job.out + index * out_len as u64,
+                segments:
+                    job.segments.map(|segments| Segments { at: segments.at + index * packed_len as u64, ..segments }),
+                ..*job
+            }));
+        }
+        let batch = Batch::plan(self.device, &jobs, packed_len * times, out_len * times)?;
+        let mut packed = self.buffer(packed_len * times)?;
+        for index in 0..times {
+            let to = packed.view_mut::<u8>()?.range(index * packed_len..(index + 1) * packed_len)?;
+            self.queue.copy(bytes[..].into(), to)?;
+        }
+        let (out, status) = (self.buffer(out_len * times)?, self.buffer(size_of::<i32>() * jobs.len())?);
+        let ratio = packed_len as f64 / out_len as f64;
+        Ok((Decoding { batch, packed, out, status }, ratio))
+    }
+
+    fn run(&self, decoding: &mut Decoding) -> Result<()> {
+        let Decoding { batch, packed, out, status } = decoding;
+        batch.run(&self.queue, packed.view()?, out.view_mut()?, status.view_mut()?)
+    }
+
+    /// Every tile must be whole, and the last copy of the matrix must be the matrix.
+    fn verify(&self, decoding: &Decoding, matrix: &Matrix) -> Result<()> {
+        let mut words = vec![1i32; decoding.batch.len()];
+        self.queue.copy(decoding.status.view()?, words[..].as_mut().into())?;
+        check(words.iter().all(|&word| word == 0), "a tile on the GPU")?;
+        let mut found = vec![0u8; matrix.bytes.len()];
+        let end = decoding.out.len();
+        self.queue.copy(decoding.out.view::<u8>()?.range(end - found.len()..end)?, found[..].as_mut().into())?;
+        check(found == matrix.bytes, "a matrix on the GPU")
+    }
+
+    fn time(&self, n: usize, mut work: impl FnMut(usize) -> Result<()>) -> Result<Measured> {
+        (0..n.min(5)).try_for_each(&mut work)?;
+        let mut times = Vec::new();
+        for index in 0..n {
+            let start = self.queue.record()?;
+            work(index)?;
+            let end = self.queue.record()?;
+            end.synchronize()?;
+            times.push(end.since(&start)?.as_secs_f64());
+        }
+        Ok(of_times(times))
+    }
+
+    /// The rate of decoding, of a copy, and the size.
+    fn large(&self, name: &str, matrix: &Matrix, megabytes: usize, segment: Option<u32>) -> Result<Vec<Row>> {
+        let times = (megabytes << 20).div_ceil(matrix.bytes.len());
+        let (mut decoding, ratio) = self.decoding(matrix, segment, times)?;
+        let gigabytes = decoding.out.len() as f64 / 1e9;
+        let decoded = self.time(20, |_| self.run(&mut decoding))?;
+        self.verify(&decoding, matrix)?;
+        let kind = if segment.is_some() { " with an index" } else { "" };
+        let name = format!("pack/decode {name} {megabytes} MB{kind} cuda");
+        let mut row = decoded.rate(&name, "GB/s", gigabytes);
+        if segment.is_none() {
+            row.peers = self.nvcomp(matrix, times);
+        }
+        let mut copy = self.buffer(decoding.out.len())?;
+        let copied = self.time(20, |_| self.queue.copy(decoding.out.view::<u8>()?, copy.view_mut()?))?;
+        row.peers.push(Peer { name: "device copy".to_owned(), median: gigabytes / copied.median });
+        let size = Row { unit: "share".to_owned(), median: ratio, spread: 0.0, n: 1, ..row.clone() };
+        let size = Row { name: format!("{name}: size"), peers: Vec::new(), ..size };
+        Ok(vec![row, size])
+    }
+
+    fn nvcomp(&self, matrix: &Matrix, times: usize) -> Vec<Peer> {
+        let path = std::env::temp_dir().join(format!("melisma-bench-{}.bin", std::process::id()));
+        if std::fs::write(&path, &matrix.bytes).is_err() {
+            return Vec::new();
+        }
+        let value = peer(PEERS, &["nvcomp", &path.display().to_string(), &times.to_string(), &matrix.entry.dtype]);
+        // A file in the folder for temporary ones.
+        let _ = std::fs::remove_file(&path);
+        let figures: Figures = value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
+        let mut peers = beside(&figures, "decode", 1.0);
+        let ratios = beside(&figures, "ratio", 1.0);
+        peers.extend(ratios.into_iter().map(|peer| Peer { name: format!("{} size", peer.name), ..peer }));
+        peers
+    }
+
+    /// One layer of 11 MB, each time another one.
+    fn layer(&self, matrix: &Matrix, segment: Option<u32>) -> Result<Row> {
+        let mut layers = Vec::new();
+        for _ in 0..LAYERS {
+            layers.push(self.decoding(matrix, segment, 1)?.0);
+        }
+        let decoded = self.time(10 * LAYERS, |index| self.run(&mut layers[index % LAYERS]))?;
+        layers.iter().try_for_each(|layer| self.verify(layer, matrix))?;
+        let kind = segment.map_or("without an index".to_owned(), |segment| format!("with an index of {segment}"));
+        let row = decoded.seconds(&format!("pack/decode bf16 layer of 11 MB {kind} cuda"));
+        Ok(Row { unit: "us".to_owned(), median: row.median * 1e6, ..row })
+    }
+
+    /// The seed's last step: five layers decoded by all cores, then by the GPU in one launch.
+    fn ladder(&self, matrix: &Matrix) -> Result<Vec<Row>> {
+        let threads = melisma_kernels::available_threads();
+        let on_cores = speed::decode_on(threads, &file(std::iter::repeat_n(matrix, 5)))?;
+        let (mut five, _) = self.decoding(matrix, Some(SEGMENT), 5)?;
+        let on_gpu = self.time(50, |_| self.run(&mut five))?;
+        self.verify(&five, matrix)?;
+        let row = |measured: Measured, name: &str| {
+            let row = measured.seconds(&format!("pack/ladder {name}"));
+            Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row }
+        };
+        let factor = on_cores.median / on_gpu.median;
+        let before = row(on_cores, &format!("8 all cores, {threads} threads, five layers decoded"));
+        let after = row(on_gpu, "9 GPU, five layers decoded");
+        let name = "pack/ladder 9 GPU: factor, the seed claims 5 ms for a layer".to_owned();
+        let factor = Row { name, unit: "x".to_owned(), median: factor, ..after.clone() };
+        Ok(vec![before, after, factor])
+    }
+
+    /// A model of 1 GB in the page cache, packed and as it was.
+    fn load(&self) -> Result<Vec<Row>> {
+        let folder = std::env::temp_dir();
+        let paths = ["plain", "packed", "indexed"]
+            .map(|kind| folder.join(format!("melisma-bench-{}-{kind}.safetensors", std::process::id())));
+        let outcome = self.load_files(&paths.each_ref().map(|path| path.as_path()));
+        for path in &paths {
+            // Files in the folder for temporary ones.
+            let _ = std::fs::remove_file(path);
+        }
+        outcome
+    }
+
+    fn load_files(&self, [plain, packed, indexed]: &[&Path; 3]) -> Result<Vec<Row>> {
+        let source = model();
+        let threads = melisma_kernels::available_threads();
+        std::fs::write(plain, &source).map_err(|error| Error::io(plain.display(), error))?;
+        for (path, gpu_index) in [(packed, None), (indexed, Some(SEGMENT))] {
+            let mut bytes = Vec::new();
+            pack::pack(&source, &mut bytes, &Options { threads, gpu_index, ..Options::default() }, &|_| {})?;
+            std::fs::write(path, &bytes).map_err(|error| Error::io(path.display(), error))?;
+        }
+        let gigabytes = source.len() as f64 / 1e9;
+        drop(source);
+        let mut loader = Loader::new(self.device, self.place.memory.budget())?;
+        let mut rows: Vec<Row> = Vec::new();
+        for (path, name) in [(plain, "plain"), (packed, "packed"), (indexed, "packed with an index")] {
+            let file = std::fs::File::open(path).map_err(|error| Error::io(path.display(), error))?;
+            let mut times = Vec::new();
+            for round in 0..9 {
+                let start = Instant::now();
+                let loaded = loader.load(&file)?;
+                if round > 1 {
+                    times.push(start.elapsed().as_secs_f64());
+                }
+                check(loaded.tensors().len() == N_TENSORS, "a loaded model")?;
+            }
+            let mut row = of_times(times).rate(&format!("pack/load 1 GB of bf16 {name} to cuda"), "GB/s", gigabytes);
+            row.peers.extend(rows.first().map(|plain| Peer { name: "plain".to_owned(), median: plain.median }));
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+}
+
+const N_TENSORS: usize = 32;
+
+fn model() -> Vec<u8> {
+    file(std::iter::repeat_n(&Matrix::new("BF16", ROWS, COLS), N_TENSORS))
+}
+
+/// A safetensors file of these.
+fn file<'a>(matrices: impl Iterator<Item = &'a Matrix>) -> Vec<u8> {
+    let (mut json, mut data) = (String::new(), Vec::new());
+    for (index, Matrix { entry, bytes }) in matrices.enumerate() {
+        let (begin, end) = (data.len(), data.len() + bytes.len());
+        let comma = if index > 0 { "," } else { "" };
+        let TensorEntry { dtype, shape, .. } = entry;
+        json += &format!(r#"{comma}"w{index}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{begin},{end}]}}"#);
+        data.extend_from_slice(bytes);
+    }
+    let mut file = (json.len() as u64 + 2).to_le_bytes().to_vec();
+    file.extend_from_slice(format!("{{{json}}}").as_bytes());
+    file.append(&mut data);
+    file
+}

@@ -1,0 +1,209 @@
+//! The seed's ladder, step by step on five layers of 11 MB: each step's time, and its factor beside the claim.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use melisma_kernels::Isa;
+
+use super::{check, packed};
+use crate::{Peer, Plan, Row, measure};
+use melisma::Result;
+use melisma::pack::{Archive, Decoder, Encoder, Header, Layout, Split, Tile};
+
+const ROWS: u64 = 2048;
+const COLS: u64 = 2816;
+const PLAN: Plan = Plan { warm_up: 1, least: 3, time: std::time::Duration::ZERO, most: 3 };
+
+/// Five files of one layer each: bf16 weights that are about normal.
+pub(super) fn layers() -> Vec<Vec<u8>> {
+    let len = 2 * ROWS * COLS;
+    let json = format!(r#"{{"w":{{"dtype":"BF16","shape":[{ROWS},{COLS}],"data_offsets":[0,{len}]}}}}"#);
+    let mut state = 7u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    let mut layer = || {
+        let mut file = (json.len() as u64).to_le_bytes().to_vec();
+        file.extend_from_slice(json.as_bytes());
+        for _ in 0..ROWS * COLS {
+            let weight = (0..6).map(|_| uniform()).sum::<f32>() * 0.04;
+            file.extend_from_slice(&half::bf16::from_f32(weight).to_le_bytes());
+        }
+        file
+    };
+    (0..5).map(|_| layer()).collect()
+}
+
+/// What a step keeps from one tile to the next.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Kept {
+    Nothing,
+    Coder,
+    Buffers,
+    /// Ten records are handed on together.
+    Batch,
+}
+
+pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut before = None;
+    let mut step = |name: &str, claim: &str, seconds: crate::Measured| {
+        let mut row = seconds.seconds(&format!("pack/ladder {name}"));
+        (row.median, row.unit) = (row.median * 1e3, "ms".to_owned());
+        let factor = before.map(|before: f64| before / row.median);
+        before = Some(row.median);
+        rows.push(row.clone());
+        if let Some(factor) = factor {
+            let name = format!("pack/ladder {name}: factor, the seed claims {claim}");
+            rows.push(Row { name, unit: "x".to_owned(), median: factor, ..row });
+        }
+    };
+    let mut outcome = Ok(());
+    for (name, claim, kept, side, cut) in [
+        ("1 an encoder per tile of 256", "", Kept::Nothing, 256, Cut::Squares),
+        ("2 reused", "10 to 50", Kept::Coder, 256, Cut::Squares),
+        ("3 tiles of 512", "2 to 5", Kept::Coder, 512, Cut::Squares),
+        ("4 tiles of 1024", "2 to 5 with 3", Kept::Coder, 1024, Cut::Squares),
+        ("5 preallocated, 512", "1.5 to 2", Kept::Buffers, 512, Cut::Squares),
+        ("6 batched", "2 to 3", Kept::Batch, 512, Cut::Squares),
+        ("7 contiguous", "1.2 to 1.5", Kept::Batch, 512, Cut::Runs),
+    ] {
+        let way = Way { kept, side, cut };
+        let seconds = measure(PLAN, || {
+            outcome = layers.iter().try_for_each(|layer| round_trip(layer, way, &AtomicU64::new(0)));
+        });
+        step(name, claim, seconds);
+    }
+    outcome?;
+    let way = Way { kept: Kept::Batch, side: 512, cut: Cut::Runs };
+    let mut outcome = Ok(());
+    let all = measure(PLAN, || outcome = on_threads(layers, way, threads));
+    outcome?;
+    step(&format!("8 all cores, {threads} threads"), "5 to 10", all);
+    rows.push(files(layers, threads)?);
+    rows.extend(sides(&layers[0])?);
+    Ok(rows)
+}
+
+/// The same tiles, taken by threads one at a time.
+fn on_threads(layers: &[Vec<u8>], way: Way, threads: usize) -> Result<()> {
+    let next: Vec<AtomicU64> = layers.iter().map(|_| AtomicU64::new(0)).collect();
+    let share = || layers.iter().zip(&next).try_for_each(|(layer, next)| round_trip(layer, way, next));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or(Ok(())))
+    })
+}
+
+/// Whole files: packed with every hash, verified, opened, checked and unpacked.
+fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
+    let mut outcome = Ok(());
+    let seconds = measure(PLAN, || {
+        outcome = layers.iter().try_for_each(|layer| {
+            let packed = packed(layer, Some(512), threads)?;
+            let mut out = Vec::with_capacity(layer.len());
+            Archive::open(&packed)?.unpack(&mut out, threads, &|_| {})?;
+            check(out == *layer, "a layer")
+        });
+    });
+    outcome?;
+    let row = seconds.seconds(&format!("pack/five layers as files, verified, there and back, {threads} threads"));
+    Ok(Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row })
+}
+
+/// How a step goes through a layer.
+#[derive(Clone, Copy)]
+struct Way {
+    kept: Kept,
+    side: u32,
+    cut: Cut,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Cut {
+    /// Rows and columns of tiles, gathered and scattered.
+    Squares,
+    /// The same number of elements, one after another.
+    Runs,
+}
+
+/// Encodes and decodes the tiles of a layer that are left to be taken from `next`.
+fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
+    let Way { kept, side, cut } = way;
+    let header = Header::read(&layer)?;
+    let data = &layer[header.len as usize..];
+    let mut layout = Layout::of(&header.tensors[0], side)?;
+    if cut == Cut::Runs {
+        layout = Layout { rows: 1, cols: ROWS * COLS, tile_rows: 1, tile_cols: u64::from(side).pow(2), ..layout };
+    }
+    let isa = Isa::best();
+    let (mut encoder, mut decoder) = (Encoder::new(isa), Decoder::new(isa));
+    let (mut gathered, mut records, mut decoded) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tiles: Vec<(Tile, Vec<u8>)> = Vec::new();
+    let width = Split::BrainFloat16.width();
+    let mut done = 0;
+    loop {
+        let number = next.fetch_add(1, Relaxed);
+        if number >= layout.n_tiles() {
+            break;
+        }
+        if kept == Kept::Nothing {
+            (encoder, decoder) = (Encoder::new(isa), Decoder::new(isa));
+        }
+        if kept <= Kept::Coder {
+            (gathered, decoded) = (Vec::new(), Vec::new());
+        }
+        let [rows, cols] = layout.tile(number);
+        let row_len = (cols.end - cols.start) as usize * width;
+        gathered.clear();
+        for row in rows {
+            let at = (row * layout.cols + cols.start) as usize * width;
+            gathered.extend_from_slice(&data[at..at + row_len]);
+        }
+        if kept < Kept::Batch || done % 10 == 0 {
+            records = if kept <= Kept::Coder { Vec::new() } else { std::mem::take(&mut records) };
+            records.clear();
+        }
+        let start = records.len();
+        let tile = encoder.encode(Split::BrainFloat16, number, &gathered, &mut records)?;
+        decoded.resize(gathered.len(), 0);
+        decoder.decode(Split::BrainFloat16, number, &tile, &records[start..], &mut decoded)?;
+        if kept <= Kept::Coder {
+            tiles.push((tile, records.clone()));
+        }
+        done += 1;
+    }
+    check(decoded == gathered, "a tile")
+}
+
+/// Tiles, packed bytes and memory of a worker for each size.
+fn sides(layer: &[u8]) -> Result<Vec<Row>> {
+    let header = Header::read(&layer)?;
+    let mut rows = Vec::new();
+    for side in melisma::pack::TILE_SIDES {
+        let layout = Layout::of(&header.tensors[0], side)?;
+        let way = Way { kept: Kept::Buffers, side, cut: Cut::Squares };
+        let size = packed(layer, Some(side), 1)?.len() as f64;
+        let seconds = measure(PLAN, || drop(round_trip(layer, way, &AtomicU64::new(0))));
+        let mut encoder = Encoder::new(Isa::best());
+        let tile_len = (layout.tile_rows * layout.tile_cols * 2) as usize;
+        encoder.encode(layout.split, 0, &layer[header.len as usize..][..tile_len], &mut Vec::new())?;
+        let name = format!("pack/layer in tiles of {side}");
+        let row = seconds.seconds(&format!("{name}: {} tiles there and back", layout.n_tiles()));
+        let bytes = |what: &str, median: f64, peers: Vec<Peer>| Row {
+            name: format!("{name}: {what}"),
+            unit: "bytes".to_owned(),
+            median,
+            spread: 0.0,
+            n: 1,
+            ceiling: None,
+            peers,
+            winner: None,
+        };
+        let source = vec![Peer { name: "source".to_owned(), median: layer.len() as f64 }];
+        rows.push(Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row });
+        rows.push(bytes("packed", size, source));
+        rows.push(bytes("memory of an encoder", encoder.held_bytes() as f64, vec![]));
+    }
+    Ok(rows)
+}

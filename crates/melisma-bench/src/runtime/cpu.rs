@@ -1,0 +1,108 @@
+//! On the CPU.
+
+use std::hint::black_box;
+
+use melisma_kernels::device::ceiling;
+use melisma_kernels::matmul::{Chunk, Matmul};
+use melisma_kernels::{Budget, Cpu, Device, Space, convert};
+
+use super::noise;
+use crate::{Measured, Peer, Place, Plan, Row, measure};
+use melisma::{Error, Kind, Result};
+
+/// Elements of a conversion: outputs larger than any cache.
+const CONVERTED: usize = 64 << 20;
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let Device::Cpu(cpu) = place.device else { return Ok(Vec::new()) };
+    let mut rows = Vec::new();
+    for threads in [1, 2] {
+        let cpu = Cpu { threads, ..*cpu };
+        for (m, k, n) in [(1024, 1024, 1024), (1024, 1024, 32), (1024, 32, 1024)] {
+            rows.push(matmul(cpu, Matmul::new(m, k, n))?);
+        }
+        let _counted = place.memory.reserve(Space::Host, 8 * CONVERTED as u64)?;
+        rows.extend(conversions(cpu)?);
+    }
+    rows.push(chunked(*cpu)?);
+    Ok(rows)
+}
+
+fn matmul(cpu: Cpu, shape: Matmul) -> Result<Row> {
+    let device = Device::Cpu(cpu);
+    let queue = device.queue(&Budget::unlimited())?;
+    let plan = shape.plan::<f32>(&device)?;
+    let (a, b) = (noise(shape.m * shape.k), noise(shape.k * shape.n));
+    let mut c = vec![0f32; shape.m * shape.n];
+    // The ceiling moves with the clock, so it is taken while ours runs.
+    let mut peaks = Vec::new();
+    let mut outcome = Ok(());
+    let measured = measure(Plan::default(), || {
+        outcome = plan.run(&queue, a[..].into(), b[..].into(), c[..].as_mut().into());
+    });
+    outcome?;
+    (0..5).for_each(|_| peaks.push(ceiling::flops(cpu.isa)));
+    peaks.sort_by(f64::total_cmp);
+    let Matmul { m, k, n, .. } = shape;
+    let name = format!("runtime/matmul {m}x{k}x{n} {}t", cpu.threads);
+    let row = measured.rate(&name, "GFLOP/s", shape.flops() / 1e9);
+    Ok(Row { ceiling: Some(peaks[peaks.len() / 2] * cpu.threads as f64 / 1e9), ..row })
+}
+
+fn conversions(cpu: Cpu) -> Result<Vec<Row>> {
+    let device = Device::Cpu(cpu);
+    let queue = device.queue(&Budget::unlimited())?;
+    let floats = noise(CONVERTED);
+    let mut copy = vec![0f32; CONVERTED];
+    let bytes = size_of_val(&floats[..]) as f64;
+    let copied = measure(Plan::default(), || copy.copy_from_slice(black_box(&floats)));
+    let memcpy = 2.0 * bytes / 1e9 / copied.median;
+    let row = |measured: Measured, name: &str| {
+        let row = measured.rate(&format!("runtime/convert {name} {}t", cpu.threads), "GB/s", 1.5 * bytes / 1e9);
+        // One thread's memcpy, as everybody has it.
+        Row { peers: vec![Peer { name: "memcpy".to_owned(), median: memcpy }], ..row }
+    };
+    let mut outcome = Ok(());
+    let mut halves = vec![half::f16::ZERO; CONVERTED];
+    let narrow = convert::plan::<f32, half::f16>(&device, CONVERTED)?;
+    let to_half = measure(Plan::default(), || {
+        outcome = narrow.run(&queue, floats[..].into(), halves[..].as_mut().into());
+    });
+    drop(halves);
+    let integers: Vec<i16> = floats.iter().map(|&x| (x * 65_000.0) as i16).collect();
+    let widen = convert::plan::<i16, f32>(&device, CONVERTED)?;
+    let to_float = measure(Plan::default(), || {
+        outcome = widen.run(&queue, integers[..].into(), copy[..].as_mut().into());
+    });
+    outcome?;
+    Ok(vec![row(to_half, "f32 to f16"), row(to_float, "i16 to f32")])
+}
+
+/// A product whose working set must fit a quarter of its matrices, beside the same without a limit.
+fn chunked(cpu: Cpu) -> Result<Row> {
+    let device = Device::Cpu(cpu);
+    let shape = Matmul::new(65_536, 512, 512);
+    let (a, b) = (noise(shape.m * shape.k), noise(shape.k * shape.n));
+    let plan = shape.plan::<f32>(&device)?;
+    let mut whole = vec![0f32; shape.m * shape.n];
+    let mut chunks = whole.clone();
+    let limit = (size_of_val(&a[..]) + size_of_val(&b[..]) + size_of_val(&whole[..])) as u64 / 4;
+    let (unlimited, limited) = (Budget::unlimited(), Budget::new(limit, limit));
+    let (queue, limited_queue) = (device.queue(&unlimited)?, device.queue(&limited)?);
+    let mut outcome = Ok(());
+    let once = Plan { warm_up: 1, least: 5, most: 5, ..Plan::default() };
+    let time_whole = measure(once, || {
+        outcome = plan.run(&queue, a[..].into(), b[..].into(), whole[..].as_mut().into());
+    });
+    let time_chunks = measure(once, || {
+        outcome = plan.run_chunked(&limited_queue, Chunk::fitting(&limited), [&a, &b], &mut chunks).map(drop);
+    });
+    outcome?;
+    if whole != chunks || limited.usage(Space::Host).peak > limit {
+        let peak = limited.usage(Space::Host).peak;
+        let message = format!("chunked matmul: bits equal {}, peak {peak} of {limit} bytes", whole == chunks);
+        return Err(Error::new(Kind::Check, message));
+    }
+    let row = time_chunks.seconds("runtime/matmul 65536x512x512 in a quarter of its memory");
+    Ok(Row { peers: vec![Peer { name: "unlimited".to_owned(), median: time_whole.median }], ..row })
+}

@@ -1,0 +1,117 @@
+//! The quality sheet of `synth`: what can be measured of its sound, each with the limit that it must keep.
+//!
+//! Oscillators, filter and envelopes are measured on voices alone, the rest on the room's own chain. Nothing is compared with a stored result.
+
+mod chart;
+mod edge;
+mod envelope;
+mod filter;
+mod level;
+mod oscillator;
+mod room;
+mod signal;
+mod voice;
+
+use serde::Serialize;
+
+use melisma::Result;
+use melisma::runtime::table::{Align, Table};
+
+pub use chart::picture;
+
+/// Samples per second of all measurements.
+const RATE: u32 = 48_000;
+
+/// One figure of the sheet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// What came out.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it must keep.
+    pub limit: Limit,
+    /// Whether it does.
+    pub holds: bool,
+}
+
+/// What a figure must keep.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// It may not be more.
+    AtMost(f64),
+    /// It may not be less.
+    AtLeast(f64),
+}
+
+/// Points of a curve for the picture.
+pub type Points = Vec<(f64, f64)>;
+
+/// The figures and what the picture shows of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Sheet {
+    /// The figures.
+    pub figures: Vec<Figure>,
+    /// MIDI key and alias in decibels below the fundamental.
+    #[serde(skip)]
+    pub alias: Points,
+    /// Frequency and gain in decibels: measured, and by the formula.
+    #[serde(skip)]
+    pub filter: [Points; 2],
+    /// Sample and level of an envelope, and of one that is released while it rises.
+    #[serde(skip)]
+    pub envelope: [Points; 2],
+    /// Seconds and decibels of the room's decay.
+    #[serde(skip)]
+    pub decay: Points,
+}
+
+impl Sheet {
+    /// Measures everything; takes some seconds.
+    ///
+    /// # Errors
+    /// A signal could not be made; a figure outside of its limit is not an error.
+    pub fn measure() -> Result<Self> {
+        let mut sheet = Self::default();
+        oscillator::measure(&mut sheet)?;
+        filter::measure(&mut sheet)?;
+        envelope::measure(&mut sheet)?;
+        room::measure(&mut sheet)?;
+        edge::measure(&mut sheet)?;
+        level::measure(&mut sheet)?;
+        Ok(sheet)
+    }
+
+    fn add(&mut self, name: impl Into<String>, value: f64, unit: &'static str, limit: Limit) {
+        let holds = match limit {
+            Limit::AtMost(most) => value <= most,
+            Limit::AtLeast(least) => value >= least,
+        };
+        self.figures.push(Figure { name: name.into(), value, unit, limit, holds });
+    }
+
+    /// Whether every figure is within its limit.
+    pub fn holds(&self) -> bool {
+        self.figures.iter().all(|figure| figure.holds)
+    }
+
+    /// One line per figure.
+    pub fn table(&self) -> Table {
+        let right = |name| (name, Align::Right);
+        let left = |name| (name, Align::Left);
+        let mut table = Table::new([left("what"), right("value"), left("unit"), right("limit"), left("holds")]);
+        for figure in &self.figures {
+            let limit = match figure.limit {
+                Limit::AtMost(most) => format!("<= {most}"),
+                Limit::AtLeast(least) => format!(">= {least}"),
+            };
+            let holds = if figure.holds { "yes" } else { "NO" };
+            let value = format!("{:.3}", figure.value);
+            table.push([figure.name.clone(), value, figure.unit.to_owned(), limit, holds.to_owned()]);
+        }
+        table
+    }
+}

@@ -1,0 +1,166 @@
+//! The room `snac`: the published 24 kHz shape with made-up weights, beside PyTorch and ONNX Runtime.
+//!
+//! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records are made with its default.
+
+mod file;
+mod frame;
+mod gpu;
+mod live;
+mod population;
+mod technique;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use melisma_kernels::{Budget, Cpu, Device, Queue};
+
+use super::measure::{of_times, quantile};
+use super::{Peer, Place, Plan, Row, first_call, measure, peer};
+use melisma::snac::noise::philox4x32;
+use melisma::snac::{Codes, Config, Engine, Model, Noise, Player, slots, tokens};
+use melisma::{Error, Result};
+
+const PEERS: &str = include_str!("../peers/snac.py");
+/// Each part in a process of its own: one that is missing leaves its column out.
+const CPU_PARTS: &[&[&str]] = &[&["torch"], &["folded"], &["load"], &["onnxruntime"], &["population", "cpu"]];
+const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"]];
+
+/// Frames of the long clip, ten seconds; the peers decode as many.
+const CLIP_FRAMES: usize = 117;
+/// How long live streams run.
+const LIVE: Duration = Duration::from_secs(60);
+/// Live streams of two cores.
+const N_LIVE: u32 = 8;
+const SEED: u64 = 0;
+
+/// Row to peer to figure.
+type Figures = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// A device to measure on.
+struct Rig {
+    queue: Queue,
+    budget: Budget,
+}
+
+impl Rig {
+    fn new(device: &Device) -> Result<Self> {
+        let budget = Budget::unlimited();
+        Ok(Self { queue: device.queue(&budget)?, budget })
+    }
+
+    fn engine(&self, model: &Model, max_streams: usize) -> Result<Engine> {
+        Engine::new(model, &self.queue, &self.budget, max_streams)
+    }
+
+    fn player(&self, model: &Arc<Model>) -> Result<Player> {
+        Player::new(model, &self.queue, &self.budget, Noise::default())
+    }
+
+    /// What a row's name says of the device.
+    fn suffix(&self) -> String {
+        match self.queue.device() {
+            Device::Cpu(cpu) => format!(" {}t", cpu.threads),
+            Device::Cuda(_) => String::new(),
+        }
+    }
+}
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let live = live_time()?;
+    let model = Arc::new(Model::random(Config::snac_24khz(), SEED)?);
+    let (parts, mut rows) = match place.device {
+        Device::Cpu(cpu) => (CPU_PARTS, cpu_rows(*cpu, &model, live)?),
+        Device::Cuda(_) => (CUDA_PARTS, gpu::rows(&Rig::new(place.device)?, &model, live)?),
+    };
+    rows.push(first_call(place.device)?);
+    let figures = figures(parts);
+    for row in &mut rows {
+        let peers = figures.get(&row.name).into_iter().flatten();
+        row.peers.extend(peers.map(|(name, &median)| Peer { name: name.clone(), median }));
+    }
+    rows.extend(population::speedups(&rows));
+    Ok(rows)
+}
+
+fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
+    let rig = |threads| Rig::new(&Device::Cpu(Cpu { threads, ..cpu }));
+    let (one, two) = (rig(1)?, rig(2)?);
+    let mut rows = vec![clip(model, &one)?, clip(model, &two)?];
+    rows.extend(frame::rows(model, &one)?);
+    rows.extend(live::rows(&two, model, N_LIVE, live)?);
+    rows.extend(file::rows(&two)?);
+    rows.extend(population::rows());
+    rows.extend(technique::rows(model, &one)?);
+    Ok(rows)
+}
+
+/// From the start of the program to the end of the first second of sound.
+fn first_call(device: &Device) -> Result<Row> {
+    const N_FRAMES: usize = 12;
+    let folder = first_call::Folder::create("snac")?;
+    let [tokens, sound] = ["tokens.txt", "sound.wav"].map(|name| folder.join(name));
+    let model = Model::open("builtin:mini24")?;
+    let text = tokens::to_orpheus(&model, &codes(model.config(), N_FRAMES)?)?;
+    std::fs::write(&tokens, text).map_err(|error| Error::io(tokens.display(), error))?;
+    let device = device.to_string();
+    let arguments = ["decode".as_ref(), tokens.as_os_str(), "-o".as_ref(), sound.as_os_str(), "--device".as_ref()];
+    let flags = [device.as_ref(), "--force".as_ref(), "--quiet".as_ref()];
+    first_call::row("snac/first call in a fresh process, builtin model, 12 frames", &[&arguments[..], &flags].concat())
+}
+
+fn clip(model: &Model, rig: &Rig) -> Result<Row> {
+    let codes = codes(model.config(), CLIP_FRAMES)?;
+    let mut engine = rig.engine(model, 1)?;
+    let plan = Plan { warm_up: 1, least: 3, most: 9, time: Duration::from_secs(10) };
+    let mut outcome = Ok(());
+    let measured = measure(plan, || outcome = engine.decode(&codes, &Noise::default()).map(drop));
+    outcome?;
+    let seconds = CLIP_FRAMES as f64 * frame_time(model.config()).as_secs_f64();
+    Ok(measured.rate(&format!("snac/clip{}", rig.suffix()), "x", seconds))
+}
+
+fn figures(parts: &[&[&str]]) -> Figures {
+    let mut figures = Figures::new();
+    for part in parts {
+        let found: Option<Figures> = peer(PEERS, part).and_then(|value| serde_json::from_value(value).ok());
+        for (row, peers) in found.into_iter().flatten() {
+            figures.entry(row).or_default().extend(peers);
+        }
+    }
+    figures
+}
+
+fn live_time() -> Result<Duration> {
+    let Ok(text) = std::env::var("MELISMA_BENCH_SECONDS") else { return Ok(LIVE) };
+    let seconds = text.parse().ok().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs);
+    seconds.ok_or_else(|| {
+        Error::invalid(format!("MELISMA_BENCH_SECONDS is `{text}`")).with_hint("use seconds from 1 to 3600")
+    })
+}
+
+/// Frames in a row, the same for every run.
+fn frames(config: &Config, n_frames: usize) -> Vec<i32> {
+    let n_codes = (n_frames * slots(config).len()) as u32;
+    (0..n_codes).map(|i| philox4x32([i, 0, 0, 0], [1, 0])[0] as i32 & 0xFFF).collect()
+}
+
+fn codes(config: &Config, n_frames: usize) -> Result<Codes> {
+    Codes::from_frames(config, &frames(config, n_frames))
+}
+
+/// How long a frame plays.
+fn frame_time(config: &Config) -> Duration {
+    Duration::from_secs_f64(config.frame_len() as f64 / f64::from(config.sampling_rate))
+}
+
+/// Median and 99th percentile of `times` as two rows.
+fn quantiles(name: &str, times: &[Duration]) -> [Row; 2] {
+    let milliseconds: Vec<f64> = times.iter().map(|time| 1e3 * time.as_secs_f64()).collect();
+    let measured = of_times(milliseconds.clone());
+    let mut sorted = milliseconds;
+    sorted.sort_by(f64::total_cmp);
+    let row = |name: String, median| Row { name, median, ..measured.seconds("") };
+    [row(format!("{name} p50"), measured.median), row(format!("{name} p99"), quantile(&sorted, 0.99))]
+        .map(|row| Row { unit: "ms".to_owned(), ..row })
+}

@@ -1,0 +1,161 @@
+//! A checkpoint of the full size with made-up weights, written and opened.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, serialize};
+
+use super::{Plan, Rig, Row, SEED, measure};
+use melisma::snac::noise::fill_normal;
+use melisma::snac::{Config, Model};
+use melisma::{Error, Kind, Result};
+
+/// The time from a file to a model that can decode.
+pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
+    let config = Config::snac_24khz();
+    let folder = Folder::create()?;
+    folder.write("config.json", config_json(&config).as_bytes())?;
+    folder.write("model.safetensors", &checkpoint(&config)?)?;
+    let source = folder.0.display().to_string();
+    let mut outcome = Ok(());
+    let plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(3) };
+    let measured = measure(plan, || outcome = Model::open(&source).and_then(|model| rig.engine(&model, 1)).map(drop));
+    outcome?;
+    Ok(vec![measured.seconds("snac/load")])
+}
+
+/// A folder that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("melisma-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| Error::io(path.display(), error))?;
+        Ok(Self(path))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).map_err(|error| Error::io(path.display(), error))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A drop cannot report; the folder is a temporary one.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn config_json(config: &Config) -> String {
+    serde_json::json!({
+        "sampling_rate": config.sampling_rate, "encoder_dim": config.encoder_dim,
+        "encoder_rates": config.encoder_rates, "decoder_dim": config.decoder_dim,
+        "decoder_rates": config.decoder_rates, "attn_window_size": config.attn_window_size,
+        "codebook_size": config.codebook_size, "codebook_dim": config.codebook_dim,
+        "vq_strides": config.vq_strides, "noise": config.noise, "depthwise": config.depthwise,
+    })
+    .to_string()
+}
+
+/// Names, shapes and bytes, as the package `snac` writes them; for depthwise models without attention.
+#[derive(Default)]
+struct Tensors(Vec<(String, Vec<usize>, Vec<u8>)>);
+
+impl Tensors {
+    fn add(&mut self, name: String, shape: &[usize], scale: f32) {
+        let mut values = vec![0.0; shape.iter().product()];
+        fill_normal(SEED, self.0.len() as u32, 0, &mut values);
+        // Gains and alphas must not vanish.
+        let value = |x: f32| (1.0 + 0.1 * x) * scale;
+        let bytes = values.into_iter().flat_map(|x| value(x).to_le_bytes()).collect();
+        self.0.push((name, shape.to_vec(), bytes));
+    }
+
+    fn convolution(&mut self, name: &str, shape: [usize; 3]) {
+        self.add(format!("{name}.parametrizations.weight.original0"), &[shape[0], 1, 1], 0.5);
+        self.add(format!("{name}.parametrizations.weight.original1"), &shape, 1.0);
+    }
+
+    fn biased(&mut self, name: &str, shape: [usize; 3], n_out: usize) {
+        self.convolution(name, shape);
+        self.add(format!("{name}.bias"), &[n_out], 0.01);
+    }
+
+    fn snake(&mut self, name: &str, n_channels: usize) {
+        self.add(format!("{name}.alpha"), &[1, n_channels, 1], 1.0);
+    }
+
+    fn residual(&mut self, name: &str, n_channels: usize) {
+        self.snake(&format!("{name}.block.0"), n_channels);
+        self.biased(&format!("{name}.block.1"), [n_channels, 1, 7], n_channels);
+        self.snake(&format!("{name}.block.2"), n_channels);
+        self.biased(&format!("{name}.block.3"), [n_channels, n_channels, 1], n_channels);
+    }
+
+    fn encoder(&mut self, config: &Config) {
+        let mut dim = config.encoder_dim;
+        self.biased("encoder.block.0", [dim, 1, 7], dim);
+        for (index, rate) in config.encoder_rates.iter().enumerate() {
+            let name = format!("encoder.block.{}", index + 1);
+            (0..3).for_each(|unit| self.residual(&format!("{name}.block.{unit}"), dim));
+            self.snake(&format!("{name}.block.3"), dim);
+            self.biased(&format!("{name}.block.4"), [2 * dim, dim, 2 * rate], 2 * dim);
+            dim *= 2;
+        }
+        self.biased(&format!("encoder.block.{}", config.encoder_rates.len() + 1), [dim, 1, 7], dim);
+    }
+
+    fn quantizer(&mut self, config: &Config) {
+        let (latent, code) = (config.latent_dim(), config.codebook_dim);
+        for level in 0..config.vq_strides.len() {
+            let name = format!("quantizer.quantizers.{level}");
+            self.biased(&format!("{name}.in_proj"), [code, latent, 1], code);
+            self.biased(&format!("{name}.out_proj"), [latent, code, 1], latent);
+            self.add(format!("{name}.codebook.weight"), &[config.codebook_size, code], 1.0);
+        }
+    }
+
+    fn decoder(&mut self, config: &Config) {
+        let (latent, mut dim) = (config.latent_dim(), config.decoder_dim);
+        self.biased("decoder.model.0", [latent, 1, 7], latent);
+        self.biased("decoder.model.1", [dim, latent, 1], dim);
+        for (index, rate) in config.decoder_rates.iter().enumerate() {
+            let name = format!("decoder.model.{}", index + 2);
+            self.snake(&format!("{name}.block.0"), dim);
+            self.biased(&format!("{name}.block.1"), [dim, dim / 2, 2 * rate], dim / 2);
+            dim /= 2;
+            self.convolution(&format!("{name}.block.2.linear"), [dim, dim, 1]);
+            (3..6).for_each(|unit| self.residual(&format!("{name}.block.{unit}"), dim));
+        }
+        let n = config.decoder_rates.len() + 2;
+        self.snake(&format!("decoder.model.{n}"), dim);
+        self.biased(&format!("decoder.model.{}", n + 1), [1, dim, 7], 1);
+    }
+}
+
+fn checkpoint(config: &Config) -> Result<Vec<u8>> {
+    let mut tensors = Tensors::default();
+    tensors.encoder(config);
+    tensors.quantizer(config);
+    tensors.decoder(config);
+    let refused = |error: safetensors::SafeTensorError| Error::new(Kind::Io, error.to_string()).with_source(error);
+    let views = tensors
+        .0
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(refused)?)));
+    serialize(views.collect::<Result<Vec<_>>>()?, None).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_up_checkpoint_loads() {
+        let small = Config { encoder_dim: 4, decoder_dim: 32, ..Config::snac_24khz() };
+        let model = Model::from_bytes(config_json(&small).as_bytes(), &checkpoint(&small).unwrap()).unwrap();
+        assert_eq!(model.config(), &small);
+    }
+}

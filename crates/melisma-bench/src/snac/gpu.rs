@@ -1,0 +1,57 @@
+//! On a GPU: one stream, many streams at full speed in each precision, and many live ones.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Rig, Row, clip, frame, frame_time, frames, live, of_times, population};
+use melisma::Result;
+use melisma::snac::{Engine, Model, Noise, Options, Rounding, StreamId};
+
+const N_STEPS: usize = 50;
+const N_LIVE: u32 = 2000;
+
+pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result<Vec<Row>> {
+    let mut rows = vec![clip(model, rig)?];
+    rows.extend(frame::rows(model, rig)?);
+    rows.push(bulk(rig, model, 32.into())?);
+    for rounding in [Rounding::Off, Rounding::Tf32, Rounding::Bf16] {
+        rows.push(bulk(rig, model, Options { max_streams: 256, rounding })?);
+    }
+    rows.extend(live::rows(rig, model, N_LIVE, live_time)?);
+    rows.extend(population::rows());
+    Ok(rows)
+}
+
+/// An engine with all its streams begun.
+pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<Options>) -> Result<(Engine, Vec<StreamId>)> {
+    let options = options.into();
+    let mut engine = Engine::new(model, &rig.queue, &rig.budget, options)?;
+    let streams =
+        (0..options.max_streams).map(|index| engine.open(Noise::Seed(index as u64))).collect::<Result<_>>()?;
+    Ok((engine, streams))
+}
+
+/// A frame of every stream, over and over, copies included; a step is submitted while the one before runs.
+fn bulk(rig: &Rig, model: &Model, options: Options) -> Result<Row> {
+    let one = frames(model.config(), 1);
+    let (mut engine, streams) = open(rig, model, options)?;
+    let input: Vec<(StreamId, &[i32])> = streams.iter().map(|&stream| (stream, one.as_slice())).collect();
+    let mut times = Vec::new();
+    let mut ticket = engine.submit(&input)?;
+    for step in 0..N_STEPS + 5 {
+        let start = Instant::now();
+        let next = engine.submit(&input)?;
+        std::hint::black_box(engine.collect(ticket)?);
+        ticket = next;
+        if step >= 5 {
+            times.push(start.elapsed().as_secs_f64());
+        }
+    }
+    let name = match options.rounding {
+        Rounding::Off => format!("snac/{} streams", options.max_streams),
+        Rounding::Tf32 => format!("snac/{} streams, tf32", options.max_streams),
+        Rounding::Bf16 => format!("snac/{} streams, bf16", options.max_streams),
+    };
+    let sound = options.max_streams as f64 * frame_time(model.config()).as_secs_f64();
+    Ok(of_times(times).rate(&name, "x", sound))
+}

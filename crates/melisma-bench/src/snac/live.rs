@@ -1,0 +1,43 @@
+//! Live streams: each delivers a frame as often as it plays, and wants it decoded before the next.
+
+use std::time::{Duration, Instant};
+
+use super::gpu::open;
+use super::{Rig, Row, frame_time, frames, quantiles};
+use melisma::Result;
+use melisma::snac::Model;
+
+/// Streams whose frames come evenly spread over the time that a frame plays; whoever waits is served together.
+pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> Result<Vec<Row>> {
+    let one = frames(model.config(), 1);
+    let (mut engine, streams) = open(rig, model, n_streams as usize)?;
+    let period = frame_time(model.config());
+    let n_due = (f64::from(n_streams) * time.as_secs_f64() / period.as_secs_f64()) as u32;
+    let begin = Instant::now();
+    let due = |frame: u32| begin + period * (frame / n_streams) + period * (frame % n_streams) / n_streams;
+    let (mut served, mut latencies) = (0, Vec::new());
+    // Hopelessly late: what is left counts as missed.
+    while served < n_due && begin.elapsed() < time + period {
+        std::thread::sleep(due(served).saturating_duration_since(Instant::now()));
+        let now = Instant::now();
+        let waiting = (served..n_due).take(streams.len()).take_while(|&frame| due(frame) <= now).count() as u32;
+        let frames = served..served + waiting;
+        let input: Vec<_> =
+            frames.clone().map(|frame| (streams[(frame % n_streams) as usize], one.as_slice())).collect();
+        engine.step(&input)?;
+        latencies.extend(frames.map(|frame| due(frame).elapsed()));
+        served += waiting;
+    }
+    let name = format!("snac/{n_streams} live streams{}", rig.suffix());
+    let n_met = latencies.iter().filter(|latency| **latency <= period).count();
+    let [p50, p99] = quantiles(&name, &latencies);
+    let met = Row {
+        name: format!("{name}, deadlines met"),
+        unit: "%".to_owned(),
+        median: 100.0 * n_met as f64 / f64::from(n_due),
+        spread: 0.0,
+        n: n_due.into(),
+        ..p50.clone()
+    };
+    Ok(vec![p50, p99, met])
+}

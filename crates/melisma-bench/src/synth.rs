@@ -1,0 +1,150 @@
+//! The room `synth`: voices, phrases and live streams, beside one voice at a time, PyTorch and FluidSynth.
+//!
+//! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records are made with its default.
+
+mod batching;
+mod file;
+mod gpu;
+mod live;
+mod pads;
+mod phrase;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use melisma_kernels::Device;
+
+use super::measure::{of_times, quantile};
+use super::{Measured, Peer, Place, Plan, Row, first_call, measure, peer};
+use melisma::synth::patch::{self, Pitch, Touch};
+use melisma::synth::{Chord, Instrument, Kick, Melody, Phrase, Swell};
+use melisma::{Error, Result};
+
+const PEERS: &str = include_str!("../peers/synth.py");
+const RATE: u32 = 48_000;
+/// How long live streams run.
+const LIVE: Duration = Duration::from_secs(60);
+
+/// Row to peer to figure.
+type Figures = BTreeMap<String, BTreeMap<String, f64>>;
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let (mut rows, parts): (_, &[&str]) = match place.device {
+        Device::Cpu(_) => (cpu_rows(live_time()?)?, &["cpu"]),
+        Device::Cuda(_) => (gpu::rows(place.device)?, &["cuda"]),
+    };
+    rows.push(first_call(place.device)?);
+    for part in parts {
+        let found: Option<Figures> = peer(PEERS, &[part]).and_then(|value| serde_json::from_value(value).ok());
+        for (name, peers) in found.into_iter().flatten() {
+            if let Some(row) = rows.iter_mut().find(|row: &&mut Row| row.name == name) {
+                row.peers.extend(peers.into_iter().map(|(name, median)| Peer { name, median }));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn cpu_rows(live: Duration) -> Result<Vec<Row>> {
+    let mut rows = pads::rows()?;
+    rows.extend(batching::rows()?);
+    rows.extend(phrase::rows()?);
+    rows.extend(file::rows()?);
+    rows.extend(live::rows(live)?);
+    Ok(rows)
+}
+
+/// From the start of the program to the end of the first second of sound.
+fn first_call(device: &Device) -> Result<Row> {
+    let folder = first_call::Folder::create("synth")?;
+    let (sound, device) = (folder.join("sound.wav"), device.to_string());
+    let arguments =
+        ["synth", "preset:focus", "--seconds", "1", "--seed", "1", "--device", &device, "--force", "--quiet"];
+    let mut arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(AsRef::as_ref).collect();
+    arguments.extend(["-o".as_ref(), sound.as_os_str()]);
+    first_call::row("synth/first call in a fresh process, 1 s of preset:focus", &arguments)
+}
+
+fn live_time() -> Result<Duration> {
+    let Ok(text) = std::env::var("MELISMA_BENCH_SECONDS") else { return Ok(LIVE) };
+    let seconds = text.parse().ok().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs);
+    seconds.ok_or_else(|| {
+        Error::invalid(format!("MELISMA_BENCH_SECONDS is `{text}`")).with_hint("use seconds from 1 to 3600")
+    })
+}
+
+/// Pad number `index` of many: keys of five octaves.
+fn pad(index: usize) -> melisma_kernels::signal::voice::Voice {
+    sound(Instrument::Pad, index)
+}
+
+fn sound(instrument: Instrument, index: usize) -> melisma_kernels::signal::voice::Voice {
+    let pitch = Pitch { key: 36 + (index * 7 % 49) as u8, semitones: 0.0, sample_rate: RATE };
+    let touch =
+        Touch { velocity: 0.5, pan: (index % 9) as f32 / 4.0 - 1.0, seed: (index as u32).wrapping_mul(2_654_435_761) };
+    patch::voice(instrument, pitch, touch)
+}
+
+/// Thirty seconds: 8 chords of 4 pads, 64 notes, 32 kicks, 4 swells.
+fn long_phrase() -> Phrase {
+    let chords = [[45, 57, 60, 64], [41, 53, 57, 60], [48, 55, 60, 64], [43, 55, 59, 62]];
+    Phrase {
+        seconds: 30.0,
+        chords: (0..8u8)
+            .map(|i| Chord {
+                onset: 3.75 * f64::from(i),
+                duration: 3.75,
+                keys: chords[usize::from(i) % 4].to_vec(),
+                velocity: 0.6,
+            })
+            .collect(),
+        melody: (0..64u8)
+            .map(|i| Melody {
+                onset: 30.0 / 64.0 * f64::from(i),
+                duration: 0.4,
+                key: 69 + (u32::from(i) * 5 % 13) as u8,
+                velocity: 0.5,
+            })
+            .collect(),
+        kicks: (0..32u8).map(|i| Kick { onset: 30.0 / 32.0 * f64::from(i), velocity: 0.9 }).collect(),
+        swells: (0..4u8).map(|i| Swell { onset: 7.5 * f64::from(i), duration: 5.0, velocity: 0.5 }).collect(),
+    }
+}
+
+/// A single figure, not the median of many runs.
+fn single(name: &str, unit: &str, median: f64) -> Row {
+    Row {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        median,
+        spread: 0.0,
+        n: 1,
+        ceiling: None,
+        peers: Vec::new(),
+        winner: None,
+    }
+}
+
+fn beside(mut row: Row, name: &str, median: f64) -> Row {
+    row.peers.push(Peer { name: name.to_owned(), median });
+    row
+}
+
+/// Rows of quantiles of `times` in seconds, in milliseconds.
+fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Vec<Row> {
+    let measured: Measured = of_times(times.to_vec());
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let row = |(label, share): &(&str, f64)| Row {
+        name: format!("{name} {label}"),
+        unit: "ms".to_owned(),
+        median: 1e3 * quantile(&sorted, *share),
+        ..measured.seconds("")
+    };
+    shares.iter().map(row).collect()
+}
+
+/// Seconds of CPU time of this thread.
+fn cpu_seconds() -> f64 {
+    melisma_kernels::device::ceiling::thread_seconds()
+}

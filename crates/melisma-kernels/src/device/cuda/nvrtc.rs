@@ -1,0 +1,136 @@
+//! CUDA C++ to machine code, at run time.
+
+use std::ffi::{CStr, CString, c_char};
+use std::ptr::null_mut;
+
+use cudarc::nvrtc::sys;
+
+use super::library::{Library, require};
+use super::module::Source;
+use crate::{Error, Kind, Result};
+
+/// The headers that our kernels include.
+pub(super) const HEADERS: [(&str, &str); 9] = [
+    ("device.cuh", include_str!("device.cuh")),
+    ("step.cuh", include_str!("../../layer/step.cuh")),
+    ("product.cuh", include_str!("../../layer/product.cuh")),
+    ("record.cuh", include_str!("../../rans/record.cuh")),
+    ("stream.cuh", include_str!("../../rans/stream.cuh")),
+    ("joined.cuh", include_str!("../../rans/joined.cuh")),
+    ("butterfly.cuh", include_str!("../../signal/butterfly.cuh")),
+    ("stages.cuh", include_str!("../../signal/mel/stages.cuh")),
+    ("voice.cuh", include_str!("../../signal/voice/voice.cuh")),
+];
+
+/// Contraction is off so that a multiply-add is fused where the kernel says so and nowhere else.
+pub(super) const OPTIONS: [&str; 3] = ["--std=c++17", "-default-device", "--fmad=false"];
+
+/// The compiler's version, major and minor.
+///
+/// # Errors
+/// There is no NVRTC.
+pub(super) fn version() -> Result<(i32, i32)> {
+    require(Library::Nvrtc)?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library is loaded; both pointers are valid.
+    check(unsafe { sys::nvrtcVersion(&mut major, &mut minor) }, "tell its version")?;
+    Ok((major, minor))
+}
+
+/// Machine code of `source` for `architecture` (90 for sm_90).
+///
+/// # Errors
+/// There is no NVRTC, or the source does not compile; the message carries the compiler's log.
+pub(super) fn compile(source: Source, architecture: u32) -> Result<Vec<u8>> {
+    require(Library::Nvrtc)?;
+    let _span = tracing::info_span!("nvrtc", source = source.name).entered();
+    let program = Program::new(source)?;
+    let mut options: Vec<CString> = OPTIONS.iter().map(|option| c_string(option)).collect();
+    options.push(c_string(&format!("--gpu-architecture=sm_{architecture}")));
+    let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+    // SAFETY: the program lives; the options are null-terminated and outlive the call.
+    let outcome = unsafe { sys::nvrtcCompileProgram(program.0, pointers.len() as i32, pointers.as_ptr()) };
+    if outcome != sys::nvrtcResult::NVRTC_SUCCESS {
+        return Err(Error::device(format!(
+            "{}.cu does not compile for sm_{architecture}:\n{}",
+            source.name,
+            program.log()
+        )));
+    }
+    program.machine_code()
+}
+
+struct Program(sys::nvrtcProgram);
+
+impl Program {
+    fn new(source: Source) -> Result<Self> {
+        let (text, name) = (c_string(source.text), c_string(&format!("{}.cu", source.name)));
+        let texts = HEADERS.map(|(name, text)| (c_string(name), c_string(text)));
+        let (headers, header_names) =
+            (texts.each_ref().map(|(_, text)| text.as_ptr()), texts.each_ref().map(|(name, _)| name.as_ptr()));
+        let mut program = null_mut();
+        // SAFETY: all strings are null-terminated; NVRTC copies them.
+        let outcome = unsafe {
+            sys::nvrtcCreateProgram(
+                &mut program,
+                text.as_ptr(),
+                name.as_ptr(),
+                headers.len() as i32,
+                headers.as_ptr(),
+                header_names.as_ptr(),
+            )
+        };
+        check(outcome, "read the source")?;
+        Ok(Self(program))
+    }
+
+    fn log(&self) -> String {
+        let mut size = 0;
+        // SAFETY: the program lives; `size` is valid.
+        let outcome = unsafe { sys::nvrtcGetProgramLogSize(self.0, &mut size) };
+        if outcome != sys::nvrtcResult::NVRTC_SUCCESS {
+            return String::new();
+        }
+        let mut log = vec![0u8; size];
+        // SAFETY: `log` has the size that was just asked for.
+        let _ = unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) };
+        CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    fn machine_code(&self) -> Result<Vec<u8>> {
+        let mut size = 0;
+        // SAFETY: the program lives and was compiled.
+        check(unsafe { sys::nvrtcGetCUBINSize(self.0, &mut size) }, "size the machine code")?;
+        let mut code = vec![0u8; size];
+        // SAFETY: `code` has the size that was just asked for.
+        check(unsafe { sys::nvrtcGetCUBIN(self.0, code.as_mut_ptr().cast()) }, "give the machine code")?;
+        Ok(code)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, destroyed once.
+        let _ = unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
+    }
+}
+
+fn check(outcome: sys::nvrtcResult, what: &str) -> Result<()> {
+    if outcome == sys::nvrtcResult::NVRTC_SUCCESS {
+        return Ok(());
+    }
+    // SAFETY: returns a static string for any code.
+    let text = unsafe { sys::nvrtcGetErrorString(outcome) };
+    let reason = if text.is_null() {
+        format!("{outcome:?}")
+    } else {
+        // SAFETY: as above, null-terminated.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    };
+    Err(Error::new(Kind::Device, format!("NVRTC could not {what}: {reason}")))
+}
+
+/// Our own texts hold no null bytes; one that did would end there.
+fn c_string(text: &str) -> CString {
+    CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
+}

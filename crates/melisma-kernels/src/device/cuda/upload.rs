@@ -1,0 +1,37 @@
+//! Copies of tables and weights on a device, and what kernels need to reach them.
+
+use std::borrow::Cow;
+
+use super::{Address, Cuda, CudaQueue};
+use crate::{Budget, Device, Element, Queue, Result, Tensor};
+
+/// Copies of weights on the device.
+pub(crate) struct Upload<'a> {
+    budget: &'a Budget,
+    queue: Queue,
+}
+
+impl<'a> Upload<'a> {
+    pub(crate) fn new(cuda: &Cuda, budget: &'a Budget) -> Result<Self> {
+        Ok(Self { budget, queue: Device::Cuda(cuda.clone()).queue(budget)? })
+    }
+
+    /// A copy of `values`; of one element where there are none, so that it has an address.
+    pub(crate) fn slice<T: Element>(&self, values: &[T]) -> Result<Tensor> {
+        let values = if values.is_empty() { Cow::Owned(vec![T::zeroed()]) } else { Cow::Borrowed(values) };
+        let mut copy = Tensor::new(&self.queue.device(), self.budget, T::DTYPE, &[values.len()])?;
+        self.queue.copy(values.as_ref().into(), copy.view_mut::<T>()?)?;
+        Ok(copy)
+    }
+}
+
+/// Where a tensor's elements are.
+pub(crate) fn address<T: Element>(tensor: &Tensor) -> Result<Address> {
+    Ok(tensor.view::<T>()?.cuda()?.address_dev)
+}
+
+/// Blocks of 256 threads for `n` pieces of work, at least one and at most what a few waves on the device need.
+pub(crate) fn blocks(queue: &CudaQueue, n: usize) -> u32 {
+    let most = queue.cuda().n_processors() as usize * 64;
+    n.div_ceil(256).clamp(1, most) as u32
+}

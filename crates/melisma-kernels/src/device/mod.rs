@@ -1,0 +1,82 @@
+//! Where kernels run.
+
+use std::fmt;
+
+use crate::{Budget, Result};
+use cuda::Cuda;
+pub use isa::{Isa, Level};
+pub use queue::Queue;
+
+/// A place where kernels run: one enum, one two-arm `match` per kernel.
+#[derive(Debug, Clone)]
+pub enum Device {
+    /// The host's processor.
+    Cpu(Cpu),
+    /// An NVIDIA GPU.
+    Cuda(Cuda),
+}
+
+/// The host's processor: an instruction set and a number of threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cpu {
+    /// Which instruction set kernels use. Results are bit-stable per instruction set.
+    pub isa: Isa,
+    /// How many threads a queue has. Results do not depend on it.
+    pub threads: usize,
+}
+
+impl Device {
+    /// The CPU with the instruction set of `MELISMA_ISA` (else the best) and as many threads as the machine offers.
+    ///
+    /// # Errors
+    /// `MELISMA_ISA` names something unknown or absent.
+    pub fn cpu() -> Result<Self> {
+        Ok(Self::Cpu(Cpu { isa: Isa::from_env()?, threads: available_threads() }))
+    }
+
+    /// GPU number `ordinal`.
+    ///
+    /// # Errors
+    /// No driver, no such GPU, or a GPU that cannot be used.
+    pub fn cuda(ordinal: usize) -> Result<Self> {
+        Cuda::new(ordinal).map(Self::Cuda)
+    }
+
+    /// A new queue whose buffers are counted in `budget`.
+    ///
+    /// # Errors
+    /// The device refuses to make one.
+    pub fn queue(&self, budget: &Budget) -> Result<Queue> {
+        Queue::new(self, budget)
+    }
+
+    /// The product name of a GPU, or the instruction set and threads of the CPU.
+    pub fn description(&self) -> String {
+        match self {
+            Self::Cpu(cpu) => format!("{} x {}", cpu.isa.level().name(), cpu.threads),
+            Self::Cuda(cuda) => cuda.name().to_owned(),
+        }
+    }
+}
+
+/// The name that `--device` takes: `cpu` or `cuda:N`.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu(_) => f.write_str("cpu"),
+            Self::Cuda(cuda) => write!(f, "cuda:{}", cuda.ordinal()),
+        }
+    }
+}
+
+pub mod ceiling;
+pub mod cuda;
+pub(crate) mod isa;
+pub mod nvtx;
+pub(crate) mod queue;
+mod workers;
+
+/// How many threads this process may use at once.
+pub fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,288 @@
+//! Where work is put: a CUDA stream, or the CPU's threads with their scratch memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::Cpu;
+use crate::device::cuda::{CudaQueue, DeviceSpan, Event, Timing};
+use crate::device::workers::Workers;
+use crate::{Budget, Buffer, Device, Element, Error, Result, Space, View, ViewMut};
+
+/// Opens the span of one kernel run, on the host's timeline and on the device's.
+macro_rules! kernel_span {
+    ($queue:expr, $name:literal, $shape:expr, $bytes:expr) => {
+        (
+            tracing::info_span!($name, shape = ?$shape, bytes = $bytes as u64).entered(),
+            $queue.time($name, $bytes as u64),
+        )
+    };
+}
+pub(crate) use kernel_span;
+
+/// Runs the work given to it in order. On the CPU a call returns when its work is done; on a GPU it returns at once.
+#[derive(Debug, Clone)]
+pub enum Queue {
+    /// Threads of this process.
+    Cpu(CpuQueue),
+    /// A stream of a GPU.
+    Cuda(CudaQueue),
+}
+
+impl Queue {
+    pub(crate) fn new(device: &Device, budget: &Budget) -> Result<Self> {
+        Ok(match device {
+            Device::Cpu(cpu) => Self::Cpu(CpuQueue::new(*cpu, budget)),
+            Device::Cuda(cuda) => Self::Cuda(CudaQueue::new(cuda, budget)?),
+        })
+    }
+
+    /// The device it belongs to.
+    pub fn device(&self) -> Device {
+        match self {
+            Self::Cpu(queue) => Device::Cpu(queue.cpu()),
+            Self::Cuda(queue) => Device::Cuda(queue.cuda().clone()),
+        }
+    }
+
+    /// Waits until all work given so far is done.
+    ///
+    /// # Errors
+    /// The device failed; the error is of any work since the last wait.
+    pub fn synchronize(&self) -> Result<()> {
+        match self {
+            Self::Cpu(_) => Ok(()),
+            Self::Cuda(queue) => queue.synchronize(),
+        }
+    }
+
+    /// Marks this point of the queue.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn record(&self) -> Result<Event> {
+        match self {
+            Self::Cpu(_) => Ok(Event::now()),
+            Self::Cuda(queue) => queue.record(),
+        }
+    }
+
+    /// Marks this point of the queue with an event that was recorded before, here or elsewhere on the same device.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn record_again(&self, event: &mut Event) -> Result<()> {
+        match self {
+            Self::Cpu(_) => {
+                *event = Event::now();
+                Ok(())
+            }
+            Self::Cuda(queue) => queue.record_again(event),
+        }
+    }
+
+    /// Lets everything given from now on wait for `event`, which may be of another queue of the same device.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        match self {
+            Self::Cpu(_) => event.synchronize(),
+            Self::Cuda(queue) => queue.wait(event),
+        }
+    }
+
+    /// Copies between any two places. Copies that touch host memory are done when this returns.
+    ///
+    /// # Errors
+    /// The lengths differ, or the device fails.
+    pub fn copy<T: Element>(&self, from: View<'_, T>, to: ViewMut<'_, T>) -> Result<()> {
+        crate::memory::view::check_len("copy", to.len(), from.len())?;
+        match (self, from, to) {
+            (_, View::Host(from), ViewMut::Host(to)) => {
+                to.copy_from_slice(from);
+                Ok(())
+            }
+            (Self::Cuda(queue), from, to) => {
+                let _span = kernel_span!(self, "copy", [from.len()], from.len() * size_of::<T>());
+                queue.copy(from, to)
+            }
+            (Self::Cpu(_), ..) => Err(Error::invalid("copy: a CPU queue cannot reach device memory")),
+        }
+    }
+
+    /// Starts a copy of the first `len` bytes between a pinned and a device buffer and returns at once; host access to
+    /// the pinned buffer waits for it. On the CPU both are host buffers and the copy is done at once.
+    ///
+    /// # Errors
+    /// A buffer is shorter than `len` or in the wrong place, or the device fails.
+    pub fn start_copy(&self, from: &Buffer, to: &mut Buffer, len: usize) -> Result<()> {
+        if from.len() < len || to.len() < len {
+            let shorter = from.len().min(to.len());
+            return Err(Error::invalid(format!("copy of {len} bytes: a buffer has only {shorter}")));
+        }
+        match self {
+            Self::Cuda(queue) => {
+                let _span = kernel_span!(self, "copy", [len], len);
+                queue.start_copy(from, to, len)
+            }
+            Self::Cpu(_) => {
+                to.view_mut::<u8>()?.host()?[..len].copy_from_slice(&from.view::<u8>()?.host()?[..len]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Calls `work` once for every item, on all threads of a CPU queue; on a GPU's queue, on this thread.
+    pub fn each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync) {
+        match self {
+            Self::Cuda(_) => items.iter_mut().for_each(work),
+            Self::Cpu(queue) => {
+                let start = Items(items.as_mut_ptr());
+                queue.run(items.len(), |index| {
+                    // SAFETY: every index is handed out once, and `items` is borrowed until all are done.
+                    work(unsafe { start.get(index) });
+                });
+            }
+        }
+    }
+
+    /// Begins to record when each kernel ran on the device; see [`Queue::device_spans`].
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn start_timing(&self) -> Result<()> {
+        match self {
+            Self::Cpu(_) => Ok(()),
+            Self::Cuda(queue) => queue.start_timing(),
+        }
+    }
+
+    /// The kernels that ran since the last call, once [`Queue::start_timing`] was called. Empty on the CPU, where the
+    /// host's spans are the device's.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn device_spans(&self) -> Result<Vec<DeviceSpan>> {
+        match self {
+            Self::Cpu(_) => Ok(Vec::new()),
+            Self::Cuda(queue) => queue.device_spans(),
+        }
+    }
+
+    /// Times one kernel on the device until dropped, if timing is on.
+    pub(crate) fn time(&self, name: &'static str, bytes: u64) -> Option<Timing<'_>> {
+        match self {
+            Self::Cpu(_) => None,
+            Self::Cuda(queue) => queue.time(name, bytes),
+        }
+    }
+}
+
+struct Items<T>(*mut T);
+
+// SAFETY: `get` gives out disjoint elements.
+unsafe impl<T: Send> Sync for Items<T> {}
+
+impl<T> Items<T> {
+    /// # Safety
+    /// `index` is inside of the slice, which stays borrowed, and is given once.
+    #[expect(clippy::mut_from_ref, reason = "the elements are disjoint; see Safety")]
+    unsafe fn get(&self, index: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.0.add(index) }
+    }
+}
+
+/// Threads of this process, and memory that kernels work in.
+#[derive(Clone)]
+pub struct CpuQueue(Arc<Inner>);
+
+struct Inner {
+    cpu: Cpu,
+    workers: Workers,
+    budget: Budget,
+    /// One scratch for all workers together, then one for each.
+    scratch: Box<[Mutex<Scratch>]>,
+}
+
+impl CpuQueue {
+    fn new(cpu: Cpu, budget: &Budget) -> Self {
+        let workers = Workers::new(cpu.threads);
+        let scratch = (0..=workers.threads()).map(|_| Mutex::default()).collect();
+        Self(Arc::new(Inner { cpu, workers, budget: budget.clone(), scratch }))
+    }
+
+    /// The processor it runs on.
+    pub fn cpu(&self) -> Cpu {
+        self.0.cpu
+    }
+
+    /// Calls `task(index)` once for every index below `n_tasks`, on all threads.
+    pub(crate) fn run(&self, n_tasks: usize, task: impl Fn(usize) + Sync) {
+        self.0.workers.run(n_tasks, |_, index| task(index));
+    }
+
+    /// As [`CpuQueue::run`], with `len` floats of scratch for each worker.
+    pub(crate) fn run_with_scratch(
+        &self,
+        n_tasks: usize,
+        len: usize,
+        task: impl Fn(&mut [f32], usize) + Sync,
+    ) -> Result<()> {
+        for scratch in &self.0.scratch[1..] {
+            lock(scratch).grow(&self.0.budget, len)?;
+        }
+        self.0.workers.run(n_tasks, |worker, index| {
+            if let Ok(floats) = lock(&self.0.scratch[worker + 1]).floats(len) {
+                task(floats, index);
+            }
+        });
+        Ok(())
+    }
+
+    /// Floats of scratch that the budget allows in all, those held already included.
+    pub(crate) fn scratch_room(&self) -> usize {
+        let held: usize = self.0.scratch.iter().map(|scratch| lock(scratch).0.as_ref().map_or(0, Buffer::len)).sum();
+        let free = usize::try_from(self.0.budget.free(Space::Host)).unwrap_or(usize::MAX);
+        free.saturating_add(held) / size_of::<f32>()
+    }
+
+    /// `len` floats that all workers share, held until the guard is dropped.
+    pub(crate) fn shared_scratch(&self, len: usize) -> Result<MutexGuard<'_, Scratch>> {
+        let mut scratch = lock(&self.0.scratch[0]);
+        scratch.grow(&self.0.budget, len)?;
+        Ok(scratch)
+    }
+}
+
+impl std::fmt::Debug for CpuQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CpuQueue").field(&self.0.cpu).finish()
+    }
+}
+
+/// Memory that grows to what was asked for and stays.
+#[derive(Default)]
+pub(crate) struct Scratch(Option<Buffer>);
+
+impl Scratch {
+    fn grow(&mut self, budget: &Budget, len: usize) -> Result<()> {
+        let bytes = len * size_of::<f32>();
+        if self.0.as_ref().map_or(0, Buffer::len) < bytes {
+            self.0 = None;
+            self.0 = Some(Buffer::host(budget, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// The first `len` floats.
+    pub(crate) fn floats(&mut self, len: usize) -> Result<&mut [f32]> {
+        match &mut self.0 {
+            Some(buffer) => Ok(&mut buffer.view_mut::<f32>()?.host()?[..len]),
+            None => Ok(&mut []),
+        }
+    }
+}
+
+fn lock(scratch: &Mutex<Scratch>) -> MutexGuard<'_, Scratch> {
+    scratch.lock().unwrap_or_else(PoisonError::into_inner)
+}

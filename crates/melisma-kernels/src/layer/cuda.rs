@@ -1,0 +1,111 @@
+//! What the layers of a step hand to their kernels: the mirror of `step.cuh`.
+
+use crate::device::cuda::{Address, Upload, address};
+use crate::layer::step::{Arena, Step, Timeline};
+use crate::{Error, Result, Tensor};
+
+/// `Step` of `step.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepArgument {
+    rows_dev: Address,
+    pub(crate) n_rows: u32,
+    n_latents: u32,
+}
+
+impl StepArgument {
+    pub(crate) fn new(step: Step<'_>) -> Result<Self> {
+        let n_latents = u32::try_from(step.n_latents).map_err(|_| too_large(step.n_latents))?;
+        Ok(Self { rows_dev: step.rows.words()?.cuda()?.address_dev, n_rows: step.rows.len() as u32, n_latents })
+    }
+}
+
+/// `Timeline` of `step.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimelineArgument {
+    rate: u32,
+    lag: u32,
+}
+
+impl From<Timeline> for TimelineArgument {
+    fn from(timeline: Timeline) -> Self {
+        Self { rate: timeline.rate as u32, lag: timeline.lag as u32 }
+    }
+}
+
+/// `Memory` of `step.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryArgument {
+    arena_dev: Address,
+    slot_len: u64,
+    offset: u64,
+    n_past: u32,
+    n_channels: u32,
+}
+
+impl MemoryArgument {
+    /// Memory of the last `n_past` rows of `n_channels`.
+    pub(crate) fn new(arena: Arena<'_>, [n_past, n_channels]: [usize; 2]) -> Result<Self> {
+        Ok(Self {
+            arena_dev: arena.floats.cuda()?.address_dev,
+            slot_len: arena.slot_len as u64,
+            offset: arena.offset as u64,
+            n_past: n_past as u32,
+            n_channels: n_channels as u32,
+        })
+    }
+
+    /// Another memory of the same slots.
+    pub(crate) fn moved(self, offset: usize, [n_past, n_channels]: [usize; 2]) -> Self {
+        Self { offset: offset as u64, n_past: n_past as u32, n_channels: n_channels as u32, ..self }
+    }
+
+    /// Floats that a slot needs for it: one copy is read while the other is written.
+    pub(crate) fn state_len([n_past, n_channels]: [usize; 2]) -> usize {
+        2 * n_past * n_channels
+    }
+}
+
+/// `Snake` of `step.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SnakeArgument {
+    alpha_dev: Address,
+    inverse_dev: Address,
+}
+
+/// α and 1/α on the device.
+#[derive(Debug)]
+pub(crate) struct SnakeTable {
+    alpha: Tensor,
+    inverse: Tensor,
+}
+
+impl SnakeTable {
+    /// Padded with zeros to `padded` channels.
+    pub(crate) fn new(upload: &Upload<'_>, alpha: &[f32], padded: usize) -> Result<Self> {
+        let inverse = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9));
+        let pad = |values: Vec<f32>| values.into_iter().chain(std::iter::repeat(0.0)).take(padded.max(1));
+        let (alpha, inverse) = (pad(alpha.to_vec()), pad(inverse.collect()));
+        Ok(Self {
+            alpha: upload.slice(&alpha.collect::<Vec<_>>())?,
+            inverse: upload.slice(&inverse.collect::<Vec<_>>())?,
+        })
+    }
+
+    pub(crate) fn argument(&self) -> Result<SnakeArgument> {
+        Ok(SnakeArgument { alpha_dev: address::<f32>(&self.alpha)?, inverse_dev: address::<f32>(&self.inverse)? })
+    }
+}
+
+/// Columns of a layer's activations, as kernels count them.
+pub(crate) fn n_columns(step: Step<'_>, rate: usize) -> Result<u32> {
+    let n_columns = step.n_columns(rate);
+    u32::try_from(n_columns).ok().filter(|&n| n < 1 << 30).ok_or_else(|| too_large(n_columns))
+}
+
+fn too_large(n: usize) -> Error {
+    Error::invalid(format!("a step of {n} columns is too large for a GPU")).with_hint("use smaller steps")
+}

@@ -1,0 +1,80 @@
+//! Grid and arguments of `depthwise.cu`.
+
+use super::Depthwise;
+use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{Upload, address, blocks};
+use crate::layer::cuda::{MemoryArgument, StepArgument, TimelineArgument, n_columns};
+use crate::layer::step::{Arena, Step, Timeline};
+use crate::memory::view::{CudaView, CudaViewMut};
+use crate::{Budget, Result, Tensor};
+
+const SOURCE: Source = Source { name: "depthwise", text: include_str!("depthwise.cu") };
+
+/// `Shape` of `depthwise.cu`.
+#[repr(C)]
+struct Shape {
+    step: StepArgument,
+    timeline: TimelineArgument,
+    memory: MemoryArgument,
+    taps_dev: Address,
+    bias_dev: Address,
+    x_dev: Address,
+    y_dev: Address,
+    n_columns: u32,
+    n_channels: u32,
+    n_taps: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    n_channels: usize,
+    n_taps: usize,
+    /// `[K, C]`
+    taps: Tensor,
+    bias: Tensor,
+    function: Function,
+}
+
+impl Prepared {
+    pub(super) fn new(layer: &Depthwise<'_>, cuda: &Cuda, budget: &Budget) -> Result<Self> {
+        let (n_channels, n_taps) = (layer.n_channels, layer.n_taps);
+        let upload = Upload::new(cuda, budget)?;
+        let taps: Vec<f32> =
+            (0..n_taps).flat_map(|k| (0..n_channels).map(move |c| layer.weight[c * n_taps + k])).collect();
+        let (taps, bias) = (upload.slice(&taps)?, upload.slice(layer.bias)?);
+        Ok(Self { n_channels, n_taps, taps, bias, function: cuda.function(SOURCE, "depthwise_f32")? })
+    }
+
+    /// Rows and channels of its memory.
+    pub(super) fn memory(&self) -> [usize; 2] {
+        [self.n_taps - 1, self.n_channels]
+    }
+
+    pub(super) fn run(
+        &self,
+        queue: &CudaQueue,
+        step: Step<'_>,
+        timeline: Timeline,
+        arena: Arena<'_>,
+        (x, y): (CudaView<'_, f32>, CudaViewMut<'_, f32>),
+    ) -> Result<()> {
+        if step.rows.is_empty() {
+            return Ok(());
+        }
+        let shape = Shape {
+            step: StepArgument::new(step)?,
+            timeline: timeline.into(),
+            memory: MemoryArgument::new(arena, self.memory())?,
+            taps_dev: address::<f32>(&self.taps)?,
+            bias_dev: address::<f32>(&self.bias)?,
+            x_dev: x.address_dev,
+            y_dev: y.address_dev,
+            n_columns: n_columns(step, timeline.rate)?,
+            n_channels: self.n_channels as u32,
+            n_taps: self.n_taps as u32,
+        };
+        let launch = Launch { grid: (blocks(queue, y.len), 1, 1), block: (256, 1, 1), shared_bytes: 0 };
+        // SAFETY: the plan checked views and arena against the step; the weights are this layer's.
+        unsafe { queue.launch(&self.function, launch, arguments![shape]) }
+    }
+}

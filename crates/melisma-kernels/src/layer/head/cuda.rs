@@ -1,0 +1,87 @@
+//! Grid and arguments of `head.cu`.
+
+use super::{Head, TAPS};
+use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{Upload, address};
+use crate::layer::cuda::{MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument};
+use crate::layer::step::{Arena, Step, Timeline};
+use crate::memory::view::{CudaView, CudaViewMut};
+use crate::{Budget, Result, Tensor};
+
+const SOURCE: Source = Source { name: "head", text: include_str!("head.cu") };
+
+/// Outputs of a block.
+const OUTPUTS: usize = 64;
+
+/// `Shape` of `head.cu`.
+#[repr(C)]
+struct Shape {
+    step: StepArgument,
+    timeline: TimelineArgument,
+    memory: MemoryArgument,
+    snake: SnakeArgument,
+    taps_dev: Address,
+    x_dev: Address,
+    y_dev: Address,
+    n_channels: u32,
+    bias: f32,
+}
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    n_channels: usize,
+    snake: SnakeTable,
+    /// `[7, C]`
+    taps: Tensor,
+    bias: f32,
+    function: Function,
+}
+
+impl Prepared {
+    pub(super) fn new(layer: &Head<'_>, cuda: &Cuda, budget: &Budget) -> Result<Self> {
+        let n = layer.n_channels;
+        let upload = Upload::new(cuda, budget)?;
+        let taps: Vec<f32> = (0..TAPS).flat_map(|k| (0..n).map(move |c| layer.weight[c * TAPS + k])).collect();
+        Ok(Self {
+            n_channels: n,
+            snake: SnakeTable::new(&upload, layer.alpha, n)?,
+            taps: upload.slice(&taps)?,
+            bias: layer.bias,
+            function: cuda.function(SOURCE, "head_f32")?,
+        })
+    }
+
+    /// Rows and channels of its memory.
+    pub(super) fn memory(&self) -> [usize; 2] {
+        [TAPS - 1, self.n_channels]
+    }
+
+    pub(super) fn run(
+        &self,
+        queue: &CudaQueue,
+        step: Step<'_>,
+        timeline: Timeline,
+        arena: Arena<'_>,
+        (x, y): (CudaView<'_, f32>, CudaViewMut<'_, f32>),
+    ) -> Result<()> {
+        if step.rows.is_empty() {
+            return Ok(());
+        }
+        let shape = Shape {
+            step: StepArgument::new(step)?,
+            timeline: timeline.into(),
+            memory: MemoryArgument::new(arena, self.memory())?,
+            snake: self.snake.argument()?,
+            taps_dev: address::<f32>(&self.taps)?,
+            x_dev: x.address_dev,
+            y_dev: y.address_dev,
+            n_channels: self.n_channels as u32,
+            bias: self.bias,
+        };
+        let tiles = (step.n_latents * timeline.rate).div_ceil(OUTPUTS).max(1);
+        let grid = (tiles as u32, step.rows.len().min(65_535) as u32, 1);
+        let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
+        // SAFETY: the plan checked views and arena against the step; the weights are this layer's.
+        unsafe { queue.launch(&self.function, launch, arguments![shape]) }
+    }
+}

@@ -1,0 +1,57 @@
+use super::Head;
+use super::reference::head;
+use crate::layer::step::Timeline;
+use crate::layer::streams::{self, Shape, bits, compare, drive};
+use crate::suite::{Bench, Random, suite};
+
+suite!(matches_reference, one_element, model_shapes, chunks_give_the_bits_of_the_whole, refusals);
+
+fn check(bench: &Bench, [n_channels, rate]: [usize; 2], lens: &[usize]) {
+    let n = n_channels;
+    let mut random = Random(n as u64);
+    let alpha: Vec<f32> = random.floats(n).iter().map(|x| 1.5 + x).collect();
+    let scale = 1.0 / (n as f32).sqrt();
+    let weight: Vec<f32> = random.floats(n * 7).iter().map(|x| x * scale).collect();
+    let (from, to) = (Timeline { rate, lag: 2 }, Timeline { rate, lag: 5 });
+    let layer = Head { n_channels, alpha: &alpha, weight: &weight, bias: 0.3, timeline: to };
+    let plan = layer.plan(&bench.device, &bench.budget).unwrap();
+    let shape = Shape { n_in: n, n_out: 1, from, to, state_len: plan.state_len() };
+    let inputs = streams::inputs(shape, lens, 3);
+    let expected: Vec<Vec<f64>> = inputs.iter().map(|x| head(&layer, x)).collect();
+    let run = |chunks: &[usize]| {
+        drive(bench, shape, &inputs, chunks, |step, arena, activations| {
+            plan.run(&bench.queue, step, arena, activations)
+        })
+    };
+    let found = run(&[4]);
+    compare("head", &found, &expected, 2e-6 * (n as f64).max(8.0));
+    for chunks in [&[1][..], &[64], &[2, 0, 5, 1]] {
+        assert_eq!(bits(&run(chunks)), bits(&found), "{chunks:?}");
+    }
+}
+
+fn matches_reference(bench: &Bench) {
+    check(bench, [16, 1], &[5, 12]);
+    check(bench, [33, 7], &[7, 1]);
+}
+
+fn one_element(bench: &Bench) {
+    check(bench, [1, 1], &[1, 0, 2]);
+}
+
+fn model_shapes(bench: &Bench) {
+    check(bench, [64, 512], &[2, 1]);
+    check(bench, [96, 384], &[1]);
+}
+
+fn chunks_give_the_bits_of_the_whole(bench: &Bench) {
+    check(bench, [8, 30], &[13, 8, 21]);
+}
+
+fn refusals(bench: &Bench) {
+    let timeline = Timeline { rate: 1, lag: 3 };
+    let layer = Head { n_channels: 2, alpha: &[1.0; 2], weight: &[0.0; 13], bias: 0.0, timeline };
+    assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("weight"));
+    let layer = Head { weight: &[0.0; 14], alpha: &[1.0], ..layer };
+    assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("alpha"));
+}

@@ -1,0 +1,20 @@
+//! The layers of SNAC's models, each with state for streams that join and leave between [`step`]s.
+
+pub mod attention;
+pub(crate) mod cuda;
+pub mod depthwise;
+pub mod embed;
+pub mod head;
+mod history;
+pub mod noise;
+pub mod norm;
+mod panel;
+pub mod pointwise;
+pub mod populate;
+mod product;
+pub mod residual;
+mod snake;
+pub mod step;
+#[cfg(test)]
+mod streams;
+pub mod upsample;

@@ -1,0 +1,241 @@
+//! Products of activations with weights that were packed once: the inner part of every dense layer on the CPU.
+//!
+//! Weights W `[K, N]` lie as `[strip][K][STRIP]`, each strip read in one sweep. A layer starts its sums in Y `[rows, N]`
+//! (bias, skip), writes the operand A `[rows, K]` into scratch, and [`run`] adds A·W: one chain of fused multiply-adds
+//! over k in order for every element, whatever the blocks, parts and threads.
+
+use std::ops::Range;
+
+use crate::device::queue::CpuQueue;
+use crate::layer::step::{Step, Timeline};
+use crate::matmul::tile::{BLOCK_K, Run, STRIDE_A, STRIP, Start, Tile, runs};
+use crate::{Budget, Buffer, Isa, Result};
+
+/// Floats of A that a block of rows has at most: half of a usual L2.
+const BLOCK_FLOATS: usize = 96 << 10;
+/// Rows of a block at most: its inputs and outputs stay in the cache beside the operand.
+const BLOCK_ROWS: usize = 128;
+
+/// W `[K, N]`, packed.
+#[derive(Debug)]
+pub(crate) struct Panels {
+    k: usize,
+    n: usize,
+    packed: Buffer,
+}
+
+impl Panels {
+    /// Packs W: `fill(k, n, lanes)` writes `W[k][n..n + lanes.len()]`.
+    pub(crate) fn pack(
+        budget: &Budget,
+        [k, n]: [usize; 2],
+        mut fill: impl FnMut(usize, usize, &mut [f32]),
+    ) -> Result<Self> {
+        let n_strips = n.div_ceil(STRIP);
+        let mut packed = Buffer::host(budget, n_strips * k * STRIP * size_of::<f32>())?;
+        packed.prefer_huge_pages();
+        let floats = packed.view_mut::<f32>()?.host()?;
+        for (index, lanes) in floats.chunks_exact_mut(STRIP).enumerate() {
+            let (strip, step) = (index / k, index % k);
+            let live = STRIP.min(n - strip * STRIP);
+            fill(step, strip * STRIP, &mut lanes[..live]);
+        }
+        Ok(Self { k, n, packed })
+    }
+
+    /// From rows of outputs, `[N, K]`.
+    pub(crate) fn pack_transposed(budget: &Budget, [k, n]: [usize; 2], weight: &[f32]) -> Result<Self> {
+        Self::pack(budget, [k, n], |step, first, lanes| {
+            for (lane, value) in lanes.iter_mut().enumerate() {
+                *value = weight[(first + lane) * k + step];
+            }
+        })
+    }
+
+    fn n_strips(&self) -> usize {
+        self.n.div_ceil(STRIP)
+    }
+}
+
+/// A `[rows, K]` as `[block of K][rows][STRIDE_A]`.
+pub(crate) struct Operand<'a> {
+    floats: &'a mut [f32],
+    n_rows: usize,
+    k: usize,
+}
+
+impl Operand<'_> {
+    /// From row `row` on, step `first` of K first; rows lie [`STRIDE_A`] apart, with room for 16 floats beyond a block's
+    /// last. What is written beyond K is not looked at.
+    #[inline(always)]
+    pub(crate) fn lanes(&mut self, row: usize, first: usize) -> &mut [f32] {
+        &mut self.floats[(first / BLOCK_K * self.n_rows + row) * STRIDE_A + first % BLOCK_K..]
+    }
+
+    /// Writes `values` from step `first` of K on.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, row: usize, first: usize, values: &[f32]) {
+        let (mut at, mut rest) = (first, values);
+        while !rest.is_empty() {
+            let (block, offset) = (at / BLOCK_K, at % BLOCK_K);
+            let (now, later) = rest.split_at(rest.len().min(BLOCK_K - offset));
+            self.floats[(block * self.n_rows + row) * STRIDE_A + offset..][..now.len()].copy_from_slice(now);
+            at += now.len();
+            rest = later;
+        }
+    }
+
+    /// The parts of one row: where in K they begin, and their floats.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, row: usize) -> impl Iterator<Item = (usize, &mut [f32])> {
+        let (n_rows, k) = (self.n_rows, self.k);
+        self.floats.chunks_exact_mut(n_rows * STRIDE_A).enumerate().map(move |(block, floats)| {
+            let first = block * BLOCK_K;
+            (first, &mut floats[row * STRIDE_A..][..BLOCK_K.min(k - first)])
+        })
+    }
+}
+
+/// Some rows and columns of Y that one task makes.
+pub(crate) struct Part {
+    /// Rows of `[B · T]`.
+    pub(crate) rows: Range<usize>,
+    pub(crate) columns: Range<usize>,
+    pub(crate) isa: Isa,
+    y: *mut f32,
+    n: usize,
+}
+
+impl Part {
+    /// The sums of row `row`, of which this part has `columns`.
+    #[inline(always)]
+    pub(crate) fn sums(&mut self, row: usize) -> &mut [f32] {
+        debug_assert!(self.rows.contains(&row));
+        // SAFETY: `run` gives every part its own rows and columns of Y.
+        unsafe { std::slice::from_raw_parts_mut(self.y.add(row * self.n + self.columns.start), self.columns.len()) }
+    }
+
+    /// Writes zero where `timeline` says that there is no output.
+    pub(crate) fn silence(&mut self, step: Step<'_>, timeline: Timeline) {
+        let start = self.rows.start;
+        for segment in self.segments(step.n_latents * timeline.rate) {
+            let live = timeline.live(&step.rows.as_slice()[segment.stream], step.n_latents);
+            let first = start + segment.first;
+            for (index, _) in segment.rows.enumerate().filter(|(_, row)| !live.contains(row)) {
+                self.sums(first + index).fill(0.0);
+            }
+        }
+    }
+
+    /// The streams that `rows` touch, each `len` rows long: stream, its rows, and the part's row of the first of them.
+    pub(crate) fn segments(&self, len: usize) -> impl Iterator<Item = Segment> + use<> {
+        let rows = self.rows.clone();
+        (rows.start / len.max(1)..rows.end.div_ceil(len.max(1))).map(move |stream| {
+            let start = rows.start.max(stream * len);
+            let end = rows.end.min((stream + 1) * len);
+            Segment { stream, rows: start - stream * len..end - stream * len, first: start - rows.start }
+        })
+    }
+}
+
+/// Rows of one stream inside a part.
+pub(crate) struct Segment {
+    pub(crate) stream: usize,
+    /// Rows of the stream's step.
+    pub(crate) rows: Range<usize>,
+    /// The operand's row that is the first of them.
+    pub(crate) first: usize,
+}
+
+/// What one layer does around its product.
+pub(crate) trait Layer: Sync {
+    /// Writes the operand of the part's rows, and what its sums start from.
+    fn prepare(&self, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]);
+    /// Sets right what the product must not have touched.
+    fn finish(&self, part: &mut Part);
+    /// Floats of scratch that `prepare` needs for `n_rows` rows.
+    fn scratch_len(&self, n_rows: usize) -> usize;
+}
+
+/// Y `[n_rows, N]` = what `layer` starts from, plus operand times `panels`.
+pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut [f32]) -> Result<()> {
+    let (k, n) = (panels.k, panels.n);
+    if y.is_empty() {
+        return Ok(());
+    }
+    let n_rows = y.len() / n;
+    let threads = queue.cpu().threads;
+    let most = (BLOCK_FLOATS / k.max(1)).clamp(16, BLOCK_ROWS);
+    let wanted = if n_rows >= 16 * threads { n_rows.div_ceil(threads) } else { n_rows };
+    let n_blocks = n_rows.div_ceil(most.min(wanted));
+    let block_rows = n_rows.div_ceil(n_blocks);
+    let n_parts = if n_blocks >= threads { 1 } else { panels.n_strips().min(threads * 2) };
+    let operand_len = k.div_ceil(BLOCK_K) * block_rows * STRIDE_A;
+    let scratch_len = operand_len + layer.scratch_len(block_rows);
+    let output = Output { y: y.as_mut_ptr(), n };
+    let (isa, runs) = (queue.cpu().isa, runs(queue.cpu().isa));
+    let packed = panels.packed.view::<f32>()?.host()?;
+    queue.run_with_scratch(n_blocks * n_parts, scratch_len, |scratch, task| {
+        let (block, index) = (task / n_parts, task % n_parts);
+        let rows = block * block_rows..((block + 1) * block_rows).min(n_rows);
+        let strip = |part: usize| part * panels.n_strips() / n_parts;
+        let strips = strip(index)..strip(index + 1);
+        if rows.is_empty() || strips.is_empty() {
+            return;
+        }
+        let n_rows = rows.len();
+        let columns = strips.start * STRIP..(strips.end * STRIP).min(n);
+        let mut part = output.part(rows, columns, isa);
+        let (operand, scratch) = scratch.split_at_mut(operand_len);
+        let floats = &mut operand[..k.div_ceil(BLOCK_K) * n_rows * STRIDE_A];
+        let mut operand = Operand { floats, n_rows, k };
+        layer.prepare(&mut part, &mut operand, scratch);
+        add_product(runs, packed, &operand, &part, strips);
+        layer.finish(&mut part);
+    })
+}
+
+struct Output {
+    y: *mut f32,
+    n: usize,
+}
+
+// SAFETY: parts are disjoint.
+unsafe impl Sync for Output {}
+
+impl Output {
+    fn part(&self, rows: Range<usize>, columns: Range<usize>, isa: Isa) -> Part {
+        Part { rows, columns, isa, y: self.y, n: self.n }
+    }
+}
+
+fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part, strips: Range<usize>) {
+    let (k, n_rows) = (operand.k, operand.n_rows);
+    let n_groups = n_rows.div_ceil(runs.len());
+    let group_rows = n_rows.div_ceil(n_groups);
+    for strip in strips {
+        let columns = STRIP.min(part.n - strip * STRIP);
+        for (block, a) in operand.floats.chunks_exact(n_rows * STRIDE_A).enumerate() {
+            let steps = BLOCK_K.min(k - block * BLOCK_K);
+            let b = &packed[(strip * k + block * BLOCK_K) * STRIP..][..steps * STRIP];
+            for first in (0..n_rows).step_by(group_rows) {
+                let rows = group_rows.min(n_rows - first);
+                // SAFETY: a row and a column of the part, inside Y.
+                let c = unsafe { part.y.add((part.rows.start + first) * part.n + strip * STRIP) };
+                let tile = Tile {
+                    k: steps,
+                    a: a[first * STRIDE_A..].as_ptr(),
+                    stride_a: STRIDE_A,
+                    b: b.as_ptr(),
+                    c,
+                    stride_c: part.n,
+                    columns,
+                    start: Start::Resume { from: c, stride: part.n },
+                };
+                // SAFETY: the slices above hold what the tile says, Y's part is this task's own, and the instruction
+                // set is the queue's.
+                unsafe { runs[rows - 1](tile) };
+            }
+        }
+    }
+}

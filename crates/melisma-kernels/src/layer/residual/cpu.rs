@@ -1,0 +1,180 @@
+//! Everything of a block of rows while it is in the cache: Snake and the wide convolution write the operand of the
+//! product, whose sums start from skip and bias.
+
+use super::{Residual, TAPS};
+use crate::device::isa::dispatch;
+use crate::device::queue::CpuQueue;
+use crate::layer::history::Histories;
+use crate::layer::panel::{self, Layer, Operand, Panels, Part};
+use crate::layer::snake::{LANES, Lanes, Snake, lanes};
+use crate::layer::step::{Arena, Step, Timeline};
+use crate::matmul::tile::STRIDE_A;
+use crate::{Budget, Result};
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    n_channels: usize,
+    dilation: usize,
+    entry: Snake,
+    /// The wide convolution and the Snake after it, 16 channels at a time.
+    groups: Vec<Group>,
+    mix_bias: Vec<f32>,
+    panels: Panels,
+}
+
+/// Constants of 16 channels; those beyond the last are 0.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Group {
+    taps: [Lanes; TAPS],
+    bias: Lanes,
+    high: Lanes,
+    low: Lanes,
+    inverse: Lanes,
+}
+
+impl Group {
+    fn new(layer: &Residual<'_>, middle: &Snake, first: usize) -> Self {
+        let lanes = |value: &dyn Fn(usize) -> f32| {
+            std::array::from_fn(|lane| if first + lane < layer.n_channels { value(first + lane) } else { 0.0 })
+        };
+        Self {
+            taps: std::array::from_fn(|k| lanes(&|c| layer.wide[c * TAPS + k])),
+            bias: lanes(&|c| layer.wide_bias[c]),
+            high: lanes(&|c| middle.high[c]),
+            low: lanes(&|c| middle.low[c]),
+            inverse: lanes(&|c| middle.inverse[c]),
+        }
+    }
+}
+
+impl Prepared {
+    pub(super) fn new(layer: &Residual<'_>, budget: &Budget) -> Result<Self> {
+        let n = layer.n_channels;
+        let middle = Snake::new(layer.mix_alpha);
+        Ok(Self {
+            n_channels: n,
+            dilation: layer.dilation,
+            entry: Snake::new(layer.alpha),
+            groups: (0..n).step_by(LANES).map(|first| Group::new(layer, &middle, first)).collect(),
+            mix_bias: layer.mix_bias.to_vec(),
+            panels: Panels::pack_transposed(budget, [n, n], layer.mix)?,
+        })
+    }
+
+    fn halo(&self) -> usize {
+        (TAPS - 1) * self.dilation
+    }
+
+    /// Floats of a row in scratch: whole lanes, and some more so that rows do not share the sets of a cache.
+    fn width(&self) -> usize {
+        self.n_channels.next_multiple_of(LANES) + LANES
+    }
+
+    pub(super) fn run(
+        &self,
+        queue: &CpuQueue,
+        step: Step<'_>,
+        timeline: Timeline,
+        arena: Arena<'_>,
+        (x, y): (&[f32], &mut [f32]),
+    ) -> Result<()> {
+        if x.is_empty() {
+            return Ok(());
+        }
+        let mut histories = Histories::new(arena, self.halo() * self.n_channels)?;
+        let pass = Pass { layer: self, step, timeline, histories: &histories, x };
+        panel::run(queue, &self.panels, &pass, y)?;
+        histories.roll(&step, x);
+        Ok(())
+    }
+}
+
+struct Pass<'a> {
+    layer: &'a Prepared,
+    step: Step<'a>,
+    timeline: Timeline,
+    histories: &'a Histories<'a>,
+    x: &'a [f32],
+}
+
+impl Layer for Pass<'_> {
+    fn prepare(&self, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+        let pass = self;
+        dispatch!(
+            part.isa,
+            prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32])
+        );
+    }
+
+    fn finish(&self, part: &mut Part) {
+        part.silence(self.step, self.timeline);
+    }
+
+    /// The Snake of a block's rows and of those before them.
+    fn scratch_len(&self, n_rows: usize) -> usize {
+        (n_rows + self.layer.halo()) * self.layer.width()
+    }
+}
+
+#[inline(always)]
+fn prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+    let layer = pass.layer;
+    let (n, width) = (layer.n_channels, layer.width());
+    for segment in part.segments(pass.step.n_latents * pass.timeline.rate) {
+        let history = pass.histories.of(&pass.step, pass.x, segment.stream, n);
+        // Output row t sees the rows t ..= t + 6 d of memory and step together; its skip is row t + 3 d.
+        let first = segment.rows.start;
+        for (index, z) in scratch.chunks_exact_mut(width).take(segment.rows.len() + layer.halo()).enumerate() {
+            layer.entry.apply(0, history.row(first + index), z);
+        }
+        for index in 0..segment.rows.len() {
+            let row = part.rows.start + segment.first + index;
+            let columns = part.columns.clone();
+            let skip = &history.row(first + index + 3 * layer.dilation)[columns.clone()];
+            let (bias, sums) = (&layer.mix_bias[columns], part.sums(row));
+            let (skip, bias) = (&skip[..sums.len()], &bias[..sums.len()]);
+            for c in 0..sums.len() {
+                sums[c] = skip[c] + bias[c];
+            }
+        }
+        let z = &scratch[..(segment.rows.len() + layer.halo()) * width];
+        for (group, constants) in layer.groups.iter().enumerate() {
+            let (z, to) = (&z[group * LANES..], operand.lanes(segment.first, group * LANES));
+            wide(constants, Rows { z, width, dilation: layer.dilation, to, n_rows: segment.rows.len() });
+        }
+    }
+}
+
+/// Sixteen channels of a segment.
+struct Rows<'a> {
+    /// Rows of the Snake, `width` floats apart.
+    z: &'a [f32],
+    width: usize,
+    dilation: usize,
+    /// Rows of the operand, `STRIDE_A` floats apart.
+    to: &'a mut [f32],
+    n_rows: usize,
+}
+
+/// Snake of the wide convolution.
+#[inline(always)]
+fn wide(constants: &Group, rows: Rows<'_>) {
+    let Rows { z, width, dilation, to, n_rows } = rows;
+    assert!(z.len() >= (n_rows + (TAPS - 1) * dilation - 1) * width + LANES);
+    assert!(to.len() >= (n_rows - 1) * STRIDE_A + LANES);
+    let offsets: [usize; TAPS] = std::array::from_fn(|k| k * dilation * width);
+    for row in 0..n_rows {
+        let mut sum = constants.bias;
+        for (offset, taps) in offsets.iter().zip(&constants.taps) {
+            // SAFETY: row + k d is below n_rows + 6 d, and the assertion above holds 16 floats of every such row.
+            let z = unsafe { &*z.as_ptr().add(row * width + offset).cast::<Lanes>() };
+            for lane in 0..LANES {
+                sum[lane] = taps[lane].mul_add(z[lane], sum[lane]);
+            }
+        }
+        let result = lanes(&sum, &constants.high, &constants.low, &constants.inverse);
+        // SAFETY: row is below n_rows, and the assertion above holds 16 floats of every such row.
+        unsafe { *to.as_mut_ptr().add(row * STRIDE_A).cast::<Lanes>() = result };
+    }
+}

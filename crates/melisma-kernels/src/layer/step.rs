@@ -1,0 +1,237 @@
+//! One step of many streams: which slots of the state take part, and where in time each of them stands.
+//!
+//! Layers that look into the past keep their state in one arena, [`Arena`] `[n_slots, slot_len]`, zeros before a
+//! stream's first step. A step takes B rows of T latents; row b works on the slot that [`Row`] b names. Shapes depend on
+//! B and T only, so work that was recorded once serves any set of streams: the rows are data.
+//!
+//! Each layer has a [`Timeline`]: its output i (of T · `rate`) in a step is the absolute output
+//! `start · rate - lag + i` of the stream. Outputs before 0, and from `end · rate` on, are written as zero, which is the
+//! zero padding that the next layer expects there. A stream is ended by steps with `end` set; what is then in the codes
+//! from `end` on is not looked at.
+//!
+//! ```
+//! use melisma_kernels::layer::step::{Row, Timeline};
+//!
+//! let timeline = Timeline { rate: 8, lag: 28 };
+//! let row = Row { start: 4, end: 5, ..Row::default() };
+//! // Outputs 4·8 - 28 = 4, 5, ... of which those below 5·8 = 40 exist.
+//! assert_eq!(timeline.live(&row, 4), 0..32);
+//! assert_eq!(timeline.live(&Row { start: 0, ..row }, 4), 28..32);
+//! assert_eq!(timeline.live(&Row { start: 8, ..row }, 4), 0..4);
+//! ```
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::memory::view::check_len;
+use crate::{Budget, Buffer, Device, Error, Queue, Result, View, ViewMut};
+
+/// To what a GPU rounds the factors of products; their sums are FP32. The CPU does not round, whatever is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rounding {
+    /// Not at all: tensor cores multiply in three parts, as accurate as FP32.
+    #[default]
+    Off,
+    /// To TF32, 10 bits of mantissa.
+    Tf32,
+    /// To BF16, 7 bits of mantissa.
+    Bf16,
+}
+
+/// The end of a stream that is still open, in latents. Products with any rate fit 64 bits.
+pub const OPEN: i64 = 1 << 40;
+
+/// One stream's part in a step. Six 64-bit integers, the same on the host and on a device.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub struct Row {
+    /// Its slot in the arena. The rows of a step have different slots, but for rows of nothing (`end` = 0).
+    pub slot: i64,
+    /// How many steps this slot has made.
+    pub n_steps: i64,
+    /// Latents before this step.
+    pub start: i64,
+    /// Latents of the whole stream, or [`OPEN`].
+    pub end: i64,
+    /// The seed of its noise, as bits.
+    pub seed: i64,
+    /// 0: no noise; 1: noise of `seed`.
+    pub noise: i64,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self { slot: 0, n_steps: 0, start: 0, end: OPEN, seed: 0, noise: 0 }
+    }
+}
+
+/// The rows of a step where a device's kernels read them.
+#[derive(Debug)]
+pub struct Rows {
+    host: Vec<Row>,
+    n_slots: usize,
+    /// On a GPU.
+    copy: Option<Copied>,
+}
+
+/// The rows on a GPU, `[max_rows, 6]`, and on their way there.
+#[derive(Debug)]
+struct Copied {
+    pinned: Buffer,
+    copy_dev: Buffer,
+}
+
+const WORDS: usize = size_of::<Row>() / size_of::<i64>();
+
+impl Rows {
+    /// Room for `max_rows` rows over an arena of `n_slots`.
+    ///
+    /// # Errors
+    /// The budget or the device refuses.
+    pub fn new(device: &Device, budget: &Budget, max_rows: usize, n_slots: usize) -> Result<Self> {
+        let bytes = max_rows * size_of::<Row>();
+        let copy = match device {
+            Device::Cpu(_) => None,
+            Device::Cuda(cuda) => {
+                let (pinned, copy_dev) = (Buffer::pinned(cuda, budget, bytes)?, Buffer::device(cuda, budget, bytes)?);
+                Some(Copied { pinned, copy_dev })
+            }
+        };
+        Ok(Self { host: Vec::with_capacity(max_rows), n_slots, copy })
+    }
+
+    /// Replaces the rows.
+    ///
+    /// # Errors
+    /// More rows than there is room for, a slot that the arena does not have, or a time outside of 0 ..= [`OPEN`].
+    pub fn set(&mut self, queue: &Queue, rows: &[Row]) -> Result<()> {
+        if rows.len() > self.host.capacity() {
+            return Err(Error::invalid(format!(
+                "step: {} rows, there is room for {}",
+                rows.len(),
+                self.host.capacity()
+            )));
+        }
+        for row in rows {
+            if usize::try_from(row.slot).is_ok_and(|slot| slot < self.n_slots)
+                && (0..=OPEN).contains(&row.start)
+                && (0..=OPEN).contains(&row.end)
+            {
+                continue;
+            }
+            return Err(Error::invalid(format!("step: {row:?} does not fit an arena of {} slots", self.n_slots)));
+        }
+        self.host.clear();
+        self.host.extend_from_slice(rows);
+        let Some(Copied { pinned, copy_dev }) = &mut self.copy else { return Ok(()) };
+        let words: &[i64] = bytemuck::cast_slice(rows);
+        pinned.view_mut::<i64>()?.host()?[..words.len()].copy_from_slice(words);
+        queue.start_copy(pinned, copy_dev, size_of_val(rows))
+    }
+
+    /// The rows.
+    pub fn as_slice(&self) -> &[Row] {
+        &self.host
+    }
+
+    /// B.
+    pub fn len(&self) -> usize {
+        self.host.len()
+    }
+
+    /// Whether no stream takes part.
+    pub fn is_empty(&self) -> bool {
+        self.host.is_empty()
+    }
+
+    /// `[B, 6]` in device memory.
+    pub(crate) fn words(&self) -> Result<View<'_, i64>> {
+        match &self.copy {
+            Some(copy) => copy.copy_dev.view::<i64>()?.first(self.len() * WORDS),
+            None => Err(Error::invalid("step: the rows are in host memory")),
+        }
+    }
+}
+
+/// What all layers of a step share.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// B rows.
+    pub rows: &'a Rows,
+    /// T: latents of every row in this step.
+    pub n_latents: usize,
+}
+
+impl Step<'_> {
+    /// B · T · `rate`: rows of a layer's activations `[B, T · rate, C]`.
+    pub(crate) fn n_columns(&self, rate: usize) -> usize {
+        self.rows.len() * self.n_latents * rate
+    }
+
+    /// Checks that a view is `[B, T · rate, n_channels]`.
+    pub(crate) fn check(&self, name: &str, found: usize, rate: usize, n_channels: usize) -> Result<()> {
+        check_len(name, found, self.n_columns(rate) * n_channels)
+    }
+}
+
+/// Where a layer's outputs lie in time; see the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeline {
+    /// Outputs per latent.
+    pub rate: usize,
+    /// Outputs by which it is behind its stream's input.
+    pub lag: usize,
+}
+
+impl Timeline {
+    /// The absolute output that is the first of `row`'s step.
+    pub fn first(&self, row: &Row) -> i64 {
+        row.start * self.rate as i64 - self.lag as i64
+    }
+
+    /// Which of the T · `rate` outputs of `row`'s step exist; the others are zero.
+    pub fn live(&self, row: &Row, n_latents: usize) -> Range<usize> {
+        let (first, len) = (self.first(row), (n_latents * self.rate) as i64);
+        let end = (row.end * self.rate as i64 - first).clamp(0, len);
+        let start = (-first).clamp(0, end);
+        start as usize..end as usize
+    }
+}
+
+/// One layer's part of the state of all slots: floats `offset..` of each slot.
+#[derive(Debug)]
+pub struct Arena<'a> {
+    /// `[n_slots, slot_len]`
+    pub floats: ViewMut<'a, f32>,
+    /// Floats of one slot, all layers together.
+    pub slot_len: usize,
+    /// Where the layer's own floats begin in a slot.
+    pub offset: usize,
+}
+
+impl Arena<'_> {
+    /// Checks that every slot of `rows` holds `len` floats for a layer.
+    pub(crate) fn check(&self, name: &str, rows: &Rows, len: usize) -> Result<()> {
+        let slots_fit = rows.n_slots.checked_mul(self.slot_len).is_some_and(|all| all <= self.floats.len());
+        if slots_fit && self.offset.checked_add(len).is_some_and(|end| end <= self.slot_len) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{name}: an arena of {} floats in slots of {} does not hold {len} from {} on in {} slots",
+            self.floats.len(),
+            self.slot_len,
+            self.offset,
+            rows.n_slots
+        )))
+    }
+}
+
+/// An input and an output of a layer.
+#[derive(Debug)]
+pub struct Activations<'a> {
+    /// `[B, T · rate_in, C_in]`
+    pub x: View<'a, f32>,
+    /// `[B, T · rate, C_out]`
+    pub y: ViewMut<'a, f32>,
+}

@@ -1,0 +1,129 @@
+//! Test driver for layers with state: streams of different lengths that join and leave while others go on.
+
+use crate::layer::step::{Activations, Arena, OPEN, Row, Rows, Step, Timeline};
+use crate::suite::{Bench, Random};
+use crate::{DType, Result, Tensor};
+
+/// What a layer looks like from outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) n_in: usize,
+    pub(crate) n_out: usize,
+    /// Of the inputs.
+    pub(crate) from: Timeline,
+    /// Of the outputs.
+    pub(crate) to: Timeline,
+    pub(crate) state_len: usize,
+}
+
+/// Inputs of several streams; the lengths are in latents.
+pub(crate) fn inputs(shape: Shape, lens: &[usize], seed: u64) -> Vec<Vec<f32>> {
+    let mut random = Random(seed);
+    lens.iter().map(|len| random.floats(len * shape.from.rate * shape.n_in)).collect()
+}
+
+/// Runs `streams`, `[N · rate, n_in]` each, through a layer in steps of `chunks` latents, over and over. Stream i joins
+/// at step i. Checks that what does not exist is zero, and gives what exists.
+pub(crate) fn drive(
+    bench: &Bench,
+    shape: Shape,
+    streams: &[Vec<f32>],
+    chunks: &[usize],
+    mut run: impl FnMut(Step<'_>, Arena<'_>, Activations<'_>) -> Result<()>,
+) -> Vec<Vec<f32>> {
+    let (budget, queue) = (&bench.budget, &bench.queue);
+    let n_slots = streams.len() + 2;
+    let offset = 3;
+    let slot_len = offset + shape.state_len + 1;
+    let ends: Vec<usize> = streams.iter().map(|x| x.len() / shape.n_in / shape.from.rate).collect();
+    let mut outputs: Vec<Vec<f32>> = ends.iter().map(|end| vec![f32::NAN; end * shape.to.rate * shape.n_out]).collect();
+    let device =
+        |values: &[f32]| Tensor::from_slice(budget, values, &[values.len()]).unwrap().to::<f32>(queue, budget).unwrap();
+    let mut arena = device(&vec![0.0; n_slots * slot_len]);
+    let mut rows = Rows::new(&bench.device, budget, streams.len(), n_slots).unwrap();
+    let mut at = vec![(0_usize, 0_i64); streams.len()];
+    for index in 0.. {
+        let n_latents = chunks[index % chunks.len()];
+        let last = |stream: usize| ends[stream] + shape.to.lag.div_ceil(shape.to.rate);
+        let taking: Vec<usize> =
+            (0..streams.len()).filter(|&stream| stream <= index && at[stream].0 < last(stream)).collect();
+        if taking.is_empty() && index >= streams.len() {
+            break;
+        }
+        let row = |&stream: &usize| {
+            let (start, n_steps) = at[stream];
+            // The end becomes known with the step that reaches it.
+            let end = if start + n_latents >= ends[stream] { ends[stream] as i64 } else { OPEN };
+            let slot = (n_slots - 1 - stream) as i64;
+            Row { slot, n_steps, start: start as i64, end, seed: stream as i64, noise: 1 }
+        };
+        let list: Vec<Row> = taking.iter().map(row).collect();
+        rows.set(queue, &list).unwrap();
+        let (len_in, len_out) = (n_latents * shape.from.rate, n_latents * shape.to.rate);
+        let mut x = vec![0.0; taking.len() * len_in * shape.n_in];
+        for (stream, (row, x)) in taking.iter().zip(list.iter().zip(x.chunks_mut((len_in * shape.n_in).max(1)))) {
+            for (i, x) in x.chunks_mut(shape.n_in).enumerate() {
+                let position = shape.from.first(row) + i as i64;
+                if (0..(ends[*stream] * shape.from.rate) as i64).contains(&position) {
+                    let from = position as usize * shape.n_in;
+                    x.copy_from_slice(&streams[*stream][from..from + shape.n_in]);
+                }
+            }
+        }
+        let x = device(&x);
+        let mut y = device(&vec![f32::NAN; taking.len() * len_out * shape.n_out]);
+        let step = Step { rows: &rows, n_latents };
+        let part = Arena { floats: arena.view_mut().unwrap(), slot_len, offset };
+        run(step, part, Activations { x: x.view().unwrap(), y: y.view_mut().unwrap() }).unwrap();
+        let y = y.to_vec::<f32>(queue).unwrap();
+        for (i, (stream, row)) in taking.iter().zip(&list).enumerate() {
+            let live = shape.to.live(row, n_latents);
+            for (j, values) in y[i * len_out * shape.n_out..][..len_out * shape.n_out].chunks(shape.n_out).enumerate() {
+                if live.contains(&j) {
+                    let to = (shape.to.first(row) + j as i64) as usize * shape.n_out;
+                    if to < outputs[*stream].len() {
+                        outputs[*stream][to..to + shape.n_out].copy_from_slice(values);
+                    }
+                } else {
+                    assert!(
+                        values.iter().all(|&value| value == 0.0),
+                        "stream {stream}, {row:?}, output {j}: {values:?}"
+                    );
+                }
+            }
+            at[*stream].0 += n_latents;
+            at[*stream].1 += 1;
+        }
+    }
+    let arena = arena.to_vec::<f32>(queue).unwrap();
+    for (slot, floats) in arena.chunks(slot_len).enumerate() {
+        assert!(floats[..offset] == [0.0; 3] && floats[slot_len - 1] == 0.0, "slot {slot}: a neighbour was written");
+    }
+    outputs
+}
+
+/// Compares with the reference, whose values are of the size of 1.
+pub(crate) fn compare(name: &str, found: &[Vec<f32>], expected: &[Vec<f64>], tolerance: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (stream, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found.len(), expected.len(), "{name}, stream {stream}");
+        for (index, (&found, &expected)) in found.iter().zip(expected).enumerate() {
+            let error = (f64::from(found) - expected).abs();
+            assert!(
+                error <= tolerance * expected.abs().max(1.0),
+                "{name}, stream {stream}, index {index}: {found}, not {expected}"
+            );
+        }
+    }
+}
+
+pub(crate) fn bits(streams: &[Vec<f32>]) -> Vec<Vec<u32>> {
+    streams.iter().map(|x| x.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+/// A tensor of the device for a test's own buffers.
+pub(crate) fn zeros(bench: &Bench, len: usize) -> Tensor {
+    let host = Tensor::from_slice(&bench.budget, &vec![0f32; len], &[len]).unwrap();
+    assert_eq!(host.dtype(), DType::F32);
+    host.to::<f32>(&bench.queue, &bench.budget).unwrap()
+}

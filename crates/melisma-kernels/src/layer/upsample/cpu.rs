@@ -1,0 +1,123 @@
+//! One product: an operand row is the Snake of two neighbouring inputs, and makes s rows of output that lie in a row.
+
+use super::Upsample;
+use crate::device::isa::dispatch;
+use crate::device::queue::CpuQueue;
+use crate::layer::history::Histories;
+use crate::layer::panel::{self, Layer, Operand, Panels, Part};
+use crate::layer::snake::Snake;
+use crate::layer::step::{Arena, Step, Timeline};
+use crate::{Budget, Result};
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    n_in: usize,
+    n_out: usize,
+    stride: usize,
+    snake: Snake,
+    /// Once for each phase: `[s, C_out]`.
+    bias: Vec<f32>,
+    panels: Panels,
+}
+
+impl Prepared {
+    pub(super) fn new(layer: &Upsample<'_>, budget: &Budget) -> Result<Self> {
+        let Upsample { n_in, n_out, stride, .. } = *layer;
+        let panels = Panels::pack(budget, [2 * n_in, stride * n_out], |k, first, lanes| {
+            // The first C_in steps are those of z[q-1].
+            let (input, tap) = if k < n_in { (k, 1) } else { (k - n_in, 0) };
+            for (lane, value) in lanes.iter_mut().enumerate() {
+                let (phase, output) = ((first + lane) / n_out, (first + lane) % n_out);
+                *value = layer.weight[((output * stride + phase) * n_in + input) * 2 + tap];
+            }
+        })?;
+        let snake = Snake::new(layer.alpha);
+        Ok(Self { n_in, n_out, stride, snake, bias: layer.bias.repeat(stride), panels })
+    }
+
+    pub(super) fn run(
+        &self,
+        queue: &CpuQueue,
+        step: Step<'_>,
+        timeline: Timeline,
+        arena: Arena<'_>,
+        (x, y): (&[f32], &mut [f32]),
+    ) -> Result<()> {
+        if x.is_empty() {
+            return Ok(());
+        }
+        let mut histories = Histories::new(arena, self.n_in)?;
+        let pass = Pass { layer: self, step, timeline, histories: &histories, x };
+        panel::run(queue, &self.panels, &pass, y)?;
+        histories.roll(&step, x);
+        Ok(())
+    }
+}
+
+struct Pass<'a> {
+    layer: &'a Prepared,
+    step: Step<'a>,
+    timeline: Timeline,
+    histories: &'a Histories<'a>,
+    x: &'a [f32],
+}
+
+impl Pass<'_> {
+    fn inputs_per_stream(&self) -> usize {
+        self.step.n_latents * self.timeline.rate / self.layer.stride
+    }
+}
+
+impl Layer for Pass<'_> {
+    fn prepare(&self, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+        let pass = self;
+        dispatch!(
+            part.isa,
+            prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32])
+        );
+    }
+
+    /// A row of the product is `stride` rows of the output.
+    fn finish(&self, part: &mut Part) {
+        let Prepared { n_out, stride, .. } = *self.layer;
+        let columns = part.columns.clone();
+        for segment in part.segments(self.inputs_per_stream()) {
+            let live = self.timeline.live(&self.step.rows.as_slice()[segment.stream], self.step.n_latents);
+            let first = part.rows.start + segment.first;
+            for (index, row) in segment.rows.enumerate() {
+                for phase in (0..stride).filter(|phase| !live.contains(&(row * stride + phase))) {
+                    let start = (phase * n_out).clamp(columns.start, columns.end) - columns.start;
+                    let end = ((phase + 1) * n_out).clamp(columns.start, columns.end) - columns.start;
+                    part.sums(first + index)[start..end].fill(0.0);
+                }
+            }
+        }
+    }
+
+    fn scratch_len(&self, _n_rows: usize) -> usize {
+        self.layer.n_in
+    }
+}
+
+#[inline(always)]
+fn prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+    let Prepared { n_in, snake, bias, .. } = pass.layer;
+    let z = &mut scratch[..*n_in];
+    for segment in part.segments(pass.inputs_per_stream()) {
+        let history = pass.histories.of(&pass.step, pass.x, segment.stream, *n_in);
+        // Every input is the second half of its own row and the first half of the next.
+        for index in 0..=segment.rows.len() {
+            snake.apply(0, history.row(segment.rows.start + index), z);
+            let row = segment.first + index;
+            if index > 0 {
+                operand.write(row - 1, *n_in, z);
+            }
+            if index < segment.rows.len() {
+                operand.write(row, 0, z);
+                let columns = part.columns.clone();
+                let at = part.rows.start + row;
+                part.sums(at).copy_from_slice(&bias[columns]);
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `upsample`: Snake, then a transposed convolution that multiplies the rate by s, with 2s taps. x `[B, T, C_in]`,
+//! y `[B, T · s, C_out]`.
+//!
+//! With z = Snake(x) = x + sin²(αx)/α: u[q·s + r, o] = b\[o\] + Σ_i (W[o, r, i, 1] · z[q-1, i]) + Σ_i (W[o, r, i, 0] · z[q, i])
+//! for the phases r = 0 .. s-1, and y\[j\] = u[j + ceil(s/2)]. One product with a matrix `[2 C_in, s C_out]`, added in the
+//! order bias, z[q-1], z\[q\], channels rising, fused on the CPU. x outside of a stream is 0. A step gives the s outputs
+//! u of each of its inputs, so the output is ceil(s/2) rows behind s times the input's lag. State: the last input.
+//! The weights of a `ConvTranspose1d` v are W[o, r, i, k] = v[i, o, r + k s]. Between devices results agree within
+//! 4e-6 · C_in of the largest term.
+
+mod cpu;
+mod cuda;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
+use crate::device::queue::kernel_span;
+use crate::layer::cuda::MemoryArgument;
+use crate::layer::step::{Activations, Arena, Rounding, Step, Timeline};
+use crate::memory::view::check_len;
+use crate::{Budget, Device, Error, Queue, Result};
+
+/// A layer with its weights.
+#[derive(Debug, Clone, Copy)]
+pub struct Upsample<'a> {
+    /// C_in.
+    pub n_in: usize,
+    /// C_out.
+    pub n_out: usize,
+    /// s.
+    pub stride: usize,
+    /// `[C_in]`
+    pub alpha: &'a [f32],
+    /// `[C_out, s, C_in, 2]`
+    pub weight: &'a [f32],
+    /// `[C_out]`
+    pub bias: &'a [f32],
+    /// Of the output: s times the input's rate, s times its lag plus ceil(s/2).
+    pub timeline: Timeline,
+    /// How a GPU may round.
+    pub rounding: Rounding,
+}
+
+/// A layer prepared for one device.
+#[derive(Debug)]
+pub struct Plan {
+    n_in: usize,
+    n_out: usize,
+    stride: usize,
+    timeline: Timeline,
+    state_len: usize,
+    on: On,
+}
+
+#[derive(Debug)]
+enum On {
+    Cpu(Box<cpu::Prepared>),
+    Cuda(Box<cuda::Prepared>),
+}
+
+impl Upsample<'_> {
+    /// Prepares the layer on `device`.
+    ///
+    /// # Errors
+    /// Weights of another shape, or a device that cannot do it.
+    pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
+        let Upsample { n_in, n_out, stride, timeline, .. } = *self;
+        check_len("upsample: alpha", self.alpha.len(), n_in)?;
+        check_len("upsample: weight", self.weight.len(), n_out * stride * n_in * 2)?;
+        check_len("upsample: bias", self.bias.len(), n_out)?;
+        if stride == 0 || !timeline.rate.is_multiple_of(stride) {
+            return Err(Error::invalid(format!("upsample: the rate {} is no multiple of {stride}", timeline.rate)));
+        }
+        let (on, state_len) = match device {
+            Device::Cpu(_) => (On::Cpu(Box::new(cpu::Prepared::new(self, budget)?)), n_in),
+            Device::Cuda(cuda) => {
+                let prepared = cuda::Prepared::new(self, cuda, budget)?;
+                let state_len = MemoryArgument::state_len(prepared.memory());
+                (On::Cuda(Box::new(prepared)), state_len)
+            }
+        };
+        Ok(Plan { n_in, n_out, stride, timeline, state_len, on })
+    }
+}
+
+impl Plan {
+    /// Floats of state that a slot needs.
+    pub fn state_len(&self) -> usize {
+        self.state_len
+    }
+
+    /// One step: x `[B, T · rate / s, C_in]`, y `[B, T · rate, C_out]`.
+    ///
+    /// # Errors
+    /// A view has another length or place than the step asks for, or the device fails.
+    pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, activations: Activations<'_>) -> Result<()> {
+        let (rate, Activations { x, y }) = (self.timeline.rate, activations);
+        step.check("upsample: x", x.len(), rate / self.stride, self.n_in)?;
+        step.check("upsample: y", y.len(), rate, self.n_out)?;
+        arena.check("upsample", step.rows, self.state_len)?;
+        let shape = [step.n_columns(rate / self.stride), 2 * self.n_in, self.stride * self.n_out];
+        let _span = kernel_span!(queue, "upsample", shape, 4 * (x.len() + y.len() + shape[1] * shape[2]));
+        match (&self.on, queue) {
+            (On::Cpu(prepared), Queue::Cpu(queue)) => {
+                prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
+            }
+            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
+            }
+            _ => Err(Error::invalid("upsample: the queue is of another device than the plan")),
+        }
+    }
+}

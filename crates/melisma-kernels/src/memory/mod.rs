@@ -1,0 +1,17 @@
+//! Memory on the host and on GPUs: what a [`Budget`] allows, [`Buffer`]s and the [`Pool`] that lends them, [`Tensor`]s
+//! with a type and a shape, typed views for kernels, and mapped files.
+
+mod budget;
+mod buffer;
+pub(crate) mod dtype;
+pub mod mapped;
+mod pool;
+mod tensor;
+pub(crate) mod view;
+
+pub use budget::{ALLOCATION, Budget, Reservation, Space, Usage, Watch};
+pub use buffer::Buffer;
+pub use dtype::{DType, Element, I24};
+pub use pool::Pool;
+pub use tensor::Tensor;
+pub use view::{View, ViewMut};

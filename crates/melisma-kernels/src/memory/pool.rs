@@ -1,0 +1,192 @@
+//! Buffers by size class, made once and used again: after [`Pool::prewarm`] the hot paths allocate nothing.
+//!
+//! Size classes are 1, 1.25, 1.5 and 1.75 times the powers of two from 256 bytes on, so at most a fifth is wasted.
+//! A device pool belongs to the queue it was made for: work on one queue is ordered, so a buffer may be given back while
+//! kernels that use it still wait. A buffer used on another queue as well must be waited for there first.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::cuda::Cuda;
+use crate::memory::buffer::Block;
+use crate::{Budget, Buffer, Error, Kind, Queue, Result, Space};
+
+const SMALLEST: usize = 256;
+/// Four classes per power of two, from 2^8 up to 2^47.
+const N_CLASSES: usize = 160;
+
+/// A source of buffers of one space.
+#[derive(Debug, Clone)]
+pub struct Pool(Arc<Shelves>);
+
+#[derive(Debug)]
+pub(crate) struct Shelves {
+    space: Space,
+    cuda: Option<Cuda>,
+    budget: Budget,
+    classes: Mutex<Vec<Shelf>>,
+}
+
+/// The free blocks of one class, and how many blocks of it exist at all.
+#[derive(Debug, Default)]
+struct Shelf {
+    free: Vec<Block>,
+    made: usize,
+}
+
+impl Pool {
+    /// A pool of pageable host memory.
+    pub fn host(budget: &Budget) -> Self {
+        Self::new(Space::Host, None, budget)
+    }
+
+    /// A pool of pinned memory for copies from and to `cuda`.
+    pub fn pinned(cuda: &Cuda, budget: &Budget) -> Self {
+        Self::new(Space::Pinned, Some(cuda.clone()), budget)
+    }
+
+    /// A pool of the memory that kernels of `queue` work on: device memory, or host memory for the CPU.
+    pub fn of(queue: &Queue, budget: &Budget) -> Self {
+        match queue {
+            Queue::Cpu(_) => Self::host(budget),
+            Queue::Cuda(queue) => Self::new(Space::Device, Some(queue.cuda().clone()), budget),
+        }
+    }
+
+    fn new(space: Space, cuda: Option<Cuda>, budget: &Budget) -> Self {
+        let classes = (0..N_CLASSES).map(|_| Shelf::default()).collect();
+        Self(Arc::new(Shelves { space, cuda, budget: budget.clone(), classes: Mutex::new(classes) }))
+    }
+
+    /// A buffer of `len` bytes; what is in it is left open.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] when the budget or the system refuses even after unused buffers were released.
+    pub fn take(&self, len: usize) -> Result<Buffer> {
+        let class = class_of(len)?;
+        let ready = self.0.lock()[class].free.pop();
+        let block = match ready {
+            Some(block) => block,
+            None => self.make(class)?,
+        };
+        // A block may come back while a copy still reads it; it leaves again only when the copy is done.
+        block.settle()?;
+        Ok(Buffer::pooled(block, len, self.0.clone()))
+    }
+
+    /// Makes `count` buffers of at least `len` bytes ahead of time.
+    ///
+    /// # Errors
+    /// As [`Pool::take`].
+    pub fn prewarm(&self, len: usize, count: usize) -> Result<()> {
+        let class = class_of(len)?;
+        while self.0.lock()[class].free.len() < count {
+            let block = self.make(class)?;
+            self.0.give_back(block);
+        }
+        Ok(())
+    }
+
+    /// Releases every buffer that is not in use.
+    pub fn trim(&self) {
+        for shelf in self.0.lock().iter_mut() {
+            shelf.made -= shelf.free.len();
+            shelf.free.clear();
+        }
+    }
+
+    fn make(&self, class: usize) -> Result<Block> {
+        let block = match self.0.allocate(capacity_of(class)) {
+            Err(refused) if refused.kind() == Kind::Memory => {
+                self.trim();
+                self.0.allocate(capacity_of(class))?
+            }
+            outcome => outcome?,
+        };
+        let mut classes = self.0.lock();
+        let shelf = &mut classes[class];
+        shelf.made += 1;
+        let room = shelf.made - shelf.free.len();
+        shelf.free.reserve(room);
+        Ok(block)
+    }
+}
+
+impl Shelves {
+    fn lock(&self) -> MutexGuard<'_, Vec<Shelf>> {
+        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn allocate(&self, capacity: usize) -> Result<Block> {
+        match (self.space, &self.cuda) {
+            (Space::Pinned, Some(cuda)) => Block::pinned(cuda, &self.budget, capacity),
+            (Space::Device, Some(cuda)) => Block::device(cuda, &self.budget, capacity),
+            _ => Block::host(&self.budget, capacity),
+        }
+    }
+
+    pub(crate) fn give_back(&self, block: Block) {
+        if let Ok(class) = class_of(block.capacity) {
+            self.lock()[class].free.push(block);
+        }
+    }
+}
+
+fn class_of(len: usize) -> Result<usize> {
+    let len = len.max(SMALLEST);
+    let power = len.ilog2() as usize;
+    let quarter = (len - (1 << power)).div_ceil(1 << (power - 2));
+    let class = (power - SMALLEST.ilog2() as usize) * 4 + quarter;
+    if class < N_CLASSES {
+        return Ok(class);
+    }
+    Err(Error::new(Kind::Memory, format!("a buffer of {len} bytes is larger than any pool holds")))
+}
+
+fn capacity_of(class: usize) -> usize {
+    let power = class / 4 + SMALLEST.ilog2() as usize;
+    (1 << power) + (class % 4) * (1 << (power - 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_what_they_promise() {
+        for len in (0..5000).chain([65_535, 65_536, 65_537, 1 << 40]) {
+            let class = class_of(len).unwrap();
+            assert!(capacity_of(class) >= len, "{len}");
+            assert!(class == 0 || capacity_of(class - 1) < len, "{len} fits a smaller class");
+            assert_eq!(class_of(capacity_of(class)).unwrap(), class);
+        }
+        assert_eq!(class_of(usize::MAX).unwrap_err().kind(), Kind::Memory);
+    }
+
+    #[test]
+    fn buffers_come_back() {
+        let budget = Budget::unlimited();
+        let pool = Pool::host(&budget);
+        pool.prewarm(1000, 2).unwrap();
+        let held = budget.usage(Space::Host).now;
+        for _ in 0..10 {
+            let first = pool.take(1000).unwrap();
+            let second = pool.take(900).unwrap();
+            assert_eq!((first.len(), second.len()), (1000, 900));
+        }
+        assert_eq!(budget.usage(Space::Host), crate::Usage { now: held, peak: held });
+        pool.trim();
+        assert_eq!(budget.usage(Space::Host).now, 0);
+    }
+
+    #[test]
+    fn unused_buffers_make_room_before_anything_is_refused() {
+        let budget = Budget::new(4096, 0);
+        let pool = Pool::host(&budget);
+        drop(pool.take(3000).unwrap());
+        let large = pool.take(4000).unwrap();
+        assert_eq!(pool.take(1).unwrap_err().kind(), Kind::Memory);
+        drop(large);
+        assert!(pool.take(1).is_ok());
+        assert!(budget.usage(Space::Host).peak <= 4096);
+    }
+}

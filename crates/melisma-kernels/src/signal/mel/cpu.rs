@@ -1,0 +1,338 @@
+//! Frames as lanes: N frames are transformed at once, each in its own lane.
+//!
+//! A task is a run of frames of one item. Its samples become f32 once, padded, and are laid out as Y[r][c] = x[c hop + r], so
+//! that sample n of N neighbouring frames is one vector, at Y[n % hop][n / hop + first frame].
+
+use super::lanes::{Lanes, Portable, ln};
+use super::reference::beyond;
+use super::sound::{Halves, Sound, Whole, transpose};
+use super::tables::Tables;
+use super::{Batch, Mel, Offset, Order, Power, Sample, Scale, Value};
+use crate::Result;
+use crate::device::isa::Level;
+use crate::device::queue::CpuQueue;
+
+/// Frames of one task, a multiple of every vector's lanes.
+const TASK_FRAMES: usize = 32;
+
+/// What depends on the parameters alone, with what the CPU needs besides.
+#[derive(Debug)]
+pub(super) struct OnCpu {
+    tables: Tables,
+    /// Where sample n of a frame is in Y, and n itself where frames are prepared.
+    offsets: Vec<u32>,
+    layout: Layout,
+}
+
+/// The parts of a worker's scratch, in floats.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    /// Floats of a row of Y.
+    stride: usize,
+    samples: usize,
+    transposed: usize,
+    elements: usize,
+    spectrum: usize,
+    prepared: usize,
+}
+
+impl Layout {
+    fn new(mel: &Mel, fft_len: usize) -> Self {
+        const WIDEST: usize = 16;
+        let n_columns = TASK_FRAMES + mel.n_fft.div_ceil(mel.hop_len);
+        let n_rows = mel.hop_len.min(mel.n_fft);
+        // An odd number of cache lines: rows do not share sets of the cache.
+        let stride = (n_columns.div_ceil(16) | 1) * 16;
+        Self {
+            stride,
+            samples: (n_columns * mel.hop_len).max(mel.n_fft),
+            transposed: n_rows * stride,
+            elements: fft_len * 2 * WIDEST,
+            spectrum: mel.n_bins() * WIDEST,
+            prepared: if prepares(mel) { mel.n_fft * WIDEST } else { 0 },
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.samples + self.transposed + 2 * self.elements + self.spectrum + self.prepared
+    }
+}
+
+fn prepares(mel: &Mel) -> bool {
+    mel.offset == Offset::Remove || mel.pre_emphasis != 0.0
+}
+
+impl OnCpu {
+    pub(super) fn new(mel: &Mel) -> Self {
+        let tables = Tables::new(mel);
+        let layout = Layout::new(mel, tables.fft.len);
+        let in_rows = (0..mel.n_fft).map(|n| (n % mel.hop_len * layout.stride + n / mel.hop_len) as u32);
+        let prepared = if prepares(mel) { mel.n_fft } else { 0 };
+        let offsets = in_rows.chain(0..prepared as u32).collect();
+        Self { tables, offsets, layout }
+    }
+}
+
+/// Everything a run needs to know.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) mel: &'a Mel,
+    pub(super) on: &'a OnCpu,
+    pub(super) batch: Batch,
+}
+
+/// One task: `n_frames` frames of an item from `first_frame` on.
+struct Task<'a, S, D> {
+    job: Job<'a>,
+    samples: &'a [S],
+    values: *mut D,
+    first_frame: usize,
+    n_frames: usize,
+}
+
+/// A pointer that tasks share to write disjoint parts.
+struct Shared<T>(*mut T);
+// SAFETY: `run` hands every task other elements.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    fn get(&self) -> *mut T {
+        self.0
+    }
+}
+
+pub(super) fn run<S: Sample, D: Value>(queue: &CpuQueue, job: &Job<'_>, samples: &[S], values: &mut [D]) -> Result<()> {
+    let Batch { n_items, n_samples, n_frames } = job.batch;
+    let per_item = n_frames.div_ceil(TASK_FRAMES);
+    let item_len = n_frames * job.mel.n_filters();
+    let mut largest = queue.shared_scratch(n_items * per_item)?;
+    let largest = largest.floats(n_items * per_item)?;
+    let (out, maxima) = (Shared(values.as_mut_ptr()), Shared(largest.as_mut_ptr()));
+    let level = queue.cpu().isa.level();
+    queue.run_with_scratch(n_items * per_item, job.on.layout.len(), |scratch, index| {
+        let (item, part) = (index / per_item, index % per_item);
+        let first_frame = part * TASK_FRAMES;
+        let task = Task {
+            job: *job,
+            samples: &samples[item * n_samples..(item + 1) * n_samples],
+            // SAFETY: the plan checked that `values` holds the items.
+            values: unsafe { out.get().add(item * item_len) },
+            first_frame,
+            n_frames: TASK_FRAMES.min(n_frames - first_frame),
+        };
+        // SAFETY: the level is the machine's; tasks write disjoint frames; `maxima` holds one float per task.
+        unsafe { *maxima.get().add(index) = task.run(level, scratch) };
+    })?;
+    if let Scale::Log { range: Some(range), .. } = job.mel.scale {
+        for (item, maxima) in values.chunks_mut(item_len).zip(largest.chunks(per_item)) {
+            // Rounding is monotonic, so the clamp commutes with it.
+            let least = D::from_f32(maxima.iter().copied().fold(f32::NEG_INFINITY, f32::max) - range);
+            item.iter_mut().for_each(|value| *value = if least > *value { least } else { *value });
+        }
+    }
+    Ok(())
+}
+
+impl<S: Sample, D: Value> Task<'_, S, D> {
+    /// Returns the largest value written.
+    ///
+    /// # Safety
+    /// The machine has `level`, no other task writes the same frames, and `scratch` is as long as the layout says.
+    unsafe fn run(&self, level: Level, scratch: &mut [f32]) -> f32 {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        unsafe fn avx2<S: Sample, D: Value>(task: &Task<'_, S, D>, scratch: &mut [f32]) -> f32 {
+            // SAFETY: the caller's promise.
+            unsafe { task.frames::<std::arch::x86_64::__m256>(scratch) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+        unsafe fn avx512<S: Sample, D: Value>(task: &Task<'_, S, D>, scratch: &mut [f32]) -> f32 {
+            // SAFETY: the caller's promise.
+            unsafe { task.frames::<std::arch::x86_64::__m512>(scratch) }
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match level {
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => avx2(self, scratch),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512 => avx512(self, scratch),
+                _ => self.frames::<Portable>(scratch),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Task::run`], for the instruction set of `V`.
+    #[inline(always)]
+    unsafe fn frames<V: Lanes>(&self, scratch: &mut [f32]) -> f32 {
+        let Job { mel, on, .. } = self.job;
+        let layout = &on.layout;
+        let (samples, scratch) = scratch.split_at_mut(layout.samples);
+        let (transposed, scratch) = scratch.split_at_mut(layout.transposed);
+        let (first, scratch) = scratch.split_at_mut(layout.elements);
+        let (second, scratch) = scratch.split_at_mut(layout.elements);
+        let (spectrum, prepared) = scratch.split_at_mut(layout.spectrum);
+        self.gather(samples);
+        transpose(samples, transposed, mel.hop_len, layout.stride);
+        let mut largest = f32::NEG_INFINITY;
+        for group in (0..self.n_frames).step_by(V::N) {
+            let live = V::N.min(self.n_frames - group);
+            let buffers = [first.as_mut_ptr(), second.as_mut_ptr()];
+            // SAFETY: the parts of the scratch hold what the layout says.
+            unsafe {
+                let sound = Sound { from: transposed.as_ptr().add(group), offsets: on.offsets.as_ptr(), unit: 1 };
+                let sound = if prepares(mel) { self.prepare::<V>(&sound, prepared.as_mut_ptr()) } else { sound };
+                self.transform::<V>(&sound, buffers, spectrum.as_mut_ptr());
+                largest = largest.max(self.filter::<V>(spectrum.as_ptr(), group, live));
+            }
+        }
+        largest
+    }
+
+    /// The task's samples with what lies beyond the ends.
+    #[inline(always)]
+    fn gather(&self, to: &mut [f32]) {
+        let Mel { pad, hop_len, n_fft, edge, .. } = *self.job.mel;
+        let needed = (self.n_frames - 1) * hop_len + n_fft;
+        let first = (self.first_frame * hop_len) as i64 - pad as i64;
+        let n = self.samples.len() as i64;
+        let (inside, end) = ((-first).clamp(0, needed as i64), (n - first).clamp(0, needed as i64));
+        let (inside, end) = (inside as usize, (end as usize).max(inside as usize));
+        let at = |index: usize| match beyond(edge, first + index as i64, n as usize) {
+            Some(at) => self.samples[at].to_f32(),
+            None => 0.0,
+        };
+        (0..inside).for_each(|index| to[index] = at(index));
+        if inside < end {
+            let from = (first + inside as i64) as usize;
+            for (to, from) in to[inside..end].iter_mut().zip(&self.samples[from..]) {
+                *to = from.to_f32();
+            }
+        }
+        (end..needed).for_each(|index| to[index] = at(index));
+        to[needed..].fill(0.0);
+    }
+
+    /// Removes the mean and applies the difference filter: sample n of N frames goes to n N.
+    ///
+    /// # Safety
+    /// `to` holds `n_fft` vectors.
+    #[inline(always)]
+    unsafe fn prepare<V: Lanes>(&self, sound: &Sound, to: *mut f32) -> Sound {
+        let Job { mel, on, .. } = self.job;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut mean = V::splat(0.0);
+            if mel.offset == Offset::Remove {
+                for n in 0..mel.frame_len {
+                    mean = mean.add(sound.sample::<V>(n));
+                }
+                mean = mean.mul(V::splat((1.0 / mel.frame_len as f64) as f32));
+            }
+            let factor = V::splat(mel.pre_emphasis);
+            let mut before = sound.sample::<V>(0).sub(mean);
+            for n in 0..mel.frame_len {
+                let x = sound.sample::<V>(n).sub(mean);
+                before.neg_mul_add(factor, x).store(to.add(n * V::N));
+                before = x;
+            }
+            for n in mel.frame_len..mel.n_fft {
+                V::splat(0.0).store(to.add(n * V::N));
+            }
+            Sound { from: to, offsets: on.offsets.as_ptr().add(mel.n_fft), unit: V::N }
+        }
+    }
+
+    /// Window, transform and power: bin k of N frames goes to k N.
+    ///
+    /// # Safety
+    /// The buffers hold a transform each, `spectrum` holds K vectors.
+    #[inline(always)]
+    unsafe fn transform<V: Lanes>(&self, sound: &Sound, buffers: [*mut f32; 2], spectrum: *mut f32) {
+        let Job { mel, on: OnCpu { tables, .. }, .. } = self.job;
+        let window = tables.window.as_ptr();
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !mel.n_fft.is_multiple_of(2) {
+                let z = tables.fft.run::<V>(&Whole { sound, window }, buffers);
+                for k in 0..mel.n_bins() {
+                    let at = z.add(k * 2 * V::N);
+                    let value = self.power(V::load(at), V::load(at.add(V::N)));
+                    value.store(spectrum.add(k * V::N));
+                }
+                return;
+            }
+            let z = tables.fft.run::<V>(&Halves { sound, window }, buffers);
+            let m = tables.fft.len;
+            for k in 0..=m / 2 {
+                let (low, high) = (z.add(k * 2 * V::N), z.add((m - k) % m * 2 * V::N));
+                let (a, b) = (V::load(low), V::load(low.add(V::N)));
+                let (c, d) = (V::load(high), V::load(high.add(V::N)));
+                let [re, im] = *tables.turns.get_unchecked(k);
+                let (re, im) = (V::splat(re), V::splat(im));
+                // X[k] = e + t and X[m - k] = conj(e - t), t = -i w^k o
+                let (e_re, e_im, o_re, o_im) = (a.add(c), b.sub(d), a.sub(c), b.add(d));
+                let t_re = o_im.neg_mul_add(im, o_re.mul(re));
+                let t_im = o_im.mul_add(re, o_re.mul(im));
+                self.power(e_re.add(t_re), e_im.add(t_im)).store(spectrum.add(k * V::N));
+                self.power(e_re.sub(t_re), e_im.sub(t_im)).store(spectrum.add((m - k) * V::N));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn power<V: Lanes>(&self, re: V, im: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.job.mel.power {
+                Power::Power => re.mul_add(re, im.mul(im)),
+                Power::Magnitude { epsilon } => re.mul_add(re, im.mul_add(im, V::splat(epsilon))).sqrt(),
+            }
+        }
+    }
+
+    /// Weighs the bins of `live` frames from `group` on, and writes the values; returns the largest.
+    ///
+    /// # Safety
+    /// `spectrum` holds K vectors; no other task writes these frames.
+    #[inline(always)]
+    unsafe fn filter<V: Lanes>(&self, spectrum: *const f32, group: usize, live: usize) -> f32 {
+        let Job { mel, on: OnCpu { tables, .. }, batch } = self.job;
+        let n_filters = tables.filters.len();
+        let frame = self.first_frame + group;
+        // SAFETY: the caller's promise; filters lie within K bins.
+        unsafe {
+            let mut largest = V::splat(f32::NEG_INFINITY);
+            for (f, filter) in tables.filters.iter().enumerate() {
+                let weights = tables.weights.as_ptr().add(filter.first_weight);
+                let bins = spectrum.add(filter.first_bin * V::N);
+                let mut sum = V::splat(0.0);
+                for k in 0..filter.n_bins {
+                    sum = V::load(bins.add(k * V::N)).mul_add(V::splat(*weights.add(k)), sum);
+                }
+                if let Scale::Log { floor, gain, offset, .. } = mel.scale {
+                    let value = ln(sum.max(V::splat(floor)));
+                    sum = value.mul_add(V::splat(gain), V::splat(offset));
+                }
+                largest = largest.max(sum);
+                match mel.order {
+                    Order::FilterTime => D::store(sum, self.values.add(f * batch.n_frames + frame), live),
+                    Order::TimeFilter => {
+                        let mut values = [0f32; 16];
+                        sum.store(values.as_mut_ptr());
+                        for (lane, &value) in values.iter().enumerate().take(live) {
+                            *self.values.add((frame + lane) * n_filters + f) = D::from_f32(value);
+                        }
+                    }
+                }
+            }
+            let mut lanes = [f32::NEG_INFINITY; 16];
+            largest.store(lanes.as_mut_ptr());
+            lanes[..live].iter().copied().fold(f32::NEG_INFINITY, f32::max)
+        }
+    }
+}
+
+const _: () = assert!(TASK_FRAMES.is_multiple_of(16));

@@ -1,0 +1,5 @@
+//! Signals: spectrograms, synthesiser voices and networks of delay lines.
+
+pub mod feedback;
+pub mod mel;
+pub mod voice;

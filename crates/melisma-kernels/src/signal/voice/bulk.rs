@@ -1,0 +1,265 @@
+//! Many mixes of many notes at once, all known beforehand: for whole phrases and datasets, on every device.
+
+use super::cuda::OnCuda;
+use super::group::Kind;
+use super::level;
+use super::player::{Player, share};
+use super::{Control, TICK, Voice};
+use crate::device::queue::kernel_span;
+use crate::memory::view::check_len;
+use crate::{Budget, Device, Error, Queue, Result, ViewMut};
+
+/// A voice with its life, in one of the mixes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Note {
+    /// What it is.
+    pub voice: Voice,
+    /// Where it is heard.
+    pub mix: u32,
+    /// Its first sample.
+    pub onset: u64,
+    /// Where it is released, if it is.
+    pub release: Option<u64>,
+}
+
+impl Note {
+    /// The sample from which on it is silent.
+    pub fn end(&self) -> u64 {
+        self.onset + u64::from(level::parts(self.voice.envelope, self.onset, self.release).end)
+    }
+}
+
+/// What is rendered: `len` samples of each of `n_mixes`, from sample `position`, a multiple of [`TICK`] that no note is
+/// before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bulk {
+    /// Mixes.
+    pub n_mixes: usize,
+    /// Samples of each.
+    pub len: usize,
+    /// The first sample's number.
+    pub position: u64,
+}
+
+/// What moves all voices of a mix together.
+#[derive(Debug, Clone, Copy)]
+pub enum Controls<'a> {
+    /// The same for all mixes and all the time.
+    Still(Control),
+    /// `[n_mixes, n_ticks + 1]`: that at the first sample, then those at the end of each tick.
+    Moving(&'a [Control]),
+}
+
+/// Controls as they were loaded: `per_mix` of each mix, or one for all.
+#[derive(Debug)]
+pub(super) struct Moves {
+    pub(super) controls: Vec<Control>,
+    pub(super) per_mix: usize,
+}
+
+impl Moves {
+    pub(super) fn of(&self, mix: usize) -> &[Control] {
+        if self.per_mix == 1 { &self.controls } else { &self.controls[mix * self.per_mix..][..self.per_mix] }
+    }
+
+    fn load(&mut self, controls: Controls<'_>, bulk: Bulk) -> Result<()> {
+        self.controls.clear();
+        match controls {
+            Controls::Still(control) => {
+                self.per_mix = 1;
+                self.controls.push(control);
+            }
+            Controls::Moving(controls) => {
+                self.per_mix = bulk.len.div_ceil(TICK) + 1;
+                check_len("voice: controls", controls.len(), self.per_mix * bulk.n_mixes)?;
+                self.controls.extend_from_slice(controls);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes of the largest level that one mix may have at once on a GPU: their sum fits into 32 bits.
+const MOST_GAIN: f64 = 32.0;
+
+/// Notes as a GPU's lanes take them.
+pub(super) struct Arrangement<'a> {
+    pub(super) notes: &'a [Note],
+    /// A note's index for each lane, in groups of one mix and warps of one kind.
+    pub(super) lanes: &'a [u32],
+    pub(super) group: u32,
+    pub(super) is_alone: bool,
+    pub(super) moves: &'a Moves,
+}
+
+/// A plan for one device. Notes are loaded, then run as often as wanted.
+#[derive(Debug)]
+pub struct Plan {
+    bulk: Bulk,
+    notes: Vec<Note>,
+    lanes: Vec<u32>,
+    moves: Moves,
+    on: On,
+}
+
+#[derive(Debug)]
+enum On {
+    Cpu(Vec<Player>),
+    Cuda(Box<OnCuda>),
+}
+
+impl Bulk {
+    /// Floats of the output: `[n_mixes, len, 2]`.
+    pub fn out_len(&self) -> usize {
+        2 * self.n_mixes * self.len
+    }
+
+    /// Plans it.
+    ///
+    /// # Errors
+    /// A size is too large, or the device cannot compile the kernel.
+    pub fn plan(self, device: &Device, budget: &Budget) -> Result<Plan> {
+        let fits = self.n_mixes.checked_mul(self.len).is_some_and(|n| n < 1 << 40) && self.len < 1 << 31;
+        if !fits || !self.position.is_multiple_of(TICK as u64) {
+            let Self { n_mixes, len, position } = self;
+            return Err(Error::invalid(format!("voice: {n_mixes} mixes of {len} samples from {position} on"))
+                .with_hint("begin at a multiple of 32 and render in shorter parts"));
+        }
+        let on = match device {
+            Device::Cpu(_) => On::Cpu(Vec::new()),
+            Device::Cuda(cuda) => On::Cuda(Box::new(OnCuda::new(cuda, budget)?)),
+        };
+        let moves = Moves { controls: vec![Control::default()], per_mix: 1 };
+        Ok(Plan { bulk: self, notes: Vec::new(), lanes: Vec::new(), moves, on })
+    }
+}
+
+impl Plan {
+    /// Takes these notes for the runs that follow. Memory grows to the largest set.
+    ///
+    /// # Errors
+    /// A figure is outside of its range, or memory is short.
+    pub fn load(&mut self, queue: &Queue, notes: &[Note], controls: Controls<'_>) -> Result<()> {
+        for note in notes {
+            note.voice.check()?;
+            if note.mix as usize >= self.bulk.n_mixes || note.onset < self.bulk.position {
+                let (mix, onset) = (note.mix, note.onset);
+                return Err(Error::invalid(format!("voice: a note of mix {mix} at sample {onset}")));
+            }
+        }
+        self.notes.clear();
+        self.notes.extend_from_slice(notes);
+        let kind = |note: &Note| Kind::of(&note.voice.source) as u32;
+        self.moves.load(controls, self.bulk)?;
+        match (&mut self.on, queue) {
+            (On::Cpu(players), Queue::Cpu(queue)) => {
+                self.notes.sort_by_key(|note| note.mix);
+                share(players, &self.notes, self.bulk, queue.cpu());
+                Ok(())
+            }
+            (On::Cuda(on), Queue::Cuda(queue)) => {
+                self.notes.sort_by_key(|note| (kind(note), note.mix, note.onset));
+                check_gains(&self.notes, self.bulk.n_mixes)?;
+                let (group, is_alone) = arrange(&self.notes, &mut self.lanes, self.bulk.n_mixes);
+                let arranged =
+                    Arrangement { notes: &self.notes, lanes: &self.lanes, group, is_alone, moves: &self.moves };
+                on.load(queue, self.bulk, &arranged)
+            }
+            _ => Err(other_device()),
+        }
+    }
+
+    /// Renders into `out`, `[n_mixes, len, 2]` floats.
+    ///
+    /// # Errors
+    /// `out` has another length or place, or the device fails.
+    pub fn run(&mut self, queue: &Queue, out: ViewMut<'_, f32>) -> Result<()> {
+        check_len("voice: output", out.len(), self.bulk.out_len())?;
+        let _span = kernel_span!(queue, "voice", [self.notes.len(), self.bulk.len], out.len() * size_of::<f32>());
+        match (&mut self.on, queue) {
+            (On::Cpu(players), Queue::Cpu(_)) => {
+                let (bulk, notes, moves) = (self.bulk, &self.notes, &self.moves);
+                queue.each(players, |player| player.render(bulk, notes, moves));
+                let out = out.host()?;
+                out.fill(0.0);
+                for player in players {
+                    for (&[mix, ..], samples) in player.mixes.iter().zip(player.out.chunks_exact((2 * bulk.len).max(1)))
+                    {
+                        out[2 * mix * bulk.len..][..2 * bulk.len].copy_from_slice(samples);
+                    }
+                }
+                Ok(())
+            }
+            (On::Cuda(on), Queue::Cuda(queue)) => on.run(queue, self.bulk, out.cuda()?),
+            _ => Err(other_device()),
+        }
+    }
+}
+
+fn other_device() -> Error {
+    Error::invalid("voice: the queue is of another device than the plan")
+}
+
+/// Refuses mixes whose voices could add up to more than fits on a GPU. Most are fine whenever their notes sound; of the others
+/// those that sound together are counted.
+///
+/// # Errors
+/// `Unsupported` names the mix and the sample.
+pub fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
+    let gain = |note: &Note| f64::from(note.voice.gain[0].max(note.voice.gain[1]));
+    let mut gains = vec![0.0; n_mixes];
+    notes.iter().for_each(|note| gains[note.mix as usize] += gain(note));
+    let loud = notes.iter().filter(|note| gains[note.mix as usize] > MOST_GAIN);
+    let mut changes: Vec<(u32, u64, f64)> =
+        loud.flat_map(|note| [(note.mix, note.onset, gain(note)), (note.mix, note.end(), -gain(note))]).collect();
+    // What ends at a sample goes before what begins there.
+    changes.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
+    for mix in changes.chunk_by(|a, b| a.0 == b.0) {
+        let mut sum = 0.0;
+        for &(mix, at, change) in mix {
+            sum += change;
+            if sum > MOST_GAIN {
+                return Err(Error::unsupported(format!(
+                    "voice: the gains of mix {mix} at sample {at} add up to more than {MOST_GAIN} on a GPU"
+                ))
+                .with_hint("spread its notes over several mixes, or use the CPU"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fills lanes with notes sorted by kind and mix; the group's size, and whether every mix is one group.
+fn arrange(notes: &[Note], lanes: &mut Vec<u32>, n_mixes: usize) -> (u32, bool) {
+    const EMPTY: u32 = u32::MAX;
+    const WARP: usize = 32;
+    lanes.clear();
+    let same = |a: &Note, b: &Note| Kind::of(&a.voice.source) == Kind::of(&b.voice.source) && a.mix == b.mix;
+    let most = notes.chunk_by(same).map(<[Note]>::len).max().unwrap_or(0);
+    let group = most.next_power_of_two().clamp(8, WARP);
+    let (mut n_groups, mut index, mut last_kind) = (0, 0, None);
+    for run in notes.chunk_by(same) {
+        let kind = Kind::of(&run[0].voice.source);
+        if last_kind.is_some_and(|last| last != kind) {
+            lanes.resize(lanes.len().next_multiple_of(WARP), EMPTY);
+        }
+        last_kind = Some(kind);
+        lanes.extend(index..index + run.len() as u32);
+        index += run.len() as u32;
+        lanes.resize(lanes.len().next_multiple_of(group), EMPTY);
+        n_groups += run.len().div_ceil(group);
+    }
+    lanes.resize(lanes.len().next_multiple_of(WARP), EMPTY);
+    let n_runs = notes.chunk_by(same).count();
+    (group as u32, n_groups == n_mixes && n_runs == n_mixes)
+}
+
+#[cfg(test)]
+impl Plan {
+    /// Chooses a GPU's way instead of its size.
+    pub(super) fn force_serial(&mut self, is_serial: bool) {
+        if let On::Cuda(on) = &mut self.on {
+            on.forced = Some(is_serial);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Vectors whose lanes are voices. Every operation is one IEEE operation per lane, so a voice has the same bits in every
+//! lane of every instruction set, and alone.
+
+mod quad;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub(in crate::signal::voice) use quad::Quad;
+
+/// Floats with integers of the same shape.
+///
+/// # Safety
+/// The machine has the instruction set of the implementing type.
+pub(super) trait Number: Copy {
+    type Int: Copy;
+    unsafe fn splat(value: f32) -> Self;
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
+    unsafe fn div(self, other: Self) -> Self;
+    unsafe fn min(self, other: Self) -> Self;
+    unsafe fn max(self, other: Self) -> Self;
+    /// `self * a + b`, rounded once.
+    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+    /// `self * a - b`, rounded once.
+    unsafe fn mul_sub(self, a: Self, b: Self) -> Self;
+    /// `b - self * a`, rounded once.
+    unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self;
+    /// Toward zero; the value fits.
+    unsafe fn truncate(self) -> Self::Int;
+    /// To nearest, ties to even; the value fits.
+    unsafe fn round(self) -> Self::Int;
+    unsafe fn bits(self) -> Self::Int;
+    unsafe fn from_bits(bits: Self::Int) -> Self;
+    unsafe fn splat_int(value: u32) -> Self::Int;
+    unsafe fn add_int(a: Self::Int, b: Self::Int) -> Self::Int;
+    unsafe fn sub_int(a: Self::Int, b: Self::Int) -> Self::Int;
+    unsafe fn mul_int(a: Self::Int, b: Self::Int) -> Self::Int;
+    unsafe fn and(a: Self::Int, b: Self::Int) -> Self::Int;
+    unsafe fn xor(a: Self::Int, b: Self::Int) -> Self::Int;
+    unsafe fn abs_int(a: Self::Int) -> Self::Int;
+    unsafe fn shift_left<const BITS: u32>(a: Self::Int) -> Self::Int;
+    unsafe fn shift_right<const BITS: u32>(a: Self::Int) -> Self::Int;
+    /// As signed integers.
+    unsafe fn to_float(int: Self::Int) -> Self;
+    /// Entries of a table, each index below 16.
+    unsafe fn look_up(table: &[f32; 16], index: Self::Int) -> Self;
+}
+
+/// A vector of [`Number`]s.
+///
+/// # Safety
+/// As there; pointers hold [`Lanes::N`] elements.
+pub(super) trait Lanes: Number {
+    const N: usize;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    unsafe fn load_int(from: *const u32) -> Self::Int;
+    unsafe fn store_int(int: Self::Int, to: *mut u32);
+    /// `(high, low) + (a, b)` as 64-bit numbers.
+    unsafe fn add_wide(wide: [Self::Int; 2], other: [Self::Int; 2]) -> [Self::Int; 2];
+}
+
+/// One voice alone.
+impl Number for f32 {
+    type Int = u32;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        value
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        self + other
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        self - other
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        self * other
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        self / other
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        if self < other { self } else { other }
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        if self > other { self } else { other }
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, a: Self, b: Self) -> Self {
+        f32::mul_add(self, a, b)
+    }
+    #[inline(always)]
+    unsafe fn mul_sub(self, a: Self, b: Self) -> Self {
+        f32::mul_add(self, a, -b)
+    }
+    #[inline(always)]
+    unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self {
+        f32::mul_add(-self, a, b)
+    }
+    #[inline(always)]
+    unsafe fn truncate(self) -> u32 {
+        self as i32 as u32
+    }
+    #[inline(always)]
+    unsafe fn round(self) -> u32 {
+        self.round_ties_even() as i32 as u32
+    }
+    #[inline(always)]
+    unsafe fn bits(self) -> u32 {
+        self.to_bits()
+    }
+    #[inline(always)]
+    unsafe fn from_bits(bits: u32) -> Self {
+        f32::from_bits(bits)
+    }
+    #[inline(always)]
+    unsafe fn splat_int(value: u32) -> u32 {
+        value
+    }
+    #[inline(always)]
+    unsafe fn add_int(a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+    #[inline(always)]
+    unsafe fn sub_int(a: u32, b: u32) -> u32 {
+        a.wrapping_sub(b)
+    }
+    #[inline(always)]
+    unsafe fn mul_int(a: u32, b: u32) -> u32 {
+        a.wrapping_mul(b)
+    }
+    #[inline(always)]
+    unsafe fn and(a: u32, b: u32) -> u32 {
+        a & b
+    }
+    #[inline(always)]
+    unsafe fn xor(a: u32, b: u32) -> u32 {
+        a ^ b
+    }
+    #[inline(always)]
+    unsafe fn abs_int(a: u32) -> u32 {
+        (a as i32).unsigned_abs()
+    }
+    #[inline(always)]
+    unsafe fn shift_left<const BITS: u32>(a: u32) -> u32 {
+        a << BITS
+    }
+    #[inline(always)]
+    unsafe fn shift_right<const BITS: u32>(a: u32) -> u32 {
+        a >> BITS
+    }
+    #[inline(always)]
+    unsafe fn to_float(int: u32) -> f32 {
+        int as i32 as f32
+    }
+    #[inline(always)]
+    unsafe fn look_up(table: &[f32; 16], index: u32) -> f32 {
+        table[index as usize & 15]
+    }
+}
+
+impl Lanes for f32 {
+    const N: usize = 1;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { *from }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { *to = self }
+    }
+    #[inline(always)]
+    unsafe fn load_int(from: *const u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { *from }
+    }
+    #[inline(always)]
+    unsafe fn store_int(int: u32, to: *mut u32) {
+        // SAFETY: the caller's promise.
+        unsafe { *to = int }
+    }
+    #[inline(always)]
+    unsafe fn add_wide([high, low]: [u32; 2], [a, b]: [u32; 2]) -> [u32; 2] {
+        let (low, carry) = low.overflowing_add(b);
+        [high.wrapping_add(a).wrapping_add(u32::from(carry)), low]
+    }
+}

@@ -1,0 +1,361 @@
+//! A pool of voices on the CPU.
+
+mod chunk;
+
+use std::ops::Range;
+
+use chunk::{Pending, check, chunks};
+
+use super::cpu::{self, Stretch, Sums};
+use super::group::{Group, Kind, LANES};
+use super::{Control, Segment, UNIT, Voice};
+use crate::device::isa::dispatch;
+use crate::device::queue::CpuQueue;
+use crate::{Error, Isa, Queue, Result};
+
+/// Samples that one call renders at most.
+const LONGEST: usize = 4096;
+/// Samples of groups that are worth waking a thread for.
+const LEAST_SHARED: usize = if cfg!(test) { 64 } else { 8192 };
+
+/// Voices, in groups of one kind and bus. Nothing allocates after [`Voices::new`] and [`Voices::prepare`].
+#[derive(Debug)]
+pub struct Voices {
+    isa: Isa,
+    groups: Vec<Group>,
+    /// Groups that sound, in no order that matters.
+    active: Vec<u32>,
+    buses: Vec<Bus>,
+    /// For each thread that helps: its share of every bus.
+    helpers: Vec<Vec<Bus>>,
+}
+
+/// One voice of a pool, until it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    group: u32,
+    lane: u32,
+    generation: u32,
+}
+
+/// The sum of a bus's voices, in units of 1 / [`UNIT`](super::UNIT).
+#[derive(Debug, Clone, Default)]
+pub struct Bus {
+    /// Left.
+    pub left: Vec<i64>,
+    /// Right.
+    pub right: Vec<i64>,
+}
+
+/// What to render: `len` samples from `position`, at most [`Voices::LONGEST`].
+#[derive(Debug, Clone, Copy)]
+pub struct Block<'a> {
+    /// The first sample's number.
+    pub position: u64,
+    /// How many samples.
+    pub len: usize,
+    /// Controls at the end of each tick that the block touches.
+    pub controls: &'a [Control],
+}
+
+impl Bus {
+    fn new() -> Self {
+        Self { left: Vec::with_capacity(LONGEST), right: Vec::with_capacity(LONGEST) }
+    }
+
+    fn clear(&mut self, len: usize) {
+        for side in [&mut self.left, &mut self.right] {
+            side.clear();
+            side.resize(len, 0);
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (sum, part) in [(&mut self.left, &other.left), (&mut self.right, &other.right)] {
+            sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        }
+    }
+}
+
+impl Voices {
+    /// Samples that a block has at most.
+    pub const LONGEST: usize = LONGEST;
+
+    /// Room for `capacity` voices and more, since each kind and bus fills groups of its own.
+    pub fn new(isa: Isa, capacity: usize, n_buses: usize) -> Self {
+        const N_KINDS: usize = 4;
+        // Made now rather than by the first note.
+        super::step::table();
+        let n_groups = capacity.div_ceil(LANES) + N_KINDS.max(n_buses);
+        Self {
+            isa,
+            groups: vec![Group::new(); n_groups],
+            active: Vec::with_capacity(n_groups),
+            buses: new_buses(n_buses),
+            helpers: Vec::new(),
+        }
+    }
+
+    /// Voices that sound.
+    pub fn n_sounding(&self) -> usize {
+        self.active.iter().map(|&group| self.groups[group as usize].sounding.count_ones() as usize).sum()
+    }
+
+    /// The sum of a bus, as long as the last block.
+    pub fn bus(&self, bus: usize) -> &Bus {
+        &self.buses[bus]
+    }
+
+    /// All sums, as long as the last block.
+    pub fn buses(&self) -> &[Bus] {
+        &self.buses
+    }
+
+    /// The samples of a bus, as long as the last block.
+    ///
+    /// # Panics
+    /// The sides are longer.
+    pub fn write(&self, bus: usize, left: &mut [f32], right: &mut [f32]) {
+        let Bus { left: left_sums, right: right_sums } = &self.buses[bus];
+        for (sums, out) in [(&left_sums[..left.len()], left), (&right_sums[..right.len()], right)] {
+            dispatch!(self.isa, samples(sums: &[i64], out: &mut [f32]));
+        }
+    }
+
+    /// A voice begins at sample `now`, which no block has rendered yet; none where all lanes sound. `control` is that of
+    /// the tick's end.
+    ///
+    /// # Errors
+    /// A figure of `voice` is outside of its range.
+    pub fn start(&mut self, bus: usize, voice: &Voice, now: u64, control: Control) -> Result<Option<Slot>> {
+        voice.check()?;
+        let kind = Kind::of(&voice.source);
+        let matches = |group: &Group| group.kind == kind && group.bus == bus && group.sounding != u32::from(u16::MAX);
+        let found = self.active.iter().copied().find(|&index| matches(&self.groups[index as usize]));
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let silent = self.groups.iter().position(|group| group.sounding == 0);
+                let Some(silent) = silent else { return Ok(None) };
+                let group = &mut self.groups[silent];
+                group.take(kind, bus);
+                if !self.active.contains(&(silent as u32)) {
+                    self.active.push(silent as u32);
+                }
+                silent as u32
+            }
+        };
+        let group = &mut self.groups[index as usize];
+        let lane = group.free_lane().unwrap_or(0);
+        group.start(lane, voice, now, control);
+        Ok(Some(Slot { group: index, lane: lane as u32, generation: group.generation[lane] }))
+    }
+
+    fn find(&mut self, slot: Slot) -> Option<(&mut Group, usize)> {
+        let group = self.groups.get_mut(slot.group as usize)?;
+        let lane = slot.lane as usize;
+        (group.generation[lane] == slot.generation && group.sounding >> lane & 1 == 1).then_some((group, lane))
+    }
+
+    /// Whether the voice still sounds.
+    pub fn is_sounding(&self, slot: Slot) -> bool {
+        let group = &self.groups[slot.group as usize];
+        group.generation[slot.lane as usize] == slot.generation && group.sounding >> slot.lane & 1 == 1
+    }
+
+    /// Whether the voice is on its way to silence, or there.
+    pub fn is_ending(&self, slot: Slot) -> bool {
+        !self.is_sounding(slot) || self.groups[slot.group as usize].is_releasing(slot.lane as usize)
+    }
+
+    /// The voice's level now.
+    pub fn level(&self, slot: Slot) -> f32 {
+        if self.is_sounding(slot) { self.groups[slot.group as usize].level.value[slot.lane as usize] } else { 0.0 }
+    }
+
+    /// The voice's release begins at sample `now`. One that has ended is left alone, here and below.
+    pub fn release(&mut self, slot: Slot, now: u64) {
+        if let Some((group, lane)) = self.find(slot) {
+            group.release(lane, now);
+        }
+    }
+
+    /// The voice goes silent from sample `now` on as `segment` says.
+    pub fn end(&mut self, slot: Slot, now: u64, segment: Segment) {
+        if let Some((group, lane)) = self.find(slot) {
+            group.end(lane, now, segment);
+        }
+    }
+
+    /// New frequencies from sample `now` on, in 2^-64 turns per sample; the second is a tone's saw.
+    pub fn retune(&mut self, slot: Slot, increments: [u64; 2], now: u64) {
+        if let Some((group, lane)) = self.find(slot)
+            && matches!(group.kind, Kind::Tone | Kind::Partials)
+        {
+            group.retune(lane, increments, now);
+        }
+    }
+
+    /// Renders a block into the buses. Blocks follow each other without gaps.
+    ///
+    /// # Panics
+    /// The block is longer than [`Voices::LONGEST`] or has too few controls.
+    pub fn render(&mut self, block: Block<'_>) {
+        (0..self.buses.len()).for_each(|bus| self.render_bus(bus, block));
+    }
+
+    /// Renders a block into one bus alone; every bus gets every block.
+    ///
+    /// # Panics
+    /// As [`Voices::render`].
+    pub fn render_bus(&mut self, bus: usize, block: Block<'_>) {
+        self.render_by(bus, block, cpu::render);
+    }
+
+    /// As [`Voices::render`], the same bits, but one voice at a time: what batching is measured against.
+    pub fn render_singly(&mut self, block: Block<'_>) {
+        (0..self.buses.len()).for_each(|bus| self.render_by(bus, block, cpu::render_singly));
+    }
+
+    fn render_by(&mut self, bus: usize, block: Block<'_>, render: fn(Isa, &mut Group, Stretch<'_>, &mut Sums)) {
+        check(block);
+        let Self { isa, groups, active, buses, .. } = self;
+        let sums = &mut Sums::new();
+        let out = &mut buses[bus];
+        out.clear(block.len);
+        for chunk in chunks(block) {
+            let mut pending = Pending::new(*isa, chunk, sums, out);
+            for &index in active.iter() {
+                let group = &mut groups[index as usize];
+                if group.bus == bus {
+                    pending.add(|sums| render(*isa, group, chunk.stretch, sums));
+                }
+            }
+            pending.flush();
+        }
+        active.retain(|&index| groups[index as usize].sounding != 0);
+    }
+
+    /// Whether a voice sounds on a bus.
+    pub fn has_sound(&self, bus: usize) -> bool {
+        self.active.iter().any(|&index| self.groups[index as usize].bus == bus)
+    }
+
+    /// Makes what the threads of a CPU queue need, once; the first call with the queue does it otherwise. A queue of
+    /// another device needs nothing.
+    pub fn prepare(&mut self, queue: &Queue) {
+        if let Queue::Cpu(queue) = queue {
+            let n_buses = self.buses.len();
+            let n_helpers = self.helpers.len().max(queue.cpu().threads);
+            self.helpers.resize_with(n_helpers, || new_buses(n_buses));
+        }
+    }
+
+    /// As [`Voices::render`], the same bits, on all threads of a CPU queue.
+    ///
+    /// # Errors
+    /// The queue is of another device.
+    pub fn render_on(&mut self, queue: &Queue, block: Block<'_>) -> Result<()> {
+        self.share(queue, 0..self.buses.len(), block)
+    }
+
+    /// As [`Voices::render_bus`], the same bits, on all threads of a CPU queue.
+    ///
+    /// # Errors
+    /// The queue is of another device.
+    pub fn render_bus_on(&mut self, queue: &Queue, bus: usize, block: Block<'_>) -> Result<()> {
+        self.share(queue, bus..bus + 1, block)
+    }
+
+    fn share(&mut self, queue: &Queue, buses: Range<usize>, block: Block<'_>) -> Result<()> {
+        self.prepare(queue);
+        let Queue::Cpu(queue) = queue else {
+            return Err(Error::invalid("voice: the pool is the CPU's, the queue is not"));
+        };
+        check(block);
+        let n_groups = self.active.iter().filter(|&&index| buses.contains(&self.groups[index as usize].bus)).count();
+        let n_parts = queue.cpu().threads.min(n_groups).min(n_groups * block.len / LEAST_SHARED);
+        if n_parts <= 1 {
+            buses.for_each(|bus| self.render_bus(bus, block));
+            return Ok(());
+        }
+        self.fork(queue, buses, block, n_parts);
+        let Self { active, groups, .. } = self;
+        active.retain(|&index| groups[index as usize].sounding != 0);
+        Ok(())
+    }
+
+    fn fork(&mut self, queue: &CpuQueue, wanted: Range<usize>, block: Block<'_>, n_parts: usize) {
+        self.buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
+        let isa = self.isa;
+        let groups = Shared(self.groups.as_mut_ptr());
+        let helpers = Shared(self.helpers.as_mut_ptr());
+        let active = &self.active;
+        queue.run(n_parts, |part| {
+            // SAFETY: each part has a helper of its own.
+            let buses = unsafe { helpers.get(part) };
+            let sums = &mut Sums::new();
+            buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
+            for chunk in chunks(block) {
+                for bus_index in wanted.clone() {
+                    let mut pending = Pending::new(isa, chunk, sums, &mut buses[bus_index]);
+                    for &index in active.iter().skip(part).step_by(n_parts) {
+                        // SAFETY: a group is of one part, and `active` names it once.
+                        let group = unsafe { groups.get(index as usize) };
+                        if group.bus == bus_index {
+                            pending.add(|sums| cpu::render(isa, group, chunk.stretch, sums));
+                        }
+                    }
+                    pending.flush();
+                }
+            }
+        });
+        for helper in &self.helpers[..n_parts] {
+            let pairs = self.buses[wanted.clone()].iter_mut().zip(&helper[wanted.clone()]);
+            pairs.for_each(|(bus, part)| bus.add(part));
+        }
+    }
+
+    /// Ends all voices at once.
+    pub fn clear(&mut self) {
+        for &index in &self.active {
+            self.groups[index as usize].clear();
+        }
+        self.active.clear();
+    }
+}
+
+/// Each with its room: a clone would have none.
+fn new_buses(n_buses: usize) -> Vec<Bus> {
+    (0..n_buses).map(|_| Bus::new()).collect()
+}
+
+struct Shared<T>(*mut T);
+
+// SAFETY: `get` gives out disjoint elements.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// # Safety
+    /// `index` is inside of the slice, which stays borrowed, and no other thread has it.
+    #[expect(clippy::mut_from_ref, reason = "the elements are disjoint; see Safety")]
+    unsafe fn get(&self, index: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.0.add(index) }
+    }
+}
+
+#[inline(always)]
+fn samples(sums: &[i64], out: &mut [f32]) {
+    sums.iter().zip(out).for_each(|(&sum, out)| *out = sum as f32 * (1.0 / UNIT));
+}
+
+#[cfg(test)]
+impl Voices {
+    /// Lets all voices go on as they are to sample `now`, a multiple of [`TICK`]; their oscillators keep time.
+    pub(super) fn jump(&mut self, now: u64) {
+        for &index in &self.active {
+            self.groups[index as usize].jump(now);
+        }
+    }
+}

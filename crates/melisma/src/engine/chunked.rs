@@ -1,0 +1,253 @@
+//! Any engine on a long signal in pieces: each piece with as much of its neighbours as its outputs depend on. Memory then
+//! grows with the piece and not with the signal; the result is the whole's within rounding.
+//!
+//! It works where every node looks at a limited stretch of time: convolutions that keep the length, transposed ones that
+//! multiply it, and functions of single values. [`Reach::of`] says how far that is, or which node looks further.
+
+use std::collections::HashMap;
+
+use super::{Engine, Operator, Port, check_inputs};
+use crate::format::Value;
+use crate::onnx::pass::DOMAIN;
+use crate::onnx::{Graph, Model, Node};
+use crate::{Error, Result};
+
+/// What an output depends on, along the last axis of the input `[B, C, T]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Inputs before and after, each.
+    pub latents: usize,
+    /// Outputs per input.
+    pub rate: usize,
+}
+
+/// Functions of single values, or of values at the same time.
+const LOCAL: &str = "Abs Add Cast Ceil Clip Cos Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max Min Mul \
+    Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Sub Sum Tan Tanh";
+
+impl Reach {
+    /// The reach of a model with one input and one output, both `[B, C, T]`.
+    ///
+    /// # Errors
+    /// `Unsupported` names a node that looks at more than a stretch of time, or changes the length in another way.
+    pub fn of(model: &Model) -> Result<Self> {
+        let graph = &model.graph;
+        let inputs = Port::inputs(model)?;
+        let ([input], [output]) = (inputs.as_slice(), graph.outputs.as_slice()) else {
+            return Err(Error::unsupported("in pieces: a model with more than one input or output"));
+        };
+        if input.shape.as_ref().is_none_or(|axes| axes.len() != 3) {
+            return Err(Error::unsupported(format!("in pieces: input `{}` does not have three axes", input.name)));
+        }
+        // Rows per latent, and the reach in latents. Constants are not in it.
+        let mut known: HashMap<&str, (usize, f64)> = HashMap::from([(input.name.as_str(), (1, 0.0))]);
+        for node in &graph.nodes {
+            let place = |error: Error| error.at(format!("in pieces: {}", node.label()));
+            let moving: Vec<(usize, f64)> =
+                node.inputs.iter().filter_map(|name| known.get(name.as_str()).copied()).collect();
+            let Some(&(rate, _)) = moving.first() else {
+                let flat = node.inputs.iter().all(|name| name.is_empty() || graph.initializer(name).is_some());
+                if flat {
+                    continue;
+                }
+                return Err(place(Error::unsupported("depends on something else than the input")));
+            };
+            let reach = moving.iter().map(|(_, reach)| *reach).fold(0.0, f64::max);
+            let after = step(node, graph, rate, moving.iter().all(|(other, _)| *other == rate)).map_err(place)?;
+            let after = (after.0, reach + after.1);
+            known.extend(node.outputs.first().map(|name| (name.as_str(), after)));
+        }
+        match known.get(output.name.as_str()) {
+            Some(&(rate, reach)) if reach < 1e9 => Ok(Self { latents: reach.ceil() as usize, rate }),
+            _ => Err(Error::unsupported("in pieces: the output does not follow from the input")),
+        }
+    }
+}
+
+/// The rate after a node, and the latents that it looks around.
+fn step(node: &Node, graph: &Graph, rate: usize, is_even: bool) -> Result<(usize, f64)> {
+    let per_latent = rate as f64;
+    let is_snake = node.domain == DOMAIN && node.op == "Snake";
+    if is_snake || (matches!(node.domain.as_str(), "" | "ai.onnx") && LOCAL.split_whitespace().any(|op| op == node.op))
+    {
+        // A constant may differ from channel to channel, but not in time.
+        let is_flat = |name: &String| {
+            graph.initializer(name).is_none_or(|tensor| tensor.shape.last().is_none_or(|&last| last == 1))
+        };
+        let fits = is_even && node.inputs.iter().all(is_flat);
+        return if fits { Ok((rate, 0.0)) } else { Err(Error::unsupported("mixes different times")) };
+    }
+    let weight = node.inputs.get(1).and_then(|name| graph.initializer(name));
+    let Some(&[_, _, n_taps]) = weight.map(|tensor| tensor.shape.as_slice()) else {
+        return Err(Error::unsupported("looks at the whole signal, or is not known to be local"));
+    };
+    let ints = |name: &str, or: i64| match node.attribute(name) {
+        None => Some((or, or)),
+        Some(content) => match content.ints() {
+            Some(&[one]) => Some((one, one)),
+            Some(&[one, two]) => Some((one, two)),
+            _ => None,
+        },
+    };
+    let all = (ints("strides", 1), ints("dilations", 1), ints("pads", 0), ints("output_padding", 0));
+    let (Some((stride, _)), Some((dilation, _)), Some((left, right)), Some((extra, _))) = all else {
+        return Err(Error::unsupported("is not one-dimensional"));
+    };
+    let (width, is_same) = ((n_taps as i64 - 1).checked_mul(dilation), node.attribute("auto_pad").is_none());
+    let Some(width) = width.filter(|&width| (0..1 << 40).contains(&width) && is_same) else {
+        return Err(Error::unsupported("pads by a rule"));
+    };
+    let (left, right) = (left.clamp(-1, 1 << 40), right.clamp(-1, 1 << 40));
+    if node.is("Conv") && stride == 1 && left + right == width && left >= 0 && right >= 0 {
+        return Ok((rate, left.max(right) as f64 / per_latent));
+    }
+    let grows = (1..1 << 20).contains(&stride) && width + 1 + extra.clamp(0, 1 << 20) - left - right == stride;
+    if node.is("ConvTranspose") && grows {
+        let rate = rate.checked_mul(stride as usize).filter(|&rate| rate <= 1 << 20);
+        let rate = rate.ok_or_else(|| Error::unsupported("a rate of more than 2^20"))?;
+        return Ok((rate, (width / stride + 1) as f64 / per_latent));
+    }
+    Err(Error::unsupported("changes the length in a way that pieces cannot follow"))
+}
+
+/// An engine that is run on pieces.
+pub struct Chunked {
+    inner: Box<dyn Engine>,
+    reach: Reach,
+    len: usize,
+}
+
+impl Chunked {
+    /// Runs `engine` on pieces of `len` inputs, each with `reach` more on both sides.
+    pub fn new(engine: Box<dyn Engine>, reach: Reach, len: usize) -> Self {
+        Self { inner: engine, reach, len: len.max(1) }
+    }
+
+    /// The whole from its pieces, each run by `run`.
+    fn pieces(
+        &mut self,
+        inputs: &[Value],
+        mut run: impl FnMut(&mut dyn Engine, &[Value]) -> Result<Vec<Value>>,
+    ) -> Result<Vec<Value>> {
+        check_inputs(self.inner.inputs(), inputs)?;
+        let (&[_, _, total], Reach { latents, rate }) = (inputs[0].shape(), self.reach) else {
+            return Err(Error::invalid("in pieces: the input does not have three axes"));
+        };
+        if total <= self.len.saturating_add(2 * latents) {
+            return run(self.inner.as_mut(), inputs);
+        }
+        let mut whole: Option<Value> = None;
+        for start in (0..total).step_by(self.len) {
+            let end = total.min(start + self.len);
+            let (first, last) = (start.saturating_sub(latents), total.min(end.saturating_add(latents)));
+            let piece = run(self.inner.as_mut(), &[cut(&inputs[0], first, last)?])?;
+            let [piece] = piece.as_slice() else { return Err(Error::invalid("in pieces: more than one output")) };
+            let &[batch, n_out, len] = piece.shape() else {
+                return Err(Error::invalid("in pieces: the output does not have three axes"));
+            };
+            if len != (last - first) * rate {
+                return Err(Error::invalid(format!(
+                    "in pieces: {len} outputs of {} inputs at rate {rate}",
+                    last - first
+                )));
+            }
+            let whole = match &mut whole {
+                Some(whole) => whole,
+                None => whole.insert(Value::zeros(piece.dtype(), &[batch, n_out, total * rate])?),
+            };
+            paste(piece, (start - first) * rate, whole, start * rate..end * rate);
+        }
+        Ok(whole.into_iter().collect())
+    }
+}
+
+impl Engine for Chunked {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn inputs(&self) -> &[Port] {
+        self.inner.inputs()
+    }
+
+    fn outputs(&self) -> &[Port] {
+        self.inner.outputs()
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.pieces(inputs, |engine, piece| engine.run(piece))
+    }
+
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        let mut operators = Vec::new();
+        let outputs = self.pieces(inputs, |engine, piece| {
+            let (outputs, more) = engine.profile(piece)?;
+            Operator::add(&mut operators, more);
+            Ok(outputs)
+        })?;
+        Ok((outputs, operators))
+    }
+
+    fn end_profile(&mut self) -> Result<Vec<Operator>> {
+        self.inner.end_profile()
+    }
+}
+
+/// Part of the last axis.
+fn cut(value: &Value, first: usize, last: usize) -> Result<Value> {
+    let size = value.dtype().size();
+    let (shape, total) = (value.shape(), value.shape().last().copied().unwrap_or(0));
+    let mut part = Value::zeros(value.dtype(), &[shape[0], shape[1], last - first])?;
+    let rows = value.bytes().chunks_exact(total * size);
+    for (to, from) in part.bytes_mut().chunks_exact_mut((last - first) * size).zip(rows) {
+        to.copy_from_slice(&from[first * size..last * size]);
+    }
+    Ok(part)
+}
+
+fn paste(piece: &Value, from: usize, whole: &mut Value, to: std::ops::Range<usize>) {
+    let size = piece.dtype().size();
+    let last = |value: &Value| value.shape().last().copied().unwrap_or(0) * size;
+    let (piece_len, whole_len) = (last(piece), last(whole));
+    let rows = piece.bytes().chunks_exact(piece_len);
+    for (whole, piece) in whole.bytes_mut().chunks_exact_mut(whole_len).zip(rows) {
+        let range = from * size..(from + to.len()) * size;
+        whole[to.start * size..to.end * size].copy_from_slice(&piece[range]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Options, melisma, rten};
+    use crate::onnx::pass;
+    use crate::optimize::models::{Snac, snac_decoder, whisper_encoder};
+
+    #[test]
+    fn pieces_make_the_whole() {
+        let model = snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[3, 2] }, 3).unwrap();
+        let reach = Reach::of(&model).unwrap();
+        let ours = melisma::build(&model, &Options::default()).unwrap();
+        assert!(reach.rate == 6 && reach.latents >= ours.reach() && reach.latents < 2 * ours.reach(), "{reach:?}");
+        let values: Vec<f32> = (0..8 * 100).map(|i| (i as f32 * 0.7).sin()).collect();
+        let x = [Value::from_slice(&values, &[1, 8, 100]).unwrap()];
+        let whole = rten::build(&model, &Options::default()).unwrap().run(&x).unwrap();
+        for len in [1, 17, 40, 1000] {
+            let engine = Box::new(rten::build(&model, &Options::default()).unwrap());
+            let pieces = Chunked::new(engine, reach, len).run(&x).unwrap();
+            assert!(pass::error(&whole, &pieces) < 1e-6, "pieces of {len}");
+        }
+        let short = Reach { latents: 2, ..reach };
+        let engine = Box::new(rten::build(&model, &Options::default()).unwrap());
+        assert!(pass::error(&whole, &Chunked::new(engine, short, 17).run(&x).unwrap()) > 1e-4, "the reach is needed");
+    }
+
+    #[test]
+    fn what_looks_further_is_named() {
+        let message = Reach::of(&whisper_encoder(0).unwrap()).unwrap_err().to_string();
+        assert!(message.starts_with("in pieces: node `conv_6` (Conv)"), "{message}");
+        let mut model = snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[2] }, 3).unwrap();
+        model.graph.nodes.last_mut().unwrap().op = "Softmax".to_owned();
+        assert!(Reach::of(&model).unwrap_err().to_string().contains("(Softmax): looks at the whole signal"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Our own engine, for chains of one-dimensional convolutions as vocoders and codecs have them: dense, depthwise, dilated and
+//! transposed convolutions, Snake, curves and residual branches.
+//!
+//! A signal goes through all layers in short steps of time, each layer keeping the tail of its input. So activations stay
+//! in the cache, memory does not grow with the signal, and the result has the same bits for every length of step and every
+//! number of threads. Snake is part of the kernel that follows it.
+
+mod chain;
+mod layer;
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use melisma_kernels::layer::step::Rows;
+use melisma_kernels::{Budget, Device, Queue};
+
+use super::{Engine, Operator, Options, Port, check_inputs};
+use crate::format::{DType, Value};
+use crate::onnx::pass;
+use crate::onnx::{Dim, Model};
+use crate::{Error, Result};
+use layer::{Builder, Flow, Layer, Shared};
+
+/// The name that `--engine` takes.
+pub const NAME: &str = "melisma";
+/// Activations of a step are to stay in the second-level cache of a few cores.
+const STEP_BYTES: usize = 4 << 20;
+
+/// A model in our engine.
+#[derive(Debug)]
+pub struct Melisma {
+    layers: Vec<Layer>,
+    queue: Queue,
+    rows: Rows,
+    arena: Vec<f32>,
+    now: Vec<f32>,
+    next: Vec<f32>,
+    /// Latents of a step.
+    step_len: usize,
+    /// Outputs per latent.
+    rate: usize,
+    n_in: usize,
+    n_out: usize,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+}
+
+/// Prepares a model.
+///
+/// # Errors
+/// `Unsupported` names the operators and nodes that do not fit a chain.
+pub fn build(model: &Model, options: &Options) -> Result<Melisma> {
+    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
+    let mut model = model.clone();
+    pass::fold_constants(&mut model)?;
+    pass::fuse_snake(&mut model);
+    let stages = chain::stages(&model)?;
+    let n_in = channels(&inputs, &stages)?;
+    let mut device = Device::cpu()?;
+    if let Device::Cpu(cpu) = &mut device {
+        cpu.threads = options.threads.max(1);
+    }
+    let budget = Budget::unlimited();
+    let mut builder = Builder { device: &device, budget: &budget, scale: 1, n_channels: n_in, slot_len: 0 };
+    let layers = builder.layers(&stages)?;
+    let (rate, n_out, slot_len) = (builder.scale, builder.n_channels, builder.slot_len);
+    let widest = layers.iter().map(Layer::widest).max().unwrap_or(n_in).max(1);
+    Ok(Melisma {
+        rows: Rows::new(&device, &budget, 1, 1)?,
+        queue: device.queue(&budget)?,
+        arena: vec![0.0; slot_len],
+        now: Vec::new(),
+        next: Vec::new(),
+        step_len: (STEP_BYTES / 4 / widest).clamp(1, 4096),
+        rate,
+        layers,
+        n_in,
+        n_out,
+        inputs,
+        outputs,
+    })
+}
+
+/// The channels of the input, which must be `f32[B, C, T]`.
+fn channels(inputs: &[Port], stages: &[chain::Stage]) -> Result<usize> {
+    let [Port { dtype: DType::F32, shape: Some(axes), .. }] = inputs else {
+        return Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes")));
+    };
+    let first = stages.iter().find_map(|stage| match stage {
+        chain::Stage::Conv(conv) => Some(conv.n_in),
+        chain::Stage::Transposed(up) => Some(up.n_in),
+        chain::Stage::Snake(alpha) => Some(alpha.len()),
+        _ => None,
+    });
+    match (axes.as_slice(), first) {
+        ([_, Dim::Known(known), _], first)
+            if usize::try_from(*known).ok().is_some_and(|n| n > 0 && first.is_none_or(|first| first == n)) =>
+        {
+            Ok(*known as usize)
+        }
+        ([_, Dim::Known(known), _], _) => Err(Error::unsupported(format!("{NAME}: an input of {known} channels"))),
+        ([_, _, _], Some(first)) => Ok(first),
+        _ => Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes"))),
+    }
+}
+
+impl Melisma {
+    /// Latents that go through the layers at one time: fewer take less memory, and the result is the same.
+    #[must_use]
+    pub fn with_step(mut self, n_latents: usize) -> Self {
+        self.step_len = n_latents.max(1);
+        self
+    }
+
+    /// Latents that an output depends on before and after its own, rounded up.
+    pub fn reach(&self) -> usize {
+        let ahead = self.layers.iter().map(Layer::ahead);
+        ahead.map(|(rows, scale)| rows as f64 / scale as f64).sum::<f64>().ceil() as usize
+    }
+
+    /// One signal `[C_in, T]` to `[C_out, T · rate]`.
+    fn signal(&mut self, x: &[f32], y: &mut [f32], mut times: Option<&mut Vec<Operator>>) -> Result<()> {
+        let len = x.len() / self.n_in;
+        self.arena.fill(0.0);
+        self.layers.iter_mut().try_for_each(|layer| layer.reset(len))?;
+        let mut done = 0;
+        for start in (0..len).step_by(self.step_len) {
+            let end = len.min(start.saturating_add(self.step_len));
+            self.now.clear();
+            self.now.resize((end - start) * self.n_in, 0.0);
+            for (channel, x) in x.chunks_exact(len).enumerate() {
+                for (to, &value) in self.now[channel..].iter_mut().step_by(self.n_in).zip(&x[start..end]) {
+                    *to = value;
+                }
+            }
+            let times = times.as_deref_mut();
+            let mut shared = Shared { queue: &self.queue, rows: &mut self.rows, arena: &mut self.arena, times };
+            let flow = if end == len { Flow::Last } else { Flow::More };
+            layer::run(&mut self.layers, &mut shared, [&mut self.now, &mut self.next], flow)?;
+            let n_rows = self.now.len() / self.n_out;
+            for (channel, y) in y.chunks_exact_mut(len * self.rate).enumerate() {
+                for (y, &value) in
+                    y[done..done + n_rows].iter_mut().zip(self.now.iter().skip(channel).step_by(self.n_out))
+                {
+                    *y = value;
+                }
+            }
+            done += n_rows;
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Melisma {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
+        self.batch(inputs, None)
+    }
+
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        let mut times = Vec::new();
+        Ok((self.batch(inputs, Some(&mut times))?, times))
+    }
+}
+
+impl Melisma {
+    fn batch(&mut self, inputs: &[Value], mut times: Option<&mut Vec<Operator>>) -> Result<Vec<Value>> {
+        check_inputs(&self.inputs, inputs)?;
+        let &[batch, n_in, len] = inputs[0].shape() else {
+            return Err(Error::invalid(format!("{NAME}: an input of {} axes", inputs[0].shape().len())));
+        };
+        if n_in != self.n_in {
+            return Err(Error::invalid(format!("{NAME}: an input of {n_in} channels; the model has {}", self.n_in)));
+        }
+        let shape = [batch, self.n_out, len.saturating_mul(self.rate)];
+        let mut output = Value::zeros(DType::F32, &shape)?;
+        if output.is_empty() || inputs[0].is_empty() {
+            return Ok(vec![output]);
+        }
+        let signals = inputs[0].as_slice::<f32>()?.chunks_exact(n_in * len);
+        for (x, y) in signals.zip(output.as_mut_slice::<f32>()?.chunks_exact_mut(shape[1] * shape[2])) {
+            self.signal(x, y, times.as_deref_mut())?;
+        }
+        Ok(vec![output])
+    }
+}

@@ -1,0 +1,65 @@
+//! Which values a graph sees: its own, and those of the graphs around it.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::onnx::{Graph, Node, Tensor};
+
+/// Constants and slots by name.
+#[derive(Clone, Default)]
+pub(super) struct Scope<'m> {
+    constants: HashMap<&'m str, &'m Tensor>,
+    slots: HashMap<&'m str, usize>,
+}
+
+impl<'m> Scope<'m> {
+    /// The scope of a graph inside of this one.
+    pub(super) fn within(&self, graph: &'m Graph) -> Self {
+        let mut inner = self.clone();
+        for tensor in &graph.initializers {
+            inner.slots.remove(tensor.name.as_str());
+            inner.constants.insert(&tensor.name, tensor);
+        }
+        inner
+    }
+
+    pub(super) fn initializer(&self, name: &str) -> Option<&'m Tensor> {
+        self.constants.get(name).copied()
+    }
+
+    pub(super) fn slot(&self, name: &str) -> Option<usize> {
+        self.slots.get(name).copied()
+    }
+
+    pub(super) fn insert(&mut self, name: &'m str, slot: usize) {
+        self.slots.insert(name, slot);
+    }
+
+    /// The names that are no constants.
+    pub(super) fn variable(&self, names: impl IntoIterator<Item = &'m str>) -> Vec<&'m str> {
+        names.into_iter().filter(|name| !name.is_empty() && self.initializer(name).is_none()).collect()
+    }
+}
+
+/// What a node reads, by itself and in its graphs, each name once.
+pub(super) fn reads(node: &Node) -> Vec<&str> {
+    let mut names: Vec<&str> = node.inputs.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    node.graphs().for_each(|graph| captures(graph, &mut names));
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    names
+}
+
+/// What a graph reads of those around it.
+fn captures<'m>(graph: &'m Graph, names: &mut Vec<&'m str>) {
+    let inputs = graph.inputs.iter().map(|input| input.name.as_str());
+    let own: HashSet<&str> = graph
+        .nodes
+        .iter()
+        .flat_map(|node| &node.outputs)
+        .map(String::as_str)
+        .chain(graph.initializers.iter().map(|tensor| tensor.name.as_str()))
+        .chain(inputs)
+        .collect();
+    let read = graph.nodes.iter().flat_map(reads).chain(graph.outputs.iter().map(|output| output.name.as_str()));
+    names.extend(read.filter(|name| !own.contains(name)));
+}

@@ -1,0 +1,194 @@
+//! ONNX Runtime, where the user has it: its library is found and loaded at run time.
+//!
+//! What a provider is told is made in [`TensorRt::options`] and [`Cuda::options`], and handed over by [`Register`], so that tests can record it.
+//! TensorRT and CUDA providers are registered as demands: one that cannot be had is an error.
+
+mod library;
+mod profile;
+mod provider;
+#[cfg(test)]
+pub(crate) mod recorder;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use half::{bf16, f16};
+use ort::session::builder::SessionBuilder;
+use ort::session::{Session, SessionInputValue};
+use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
+
+pub use library::{Runtime, find, find_provider, find_tensorrt, runtime, tensorrt_version};
+pub use provider::{Algorithms, Cuda, Cudnn, Provider, Register, TensorRt, Workspace};
+
+use super::{Engine, Operator, Options, Port, check_inputs};
+use crate::format::{DType, Number, Value};
+use crate::onnx::Model;
+use crate::{Error, Kind, Result};
+
+/// A session of ONNX Runtime.
+#[derive(Debug)]
+pub struct Onnxruntime {
+    session: Session,
+    name: &'static str,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    times: Times,
+}
+
+/// Whether the session writes its times to a file, and which of its runs count.
+#[derive(Debug)]
+enum Times {
+    Off,
+    /// After so many runs.
+    On {
+        n_runs: usize,
+        first: Option<usize>,
+    },
+}
+
+impl Onnxruntime {
+    /// Makes a session for `model`. With a folder it writes its times there, for [`Engine::profile`].
+    ///
+    /// # Errors
+    /// The library or the provider is not there, or it refuses the model.
+    pub fn new(model: &Model, options: &Options, (provider, folder): (&Provider, Option<&Path>)) -> Result<Self> {
+        let mut builder = builder(options, provider)?;
+        if let Some(folder) = folder {
+            builder = builder.with_profiling(folder.join("profile")).map_err(|error| failed(&error.into()))?;
+        }
+        let times = if folder.is_some() { Times::On { n_runs: 0, first: None } } else { Times::Off };
+        let (session, name) = (commit(builder, model)?, provider.name());
+        Ok(Self { session, name, inputs: Port::inputs(model)?, outputs: Port::outputs(model)?, times })
+    }
+}
+
+impl Engine for Onnxruntime {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
+        check_inputs(&self.inputs, inputs)?;
+        if let Times::On { n_runs, .. } = &mut self.times {
+            *n_runs += 1;
+        }
+        let flags: Vec<Vec<bool>> = inputs.iter().map(flags).collect();
+        let named = self.inputs.iter().zip(inputs).zip(&flags);
+        let named = named.map(|((port, value), flags)| Ok((port.name.as_str(), given(value, flags)?)));
+        let results = self.session.run(named.collect::<Result<Vec<_>>>()?).map_err(|error| failed(&error))?;
+        let output = |port: &Port| {
+            let value = results.get(&port.name);
+            let value = value.ok_or_else(|| Error::device(format!("onnxruntime: no output `{}`", port.name)))?;
+            taken(value).map_err(|error| error.at(format!("output `{}`", port.name)))
+        };
+        self.outputs.iter().map(output).collect()
+    }
+
+    /// The times come with [`Engine::end_profile`]: the library writes them at the end.
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        if let Times::On { n_runs, first } = &mut self.times {
+            first.get_or_insert(*n_runs);
+        }
+        Ok((self.run(inputs)?, Vec::new()))
+    }
+
+    fn end_profile(&mut self) -> Result<Vec<Operator>> {
+        match std::mem::replace(&mut self.times, Times::Off) {
+            Times::On { first: Some(first), .. } => profile::read(&mut self.session, first),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+fn builder(options: &Options, provider: &Provider) -> Result<SessionBuilder> {
+    let runtime = runtime()?;
+    let threads = options.threads.max(1);
+    let builder = Session::builder(&runtime.environment).map_err(|error| failed(&error))?;
+    let builder = builder.with_intra_threads(threads).map_err(|error| failed(&error.into()))?;
+    let builder = builder.with_inter_threads(1).map_err(|error| failed(&error.into()))?;
+    let mut session = provider::Session(builder);
+    provider.register(&mut session)?;
+    Ok(session.0)
+}
+
+fn commit(mut builder: SessionBuilder, model: &Model) -> Result<Session> {
+    builder.commit_from_memory(&model.to_bytes()?).map_err(|error| {
+        Error::unsupported(format!("onnxruntime does not take the model: {}", first_line(&error.to_string())))
+    })
+}
+
+/// The elements of a tensor of truth values; the library wants them as such.
+fn flags(value: &Value) -> Vec<bool> {
+    if value.dtype() == DType::Bool { value.bytes().iter().map(|byte| *byte != 0).collect() } else { Vec::new() }
+}
+
+fn given<'v>(value: &'v Value, flags: &'v [bool]) -> Result<SessionInputValue<'v>> {
+    fn of<'v, T: Number + PrimitiveTensorElementType + std::fmt::Debug + Clone + 'static>(
+        value: &'v Value,
+    ) -> Result<SessionInputValue<'v>> {
+        tensor(value.shape(), value.as_slice::<T>()?)
+    }
+    fn tensor<'v, T: PrimitiveTensorElementType + std::fmt::Debug + Clone + 'static>(
+        shape: &[usize],
+        values: &'v [T],
+    ) -> Result<SessionInputValue<'v>> {
+        let made = TensorRef::from_array_view((shape.to_vec(), values));
+        made.map(Into::into).map_err(|error| failed(&error))
+    }
+    match value.dtype() {
+        DType::F32 => of::<f32>(value),
+        DType::F64 => of::<f64>(value),
+        DType::F16 => of::<f16>(value),
+        DType::BF16 => of::<bf16>(value),
+        DType::I8 => of::<i8>(value),
+        DType::I16 => of::<i16>(value),
+        DType::I32 => of::<i32>(value),
+        DType::I64 => of::<i64>(value),
+        DType::U8 => of::<u8>(value),
+        DType::U16 => of::<u16>(value),
+        DType::U32 => of::<u32>(value),
+        DType::U64 => of::<u64>(value),
+        DType::Bool => tensor(value.shape(), flags),
+    }
+}
+
+fn taken(value: &DynValue) -> Result<Value> {
+    fn of<T: Number + PrimitiveTensorElementType>(value: &DynValue) -> Option<Result<Value>> {
+        let (shape, values) = value.try_extract_tensor::<T>().ok()?;
+        Some(axes(shape).and_then(|shape| Value::from_slice(values, &shape)))
+    }
+    fn flags(value: &DynValue) -> Option<Result<Value>> {
+        let (shape, values) = value.try_extract_tensor::<bool>().ok()?;
+        let bytes: Vec<u8> = values.iter().map(|flag| u8::from(*flag)).collect();
+        Some(axes(shape).and_then(|shape| Value::from_bytes(DType::Bool, &shape, &bytes)))
+    }
+    fn axes(shape: &[i64]) -> Result<Vec<usize>> {
+        let axis = |&axis: &i64| usize::try_from(axis).map_err(|_| Error::device(format!("an axis of {axis}")));
+        shape.iter().map(axis).collect()
+    }
+    type Extract = fn(&DynValue) -> Option<Result<Value>>;
+    let tries: [Extract; 13] = [
+        of::<f32>, of::<i64>, of::<f16>, of::<f64>, of::<bf16>, of::<i32>, of::<i8>, of::<u8>, of::<i16>, of::<u16>,
+        of::<u32>, of::<u64>, flags,
+    ];
+    let found = tries.into_iter().find_map(|extract| extract(value));
+    found.unwrap_or_else(|| Err(Error::unsupported(format!("onnxruntime gives {:?}", value.dtype()))))
+}
+
+fn failed(error: &ort::Error) -> Error {
+    Error::new(Kind::Device, format!("onnxruntime: {}", first_line(&error.to_string())))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or("it failed without a word")
+}

@@ -1,0 +1,29 @@
+//! A stand-in for a session of ONNX Runtime that records what providers are told.
+
+use super::{Provider, Register};
+use crate::Result;
+
+/// A provider's name and what it was told.
+pub(crate) type Told = (&'static str, Vec<(String, String)>);
+
+#[derive(Default)]
+struct Recorder(Vec<Told>);
+
+impl Register for Recorder {
+    fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()> {
+        self.0.push((name, options.to_vec()));
+        Ok(())
+    }
+}
+
+/// What a session with `provider` demands, in order.
+pub(crate) fn recorded(provider: &Provider) -> Vec<Told> {
+    let mut recorder = Recorder::default();
+    provider.register(&mut recorder).unwrap();
+    recorder.0
+}
+
+/// The value of an option.
+pub(crate) fn value<'a>(options: &'a [(String, String)], key: &str) -> &'a str {
+    &options.iter().find(|(name, _)| name == key).unwrap_or_else(|| panic!("{key} in {options:?}")).1
+}

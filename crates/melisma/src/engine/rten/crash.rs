@@ -1,0 +1,104 @@
+//! Panics of the crate as errors that name its code and, where that tells, the node.
+
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::{Mutex, Once, PoisonError};
+
+use rten::ThreadPool;
+
+use super::NAME;
+use crate::onnx::Model;
+use crate::{Error, Result};
+
+/// Threads of the crate's pools are called so.
+const THREADS: &str = "rten-";
+/// More nodes than this say nothing.
+const MOST_SUSPECTS: usize = 3;
+
+/// Where the last panic of a pool's thread was.
+static PLACE: Mutex<Option<String>> = Mutex::new(None);
+
+/// A node that may have been running.
+#[derive(Debug)]
+pub(super) struct Suspect {
+    operator: String,
+    label: String,
+}
+
+/// The nodes of a model.
+pub(super) fn suspects(model: &Model) -> Vec<Suspect> {
+    let of = |node: &crate::onnx::Node| Suspect { operator: node.op.to_lowercase(), label: node.label() };
+    model.graph.nodes.iter().map(of).collect()
+}
+
+/// Runs foreign code on the pool's threads; its panics are errors, and are not printed.
+pub(in crate::engine) fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> Result<R> {
+    guarded_at(pool, &[], work)
+}
+
+/// As [`guarded`]; the error names the node among `nodes` where it is known.
+pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: impl FnOnce() -> R + Send) -> Result<R> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().name().is_some_and(|name| name.starts_with(THREADS)) {
+                *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = panic.location().map(place);
+            } else {
+                loud(panic);
+            }
+        }));
+    });
+    catch_unwind(AssertUnwindSafe(|| pool.run(work))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        error(text.unwrap_or("it did not say why"), place.as_deref().unwrap_or("unknown place"), nodes)
+    })
+}
+
+/// The file from its crate's folder on, and the line.
+fn place(location: &Location<'_>) -> String {
+    let file = location.file();
+    let start = file.rfind("/src/").and_then(|src| file[..src].rfind('/')).map_or(0, |at| at + 1);
+    format!("{}:{}", &file[start..], location.line())
+}
+
+fn error(text: &str, place: &str, nodes: &[Suspect]) -> Error {
+    let at = match &running(place, nodes)[..] {
+        [] => String::new(),
+        [node] => format!("{node}: "),
+        several => format!("one of {}: ", several.join(", ")),
+    };
+    Error::unsupported(format!("{NAME}: {at}the engine crashed in its own code ({place}): {text}"))
+        .with_hint("this is a defect of the engine: try --engine onnxruntime, or check the values of the inputs")
+}
+
+/// The nodes whose operator the code is for, by the name of its file: `ops/gather.rs` has `Gather` and `GatherND`.
+fn running<'n>(place: &str, nodes: &'n [Suspect]) -> Vec<&'n str> {
+    let file = place.rsplit('/').next().and_then(|name| name.split(".rs").next()).unwrap_or_default();
+    let family = file.replace('_', "");
+    let is_of = |suspect: &&Suspect| !family.is_empty() && suspect.operator.starts_with(&family);
+    let all: Vec<&str> = nodes.iter().filter(is_of).map(|suspect| suspect.label.as_str()).collect();
+    if all.len() <= MOST_SUSPECTS { all } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_is_named_where_the_code_tells_it() {
+        let suspect = |(operator, label): (&str, &str)| Suspect { operator: operator.into(), label: label.into() };
+        let all = [("gathernd", "node `pick` (GatherND)"), ("conv", "node `a` (Conv)"), ("conv", "node `b` (Conv)")];
+        let nodes = all.map(suspect);
+        let message = |place: &str| error("index out of bounds", place, &nodes).to_string();
+        assert_eq!(
+            message("rten-0.27.0/src/ops/gather.rs:45"),
+            "rten: node `pick` (GatherND): the engine crashed in its own code (rten-0.27.0/src/ops/gather.rs:45): index out of \
+             bounds"
+        );
+        assert!(message("rten-0.27.0/src/ops/conv.rs:1").contains("one of node `a` (Conv), node `b` (Conv): "));
+        for place in ["rten-0.27.0/src/graph.rs:9", "unknown place", ""] {
+            assert!(message(place).starts_with("rten: the engine crashed in its own code"), "{place}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The embedded engine: the `rten` crate, always there.
+//!
+//! It computes in FP32 and with 32-bit integers: 16-bit floats are widened and rounded again at the border, 64-bit integers
+//! and truth values pass through when they fit. What would give another answer is refused. A panic in the crate becomes an error.
+
+pub(super) mod adapt;
+pub(super) mod convert;
+mod crash;
+pub(super) mod operators;
+mod rewrite;
+
+use std::sync::Arc;
+
+use ::rten::{ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView};
+
+use super::{Engine, Operator, Options, Port, Weights, check_inputs};
+use crate::format::Value;
+use crate::onnx::{Detached, Model};
+use crate::{Error, Result};
+
+pub(super) use crash::guarded;
+
+/// The name that `--engine` takes.
+pub const NAME: &str = "rten";
+/// The crate's version, as engines depend on it.
+pub const VERSION: &str = "0.27";
+
+/// A model in the embedded engine.
+pub struct Rten {
+    model: ::rten::Model,
+    pool: Arc<ThreadPool>,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    input_ids: Vec<NodeId>,
+    output_ids: Vec<NodeId>,
+    nodes: Vec<crash::Suspect>,
+}
+
+/// Prepares a model.
+///
+/// # Errors
+/// `Unsupported` names the operators, types and values that the engine does not have.
+pub fn build(model: &Model, options: &Options) -> Result<Rten> {
+    build_from(model.clone(), options)
+}
+
+/// Prepares a model that is not needed any more: its weights are moved and not copied.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
+    let (inputs, outputs) = check(&model)?;
+    let nodes = crash::suspects(&model);
+    let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
+    let parts = adapt::adapted(model)?.detached()?;
+    let model = guarded(&pool, || load(parts, options.weights))??;
+    let id = |port: &Port| {
+        model.node_id(&port.name).map_err(|error| Error::unsupported(format!("{NAME}: `{}`: {error}", port.name)))
+    };
+    let input_ids = inputs.iter().map(id).collect::<Result<_>>()?;
+    let output_ids = outputs.iter().map(id).collect::<Result<_>>()?;
+    Ok(Rten { model, pool, inputs, outputs, input_ids, output_ids, nodes })
+}
+
+/// The inputs and outputs of a model that the engine has everything for, as far as can be said without running it.
+///
+/// # Errors
+/// As [`build`].
+pub fn check(model: &Model) -> Result<(Vec<Port>, Vec<Port>)> {
+    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
+    operators::check(model)?;
+    inputs.iter().chain(&outputs).try_for_each(convert::check)?;
+    Ok((inputs, outputs))
+}
+
+/// A model in parts as the crate's.
+pub(super) fn load(parts: Detached, weights: Weights) -> Result<::rten::Model> {
+    let mut options = ModelOptions::with_all_ops();
+    for (file, bytes) in parts.tensors {
+        options.external_data(&file, bytes);
+    }
+    let loaded = options.prepack_weights(weights == Weights::Packed).load(parts.graph);
+    loaded.map_err(|error| Error::unsupported(format!("{NAME}: {error}")))
+}
+
+impl Engine for Rten {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name()).entered();
+        self.run_with(inputs, RunOptions::default())
+    }
+
+    /// The crate prints its times.
+    fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        let options = RunOptions::default().with_timing(true).with_timing_by_shape(true);
+        Ok((self.run_with(inputs, options)?, Vec::new()))
+    }
+
+    fn trace(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.run_with(inputs, RunOptions::default().with_verbose(true))
+    }
+}
+
+impl Rten {
+    fn run_with(&self, inputs: &[Value], options: RunOptions) -> Result<Vec<Value>> {
+        check_inputs(&self.inputs, inputs)?;
+        let values = self.inputs.iter().zip(inputs).map(|(port, value)| convert::to_engine(&port.name, value));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let fed = self.input_ids.iter().copied().zip(values.into_iter().map(ValueOrView::Value)).collect();
+        let options = options.with_thread_pool(Some(Arc::clone(&self.pool)));
+        let run = || self.model.run(fed, &self.output_ids, Some(options));
+        let results = crash::guarded_at(&self.pool, &self.nodes, run)?;
+        let results = results.map_err(|error| Error::invalid(format!("{NAME}: {error}")))?;
+        self.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()
+    }
+}
+
+impl std::fmt::Debug for Rten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rten").field("inputs", &self.inputs).field("outputs", &self.outputs).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! ONNX models: read, checked, written. The protobuf code is our own and small, because a model is untrusted: every length
+//! is checked before it is believed, and what the reader does not know is carried along and written again.
+//!
+//! A [`Model`] that exists is sound: no cycle, no value without a maker, no tensor whose bytes do not fit its shape.
+//!
+//! ```
+//! use melisma::onnx::Model;
+//!
+//! let error = Model::from_bytes(b"RIFF....WAVE").unwrap_err();
+//! assert!(error.to_string().contains("not an ONNX model"));
+//! ```
+
+mod attribute;
+mod check;
+mod detached;
+mod external;
+mod graph;
+mod identity;
+mod packed;
+pub mod pass;
+mod read;
+mod tensor;
+#[cfg(test)]
+mod tests;
+
+mod wire;
+mod write;
+
+use std::fs::File;
+use std::path::Path;
+
+pub use attribute::{Attribute, Content};
+pub(super) use detached::Detached;
+pub use graph::{Dim, Graph, Node, Opset, Type, ValueInfo};
+pub use identity::fingerprint;
+pub use tensor::{Data, Tensor};
+
+use crate::{Error, Kind, Result};
+use external::{Folder, Nowhere};
+
+/// The most that a message of the format has.
+const MOST_BYTES: u64 = i32::MAX as u64;
+const EXPECTED: &str = "an .onnx file is expected, as torch.onnx.export writes it";
+
+/// A model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Model {
+    /// The version of the format.
+    pub ir_version: i64,
+    /// Which operators it uses.
+    pub opsets: Vec<Opset>,
+    /// What it computes.
+    pub graph: Graph,
+    /// Fields that we carry along: producer, texts, functions, training information.
+    pub rest: Vec<u8>,
+}
+
+impl Model {
+    /// Reads a model and its external data.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no model, or its external data lies outside of its folder.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::open_within(path, u64::MAX)
+    }
+
+    /// Reads a model that has, with its external data, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Model::open`]; `Memory` when there are more bytes.
+    pub fn open_within(path: &Path, limit: u64) -> Result<Self> {
+        let (file, len) = open(path)?;
+        let left = limit.checked_sub(len).ok_or_else(|| external::too_large(path, limit))?;
+        let mut folder = Folder::of(path, left)?;
+        read::model(&file, &mut folder).and_then(check::checked).map_err(|error| error.at(path.display()))
+    }
+
+    /// Reads a model that has no external data.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated` for bytes that are no sound model, `Unsupported` for external data or a format we do not know.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        read::model(&bytes, &mut Nowhere).and_then(check::checked)
+    }
+
+    /// Checks again, after changes: the same promises as of a model that was read. Nodes are put into order where needed.
+    ///
+    /// # Errors
+    /// `Corrupt` names what is wrong.
+    pub fn checked(self) -> Result<Self> {
+        check::checked(self)
+    }
+
+    /// The model as one file, all data inside.
+    ///
+    /// # Errors
+    /// `Unsupported` beyond 2 GiB, the limit of protobuf messages.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let bytes = write::model(self);
+        if i32::try_from(bytes.len()).is_err() {
+            return Err(Error::unsupported(format!(
+                "a model of {} bytes in one file; the format ends at 2 GiB",
+                bytes.len()
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// The version of an operator set that it uses; an empty name is ONNX's own.
+    pub fn opset(&self, domain: &str) -> Option<i64> {
+        let same = |known: &str| known == domain || [known, domain].iter().all(|name| matches!(*name, "" | "ai.onnx"));
+        self.opsets.iter().find(|opset| same(&opset.domain)).map(|opset| opset.version)
+    }
+}
+
+/// A model's file and its length: one that can end, and not above what one message can have.
+fn open(path: &Path) -> Result<(File, u64)> {
+    let failed = |error| Error::io(path.display(), error);
+    // Looked at first: a pipe would wait for its other end.
+    let data = std::fs::metadata(path).map_err(|error| failed(error).with_hint(EXPECTED))?;
+    if !data.is_file() {
+        return Err(Error::invalid(format!("{}: not a plain file", path.display())).with_hint(EXPECTED));
+    }
+    if data.len() > MOST_BYTES {
+        let message = format!("{}: {} bytes in one file; the format ends at 2 GiB", path.display(), data.len());
+        return Err(Error::unsupported(message).with_hint("larger models keep their weights in external data"));
+    }
+    Ok((File::open(path).map_err(failed)?, data.len()))
+}
+
+fn corrupt(message: impl Into<String>) -> Error {
+    Error::new(Kind::Corrupt, message)
+}

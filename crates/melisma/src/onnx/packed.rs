@@ -1,0 +1,134 @@
+//! A model with its weights compressed without loss: a packed file whose tensors are the large floating-point initialisers, and
+//! `graph`, the model without them.
+
+use std::sync::Arc;
+
+use safetensors::{Dtype, tensor::TensorView};
+
+use super::external::Nowhere;
+use super::tensor::{Data, Tensor};
+use super::{Model, check, corrupt, read, write};
+use crate::pack::{self, Archive, ReadAt};
+use crate::{Error, Kind, Result};
+
+/// Smaller ones stay in the graph.
+const MIN_BYTES: usize = 4096;
+const GRAPH: &str = "graph";
+
+impl Model {
+    /// The model as a packed file.
+    ///
+    /// # Errors
+    /// The weights cannot be packed, which memory alone can cause.
+    pub fn to_packed(&self, options: &pack::Options<'_>) -> Result<Vec<u8>> {
+        let mut bare = self.clone();
+        let mut weights = Vec::new();
+        for (index, tensor) in self.graph.initializers.iter().enumerate() {
+            if let (Some(dtype), Data::Bytes(bytes), true) = (dtype(tensor.dtype), &tensor.data, tensor.rest.is_empty())
+                && bytes.len() >= MIN_BYTES
+            {
+                weights.push((index, dtype, tensor, bytes));
+            }
+        }
+        for (index, ..) in weights.iter().rev() {
+            bare.graph.initializers.remove(*index);
+        }
+        let graph = write::model(&bare);
+        let view = |dtype, shape, bytes| {
+            TensorView::new(dtype, shape, bytes).map_err(|error| Error::invalid(format!("a packed model: {error}")))
+        };
+        let mut tensors = vec![(GRAPH.to_owned(), view(Dtype::U8, vec![graph.len()], &graph)?)];
+        for (index, dtype, tensor, bytes) in weights {
+            tensors.push((format!("{index}:{}", tensor.name), view(dtype, tensor.shape.clone(), bytes)?));
+        }
+        let source = safetensors::serialize(tensors, None);
+        let source = source.map_err(|error| Error::invalid(format!("a packed model: {error}")))?;
+        let mut packed = Vec::new();
+        pack::pack(&source, &mut packed, options, &|_| {})?;
+        Ok(packed)
+    }
+
+    /// Reads what [`Model::to_packed`] wrote, where it has at most `limit` bytes unpacked.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the limit.
+    pub fn from_packed(packed: &dyn ReadAt, limit: u64) -> Result<Self> {
+        let archive = Archive::open(packed)?;
+        if archive.source_len() > limit {
+            let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
+            return Err(Error::new(Kind::Memory, message));
+        }
+        archive.check_hash()?;
+        // One tensor after the other, so that there is no whole file in memory beside them.
+        let unpacked = |name: &str| -> Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            archive.unpack_tensor(name, &mut bytes, melisma_kernels::available_threads())?;
+            bytes.shrink_to_fit();
+            Ok(bytes)
+        };
+        let graph = unpacked(GRAPH).map_err(|error| corrupt(format!("a packed model: {error}")))?;
+        let mut model = read::model(&graph, &mut Nowhere)?;
+        let mut weights = Vec::new();
+        for entry in archive.source().tensors.iter().filter(|entry| entry.name != GRAPH) {
+            let parts = entry.name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));
+            let wrong = |what: &str| corrupt(format!("a packed model with {what} `{}`", entry.name));
+            let (index, name) = parts.ok_or_else(|| wrong("a tensor"))?;
+            let dtype = code(&entry.dtype).ok_or_else(|| wrong("an element type of tensor"))?;
+            let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
+            let shape = shape.ok_or_else(|| wrong("a shape of tensor"))?;
+            let data = Data::Bytes(Arc::new(unpacked(&entry.name)?));
+            weights.push((index, Tensor { name: name.to_owned(), dtype, shape, data, rest: Vec::new() }));
+        }
+        weights.sort_by_key(|(index, _)| *index);
+        for (index, tensor) in weights {
+            let at = index.min(model.graph.initializers.len());
+            model.graph.initializers.insert(at, tensor);
+        }
+        check::checked(model)
+    }
+}
+
+fn dtype(code: i32) -> Option<Dtype> {
+    Some(match code {
+        1 => Dtype::F32,
+        10 => Dtype::F16,
+        16 => Dtype::BF16,
+        _ => return None,
+    })
+}
+
+fn code(dtype: &str) -> Option<i32> {
+    Some(match dtype {
+        "F32" => 1,
+        "F16" => 10,
+        "BF16" => 16,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::pass;
+    use crate::optimize::models::{Snac, snac_decoder};
+
+    #[test]
+    fn weights_come_back_and_take_less() {
+        let mut model = snac_decoder(&Snac { latent_dim: 64, dim: 64, strides: &[2] }, 1).unwrap();
+        let options = pack::Options::default();
+        for is_half in [false, true] {
+            if is_half {
+                pass::to_half(&mut model, &Default::default()).unwrap();
+            }
+            let (plain, packed) = (model.to_bytes().unwrap(), model.to_packed(&options).unwrap());
+            assert!(packed.len() < plain.len(), "{} of {}", packed.len(), plain.len());
+            assert_eq!(Model::from_packed(&packed, 1 << 30).unwrap(), model);
+            assert_eq!(Model::from_packed(&packed, 100).unwrap_err().kind(), Kind::Memory);
+            for len in [0, 7, 100, packed.len() / 2, packed.len() - 1] {
+                assert!(Model::from_packed(&&packed[..len], 1 << 30).is_err());
+            }
+        }
+        let nothing = Model::from_bytes(include_bytes!("../../../../golden/optimize/control.onnx")).unwrap();
+        assert_eq!(Model::from_packed(&nothing.to_packed(&options).unwrap(), 1 << 30).unwrap(), nothing);
+    }
+}

@@ -1,0 +1,73 @@
+//! Branches that are decided: an `If` whose condition is constant becomes the nodes of the branch that it takes.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::{Names, dead};
+use crate::Result;
+use crate::onnx::{Content, Data, Graph, Model, Node, Tensor};
+
+/// Puts decided branches in place of their nodes, also those that lie in them, and says how many.
+///
+/// # Errors
+/// The result is no sound model, which would be a fault of this pass.
+pub fn inline_branches(model: &mut Model) -> Result<usize> {
+    let mut names = Names::of(model);
+    let graph = &mut model.graph;
+    // An input with a default may be given another value.
+    let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
+    let fixed = graph.initializers.iter().filter(|tensor| !inputs.contains(tensor.name.as_str()));
+    let mut conditions: HashMap<String, bool> = fixed.filter_map(condition).collect();
+    let mut left: VecDeque<Node> = std::mem::take(&mut graph.nodes).into();
+    let mut n_inlined = 0;
+    while let Some(node) = left.pop_front() {
+        let Some(branch) = decided(&node, &conditions) else {
+            graph.nodes.push(node);
+            continue;
+        };
+        let inlined = inlined(&node, branch, &mut names);
+        conditions.extend(inlined.initializers.iter().filter_map(condition));
+        graph.initializers.extend(inlined.initializers);
+        inlined.nodes.into_iter().rev().for_each(|node| left.push_front(node));
+        n_inlined += 1;
+    }
+    if n_inlined > 0 {
+        *model = std::mem::take(model).checked()?;
+    }
+    Ok(n_inlined)
+}
+
+/// A constant that can be a condition.
+fn condition(tensor: &Tensor) -> Option<(String, bool)> {
+    match &tensor.data {
+        Data::Bytes(bytes) if bytes.len() == 1 => Some((tensor.name.clone(), bytes[0] != 0)),
+        _ => None,
+    }
+}
+
+/// The branch of an `If` whose condition is known.
+fn decided(node: &Node, conditions: &HashMap<String, bool>) -> Option<Graph> {
+    let holds = *conditions.get(node.inputs.first().filter(|_| node.is("If"))?)?;
+    match node.attribute(if holds { "then_branch" } else { "else_branch" })? {
+        Content::Graph(branch) if branch.inputs.is_empty() && branch.outputs.len() >= node.outputs.len() => {
+            Some(branch.as_ref().clone())
+        }
+        _ => None,
+    }
+}
+
+/// The branch with names of its own, and the node's outputs at its end.
+fn inlined(node: &Node, mut branch: Graph, names: &mut Names) -> Graph {
+    let own = branch.initializers.iter().map(|tensor| &tensor.name);
+    let own = own.chain(branch.nodes.iter().flat_map(|node| &node.outputs)).filter(|name| !name.is_empty());
+    let fresh: HashMap<String, String> = own.map(|name| (name.clone(), names.fresh(name))).collect();
+    dead::rename(&mut branch, &fresh);
+    let renamed = |name: &String| fresh.get(name).unwrap_or(name).clone();
+    branch.initializers.iter_mut().for_each(|tensor| tensor.name = renamed(&tensor.name));
+    for output in branch.nodes.iter_mut().flat_map(|node| &mut node.outputs) {
+        *output = renamed(output);
+    }
+    for (from, to) in branch.outputs.iter().zip(&node.outputs).filter(|(_, to)| !to.is_empty()) {
+        branch.nodes.push(Node::new("Identity", &[&renamed(&from.name)], &[to]));
+    }
+    branch
+}

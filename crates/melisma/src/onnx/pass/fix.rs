@@ -1,0 +1,59 @@
+//! Shapes of inputs, fixed: engines plan better, and a cache knows what it keeps.
+
+use std::collections::HashMap;
+
+use crate::onnx::{Dim, Model, Type, ValueInfo};
+use crate::{Error, Result};
+
+/// Gives inputs their shapes. A named axis has its length everywhere; what the model says about values in between is
+/// dropped, because it may no longer hold.
+///
+/// # Errors
+/// `InvalidArgument` for an unknown input, another number of axes, a length that the model contradicts, or two lengths of one name.
+pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<usize>)]) -> Result<()> {
+    let mut lengths: HashMap<String, usize> = HashMap::new();
+    for (name, shape) in shapes {
+        let input = model.graph.inputs.iter_mut().find(|input| input.name == *name);
+        let input = input.ok_or_else(|| Error::invalid(format!("no input is called `{name}`")))?;
+        let Type::Tensor { shape: axes, .. } = &mut input.r#type else {
+            return Err(Error::invalid(format!("input `{name}` is not a tensor")));
+        };
+        if let Some(axes) = axes {
+            if axes.len() != shape.len() {
+                return Err(Error::invalid(format!(
+                    "input `{name}` has {} axes; {shape:?} has {}",
+                    axes.len(),
+                    shape.len()
+                )));
+            }
+            for (axis, &len) in axes.iter().zip(shape) {
+                match axis {
+                    Dim::Known(known) if *known != len as i64 => {
+                        return Err(Error::invalid(format!("input `{name}`: {shape:?} where the model has {known}")));
+                    }
+                    Dim::Named(axis) if lengths.insert(axis.clone(), len).is_some_and(|other| other != len) => {
+                        return Err(Error::invalid(format!(
+                            "input `{name}`: `{axis}` is {len} here and not elsewhere"
+                        )));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        *axes = Some(shape.iter().map(|&len| Dim::Known(len as i64)).collect());
+    }
+    let named = |value: &mut ValueInfo| {
+        let Type::Tensor { shape: Some(axes), .. } = &mut value.r#type else { return };
+        for axis in axes {
+            if let Dim::Named(name) = axis
+                && let Some(&len) = lengths.get(name)
+            {
+                *axis = Dim::Known(len as i64);
+            }
+        }
+    };
+    model.graph.inputs.iter_mut().for_each(named);
+    model.graph.outputs.iter_mut().for_each(named);
+    model.graph.infos.clear();
+    Ok(())
+}

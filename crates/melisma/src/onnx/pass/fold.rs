@@ -1,0 +1,201 @@
+//! Constant folding: nodes whose inputs are all constant run once, here, in the embedded engine.
+
+use std::collections::{HashMap, HashSet};
+
+use super::reads;
+use crate::Result;
+use crate::engine::{Engine, Options, rten};
+use crate::format::DType;
+use crate::onnx::{Content, Graph, Model, Node, Opset, Tensor, Type, ValueInfo};
+use crate::optimize::need;
+
+/// A result larger than this stays a computation: it would only make the file grow.
+const MAX_BYTES: usize = 64 << 20;
+/// And all results together.
+const MAX_TOTAL_BYTES: usize = 256 << 20;
+
+/// Folds what it can, also in the graphs of nodes, and says how many nodes are gone. Nodes that the engine refuses, that draw
+/// random numbers or have graphs stay, and so do those whose result is large or not known in advance.
+///
+/// # Errors
+/// The result is no sound model, which would be a fault of this pass.
+pub fn fold_constants(model: &mut Model) -> Result<usize> {
+    let language = Language { ir_version: model.ir_version, opsets: model.opsets.clone() };
+    let folded = fold(&mut model.graph, &language);
+    *model = std::mem::take(model).checked()?;
+    Ok(folded)
+}
+
+/// What the nodes of a model are written in.
+struct Language {
+    ir_version: i64,
+    opsets: Vec<Opset>,
+}
+
+fn fold(graph: &mut Graph, language: &Language) -> usize {
+    let before = graph.nodes.len();
+    name_constants(graph);
+    // An input with a default may be given another value.
+    let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
+    // What the graph gives is made by a node: not every engine takes a constant for it.
+    let outputs: HashSet<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
+    let fixed = graph.initializers.iter().filter(|tensor| !inputs.contains(tensor.name.as_str()));
+    let mut known: HashMap<String, Tensor> = fixed.map(|tensor| (tensor.name.clone(), tensor.clone())).collect();
+    let (mut made, mut left) = (Vec::new(), MAX_TOTAL_BYTES);
+    // Makers come before readers, so that one pass finds all.
+    for node in std::mem::take(&mut graph.nodes) {
+        let is_ready = is_pure(&node)
+            && !node.outputs.iter().any(|name| outputs.contains(name.as_str()))
+            && !node.inputs.is_empty()
+            && node.inputs.iter().all(|name| name.is_empty() || known.contains_key(name));
+        match is_ready.then(|| run(&known, language, &node, left)).flatten() {
+            Some(tensor) => {
+                left -= tensor.byte_len();
+                known.insert(tensor.name.clone(), tensor.clone());
+                made.push(tensor);
+            }
+            None => graph.nodes.push(node),
+        }
+    }
+    graph.initializers.extend(made);
+    drop_unread(graph);
+    let mut folded = before - graph.nodes.len();
+    for attribute in graph.nodes.iter_mut().flat_map(|node| &mut node.attributes) {
+        match &mut attribute.content {
+            Content::Graph(inner) => folded += fold(inner, language),
+            Content::Graphs(graphs) => folded += graphs.iter_mut().map(|inner| fold(inner, language)).sum::<usize>(),
+            _ => {}
+        }
+    }
+    folded
+}
+
+/// `Constant` nodes with a tensor become initialisers.
+fn name_constants(graph: &mut Graph) {
+    let mut tensors = Vec::new();
+    graph.nodes.retain(|node| {
+        let (true, Some(name)) = (node.is("Constant"), node.outputs.first()) else { return true };
+        if graph.outputs.iter().any(|output| output.name == *name) {
+            return true;
+        }
+        let tensor = match node.attributes.first().map(|attribute| (attribute.name.as_str(), &attribute.content)) {
+            Some(("value", Content::Tensor(tensor))) => Some(Tensor { name: name.clone(), ..tensor.clone() }),
+            Some(("value_float", Content::Float(value))) => Tensor::from_slice(name, &[*value], &[]).ok(),
+            Some(("value_int", Content::Int(value))) => Tensor::from_slice(name, &[*value], &[]).ok(),
+            Some(("value_floats", Content::Floats(values))) => Tensor::from_slice(name, values, &[values.len()]).ok(),
+            Some(("value_ints", Content::Ints(values))) => Tensor::from_slice(name, values, &[values.len()]).ok(),
+            _ => None,
+        };
+        let stays = tensor.is_none();
+        tensors.extend(tensor);
+        stays
+    });
+    graph.initializers.extend(tensors);
+}
+
+fn drop_unread(graph: &mut Graph) {
+    let counts: HashSet<String> = reads(graph).into_keys().map(str::to_owned).collect();
+    let inputs: HashSet<String> = graph.inputs.iter().map(|input| input.name.clone()).collect();
+    graph.initializers.retain(|tensor| counts.contains(&tensor.name) || inputs.contains(&tensor.name));
+}
+
+fn is_pure(node: &Node) -> bool {
+    let is_random =
+        node.op.starts_with("Random") || matches!(node.op.as_str(), "Multinomial" | "Bernoulli" | "Dropout");
+    !is_random
+        && node.graphs().next().is_none()
+        && matches!(node.domain.as_str(), "" | "ai.onnx")
+        && node.rest.is_empty()
+}
+
+/// The output of one node, where it has at most `most` bytes.
+fn run(known: &HashMap<String, Tensor>, language: &Language, node: &Node, most: usize) -> Option<Tensor> {
+    if node.outputs.len() != 1 || node.outputs[0].is_empty() {
+        return None;
+    }
+    let named = node.inputs.iter().filter(|name| !name.is_empty());
+    let initializers: Vec<Tensor> = named.map(|name| known.get(name).cloned()).collect::<Option<_>>()?;
+    let dtype = super::kind::output(node, initializers.first().map(|tensor| tensor.dtype)?)?;
+    // What the engine would widen or narrow on the way is left alone.
+    let exact = |code: i32| {
+        matches!(DType::from_code(code), Ok(DType::F32 | DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool))
+    };
+    if !exact(dtype) || !initializers.iter().all(|tensor| exact(tensor.dtype) && tensor.byte_len() <= MAX_BYTES) {
+        return None;
+    }
+    if !fits_32_bits(node, dtype, &initializers) {
+        return None;
+    }
+    // Known before it is computed: a few bytes can ask for any number.
+    let most = most.min(MAX_BYTES);
+    let opset = language.opsets.iter().find(|opset| matches!(opset.domain.as_str(), "" | "ai.onnx"))?.version;
+    if need::constant_bytes(known, node, opset).is_none_or(|bytes| bytes > most as u64) {
+        return None;
+    }
+    let output =
+        ValueInfo { name: node.outputs[0].clone(), r#type: Type::Tensor { dtype, shape: None }, rest: Vec::new() };
+    let mut seen = HashSet::new();
+    let alone = Graph {
+        nodes: vec![node.clone()],
+        initializers: initializers.into_iter().filter(|tensor| seen.insert(tensor.name.clone())).collect(),
+        outputs: vec![output],
+        ..Graph::default()
+    };
+    let Language { ir_version, opsets } = language;
+    let alone = Model { ir_version: *ir_version, opsets: opsets.clone(), graph: alone, rest: Vec::new() };
+    let value = rten::build(&alone, &Options::default()).ok()?.run(&[]).ok()?.pop()?;
+    (value.bytes().len() <= most).then(|| Tensor::new(&node.outputs[0], &value))
+}
+
+/// Operators that only move values.
+const MOVES: [&str; 14] = [
+    "Concat",
+    "ConstantOfShape",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Shape",
+    "Size",
+    "Slice",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+];
+/// Those whose results fit into 32 bits where their inputs fit into 16.
+const SMALL: [&str; 14] = [
+    "Abs",
+    "Add",
+    "Cast",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Min",
+    "Mul",
+    "Neg",
+    "Sub",
+];
+
+/// Whether the engine, which has 32 bits, gives what 64 would.
+fn fits_32_bits(node: &Node, output: i32, inputs: &[Tensor]) -> bool {
+    let wide = DType::I64.code();
+    if (output != wide && inputs.iter().all(|input| input.dtype != wide)) || MOVES.contains(&node.op.as_str()) {
+        return true;
+    }
+    let is_small = |input: &Tensor| {
+        let Ok(value) = input.value() else { return false };
+        match value.dtype() {
+            DType::I64 => value.as_slice::<i64>().is_ok_and(|ints| ints.iter().all(|&x| i16::try_from(x).is_ok())),
+            DType::F32 => value.as_slice::<f32>().is_ok_and(|floats| floats.iter().all(|x| x.abs() < 32_768.0)),
+            DType::I32 => value.as_slice::<i32>().is_ok_and(|ints| ints.iter().all(|&x| i16::try_from(x).is_ok())),
+            _ => true,
+        }
+    };
+    SMALL.contains(&node.op.as_str()) && inputs.iter().all(is_small)
+}

@@ -1,0 +1,86 @@
+//! Passes: a model becomes another that computes the same, or the same within a measured error.
+//!
+//! | pass | what it does | exact |
+//! |---|---|---|
+//! | [`fix_shapes`] | gives open axes of the inputs their lengths | yes |
+//! | [`fold_constants`] | computes what depends on constants alone | yes |
+//! | [`inline_branches`] | puts the branch of a decided `If` in its place | yes |
+//! | [`fuse_snake`], [`lower_snake`] | five nodes of x + sin²(αx)/α to one, and back | yes |
+//! | [`share_initializers`] | keeps one of equal tensors, drops unread ones | yes |
+//! | [`to_half`] | values in FP16, but for the nodes on a list; [`keep_list`] measures which those are | no |
+//! | [`to_int8`] | products with constant matrices in 8 bits | no |
+
+mod branch;
+mod dead;
+mod fix;
+mod fold;
+mod half;
+mod int8;
+mod kind;
+mod sensitivity;
+mod snake;
+#[cfg(test)]
+mod tests;
+
+pub use branch::inline_branches;
+pub use dead::share_initializers;
+pub use fix::fix_shapes;
+pub use fold::fold_constants;
+pub use half::to_half;
+pub use int8::to_int8;
+pub use sensitivity::{error, keep_list};
+pub use snake::{DOMAIN, fuse_snake, lower_snake};
+
+use std::collections::{HashMap, HashSet};
+
+use crate::onnx::{Graph, Model, Node};
+
+/// Names for new values: one that the model does not have.
+struct Names {
+    taken: HashSet<String>,
+    /// The number that the next name of a base is tried with.
+    next: HashMap<String, usize>,
+}
+
+impl Names {
+    fn of(model: &Model) -> Self {
+        let mut names = HashSet::new();
+        collect(&model.graph, &mut names);
+        Self { taken: names, next: HashMap::new() }
+    }
+
+    fn fresh(&mut self, base: &str) -> String {
+        let next = self.next.entry(base.to_owned()).or_insert(1);
+        loop {
+            let name = if *next == 1 { base.to_owned() } else { format!("{base}_{next}") };
+            *next += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}
+
+fn collect(graph: &Graph, names: &mut HashSet<String>) {
+    let values = graph.inputs.iter().chain(&graph.outputs).chain(&graph.infos).map(|value| &value.name);
+    names.extend(values.chain(graph.initializers.iter().map(|tensor| &tensor.name)).cloned());
+    for node in &graph.nodes {
+        names.extend(node.inputs.iter().chain(&node.outputs).cloned());
+        node.graphs().for_each(|inner| collect(inner, names));
+    }
+}
+
+/// How often each value is read, by nodes, inner graphs and outputs.
+fn reads(graph: &Graph) -> HashMap<&str, usize> {
+    let mut counts = HashMap::new();
+    count(graph, &mut counts);
+    counts
+}
+
+fn count<'g>(graph: &'g Graph, counts: &mut HashMap<&'g str, usize>) {
+    let outputs = graph.outputs.iter().map(|output| &output.name);
+    for name in graph.nodes.iter().flat_map(|node| &node.inputs).chain(outputs) {
+        *counts.entry(name).or_default() += 1;
+    }
+    graph.nodes.iter().flat_map(Node::graphs).for_each(|inner| count(inner, counts));
+}

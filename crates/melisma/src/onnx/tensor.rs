@@ -1,0 +1,99 @@
+//! Constant tensors.
+
+use std::sync::Arc;
+
+use super::corrupt;
+use crate::format::{DType, Number, Value};
+use crate::{Error, Result};
+
+/// The number of strings among element types.
+pub(super) const STRINGS: i32 = 8;
+
+/// A constant tensor: an initialiser, or an attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    /// Its name; empty for attributes.
+    pub name: String,
+    /// The number of its element type; [`DType::from_code`] knows most.
+    pub dtype: i32,
+    /// The lengths of its axes.
+    pub shape: Vec<usize>,
+    /// Its elements.
+    pub data: Data,
+    /// Fields that we carry along.
+    pub rest: Vec<u8>,
+}
+
+/// The elements of a tensor. Clones share them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Data {
+    /// Little-endian; types below a byte are packed.
+    Bytes(Arc<Vec<u8>>),
+    /// One text for each element.
+    Strings(Vec<Vec<u8>>),
+}
+
+impl Tensor {
+    /// A tensor with the elements of `value`.
+    pub fn new(name: &str, value: &Value) -> Self {
+        Self {
+            name: name.to_owned(),
+            dtype: value.dtype().code(),
+            shape: value.shape().to_vec(),
+            data: Data::Bytes(Arc::new(value.bytes().to_vec())),
+            rest: Vec::new(),
+        }
+    }
+
+    /// A tensor of `values`.
+    ///
+    /// # Errors
+    /// `values.len()` is not the product of `shape`.
+    pub fn from_slice<T: Number>(name: &str, values: &[T], shape: &[usize]) -> Result<Self> {
+        Ok(Self::new(name, &Value::from_slice(values, shape)?))
+    }
+
+    /// Its elements as an array.
+    ///
+    /// # Errors
+    /// `Unsupported` for element types that arrays do not have.
+    pub fn value(&self) -> Result<Value> {
+        let dtype = DType::from_code(self.dtype).map_err(|error| error.at(format!("tensor `{}`", self.name)))?;
+        match &self.data {
+            Data::Bytes(bytes) => Value::from_bytes(dtype, &self.shape, bytes),
+            Data::Strings(_) => Err(Error::unsupported(format!("tensor `{}`: strings", self.name))),
+        }
+    }
+
+    /// Bytes of its elements.
+    pub fn byte_len(&self) -> usize {
+        match &self.data {
+            Data::Bytes(bytes) => bytes.len(),
+            Data::Strings(texts) => texts.iter().map(Vec::len).sum(),
+        }
+    }
+}
+
+/// Bits of one element of type number `dtype`; none for strings and types that nobody knows.
+pub(super) fn bits(dtype: i32) -> Option<usize> {
+    Some(match dtype {
+        2 | 3 | 9 | 17..=20 | 24 => 8,
+        4 | 5 | 10 | 16 => 16,
+        1 | 6 | 12 => 32,
+        7 | 11 | 13 | 14 => 64,
+        15 => 128,
+        21..=23 => 4,
+        25 | 26 => 2,
+        _ => return None,
+    })
+}
+
+/// Lengths as they stand in a file, as lengths that multiply without overflow.
+pub(super) fn shape(dims: &[i64]) -> Result<(Vec<usize>, usize)> {
+    let shape: Option<Vec<usize>> = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    let shape = shape.ok_or_else(|| corrupt(format!("a shape of {dims:?}")))?;
+    let count = shape.iter().try_fold(1usize, |product, &axis| product.checked_mul(axis));
+    // Room for the bits of the widest type.
+    let count = count.filter(|&count| count <= usize::MAX / 256);
+    Ok((shape, count.ok_or_else(|| corrupt(format!("shape {dims:?}: the number of elements overflows")))?))
+}

@@ -1,0 +1,156 @@
+//! Large files of weights, tensor by tensor: at any time memory holds one tensor, and what the caller kept.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use melisma_kernels::{DType, Device, I24, Tensor};
+
+use super::TensorOptimizer;
+use crate::format::checkpoint::{self, Checkpoint};
+use crate::pack::{self, Archive, Header, ReadAt, TensorEntry};
+use crate::{Error, Kind, Result};
+
+/// A file of weights: `.safetensors`, packed or not, or a checkpoint of PyTorch.
+#[derive(Debug)]
+pub struct Weights {
+    path: PathBuf,
+    file: File,
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Plain,
+    Packed,
+    Checkpoint,
+}
+
+impl Weights {
+    /// Opens `path`; nothing but its header is read.
+    ///
+    /// # Errors
+    /// There is no such file, or it is none of weights.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
+        let format = if pack::is_checkpoint(&file) {
+            Format::Checkpoint
+        } else if pack::is_packed(&file).map_err(|error| error.at(path.display()))? {
+            Format::Packed
+        } else {
+            Format::Plain
+        };
+        Ok(Self { path: path.to_owned(), file, format })
+    }
+
+    /// Reads one tensor after another, optimizes it and gives it away. The limit holds for what is alive at one time: a
+    /// tensor that was dropped or whose memory was given back no longer counts.
+    ///
+    /// # Errors
+    /// [`Kind::Memory`] when a tensor does not fit beside what is held; `Unsupported` for element types that tensors do
+    /// not have; those of `take`; and what the file's format refuses. The message names the tensor.
+    pub fn load(&self, optimizer: &TensorOptimizer, mut take: impl FnMut(&str, Tensor) -> Result<()>) -> Result<()> {
+        let outcome = match self.format {
+            Format::Plain => self.load_plain(optimizer, &mut take),
+            Format::Packed => self.load_packed(optimizer, &mut take),
+            Format::Checkpoint => self.load_checkpoint(optimizer, &mut take),
+        };
+        outcome.map_err(|error| error.at(self.path.display()))
+    }
+
+    fn load_plain(&self, optimizer: &TensorOptimizer, take: &mut dyn FnMut(&str, Tensor) -> Result<()>) -> Result<()> {
+        let header = Header::read(&self.file)?;
+        for entry in &header.tensors {
+            let tensor = filled(optimizer, entry, |out| self.file.read_at(header.len + entry.bytes[0], out));
+            give(optimizer, &entry.name, tensor, take)?;
+        }
+        Ok(())
+    }
+
+    fn load_packed(&self, optimizer: &TensorOptimizer, take: &mut dyn FnMut(&str, Tensor) -> Result<()>) -> Result<()> {
+        let archive = Archive::open(&self.file)?;
+        let threads = match optimizer.queue().device() {
+            Device::Cpu(cpu) => cpu.threads,
+            Device::Cuda(_) => melisma_kernels::available_threads(),
+        };
+        for entry in &archive.source().tensors {
+            let tensor = filled(optimizer, entry, |out| {
+                let mut rest = out;
+                archive.unpack_tensor(&entry.name, &mut rest, threads)?;
+                match rest.len() {
+                    0 => Ok(()),
+                    missing => Err(Error::new(Kind::Truncated, format!("{missing} bytes are missing"))),
+                }
+            });
+            give(optimizer, &entry.name, tensor, take)?;
+        }
+        Ok(())
+    }
+
+    fn load_checkpoint(
+        &self,
+        optimizer: &TensorOptimizer,
+        take: &mut dyn FnMut(&str, Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let checkpoint = Checkpoint::read(&self.file)?;
+        for name in checkpoint.names() {
+            let Some(view) = checkpoint.get(name) else { continue };
+            give(optimizer, name, from_view(optimizer, view), take)?;
+        }
+        Ok(())
+    }
+}
+
+fn give(
+    optimizer: &TensorOptimizer,
+    name: &str,
+    tensor: Result<Tensor>,
+    take: &mut dyn FnMut(&str, Tensor) -> Result<()>,
+) -> Result<()> {
+    let tensor = tensor.and_then(|tensor| optimizer.optimize_tensor(tensor, None));
+    take(name, tensor.map_err(|error| error.at(name))?)
+}
+
+fn from_view(optimizer: &TensorOptimizer, view: &checkpoint::View<'_>) -> Result<Tensor> {
+    let dtype = dtype(view.dtype.safetensors_name().unwrap_or("of no known type"))?;
+    let mut tensor = Tensor::new(&Device::cpu()?, optimizer.memory().budget(), dtype, &view.shape)?;
+    view.read_at(0, host_bytes(&mut tensor)?)?;
+    Ok(tensor)
+}
+
+fn filled(
+    optimizer: &TensorOptimizer,
+    entry: &TensorEntry,
+    fill: impl FnOnce(&mut [u8]) -> Result<()>,
+) -> Result<Tensor> {
+    let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
+    let shape = shape.ok_or_else(|| Error::new(Kind::Memory, format!("shape {:?}", entry.shape)))?;
+    let mut tensor = Tensor::new(&Device::cpu()?, optimizer.memory().budget(), dtype(&entry.dtype)?, &shape)?;
+    fill(host_bytes(&mut tensor)?)?;
+    Ok(tensor)
+}
+
+fn host_bytes(tensor: &mut Tensor) -> Result<&mut [u8]> {
+    Ok(match tensor.dtype() {
+        DType::F32 => bytemuck::cast_slice_mut(tensor.view_mut::<f32>()?.host()?),
+        DType::F16 => bytemuck::cast_slice_mut(tensor.view_mut::<half::f16>()?.host()?),
+        DType::BF16 => bytemuck::cast_slice_mut(tensor.view_mut::<half::bf16>()?.host()?),
+        DType::I64 => bytemuck::cast_slice_mut(tensor.view_mut::<i64>()?.host()?),
+        DType::I32 => bytemuck::cast_slice_mut(tensor.view_mut::<i32>()?.host()?),
+        DType::I16 => bytemuck::cast_slice_mut(tensor.view_mut::<i16>()?.host()?),
+        DType::I24 => bytemuck::cast_slice_mut(tensor.view_mut::<I24>()?.host()?),
+        DType::U8 => tensor.view_mut::<u8>()?.host()?,
+    })
+}
+
+fn dtype(name: &str) -> Result<DType> {
+    Ok(match name {
+        "F32" => DType::F32,
+        "F16" => DType::F16,
+        "BF16" => DType::BF16,
+        "I64" => DType::I64,
+        "I32" => DType::I32,
+        "I16" => DType::I16,
+        "U8" | "BOOL" => DType::U8,
+        other => return Err(Error::unsupported(format!("elements of type {other}"))),
+    })
+}

@@ -1,0 +1,170 @@
+//! Tensors under the settings: lowered where the policy asks for it, worked on in place and in chunks where memory is
+//! short, loaded one at a time.
+//!
+//! A precision scope is a value: inside of it products keep their operands in the format that `target_precision` names,
+//! with sums in FP32. Chunks never change a bit of a result.
+//!
+//! ```
+//! use melisma::tensor::{DType, Operation, Tensor, TensorOptimizer};
+//! use melisma::runtime::Config;
+//!
+//! let optimizer = TensorOptimizer::new(&Config::load_with_profile("training")?)?;
+//! let budget = optimizer.memory().budget();
+//! let x = Tensor::from_slice(budget, &[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+//! let x = optimizer.optimize_tensor(x, None)?;
+//! let y = optimizer.memory().track("product", || optimizer.mixed_precision(|scope| scope.matmul(&x, &x)))?;
+//! let y = optimizer.combine(Operation::Maximum, y, 8.0)?;
+//! assert_eq!((y.dtype(), y.to_vec::<f32>(optimizer.queue())?), (DType::F32, vec![8.0, 10.0, 15.0, 22.0]));
+//! println!("{}", optimizer.memory().summary());
+//! # Ok::<(), melisma::Error>(())
+//! ```
+
+mod chunk;
+mod element;
+mod load;
+mod lower;
+mod product;
+mod slice;
+#[cfg(test)]
+mod tests;
+
+pub use element::Factor;
+pub use load::Weights;
+pub use melisma_kernels::elementwise::Operation;
+pub use melisma_kernels::matmul::Scalar;
+pub use melisma_kernels::{DType, Element, Tensor, View};
+pub use slice::Values;
+
+use crate::Result;
+use crate::runtime::device::{self, Device, Queue};
+use crate::runtime::memory::{self, Available};
+use crate::runtime::precision::{Format, Lowering};
+use crate::runtime::{Config, MemoryTracker, Policy};
+
+/// The tools, with the policy, the queue and the memory that they use.
+#[derive(Debug, Clone)]
+pub struct TensorOptimizer {
+    policy: Policy,
+    queue: Queue,
+    memory: MemoryTracker,
+    available: Option<Available>,
+}
+
+impl TensorOptimizer {
+    /// Tools as `config` asks for: its device, threads, memory limit and section `tensor_optimizations`.
+    ///
+    /// # Errors
+    /// The device that was asked for is not there.
+    pub fn new(config: &Config) -> Result<Self> {
+        let device = device::select(config.device.value, config.threads.value)?;
+        let memory = MemoryTracker::new(memory::budget(config.memory_limit.value, &device));
+        let queue = device.queue(memory.budget())?;
+        Ok(Self::on(Policy::new(config), queue, memory))
+    }
+
+    /// Tools on a queue that exists, with `memory` being the one that the queue was made with.
+    pub fn on(policy: Policy, queue: Queue, memory: MemoryTracker) -> Self {
+        Self { policy, queue, memory, available: None }
+    }
+
+    /// Tools for which so much memory is free, whatever the machine says.
+    #[must_use]
+    pub fn with_available(mut self, available: Available) -> Self {
+        self.available = Some(available);
+        self
+    }
+
+    /// What was asked for.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Where the work is done.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// What is held, and the limit.
+    pub fn memory(&self) -> &MemoryTracker {
+        &self.memory
+    }
+
+    /// Brings `tensor` to the device, as `dtype` or else as the policy asks. Only floats are converted.
+    ///
+    /// # Errors
+    /// [`Kind::Check`](crate::Kind) when `dtype` cannot hold a finite value of the tensor; by policy such a tensor keeps
+    /// its type instead. `Unsupported` for a `dtype` that is no float; `Memory` when the limit refuses.
+    pub fn optimize_tensor(&self, tensor: Tensor, dtype: impl Into<Option<DType>>) -> Result<Tensor> {
+        match dtype.into() {
+            Some(dtype) => lower::to(self, tensor, dtype),
+            None if tensor.dtype() == DType::F32 => lower::if_it_fits(self, tensor, self.target()),
+            None => lower::place(self, tensor),
+        }
+    }
+
+    /// Runs `work` with products in the precision of the policy.
+    pub fn mixed_precision<R>(&self, work: impl FnOnce(&Scope<'_>) -> R) -> R {
+        work(&Scope { optimizer: self, dtype: self.target() })
+    }
+
+    /// Optimizes `inputs` and runs `work` on them in a precision scope, tracked as `name`.
+    ///
+    /// # Errors
+    /// As [`TensorOptimizer::optimize_tensor`], and those of `work`.
+    pub fn apply<R>(
+        &self,
+        name: &str,
+        inputs: Vec<Tensor>,
+        work: impl FnOnce(&Scope<'_>, Vec<Tensor>) -> Result<R>,
+    ) -> Result<R> {
+        self.memory.track(name, || {
+            let inputs = inputs.into_iter().map(|tensor| self.optimize_tensor(tensor, None)).collect::<Result<_>>()?;
+            self.mixed_precision(|scope| work(scope, inputs))
+        })
+    }
+
+    /// a `[M, K]` · b `[K, N]`, in the type of `a`.
+    ///
+    /// # Errors
+    /// The shapes do not match, the elements are no floats, or the memory limit refuses.
+    pub fn matmul(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        product::matmul(self, a.dtype(), a, b)
+    }
+
+    /// The format of tensors by policy. INT8 is for the weights of engines, which have scales; a bare tensor has none.
+    fn target(&self) -> DType {
+        match self.policy.precision.engine {
+            Lowering::To(Format::Fp16) => DType::F16,
+            Lowering::To(Format::Bf16) => DType::BF16,
+            Lowering::Auto if matches!(self.queue.device(), Device::Cuda(_)) => DType::F16,
+            Lowering::Never | Lowering::Auto | Lowering::To(Format::Fp32 | Format::Int8) => DType::F32,
+        }
+    }
+}
+
+/// Products in the precision of the policy; see [`TensorOptimizer::mixed_precision`].
+#[derive(Debug)]
+pub struct Scope<'a> {
+    optimizer: &'a TensorOptimizer,
+    dtype: DType,
+}
+
+impl Scope<'_> {
+    /// The format that operands are kept in.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The tools around it.
+    pub fn optimizer(&self) -> &TensorOptimizer {
+        self.optimizer
+    }
+
+    /// a `[M, K]` · b `[K, N]`, in the format of this scope.
+    ///
+    /// # Errors
+    /// As [`TensorOptimizer::matmul`].
+    pub fn matmul(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        product::matmul(self.optimizer, self.dtype, a, b)
+    }
+}
