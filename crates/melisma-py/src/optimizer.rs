@@ -131,7 +131,6 @@ impl PyTensorOptimizer {
     /// The outputs of an ONNX model by name. The engine is the fastest cached one for these shapes that satisfies
     /// `precision` and `tolerance`, else the embedded one in FP32; the logger `melisma` is told which and why.
     #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn run<'py>(
         &self,
         py: Python<'py>,
