@@ -253,3 +253,37 @@ fn an_interruption_is_an_object_too() {
         assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
     }
 }
+
+/// What is not there, is empty, is a folder or never ends.
+#[test]
+fn wrong_inputs_are_errors_with_a_hint() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("empty"), "").unwrap();
+    std::fs::create_dir(sandbox.path("folder")).unwrap();
+    let lines = [
+        "pack IN -o out.safetensors",
+        "pack -t IN",
+        "pack -l IN",
+        "unpack IN -o out.safetensors",
+        "mel IN -o out.npy",
+        "dataset info IN",
+        "dataset verify IN",
+        "decode IN -o out.wav",
+        "encode IN -o out.txt",
+        "run IN -o out",
+        "optimize IN --input x=1",
+    ];
+    for line in lines {
+        for input in ["missing", "empty", "folder", "/dev/zero"] {
+            // A device without an end is read as a pipe, up to a limit of its own.
+            if (line.starts_with("decode") || line.starts_with("encode")) && input == "/dev/zero" {
+                continue;
+            }
+            let ran = sandbox.run(&line.replace("IN", input).split(' ').collect::<Vec<_>>());
+            let told = &ran.stderr;
+            assert_eq!(ran.code, 2, "{line} {input}: {told}");
+            assert!(told.starts_with("error: ") && told.contains("\nhint: "), "{line} {input}: {told}");
+            assert!(told.contains(input) && !told.contains("panicked"), "{line} {input}: {told}");
+        }
+    }
+}

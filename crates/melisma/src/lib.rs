@@ -26,4 +26,7 @@ pub mod snac;
 pub mod synth;
 pub mod tensor;
 
-pub use melisma_kernels::{Error, Kind, Result};
+pub use melisma_kernels::{
+    Budget, Buffer, Cpu, DType, Device, Element, Error, Isa, Kind, Level, Pool, Queue, Reservation, Result, Space,
+    Tensor, Usage, View, ViewMut,
+};

@@ -8,8 +8,8 @@ use melisma::audio::wav;
 use melisma::mel::{Config, Log, Transform, Values};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
+use melisma::{Cpu, Isa};
 use melisma_kernels::signal::mel::reference;
-use melisma_kernels::{Cpu, Isa};
 use safetensors::SafeTensors;
 
 /// Largest difference of a linear preset, of the largest value.

@@ -6,7 +6,7 @@ mod pack_source;
 mod repository;
 
 use melisma::pack::{self, Archive, Array, Converted, Decoder, Encoder, Header, Layout, Options, ReadAt, Split};
-use melisma_kernels::{Budget, Device, Isa, Queue, Space};
+use melisma::{Budget, Device, Isa, Queue, Space};
 use pack_source::{Random, file};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use melisma::snac::{Codes, Config, Engine, Model, Noise, slots};
-use melisma_kernels::{Budget, Cpu, Device, Isa, Queue};
+use melisma::{Budget, Cpu, Device, Isa, Queue};
 use proptest::prelude::*;
 use safetensors::SafeTensors;
 

@@ -7,7 +7,7 @@ mod repository;
 use std::time::Instant;
 
 use melisma::snac::{Codes, Config, Engine, Model, Noise, Options, Rounding, StreamId, slots};
-use melisma_kernels::{Budget, Device, Queue, Space};
+use melisma::{Budget, Device, Queue, Space};
 
 fn gpu() -> Option<Queue> {
     gpu::find().map(|device| device.queue(&Budget::unlimited()).unwrap())

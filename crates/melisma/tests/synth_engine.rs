@@ -3,7 +3,7 @@
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::synth::{Action, Buses, Engine, EngineConfig, Event, Instrument, Parameter, Path, Stem};
-use melisma_kernels::{Cpu, Isa};
+use melisma::{Cpu, Isa};
 use proptest::prelude::*;
 
 const LEN: usize = 24_000;

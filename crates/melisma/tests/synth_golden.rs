@@ -6,11 +6,11 @@
 
 use std::process::Command;
 
+use melisma::Isa;
 use melisma::synth::{
     Bend, BusConfig, Buses, Chord, EngineConfig, Instrument, Kick, Length, Melody, Note, Performance, Phrase,
     PhraseRenderer, Score, Setup, Style, Swell, compose,
 };
-use melisma_kernels::Isa;
 
 const FOCUS: &str = "ea86472aed7d816f";
 const VOICES: &str = "3d84151ec968fd42";

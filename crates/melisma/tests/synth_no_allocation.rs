@@ -12,7 +12,7 @@ use melisma::synth::{
     Action, Bus, BusConfig, Buses, Chord, Engine, EngineConfig, Event, Instrument, Kick, Melody, Parameter, Phrase,
     PhraseRenderer, Stream, Swell,
 };
-use melisma_kernels::{Cpu, Isa};
+use melisma::{Cpu, Isa};
 
 fn play(engine: &mut Engine, blocks: std::ops::Range<u64>, left: &mut [f32], right: &mut [f32]) {
     for block in blocks {

@@ -6,7 +6,7 @@ use melisma::synth::{
     Action, BulkConfig, BulkRenderer, Chord, Engine, EngineConfig, Event, Instrument, Kick, Melody, Parameter, Phrase,
     PhraseRenderer, Stream, Swell, render_all,
 };
-use melisma_kernels::{Cpu, Isa};
+use melisma::{Cpu, Isa};
 
 fn phrase() -> Phrase {
     Phrase {

@@ -158,12 +158,15 @@ fn default_output(input: &Path) -> PathBuf {
 }
 
 pub fn open(path: &Path) -> Result<File> {
-    let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
-    let data = file.metadata().map_err(|error| Error::io(path.display(), error))?;
+    let failed = |error| Error::io(path.display(), error).with_hint("check the name, and that you may read it");
+    let file = File::open(path).map_err(failed)?;
+    let data = file.metadata().map_err(failed)?;
     if data.is_file() {
         return Ok(file);
     }
-    Err(Error::invalid(format!("{}: not a regular file, which this input must be", path.display())))
+    let kind = if data.is_dir() { "this is a directory" } else { "this is not a regular file" };
+    Err(Error::invalid(format!("{}: {kind}", path.display()))
+        .with_hint("name a file of weights, or the .index.json of its shards"))
 }
 
 pub fn length(file: &File) -> u64 {

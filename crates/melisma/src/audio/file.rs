@@ -9,15 +9,18 @@ use crate::{Error, Kind, Result};
 /// Does not wait for a writer, where the name turns out to be a pipe.
 const O_NONBLOCK: i32 = 0o4000;
 
+const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF";
+const FOLDER: &str = "name the audio files in it; `melisma dataset build` reads folders";
+
 /// Opens `path` for reading if it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Result<File> {
     let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
     let file = opened.map_err(|error| Error::io("opening it", error))?;
     let data = file.metadata().map_err(|error| Error::io("its kind", error))?;
     match data.is_file() {
-        true if data.len() == 0 => Err(Error::new(Kind::Truncated, "the file is empty")),
+        true if data.len() == 0 => Err(Error::new(Kind::Truncated, "the file is empty").with_hint(EXPECTED)),
         true => Ok(file),
-        false if data.is_dir() => Err(Error::unsupported("this is a directory")),
-        false => Err(Error::unsupported("this is not a regular file")),
+        false if data.is_dir() => Err(Error::unsupported("this is a directory").with_hint(FOLDER)),
+        false => Err(Error::unsupported("this is not a regular file").with_hint(EXPECTED)),
     }
 }

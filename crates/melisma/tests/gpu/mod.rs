@@ -2,7 +2,7 @@
 //! xtask cuda` find them.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use melisma_kernels::Device;
+use melisma::Device;
 
 /// None where there is no GPU; with `REQUIRE_CUDA=1` that is a failure.
 pub fn find() -> Option<Device> {

@@ -212,7 +212,10 @@ impl Store {
             Error::io(path.display(), error).with_hint("name a dataset that `melisma dataset build` has made")
         })?;
         let mut start = [0; 8];
-        file.read_exact_at(&mut start, 0).map_err(|error| Error::io(path.display(), error))?;
+        file.read_exact_at(&mut start, 0).map_err(|_| {
+            Error::new(crate::Kind::Truncated, format!("{}: too short for a dataset", path.display()))
+                .with_hint("name a dataset that `melisma dataset build` has made")
+        })?;
         if start == hdf5::SIGNATURE {
             hdf5::open(path, file).map_err(at)
         } else {

@@ -57,19 +57,24 @@ impl Header {
     /// one twice, or its tensors overlap, leave gaps, or do not end with the file.
     pub fn read(file: &dyn ReadAt) -> Result<Self> {
         let size = file.size()?;
+        let short = || {
+            Error::new(Kind::Truncated, format!("a file of {size} bytes, too short for weights"))
+                .with_hint("a .safetensors file or a PyTorch checkpoint is expected; fetch it again if it was cut")
+        };
+        let data_len = size.checked_sub(8).ok_or_else(short)?;
         let mut len = [0; 8];
-        file.read_at(0, &mut len).map_err(|_| Error::new(Kind::Truncated, format!("a file of {size} bytes")))?;
+        file.read_at(0, &mut len).map_err(|_| short())?;
         let json_len = u64::from_le_bytes(len);
         if json_len > MAX_LEN {
             let message = format!("the header would have {json_len} bytes; at most {MAX_LEN}");
             return Err(corrupt(message).with_hint("this is probably not a safetensors file"));
         }
-        if json_len > size - 8 {
+        if json_len > data_len {
             let message = format!("the header has {json_len} bytes, the file only {size}");
             return Err(Error::new(Kind::Truncated, message));
         }
         let json = read(file, 8, json_len as usize)?;
-        Self::parse(&json, size - 8 - json_len)
+        Self::parse(&json, data_len - json_len)
     }
 
     /// Checks the JSON of a header that `data_len` bytes follow.

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use melisma::snac::{Codes, Engine, Model, Noise};
-//! use melisma_kernels::{Budget, Device};
+//! use melisma::{Budget, Device};
 //!
 //! let model = Model::open("builtin:mini24")?;
 //! let budget = Budget::unlimited();
