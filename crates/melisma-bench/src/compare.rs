@@ -134,6 +134,10 @@ pub fn compare(old: &Record, new: &Record) -> Result<Comparison> {
         }
         changes.push(Change::between(before, after)?);
     }
+    if changes.is_empty() && !old.rows.is_empty() {
+        return Err(Error::invalid("the records have no row in common")
+            .with_hint("compare records of the same room, made with `melisma bench ROOM -o FILE`"));
+    }
     let is_old = |name: &str| old.rows.iter().any(|row| row.name == name);
     let added = new.rows.iter().filter(|row| !is_old(&row.name)).map(|row| row.name.clone()).collect();
     Ok(Comparison { changes, missing, added })

@@ -141,7 +141,7 @@ fn traces_name_the_parts() {
     assert!(std::fs::read(sandbox.path("a.wav")).unwrap() == sound, "a trace changes the sound");
     let trace: Value = serde_json::from_slice(&std::fs::read(sandbox.path("trace.json")).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().or(trace.as_array()).unwrap();
-    for part in ["chord", "melody", "percussion", "mix", "copy"] {
+    for part in ["chord", "melody", "percussion", "mix", "interleave"] {
         assert!(events.iter().any(|event| event["name"] == part), "{part} is not in the trace");
         assert!(traced.stderr.lines().any(|line| line.starts_with(part)), "{part} is not in:\n{}", traced.stderr);
     }

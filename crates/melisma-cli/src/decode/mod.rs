@@ -32,7 +32,9 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let engine = session.engine()?;
     let (codec, player) = session.within(&engine.device, "decoding with this model", |memory| {
         let codec = Codec::open_on(memory, &engine.device, &args.model)?;
-        let player = Player::new(&codec.model, &engine.queue, memory.budget(), options.manner.clone())?;
+        // Scratch memory of the queue counts in the same place.
+        let queue = engine.device.queue(memory.budget())?;
+        let player = Player::new(&codec.model, &queue, memory.budget(), options.manner.clone())?;
         Ok((codec, player))
     })?;
     let format = SampleFormat::from_name(&args.sample_format).unwrap_or_default();

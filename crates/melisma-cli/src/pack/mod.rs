@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use melisma::pack::{self, Archive, Converted, Options, Packed, ReadAt, TensorInfo};
 use melisma::runtime::device::{Device, DeviceRequest};
 use melisma::runtime::memory::Budget;
-use melisma::{Error, Result};
+use melisma::{Error, Kind, Result};
 
 use crate::args::PackArgs;
 use crate::decode::refuse_mixing;
@@ -124,9 +124,21 @@ fn test(session: &Session, place: &Place<'_>, args: &PackArgs) -> Result<()> {
     let file = open(&args.input)?;
     let base = args.delta.as_deref().map(open).transpose()?;
     let archive = place.archive(&file, &args.input, base.as_ref())?;
-    check(session, place, &archive).map_err(|error| error.at(args.input.display()))?;
+    check(session, place, &archive).map_err(|error| failed_check(error).at(args.input.display()))?;
     let text = format!("{}: whole, every hash is right\n", args.input.display());
     print(session, place.device, text, show::tested(&archive, length(&file))?)
+}
+
+/// Damage is what a test looks for: a check that failed, and not input that was refused.
+fn failed_check(error: Error) -> Error {
+    if !matches!(error.kind(), Kind::Corrupt | Kind::Truncated) {
+        return error;
+    }
+    let failed = Error::new(Kind::Check, error.to_string());
+    match error.hint() {
+        Some(hint) => failed.with_hint(hint),
+        None => failed,
+    }
 }
 
 fn check(session: &Session, place: &Place<'_>, archive: &Archive<'_>) -> Result<()> {

@@ -15,7 +15,8 @@ const FOLDER: &str = "name the audio files in it; `melisma dataset build` reads 
 /// Opens `path` for reading if it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Result<File> {
     let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
-    let file = opened.map_err(|error| Error::io("opening it", error))?;
+    let file =
+        opened.map_err(|error| Error::io("opening it", error).with_hint("check the name, and that you may read it"))?;
     let data = file.metadata().map_err(|error| Error::io("its kind", error))?;
     match data.is_file() {
         true if data.len() == 0 => Err(Error::new(Kind::Truncated, "the file is empty").with_hint(EXPECTED)),

@@ -78,8 +78,9 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     parts.sort_by_key(|part| part.0);
     for pair in parts.windows(2) {
         if pair[0].0.1 >= pair[1].0.0 {
-            let message = format!("{} and {} hold the same files", pair[0].1.display(), pair[1].1.display());
-            return Err(Error::invalid(message).with_hint("name each shard once"));
+            let message = format!("the files of {} and {} overlap", pair[0].1.display(), pair[1].1.display());
+            return Err(Error::invalid(message)
+                .with_hint("name each shard once; where one was merged without a shard, merge the original shards"));
         }
     }
     let (missing, n_unnumbered) = numbered(&parts, request.missing)?;

@@ -61,7 +61,13 @@ impl Verified {
         if found.is_empty() {
             return Ok(());
         }
-        Err(Error::new(Kind::Check, found.join("; ")).with_hint("build the dataset again with -f"))
+        let is_unfinished = self.damaged == 0 && self.plan_matches != Some(false);
+        let hint = if is_unfinished {
+            "run the same `melisma dataset build` again: it goes on where it stopped"
+        } else {
+            "build the dataset again with -f"
+        };
+        Err(Error::new(Kind::Check, found.join("; ")).with_hint(hint))
     }
 
     fn add(&mut self, other: Self) {

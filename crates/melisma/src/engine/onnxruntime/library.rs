@@ -26,7 +26,7 @@ pub fn runtime() -> Result<&'static Runtime> {
     let loaded = LOADED.get_or_init(|| match find() {
         Ok(path) => load(&path)
             .map_err(|reason| (reason, "set MELISMA_ONNXRUNTIME to a libonnxruntime.so of version 1.17 or later")),
-        Err(error) => Err((error.to_string(), "pip install onnxruntime, or set MELISMA_ONNXRUNTIME to its library")),
+        Err(error) => Err((error.to_string(), "pip install onnxruntime (onnxruntime-gpu for CUDA and TensorRT), or set MELISMA_ONNXRUNTIME to its library")),
     });
     loaded.as_ref().map_err(|(reason, hint)| Error::new(Kind::Device, reason.clone()).with_hint(*hint))
 }

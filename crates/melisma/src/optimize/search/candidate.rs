@@ -38,9 +38,15 @@ impl Wanted {
         let policy = Policy::new(config);
         let is_mixed = config.enabled.value && config.mixed_precision.value;
         let has_target = !matches!(config.target_precision.origin, Origin::Default | Origin::Profile(_));
+        let no_bf16 = || {
+            Error::unsupported("no engine runs ONNX models in bf16")
+                .with_hint("use --precision fp32, fp16, int8 or auto, or change precision or target_precision")
+        };
+        if config.enabled.value && has_target && config.target_precision.value == Format::Bf16 {
+            return Err(no_bf16());
+        }
         match policy.precision.engine {
-            Lowering::To(Format::Bf16) => Err(Error::unsupported("no engine runs ONNX models in bf16")
-                .with_hint("use --precision fp32, fp16, int8 or auto, or change precision or target_precision")),
+            Lowering::To(Format::Bf16) => Err(no_bf16()),
             Lowering::To(_) if is_mixed && !has_target => Ok(Self::Mixed),
             Lowering::Never | Lowering::To(Format::Fp32) => Ok(Self::Fp32),
             Lowering::To(Format::Fp16) => Ok(Self::Fp16),

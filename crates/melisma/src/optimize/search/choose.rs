@@ -107,7 +107,7 @@ impl Search<'_> {
         }
         let (engine, candidate, refused) = self.plain(terms, subject)?;
         let refused = refused.map(|error| format!("; {error}")).unwrap_or_default();
-        Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons) + &refused })
+        Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons, self.cache.note()) + &refused })
     }
 
     /// The index of the best offer, by the rule that the search itself chooses by.
@@ -278,9 +278,9 @@ fn reason(report: &Report, n_offers: usize) -> String {
     format!("{which}; measured p50 {p50}, error {:.1e}", report.accuracy.relative)
 }
 
-fn told(reasons: &[String]) -> String {
+fn told(reasons: &[String], unusable: Option<&str>) -> String {
     if reasons.is_empty() {
-        return "no engine is cached for this model".to_owned();
+        return unusable.unwrap_or("no engine is cached for this model").to_owned();
     }
     let more = match reasons.len().saturating_sub(MOST_REASONS) {
         0 => String::new(),

@@ -96,6 +96,7 @@ mod tests {
         for flags in [
             &[("precision", "bf16")][..],
             &[("tensor_optimizations.mixed_precision", "true"), ("tensor_optimizations.target_precision", "bf16")],
+            &[("tensor_optimizations.target_precision", "bf16")],
         ] {
             let config = config(flags);
             let error = Terms::new(&config, Asked::default()).unwrap_err();

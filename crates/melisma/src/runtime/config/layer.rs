@@ -119,6 +119,10 @@ fn unknown(key: &str, raw: &Raw) -> Error {
             .with_hint(format!("put its keys below it, indented: {}", below(&section)));
     }
     let error = Error::invalid(format!("the key `{key}` does not exist"));
+    let inner = format!(".{key}");
+    if let Some(section) = KEYS.iter().find_map(|known| known.strip_suffix(inner.as_str())) {
+        return error.with_hint(format!("it belongs under `{section}:`, indented below it"));
+    }
     let (head, _) = key.split_at(key.find('.').map_or(0, |dot| dot + 1));
     match nearest(key, KEYS.iter().copied()) {
         Some(known) => error.with_hint(format!("did you mean `{known}`?")),

@@ -123,6 +123,11 @@ fn a_profile_flag_lies_under_the_file() {
 fn errors_name_the_line_and_the_key() {
     let cases = [
         ("threads: 1\ndevise: cpu\n", "2: the key `devise` does not exist", "did you mean `device`?"),
+        (
+            "mixed_precision: true\n",
+            "1: the key `mixed_precision` does not exist",
+            "it belongs under `tensor_optimizations:`",
+        ),
         ("colour: blue\n", "1: the key `colour` does not exist", "the keys here are device, profile, threads"),
         (
             "tensor_optimizations:\n  enabled: true\n  chunksize: 5\n",
