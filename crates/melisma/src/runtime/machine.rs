@@ -51,7 +51,8 @@ pub fn memory_bytes() -> Option<u64> {
     kibibytes(&read_to_string("/proc/meminfo").ok()?, "MemTotal")
 }
 
-/// Memory that a new process can have, in bytes: what the system has, and what this process's control group leaves.
+/// Memory that a new process can have, in bytes: what the system has, what this process's control group leaves, and what
+/// its own limit on address space (`ulimit -v`) leaves.
 pub fn free_bytes() -> Option<u64> {
     let text = |path: &str| read_to_string(path).unwrap_or_default();
     let available = kibibytes(&text("/proc/meminfo"), "MemAvailable");
@@ -61,10 +62,15 @@ pub fn free_bytes() -> Option<u64> {
         let cached = cached(&text("/sys/fs/cgroup/memory.stat")).unwrap_or(0);
         Some(limit.saturating_sub(used.saturating_sub(cached)))
     });
-    match (available, left) {
-        (Some(available), Some(left)) => Some(available.min(left)),
-        (available, left) => available.or(left),
-    }
+    let addresses = address_space(&text("/proc/self/limits"))
+        .map(|limit| limit.saturating_sub(kibibytes(&text("/proc/self/status"), "VmSize").unwrap_or(0)));
+    [available, left, addresses].into_iter().flatten().min()
+}
+
+/// The limit on address space in the text of `/proc/self/limits`, where there is one.
+fn address_space(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Pages of files that a control group can give back, as its statistics say.
@@ -183,5 +189,14 @@ mod tests {
         std::fs::write(directory.path().join("two"), [0; 5]).unwrap();
         assert_eq!(disk_use(directory.path()), (2, 15));
         assert_eq!(disk_use(&directory.path().join("none")), (0, 0));
+    }
+
+    #[test]
+    fn a_limit_on_address_space_is_read() {
+        let limits = |value| {
+            format!("Limit   Soft Limit   Hard Limit   Units\nMax address space         {value}   unlimited   bytes\n")
+        };
+        assert_eq!(address_space(&limits("6144000000")), Some(6_144_000_000));
+        assert_eq!(address_space(&limits("unlimited")), None);
     }
 }

@@ -54,6 +54,9 @@ pub fn build(model: &Model, options: &Options) -> Result<Mixed> {
     let (inputs, outputs) = rten::check(model)?;
     let mut model = adapt::adapted(model.clone())?;
     pass::fold_constants(&mut model)?;
+    if model.graph.nodes.len() > rten::MOST_SHALLOW {
+        return Err(Error::unsupported(format!("{NAME}: too many nodes: at most {}", rten::MOST_SHALLOW)));
+    }
     let threads = options.threads.max(1);
     let pool = Arc::new(ThreadPool::with_num_threads(threads));
     let mut device = Device::cpu()?;

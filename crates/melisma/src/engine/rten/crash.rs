@@ -1,6 +1,6 @@
 //! Panics of the crate as errors that name its code and, where that tells, the node.
 
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::{Mutex, Once, PoisonError};
 
 use rten::ThreadPool;
@@ -13,6 +13,13 @@ use crate::{Error, Result};
 const THREADS: &str = "rten-";
 /// More nodes than this say nothing.
 const MOST_SUSPECTS: usize = 3;
+
+/// Nodes whose plan the crate makes on any thread: it goes down a chain of them by recursion.
+pub(in crate::engine) const MOST_SHALLOW: usize = 1000;
+/// More nodes would need more stack than a thread should have.
+const MOST_NODES: usize = 250_000;
+/// Stack for a node, more than four times what an unoptimised build takes.
+const NODE_BYTES: usize = 6 << 10;
 
 /// Where the last panic of a pool's thread was.
 static PLACE: Mutex<Option<String>> = Mutex::new(None);
@@ -32,11 +39,31 @@ pub(super) fn suspects(model: &Model) -> Vec<Suspect> {
 
 /// Runs foreign code on the pool's threads; its panics are errors, and are not printed.
 pub(in crate::engine) fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> Result<R> {
-    guarded_at(pool, &[], work)
+    caught(&[], || pool.run(work))
 }
 
-/// As [`guarded`]; the error names the node among `nodes` where it is known.
+/// As [`guarded`]; the error names the node among `nodes`, all of the model, where it is known. A model of many nodes gets
+/// a thread with a stack that is deep enough.
 pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: impl FnOnce() -> R + Send) -> Result<R> {
+    if nodes.len() <= MOST_SHALLOW {
+        return caught(nodes, || pool.run(work));
+    }
+    if nodes.len() > MOST_NODES {
+        return Err(Error::unsupported(format!("{NAME}: {} nodes; at most {MOST_NODES}", nodes.len()))
+            .with_hint("try --engine onnxruntime"));
+    }
+    caught(nodes, || {
+        std::thread::scope(|scope| {
+            let stack = (2 << 20) + NODE_BYTES * nodes.len();
+            let deep = std::thread::Builder::new().name(format!("{THREADS}deep")).stack_size(stack);
+            let started =
+                deep.spawn_scoped(scope, work).map_err(|error| Error::io("a thread with a deep stack", error));
+            started.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        })
+    })?
+}
+
+fn caught<R>(nodes: &[Suspect], work: impl FnOnce() -> R) -> Result<R> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let loud = std::panic::take_hook();
@@ -48,7 +75,7 @@ pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: im
             }
         }));
     });
-    catch_unwind(AssertUnwindSafe(|| pool.run(work))).map_err(|panic| {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner).take();
         error(text.unwrap_or("it did not say why"), place.as_deref().unwrap_or("unknown place"), nodes)

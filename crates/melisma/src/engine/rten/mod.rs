@@ -18,7 +18,7 @@ use crate::format::Value;
 use crate::onnx::{Detached, Model};
 use crate::{Error, Result};
 
-pub(super) use crash::guarded;
+pub(super) use crash::{MOST_SHALLOW, guarded};
 
 /// The name that `--engine` takes.
 pub const NAME: &str = "rten";
@@ -53,7 +53,7 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     let nodes = crash::suspects(&model);
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
     let parts = adapt::adapted(model)?.detached()?;
-    let model = guarded(&pool, || load(parts, options.weights))??;
+    let model = crash::guarded_at(&pool, &nodes, || load(parts, options.weights))??;
     let id = |port: &Port| {
         model.node_id(&port.name).map_err(|error| Error::unsupported(format!("{NAME}: `{}`: {error}", port.name)))
     };

@@ -207,3 +207,13 @@ fn uses_that_would_be_misread_are_refused() {
     let far = Node::new("Conv", &["x", "x"], &["y"]).with("dilations", vec![1i64 << 40]);
     assert!(refusal(far).unwrap_err().to_string().contains("2^31"));
 }
+
+#[test]
+fn long_chains_have_a_deep_enough_stack() {
+    let mut names: Vec<String> = (0..=3000).map(|i| format!("v{i}")).collect();
+    (names[0], names[3000]) = ("x".to_owned(), "y".to_owned());
+    let chain = names.windows(2).map(|pair| Node::new("Relu", &[&pair[0]], &[&pair[1]])).collect();
+    let x = Value::from_slice(&[-1.0f32, 2.0], &[2]).unwrap();
+    let y = run(&model(chain, (DType::F32, &[2]), DType::F32), &x).unwrap();
+    assert_eq!(y.as_slice::<f32>().unwrap(), [0.0, 2.0]);
+}
