@@ -27,6 +27,9 @@ const MICROSOFT: &str = "\
     BiasGelu DynamicQuantizeLSTM FastGelu Gelu GroupQueryAttention MatMulNBits MultiHeadAttention QuickGelu \
     RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization";
 
+/// Real models have less than ten; the engine takes time that grows with the square of them.
+const MOST_AXES: u64 = 1024;
+
 /// Checks a whole model.
 pub(in super::super) fn check(model: &Model) -> Result<()> {
     let mut unknown = BTreeSet::new();
@@ -88,12 +91,26 @@ fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
         } else if let Some(n_elements) = grown(node, &names) {
             let message = format!("{}: {} asks for {n_elements} elements", super::NAME, node.label());
             return Err(Error::new(Kind::Memory, message));
+        } else if let Some(n_axes) = n_axes(node, &names).filter(|&n_axes| n_axes > MOST_AXES) {
+            let message = format!("{}: {} asks for {n_axes} axes; at most {MOST_AXES}", super::NAME, node.label());
+            return Err(Error::unsupported(message));
         } else if let Some(how) = misread(node, graph) {
             unknown.insert(format!("{} {how}", node.operator()));
         }
         node.graphs().try_for_each(|inner| self::graph(inner, unknown))?;
     }
     Ok(())
+}
+
+/// Axes of the output, where a constant says them.
+fn n_axes(node: &Node, names: &Names<'_>) -> Option<u64> {
+    let index = match node.op.as_str() {
+        "Unsqueeze" | "Reshape" | "Expand" | "Tile" => 1,
+        "ConstantOfShape" => 0,
+        _ => return None,
+    };
+    let tensor = names.constants.get(node.inputs.get(index)?.as_str())?;
+    tensor.shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent as u64))
 }
 
 fn is_known(node: &Node) -> bool {

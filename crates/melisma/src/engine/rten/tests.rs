@@ -217,3 +217,13 @@ fn long_chains_have_a_deep_enough_stack() {
     let y = run(&model(chain, (DType::F32, &[2]), DType::F32), &x).unwrap();
     assert_eq!(y.as_slice::<f32>().unwrap(), [0.0, 2.0]);
 }
+
+#[test]
+fn tensors_of_very_many_axes_are_refused() {
+    let mut many = model(vec![Node::new("Relu", &["x"], &["y"])], (DType::F32, &[2]), DType::F32);
+    many.graph.nodes = vec![Node::new("Unsqueeze", &["x", "axes"], &["y"])];
+    let axes: Vec<i64> = (0..2000).collect();
+    many.graph.initializers.push(Tensor::from_slice("axes", &axes, &[2000]).unwrap());
+    let error = run(&many.checked().unwrap(), &Value::from_slice(&[1.0f32, 2.0], &[2]).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("asks for 2000 axes"), "{error}");
+}
