@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::complete::{Paths, plan_of};
 use super::counters::{Counters, Snapshot};
 use super::failure::{Failure, Late, in_order};
+use super::guard;
 use super::hash;
 use super::identity::Identity;
 use super::inputs::Inputs;
@@ -100,6 +101,10 @@ pub struct Outcome {
 pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
     let start = Instant::now();
     let paths = Paths::new(request.output)?;
+    guard::spare(&paths, request.inputs.paths())?;
+    if request.existing == Existing::Replace {
+        guard::output(request.output)?;
+    }
     let threads = request.threads.max(1);
     let transform = Transform::new(request.device, request.options.mel.clone())?;
     let (inputs, first_index) = request.inputs.shard(request.shard.0, request.shard.1);
@@ -133,17 +138,16 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     if request.output.exists() && request.existing == Existing::Refuse {
         return match plan_of(request.output) {
             Some(found) if found == hash => {
-                paths.clear()?;
+                if guard::beside(&paths, request.store, Existing::Refuse).is_ok() {
+                    paths.clear()?;
+                }
                 planned(&plan, plan.rows.len());
                 Ok(outcome(paths.read_failures(), plan.rows.len(), 0.0, &Made::default()))
             }
-            _ => Err(Error::invalid(format!(
-                "{}: the file exists already, and is not of this plan",
-                request.output.display()
-            ))
-            .with_hint("use -f to replace it, or choose another name")),
+            _ => Err(guard::already(request.output, ", and is not of this plan")),
         };
     }
+    guard::beside(&paths, request.store, request.existing)?;
     let header = Header::new(&hash, &plan.fingerprint);
     let (mut store, journal, past) = begin(request, &paths, layout, &plan, &header)?;
     let mut done = vec![false; plan.rows.len()];
@@ -179,7 +183,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let past = past.into_iter().flat_map(|record| record.failures);
     let failures = in_order(plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.late)).collect());
     paths.write_failures(&failures)?;
-    paths.publish()?;
+    paths.publish(request.existing)?;
     Ok(outcome(failures, resumed, wall_seconds, &made))
 }
 
@@ -201,11 +205,7 @@ fn begin(
                 return Ok((store, journal, past.records));
             }
         } else if !restart {
-            return Err(Error::invalid(format!(
-                "{}: an unfinished build of other files or settings is there",
-                paths.partial.display()
-            ))
-            .with_hint("use -f to begin anew, or the settings and files that it was begun with"));
+            return Err(guard::unfinished(paths));
         }
     }
     if paths.partial.is_file() {

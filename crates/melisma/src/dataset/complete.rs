@@ -1,9 +1,9 @@
 //! What is already there, and what remains after the last row.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
+use super::guard;
 use super::store::Store;
 use crate::runtime::output::{self, Existing};
 use crate::{Error, Result};
@@ -19,32 +19,21 @@ pub(super) struct Paths {
 
 impl Paths {
     pub(super) fn new(output: &Path) -> Result<Self> {
-        let name =
-            output.file_name().ok_or_else(|| Error::invalid(format!("{}: this names no file", output.display())))?;
-        let beside = |suffix: &str| {
-            let mut name: OsString = name.to_owned();
-            name.push(suffix);
-            output.with_file_name(name)
-        };
+        if output.file_name().is_none() {
+            return Err(Error::invalid(format!("{}: this names no file", output.display())));
+        }
         Ok(Self {
             output: output.to_owned(),
-            partial: beside(".partial"),
-            journal: beside(".journal"),
-            failures: beside(".failures.jsonl"),
+            partial: beside(output, ".partial"),
+            journal: beside(output, ".journal"),
+            failures: beside(output, ".failures.jsonl"),
         })
     }
 
     /// Removes what an unfinished build left.
     pub(super) fn clear(&self) -> Result<()> {
-        for path in [&self.partial, &self.journal] {
-            let removed = match path.symlink_metadata() {
-                Err(_) => Ok(()),
-                Ok(data) if data.is_dir() => std::fs::remove_dir_all(path),
-                Ok(_) => std::fs::remove_file(path),
-            };
-            removed.map_err(|error| output::failed(path, error))?;
-        }
-        Ok(())
+        guard::remove(&self.partial)?;
+        guard::remove(&self.journal)
     }
 
     /// The failures of a finished build.
@@ -71,26 +60,90 @@ impl Paths {
         output::write(&self.failures, text.as_bytes(), Existing::Replace)
     }
 
-    /// Gives the finished partial its name.
-    pub(super) fn publish(&self) -> Result<()> {
+    /// Gives the finished partial its name. A folder that has it, or that takes it from a file, cannot be replaced at once: the old
+    /// one is called otherwise until the new one is in its place.
+    pub(super) fn publish(&self, existing: Existing) -> Result<()> {
         let failed = |error| output::failed(&self.output, error);
-        if self.output.is_dir() {
-            std::fs::remove_dir_all(&self.output).map_err(failed)?;
+        let is_there = self.output.exists();
+        if is_there && existing == Existing::Refuse {
+            return Err(guard::already(&self.output, ""));
         }
-        std::fs::rename(&self.partial, &self.output).map_err(failed)?;
+        guard::output(&self.output)?;
+        let aside = (is_there && (self.output.is_dir() || self.partial.is_dir())).then(|| self.aside());
+        if let Some(aside) = &aside {
+            std::fs::rename(&self.output, aside).map_err(failed)?;
+        }
+        if let Err(error) = std::fs::rename(&self.partial, &self.output) {
+            if let Some(aside) = &aside {
+                std::fs::rename(aside, &self.output).map_err(|error| output::failed(aside, error))?;
+            }
+            return Err(failed(error));
+        }
         if let Some(folder) = self.output.parent() {
             // Makes the new name survive a power cut; not every file system can, and the data are safe either way.
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
             let _ = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
         }
-        match std::fs::remove_file(&self.journal) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(output::failed(&self.journal, error)),
-            _ => Ok(()),
-        }
+        guard::remove(&self.journal)?;
+        aside.map_or(Ok(()), |aside| guard::remove(&aside))
     }
+
+    /// A name for what is being replaced that nothing else has.
+    fn aside(&self) -> PathBuf {
+        let mut aside = beside(&self.output, ".replaced");
+        let mut n = 1;
+        while aside.symlink_metadata().is_ok() {
+            n += 1;
+            aside = beside(&self.output, &format!(".replaced-{n}"));
+        }
+        aside
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
 }
 
 /// The plan of the finished dataset at `path`, if it is one.
 pub(super) fn plan_of(path: &Path) -> Option<String> {
     Store::open(path).ok()?.layout.text("plan").map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value};
+
+    use super::super::store::{Column, Kind, Layout, Type};
+    use super::*;
+
+    fn dataset(path: &Path, plan: &str) {
+        let attributes = Map::from_iter([("plan".to_owned(), Value::from(plan))]);
+        let layout = Layout { n_rows: 2, columns: vec![Column::flat("status", Type::U8)], attributes };
+        Store::create(path, Kind::Npy, layout).unwrap();
+    }
+
+    #[test]
+    fn the_old_dataset_stays_until_the_new_one_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(&folder.path().join("a")).unwrap();
+        dataset(&paths.output, "old");
+        // The new one cannot take the name, as if the process had ended there.
+        paths.publish(Existing::Replace).unwrap_err();
+        assert_eq!(plan_of(&paths.output).unwrap(), "old");
+        // A dataset that has the other name by chance is not touched.
+        dataset(&folder.path().join("a.replaced"), "chance");
+        dataset(&paths.partial, "new");
+        paths.publish(Existing::Refuse).unwrap_err();
+        paths.publish(Existing::Replace).unwrap();
+        assert_eq!(plan_of(&paths.output).unwrap(), "new");
+        assert_eq!(plan_of(&folder.path().join("a.replaced")).unwrap(), "chance");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        // What came in during the build is noticed.
+        dataset(&paths.partial, "newer");
+        std::fs::write(paths.output.join("notes.txt"), b"mine").unwrap();
+        paths.publish(Existing::Replace).unwrap_err();
+        assert_eq!(plan_of(&paths.output).unwrap(), "new");
+    }
 }

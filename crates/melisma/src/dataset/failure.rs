@@ -1,8 +1,15 @@
 //! Files that could not be used, and why.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Kind};
+
+/// The longest line of a list.
+const MAX_LINE: u64 = 16 << 20;
 
 /// One file that was refused, as a line of `failures.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +59,21 @@ impl Failure {
     pub fn new(path: String, stage: &str, error: &Error, action: Action) -> Self {
         let hint = error.hint().map_or_else(String::new, |hint| format!(" ({hint})"));
         Self { path, stage: stage.to_owned(), code: code(error).to_owned(), message: format!("{error}{hint}"), action }
+    }
+}
+
+/// Whether the file at `path` is a list of failures; an empty one is.
+pub(super) fn is_list(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line) {
+            Ok(0) => return true,
+            Ok(_) if serde_json::from_slice::<Failure>(&line).is_ok() => {}
+            _ => return false,
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Inputs {
     pub files: Vec<Arc<Input>>,
     /// What was left out of folders.
     pub skipped: Skipped,
+    /// The folders, files and lists that were named.
+    pub places: Vec<PathBuf>,
 }
 
 impl Inputs {
@@ -75,7 +77,12 @@ impl Inputs {
             return Err(Error::invalid(format!("{}: no audio files were found{left_out}", shown.join(", ")))
                 .with_hint(format!("their names end with .{}", SUFFIXES.join(", ."))));
         }
-        Ok(Self { files: found, skipped })
+        Ok(Self { files: found, skipped, places: places.to_vec() })
+    }
+
+    /// What was named, and every file.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.places.iter().map(PathBuf::as_path).chain(self.files.iter().map(|input| &*input.path))
     }
 
     /// Those of shard `index` of `n`, and the place of the first among all: shards are runs of neighbours, so that joined

@@ -11,7 +11,7 @@
 //! their rows before them. The boot id tells the two apart.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,9 @@ use crate::runtime::output;
 use crate::{Error, Result};
 
 const VERSION: u32 = 1;
+/// What follows the first CRC-32.
+const START: &[u8] = b" {\"journal\":";
+const CRC_DIGITS: usize = 8;
 /// The longest line that is read back.
 const MAX_LINE: u64 = 16 << 20;
 
@@ -144,7 +147,7 @@ pub fn read(path: &Path) -> Option<Past> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let n = std::io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line).ok()?;
+        let n = Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line).ok()?;
         let Some(line) = (n > 0).then(|| parse(&line)).flatten() else { break };
         match (line, &header) {
             (Line::Header(found), None) if found.journal == VERSION => header = Some(found),
@@ -158,6 +161,15 @@ pub fn read(path: &Path) -> Option<Past> {
         records.truncate(n_synced);
     }
     Some(Past { header, records })
+}
+
+/// Whether the file at `path` begins as a journal does; one that a kill cut off before counts too.
+pub(super) fn is_journal(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let most = (CRC_DIGITS + START.len()) as u64;
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut start));
+    let (sum, rest) = start.split_at(start.len().min(CRC_DIGITS));
+    read.is_ok() && sum.iter().all(u8::is_ascii_hexdigit) && START.starts_with(rest)
 }
 
 fn parse(line: &[u8]) -> Option<Line> {
@@ -186,6 +198,7 @@ mod tests {
         for len in 0..=whole.len() {
             std::fs::write(&path, &whole[..len]).unwrap();
             let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
+            assert!(is_journal(&path), "cut at {len}");
             match read(&path) {
                 None => assert_eq!(lines, 0, "cut at {len}"),
                 Some(past) => {

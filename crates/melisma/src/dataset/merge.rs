@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::complete::Paths;
+use super::guard;
 use super::hash::{self, Table};
 use super::identity::Identity;
+use super::journal;
 use super::store::{Kind, Layout, Store, Type};
 use super::verify::verify;
 use crate::runtime::memory::{Budget, Space};
@@ -16,7 +18,7 @@ use crate::runtime::{count, size};
 use crate::{Error, Result};
 
 /// The columns, in the order in which a build writes them.
-const COLUMNS: [&str; 8] =
+pub(super) const COLUMNS: [&str; 8] =
     ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", hash::COLUMN, "mel"];
 /// Bytes that are copied at a time.
 const BLOCK: usize = 4 << 20;
@@ -66,10 +68,18 @@ pub struct Merged {
 /// Shards were made with different settings, overlap or are missing, one is damaged, or the output exists or cannot be written.
 pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     let paths = Paths::new(request.output)?;
-    if request.output.exists() && request.existing == Existing::Refuse {
-        return Err(Error::invalid(format!("{}: the file exists already", request.output.display()))
-            .with_hint("use -f to replace it, or choose another name"));
+    let inputs = inputs(request.shards);
+    guard::spare(&paths, inputs.iter().map(PathBuf::as_path))?;
+    if request.existing == Existing::Refuse {
+        if request.output.exists() {
+            return Err(guard::already(request.output, ""));
+        }
+        if paths.partial.exists() && journal::read(&paths.journal).is_some() {
+            return Err(guard::unfinished(&paths));
+        }
     }
+    guard::output(request.output)?;
+    guard::beside(&paths, request.store, request.existing)?;
     let mut parts = Vec::new();
     for path in request.shards {
         let store = Store::open(path)?;
@@ -107,8 +117,14 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
         failures.extend(Paths::new(path)?.read_failures());
     }
     paths.write_failures(&failures)?;
-    paths.publish()?;
+    paths.publish(request.existing)?;
     Ok(Merged { rows: first, missing, n_unnumbered })
+}
+
+/// The shards, and the files of those that are folders.
+fn inputs(shards: &[PathBuf]) -> Vec<PathBuf> {
+    let within = |shard: &PathBuf| std::fs::read_dir(shard).into_iter().flatten().flatten().map(|entry| entry.path());
+    shards.iter().cloned().chain(shards.iter().flat_map(within)).collect()
 }
 
 type Part<'a> = ((i64, i64), &'a PathBuf, Store);

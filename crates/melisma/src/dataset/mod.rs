@@ -9,6 +9,7 @@ mod clock;
 mod complete;
 mod counters;
 mod failure;
+mod guard;
 mod hash;
 mod identity;
 mod inputs;

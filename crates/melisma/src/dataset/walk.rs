@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
         while let Some((link, depth)) = self.links.pop_first() {
             match std::fs::metadata(&link) {
                 Ok(data) if self.seen.contains(&(data.dev(), data.ino())) => self.skipped.repeated.push(&link),
-                _ => self.folder(&link, depth)?,
+                _ => self.inner(&link, depth)?,
             }
         }
         Ok(())
@@ -138,17 +138,14 @@ impl<'a> Walk<'a> {
     fn entry(&mut self, entry: &std::fs::DirEntry, depth: usize) -> Result<()> {
         let path = entry.path();
         let suffix = suffix(&path).map(str::to_ascii_lowercase).unwrap_or_default();
-        if SUFFIXES.contains(&suffix.as_str()) {
-            // A link to nowhere is listed as unreadable when it is opened.
-            self.found.push(Input::new(path.strip_prefix(self.root).unwrap_or(&path).as_os_str(), path.clone()));
-            return Ok(());
-        }
         let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
         let is_folder = match entry.file_type() {
             Ok(kind) if kind.is_symlink() => std::fs::metadata(&path).is_ok_and(|data| data.is_dir()),
             Ok(kind) => kind.is_dir(),
             Err(_) => {
-                self.skipped.unreadable.push(&path);
+                if !is_audio(&path) {
+                    self.skipped.unreadable.push(&path);
+                }
                 false
             }
         };
@@ -156,12 +153,32 @@ impl<'a> Walk<'a> {
             (true, true) => {
                 self.links.insert((path, depth + 1));
             }
-            (true, false) => self.folder(&path, depth + 1)?,
+            (true, false) => self.inner(&path, depth + 1)?,
+            // A link to nowhere is listed as unreadable when it is opened.
+            _ if is_audio(&path) => self.push(&path),
             _ if OTHER_AUDIO.contains(&suffix.as_str()) => self.skipped.formats.entry(suffix).or_default().push(&path),
             _ => {}
         }
         Ok(())
     }
+
+    /// A folder within the root. One that is called like an audio file and has none is listed as unreadable when it is opened.
+    fn inner(&mut self, path: &Path, depth: usize) -> Result<()> {
+        let before = (self.found.len(), self.links.len());
+        self.folder(path, depth)?;
+        if is_audio(path) && before == (self.found.len(), self.links.len()) {
+            self.push(path);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, path: &Path) {
+        self.found.push(Input::new(path.strip_prefix(self.root).unwrap_or(path).as_os_str(), path.to_owned()));
+    }
+}
+
+fn is_audio(path: &Path) -> bool {
+    suffix(path).is_some_and(|suffix| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()))
 }
 
 #[cfg(test)]
@@ -191,6 +208,23 @@ mod tests {
         assert_eq!(names, ["a.wav", "o1/c.wav", "z/y/b.wav"]);
         assert_eq!(inputs.skipped.repeated.n, 5);
         assert!(inputs.skipped.lines()[0].starts_with("5 repeated folder links: "));
+    }
+
+    #[test]
+    fn folders_called_like_audio_files_are_entered() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let other = tempfile::tempdir().unwrap();
+        for name in ["dir.wav/deeper.FLAC", "empty.wav"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        for path in [at("dir.wav/inner.wav"), at("dir.wav/deeper.FLAC/b.wav"), other.path().join("c.wav")] {
+            std::fs::write(path, b"x").unwrap();
+        }
+        symlink(other.path(), at("link.mp3")).unwrap();
+        let inputs = Inputs::find(&[folder.path().to_owned()]).unwrap();
+        let names: Vec<&str> = inputs.files.iter().map(|input| &*input.name).collect();
+        assert_eq!(names, ["dir.wav/deeper.FLAC/b.wav", "dir.wav/inner.wav", "empty.wav", "link.mp3/c.wav"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where rows go: a header and columns of fixed places, as HDF5, safetensors or npy. Any thread writes any row, without a lock.
 
 pub mod hdf5;
-mod npy;
+pub(super) mod npy;
 mod safetensors;
 
 use std::fs::File;

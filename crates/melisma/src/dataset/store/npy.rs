@@ -9,7 +9,8 @@ use super::{Column, FilePlan, Layout, Place, Store, Type};
 use crate::mel::npy;
 use crate::{Error, Kind, Result};
 
-const INDEX: &str = "dataset.json";
+/// The file that makes a folder a dataset.
+pub(in crate::dataset) const INDEX: &str = "dataset.json";
 const MAX_INDEX: u64 = 16 << 20;
 
 pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
@@ -35,7 +36,8 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     (plans, places)
 }
 
-pub(super) fn open(path: &Path) -> Result<Store> {
+/// What the index of the folder at `path` says.
+pub(in crate::dataset) fn layout(path: &Path) -> Result<Layout> {
     let at = path.join(INDEX);
     let failed = |error| Error::io(INDEX, error).with_hint("a dataset of npy files has one");
     if std::fs::metadata(&at).map_err(failed)?.len() > MAX_INDEX {
@@ -59,7 +61,11 @@ pub(super) fn open(path: &Path) -> Result<Store> {
         }
         columns.push(Column { name: name.clone(), element, shape });
     }
-    let layout = Layout { n_rows, columns, attributes };
+    Ok(Layout { n_rows, columns, attributes })
+}
+
+pub(super) fn open(path: &Path) -> Result<Store> {
+    let layout = layout(path)?;
     let (plans, places) = lay_out(path, &layout);
     let mut files = Vec::new();
     for plan in &plans[..layout.columns.len()] {

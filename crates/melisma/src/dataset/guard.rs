@@ -1,0 +1,138 @@
+//! What a build or a merge may replace: its own files, and with `-f` a plain file or a dataset; never an input, nor a folder with
+//! anything else in it.
+
+use std::fs::{DirEntry, Metadata};
+use std::path::{Path, PathBuf};
+
+use super::complete::{Paths, plan_of};
+use super::failure;
+use super::journal;
+use super::merge::COLUMNS;
+use super::store::{Kind, npy};
+use crate::runtime::output::{self, Existing};
+use crate::{Error, Result};
+
+const CHOOSE: &str = "choose another name, or remove it yourself";
+
+/// Refuses to write where one of `inputs` is.
+pub(super) fn spare<'a>(paths: &Paths, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+    let written = [&paths.output, &paths.partial, &paths.journal, &paths.failures];
+    let written: Vec<(&PathBuf, PathBuf)> =
+        written.into_iter().filter_map(|path| Some((path, path.canonicalize().ok()?))).collect();
+    if written.is_empty() {
+        return Ok(());
+    }
+    for input in inputs {
+        let Ok(at) = input.canonicalize() else { continue };
+        let Some((path, place)) = written.iter().find(|(_, place)| at.starts_with(place)) else { continue };
+        let (shown, noun) = (path.display(), noun(path));
+        let message = match at == *place {
+            true => format!("{shown}: this {noun} is an input, and the output would replace it"),
+            false => {
+                format!("{shown}: this {noun} holds the input {}, and the output would replace it", input.display())
+            }
+        };
+        return Err(Error::invalid(message).with_hint("choose another name for the output"));
+    }
+    Ok(())
+}
+
+/// Refuses an output that `-f` does not replace.
+pub(super) fn output(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Err(_) => Ok(()),
+        Ok(data) if data.is_file() => Ok(()),
+        Ok(data) if data.is_dir() => match stray(path) {
+            None if npy::layout(path).is_ok_and(|layout| layout.text("plan").is_some()) => Ok(()),
+            None => Err(Error::invalid(format!("{}: this folder is not a dataset", path.display())).with_hint(CHOOSE)),
+            Some(name) => Err(foreign(path, &name)),
+        },
+        Ok(_) => Err(irregular(path)),
+    }
+}
+
+/// The error of an output that is there and is not to be replaced; `more` says why it is not taken as it is.
+pub(super) fn already(path: &Path, more: &str) -> Error {
+    let hint = if output(path).is_ok() { "use -f to replace it, or choose another name" } else { CHOOSE };
+    Error::invalid(format!("{}: the {} exists already{more}", path.display(), noun(path))).with_hint(hint)
+}
+
+/// Refuses files beside the output that are not of a build, unless `-f` replaces them.
+pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()> {
+    let is_ours = |path: &Path, data: &Metadata| -> Result<bool> {
+        match (data.is_dir(), data.is_file()) {
+            (true, _) if *path != paths.partial => {
+                Err(Error::invalid(format!("{}: a folder has the name of a file of this build", path.display()))
+                    .with_hint(CHOOSE))
+            }
+            (true, _) => stray(path).map_or(Ok(kind == Kind::Npy), |name| Err(foreign(path, &name))),
+            (false, false) => Err(irregular(path)),
+            _ if *path == paths.journal => Ok(journal::is_journal(path)),
+            _ if *path == paths.failures => Ok(failure::is_list(path)),
+            _ => Ok(kind != Kind::Npy
+                && (data.len() == 0 || journal::read(&paths.journal).is_some() || plan_of(path).is_some())),
+        }
+    };
+    for path in [&paths.partial, &paths.journal, &paths.failures] {
+        let Ok(data) = path.symlink_metadata() else { continue };
+        if !is_ours(path, &data)? && existing == Existing::Refuse {
+            let message = format!("{}: the {} is not of a build of this output", path.display(), noun(path));
+            return Err(Error::invalid(message)
+                .with_hint("use -f to replace it, move it elsewhere, or choose another name for the output"));
+        }
+    }
+    Ok(())
+}
+
+/// The error of an unfinished build that is not to be replaced.
+pub(super) fn unfinished(paths: &Paths) -> Error {
+    Error::invalid(format!("{}: an unfinished build of other files or settings is there", paths.partial.display()))
+        .with_hint("use -f to begin anew, or the settings and files that it was begun with")
+}
+
+/// Removes a file, or a folder with nothing but files of a dataset.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    let Ok(data) = path.symlink_metadata() else { return Ok(()) };
+    let removed = match data.is_dir() {
+        false => std::fs::remove_file(path),
+        true => std::fs::read_dir(path).and_then(|entries| {
+            for entry in entries {
+                let entry = entry?;
+                if is_known(&entry) {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            std::fs::remove_dir(path)
+        }),
+    };
+    removed.map_err(|error| output::failed(path, error))
+}
+
+/// The first entry of a folder that no dataset has.
+fn stray(folder: &Path) -> Option<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Some("files that cannot be listed".to_owned()) };
+    let strays = entries.flatten().filter(|entry| !is_known(entry));
+    strays.map(|entry| entry.file_name().display().to_string()).min()
+}
+
+fn is_known(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let name = name.to_str().unwrap_or_default();
+    // A file that a kill left before it had its name.
+    let name = name.strip_suffix(".new").unwrap_or(name);
+    let is_column = name.strip_suffix(".npy").is_some_and(|column| COLUMNS.contains(&column));
+    (is_column || name == npy::INDEX) && entry.file_type().is_ok_and(|kind| kind.is_file())
+}
+
+fn foreign(folder: &Path, name: &str) -> Error {
+    Error::invalid(format!("{}: this folder holds {name}, which is not part of a dataset", folder.display()))
+        .with_hint(CHOOSE)
+}
+
+fn irregular(path: &Path) -> Error {
+    Error::invalid(format!("{}: this is neither a regular file nor a dataset", path.display())).with_hint(CHOOSE)
+}
+
+fn noun(path: &Path) -> &'static str {
+    if path.is_dir() { "folder" } else { "file" }
+}
