@@ -1,4 +1,4 @@
-//! `cargo xtask cuda`: one folder with stripped binaries and a `run.sh`, to be copied to a machine with a GPU.
+//! `cargo xtask cuda`: one folder with stripped binaries and a `run.sh`, and its archive, to be copied to a machine with a GPU.
 
 use crate::process::{cargo, exists, output, run as execute};
 use crate::{shim, tree};
@@ -54,22 +54,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     fs::write(&script, RUN).with_context(|| tree::shown(&script))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).with_context(|| tree::shown(&script))?;
 
-    let mut bytes = 0;
     for file in tree::files(&folder)? {
-        let size = file.metadata().with_context(|| tree::shown(&file))?.len();
-        println!("{:>8.1} MiB  {}", mib(size), tree::shown(&file));
-        bytes += size;
+        println!("{:>8.1} MiB  {}", mib(size(&file)?), tree::shown(&file));
     }
+    let archive = folder.with_extension("tar.gz");
+    let (parent, name) = (folder.parent().unwrap_or(&folder), folder.file_name().unwrap_or_default());
+    execute(Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(parent).arg(name))?;
+    let bytes = size(&archive)?;
     if bytes > MAX_BYTES {
         bail!(
             "{} has {:.1} MiB, more than the {:.0} MiB that can be copied to a GPU machine\nhint: the largest files above \
              are what to shrink",
-            tree::shown(&folder),
+            tree::shown(&archive),
             mib(bytes),
             mib(MAX_BYTES)
         );
     }
-    println!("{:>8.1} MiB  in {}; there: ./run.sh --help", mib(bytes), tree::shown(&folder));
+    println!("{:>8.1} MiB  {}; there: tar -xzf it, then ./run.sh --help", mib(bytes), tree::shown(&archive));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -161,6 +162,10 @@ fn place(folder: &Path) -> Result<PathBuf> {
 
 fn strip(from: &Path, to: &Path) -> Result<()> {
     execute(Command::new("strip").arg("-o").arg(to).arg(from))
+}
+
+fn size(file: &Path) -> Result<u64> {
+    Ok(file.metadata().with_context(|| tree::shown(file))?.len())
 }
 
 fn mib(bytes: u64) -> f64 {
