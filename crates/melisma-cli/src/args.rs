@@ -5,6 +5,7 @@
 mod dataset;
 mod optimize;
 mod pack;
+mod path;
 mod run;
 mod synth;
 
@@ -18,6 +19,7 @@ use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
 pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, TermArgs};
 pub use pack::{PackArgs, UnpackArgs};
+pub use path::Paths;
 pub use run::RunArgs;
 pub use synth::SynthArgs;
 
@@ -47,6 +49,8 @@ pub struct Cli {
     pub globals: Globals,
     #[command(subcommand)]
     pub command: Option<Command>,
+    #[arg(skip)]
+    pub paths: Paths,
 }
 
 /// The commands.
@@ -384,7 +388,8 @@ impl Command {
 /// Reads the command line; help, version and wrong usage are printed here and end the program with the code returned.
 pub fn parse() -> Result<Cli, ExitCode> {
     let matches = repeatable(Cli::command()).try_get_matches();
-    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| failure::usage(&error))
+    let cli = matches.and_then(|matches| Ok(Cli { paths: Paths::of(&matches), ..Cli::from_arg_matches(&matches)? }));
+    cli.map_err(|error| failure::usage(&error))
 }
 
 /// Switches may be given twice, and of a global option the last one counts, so that aliases and scripts can add them.

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::args::EncodeArgs;
 use crate::codec::{Codec, encoder_device, with_hint};
 use crate::decode::refuse_mixing;
+use crate::failure::is_closed_pipe;
 use crate::input::{Input, is_pipe};
 use crate::progress;
 use crate::session::Session;
@@ -71,7 +72,10 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
             file.commit()?;
         }
         // Only text formats go to a pipe.
-        None => terminal::write(&bytes)?,
+        None => match terminal::send(&bytes) {
+            Err(error) if is_closed_pipe(&error) => return Ok(()),
+            sent => sent?,
+        },
     }
     let wall = start.elapsed();
     let n_tokens = codes.n_frames() * slots(codec.model.config()).len();

@@ -1,11 +1,11 @@
-//! SIGINT and SIGTERM: keep what the command says is worth keeping, write the trace, remove partial files, end with
+//! SIGINT, SIGTERM and SIGHUP: keep what the command says is worth keeping, write the trace, remove partial files, end with
 //! 128 + the signal.
 
 use std::sync::{Mutex, PoisonError};
 
 use melisma::runtime::output;
 use melisma::{Error, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
@@ -24,7 +24,9 @@ pub fn keep_with(keep: impl FnOnce() -> Option<String> + Send + 'static) {
 
 /// Starts a thread that waits for the signals.
 pub fn watch(trace: Trace) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| Error::io("signal handlers", error))?;
+    let hangup = (!ignores_hangup()).then_some(SIGHUP);
+    let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let mut signals = Signals::new(watched).map_err(|error| Error::io("signal handlers", error))?;
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
             if let Err(error) = trace.write() {
@@ -35,6 +37,13 @@ pub fn watch(trace: Trace) -> Result<()> {
     };
     let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
     thread.map(drop).map_err(|error| Error::io("the thread that waits for signals", error))
+}
+
+/// Whether whoever started the process wants it to outlive the terminal, as `nohup` does.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
 fn end(code: i32) -> ! {

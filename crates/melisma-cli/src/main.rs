@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    let session = Session::open(&cli.globals)?;
+    let session = Session::open(&cli.globals, &cli.paths)?;
     if !cli.command.as_ref().is_some_and(Command::is_worker) {
         session.note_unread_config();
     }

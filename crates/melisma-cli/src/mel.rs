@@ -56,7 +56,8 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     let _held = need::reserve(engine, kind, &transform, &facts)?;
     let names = names(&args.inputs);
     if kind == Kind::Folder {
-        std::fs::create_dir_all(output).map_err(|error| output::failed(output, error))?;
+        names.iter().try_for_each(|name| output::refuse_input(&output.join(format!("{name}.npy"))))?;
+        output::create_directory(output)?;
     }
     let (mut done, mut mels) = (Vec::new(), Vec::new());
     for ((path, facts), name) in args.inputs.iter().zip(&facts).zip(&names) {
@@ -110,6 +111,11 @@ impl Kind {
             ("npy", 1) => Ok(Self::Npy),
             ("png", 1) => Ok(Self::Picture),
             ("safetensors", _) => Ok(Self::Safetensors),
+            ("", _) if output.exists() && !output.is_dir() => Err(Error::invalid(format!(
+                "{}: an output without a suffix is a folder, and this is not one",
+                output.display()
+            ))
+            .with_hint("name a .npy, .safetensors or .png file, or another folder")),
             ("", _) => Ok(Self::Folder),
             ("npy" | "png", n) => {
                 let message = format!("{}: one file cannot hold {}", output.display(), count(n as u64, "spectrogram"));

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -51,7 +50,7 @@ fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
 }
 
 fn write(results: &[Value], paths: &[PathBuf], (folder, existing): (&Path, Existing)) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
+    output::create_directory(folder)?;
     let mut pairs = paths.iter().zip(results);
     pairs.try_for_each(|(path, value)| output::write(path, &npy::write(value), existing))
 }
@@ -109,6 +108,7 @@ fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<Path
         let names = std::iter::once(stem.clone()).chain((2..).map(|n| format!("{stem}_{n}")));
         let name = names.into_iter().find(|name| taken.insert(name.clone())).unwrap_or(stem);
         let path = folder.join(format!("{name}.npy"));
+        output::refuse_input(&path)?;
         if existing == Existing::Refuse && path.exists() {
             let error = Error::new(Kind::InvalidArgument, format!("{}: the file exists already", path.display()));
             return Err(error.with_hint("use -f to replace it, or choose another folder"));

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use melisma::runtime::config::{self, Environment, Sources};
@@ -15,8 +15,13 @@ use melisma::runtime::{Config, MemoryTracker, size};
 use melisma::{Error, Kind, Result};
 use serde_json::Value;
 
-use crate::args::Globals;
+use crate::args::{Globals, Paths};
 use crate::{answer, interrupt, terminal};
+
+/// The exit code of work that is done without some of the inputs.
+const REFUSED: u8 = 1;
+/// The exit code of a process that SIGPIPE ended.
+const LOST_READER: u8 = 128 + 13;
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +38,7 @@ pub struct Session {
     memory: OnceLock<MemoryTracker>,
     engine: OnceLock<Engine>,
     is_collecting: AtomicBool,
-    has_refused: AtomicBool,
+    code: AtomicU8,
     trace: Trace,
 }
 
@@ -52,13 +57,17 @@ pub struct Trace {
 }
 
 impl Session {
-    /// Resolves the settings and opens the trace file, so that a bad one is refused before any work.
-    pub fn open(globals: &Globals) -> Result<Self> {
+    /// Resolves the settings and opens the trace file, so that a bad one is refused before any work. No output may be
+    /// an input.
+    pub fn open(globals: &Globals, paths: &Paths) -> Result<Self> {
         let environment = Environment::process();
         let sources = Sources { file: globals.config.clone(), environment, flags: globals.settings() };
         let config = Config::load(&sources)?;
         if let Some(directory) = &config.cache_dir.value {
             device::cuda::set_cache_directory(directory.clone());
+        }
+        if !globals.print_config {
+            paths.protect(&config)?;
         }
         let existing = if globals.force { Existing::Replace } else { Existing::Refuse };
         let file = match &config.trace.value {
@@ -77,7 +86,7 @@ impl Session {
             memory: OnceLock::new(),
             engine: OnceLock::new(),
             is_collecting: AtomicBool::new(false),
-            has_refused: AtomicBool::new(false),
+            code: AtomicU8::new(0),
             trace,
         };
         if session.config.trace.value.is_some() || session.config.profile_table.value || wants_nvtx() {
@@ -192,12 +201,18 @@ impl Session {
 
     /// Says that the work is done, but some inputs were refused and listed.
     pub fn refused_some(&self) {
-        self.has_refused.store(true, Relaxed);
+        self.code.store(REFUSED, Relaxed);
     }
 
-    /// The code of a command that did its work.
+    /// Ends the command quietly, because whoever read its output went away before the end of it.
+    pub fn lost_reader(&self) -> Result<()> {
+        self.code.store(LOST_READER, Relaxed);
+        Ok(())
+    }
+
+    /// The code of a command that ended without an error.
     pub fn exit_code(&self) -> ExitCode {
-        if self.has_refused.load(Relaxed) { ExitCode::from(1) } else { ExitCode::SUCCESS }
+        ExitCode::from(self.code.load(Relaxed))
     }
 
     /// Says something on stderr unless quiet.

@@ -7,6 +7,8 @@ use std::path::Path;
 use melisma::Result;
 use melisma::runtime::output;
 
+use crate::failure::is_closed_pipe;
+
 /// Writes `text` to stdout. A reader that went away is not an error.
 pub fn print(text: &str) -> Result<()> {
     write(visible(text).as_bytes())
@@ -14,11 +16,17 @@ pub fn print(text: &str) -> Result<()> {
 
 /// Writes data to stdout as they are. A reader that went away is not an error.
 pub fn write(bytes: &[u8]) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(output::failed(Path::new("stdout"), error)),
-        _ => Ok(()),
+    match send(bytes) {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        sent => sent,
     }
+}
+
+/// Writes data to stdout as they are. A reader that went away is an error.
+pub fn send(bytes: &[u8]) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    let sent = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    sent.map_err(|error| output::failed(Path::new("stdout"), error))
 }
 
 /// Writes `text` and a line's end to stderr.

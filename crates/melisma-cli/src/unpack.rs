@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::args::UnpackArgs;
 use crate::decode::refuse_mixing;
+use crate::failure::is_closed_pipe;
 use crate::input::is_pipe;
 use crate::pack::target::{self, Target, at_input};
 use crate::pack::{Place, bar, length, open, print, shards};
@@ -31,9 +32,12 @@ pub fn run(session: &Session, args: &UnpackArgs) -> Result<()> {
 /// Unpacks one file, or a part of it.
 pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
     let begin = Instant::now();
-    target::check(path, input, args.delta.as_deref(), args.rm.then_some("--rm"))?;
+    target::check(path, args.rm.then_some("--rm"))?;
     refuse_mixing(session, path)?;
-    let (bytes_in, bytes_out) = write(session, place, args, [input, path])?;
+    let (bytes_in, bytes_out) = match write(session, place, args, [input, path]) {
+        Err(error) if is_pipe(path) && is_closed_pipe(&error) => return session.lost_reader(),
+        written => written?,
+    };
     if args.rm {
         std::fs::remove_file(input).map_err(|error| Error::io(input.display(), error))?;
     }
@@ -62,8 +66,8 @@ pub fn write(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, pa
         Some(name) => part(&archive, name, args.tile.as_deref(), &mut target, place.threads),
     };
     bar.finish_and_clear();
-    let bytes_out = target.finish(outcome.map_err(|error| at_input(error, input, path)))?;
-    Ok((length(&file), bytes_out))
+    outcome.map_err(|error| at_input(error, input, path))?;
+    Ok((length(&file), target.finish()?))
 }
 
 /// One tensor, or one tile of it as a matrix, under the tensor's name.

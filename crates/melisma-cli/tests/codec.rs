@@ -253,15 +253,21 @@ fn no_sound_gives_no_sound() {
 fn a_listener_may_leave() {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.path("tokens.txt"), lines(400).concat()).unwrap();
-    let mut child = sandbox
-        .command(&["decode", "tokens.txt", "-o", "-", "--model", &tiny("tiny24")])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let ran = Ran::from(child.wait_with_output().unwrap());
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    std::fs::write(sandbox.path("few.txt"), lines(2).concat()).unwrap();
+    let clip = ::melisma::audio::Clip::mono(24_000, vec![0.1; 4_096]);
+    std::fs::write(sandbox.path("in.wav"), wav::write(&clip, wav::SampleFormat::S16).unwrap()).unwrap();
+    let model = tiny("tiny24");
+    for args in [
+        &["decode", "tokens.txt", "-o", "-", "--model", &model][..],
+        &["decode", "few.txt", "-o", "-", "--model", &model],
+        &["encode", "in.wav", "-o", "-", "--model", &model],
+        &["synth", "preset:sleep", "-o", "-", "--seconds", "1", "--rate", "8000", "--device", "cpu"],
+    ] {
+        let mut child = sandbox.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}");
+    }
 }
 
 #[cfg(unix)]

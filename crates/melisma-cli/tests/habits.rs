@@ -235,7 +235,7 @@ fn a_configuration_file_that_is_not_read_is_named() {
 #[test]
 fn an_interruption_is_an_object_too() {
     let sandbox = Sandbox::new();
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
         let mut command = sandbox.command(&["decode", "-", "-o", "out.wav", "--json"]);
         let pipes = || std::process::Stdio::piped();
         let mut child = command.stdin(pipes()).stdout(pipes()).stderr(pipes()).spawn().unwrap();
@@ -252,6 +252,29 @@ fn an_interruption_is_an_object_too() {
         assert_eq!(object, json!({ "error": expected }));
         assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
     }
+}
+
+/// `nohup` has it ignored.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_that_is_ignored_stays_so() {
+    let sandbox = Sandbox::new();
+    let mut command = Command::new("sh");
+    let program = sandbox.command(&[]);
+    command.args(["-c", "trap '' HUP; exec \"$0\" encode - -o out.json"]).arg(program.get_program());
+    command.current_dir(sandbox.directory.path()).env("HOME", sandbox.directory.path());
+    let pipes = || std::process::Stdio::piped();
+    let mut child = command.stdin(pipes()).stdout(pipes()).stderr(pipes()).spawn().unwrap();
+    while !sandbox.path("out.json.partial").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "ended too early");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    let clip = ::melisma::audio::Clip::mono(24_000, Vec::new());
+    let bytes = ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &bytes).unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, sandbox.files()), (0, vec!["out.json".to_owned()]), "{}", ran.stderr);
 }
 
 /// What is not there, is empty, is a folder or never ends.

@@ -11,6 +11,9 @@ use serde_json::Value;
 const FRAME: &str = "<custom_token_10><custom_token_4106><custom_token_8202><custom_token_12298><custom_token_16394>\
                      <custom_token_20490><custom_token_24586>";
 
+const SCORE: &str =
+    r#"{"tempo": 90, "notes": [{"instrument": "pad", "start": 0, "duration": 0.1, "key": 60, "velocity": 1}]}"#;
+
 fn golden_file(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden").join(name).to_str().unwrap().to_owned()
 }
@@ -78,6 +81,166 @@ fn a_full_disk_names_the_output() {
             ran.stderr
         );
     }
+}
+
+/// A file of weights with one tensor.
+fn weights() -> Vec<u8> {
+    let json = br#"{"w":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}      "#;
+    [&(json.len() as u64).to_le_bytes()[..], json, &[7; 8]].concat()
+}
+
+/// Everything below `folder`, by name.
+fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let one = |path: std::path::PathBuf| match path.is_dir() {
+        true => content(&path),
+        false => vec![(path.clone(), std::fs::read(path).unwrap())],
+    };
+    let mut content: Vec<_> = paths.flat_map(one).collect();
+    content.sort();
+    content
+}
+
+#[cfg(unix)]
+#[test]
+fn no_output_replaces_an_input() {
+    let sandbox = Sandbox::new();
+    for folder in ["tiny", "cal/one"] {
+        std::fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    for name in [
+        "m.safetensors",
+        "b.safetensors",
+        "in.wav",
+        "m.onnx",
+        "x.npy",
+        "list.txt",
+        "a.h5",
+        "b.h5",
+        "t.txt",
+        "s.mid",
+        "old",
+        "new",
+        "tiny/config.json",
+        "tiny/model.safetensors",
+        "cal/one/x.npy",
+        "x.wav.partial",
+    ] {
+        std::fs::write(sandbox.path(name), name).unwrap();
+    }
+    std::fs::write(sandbox.path("c.yaml"), "threads: 1\n").unwrap();
+    std::os::unix::fs::symlink("in.wav", sandbox.path("link.txt")).unwrap();
+    std::fs::hard_link(sandbox.path("in.wav"), sandbox.path("twin.txt")).unwrap();
+    std::fs::write(sandbox.path("capture.json"), SCORE).unwrap();
+    let before = content(sandbox.directory.path());
+    for line in [
+        "pack m.safetensors --trace m.safetensors",
+        "pack m.safetensors -o ./m.safetensors",
+        "pack m.safetensors --delta b.safetensors -o b.safetensors",
+        "pack -l m.safetensors --trace m.safetensors",
+        "unpack m.safetensors -o u.safetensors --trace m.safetensors",
+        "unpack m.safetensors --delta b.safetensors -o u.safetensors --trace b.safetensors",
+        "mel x.npy -o m.npy --trace x.npy",
+        "mel x.npy -o x.npy",
+        "mel in.wav x.npy -o all.safetensors --trace x.npy",
+        "run m.onnx --input x=x.npy -o out --trace m.onnx",
+        "run m.onnx --input x=x.npy -o out --trace x.npy",
+        "optimize m.onnx --trace m.onnx",
+        "optimize m.onnx --input x=x.npy --trace x.npy",
+        "optimize m.onnx --calibrate cal --trace cal/one/x.npy",
+        "dataset build in.wav -o d.h5 --trace in.wav",
+        "dataset build list.txt -o d.h5 --trace list.txt",
+        "dataset info a.h5 --trace a.h5",
+        "dataset verify a.h5 --trace a.h5",
+        "dataset merge a.h5 b.h5 -o d.h5 --trace b.h5",
+        "doctor --config c.yaml --trace c.yaml",
+        "decode t.txt -o x.wav --trace t.txt",
+        "decode t.txt -o x.wav --model tiny --trace tiny/config.json",
+        "decode t.txt -o x.wav --model tiny/model.safetensors --trace tiny/config.json",
+        "decode t.txt -o x.wav --model tiny --trace tiny/model.safetensors",
+        "decode x.wav.partial -o x.wav",
+        "encode in.wav -o x.txt --trace in.wav",
+        "encode in.wav -o link.txt",
+        "encode in.wav -o twin.txt",
+        "synth s.mid -o x.wav --trace s.mid",
+        "synth s.mid -o x.wav --midi s.mid",
+        "synth capture.json -o y.wav --debug-capture .",
+        "bench compare old new --trace new",
+    ] {
+        let ran = sandbox.run(&line.split(' ').chain(["-f"]).collect::<Vec<_>>());
+        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(": this file is an input of this command\nhint: name another"),
+            "{line}: {}",
+            ran.stderr
+        );
+        assert!(content(sandbox.directory.path()) == before, "{line}: {:?}", sandbox.files());
+    }
+    let variable = sandbox.command(&["doctor", "--config", "c.yaml", "-f"]).env("MELISMA_TRACE", "c.yaml").output();
+    assert_eq!(Ran::from(variable.unwrap()).code, 2);
+    assert!(content(sandbox.directory.path()) == before);
+}
+
+/// Names of outputs that the command makes itself, and inputs that another input names.
+#[cfg(unix)]
+#[test]
+fn no_derived_output_replaces_an_input() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("two")).unwrap();
+    let tone = ::melisma::audio::Clip::mono(24_000, vec![0.1; 24_000]);
+    let bytes = ::melisma::audio::wav::write(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap();
+    // The content says what it is, whatever the name.
+    for name in ["two/a.wav", "two/b.wav"] {
+        std::fs::write(sandbox.path(name), &bytes).unwrap();
+    }
+    std::os::unix::fs::symlink("b.wav", sandbox.path("two/b.npy")).unwrap();
+    std::fs::write(sandbox.path("m.safetensors"), weights()).unwrap();
+    std::fs::write(sandbox.path("m.index.json"), r#"{"weight_map":{"w":"m.safetensors"}}"#).unwrap();
+    std::fs::write(sandbox.path("n.safetensors"), weights()).unwrap();
+    std::os::unix::fs::symlink("n.safetensors", sandbox.path("n.packed.safetensors")).unwrap();
+    std::fs::create_dir(sandbox.path("arrays")).unwrap();
+    std::fs::copy(golden_file("optimize/control.onnx"), sandbox.path("control.onnx")).unwrap();
+    std::fs::copy(golden_file("optimize/control.x.npy"), sandbox.path("arrays/y.npy")).unwrap();
+    for (line, input) in [
+        ("mel two/a.wav two/b.wav -o two", "two/b.wav"),
+        ("pack m.index.json --trace m.safetensors", "m.safetensors"),
+        ("pack n.safetensors", "n.safetensors"),
+        ("run control.onnx --input x=arrays/y.npy -o arrays", "arrays/y.npy"),
+    ] {
+        let before = std::fs::read(sandbox.path(input)).unwrap();
+        let ran = sandbox.run(&line.split(' ').chain(["-f"]).collect::<Vec<_>>());
+        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(": this file is an input of this command\nhint: name another"),
+            "{line}: {}",
+            ran.stderr
+        );
+        assert_eq!(std::fs::read(sandbox.path(input)).unwrap(), before, "{line}");
+    }
+    assert!(!sandbox.path("two/a.npy").exists());
+}
+
+#[test]
+fn a_folder_whose_name_is_taken_is_refused_as_such() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("notes"), "mine").unwrap();
+    std::fs::write(sandbox.path("in.wav"), "").unwrap();
+    for (line, told) in [
+        (
+            "mel in.wav -o notes",
+            "notes: an output without a suffix is a folder, and this is not one\nhint: name a .npy",
+        ),
+        ("mel in.wav -o /dev/full", "/dev/full: an output without a suffix is a folder, and this is not one\nhint: "),
+        (
+            "synth preset:sleep --seconds 1 -o x.wav --stems notes",
+            "notes: this output is a directory, and something else",
+        ),
+    ] {
+        let ran = sandbox.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with(&format!("error: {told}")), "{line}: {}", ran.stderr);
+    }
+    assert_eq!(std::fs::read(sandbox.path("notes")).unwrap(), b"mine");
 }
 
 /// Whether a terminal would only show `text`.

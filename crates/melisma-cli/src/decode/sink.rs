@@ -61,11 +61,11 @@ impl Place {
         matches!(self, Self::File(file) if file.is_seekable())
     }
 
-    /// Gives a file its name.
+    /// Gives a file its name, and a pipe its last bytes.
     pub fn commit(self) -> Result<()> {
         match self {
             Self::File(file) => file.commit(),
-            Self::Stdout(_) => Ok(()),
+            Self::Stdout(mut pipe) => pipe.flush().map_err(|error| output::failed(Path::new("stdout"), error)),
         }
     }
 }

@@ -51,7 +51,7 @@ fn dataset(session: &Session) -> Result<Table> {
     let engine = session.engine()?;
     let folder = Scratch(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
     let sounds = folder.0.join("wavs");
-    std::fs::create_dir_all(&sounds).map_err(|error| output::failed(&sounds, error))?;
+    output::create_directory(&sounds)?;
     for index in 0..FILES {
         let clip = Clip::mono(22_050, sweep(22_050, 2.0, 0.5 + index as f32 / 40.0));
         let path = sounds.join(format!("{index:02}.wav"));

@@ -47,7 +47,7 @@ struct Done {
 pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
     session.collect()?;
     let engine = session.engine()?;
-    std::fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
+    output::create_directory(&args.output)?;
     let path = args.output.join("report.html");
     let mut file = OutputFile::create(&path, session.existing)?;
     let done = all_steps(session, &engine.memory)?;

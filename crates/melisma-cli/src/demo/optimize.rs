@@ -27,7 +27,7 @@ impl Drop for Folder {
 
 pub fn run(session: &Session) -> Result<String> {
     let folder = Folder(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
-    std::fs::create_dir_all(&folder.0).map_err(|error| output::failed(&folder.0, error))?;
+    output::create_directory(&folder.0)?;
     let model = folder.0.join("decoder.onnx");
     output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
     // A cache of its own, so that each demo shows a search and a hit.

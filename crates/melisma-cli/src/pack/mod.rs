@@ -15,6 +15,7 @@ use melisma::{Error, Kind, Result};
 
 use crate::args::PackArgs;
 use crate::decode::refuse_mixing;
+use crate::failure::is_closed_pipe;
 use crate::input::is_pipe;
 use crate::session::Session;
 use target::{Spool, at_input};
@@ -71,9 +72,12 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
         return list(session, &place, &args.input);
     }
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.input));
-    target::check(&path, &args.input, args.delta.as_deref(), args.rm.then_some("--rm"))?;
+    target::check(&path, args.rm.then_some("--rm"))?;
     refuse_mixing(session, &path)?;
-    let (packed, infos) = pack_file(session, &place, args, [&args.input, &path])?;
+    let (packed, infos) = match pack_file(session, &place, args, [&args.input, &path]) {
+        Err(error) if is_pipe(&path) && is_closed_pipe(&error) => return session.lost_reader(),
+        packed => packed?,
+    };
     if args.rm {
         std::fs::remove_file(&args.input).map_err(|error| Error::io(args.input.display(), error))?;
     }

@@ -52,7 +52,9 @@ impl Index {
             if !inside {
                 return Err(wrong(format!("`{shard}` is not a file beside the index")));
             }
-            shards.push((shard.clone(), open(&path.with_file_name(shard))?));
+            let file = path.with_file_name(shard);
+            output::protect(&file);
+            shards.push((shard.clone(), open(&file)?));
         }
         let index = Self { path: path.to_owned(), rest, map, shards };
         index.check_names()?;

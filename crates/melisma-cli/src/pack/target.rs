@@ -12,28 +12,17 @@ use melisma::{Error, Result};
 use crate::input::is_pipe;
 use crate::session::Session;
 
-/// Refuses a terminal, a file that is read, and the removal of a source whose replacement cannot be checked.
-pub fn check(path: &Path, input: &Path, base: Option<&Path>, rm: Option<&str>) -> Result<()> {
-    if is_pipe(path) {
-        if let Some(flag) = rm {
-            return Err(Error::invalid(format!("{flag} with a pipe: what leaves through it cannot be checked"))
-                .with_hint("name a file with -o"));
+/// Refuses a terminal, and the removal of a source whose replacement cannot be checked.
+pub fn check(path: &Path, rm: Option<&str>) -> Result<()> {
+    match rm {
+        _ if !is_pipe(path) => Ok(()),
+        Some(flag) => Err(Error::invalid(format!("{flag} with a pipe: what leaves through it cannot be checked"))
+            .with_hint("name a file with -o")),
+        None if io::stdout().is_terminal() => {
+            Err(Error::invalid("binary data is not written to a terminal")
+                .with_hint("name a file with -o, or use a pipe"))
         }
-        if io::stdout().is_terminal() {
-            return Err(Error::invalid("binary data is not written to a terminal")
-                .with_hint("name a file with -o, or use a pipe"));
-        }
-        return Ok(());
-    }
-    let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
-    let refused = |what: &str| {
-        Err(Error::invalid(format!("{}: the output is the {what}", path.display()))
-            .with_hint("name another file with -o"))
-    };
-    match base {
-        _ if same(path, input) => refused("input"),
-        Some(base) if same(path, base) => refused("base"),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -69,10 +58,9 @@ impl Spool {
             return self.file.commit();
         }
         let mut reader = self.file.reader()?;
-        match io::copy(&mut reader, &mut io::stdout().lock()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(output::failed(Path::new("stdout"), error)),
-            _ => Ok(()),
-        }
+        let mut pipe = io::stdout().lock();
+        let sent = io::copy(&mut reader, &mut pipe).and_then(|_| pipe.flush());
+        sent.map_err(lost)
     }
 }
 
@@ -85,7 +73,7 @@ pub struct Target {
 
 enum Out {
     File(Box<OutputFile>),
-    Pipe { pipe: BufWriter<File>, is_closed: bool },
+    Pipe(BufWriter<File>),
 }
 
 impl Target {
@@ -93,23 +81,18 @@ impl Target {
         let out = if is_pipe(path) {
             let pipe = io::stdout().as_fd().try_clone_to_owned();
             let pipe = pipe.map_err(|error| output::failed(Path::new("stdout"), error))?;
-            Out::Pipe { pipe: BufWriter::with_capacity(1 << 18, pipe.into()), is_closed: false }
+            Out::Pipe(BufWriter::with_capacity(1 << 18, pipe.into()))
         } else {
             Out::File(Box::new(OutputFile::create(path, session.existing)?))
         };
         Ok(Self { out, written: 0 })
     }
 
-    /// Completes it, unless `outcome` is an error. A reader that went away is none.
-    pub fn finish(mut self, outcome: Result<()>) -> Result<u64> {
-        let outcome = outcome.and_then(|()| match &mut self.out {
-            Out::File(_) => Ok(()),
-            Out::Pipe { pipe, is_closed } => pipe.flush().map_err(|error| lost(error, is_closed)),
-        });
-        match (outcome, self.out) {
-            (Ok(()), Out::File(file)) => file.commit()?,
-            (Ok(()), Out::Pipe { .. }) | (Err(_), Out::Pipe { is_closed: true, .. }) => {}
-            (Err(error), _) => return Err(error),
+    /// Completes it; the bytes written.
+    pub fn finish(self) -> Result<u64> {
+        match self.out {
+            Out::File(file) => file.commit()?,
+            Out::Pipe(mut pipe) => pipe.flush().map_err(lost)?,
         }
         Ok(self.written)
     }
@@ -119,14 +102,13 @@ impl Append for Target {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.out {
             Out::File(file) => file.append(bytes)?,
-            Out::Pipe { pipe, is_closed } => pipe.write_all(bytes).map_err(|error| lost(error, is_closed))?,
+            Out::Pipe(pipe) => pipe.write_all(bytes).map_err(lost)?,
         }
         self.written += bytes.len() as u64;
         Ok(())
     }
 }
 
-fn lost(error: io::Error, is_closed: &mut bool) -> Error {
-    *is_closed = error.kind() == io::ErrorKind::BrokenPipe;
+fn lost(error: io::Error) -> Error {
     output::failed(Path::new("stdout"), error)
 }

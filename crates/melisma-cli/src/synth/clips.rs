@@ -42,7 +42,7 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let sample = maker.clip(0)?;
     let per_clip = voice_seconds(maker.order(&sample)?.take(&sample.score), args.rate);
     let choice = choose(session, args, per_clip.map(|seconds| seconds * f64::from(n)))?;
-    std::fs::create_dir_all(&args.output).map_err(|error| output::failed(&args.output, error))?;
+    output::create_directory(&args.output)?;
     let start = Instant::now();
     let total = maker.make(&choice.device, &sample, n)?;
     let wall = start.elapsed().as_secs_f64();

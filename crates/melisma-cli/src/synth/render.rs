@@ -136,9 +136,9 @@ impl Order {
 
     /// Captures replace each other while they run, but not what was there before.
     fn check_capture(&self, folder: &Path) -> Result<()> {
-        let earlier =
-            ["capture.wav", "capture.json"].map(|name| folder.join(name)).into_iter().find(|path| path.exists());
-        match earlier {
+        let paths = ["capture.wav", "capture.json"].map(|name| folder.join(name));
+        paths.iter().try_for_each(|path| output::refuse_input(path))?;
+        match paths.into_iter().find(|path| path.exists()) {
             Some(path) if self.layout.existing == Existing::Refuse => {
                 Err(Error::invalid(format!("{}: there already", path.display()))
                     .with_hint("use another folder, or -f to replace it"))
@@ -230,7 +230,7 @@ impl Files {
         let mix = Sink::create(&order.output, order.layout)?;
         let mut stems = Vec::new();
         if let Some(folder) = &order.stems {
-            std::fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
+            output::create_directory(folder)?;
             // A pipe carries WAV.
             let suffix = order.output.extension().unwrap_or("wav".as_ref());
             let plays = |instrument: &Instrument| score.notes.iter().any(|note| note.instrument == *instrument);

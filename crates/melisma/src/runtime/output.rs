@@ -1,11 +1,14 @@
 //! Output files that appear whole or not at all: written beside their name (`NAME.partial`), synced, then renamed.
 
+mod input;
+
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, Result};
+pub use input::{protect, refuse_input};
 
 /// What to do with a file that is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,12 +47,13 @@ impl OutputFile {
     /// Opens `path.partial`; a stale one of an earlier process is overwritten.
     ///
     /// # Errors
-    /// When `path` exists and is not to be replaced, is a directory, cannot be written, or is being written by
-    /// another process.
+    /// When `path` exists and is not to be replaced, is an input, is a directory, cannot be written, or is being
+    /// written by another process.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         if path.as_os_str() == "-" {
             return Err(Error::invalid("-: this output cannot be a pipe").with_hint("name a file; ./- is one as well"));
         }
+        refuse_input(path)?;
         match std::fs::metadata(path) {
             Ok(data) if data.is_dir() => {
                 return Err(
@@ -64,6 +68,7 @@ impl OutputFile {
             _ => {}
         }
         let partial = beside(path)?;
+        refuse_input(&partial)?;
         let file = {
             // Held while the file is made, so that an interrupt finds every file that is there.
             let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +83,8 @@ impl OutputFile {
     /// Makes the file appear under its name, complete and on disk.
     ///
     /// # Errors
-    /// When the disk is full or the file cannot be synced or renamed; nothing is left behind then.
+    /// When the disk is full, the file cannot be synced or renamed, or its name leads to an input that was found after
+    /// it was opened; nothing is left behind then.
     pub fn commit(mut self) -> Result<()> {
         self.file.flush().map_err(|error| failed(&self.path, error))?;
         let Some(partial) = self.partial.clone() else { return Ok(()) };
@@ -86,6 +92,7 @@ impl OutputFile {
         if self.existing == Existing::Refuse && self.path.exists() {
             return Err(already(&self.path));
         }
+        refuse_input(&self.path)?;
         std::fs::rename(&partial, &self.path).map_err(|error| failed(&self.path, error))?;
         self.forget();
         // Makes the new name survive a power cut; not every file system can, and the data are safe either way.
@@ -195,6 +202,21 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
     file.commit()
 }
 
+/// Makes the directory `path` for outputs, with those above it, unless it is there.
+///
+/// # Errors
+/// When it cannot be made, or something else has the name.
+pub fn create_directory(path: &Path) -> Result<()> {
+    match std::fs::create_dir_all(path) {
+        Err(_) if path.exists() && !path.is_dir() => Err(Error::invalid(format!(
+            "{}: this output is a directory, and something else has its name",
+            path.display()
+        ))
+        .with_hint("choose another name for the directory")),
+        made => made.map_err(|error| failed(path, error)),
+    }
+}
+
 /// An error of the operating system about the output `path`, with a hint on the common causes.
 pub fn failed(path: &Path, error: io::Error) -> Error {
     let hint = hint(error.kind());
@@ -222,7 +244,6 @@ fn hint(kind: io::ErrorKind) -> Option<&'static str> {
             Some("choose a place that you may write to")
         }
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Some("make the directory first, or choose another"),
-        io::ErrorKind::AlreadyExists => Some("a file has this name: choose another for the directory"),
         _ => None,
     }
 }

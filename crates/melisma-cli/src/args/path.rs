@@ -1,0 +1,162 @@
+//! Which arguments name files that a command reads, and which name those that it writes.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use melisma::Result;
+use melisma::runtime::Config;
+use melisma::runtime::output::{protect, refuse_input};
+
+use crate::input::is_pipe;
+
+/// Arguments whose values are files, folders or `NAME=FILE` to read.
+const INPUTS: [&str; 13] = [
+    "calibrate",
+    "config",
+    "delta",
+    "input",
+    "inputs",
+    "model",
+    "new",
+    "old",
+    "path",
+    "score",
+    "shards",
+    "spec",
+    "tokens",
+];
+/// Arguments whose values are files or folders to write.
+const OUTPUTS: [&str; 6] = ["debug_capture", "midi", "output", "picture", "stems", "trace"];
+
+/// The paths of a command line.
+#[derive(Debug, Default)]
+pub struct Paths {
+    inputs: Vec<PathBuf>,
+    outputs: Vec<PathBuf>,
+}
+
+impl Paths {
+    pub fn of(matches: &ArgMatches) -> Self {
+        let mut paths = Self::default();
+        let mut level = Some(matches);
+        while let Some(matches) = level {
+            let values = |id: &str| {
+                let values = matches.try_get_raw(id).ok().flatten().into_iter().flatten();
+                values.filter(|value| !is_pipe(Path::new(value)))
+            };
+            paths.inputs.extend(INPUTS.into_iter().flat_map(|id| values(id).flat_map(move |value| files(id, value))));
+            paths.outputs.extend(OUTPUTS.into_iter().flat_map(values).map(PathBuf::from));
+            level = matches.subcommand().map(|(_, matches)| matches);
+        }
+        paths
+    }
+
+    /// Protects the inputs, and refuses an output that is one of them before anything is written.
+    pub fn protect(&self, config: &Config) -> Result<()> {
+        self.inputs.iter().chain(&config.file).for_each(|path| protect(path));
+        self.outputs.iter().chain(&config.trace.value).try_for_each(|path| refuse_input(path))
+    }
+}
+
+/// The files that are meant by `value` of the argument `id`.
+fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
+    let path = Path::new(value);
+    let after_name = value.to_str().and_then(|text| text.split_once('=')).map(|(_, path)| PathBuf::from(path));
+    let mut files: Vec<PathBuf> = [path.to_owned()].into_iter().chain(after_name).collect();
+    if id == "model" {
+        files.push(path.with_file_name("config.json"));
+    }
+    // Folders of audio files are walked by the dataset itself.
+    if path.is_dir() && id != "inputs" {
+        let inside = entries(path);
+        files.extend(inside.iter().flat_map(|path| entries(path)));
+        files.extend(inside);
+    }
+    files
+}
+
+/// The files of a model, a dataset or calibration data in `folder`, and the folders.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let is_read = |path: &PathBuf| {
+        let suffix = path.extension().unwrap_or_default();
+        let is_named = ["config.json", "dataset.json"].iter().any(|name| path.ends_with(name));
+        path.is_dir() || is_named || ["bin", "npy", "safetensors"].iter().any(|read| suffix == *read)
+    };
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
+
+    /// Arguments whose values are not paths.
+    const VALUES: &[&str] = &[
+        "autosize_gpu_batch",
+        "chunk",
+        "clips",
+        "device",
+        "dtype",
+        "engine",
+        "format",
+        "loudness",
+        "memory_limit",
+        "noise",
+        "num_mega_buffers",
+        "on_error",
+        "precision",
+        "preset",
+        "profile",
+        "profile_rows",
+        "profile_sort",
+        "rate",
+        "rooms",
+        "sample_format",
+        "seconds",
+        "seed",
+        "seg_microbatch_segments",
+        "segment",
+        "segment_hop",
+        "set",
+        "shard",
+        "shell",
+        "store",
+        "technique",
+        "tensor",
+        "threads",
+        "tile",
+        "tile_size",
+        "tolerance",
+    ];
+
+    fn check(command: &clap::Command) {
+        for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+            let id = arg.get_id().as_str();
+            let is_path = INPUTS.contains(&id) || OUTPUTS.contains(&id);
+            let place = format!("`{id}` of `{}`", command.get_name());
+            assert!(is_path != VALUES.contains(&id), "{place}: an input, an output, or no path? Say so in this file");
+            let is_typed = arg.get_value_parser().type_id() == std::any::TypeId::of::<PathBuf>();
+            assert!(is_path || !is_typed, "{place} is a path");
+        }
+        command.get_subcommands().for_each(check);
+    }
+
+    #[test]
+    fn every_argument_is_an_input_an_output_or_no_path() {
+        assert!(INPUTS.iter().all(|id| !OUTPUTS.contains(id)));
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn paths_are_found_at_every_level() {
+        let line = "melisma --config c.yaml optimize m.onnx --input x=a.npy --calibrate cal --trace t.json";
+        let paths = Paths::of(&Cli::command().get_matches_from(line.split(' ')));
+        for name in ["c.yaml", "m.onnx", "a.npy", "cal"] {
+            assert!(paths.inputs.iter().any(|path| path == Path::new(name)), "{name}: {paths:?}");
+        }
+        assert!(paths.outputs.iter().all(|path| path == Path::new("t.json")) && !paths.outputs.is_empty(), "{paths:?}");
+    }
+}
