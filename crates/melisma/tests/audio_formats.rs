@@ -42,6 +42,8 @@ fn every_format_gives_the_tone() {
         ("tone.m4a", 1, 1.0, 0.03),
         ("tone_alac.m4a", 1, 1.0, 3.1e-5),
         ("tone_lame.mp3", 1, 1.0, 0.03),
+        ("tone_late.ogg", 2, 0.75, 0.03),
+        ("tone_late_flac.ogg", 1, 1.0, 3.1e-5),
     ];
     for (name, n_channels, factor, tolerance) in cases {
         let mut source = Source::open(&golden(name), 16_000).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -125,6 +127,84 @@ fn streams_that_follow_each_other_are_one_sound() {
     let samples = all(&mut Source::open(&path, 16_000).unwrap());
     assert_eq!(samples.len(), 2 * N);
     assert_eq!(samples[..N], samples[N..]);
+}
+
+/// The clocks of these begin at 5 seconds, as in the recording of a stream.
+#[test]
+fn a_clock_may_start_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.ogg");
+    for name in ["tone_late.ogg", "tone_late_flac.ogg"] {
+        let samples = all(&mut Source::open(&golden(name), 16_000).unwrap());
+        assert_eq!(samples.len(), N, "{name}");
+        let once = std::fs::read(golden(name)).unwrap();
+        std::fs::write(&path, [&once[..], &once].concat()).unwrap();
+        assert_eq!(all(&mut Source::open(&path, 16_000).unwrap()), [&samples[..], &samples].concat(), "{name}");
+    }
+}
+
+/// Where the frames of an MP3 file at 16 kHz begin.
+fn frames_of_mp3(bytes: &[u8]) -> Vec<usize> {
+    const BIT_RATES: [usize; 15] = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
+    let mut at = match bytes {
+        [b'I', b'D', b'3', _, _, _, _, _, high, low, ..] => 10 + (usize::from(*high) << 7 | usize::from(*low)),
+        _ => 0,
+    };
+    let mut starts = Vec::new();
+    while at + 4 <= bytes.len() {
+        starts.push(at);
+        at += 72_000 * BIT_RATES[usize::from(bytes[at + 2] >> 4)] / 16_000 + usize::from(bytes[at + 2] >> 1 & 1);
+    }
+    starts
+}
+
+#[test]
+fn an_mp3_file_without_one_frame_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.mp3");
+    for name in ["tone.mp3", "tone_lame.mp3"] {
+        let whole = std::fs::read(golden(name)).unwrap();
+        let mut starts = frames_of_mp3(&whole);
+        starts.push(whole.len());
+        for frame in starts[1..].windows(2) {
+            std::fs::write(&path, [&whole[..frame[0]], &whole[frame[1]..]].concat()).unwrap();
+            let error = Source::open(&path, 16_000).unwrap_err().to_string();
+            assert!(error.contains("MP3 frames are declared"), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn flipped_bits_in_mp3_frames_are_noticed() {
+    for name in ["tone.mp3", "tone_lame.mp3"] {
+        let whole = std::fs::read(golden(name)).unwrap();
+        let first = frames_of_mp3(&whole)[1];
+        flips_are_noticed(name, (0..200).map(|i| first + i * (whole.len() - first) / 200));
+    }
+}
+
+#[test]
+fn tags_around_mp3_frames_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.mp3");
+    let open = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        Source::open(&path, 16_000).map(|mut source| all(&mut source))
+    };
+    for name in ["tone.mp3", "tone_lame.mp3"] {
+        let whole = std::fs::read(golden(name)).unwrap();
+        let expected = open(&whole).unwrap();
+        let (id3v1, ape) = ([&b"TAG"[..], &[b' '; 125]].concat(), [&b"APETAGEX"[..], &[0; 24]].concat());
+        assert_eq!(open(&[&whole[..], &id3v1].concat()).unwrap(), expected);
+        assert_eq!(open(&[&whole[..], &ape, &id3v1].concat()).unwrap(), expected);
+        assert_eq!(open(&[b"ID3\x04\0\0\0\0\0\x05hello", &whole[..]].concat()).unwrap(), expected);
+        // mp3gain changes the loudness of the frames, and says so.
+        let mut changed = whole.clone();
+        let last = changed.len() - 9;
+        changed[last] ^= 1;
+        open(&changed).unwrap_err();
+        open(&[&changed[..], b"APETAGEX", &[0; 24], b"MP3GAIN_MINMAX\x00089,179"].concat()).unwrap();
+    }
 }
 
 /// Flips a bit at each of `places`: every file must be refused, or give the same samples.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use symphonia::core::codecs::audio::well_known::{CODEC_ID_ALAC, CODEC_ID_MP3, CODEC_ID_VORBIS};
+use symphonia::core::codecs::audio::well_known::{CODEC_ID_ALAC, CODEC_ID_MP3};
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error as Symphonia;
 use symphonia::core::formats::probe::Hint;
@@ -15,6 +15,7 @@ use symphonia::core::formats::well_known::{
 use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
+use symphonia::core::packet::Packet;
 
 use super::check::{self, Format};
 use super::edit::{Edits, too_short};
@@ -41,6 +42,8 @@ pub(super) struct Decoder {
     edits: Edits,
     /// Samples before the first one, by the clocks of the streams in an Ogg file.
     n_before: u64,
+    /// Whether the next packet is the first one of an Ogg stream.
+    is_start: bool,
     /// The declared samples of the last packet.
     last_packet: u64,
     /// Mono samples from `start` on that are decoded but may still be asked for.
@@ -105,6 +108,7 @@ impl Decoder {
             n_channels: 0,
             edits: Edits::all(),
             n_before: 0,
+            is_start: false,
             last_packet: 0,
             ready: Vec::new(),
             start: 0,
@@ -126,11 +130,8 @@ impl Decoder {
         let codec = self.decoder.codec_params().codec;
         match self.format.format_info().format {
             FORMAT_ID_OGG => {
-                // What lies before sample 0 is no sound; the decoder leaves the first packet out itself.
-                let start = track.start_ts.get();
-                self.n_before += start.max(0) as u64;
-                let passed = if codec == CODEC_ID_VORBIS { delay } else { 0 };
-                Ok(Edits::span((-start).max(0).cast_unsigned().saturating_sub(passed), u64::MAX))
+                self.is_start = true;
+                Ok(Edits::all())
             }
             FORMAT_ID_ISOMP4 => {
                 let rate = self.decoder.codec_params().sample_rate.unwrap_or(0);
@@ -140,6 +141,13 @@ impl Decoder {
             _ if codec == CODEC_ID_MP3 => Ok(Edits::all()),
             _ => Ok(Edits::span(delay, n_frames.map_or(u64::MAX, |n| n.saturating_add(delay)))),
         }
+    }
+
+    /// Sets the clock of an Ogg stream by its first packet. What lies before sample 0 is no sound; the trim the decoder leaves out itself.
+    fn start_clock(&mut self, packet: &Packet) {
+        let first = packet.pts.get().saturating_add_unsigned(packet.trim_start.get());
+        self.n_before = self.n_before.saturating_add(first.max(0).unsigned_abs());
+        self.edits = Edits::span(first.min(0).unsigned_abs(), u64::MAX);
     }
 
     fn checked_format(&self) -> Option<Format> {
@@ -229,6 +237,9 @@ impl Decoder {
                     "a packet of {} bytes; at most {MAX_PACKET} are read",
                     packet.data.len()
                 )));
+            }
+            if std::mem::take(&mut self.is_start) {
+                self.start_clock(&packet);
             }
             self.last_packet = packet.dur.get();
             let sound = self.decoder.decode(&packet).map_err(|error| failed_at(error, sample))?;

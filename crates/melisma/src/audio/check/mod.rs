@@ -5,6 +5,7 @@ mod flac;
 mod mpeg;
 mod ogg;
 mod window;
+mod xing;
 
 use std::fs::File;
 use std::io::Read;

@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use super::window::Window;
+use super::window::{BLOCK, Window};
+use super::xing::{Found, Header};
 use super::{corrupt, is_tail, truncated};
 use crate::Result;
 
@@ -13,6 +14,8 @@ const BIT_RATES: [[usize; 15]; 2] = [
 ];
 const SAMPLE_RATES: [usize; 3] = [44_100, 48_000, 32_000];
 const ADTS_HEAD: usize = 7;
+/// How the names of mp3gain's fields in an APE tag begin.
+const MP3GAIN: &[u8] = b"MP3GAIN_";
 
 #[derive(Debug, Clone, Copy)]
 struct Frame {
@@ -45,44 +48,29 @@ fn adts(bytes: &[u8]) -> Option<Frame> {
 }
 
 pub(super) fn whole_adts(window: &mut Window<impl Read>) -> Result<()> {
-    walk(window, adts).map(|_| ())
+    walk(window, adts, |_| {}).map(|_| ())
 }
 
 pub(super) fn whole_mp3(window: &mut Window<impl Read>) -> Result<()> {
     pass_zeros(window)?;
     let first = window.look(4).ok().and_then(mp3).map_or(0, |frame| frame.len);
     let head = window.look(first)?;
-    let declared = declared(&head[..first.min(head.len())]);
-    let n_frames = walk(window, mp3)?;
-    let Some(declared) = declared else { return Ok(()) };
-    // The frame that declares it holds no sound. Some writers count it.
-    match n_frames - 1 {
-        n if n == declared || n + 1 == declared => Ok(()),
-        n if n < declared => Err(truncated(format!("{declared} MP3 frames are declared, the file ends after {n}"))),
-        n => Err(corrupt(format!("{declared} MP3 frames are declared, {n} are there"))),
-    }
+    let header = Header::of(&head[..first.min(head.len())]);
+    let mut found = Found::default();
+    walk(window, mp3, |frame| found.add(frame))?;
+    let Some(header) = header else { return Ok(()) };
+    // mp3gain changes the frames and leaves the checksum as it was.
+    let is_regained = window.look(BLOCK)?.windows(MP3GAIN.len()).any(|bytes| bytes == MP3GAIN);
+    header.compare(&found)?;
+    if is_regained { Ok(()) } else { header.compare_checksum(&found) }
 }
 
-/// The frames that a Xing or Info header in the first one declares.
-fn declared(frame: &[u8]) -> Option<u64> {
-    let (&second, &fourth) = (frame.get(1)?, frame.get(3)?);
-    let side = match (second >> 3 & 3 == 3, fourth >> 6 == 3) {
-        (true, false) => 32,
-        (true, true) | (false, false) => 17,
-        (false, true) => 9,
-    };
-    let crc = if second & 1 == 0 { 2 } else { 0 };
-    let starts = [4 + side, 4 + crc + side];
-    let header = starts
-        .iter()
-        .filter_map(|&at| frame.get(at..))
-        .find(|at| at.starts_with(b"Xing") || at.starts_with(b"Info"))?;
-    let field = |at: usize| Some(u32::from_be_bytes(header.get(at..at + 4)?.try_into().ok()?));
-    if field(4)? & 1 != 0 { field(8).map(u64::from) } else { None }
-}
-
-/// Goes from frame to frame; returns how many there are.
-fn walk(window: &mut Window<impl Read>, frame: impl Fn(&[u8]) -> Option<Frame>) -> Result<u64> {
+/// Goes from frame to frame and shows each to `visit`; returns how many there are.
+fn walk<R: Read>(
+    window: &mut Window<R>,
+    frame: impl Fn(&[u8]) -> Option<Frame>,
+    mut visit: impl FnMut(&[u8]),
+) -> Result<u64> {
     pass_zeros(window)?;
     let (mut n_frames, mut sample, mut kind) = (0, 0, None);
     loop {
@@ -102,9 +90,10 @@ fn walk(window: &mut Window<impl Read>, frame: impl Fn(&[u8]) -> Option<Frame>) 
             }
             return Err(corrupt(format!("no frame begins at byte {at}, at sample {sample}")));
         };
-        if window.look(frame.len)?.len() < frame.len {
+        let Some(bytes) = window.look(frame.len)?.get(..frame.len) else {
             return Err(truncated(format!("the file ends within the frame at sample {sample}")));
-        }
+        };
+        visit(bytes);
         window.pass(frame.len);
         kind = Some(frame.kind);
         n_frames += 1;

@@ -86,14 +86,28 @@ impl Streams {
             return Err(corrupt(format!("Ogg pages {expected} to {number} are missing, after sample {sample}")));
         }
         *expected = number.wrapping_add(1);
-        // -1: no packet ends on this page.
-        *end = u64::try_from(granule).unwrap_or(*end);
+        // Where no packet ends on a page, its clock says nothing.
+        if ends_packet(page) {
+            match u64::try_from(granule) {
+                Ok(granule) if granule >= *end => *end = granule,
+                _ => {
+                    return Err(corrupt(format!(
+                        "the clock of an Ogg page goes back to {granule}, after sample {end}"
+                    )));
+                }
+            }
+        }
         if flags & LAST != 0 {
             self.n_samples = self.n_samples.saturating_add(*end);
             self.open.remove(&serial);
         }
         Ok(())
     }
+}
+
+fn ends_packet(page: &[u8]) -> bool {
+    let segments = &page[HEAD..HEAD + usize::from(page[26])];
+    page.len() > HEAD + segments.len() && segments.iter().any(|&len| len < u8::MAX)
 }
 
 fn page_len(bytes: &[u8]) -> Option<usize> {
@@ -104,7 +118,7 @@ fn page_len(bytes: &[u8]) -> Option<usize> {
     Some(HEAD + n + bytes.get(HEAD..HEAD + n)?.iter().map(|&len| usize::from(len)).sum::<usize>())
 }
 
-fn checksum(page: &[u8]) -> u32 {
+pub(super) fn checksum(page: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let step = |crc: u32, byte: u8| crc << 8 ^ TABLE[usize::from((crc >> 24) as u8 ^ byte)];
     // The field of the checksum itself counts as zeros.

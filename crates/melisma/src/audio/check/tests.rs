@@ -68,6 +68,60 @@ fn mp3_frames_are_counted_against_the_header() {
 }
 
 #[test]
+fn declared_bytes_say_whether_an_mp3_frame_is_missing() {
+    let frame = |body: &[u8]| [&[0xff, 0xfb, 0x90, 0x00][..], body, &vec![0; 413 - body.len()]].concat();
+    let walk = |n_frames: u32, n_bytes: u32| {
+        let counts = [3, n_frames, n_bytes].map(u32::to_be_bytes).concat();
+        let info = frame(&[&[0; 32][..], b"Info", &counts].concat());
+        mpeg::whole_mp3(&mut Window::new(&[info, frame(&[1]), frame(&[2])].concat()[..]))
+    };
+    // Writers that count the frame of the header, and those that do not.
+    for (n_frames, n_bytes) in [(2, 3 * 417), (2, 2 * 417), (3, 3 * 417), (3, 2 * 417)] {
+        walk(n_frames, n_bytes).unwrap();
+    }
+    let error = walk(3, 4 * 417).unwrap_err();
+    assert_eq!((error.kind(), &*error.to_string()), (Kind::Truncated, "3 MP3 frames are declared, 2 are there"));
+}
+
+/// Ogg pages of one packet each, with these clocks.
+fn ogg(granules: &[i64]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (number, granule) in granules.iter().enumerate() {
+        let flags = 2 * u8::from(number == 0) | 4 * u8::from(number + 1 == granules.len());
+        let mut page =
+            [b"OggS\0", &[flags][..], &granule.to_le_bytes(), &[7; 4], &(number as u32).to_le_bytes()].concat();
+        page.extend([0, 0, 0, 0, 1, 2, 8, 9]);
+        let crc = ogg::checksum(&page).to_le_bytes();
+        page[22..26].copy_from_slice(&crc);
+        bytes.extend(page);
+    }
+    bytes
+}
+
+#[test]
+fn ogg_clocks_do_not_go_back() {
+    let check = |granules: &[i64]| ogg::whole(&mut Window::new(&ogg(granules)[..]));
+    assert_eq!(check(&[0, 0, 500, 500, 900]).unwrap(), Some(900));
+    let twice = [ogg(&[0, 500]), ogg(&[0, 300])].concat();
+    assert_eq!(ogg::whole(&mut Window::new(&twice[..])).unwrap(), Some(800));
+    for (granules, back) in [([0, 500, 499], 499), ([0, 500, 0], 0), ([0, 500, -1], -1), ([0, 500, i64::MIN], i64::MIN)]
+    {
+        let error = check(&granules).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.to_string(), format!("the clock of an Ogg page goes back to {back}, after sample 500"));
+    }
+    // No packet ends on the second page: its only segment is a full one.
+    let mut pages = ogg(&[0, -1, 900]);
+    let page = pages.len() / 3;
+    pages[page + 27] = 255;
+    pages.splice(2 * page..2 * page, [1; 253]);
+    pages[page + 22..page + 26].fill(0);
+    let crc = ogg::checksum(&pages[page..2 * page + 253]).to_le_bytes();
+    pages[page + 22..page + 26].copy_from_slice(&crc);
+    assert_eq!(ogg::whole(&mut Window::new(&pages[..])).unwrap(), Some(900));
+}
+
+#[test]
 fn adts_frames_follow_each_other() {
     // 16 kHz, mono, 20 bytes.
     let frame = [&[0xff, 0xf1, 0x60, 0x40, 0x02, 0x9f, 0xfc][..], &[9; 13]].concat();
