@@ -156,7 +156,7 @@ fn every_global_option_but_force_has_an_environment_twin() {
             "memory-limit" => "5GiB",
             "trace" => "trace.json",
             "profile-sort" => "name",
-            "profile-table" | "json" | "quiet" | "verbose" | "print-config" | "force" => "1",
+            "profile-table" | "profile-kernels" | "json" | "quiet" | "verbose" | "print-config" | "force" => "1",
             other => panic!("--{other} has no value here"),
         };
         let twin = format!("MELISMA_{}", name.replace('-', "_").to_uppercase());

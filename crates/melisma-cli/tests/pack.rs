@@ -162,8 +162,10 @@ fn pipes_take_no_rm_and_a_reader_may_leave() {
     for args in
         [["pack", "m.safetensors", "-o", "-", "--json"], ["unpack", "m.packed.safetensors", "-o", "-", "--json"]]
     {
+        // The error is the one object.
         let ran = sandbox.run(&args);
-        assert!(ran.code == 2 && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
+        let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((ran.code, &object["error"]["exit_code"]), (2, &2.into()), "{args:?}: {}", ran.stderr);
     }
     assert_eq!(sandbox.files(), ["m.packed.safetensors", "m.safetensors"]);
     for args in [["pack", "m.safetensors", "-o", "-"], ["unpack", "m.packed.safetensors", "-o", "-"]] {
@@ -189,7 +191,7 @@ fn a_full_disk_is_told_by_the_name_of_the_output() {
 }
 
 #[test]
-fn quiet_prints_nothing_but_what_is_asked_for() {
+fn quiet_prints_nothing() {
     let sandbox = sandbox();
     let quiet = |args: &[&str]| {
         let ran = sandbox.run(&[args, &["-q"]].concat());
@@ -199,7 +201,7 @@ fn quiet_prints_nothing_but_what_is_asked_for() {
     assert_eq!(quiet(&["pack", "m.safetensors"]), "");
     assert_eq!(quiet(&["pack", "-t", "m.packed.safetensors"]), "");
     assert_eq!(quiet(&["unpack", "m.packed.safetensors", "-o", "x"]), "");
-    assert!(quiet(&["pack", "-l", "m.packed.safetensors"]).starts_with("tensor"));
+    assert_eq!(quiet(&["pack", "-l", "m.packed.safetensors"]), "");
 }
 
 #[test]
