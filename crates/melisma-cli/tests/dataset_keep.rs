@@ -4,6 +4,7 @@
 mod melisma;
 mod sound;
 
+use ::melisma::dataset::journal::{Header, Journal};
 use melisma::Sandbox;
 use sound::{noise, wav};
 
@@ -100,6 +101,17 @@ fn a_merge_does_not_replace_its_shards() {
     let message = "m.h5.partial: this file is an input";
     refused(&sandbox, "merge", &["m.h5.partial", "2.h5", "-o", "m.h5", "-f"], message);
     refused(&sandbox, "merge", &["1", "2", "-o", "w", "-f"], "w: this folder holds 0.wav");
+}
+
+#[test]
+fn a_merge_does_not_replace_an_unfinished_build() {
+    let sandbox = corpus();
+    done(&sandbox, "build", &["w", "-o", "1.h5"]);
+    std::fs::copy(sandbox.path("1.h5"), sandbox.path("m.h5.partial")).unwrap();
+    Journal::create(&sandbox.path("m.h5.journal"), &Header::new("plan", "inputs")).unwrap();
+    refused(&sandbox, "merge", &["1.h5", "-o", "m.h5"], "m.h5.partial: an unfinished build");
+    done(&sandbox, "merge", &["1.h5", "-o", "m.h5", "-f"]);
+    assert_eq!(sandbox.files(), ["1.h5", "m.h5", "w"]);
 }
 
 #[test]
