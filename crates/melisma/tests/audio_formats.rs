@@ -174,6 +174,18 @@ fn an_mp3_file_without_one_frame_is_refused() {
     }
 }
 
+/// Without a header the length of a file whose bit rate varies is not known before its end.
+#[test]
+fn no_mp3_frame_is_cut_off_for_lack_of_a_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.mp3");
+    // 8 kbit/s after frames of 64 kbit/s, which hold no sound.
+    let frame = |head: u8, len: usize| [&[0xff, 0xf3, head, 0xc0][..], &vec![0; len - 4]].concat();
+    let bytes = [frame(0x88, 288).repeat(20), frame(0x18, 36).repeat(40)].concat();
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(Source::open(&path, 16_000).unwrap().facts().n_samples, 60 * 576);
+}
+
 #[test]
 fn flipped_bits_in_mp3_frames_are_noticed() {
     for name in ["tone.mp3", "tone_lame.mp3"] {

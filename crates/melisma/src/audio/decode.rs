@@ -16,6 +16,7 @@ use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 use symphonia::core::packet::Packet;
+use symphonia::core::units::Duration;
 
 use super::check::{self, Format};
 use super::edit::{Edits, too_short};
@@ -44,6 +45,8 @@ pub(super) struct Decoder {
     n_before: u64,
     /// Whether the next packet is the first one of an Ogg stream.
     is_start: bool,
+    /// Whether the end of an MP3 file is a guess from its first bit rates, which cuts sound off.
+    is_estimated: bool,
     /// The declared samples of the last packet.
     last_packet: u64,
     /// Mono samples from `start` on that are decoded but may still be asked for.
@@ -109,6 +112,7 @@ impl Decoder {
             edits: Edits::all(),
             n_before: 0,
             is_start: false,
+            is_estimated: false,
             last_packet: 0,
             ready: Vec::new(),
             start: 0,
@@ -138,7 +142,11 @@ impl Decoder {
                 let edits = Edits::of_mp4(&open_regular(&self.path)?, track.id, rate)?;
                 Ok(edits.until(n_frames.unwrap_or(u64::MAX)))
             }
-            _ if codec == CODEC_ID_MP3 => Ok(Edits::all()),
+            _ if codec == CODEC_ID_MP3 => {
+                // Only the tag of LAME, which has a delay, says what the encoder added at the end.
+                self.is_estimated = delay == 0;
+                Ok(Edits::all())
+            }
             _ => Ok(Edits::span(delay, n_frames.map_or(u64::MAX, |n| n.saturating_add(delay)))),
         }
     }
@@ -219,7 +227,7 @@ impl Decoder {
     fn decode(&mut self) -> Result<bool> {
         loop {
             let sample = self.start + self.ready.len() as u64;
-            let packet = match self.format.next_packet() {
+            let mut packet = match self.format.next_packet() {
                 Ok(Some(packet)) if packet.track_id == self.track => packet,
                 Ok(Some(_)) => continue,
                 Ok(None) => return Ok(false),
@@ -240,6 +248,9 @@ impl Decoder {
             }
             if std::mem::take(&mut self.is_start) {
                 self.start_clock(&packet);
+            }
+            if self.is_estimated {
+                packet.trim_end = Duration::ZERO;
             }
             self.last_packet = packet.dur.get();
             let sound = self.decoder.decode(&packet).map_err(|error| failed_at(error, sample))?;

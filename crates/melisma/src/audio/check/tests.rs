@@ -87,7 +87,7 @@ fn declared_bytes_say_whether_an_mp3_frame_is_missing() {
 fn ogg(granules: &[i64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, granule) in granules.iter().enumerate() {
-        let flags = 2 * u8::from(number == 0) | 4 * u8::from(number + 1 == granules.len());
+        let flags = 2 * u8::from(number == 0) + 4 * u8::from(number + 1 == granules.len());
         let mut page =
             [b"OggS\0", &[flags][..], &granule.to_le_bytes(), &[7; 4], &(number as u32).to_le_bytes()].concat();
         page.extend([0, 0, 0, 0, 1, 2, 8, 9]);
