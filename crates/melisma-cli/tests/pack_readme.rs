@@ -11,7 +11,7 @@ use melisma::Sandbox;
 fn the_commands_of_the_readme_work_in_a_checkout() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let sandbox = Sandbox::new();
-    std::os::unix::fs::symlink(root.join("models").canonicalize().unwrap(), sandbox.path("models")).unwrap();
+    std::os::unix::fs::symlink(root.join("crates").canonicalize().unwrap(), sandbox.path("crates")).unwrap();
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let section = readme.split("\n## Weights without waste\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let block = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
