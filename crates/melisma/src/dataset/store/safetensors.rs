@@ -59,8 +59,9 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     let header_len = u64::from_le_bytes(start);
     let len = file.metadata().map_err(failed)?.len();
     if header_len > MAX_HEADER || header_len + 8 > len {
-        return Err(corrupt("neither HDF5 nor safetensors")
-            .with_hint("name a dataset that `melisma dataset build` has made"));
+        return Err(
+            corrupt("neither HDF5 nor safetensors").with_hint("name a dataset that `melisma dataset build` has made")
+        );
     }
     let mut text = vec![0; header_len as usize];
     file.read_exact_at(&mut text, 8).map_err(failed)?;
