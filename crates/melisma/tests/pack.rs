@@ -5,7 +5,7 @@ mod gpu;
 mod pack_source;
 mod repository;
 
-use melisma::pack::{self, Archive, Array, Converted, Decoder, Encoder, Header, Layout, Options, ReadAt, Split};
+use melisma::pack::{self, Archive, Array, Decoder, Encoder, Header, Layout, Options, Split};
 use melisma::{Budget, Device, Isa, Queue, Space};
 use pack_source::{Random, file};
 
@@ -144,12 +144,6 @@ fn loaded_bytes(loaded: &pack::Loaded, queue: &Queue, header: &Header, source: &
         let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
         assert!(found == expected, "{}", entry.name);
     }
-}
-
-fn read_all(file: &dyn ReadAt) -> Vec<u8> {
-    let mut bytes = vec![0; file.size().unwrap() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
 }
 
 fn models_are_loaded_packed_or_not(device: &Device) {
@@ -401,60 +395,4 @@ fn version_1_stays_readable_and_is_still_what_is_written() {
     modes.sort_unstable();
     modes.dedup();
     assert_eq!(modes, ["bytes", "constant", "pairs", "raw"]);
-}
-
-#[test]
-fn packed_weights_make_the_same_model() {
-    let read = |name: &str| std::fs::read(repository::path("golden/snac/tiny24").join(name)).unwrap();
-    let model = |weights: &[u8]| melisma::snac::Model::from_bytes(&read("config.json"), weights).unwrap();
-    let weights = read("model.safetensors");
-    let packed = packed(&weights, &Options::default());
-    assert!(packed.len() < weights.len());
-    assert_eq!(model(&packed).hash(), model(&weights).hash());
-    let delta = self::packed(&weights, &Options { base: Some(&weights), ..Options::default() });
-    let error = melisma::snac::Model::from_bytes(&read("config.json"), &delta).unwrap_err();
-    assert!(error.to_string().contains("a delta"), "{error}");
-}
-
-fn packed_weights_open_as_the_same_model(device: &Device) {
-    let folder = tempfile::tempdir().unwrap();
-    let shipped = repository::path("golden/snac/tiny24");
-    let weights = std::fs::read(shipped.join("model.safetensors")).unwrap();
-    let path = folder.path().join("model.packed.safetensors");
-    std::fs::copy(shipped.join("config.json"), folder.path().join("config.json")).unwrap();
-    std::fs::write(&path, packed(&weights, &Options::default())).unwrap();
-    let expected = melisma::snac::Model::open(shipped.to_str().unwrap()).unwrap();
-    let model = melisma::snac::Model::open_on(path.to_str().unwrap(), device, &Budget::unlimited()).unwrap();
-    assert_eq!(model.hash(), expected.hash(), "{device}");
-}
-
-#[test]
-fn packed_weights_open_as_the_same_model_on_the_cpu() {
-    packed_weights_open_as_the_same_model(&Device::cpu().unwrap());
-}
-
-#[test]
-fn packed_weights_open_as_the_same_model_on_cuda() {
-    gpu::find().iter().for_each(packed_weights_open_as_the_same_model);
-}
-
-#[test]
-fn checkpoints_of_pytorch_become_safetensors() {
-    let folder = repository::path("golden/snac/tiny24");
-    let checkpoint = std::fs::read(folder.join("pytorch_model.bin")).unwrap();
-    assert!(pack::is_checkpoint(&checkpoint));
-    let converted = Converted::read(&checkpoint).unwrap();
-    let source = read_all(&converted);
-    let plain = std::fs::read(folder.join("model.safetensors")).unwrap();
-    let (ours, theirs) = (Header::read(&source).unwrap(), Header::read(&plain).unwrap());
-    assert_eq!(ours.tensors.len(), theirs.tensors.len());
-    for entry in &ours.tensors {
-        let other = theirs.get(&entry.name).unwrap();
-        let bytes = |file: &[u8], header: &Header, [from, to]: [u64; 2]| {
-            file[(header.len + from) as usize..(header.len + to) as usize].to_vec()
-        };
-        assert_eq!((&entry.dtype, &entry.shape), (&other.dtype, &other.shape));
-        assert!(bytes(&source, &ours, entry.bytes) == bytes(&plain, &theirs, other.bytes), "{}", entry.name);
-    }
-    assert!(unpacked(&packed(&source, &Options::default()), 1) == source);
 }
