@@ -1,6 +1,6 @@
 //! The files that a command reads, which no output of it may replace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, Result};
@@ -9,13 +9,13 @@ use crate::{Error, Result};
 type Identity = (u64, u64);
 
 /// Static, as the partial files are: every output of the process is compared with it.
-static INPUTS: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+static INPUTS: Mutex<Vec<(PathBuf, Identity)>> = Mutex::new(Vec::new());
 
 /// From now on, no [`OutputFile`](super::OutputFile) of this process replaces the file at `path`, under any name that
 /// leads to it. Folders, pipes and devices, and what is not there, are passed over.
 pub fn protect(path: &Path) {
     if let Some(identity) = identity(path) {
-        INPUTS.lock().unwrap_or_else(PoisonError::into_inner).push(identity);
+        INPUTS.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), identity));
     }
 }
 
@@ -25,8 +25,11 @@ pub fn protect(path: &Path) {
 /// When [`protect`] was told of the file.
 pub fn refuse_input(path: &Path) -> Result<()> {
     let inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
-    match identity(path) {
-        Some(identity) if inputs.contains(&identity) => {
+    let found = identity(path);
+    // An input that is gone may have left its numbers to another file.
+    let is_input = |(input, known): &(PathBuf, Identity)| found == Some(*known) && identity(input) == found;
+    match found {
+        Some(_) if inputs.iter().any(is_input) => {
             Err(Error::invalid(format!("{}: this file is an input of this command", path.display()))
                 .with_hint("name another file for the output"))
         }
