@@ -1,4 +1,9 @@
 //! Licences, bans and sources of every dependency, by the rules of `deny.toml`.
+//!
+//! # Why our own reader of `deny.toml`?
+//!
+//! The rules are in one file, in cargo-deny's format, and hold on every machine with cargo alone.
+//! Advisories are cargo-deny's, where its database can be reached.
 
 use crate::check::Outcome;
 use crate::process::{cargo, output};

@@ -1,4 +1,10 @@
 //! One error type for both libraries: branch on [`Kind`], read the message, show the hint.
+//!
+//! # Why one type for both libraries?
+//!
+//! `melisma` adds only a place to a kernel's error, with `at`. Two types would mean a conversion at
+//! every call and two sets of kinds for every front to map. There are no variants per operation,
+//! and no library for diagnostics: what a front prints is two lines.
 
 use std::fmt;
 

@@ -2,6 +2,13 @@
 //!
 //! No logic of its own: arguments are converted, the interpreter is let go while the library works, and its errors
 //! become exceptions that keep kind, message and hint.
+//!
+//! # Why is the package built by name only?
+//!
+//! It is not a default member, so a plain build never sees PyO3. `.cargo/config.toml` tells PyO3
+//! that the module links no Python, so every check of the workspace, also for Arm, includes it. The
+//! crate has no unsafe code: arrays are borrowed through the numpy crate's own checks, and results
+//! are new arrays.
 #![forbid(unsafe_code)]
 
 mod array;

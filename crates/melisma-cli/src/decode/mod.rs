@@ -1,4 +1,10 @@
 //! `melisma decode`: tokens in, sound out, as soon as it is final.
+//!
+//! # Why is a file without a frame refused?
+//!
+//! Exit code 0 and an empty WAV would hide a wrong format or a dead language model. The empty token
+//! file that `encode` writes for an empty recording is decoded to an empty recording. A pipe that
+//! sends 64 MiB without a frame is refused too: it would never end.
 
 mod flow;
 mod sink;

@@ -1,4 +1,9 @@
 //! Fork-join over a fixed set of threads. Starting a job allocates nothing, which rayon's queues do not promise.
+//!
+//! # Why not rayon?
+//!
+//! A queue starts jobs in hot paths that must not allocate, and rayon's injector allocates. A fixed
+//! set of threads with fork and join is all that kernels need.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -1,4 +1,13 @@
 //! Weights and launches of `product.cuh`.
+//!
+//! # Why our own products on the GPU?
+//!
+//! Every output is one sum in a fixed order, and SNAC's layers surround the products: Snake before,
+//! skip, noise and the stream's ends after. `product.cuh` splits each factor into two TF32 numbers
+//! and adds three products on tensor cores, which keeps FP32 accuracy. K is cut into slices of 256
+//! whatever the batch; the form for few columns gives slices to different warps, the form for many
+//! takes them in turn, and both give the same bits. State is stored twice and read from one copy
+//! while the other is written, so no block waits for another.
 
 use std::ffi::c_void;
 

@@ -19,6 +19,15 @@
 //! assert_eq!(timeline.live(&Row { start: 0, ..row }, 4), 28..32);
 //! assert_eq!(timeline.live(&Row { start: 8, ..row }, 4), 0..4);
 //! ```
+//!
+//! # Why constant shapes?
+//!
+//! Work recorded once on a GPU then serves any set of streams, and streams join and leave between
+//! frames. Start and end are masks over absolute time, and Snake(0) = 0 keeps the zeros zero. Every
+//! layer has one constant lag; for the published 24 kHz model they add up to 4757 samples, the
+//! receptive field. Attention lags by a constant W - 1 latents where the reference returns whole
+//! windows: the first sample comes with the same frame, and no sample later than an uninterrupted
+//! player needs it.
 
 use std::ops::Range;
 

@@ -3,6 +3,11 @@
 //! On the CPU every element of C is one chain of fused multiply-adds over k = 0, 1, ..., K-1, starting from 0. Threads,
 //! chunks, blocking and instruction sets cannot change a bit of it. On CUDA the algorithm is chosen once per plan, never
 //! splits K, and is used for every chunk of rows, so that chunks give the bits of the whole.
+//!
+//! # Why our own GEMM on the CPU?
+//!
+//! The `gemm` crate is fast, but its blocking depends on the shape, so it cannot promise one order
+//! of summation. `melisma bench runtime` measures ours beside it.
 
 mod chunked;
 mod cpu;

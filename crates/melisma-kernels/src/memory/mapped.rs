@@ -1,5 +1,11 @@
 //! Files mapped into memory. Bytes move by way of the system, so that a file that shrinks, or a disk that is full, is an
 //! error of the call and never a signal.
+//!
+//! # Why through the system?
+//!
+//! `process_vm_readv` and `process_vm_writev` on our own process copy like `memcpy`, but a missing
+//! page is an error of the call and not SIGBUS, and no reference to memory that others may change
+//! ever exists.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};

@@ -26,6 +26,17 @@
 //! assert_eq!(decoded, weights);
 //! # Ok::<(), melisma_kernels::Error>(())
 //! ```
+//!
+//! # Why pairs of exponents, four streams and an optional index?
+//!
+//! Neighbouring exponents coded as one symbol cost a hundredth of a bit on transformers, save a
+//! seventh of a bit on convolutions, and halve the steps of every decoder. Each tile has its own
+//! table: at 512 x 512 elements it pays for itself, and a tile needs nothing but its record. One
+//! core hides its latencies by decoding four streams together; a GPU gives them to four warps. A
+//! layer of 11 MB has 88 slices where a large GPU runs thousands of warps, so snapshots of the
+//! decoders give each segment of a slice a warp of its own. They take a thirtieth of the source, so
+//! files have no index by default. The end of a segment is compared with the next snapshot, so a
+//! wrong index is found as a wrong stream is.
 
 mod batch;
 mod cost;

@@ -2,6 +2,12 @@
 //!
 //! y[n] = sum over k of x[i + k] h(k - f), where i + f = n orig / new. Every output sample is one sum in a fixed order over
 //! its neighbours, so any part of the sound can be made alone, and is the same bits as in the whole.
+//!
+//! # Why our own resampler?
+//!
+//! A row must have the same bits wherever a build was resumed and whichever thread computes it.
+//! Each output sample is one sum over its own neighbours in a fixed order; resamplers that carry
+//! state depend on where they began.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

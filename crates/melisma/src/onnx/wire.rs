@@ -1,4 +1,10 @@
 //! The wire format of protocol buffers: fields with a number, each a varint, 4 or 8 bytes, or a length and so many bytes.
+//!
+//! # Why our own protobuf code?
+//!
+//! Eleven ONNX messages take a few hundred lines, the build needs no schema compiler, and each
+//! length is checked where it is read. Every engine gets a model that this code has read, checked
+//! and written again.
 
 use super::corrupt;
 use crate::{Error, Kind, Result};

@@ -1,6 +1,11 @@
 //! Many phrases at once, on the CPU or a GPU: for datasets, and for whole phrases where a GPU is near.
 //!
 //! Two batches are under way: while one is copied to the host, the next is rendered.
+//!
+//! # Why not a CUDA graph?
+//!
+//! Notes change the shapes of launches, so every batch would be recorded again, and a batch is
+//! three launches. `melisma bench synth` measures what replaying would save.
 
 use melisma_kernels::signal::voice::{Bulk, Control, Controls, Note, Plan};
 use melisma_kernels::{Buffer, Device, DeviceSpan, Queue};

@@ -1,4 +1,10 @@
 //! Where the CUDA libraries are: `MELISMA_CUDA_PATH`, then the loader's path, then the active Python's packages.
+//!
+//! # Why are they loaded at run time?
+//!
+//! The same binary runs with and without CUDA and builds on machines that have none of it, so CUDA
+//! code is always compiled and never rots behind a feature. The libraries are probed before the
+//! bindings are touched, since the bindings panic when one is absent.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

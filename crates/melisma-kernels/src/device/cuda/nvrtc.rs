@@ -1,4 +1,10 @@
 //! CUDA C++ to machine code, at run time.
+//!
+//! # Why at run time?
+//!
+//! The build needs no toolkit, and each GPU gets code for its own architecture. The first use costs
+//! a moment; the result is cached by source, options, architecture and driver. The checks compile
+//! every `.cu` ahead of time for three architectures and hold each kernel to its register budget.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::null_mut;

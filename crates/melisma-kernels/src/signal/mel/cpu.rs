@@ -2,6 +2,11 @@
 //!
 //! A task is a run of frames of one item. Its samples become f32 once, padded, and are laid out as Y[r][c] = x[c hop + r], so
 //! that sample n of N neighbouring frames is one vector, at Y[n % hop][n / hop + first frame].
+//!
+//! # Why frames as lanes?
+//!
+//! Each vector lane works on a frame of its own: a transform needs no shuffles, and no value
+//! depends on the frames beside it.
 
 use super::lanes::{Lanes, Portable, ln};
 use super::reference::beyond;

@@ -1,4 +1,11 @@
 //! Tables, grid and arguments of `mel.cu`.
+//!
+//! # Why one exchange per transform?
+//!
+//! The kernel is bound by latency and instructions, not by memory. A warp splits n_fft / 2 into two
+//! factors, so each lane computes one transform of up to 32 elements in registers, data cross
+//! shared memory once, and the two halves of a real spectrum meet by shuffles. Frames are lanes
+//! again for the filters, so a weight is read once for 32 of them.
 
 use bytemuck::{Pod, Zeroable};
 

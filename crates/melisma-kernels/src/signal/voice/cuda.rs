@@ -1,4 +1,10 @@
 //! Tables, grid and arguments of `voice.cu`.
+//!
+//! # Why does a GPU render the filter twice?
+//!
+//! The filter's state is the only value that a sample needs from the one before. A chunk's effect
+//! on it is an affine map: the maps of all chunks are computed at once, chained, and then all
+//! chunks are rendered at once. Which voices and chunks run side by side changes no bit.
 
 use bytemuck::{Pod, Zeroable};
 

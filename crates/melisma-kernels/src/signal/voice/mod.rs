@@ -36,6 +36,12 @@
 //! assert!(voices.bus(0).left.iter().any(|&sample| sample != 0));
 //! # Ok::<(), melisma_kernels::Error>(())
 //! ```
+//!
+//! # Why are voices summed as integers?
+//!
+//! A sum of integers has no order. Voices can be grouped into vectors, cut into blocks, spread over
+//! threads or added by atomics, and a mix keeps its bits. A voice's samples are multiples of 2^-24,
+//! 155 dB below full scale.
 
 mod bulk;
 mod cpu;

@@ -1,6 +1,12 @@
 //! The band-limited step of the saw: the integral of a windowed sinc (Kaiser, β = 7.5, -6 dB at 0.35 of the sample rate).
 //! Aliases stay 85 dB below the fundamental, see `tests.rs`. It is cut into polynomials of half a sample, few enough for
 //! their coefficients to fit into vector registers.
+//!
+//! # Why polynomials?
+//!
+//! A ramp with band-limited steps needs no tables for ranges of pitch, so a bend switches nothing,
+//! and 5 x 16 coefficients stay in vector registers, where gathers from a wavetable would cost more
+//! than the rest of the voice.
 
 use std::sync::OnceLock;
 

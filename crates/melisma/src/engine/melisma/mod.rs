@@ -4,6 +4,12 @@
 //! A signal goes through all layers in short steps of time, each layer keeping the tail of its input. So activations stay
 //! in the cache, memory does not grow with the signal, and the result has the same bits for every length of step and every
 //! number of threads. Snake is part of the kernel that follows it.
+//!
+//! # Why rows and not whole signals?
+//!
+//! Each layer returns the rows that became final and keeps the tail of its input. No row is
+//! computed twice, a long signal takes the memory of a short one, and a step fits into the cache,
+//! where an ordinary engine sends every layer through main memory.
 
 mod chain;
 mod layer;

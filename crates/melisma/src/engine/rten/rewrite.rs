@@ -1,4 +1,10 @@
 //! Operators in other words.
+//!
+//! # Why is a model changed before the embedded engine gets it?
+//!
+//! The engine returns the last of equal values where the standard asks for the first, treats zero
+//! as signed, and gives omitted lists the defaults of images. A model is rewritten where one form
+//! means the same to both; anything else is refused.
 
 use std::collections::HashSet;
 

@@ -13,6 +13,12 @@
 //! An entry is built in a folder of its own under the lock and appears by a rename. It is used when its seal, its key and
 //! the hash of every file are right. The caller then runs it and compares with the recorded outputs; that it passed is recorded
 //! too, and holds until a file, the machine or the engine changes.
+//!
+//! # Why does a cached engine run before it is used?
+//!
+//! Engine caches have served one model's engine for another without an error. This one compares
+//! hashes on every use, and outputs once for each state of the files, the machine and the engine's
+//! library: a wrong engine would have to be wrong in the same way as when it was built.
 
 pub mod hash;
 mod key;

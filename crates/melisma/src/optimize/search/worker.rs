@@ -1,4 +1,9 @@
 //! A candidate, measured in a process of its own.
+//!
+//! # Why a process?
+//!
+//! A crash, a hang or a memory peak then belongs to one candidate, and the threads and allocators
+//! of one engine do not disturb the next.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;

@@ -3,6 +3,11 @@
 //!
 //! Every key has an environment twin: `memory_limit` is `MELISMA_MEMORY_LIMIT`, `tensor_optimizations.chunk_size` is
 //! `MELISMA_TENSOR_OPTIMIZATIONS_CHUNK_SIZE`.
+//!
+//! # Why serde-saphyr?
+//!
+//! It reads YAML with line numbers in its errors and without unsafe code; serde_yaml is archived,
+//! serde_yml is unsound.
 
 mod amount;
 mod environment;

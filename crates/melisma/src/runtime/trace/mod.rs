@@ -14,6 +14,11 @@
 //!
 //! A call is one entering and leaving of a span. Self time is the call's time less that of the spans entered inside it
 //! on the same thread, and so is the memory that it allocated: what [`Budget`](crate::runtime::memory::Budget)s granted.
+//!
+//! # Why our own layer instead of tracing-chrome?
+//!
+//! One collector feeds both the JSON and the table, with device times and bytes attached, so the
+//! two cannot disagree.
 
 mod busy;
 mod chrome;

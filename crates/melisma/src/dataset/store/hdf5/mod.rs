@@ -3,6 +3,12 @@
 //!
 //! Of the [file format specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html), sections II.B
 //! (superblock), IV.A.1.b (object headers) and IV.A.2 (messages).
+//!
+//! # Why our own writer?
+//!
+//! The C library puts one lock around every call, and a crash can leave a file that does not open.
+//! All sizes are known before the first row, so a constant header and contiguous columns are
+//! enough: any thread writes any row, and h5py reads the file.
 
 mod checksum;
 mod message;
