@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Rig, Row, clip, frame, frame_time, frames, live, of_times, population};
 use melisma::Result;
-use melisma::snac::{Engine, Model, Noise, Options, Rounding, StreamId};
+use melisma::snac::{Engine, EngineOptions, Model, Noise, Rounding, StreamId};
 
 const N_STEPS: usize = 50;
 const N_LIVE: u32 = 2000;
@@ -15,7 +15,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
     rows.extend(frame::rows(model, rig)?);
     rows.push(bulk(rig, model, 32.into())?);
     for rounding in [Rounding::Off, Rounding::Tf32, Rounding::Bf16] {
-        rows.push(bulk(rig, model, Options { max_streams: 256, rounding })?);
+        rows.push(bulk(rig, model, EngineOptions { max_streams: 256, rounding })?);
     }
     rows.extend(live::rows(rig, model, N_LIVE, live_time)?);
     rows.extend(population::rows());
@@ -23,7 +23,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
 }
 
 /// An engine with all its streams begun.
-pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<Options>) -> Result<(Engine, Vec<StreamId>)> {
+pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<EngineOptions>) -> Result<(Engine, Vec<StreamId>)> {
     let options = options.into();
     let mut engine = Engine::new(model, &rig.queue, &rig.budget, options)?;
     let streams =
@@ -32,7 +32,7 @@ pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<Options>) -> Res
 }
 
 /// A frame of every stream, over and over, copies included; a step is submitted while the one before runs.
-fn bulk(rig: &Rig, model: &Model, options: Options) -> Result<Row> {
+fn bulk(rig: &Rig, model: &Model, options: EngineOptions) -> Result<Row> {
     let one = frames(model.config(), 1);
     let (mut engine, streams) = open(rig, model, options)?;
     let input: Vec<(StreamId, &[i32])> = streams.iter().map(|&stream| (stream, one.as_slice())).collect();

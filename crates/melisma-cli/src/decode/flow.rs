@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use melisma::runtime::memory::Reservation;
 use melisma::runtime::{count, size};
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
-use melisma::snac::{Manner, Player, Progress, slots};
+use melisma::snac::{DecodeOptions, Player, Progress, slots};
 use melisma::{Error, Kind, Result};
 
 use super::sink::Sink;
@@ -38,7 +38,7 @@ pub enum Start {
 pub struct Options {
     pub model: String,
     pub format: Format,
-    pub manner: Manner,
+    pub decoding: DecodeOptions,
     pub chunk: Option<usize>,
     pub start: Start,
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use melisma::audio::wav::SampleFormat;
 use melisma::runtime::{Policy, count, duration, precision};
 use melisma::snac::tokens::Format;
-use melisma::snac::{Manner, Noise, Player, Rounding};
+use melisma::snac::{DecodeOptions, Noise, Player, Rounding};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
         let codec = Codec::open_on(memory, &engine.device, &args.model)?;
         // Scratch memory of the queue counts in the same place.
         let queue = engine.device.queue(memory.budget())?;
-        let player = Player::new(&codec.model, &queue, memory.budget(), options.manner.clone())?;
+        let player = Player::new(&codec.model, &queue, memory.budget(), options.decoding.clone())?;
         Ok((codec, player))
     })?;
     let format = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
@@ -77,7 +77,7 @@ fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
     Ok(Options {
         model: args.model.clone(),
         format: Format::from_name(&args.format).unwrap_or_default(),
-        manner: Manner { noise, rounding: rounding(session)? },
+        decoding: DecodeOptions { noise, rounding: rounding(session)? },
         chunk: args.chunk.map(|frames| frames as usize),
         start: if args.early { flow::Start::Early } else { flow::Start::Exact },
     })

@@ -9,7 +9,7 @@ mod source;
 use std::time::{Duration, Instant};
 
 use melisma::runtime::{DeviceRequest, count, device, duration, output};
-use melisma::synth::{Choice, MAX_GAIN_DB, voice_seconds};
+use melisma::synth::{DeviceChoice, MAX_GAIN_DB, voice_seconds};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
@@ -68,15 +68,15 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
 }
 
 /// The device for so many seconds of voices. Where the level is found first, the CPU plays twice.
-fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -> Result<Choice> {
+fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -> Result<DeviceChoice> {
     let n_passes = if loudness(args)?.is_some() { 2.0 } else { 1.0 };
     let (request, threads) = (session.config.device.value, session.config.threads.value);
     let cpu = device::select(DeviceRequest::Cpu, threads)?;
     let budget = session.memory(&cpu).budget();
-    melisma::synth::choose(request, threads, budget, voice_seconds.map(|seconds| n_passes * seconds))
+    melisma::synth::choose_device(request, threads, budget, voice_seconds.map(|seconds| n_passes * seconds))
 }
 
-fn shown(choice: &Choice) -> String {
+fn shown(choice: &DeviceChoice) -> String {
     format!("voices on {}: {}\n", choice.device, choice.reason)
 }
 

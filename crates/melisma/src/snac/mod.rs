@@ -38,12 +38,12 @@ mod weights;
 
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
-pub use engine::{Engine, Options, Samples, StreamId, Ticket};
+pub use engine::{Engine, EngineOptions, Samples, StreamId, Ticket};
 pub use melisma_kernels::layer::step::Rounding;
 pub use model::{Model, mini24_weights};
 pub use noise::Noise;
 pub use plane::Plane;
-pub use player::{Manner, Player};
+pub use player::{DecodeOptions, Player};
 pub use quantizer::{Choice, Quantizer};
 pub use stream::{Progress, Stream};
 pub use weights::Weights;

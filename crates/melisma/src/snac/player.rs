@@ -7,7 +7,7 @@ use melisma_kernels::{Budget, Device, Queue};
 
 use super::codes::Codes;
 use super::config::Config;
-use super::engine::{Engine, Options, StreamId};
+use super::engine::{Engine, EngineOptions, StreamId};
 use super::model::Model;
 use super::noise::Noise;
 use super::populate::Populator;
@@ -26,14 +26,14 @@ pub struct Player {
 
 /// What the samples of a stream depend on beside its codes.
 #[derive(Debug, Clone, Default)]
-pub struct Manner {
+pub struct DecodeOptions {
     /// Its noise.
     pub noise: Noise,
     /// How a GPU may round.
     pub rounding: Rounding,
 }
 
-impl From<Noise> for Manner {
+impl From<Noise> for DecodeOptions {
     fn from(noise: Noise) -> Self {
         Self { noise, rounding: Rounding::Off }
     }
@@ -50,9 +50,9 @@ impl Player {
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `Unsupported` for a GPU that has no kernels for the model.
-    pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, manner: impl Into<Manner>) -> Result<Self> {
-        let Manner { noise, rounding } = manner.into();
-        let options = Options { max_streams: 1, rounding };
+    pub fn new(model: &Arc<Model>, queue: &Queue, budget: &Budget, options: impl Into<DecodeOptions>) -> Result<Self> {
+        let DecodeOptions { noise, rounding } = options.into();
+        let options = EngineOptions { max_streams: 1, rounding };
         let path = match Engine::new(model, queue, budget, options) {
             Ok(mut engine) => {
                 let stream = engine.open(noise)?;

@@ -34,7 +34,7 @@ pub fn populate_into(frames: &[i32], codebook_size: i32, out: &mut Populated) {
 }
 
 /// Sizes, in frames, whose buffers are kept.
-pub const KEPT_FRAMES: usize = 16;
+pub const CACHED_FRAMES: usize = 16;
 /// Sizes that are made ahead: what live streams ask for.
 const PREWARMED: [usize; 4] = [1, 4, 7, 8];
 /// Buffers of one size: callers beyond so many at once get fresh ones.
@@ -42,12 +42,12 @@ const SHELF_LEN: usize = 16;
 
 /// Population into buffers that are kept, for many threads at once: nobody ever waits for another.
 ///
-/// Buffers of 1 to [`KEPT_FRAMES`] frames are kept, larger ones are not. A trace has the spans `tensor_allocation`, and
+/// Buffers of 1 to [`CACHED_FRAMES`] frames are kept, larger ones are not. A trace has the spans `tensor_allocation`, and
 /// `tensor_population_and_validation` for both: one pass spreads the codes and checks them.
 #[derive(Debug)]
 pub struct Populator {
     codebook_size: i32,
-    shelves: [OnceLock<Shelf>; KEPT_FRAMES],
+    shelves: [OnceLock<Shelf>; CACHED_FRAMES],
 }
 
 /// A buffer is taken by `try_lock`, which does not wait.
@@ -57,7 +57,7 @@ type Shelf = [Mutex<Populated>; SHELF_LEN];
 #[derive(Debug)]
 pub enum Population<'a> {
     /// In a buffer that is kept.
-    Kept(MutexGuard<'a, Populated>),
+    Cached(MutexGuard<'a, Populated>),
     /// In a buffer of its own.
     Fresh(Populated),
 }
@@ -67,7 +67,7 @@ impl Deref for Population<'_> {
 
     fn deref(&self) -> &Populated {
         match self {
-            Self::Kept(kept) => kept,
+            Self::Cached(cached) => cached,
             Self::Fresh(fresh) => fresh,
         }
     }
@@ -76,7 +76,7 @@ impl Deref for Population<'_> {
 impl Populator {
     /// For codebooks of `codebook_size`; the usual sizes are made at once.
     pub fn new(codebook_size: i32) -> Self {
-        let populator = Self { codebook_size, shelves: [const { OnceLock::new() }; KEPT_FRAMES] };
+        let populator = Self { codebook_size, shelves: [const { OnceLock::new() }; CACHED_FRAMES] };
         for n_frames in PREWARMED {
             populator.shelf(n_frames);
         }
@@ -100,7 +100,7 @@ impl Populator {
             let bytes = 2 * size_of_val(frames) as u64;
             let _span = tracing::info_span!("tensor_population_and_validation", frames = n_frames, bytes).entered();
             let out = match &mut population {
-                Population::Kept(kept) => &mut **kept,
+                Population::Cached(cached) => &mut **cached,
                 Population::Fresh(fresh) => fresh,
             };
             populate_into(frames, self.codebook_size, out);
@@ -116,7 +116,7 @@ impl Populator {
 
     fn take(&self, n_frames: usize) -> Population<'_> {
         let free = self.shelf(n_frames).and_then(|shelf| shelf.iter().find_map(|buffer| buffer.try_lock().ok()));
-        free.map_or_else(|| Population::Fresh(sized(n_frames)), Population::Kept)
+        free.map_or_else(|| Population::Fresh(sized(n_frames)), Population::Cached)
     }
 
     fn shelf(&self, n_frames: usize) -> Option<&Shelf> {
@@ -189,9 +189,9 @@ mod tests {
     #[test]
     fn usual_sizes_are_made_ahead_and_large_ones_never_kept() {
         let populator = Populator::new(4096);
-        let made: Vec<usize> = (1..=KEPT_FRAMES).filter(|&n_frames| populator.is_made(n_frames)).collect();
+        let made: Vec<usize> = (1..=CACHED_FRAMES).filter(|&n_frames| populator.is_made(n_frames)).collect();
         assert_eq!(made, PREWARMED);
-        assert!(matches!(populator.populate(&[1; 7 * 3]).unwrap(), Population::Kept(_)));
+        assert!(matches!(populator.populate(&[1; 7 * 3]).unwrap(), Population::Cached(_)));
         assert!(populator.is_made(3));
         assert!(matches!(populator.populate(&[1; 7 * 17]).unwrap(), Population::Fresh(_)));
         assert!(populator.populate(&[]).unwrap().levels[0].is_empty());
@@ -219,7 +219,7 @@ mod tests {
             }
         });
         let held: Vec<_> = (0..SHELF_LEN + 1).map(|_| populator.populate(&[5; 7]).unwrap()).collect();
-        assert!(held[..SHELF_LEN].iter().all(|held| matches!(held, Population::Kept(_))));
+        assert!(held[..SHELF_LEN].iter().all(|held| matches!(held, Population::Cached(_))));
         assert!(matches!(held[SHELF_LEN], Population::Fresh(_)));
     }
 }

@@ -106,7 +106,7 @@ impl BulkRenderer {
                 let pitch = Pitch { key: note.key, semitones: 0.0, sample_rate: self.sample_rate };
                 let touch = Touch { velocity: note.velocity, pan: note.pan, seed: patch::seed(name) };
                 let voice = patch::voice(note.instrument, pitch, touch);
-                let release = (!patch::is_struck(note.instrument)).then_some(note.release);
+                let release = (!patch::is_one_shot(note.instrument)).then_some(note.release);
                 notes.push(Note { voice, mix: mix as u32, onset: note.start, release });
                 Ok(())
             })?;

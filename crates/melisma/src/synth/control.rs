@@ -9,7 +9,7 @@ const GLIDE_SECONDS: f64 = 0.01;
 
 /// Brightness and motion: where they are, and where they go.
 #[derive(Debug, Clone)]
-pub(super) struct Moves {
+pub(super) struct Glides {
     brightness: Glide,
     motion: Glide,
     n_ticks: u32,
@@ -36,7 +36,7 @@ impl Glide {
     }
 }
 
-impl Moves {
+impl Glides {
     /// At rest.
     pub(super) fn new(sample_rate: u32) -> Self {
         let Control { brightness, motion } = Control::default();

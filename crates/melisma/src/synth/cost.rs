@@ -59,7 +59,7 @@ impl Cost {
 
 /// A device, and why it was taken.
 #[derive(Debug)]
-pub struct Choice {
+pub struct DeviceChoice {
     /// The device.
     pub device: Device,
     /// Why, in words.
@@ -71,8 +71,13 @@ pub struct Choice {
 ///
 /// # Errors
 /// The device that was asked for cannot be used, or not for this.
-pub fn choose(request: DeviceRequest, threads: Threads, budget: &Budget, voice_seconds: Result<f64>) -> Result<Choice> {
-    let named = |device| Choice { device, reason: "asked for".to_owned() };
+pub fn choose_device(
+    request: DeviceRequest,
+    threads: Threads,
+    budget: &Budget,
+    voice_seconds: Result<f64>,
+) -> Result<DeviceChoice> {
+    let named = |device| DeviceChoice { device, reason: "asked for".to_owned() };
     match request {
         DeviceRequest::Cpu => Ok(named(device::select(request, threads)?)),
         DeviceRequest::Cuda(_) => {
@@ -86,7 +91,7 @@ pub fn choose(request: DeviceRequest, threads: Threads, budget: &Budget, voice_s
                 Ok(work) => compare(&cpu, budget, work)?,
                 Err(error) => (None, error.to_string()),
             };
-            Ok(Choice { device: is_gpu.unwrap_or(cpu), reason })
+            Ok(DeviceChoice { device: is_gpu.unwrap_or(cpu), reason })
         }
     }
 }
@@ -125,7 +130,8 @@ mod tests {
 
     #[test]
     fn short_work_stays_and_long_work_looks_for_a_gpu() {
-        let take = |request, work: Result<f64>| choose(request, Threads::Count(1), &Budget::unlimited(), work).unwrap();
+        let take =
+            |request, work: Result<f64>| choose_device(request, Threads::Count(1), &Budget::unlimited(), work).unwrap();
         let short = take(DeviceRequest::Auto, Ok(1.0));
         assert!(matches!(short.device, Device::Cpu(_)) && short.reason.ends_with("for the CPU"), "{}", short.reason);
         let long = take(DeviceRequest::Auto, Ok(1e9));
@@ -139,7 +145,7 @@ mod tests {
     #[test]
     fn measuring_stays_within_the_memory_limit() {
         let small = Budget::new(1 << 20, 1 << 20);
-        let choice = choose(DeviceRequest::Auto, Threads::Count(1), &small, Ok(1e9)).unwrap();
+        let choice = choose_device(DeviceRequest::Auto, Threads::Count(1), &small, Ok(1e9)).unwrap();
         assert!(matches!(choice.device, Device::Cpu(_)) && choice.reason.contains("memory limit"), "{}", choice.reason);
     }
 }

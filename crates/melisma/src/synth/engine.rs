@@ -3,9 +3,9 @@
 use melisma_kernels::signal::voice::{Block, Control, Segment, Slot, TICK, UNIT, Voices};
 use melisma_kernels::{Error, Isa, Queue, Result};
 
-use super::agenda::Agenda;
-use super::control::Moves;
-use super::event::{Action, Event, N_CHANNELS, NAMELESS, Parameter, check, check_range};
+use super::control::Glides;
+use super::event::{Action, Event, N_CHANNELS, NO_NOTE, Parameter, check, check_range};
+use super::event_queue::EventQueue;
 use super::patch::{self, Pitch, Touch};
 use super::score::Instrument;
 
@@ -67,10 +67,10 @@ impl Default for EngineConfig {
 pub struct Engine {
     config: EngineConfig,
     voices: Voices,
-    agenda: Agenda,
+    events: EventQueue,
     notes: Vec<Sounding>,
     bends: [f32; N_CHANNELS],
-    moves: Moves,
+    glides: Glides,
     controls: Vec<Control>,
     position: u64,
     n_dropped: u64,
@@ -115,10 +115,10 @@ impl Engine {
         Ok(Self {
             // As many again may fade while new ones begin.
             voices: Voices::new(Isa::from_env()?, 2 * config.max_voices, n_buses),
-            agenda: Agenda::new(config.max_events),
+            events: EventQueue::new(config.max_events),
             notes: Vec::with_capacity(2 * config.max_voices + SPARE_LANES),
             bends: [0.0; N_CHANNELS],
-            moves: Moves::new(config.sample_rate),
+            glides: Glides::new(config.sample_rate),
             controls: Vec::with_capacity(Voices::LONGEST / TICK + 2),
             position: 0,
             n_dropped: 0,
@@ -143,7 +143,7 @@ impl Engine {
 
     /// Events that wait.
     pub fn waiting(&self) -> usize {
-        self.agenda.len()
+        self.events.len()
     }
 
     /// Notes that found no room, since the engine was made.
@@ -160,7 +160,7 @@ impl Engine {
             return Err(Error::invalid(format!("an event for sample {}, which is past: {}", event.at, self.position)));
         }
         check(&event.action)?;
-        self.agenda.push(event)
+        self.events.push(event)
     }
 
     /// The next samples of the mix, without effects.
@@ -187,7 +187,7 @@ impl Engine {
     /// The next samples up to the next event, at least one where there is room. `set` hears of every control that
     /// moves at the first of them.
     pub(super) fn render_next(&mut self, out: Stem<'_>, mut set: impl FnMut(Parameter, f32)) -> usize {
-        while let Some(action) = self.agenda.next_until(self.position) {
+        while let Some(action) = self.events.next_until(self.position) {
             if let Action::Set { parameter, value } = action {
                 set(parameter, value);
             }
@@ -236,19 +236,19 @@ impl Engine {
     /// Forgets all notes, events and bends and begins again at sample 0, as if new.
     pub fn reset(&mut self) {
         self.voices.clear();
-        self.agenda.clear();
+        self.events.clear();
         self.notes.clear();
         self.bends = [0.0; N_CHANNELS];
-        self.moves = Moves::new(self.config.sample_rate);
+        self.glides = Glides::new(self.config.sample_rate);
         (self.position, self.n_dropped) = (0, 0);
     }
 
     /// Renders at most `most` samples, up to the next event.
     fn advance(&mut self, queue: Option<&Queue>, most: usize) -> usize {
-        while let Some(action) = self.agenda.next_until(self.position) {
+        while let Some(action) = self.events.next_until(self.position) {
             self.act(action);
         }
-        let to_event = self.agenda.next_at().map_or(u64::MAX, |at| at - self.position);
+        let to_event = self.events.next_at().map_or(u64::MAX, |at| at - self.position);
         let len = most.min(Voices::LONGEST).min(usize::try_from(to_event).unwrap_or(usize::MAX));
         self.fill_controls(len);
         let block = Block { position: self.position, len, controls: &self.controls };
@@ -270,9 +270,9 @@ impl Engine {
         let mut now = self.position;
         while now < self.position + len as u64 {
             if now.is_multiple_of(tick) {
-                self.moves.next();
+                self.glides.next();
             }
-            self.controls.push(self.moves.now());
+            self.controls.push(self.glides.now());
             now = (now / tick + 1) * tick;
         }
     }
@@ -284,21 +284,21 @@ impl Engine {
                 let voice = patch::voice(instrument, pitch, Touch { velocity, pan, seed: patch::seed(note) });
                 self.make_room(note);
                 let bus = if self.config.buses == Buses::Stems { instrument as usize } else { 0 };
-                match self.voices.start(bus, &voice, self.position, self.moves.now()) {
+                match self.voices.start(bus, &voice, self.position, self.glides.now()) {
                     Ok(Some(slot)) => self.notes.push(Sounding { note, slot, instrument, channel, key }),
                     _ => self.n_dropped += 1,
                 }
             }
             Action::Release { note } => {
                 if let Some(found) = self.notes.iter().find(|sounding| sounding.note == note)
-                    && !patch::is_struck(found.instrument)
+                    && !patch::is_one_shot(found.instrument)
                 {
                     self.voices.release(found.slot, self.position);
                     self.forget(note);
                 }
             }
             Action::Bend { channel, semitones } => self.bend(channel, semitones),
-            Action::Set { parameter, value } => self.moves.set(parameter, value),
+            Action::Set { parameter, value } => self.glides.set(parameter, value),
         }
     }
 
@@ -335,7 +335,7 @@ impl Engine {
     /// The note's name may be used again. Its slot stays listed for bends until it is silent.
     fn forget(&mut self, note: u64) {
         for sounding in self.notes.iter_mut().filter(|sounding| sounding.note == note) {
-            sounding.note = NAMELESS;
+            sounding.note = NO_NOTE;
         }
     }
 }

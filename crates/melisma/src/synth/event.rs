@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// Channels, as MIDI has them.
 pub(super) const N_CHANNELS: usize = 16;
 /// No event names it: [`check`] refuses it.
-pub(super) const NAMELESS: u64 = u64::MAX;
+pub(super) const NO_NOTE: u64 = u64::MAX;
 
 /// A control that can move while music plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub(super) fn check(action: &Action) -> Result<()> {
 }
 
 fn check_name(note: u64) -> Result<()> {
-    if note == NAMELESS {
+    if note == NO_NOTE {
         return Err(Error::invalid(format!("synth: {note} is no name for a note")));
     }
     Ok(())

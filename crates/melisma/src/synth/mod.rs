@@ -1,6 +1,5 @@
 //! Scores and generated music to sound, all voices at once.
 
-mod agenda;
 mod bulk;
 mod bus;
 mod capture;
@@ -12,6 +11,7 @@ pub mod effect;
 mod endless;
 mod engine;
 mod event;
+mod event_queue;
 mod level;
 mod loudness;
 mod midi;
@@ -26,7 +26,7 @@ pub use bulk::{BulkConfig, BulkRenderer, Ticket};
 pub use bus::{Bus, BusConfig};
 pub use capture::Capture;
 pub use composer::{Composer, Mode, STYLES, Style, compose, seed};
-pub use cost::{Choice, Cost, choose};
+pub use cost::{Cost, DeviceChoice, choose_device};
 pub use endless::Endless;
 pub use engine::{Buses, Engine, EngineConfig, Path, Stem};
 pub use event::{Action, Event, Parameter};

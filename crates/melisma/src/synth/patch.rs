@@ -93,7 +93,7 @@ pub fn seed(note: u64) -> u32 {
 }
 
 /// Whether a note ends by itself and is not released.
-pub fn is_struck(instrument: Instrument) -> bool {
+pub fn is_one_shot(instrument: Instrument) -> bool {
     matches!(instrument, Instrument::Kick | Instrument::Hat)
 }
 

@@ -6,7 +6,7 @@
 use melisma_kernels::signal::voice::{Control, Controls, Note, TICK, check_gains};
 
 use super::bulk::{BulkConfig, BulkRenderer};
-use super::control::Moves;
+use super::control::Glides;
 use super::engine::{Buses, Stem};
 use super::event::Parameter;
 use super::patch::{self, Pitch, Touch};
@@ -231,7 +231,7 @@ impl Sheet {
             let touch = Touch { velocity: note.velocity, pan: note.pan, seed: patch::seed(index as u64) };
             let onset = sample(note.start);
             let release = sample(note.start + note.duration).max(onset + 1);
-            let release = (!patch::is_struck(note.instrument)).then_some(release);
+            let release = (!patch::is_one_shot(note.instrument)).then_some(release);
             let placed = Note { voice: patch::voice(note.instrument, pitch, touch), mix: 0, onset, release };
             Placed { instrument: note.instrument, note: placed, end: placed.end() }
         };
@@ -300,15 +300,15 @@ fn controls(score: &Score, sample_rate: u32, n_samples: u64) -> Vec<Control> {
     if coming.peek().is_none() {
         return Vec::new();
     }
-    let mut moves = Moves::new(sample_rate);
-    let mut controls = vec![moves.now()];
+    let mut glides = Glides::new(sample_rate);
+    let mut controls = vec![glides.now()];
     for tick in 0..n_samples.div_ceil(TICK as u64) {
         let due = |at: f64| (at * f64::from(sample_rate)).round() as u64 <= tick * TICK as u64;
         while let Some(control) = coming.next_if(|control| due(control.at)) {
-            moves.set(control.parameter, control.value);
+            glides.set(control.parameter, control.value);
         }
-        moves.next();
-        controls.push(moves.now());
+        glides.next();
+        controls.push(glides.now());
     }
     controls
 }

@@ -90,11 +90,11 @@ impl Batch {
         let widest = widest.chain([layers.latent_dim, layers.dim]).max().unwrap_or(0);
         let attention = if layers.attention.is_some() { layers.dim } else { 0 };
         let arena = Tensor::new(device, budget, DType::F32, &[capacity.n_slots, layers.slot_len])?;
-        let far = |bytes: usize| match device {
+        let on_device = |bytes: usize| match device {
             Device::Cpu(_) => Buffer::host(budget, bytes),
             Device::Cuda(cuda) => Buffer::device(cuda, budget, bytes),
         };
-        let near = |bytes: usize| match device {
+        let on_host = |bytes: usize| match device {
             Device::Cpu(_) => Buffer::host(budget, bytes),
             Device::Cuda(cuda) => Buffer::pinned(cuda, budget, bytes),
         };
@@ -103,18 +103,18 @@ impl Batch {
         let buffers = Buffers {
             rows: Rows::new(device, budget, capacity.n_rows, capacity.n_slots)?,
             arena,
-            codes: far(codes_bytes)?,
+            codes: on_device(codes_bytes)?,
             deviates: floats(layers.noise.per_latent())?,
             now: floats(widest)?,
             next: floats(widest)?,
             qkv: floats(3 * attention)?,
             skip: floats(attention)?,
-            samples: far(samples_bytes)?,
+            samples: on_device(samples_bytes)?,
         };
         let mut batch = Self {
             shared: Arc::new(Mutex::new(buffers)),
-            codes: near(codes_bytes)?,
-            ring: Ring::new(|| near(samples_bytes))?,
+            codes: on_host(codes_bytes)?,
+            ring: Ring::new(|| on_host(samples_bytes))?,
             graphs: Vec::new(),
             rows: Vec::with_capacity(capacity.n_rows),
             capacity,
@@ -139,7 +139,7 @@ impl Batch {
         sizes.dedup();
         for n_rows in sizes.into_iter().rev() {
             let mut recorded = Recorded { layers: layers.clone(), shared: self.shared.clone(), n_rows, n_latents };
-            self.buffers().rows.set(queue, &vec![self.nothing(); n_rows])?;
+            self.buffers().rows.set(queue, &vec![self.idle_row(); n_rows])?;
             Recorded::run(queue, &mut recorded)?;
             queue.synchronize()?;
             self.graphs.insert(0, Graph::capture(queue, recorded, Recorded::run)?);
@@ -148,7 +148,7 @@ impl Batch {
     }
 
     /// A row that changes nothing.
-    fn nothing(&self) -> Row {
+    fn idle_row(&self) -> Row {
         Row { slot: self.capacity.n_slots as i64 - 1, end: 0, ..Row::default() }
     }
 
@@ -161,7 +161,7 @@ impl Batch {
         self.rows.clear();
         self.rows.extend_from_slice(input.rows);
         if let Some(index) = graph {
-            self.rows.resize(self.graphs[index].state().n_rows, self.nothing());
+            self.rows.resize(self.graphs[index].state().n_rows, self.idle_row());
         }
         self.codes.view_mut::<i32>()?.host()?[..input.codes.len()].copy_from_slice(input.codes);
         {
@@ -177,13 +177,13 @@ impl Batch {
             self.graphs[index].launch(queue)?;
         }
         let len = input.n_latents * layers.timeline.rate;
-        let (ticket, place) = self.ring.begin();
-        place.ranges.clear();
-        place.ranges.extend(input.rows.iter().enumerate().map(|(index, row)| {
+        let (ticket, entry) = self.ring.begin();
+        entry.ranges.clear();
+        entry.ranges.extend(input.rows.iter().enumerate().map(|(index, row)| {
             let live = layers.timeline.live(row, input.n_latents);
             index * len + live.start..index * len + live.end
         }));
-        queue.start_copy(&lock(&self.shared).samples, &mut place.samples, n_rows * len * size_of::<f32>())?;
+        queue.start_copy(&lock(&self.shared).samples, &mut entry.samples, n_rows * len * size_of::<f32>())?;
         Ok(ticket)
     }
 }

@@ -28,7 +28,7 @@
 
 mod batch;
 mod layers;
-mod live;
+mod open_stream;
 mod options;
 mod ring;
 
@@ -46,10 +46,10 @@ use super::stream::Progress;
 use crate::{Error, Result};
 use batch::{Batch, Capacity, Input};
 use layers::Layers;
-use live::Live;
+use open_stream::OpenStream;
 
-pub use live::{Samples, StreamId};
-pub use options::Options;
+pub use open_stream::{Samples, StreamId};
+pub use options::EngineOptions;
 pub use ring::Ticket;
 
 /// Frames that a clip's step has: the weights are read once for all of them.
@@ -63,7 +63,7 @@ pub struct Engine {
     queue: Queue,
     batch: Batch,
     /// One for each slot but the last, which belongs to the engine.
-    streams: Vec<Option<Live>>,
+    streams: Vec<Option<OpenStream>>,
     n_opened: u64,
     /// `[slot_len]`: zeros, and a slot on its way.
     zeros: Tensor,
@@ -81,8 +81,8 @@ impl Engine {
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
     /// refuses.
-    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: impl Into<Options>) -> Result<Self> {
-        let Options { max_streams, rounding } = options.into();
+    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: impl Into<EngineOptions>) -> Result<Self> {
+        let EngineOptions { max_streams, rounding } = options.into();
         let device = queue.device();
         let layers = Arc::new(Layers::new(model, &device, budget, rounding)?);
         Self::with_layers(layers, model.config(), queue, budget, max_streams)
@@ -141,7 +141,7 @@ impl Engine {
     /// Touches everything that a step touches, so that the first is as fast as the others.
     fn warm_up(&mut self) -> Result<()> {
         let (slot, codes) = (self.spare(), vec![0; self.capacity.frame_codes]);
-        self.alone(&mut Live::new(0, Noise::default()), slot, OPEN, &codes)?;
+        self.step_alone(&mut OpenStream::new(0, Noise::default()), slot, OPEN, &codes)?;
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl Engine {
         self.clear(slot)?;
         self.n_opened += 1;
         let serial = self.n_opened;
-        self.streams[slot] = Some(Live::new(serial, noise));
+        self.streams[slot] = Some(OpenStream::new(serial, noise));
         Ok(StreamId { slot, serial })
     }
 
@@ -211,12 +211,12 @@ impl Engine {
             self.codes.extend_from_slice(frames);
         }
         let ticket = self.run(n_latents)?;
-        let ranges = &mut self.batch.ring.place(ticket)?.ranges;
+        let ranges = &mut self.batch.ring.entry(ticket)?.ranges;
         for ((stream, _), range) in input.iter().zip(ranges) {
             if let Some(live) = &mut self.streams[stream.slot] {
                 live.advance(n_latents);
                 live.progress.pushed += (n_latents * self.layers.timeline.rate) as u64;
-                range.start += live.hear(range.len());
+                range.start += live.count_final(range.len());
             }
         }
         Ok(ticket)
@@ -298,17 +298,17 @@ impl Engine {
     pub fn decode(&mut self, codes: &Codes, noise: &Noise) -> Result<Vec<f32>> {
         let slot = self.spare();
         self.clear(slot)?;
-        let mut live = Live::new(0, noise.clone());
+        let mut live = OpenStream::new(0, noise.clone());
         let mut samples = Vec::with_capacity(codes.n_frames() * self.config.frame_len());
         for piece in codes.to_frames(&self.config).chunks(CLIP_FRAMES * self.capacity.frame_codes) {
-            samples.extend_from_slice(self.alone(&mut live, slot, OPEN, piece)?);
+            samples.extend_from_slice(self.step_alone(&mut live, slot, OPEN, piece)?);
         }
         samples.extend(self.flush(live, slot)?);
         Ok(samples)
     }
 
     /// Steps beyond the end until everything is out.
-    fn flush(&mut self, mut live: Live, slot: usize) -> Result<Vec<f32>> {
+    fn flush(&mut self, mut live: OpenStream, slot: usize) -> Result<Vec<f32>> {
         let end = live.start;
         let mut samples = Vec::new();
         let mut left = if end == 0 { 0 } else { self.lag().div_ceil(self.config.frame_len()) };
@@ -316,14 +316,14 @@ impl Engine {
         while left > 0 {
             let now = left.min(CLIP_FRAMES);
             let codes = &nothing[..now * self.capacity.frame_codes];
-            samples.extend_from_slice(self.alone(&mut live, slot, end, codes)?);
+            samples.extend_from_slice(self.step_alone(&mut live, slot, end, codes)?);
             left -= now;
         }
         Ok(samples)
     }
 
     /// One step of one stream; the samples that exist.
-    fn alone(&mut self, live: &mut Live, slot: usize, end: i64, codes: &[i32]) -> Result<&[f32]> {
+    fn step_alone(&mut self, live: &mut OpenStream, slot: usize, end: i64, codes: &[i32]) -> Result<&[f32]> {
         let n_latents = codes.len() / self.capacity.frame_codes * self.config.frame_latents();
         self.rows.clear();
         self.rows.push(live.row(slot, end));
@@ -367,7 +367,7 @@ impl Engine {
         Ok(n_frames)
     }
 
-    fn live(&self, stream: StreamId) -> Result<&Live> {
+    fn live(&self, stream: StreamId) -> Result<&OpenStream> {
         let live = self.streams.get(stream.slot).and_then(Option::as_ref);
         live.filter(|live| live.serial == stream.serial)
             .ok_or_else(|| Error::invalid(format!("engine: stream {} is over", stream.serial)))

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use melisma_kernels::Buffer;
 
-use super::live::Samples;
+use super::open_stream::Samples;
 use crate::{Error, Result};
 
 /// Steps whose samples are kept.
-const PLACES: usize = 4;
+const N_ENTRIES: usize = 4;
 
 /// A step that was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,13 +17,13 @@ pub struct Ticket(u64);
 /// Pinned on a GPU's host, so that copies need no wait.
 #[derive(Debug)]
 pub(super) struct Ring {
-    places: Vec<Place>,
+    entries: Vec<Entry>,
     n_steps: u64,
 }
 
 /// The samples of one step.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Entry {
     /// `[B, T · hop]`
     pub(super) samples: Buffer,
     /// Of each row, those that exist.
@@ -33,27 +33,29 @@ pub(super) struct Place {
 impl Ring {
     /// Buffers come from `samples`.
     pub(super) fn new(samples: impl Fn() -> Result<Buffer>) -> Result<Self> {
-        let place = |_| Ok(Place { samples: samples()?, ranges: Vec::new() });
-        Ok(Self { places: (0..PLACES).map(place).collect::<Result<_>>()?, n_steps: 0 })
+        let entry = |_| Ok(Entry { samples: samples()?, ranges: Vec::new() });
+        Ok(Self { entries: (0..N_ENTRIES).map(entry).collect::<Result<_>>()?, n_steps: 0 })
     }
 
     /// The place of a new step: that of the oldest.
-    pub(super) fn begin(&mut self) -> (Ticket, &mut Place) {
+    pub(super) fn begin(&mut self) -> (Ticket, &mut Entry) {
         self.n_steps += 1;
-        (Ticket(self.n_steps), &mut self.places[(self.n_steps % PLACES as u64) as usize])
+        (Ticket(self.n_steps), &mut self.entries[(self.n_steps % N_ENTRIES as u64) as usize])
     }
 
-    pub(super) fn place(&mut self, ticket: Ticket) -> Result<&mut Place> {
-        if !(self.n_steps.saturating_sub(PLACES as u64) + 1..=self.n_steps).contains(&ticket.0) {
+    pub(super) fn entry(&mut self, ticket: Ticket) -> Result<&mut Entry> {
+        if !(self.n_steps.saturating_sub(N_ENTRIES as u64) + 1..=self.n_steps).contains(&ticket.0) {
             let message = format!("engine: the samples of step {} are gone, it is at step {}", ticket.0, self.n_steps);
-            return Err(Error::invalid(message).with_hint(format!("collect each of the last {PLACES} steps in time")));
+            return Err(
+                Error::invalid(message).with_hint(format!("collect each of the last {N_ENTRIES} steps in time"))
+            );
         }
-        Ok(&mut self.places[(ticket.0 % PLACES as u64) as usize])
+        Ok(&mut self.entries[(ticket.0 % N_ENTRIES as u64) as usize])
     }
 
     /// Waits until the samples are there.
     pub(super) fn collect(&mut self, ticket: Ticket) -> Result<Samples<'_>> {
-        let Place { samples, ranges } = self.place(ticket)?;
+        let Entry { samples, ranges } = self.entry(ticket)?;
         Ok(Samples { samples: samples.view::<f32>()?.host()?, ranges })
     }
 }

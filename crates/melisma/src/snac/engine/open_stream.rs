@@ -17,7 +17,7 @@ pub struct StreamId {
 
 /// What the engine knows of a stream.
 #[derive(Debug, Clone)]
-pub(super) struct Live {
+pub(super) struct OpenStream {
     pub(super) serial: u64,
     pub(super) noise: Noise,
     /// Latents taken.
@@ -40,13 +40,13 @@ impl<'a> Samples<'a> {
     }
 }
 
-impl Live {
+impl OpenStream {
     pub(super) fn new(serial: u64, noise: Noise) -> Self {
         Self { serial, noise, start: 0, n_steps: 0, progress: Progress::default() }
     }
 
     /// `n` more samples are final; of these, the first so many were handed out before.
-    pub(super) fn hear(&mut self, n: usize) -> usize {
+    pub(super) fn count_final(&mut self, n: usize) -> usize {
         let known = self.progress.gap().min(n as u64);
         self.progress.exact += n as u64;
         self.progress.emitted += n as u64 - known;

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// The earliest event first; events of one sample in the order in which they came. Never grows beyond its size.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(super) struct EventQueue {
     waiting: BinaryHeap<Reverse<Waiting>>,
     most: usize,
     n_pushed: u64,
@@ -41,7 +41,7 @@ impl Ord for Waiting {
     }
 }
 
-impl Agenda {
+impl EventQueue {
     pub(super) fn new(most: usize) -> Self {
         Self { waiting: BinaryHeap::with_capacity(most), most, n_pushed: 0 }
     }
