@@ -1,6 +1,7 @@
 //! `melisma doctor`.
 
-use melisma::engine::{melisma as our_engine, onnxruntime, rten};
+use melisma::engine::ours::chain as our_engine;
+use melisma::engine::{onnxruntime, rten};
 use melisma::runtime::config::{Environment, default_file};
 use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::{row, worker};
 use crate::{Peer, Row};
-use melisma::engine::{melisma as chain, rten};
+use melisma::engine::ours::chain;
+use melisma::engine::rten;
 use melisma::format::{DType, Value, npy};
 use melisma::onnx::pass;
 use melisma::optimize::models::{Snac, snac_decoder, whisper_encoder};

@@ -219,7 +219,8 @@ fn paste(piece: &Value, from: usize, whole: &mut Value, to: std::ops::Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Options, melisma, rten};
+    use crate::engine::ours::chain;
+    use crate::engine::{Options, rten};
     use crate::onnx::pass;
     use crate::optimize::models::{Snac, snac_decoder, whisper_encoder};
 
@@ -227,7 +228,7 @@ mod tests {
     fn pieces_make_the_whole() {
         let model = snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[3, 2] }, 3).unwrap();
         let reach = Reach::of(&model).unwrap();
-        let ours = melisma::build(&model, &Options::default()).unwrap();
+        let ours = chain::build(&model, &Options::default()).unwrap();
         assert!(reach.rate == 6 && reach.latents >= ours.reach() && reach.latents < 2 * ours.reach(), "{reach:?}");
         let values: Vec<f32> = (0..8 * 100).map(|i| (i as f32 * 0.7).sin()).collect();
         let x = [Value::from_slice(&values, &[1, 8, 100]).unwrap()];

@@ -1,9 +1,8 @@
 //! Engines: what runs a model. Each is made from a [`Model`] once and run many times.
 
 pub mod chunked;
-pub mod melisma;
-pub mod mixed;
 pub mod onnxruntime;
+pub mod ours;
 pub mod rten;
 
 use std::collections::HashSet;

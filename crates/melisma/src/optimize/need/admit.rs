@@ -1,8 +1,9 @@
 //! Whether a run fits into the memory that it may take, and how.
 
 use super::{Fact, Hidden, Largest, Need, facts};
+use crate::engine::Options;
 use crate::engine::chunked::Reach;
-use crate::engine::{Options, melisma};
+use crate::engine::ours::chain;
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::runtime::{Chunking, Config, Policy, size};
@@ -99,7 +100,7 @@ impl Limits {
         let need = Need::of(model, inputs)?;
         let largest = need.largest.as_ref().map_or(0, |largest| largest.bytes);
         let is_hopeless = self.most_bytes().is_some_and(|most| largest > most);
-        if is_hopeless && Reach::of(model).is_err() && melisma::build(model, &Options::default()).is_err() {
+        if is_hopeless && Reach::of(model).is_err() && chain::build(model, &Options::default()).is_err() {
             return Err(self.refusal(&need, need.bytes()));
         }
         Ok(())

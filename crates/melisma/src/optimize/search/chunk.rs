@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::engine::melisma;
+use crate::engine::ours::chain;
 use crate::runtime::config::Origin;
 use crate::runtime::policy::Chunking;
 use crate::runtime::{Config, Policy, Profile};
@@ -98,7 +98,7 @@ impl Splitting {
 
     /// What to try with `engine` first.
     pub(super) fn chunks(self, engine: &str) -> Vec<Chunk> {
-        let is_ours = engine == melisma::NAME;
+        let is_ours = engine == chain::NAME;
         match self {
             Self::Off if is_ours => vec![Chunk::Whole],
             Self::Off | Self::AsNeeded => vec![Chunk::Own],

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Candidate, Chunk};
 use crate::engine::chunked::{Chunked, Reach};
 use crate::engine::onnxruntime::{self, Algorithms, Cuda, Cudnn, Onnxruntime, Provider, TensorRt, Workspace};
-use crate::engine::{Engine, Port, melisma, mixed, rten};
+use crate::engine::ours::{chain, mixed};
+use crate::engine::{Engine, Port, rten};
 use crate::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy, Profile};
@@ -167,8 +168,8 @@ pub(super) fn version(name: &str) -> Result<String> {
 /// # Errors
 /// The engine is not there, or does not take the model.
 pub fn open(model: &Model, candidate: &Candidate, surroundings: &Surroundings) -> Result<Box<dyn Engine>> {
-    if candidate.engine == melisma::NAME
-        && let Ok(chain) = melisma::build(model, &candidate.options())
+    if candidate.engine == chain::NAME
+        && let Ok(chain) = chain::build(model, &candidate.options())
     {
         return Ok(match candidate.chunk {
             Chunk::Of(len) => Box::new(chain.with_step(len)),

@@ -5,7 +5,7 @@ use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
 use super::select::{Bench, Reference, Workshop};
 use super::{Candidate, Measured};
-use crate::engine::melisma;
+use crate::engine::ours::chain;
 use crate::runtime::precision::Format;
 
 /// Lengths are multiples of this.
@@ -32,7 +32,7 @@ impl Workshop<'_> {
             let candidate = Candidate { chunk: Chunk::Of(len), ..whole.candidate.clone() };
             self.measure(bench, reference, candidate)
         };
-        if whole.candidate.engine == melisma::NAME {
+        if whole.candidate.engine == chain::NAME {
             return vec![measure(SMALL_CHUNK)];
         }
         let total = self.sets.values[0].first().and_then(|input| input.shape().last().copied()).unwrap_or(0);

@@ -11,16 +11,16 @@
 //! computed twice, a long signal takes the memory of a short one, and a step fits into the cache,
 //! where an ordinary engine sends every layer through main memory.
 
-mod chain;
 mod layer;
 mod plain;
+mod stage;
 #[cfg(test)]
 mod tests;
 
 use melisma_kernels::layer::step::Rows;
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::{Engine, Operator, Options, Port, check_inputs};
+use crate::engine::{Engine, Operator, Options, Port, check_inputs};
 use crate::format::{DType, Value};
 use crate::onnx::pass;
 use crate::onnx::{Dim, Model};
@@ -34,7 +34,7 @@ const STEP_BYTES: usize = 4 << 20;
 
 /// A model in our engine.
 #[derive(Debug)]
-pub struct Melisma {
+pub struct Chain {
     layers: Vec<Layer>,
     queue: Queue,
     rows: Rows,
@@ -55,12 +55,12 @@ pub struct Melisma {
 ///
 /// # Errors
 /// `Unsupported` names the operators and nodes that do not fit a chain.
-pub fn build(model: &Model, options: &Options) -> Result<Melisma> {
+pub fn build(model: &Model, options: &Options) -> Result<Chain> {
     let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
     let mut model = model.clone();
     pass::fold_constants(&mut model)?;
     pass::fuse_snake(&mut model);
-    let stages = chain::stages(&model)?;
+    let stages = stage::stages(&model)?;
     let n_in = channels(&inputs, &stages)?;
     let mut device = Device::cpu()?;
     if let Device::Cpu(cpu) = &mut device {
@@ -71,7 +71,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Melisma> {
     let layers = builder.layers(&stages)?;
     let (rate, n_out, slot_len) = (builder.scale, builder.n_channels, builder.slot_len);
     let widest = layers.iter().map(Layer::widest).max().unwrap_or(n_in).max(1);
-    Ok(Melisma {
+    Ok(Chain {
         rows: Rows::new(&device, &budget, 1, 1)?,
         queue: device.queue(&budget)?,
         arena: vec![0.0; slot_len],
@@ -88,14 +88,14 @@ pub fn build(model: &Model, options: &Options) -> Result<Melisma> {
 }
 
 /// The channels of the input, which must be `f32[B, C, T]`.
-fn channels(inputs: &[Port], stages: &[chain::Stage]) -> Result<usize> {
+fn channels(inputs: &[Port], stages: &[stage::Stage]) -> Result<usize> {
     let [Port { dtype: DType::F32, shape: Some(axes), .. }] = inputs else {
         return Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes")));
     };
     let first = stages.iter().find_map(|stage| match stage {
-        chain::Stage::Conv(conv) => Some(conv.n_in),
-        chain::Stage::Transposed(up) => Some(up.n_in),
-        chain::Stage::Snake(alpha) => Some(alpha.len()),
+        stage::Stage::Conv(conv) => Some(conv.n_in),
+        stage::Stage::Transposed(up) => Some(up.n_in),
+        stage::Stage::Snake(alpha) => Some(alpha.len()),
         _ => None,
     });
     match (axes.as_slice(), first) {
@@ -110,7 +110,7 @@ fn channels(inputs: &[Port], stages: &[chain::Stage]) -> Result<usize> {
     }
 }
 
-impl Melisma {
+impl Chain {
     /// Latents that go through the layers at one time: fewer take less memory, and the result is the same.
     #[must_use]
     pub fn with_step(mut self, n_latents: usize) -> Self {
@@ -157,7 +157,7 @@ impl Melisma {
     }
 }
 
-impl Engine for Melisma {
+impl Engine for Chain {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -181,7 +181,7 @@ impl Engine for Melisma {
     }
 }
 
-impl Melisma {
+impl Chain {
     fn batch(&mut self, inputs: &[Value], mut times: Option<&mut Vec<Operator>>) -> Result<Vec<Value>> {
         check_inputs(&self.inputs, inputs)?;
         let &[batch, n_in, len] = inputs[0].shape() else {

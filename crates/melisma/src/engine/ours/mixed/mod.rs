@@ -17,8 +17,8 @@ use std::sync::Arc;
 use ::rten::ThreadPool;
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::rten::{self, adapt, convert, guarded};
-use super::{Engine, Operator, Options, Port, check_inputs};
+use crate::engine::rten::{self, adapt, convert, guarded};
+use crate::engine::{Engine, Operator, Options, Port, check_inputs};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::onnx::pass;
@@ -26,7 +26,7 @@ use crate::{Error, Result};
 use program::{Memory, Program};
 
 /// The name that `--engine` takes: that of our engine for chains.
-pub use super::melisma::NAME;
+pub use super::chain::NAME;
 
 /// A model, part in our kernels and part in the embedded engine.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Layers that only move rows or bend values, written plainly.
 
-use super::chain::{Conv, Curve};
+use super::stage::{Conv, Curve};
 
 /// Rows beside their neighbours: `[T, C]` to `[T, K, C]`, with the last (K - 1) d rows kept from step to step.
 #[derive(Debug)]

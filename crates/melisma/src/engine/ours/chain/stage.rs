@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::engine::Port;
 use crate::format::DType;
 use crate::onnx::pass::DOMAIN;
 use crate::onnx::{Graph, Model, Node};
@@ -70,7 +71,7 @@ pub(super) fn stages(model: &Model) -> Result<Vec<Stage>> {
         let names: Vec<String> = unknown.into_iter().collect();
         return Err(Error::unsupported(format!("{NAME}: no such operator: {}", names.join(", "))));
     }
-    let (inputs, [output]) = (super::Port::inputs(model)?, graph.outputs.as_slice()) else {
+    let (inputs, [output]) = (Port::inputs(model)?, graph.outputs.as_slice()) else {
         return Err(refused("the model has more than one output"));
     };
     let [input] = inputs.as_slice() else { return Err(refused("the model has more than one input")) };

@@ -13,8 +13,8 @@ use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Rows, Step
 use melisma_kernels::layer::upsample::{self, Upsample};
 use melisma_kernels::{Budget, Device, Queue, View};
 
-use super::chain::{Conv, Curve, Stage, Transposed};
 use super::plain::{Delay, Dilated, Unfold, curve, snake};
+use super::stage::{Conv, Curve, Stage, Transposed};
 use crate::engine::Operator;
 use crate::{Error, Result};
 
