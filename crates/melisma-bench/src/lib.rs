@@ -182,7 +182,7 @@ mod tests {
         let device = Device::cpu().unwrap();
         let memory = MemoryTracker::new(Budget::unlimited());
         let refused = |room: &str| run(&[room.to_owned()], Place { device: &device, memory: &memory }).unwrap_err();
-        assert_eq!(refused("runtimes").hint(), Some("did you mean `runtime`?"));
+        assert_eq!(refused("runtimes").hint().as_deref(), Some("did you mean `runtime`?"));
         assert!(refused("kitchen-sink").hint().unwrap().starts_with("the rooms are runtime"));
     }
 

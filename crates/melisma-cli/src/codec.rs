@@ -11,7 +11,7 @@ use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::{Budget, Reservation, Space};
 use melisma::snac::{Model, mini24_weights};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, Kind, Remedy, Result};
 
 use crate::session::Session;
 
@@ -81,7 +81,7 @@ fn floats(file: &File) -> Option<u64> {
 
 /// Adds a hint where there is none.
 pub fn with_hint(error: Error, hint: &str) -> Error {
-    if error.hint().is_some() { error } else { error.with_hint(hint) }
+    if !error.remedies().is_empty() { error } else { error.with_hint(hint) }
 }
 
 fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
@@ -100,7 +100,7 @@ pub fn encoder_device(request: DeviceRequest, threads: Threads) -> Result<Device
         DeviceRequest::Cuda(_) => {
             device::select(request, threads)?;
             Err(Error::unsupported(format!("{request}: encoders run on the CPU"))
-                .with_hint("use --device cpu or --device auto"))
+                .with_hint(Remedy::UseDevice(&["cpu", "auto"])))
         }
         DeviceRequest::Auto | DeviceRequest::Cpu => device::select(DeviceRequest::Cpu, threads),
     }

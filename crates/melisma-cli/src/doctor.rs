@@ -11,6 +11,7 @@ use melisma::runtime::{count, size};
 use melisma::{Error, Result as Checked};
 use serde_json::{Map, Value, json};
 
+use crate::remedy;
 use crate::session::Session;
 
 /// The folders of the cache.
@@ -154,7 +155,7 @@ impl Library {
 }
 
 fn engines() -> Vec<(&'static str, Result<Library, String>)> {
-    let told = |error: Error| match error.hint() {
+    let told = |error: Error| match remedy::hint(&error) {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
     };

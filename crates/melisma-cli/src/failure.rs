@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use melisma::{Error, Kind};
 use serde_json::{Value, json};
 
-use crate::{answer, terminal};
+use crate::{answer, remedy, terminal};
 
 const USAGE: u8 = 2;
 const CHECK: u8 = 3;
@@ -24,8 +24,8 @@ pub struct Failure<'a> {
 
 /// Reports `error` and returns its exit code.
 pub fn report(error: &Error) -> ExitCode {
-    let message = error.to_string();
-    let failure = Failure { kind: kind(error), message: &message, hint: error.hint(), code: code(error) };
+    let (message, hint) = (error.to_string(), remedy::hint(error));
+    let failure = Failure { kind: kind(error), message: &message, hint: hint.as_deref(), code: code(error) };
     failure.say();
     failure.give();
     ExitCode::from(failure.code)

@@ -19,6 +19,7 @@ mod mel;
 mod optimize;
 mod pack;
 mod progress;
+mod remedy;
 mod run;
 mod session;
 mod show;

@@ -13,7 +13,7 @@ use melisma::optimize::search::{Chosen, Subject, choose};
 use melisma::runtime::machine::free_bytes;
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, Kind, Remedy, Result};
 use serde_json::json;
 
 use crate::args::RunArgs;
@@ -111,7 +111,7 @@ fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<Path
         output::refuse_input(&path)?;
         if existing == Existing::Refuse && path.exists() {
             let error = Error::new(Kind::InvalidArgument, format!("{}: the file exists already", path.display()));
-            return Err(error.with_hint("use -f to replace it, or choose another folder"));
+            return Err(error.with_hint(Remedy::Replace).or_hint("choose another folder"));
         }
         paths.push(path);
     }

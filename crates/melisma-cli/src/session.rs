@@ -12,7 +12,7 @@ use melisma::runtime::memory::{self, Budget, Reservation, Space};
 use melisma::runtime::output::{self, Existing, OutputFile};
 use melisma::runtime::trace::{Collector, Detail, Nvtx};
 use melisma::runtime::{Config, MemoryTracker, size};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, Kind, Remedy, Result};
 use serde_json::Value;
 
 use crate::args::{Globals, Paths};
@@ -156,9 +156,9 @@ impl Session {
     /// The refusal of a memory limit below the `bytes` that `what` needs in all.
     pub fn too_small(&self, what: &str, bytes: u64) -> Error {
         let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
-        let least = size::exact(bytes.next_multiple_of(1 << 20));
-        Error::new(Kind::Memory, format!("--memory-limit {limit}: {what} needs {least}"))
-            .with_hint(format!("use --memory-limit {least} or more"))
+        let least = bytes.next_multiple_of(1 << 20);
+        Error::new(Kind::Memory, format!("--memory-limit {limit}: {what} needs {}", size::exact(least)))
+            .with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
     }
 
     /// Prints the result: `text` unless quiet, or `json` with the device in it when the command has ended.

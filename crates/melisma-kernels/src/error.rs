@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use crate::remedy::{self, Remedy};
+
 /// A result with our [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -35,19 +37,19 @@ pub enum Kind {
     Check,
 }
 
-/// What went wrong and where, with an optional hint on how to fix it.
+/// What went wrong and where, with the remedies that are known.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
     message: String,
-    hint: Option<String>,
+    remedies: Vec<Remedy>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of `kind` whose message names the value, the limit and the place.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, source: None }
+        Self { kind, message: message.into(), remedies: Vec::new(), source: None }
     }
 
     /// A wrong value from the caller.
@@ -70,10 +72,24 @@ impl Error {
         Self::new(Kind::Io, format!("{place}: {source}")).with_source(source)
     }
 
-    /// Adds a line on how to fix it.
+    /// Says how to fix it, in place of what was said before.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+    pub fn with_hint(mut self, remedy: impl Into<Remedy>) -> Self {
+        self.remedies = vec![remedy.into()];
+        self
+    }
+
+    /// Adds another way to fix it.
+    #[must_use]
+    pub fn or_hint(mut self, remedy: impl Into<Remedy>) -> Self {
+        self.remedies.push(remedy.into());
+        self
+    }
+
+    /// Says that it is fixed as `other` is.
+    #[must_use]
+    pub fn with_remedies_of(mut self, other: &Self) -> Self {
+        self.remedies.clone_from(&other.remedies);
         self
     }
 
@@ -96,9 +112,19 @@ impl Error {
         self.kind
     }
 
-    /// How to fix it, where we know.
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+    /// The ways to fix it that are known, the best first.
+    pub fn remedies(&self) -> &[Remedy] {
+        &self.remedies
+    }
+
+    /// How to fix it, in words for callers of the library.
+    pub fn hint(&self) -> Option<String> {
+        self.hint_in(Remedy::to_string)
+    }
+
+    /// How to fix it, in the words of a front.
+    pub fn hint_in(&self, word: impl Fn(&Remedy) -> String) -> Option<String> {
+        remedy::line(&self.remedies, word)
     }
 }
 

@@ -26,6 +26,7 @@ pub mod matmul;
 pub mod memory;
 pub mod process;
 pub mod rans;
+mod remedy;
 pub mod signal;
 #[cfg(test)]
 mod suite;
@@ -36,3 +37,4 @@ pub use error::{Error, Kind, Result};
 pub use memory::{
     ALLOCATION, Budget, Buffer, DType, Element, I24, Pool, Reservation, Space, Tensor, Usage, View, ViewMut, Watch,
 };
+pub use remedy::Remedy;

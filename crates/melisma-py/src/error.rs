@@ -3,6 +3,8 @@
 use melisma::Error;
 use pyo3::prelude::*;
 
+use crate::remedy;
+
 /// The exception for `error`.
 pub fn raise(error: Error) -> PyErr {
     Python::attach(|py| exception(py, &error).unwrap_or_else(|failed| failed))
@@ -10,6 +12,6 @@ pub fn raise(error: Error) -> PyErr {
 
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let classes = py.import("melisma._error")?;
-    let arguments = (format!("{:?}", error.kind()), error.to_string(), error.hint());
+    let arguments = (format!("{:?}", error.kind()), error.to_string(), remedy::hint(error));
     Ok(PyErr::from_value(classes.call_method1("of_kind", arguments)?))
 }

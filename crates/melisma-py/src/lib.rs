@@ -17,6 +17,7 @@ mod error;
 mod memory;
 mod onnx;
 mod optimizer;
+mod remedy;
 mod settings;
 mod tensor;
 mod weights;

@@ -18,6 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::array;
 use crate::error::raise;
+use crate::remedy;
 
 /// What an engine must satisfy, as Python says it.
 #[derive(Default)]
@@ -174,7 +175,7 @@ pub fn work(py: Python<'_>, spec: PathBuf) -> i32 {
         }
         Err(error) => {
             eprintln!("error: {error}");
-            if let Some(hint) = error.hint() {
+            if let Some(hint) = remedy::hint(&error) {
                 eprintln!("hint: {hint}");
             }
             if matches!(error.kind(), Kind::Device | Kind::Memory) { 4 } else { 2 }

@@ -27,6 +27,6 @@ pub mod synth;
 pub mod tensor;
 
 pub use melisma_kernels::{
-    Budget, Buffer, Cpu, DType, Device, Element, Error, Isa, Kind, Level, Pool, Queue, Reservation, Result, Space,
-    Tensor, Usage, View, ViewMut,
+    Budget, Buffer, Cpu, DType, Device, Element, Error, Isa, Kind, Level, Pool, Queue, Remedy, Reservation, Result,
+    Space, Tensor, Usage, View, ViewMut,
 };

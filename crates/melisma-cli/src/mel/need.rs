@@ -4,8 +4,7 @@ use melisma::audio::{Element, Facts};
 use melisma::mel::Transform;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Reservation, Space};
-use melisma::runtime::size;
-use melisma::{Error, Result};
+use melisma::{Error, Remedy, Result};
 
 use super::Kind;
 use crate::session::Engine;
@@ -41,8 +40,7 @@ pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Fact
         let all = budget.reserve(space, bytes + scratch).map(drop);
         all.and_then(|()| budget.reserve(space, bytes)).map_err(|error| {
             let least = (bytes + scratch).div_ceil(1 << 20) << 20;
-            Error::new(error.kind(), error.to_string())
-                .with_hint(format!("give --memory-limit {} or more", size::exact(least)))
+            Error::new(error.kind(), error.to_string()).with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
         })
     };
     let host = hold(Space::Host, most)?;

@@ -138,11 +138,7 @@ fn failed_check(error: Error) -> Error {
     if !matches!(error.kind(), Kind::Corrupt | Kind::Truncated) {
         return error;
     }
-    let failed = Error::new(Kind::Check, error.to_string());
-    match error.hint() {
-        Some(hint) => failed.with_hint(hint),
-        None => failed,
-    }
+    Error::new(Kind::Check, error.to_string()).with_remedies_of(&error)
 }
 
 fn check(session: &Session, place: &Place<'_>, archive: &Archive<'_>) -> Result<()> {

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use melisma::format::checkpoint::Checkpoint;
 use melisma::pack as library;
 use melisma::runtime::output::{self, Existing};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, Kind, Remedy, Result};
 use serde_json::{Value, json};
 
 use super::{Place, check, default_output, length, open, pack_file, print, show};
@@ -172,7 +172,7 @@ pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result
     if let (Some(name), Some(output)) = (&args.tensor, &args.output) {
         let shard = index.map.get(name).ok_or_else(|| {
             Error::invalid(format!("{}: there is no tensor `{name}`", args.input.display()))
-                .with_hint("`melisma pack -l` lists them")
+                .with_hint(Remedy::ListTensors)
         })?;
         return unpack::one(session, place, args, [&index.beside(shard), output]);
     }
@@ -227,7 +227,8 @@ fn refuse(flags: [(&str, bool); 3]) -> Result<()> {
 fn refuse_existing(session: &Session, mut outputs: impl Iterator<Item = PathBuf>) -> Result<()> {
     match outputs.find(|path| session.existing == Existing::Refuse && path.exists()) {
         Some(path) => Err(Error::invalid(format!("{}: the file exists already", path.display()))
-            .with_hint("use -f to replace it, or move it away")),
+            .with_hint(Remedy::Replace)
+            .or_hint("move it away")),
         None => Ok(()),
     }
 }

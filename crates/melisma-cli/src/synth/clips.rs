@@ -10,7 +10,7 @@ use melisma::runtime::memory::{Reservation, Space};
 use melisma::runtime::output::Existing;
 use melisma::runtime::{count, output};
 use melisma::synth::{Length, Recording, Score, Style, compose, seed, voice_seconds};
-use melisma::{Error, Result};
+use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 
 use super::render::{Order, Rendered};
@@ -205,7 +205,8 @@ impl Maker<'_> {
         let beside = audio.with_extension("json");
         if !beside.exists() {
             return Err(Error::invalid(format!("{}: the file exists already, without a label", audio.display()))
-                .with_hint("choose another folder, or use -f to replace it"));
+                .with_hint("choose another folder")
+                .or_hint(Remedy::Replace));
         }
         label::check(&beside, &audio, &self.label(clip)?)?;
         Ok(true)

@@ -11,7 +11,7 @@ use melisma::synth::{
     Block, BusConfig, Buses, Capture, Instrument, Length, Level, Meter, Performance, Recording, Score, Setup, Take,
     balance, record,
 };
-use melisma::{Error, Result};
+use melisma::{Error, Remedy, Result};
 
 use super::sink::{Layout, Sink, interleave};
 use super::{loudness, source};
@@ -141,7 +141,8 @@ impl Order {
         match paths.into_iter().find(|path| path.exists()) {
             Some(path) if self.layout.existing == Existing::Refuse => {
                 Err(Error::invalid(format!("{}: there already", path.display()))
-                    .with_hint("use another folder, or -f to replace it"))
+                    .with_hint(Remedy::Replace)
+                    .or_hint("choose another folder"))
             }
             _ => Ok(()),
         }

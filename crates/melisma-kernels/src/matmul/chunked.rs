@@ -5,7 +5,7 @@
 
 use super::{Matmul, Plan, Scalar};
 use crate::memory::view::check_len;
-use crate::{Budget, Buffer, Device, Error, Kind, Pool, Queue, Result, Space};
+use crate::{Budget, Buffer, Device, Error, Kind, Pool, Queue, Remedy, Result, Space};
 
 /// Chunks smaller than this cost more in launches than they save in memory.
 const FEWEST_ROWS: usize = 64;
@@ -99,7 +99,7 @@ impl<T: Scalar> Plan<T> {
                 budget.free(Space::Device)
             ),
         )
-        .with_hint("raise --memory-limit"))
+        .with_hint(Remedy::RaiseMemoryLimit { least: None }))
     }
 }
 

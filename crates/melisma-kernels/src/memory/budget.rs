@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// The target of the events that tell a trace of reservations; their field `bytes` says how many.
 pub const ALLOCATION: &str = "melisma_kernels::allocation";
@@ -180,7 +180,8 @@ fn refused(space: Space, bytes: u64, held: u64, limit: u64) -> Error {
         Kind::Memory,
         format!("{} memory: {bytes} bytes more do not fit: {held} of {limit} bytes are in use", space.name()),
     )
-    .with_hint("raise --memory-limit, or use smaller batches or chunks")
+    .with_hint(Remedy::RaiseMemoryLimit { least: None })
+    .or_hint("use smaller batches or chunks")
 }
 
 /// Bytes counted in a [`Budget`] until dropped.

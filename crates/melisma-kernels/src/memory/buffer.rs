@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::device::cuda::{Address, Cuda, InFlight};
 use crate::memory::pool::Shelves;
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::{Budget, Element, Error, Kind, Reservation, Result, Space, View, ViewMut};
+use crate::{Budget, Element, Error, Kind, Remedy, Reservation, Result, Space, View, ViewMut};
 
 /// Wide enough for every vector load and for a cache line.
 const ALIGNMENT: usize = 64;
@@ -228,5 +228,6 @@ unsafe impl Sync for Block {}
 
 fn out_of_memory(bytes: usize) -> Error {
     Error::new(Kind::Memory, format!("the system refused {bytes} bytes of host memory"))
-        .with_hint("lower --memory-limit so that work is split, or free memory")
+        .with_hint(Remedy::LowerMemoryLimit)
+        .or_hint("free memory")
 }

@@ -4,13 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Does not wait for a writer, where the name turns out to be a pipe.
 const O_NONBLOCK: i32 = 0o4000;
 
 const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF";
-const FOLDER: &str = "name the audio files in it; `melisma dataset build` reads folders";
 
 /// Opens `path` for reading if it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Result<File> {
@@ -21,7 +20,9 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
     match data.is_file() {
         true if data.len() == 0 => Err(Error::new(Kind::Truncated, "the file is empty").with_hint(EXPECTED)),
         true => Ok(file),
-        false if data.is_dir() => Err(Error::unsupported("this is a directory").with_hint(FOLDER)),
+        false if data.is_dir() => Err(Error::unsupported("this is a directory")
+            .with_hint("name the audio files in it")
+            .or_hint(Remedy::BuildDataset)),
         false => Err(Error::unsupported("this is not a regular file").with_hint(EXPECTED)),
     }
 }

@@ -23,7 +23,7 @@ use crate::mel::{DType, Transform};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// Bytes of samples in a slot, unless a row is larger. On the CPU samples and values of a slot stay in the cache.
 const SLOT_BYTES: usize = 512 << 10;
@@ -112,8 +112,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     if request.stops_on_failure
         && let Some(Late { failure, .. }) = plan.refused.first()
     {
-        return Err(Error::invalid(format!("{}: {}", failure.path, failure.message))
-            .with_hint("without `--on-error fail` the file is listed and the build goes on"));
+        return Err(Error::invalid(format!("{}: {}", failure.path, failure.message)).with_hint(Remedy::SkipFailures));
     }
     let scan_seconds = start.elapsed().as_secs_f64();
     let layout = layout(&plan, request.shard);

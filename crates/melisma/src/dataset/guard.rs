@@ -10,7 +10,7 @@ use super::journal;
 use super::merge::COLUMNS;
 use super::store::{Kind, npy};
 use crate::runtime::output::{self, Existing};
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 const CHOOSE: &str = "choose another name, or remove it yourself";
 
@@ -53,8 +53,11 @@ pub(super) fn output(path: &Path) -> Result<()> {
 
 /// The error of an output that is there and is not to be replaced; `more` says why it is not taken as it is.
 pub(super) fn already(path: &Path, more: &str) -> Error {
-    let hint = if output(path).is_ok() { "use -f to replace it, or choose another name" } else { CHOOSE };
-    Error::invalid(format!("{}: the {} exists already{more}", path.display(), noun(path))).with_hint(hint)
+    let error = Error::invalid(format!("{}: the {} exists already{more}", path.display(), noun(path)));
+    match output(path) {
+        Ok(()) => error.with_hint(Remedy::Replace).or_hint("choose another name"),
+        Err(_) => error.with_hint(CHOOSE),
+    }
 }
 
 /// Refuses files beside the output that are not of a build, unless `-f` replaces them.
@@ -78,7 +81,9 @@ pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()
         if !is_ours(path, &data)? && existing == Existing::Refuse {
             let message = format!("{}: the {} is not of a build of this output", path.display(), noun(path));
             return Err(Error::invalid(message)
-                .with_hint("use -f to replace it, move it elsewhere, or choose another name for the output"));
+                .with_hint(Remedy::Replace)
+                .or_hint("move it elsewhere")
+                .or_hint("choose another name for the output"));
         }
     }
     Ok(())
@@ -87,7 +92,8 @@ pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()
 /// The error of an unfinished build that is not to be replaced.
 pub(super) fn unfinished(paths: &Paths) -> Error {
     Error::invalid(format!("{}: an unfinished build of other files or settings is there", paths.partial.display()))
-        .with_hint("use -f to begin anew, or the settings and files that it was begun with")
+        .with_hint(Remedy::StartOver)
+        .or_hint("use the settings and files that it was begun with")
 }
 
 /// Removes a file, or a folder with nothing but files of a dataset.

@@ -14,8 +14,8 @@ use super::store::{Kind, Layout, Store, Type};
 use super::verify::verify;
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
-use crate::runtime::{count, size};
-use crate::{Error, Result};
+use crate::runtime::count;
+use crate::{Error, Remedy, Result};
 
 /// The columns, in the order in which a build writes them.
 pub(super) const COLUMNS: [&str; 8] =
@@ -167,7 +167,7 @@ fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
                 "{}: shard {index}/{of} does not belong to the others, of {total}",
                 path.display()
             ))
-            .with_hint("merge the shards of one --shard I/N, each once"));
+            .with_hint("merge the shards of one build, each once"));
         }
     }
     // A shard without a number may be any of them.
@@ -180,7 +180,8 @@ fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
         let more = if missing.len() > names.len() { ", ..." } else { "" };
         let (n, verb) = (count(missing.len() as u64, "shard"), if missing.len() == 1 { "is" } else { "are" });
         return Err(Error::invalid(format!("{n} of {total} {verb} missing: {}{more}", names.join(", ")))
-            .with_hint("name all of them, or use --allow-missing to merge without their rows"));
+            .with_hint("name all of them")
+            .or_hint(Remedy::AllowMissing));
     }
     Ok((missing, n_unnumbered))
 }
@@ -240,8 +241,7 @@ fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
         let least = (wide * copies) as u64;
         let _held = budget.reserve(Space::Host, per_block * least).map_err(|error| {
             let least = least.div_ceil(1 << 20) << 20;
-            Error::new(error.kind(), error.to_string())
-                .with_hint(format!("give --memory-limit {} or more", size::exact(least)))
+            Error::new(error.kind(), error.to_string()).with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
         })?;
         let mut row = 0;
         while row < from.layout.n_rows {

@@ -19,8 +19,7 @@ use super::worker::Worker;
 use crate::mel::Transform;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
-use crate::runtime::size;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Rows of a file that one thread takes at once, where others can begin in its middle.
 const ROWS_PER_ITEM: u32 = 64;
@@ -224,7 +223,8 @@ pub(super) fn with_least(
     let scratch = transform.scratch_bytes(&for_one_thread(device)).unwrap_or(0);
     let least = (plan.bytes() + slots as u64 + scratch).div_ceil(1 << 20) << 20;
     Error::new(refused.kind(), refused.to_string())
-        .with_hint(format!("give --memory-limit {} or more, or choose shorter segments", size::exact(least)))
+        .with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
+        .or_hint("choose shorter segments")
 }
 
 /// Runs of rows that are not done, cut at files, and within a file where others can begin there.

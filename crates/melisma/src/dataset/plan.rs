@@ -12,7 +12,7 @@ use super::row::Row;
 use crate::audio::Source;
 use crate::mel::{Config, DType, Log};
 use crate::runtime::count;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// The most rows of a dataset.
 const MAX_ROWS: u64 = u32::MAX as u64;
@@ -252,5 +252,7 @@ fn look_at(input: &Input, rate: u32) -> Looked {
 }
 
 fn too_many() -> Error {
-    Error::new(Kind::Unsupported, format!("more than {MAX_ROWS} rows")).with_hint("use --shard, or longer segments")
+    Error::new(Kind::Unsupported, format!("more than {MAX_ROWS} rows"))
+        .with_hint(Remedy::UseShards)
+        .or_hint("use longer segments")
 }

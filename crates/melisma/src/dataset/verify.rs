@@ -11,8 +11,8 @@ use super::identity::Identity;
 use super::row::Status;
 use super::store::Store;
 use crate::runtime::memory::{Budget, Reservation, Space};
-use crate::runtime::{count, size};
-use crate::{Error, Kind, Result};
+use crate::runtime::count;
+use crate::{Error, Kind, Remedy, Result};
 
 /// Rows that are named at most.
 const MAX_NAMED: usize = 1000;
@@ -62,12 +62,8 @@ impl Verified {
             return Ok(());
         }
         let is_unfinished = self.damaged == 0 && self.plan_matches != Some(false);
-        let hint = if is_unfinished {
-            "run the same `melisma dataset build` again: it goes on where it stopped"
-        } else {
-            "build the dataset again with -f"
-        };
-        Err(Error::new(Kind::Check, found.join("; ")).with_hint(hint))
+        let remedy = if is_unfinished { Remedy::ResumeBuild } else { Remedy::StartOver };
+        Err(Error::new(Kind::Check, found.join("; ")).with_hint(remedy))
     }
 
     fn add(&mut self, other: Self) {
@@ -137,8 +133,7 @@ fn reserve(budget: &Budget, threads: usize, bytes: usize) -> Result<Vec<Reservat
 fn reserve_least(budget: &Budget, bytes: usize, others: usize) -> Result<Reservation> {
     budget.reserve(Space::Host, bytes as u64).map_err(|error| {
         let least = ((bytes + others) as u64).div_ceil(1 << 20) << 20;
-        Error::new(error.kind(), error.to_string())
-            .with_hint(format!("give --memory-limit {} or more", size::exact(least)))
+        Error::new(error.kind(), error.to_string()).with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
     })
 }
 

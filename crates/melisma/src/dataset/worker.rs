@@ -19,7 +19,7 @@ use super::slot::{Entry, Queues, Slot};
 use super::technique::Writes;
 use crate::audio::Source;
 use crate::runtime::device::Device;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// How often rows are forced onto the disk, so that a crash of the machine loses no more than this.
 const SYNC_EVERY: Duration = Duration::from_secs(10);
@@ -228,7 +228,8 @@ impl<'a> Worker<'a> {
         let mut overflowed = Vec::new();
         slot.settle(&mut overflowed)?;
         for row in overflowed {
-            let error = Error::new(Kind::Check, "a value does not fit half precision").with_hint("use --dtype f32");
+            let error =
+                Error::new(Kind::Check, "a value does not fit half precision").with_hint(Remedy::UseRowType("f32"));
             self.fail(row, "compute", &error)?;
         }
         let mut record = Record::default();
@@ -292,8 +293,9 @@ impl<'a> Worker<'a> {
         let Work { plan, counters, stops_on_failure, .. } = self.shared.work;
         let file = plan.file(&plan.rows[row as usize]);
         if *stops_on_failure {
-            return Err(Error::new(error.kind(), format!("{}: {error}", file.input.name))
-                .with_hint("without `--on-error fail` the file is listed and the build goes on"));
+            return Err(
+                Error::new(error.kind(), format!("{}: {error}", file.input.name)).with_hint(Remedy::SkipFailures)
+            );
         }
         counters.failed.fetch_add(1, Relaxed);
         let failure = Failure::new(file.input.name.to_string(), stage, error, Action::ZeroFilled);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{KEYS, filterbank};
 use crate::runtime::count;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// How frequency is bent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,7 +193,8 @@ impl Config {
                 count(n_samples as u64, "sample"),
                 pad + 1
             ))
-            .with_hint("use `--set padding=constant`, or leave the file out"));
+            .with_hint(Remedy::SetMel { key: "padding", value: "constant" })
+            .or_hint("leave the file out"));
         }
         let whole = (n_samples + 2 * pad).checked_sub(self.frame_len()).map_or(0, |rest| 1 + rest / self.hop_length);
         Ok(match self.framing {
@@ -261,7 +262,7 @@ impl Config {
                 self.f_min,
                 self.top_hz()
             ))
-            .with_hint("change them with `--set f_min=... --set f_max=...`"));
+            .with_hint(Remedy::ChangeMel(vec!["f_min", "f_max"])));
         }
         Ok(())
     }

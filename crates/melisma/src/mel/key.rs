@@ -6,7 +6,7 @@ use melisma_kernels::signal::mel::{MAX_FFT, MAX_FILTERS};
 use serde_json::Value;
 
 use super::Config;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// A key of `--set key=value`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -125,7 +125,8 @@ impl Key {
             return Ok(());
         }
         Err(Error::invalid(format!("{name} is {value}; it must be between {least} and {most}"))
-            .with_hint(format!("change it with `--set {name}=...`; `melisma mel --list` explains it")))
+            .with_hint(Remedy::ChangeMel(vec![name]))
+            .or_hint(Remedy::ExplainMel))
     }
 }
 

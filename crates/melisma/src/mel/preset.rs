@@ -2,7 +2,7 @@
 
 use super::{Config, DType, Framing, Log, MelScale, Norm, Padding, Window};
 use crate::runtime::config::nearest;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// Every preset and what it gives.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -133,10 +133,10 @@ fn librosa(base: Config) -> Config {
 fn unknown(name: &str) -> Error {
     let names = || PRESETS.iter().map(|(name, _)| *name);
     let hint = match nearest(name, names()) {
-        Some(near) => format!("did you mean `{near}`? `melisma mel --list` explains all presets"),
+        Some(near) => format!("did you mean `{near}`?"),
         None => format!("the presets are {}", names().collect::<Vec<_>>().join(", ")),
     };
-    Error::invalid(format!("unknown preset `{name}`")).with_hint(hint)
+    Error::invalid(format!("unknown preset `{name}`")).with_hint(hint).or_hint(Remedy::ExplainMel)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Config, KEYS};
 use crate::runtime::config::nearest;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// Other names of keys, as other programs call them.
 const ALIASES: [(&str, &str); 3] = [("db_mult", "multiplier"), ("top_db", "range"), ("hop", "hop_length")];
@@ -53,10 +53,10 @@ fn value(key: &str, text: &str) -> Value {
 fn unknown(key: &str) -> Error {
     let names = || KEYS.iter().map(|key| key.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
     let hint = match nearest(key, names()) {
-        Some(near) => format!("did you mean `{near}`? `melisma mel --list` explains all keys"),
-        None => format!("the keys are {}; `melisma mel --list` explains them", names().collect::<Vec<_>>().join(", ")),
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the keys are {}", names().collect::<Vec<_>>().join(", ")),
     };
-    Error::invalid(format!("unknown key `{key}`")).with_hint(hint)
+    Error::invalid(format!("unknown key `{key}`")).with_hint(hint).or_hint(Remedy::ExplainMel)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use melisma_kernels::{Budget, Space, Tensor};
 
 use super::{Config, DType};
 use crate::runtime::device::{Device, Queue};
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// Makes spectrograms.
 #[derive(Debug)]
@@ -117,7 +117,8 @@ impl Transform {
             DType::F32 => Values::F32(self.values::<S, f32>(queue, batch, samples, len)?),
         };
         if self.config.dtype == DType::F16 && !values.is_finite() {
-            return Err(Error::invalid("a value does not fit half precision").with_hint("use `--set dtype=f32`"));
+            return Err(Error::invalid("a value does not fit half precision")
+                .with_hint(Remedy::SetMel { key: "dtype", value: "f32" }));
         }
         Ok(Spectrogram { shape: self.shape(n_frames), values })
     }

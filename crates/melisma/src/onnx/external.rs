@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::corrupt;
 use super::wire::Entry;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Where a tensor's bytes are.
 #[derive(Debug, Default)]
@@ -195,5 +195,6 @@ fn outside(location: &str, why: &str) -> Error {
 
 pub(super) fn too_large(path: &Path, limit: u64) -> Error {
     let message = format!("{}: the model and its data have more than {limit} bytes", path.display());
-    Error::new(Kind::Memory, message).with_hint("raise --memory-limit, or use a machine with more memory")
+    let error = Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None });
+    error.or_hint("use a machine with more memory")
 }

@@ -11,7 +11,7 @@ use super::trailer::{HASH_LEN, Trailer};
 use super::{Layout, TRAILER, VERSION, VERSION_KEY, stream};
 use crate::format::checkpoint::{Header, TensorEntry};
 use crate::runtime::memory::Budget;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// A packed file whose header, trailer and indices were read and checked; the tiles were not.
 pub struct Archive<'a> {
@@ -50,11 +50,11 @@ impl<'a> Archive<'a> {
         let header = Header::read(file)?;
         match header.metadata.get(VERSION_KEY).map(String::as_str) {
             None => {
-                return Err(Error::invalid("this safetensors file is not packed").with_hint("`melisma pack` packs it"));
+                return Err(Error::invalid("this safetensors file is not packed").with_hint(Remedy::Pack));
             }
             Some(version) if version != VERSION.to_string() => {
                 let message = format!("format version `{version}`; this build reads {VERSION}");
-                return Err(Error::new(Kind::Version, message).with_hint("a newer melisma may read it"));
+                return Err(Error::new(Kind::Version, message).with_hint("a newer version of Melisma may read it"));
             }
             Some(_) => {}
         }
@@ -201,7 +201,7 @@ impl<'a> Archive<'a> {
             let error = Error::invalid(format!("there is no tensor `{name}`"));
             match near {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-                None => error.with_hint("`melisma pack -l` lists them"),
+                None => error.with_hint(Remedy::ListTensors),
             }
         })
     }
@@ -226,9 +226,10 @@ impl<'a> Archive<'a> {
     /// Undoes the exclusive-or with the base's bytes from `at` on in tensor `index`.
     pub(super) fn apply_base(&self, index: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
         let name = &self.source.tensors[index].name;
-        let (file, header) = self.base.as_ref().ok_or_else(|| {
-            Error::invalid(format!("{name}: this is a delta")).with_hint("give the base file with --delta")
-        })?;
+        let (file, header) = self
+            .base
+            .as_ref()
+            .ok_or_else(|| Error::invalid(format!("{name}: this is a delta")).with_hint(Remedy::GiveBase))?;
         let entry = header.get(name).ok_or_else(|| corrupt(format!("{name}: the base has no such tensor")))?;
         super::writer::exclusive_or(*file, header.len + entry.bytes[0] + at, bytes)
     }

@@ -14,7 +14,7 @@ use super::piece::{Limits, MAX_RECORD, Piece, Plan, Span};
 use super::storage::ReadAt;
 use crate::format::checkpoint::{Header, TensorEntry};
 use crate::runtime::memory::{Budget, Space};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Tensors begin on multiples of this in the device's memory.
 const ALIGN: usize = 256;
@@ -138,7 +138,7 @@ impl Loader {
 
     fn load_packed(&mut self, archive: &Archive<'_>) -> Result<Loaded> {
         if archive.is_delta() {
-            return Err(Error::unsupported("a delta cannot be loaded to a device").with_hint("unpack it first"));
+            return Err(Error::unsupported("a delta cannot be loaded to a device").with_hint(Remedy::Unpack));
         }
         let mut loaded = self.allocate(&archive.source)?;
         let span = |(tensor, &to): (usize, &usize)| {

@@ -9,8 +9,7 @@ use super::layout::{Layout, TILE_SIDES};
 use super::side;
 use crate::format::checkpoint::Header;
 use crate::runtime::memory::{Budget, Reservation, Space};
-use crate::runtime::size;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Blocks that files are hashed and written in.
 const BLOCKS: u64 = (1 << 20) + (1 << 18);
@@ -67,8 +66,7 @@ pub(super) fn check(least: u64, budget: &Budget) -> Result<()> {
 /// The error for a limit that is below `needed`.
 pub(super) fn refused(needed: u64, limit: u64) -> Error {
     let message = format!("one row of tiles at a time takes {needed} bytes; the memory limit is {limit}");
-    Error::new(Kind::Memory, message)
-        .with_hint(format!("use --memory-limit {} or more", size::exact(needed.next_multiple_of(1024))))
+    Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: Some(needed.next_multiple_of(1024)) })
 }
 
 /// Bytes of a record at most: no mode makes a plane longer than its bytes and its tables.
@@ -209,6 +207,6 @@ mod tests {
         let error = need.crew(4, &Budget::new(149, 0)).unwrap_err();
         assert_eq!(error.kind(), Kind::Memory);
         assert!(error.to_string().contains("takes 150 bytes; the memory limit is 149"), "{error}");
-        assert_eq!(error.hint(), Some("use --memory-limit 1KiB or more"));
+        assert_eq!(error.remedies(), [Remedy::RaiseMemoryLimit { least: Some(1024) }]);
     }
 }

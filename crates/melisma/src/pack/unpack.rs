@@ -9,7 +9,7 @@ use super::storage::Append;
 use super::trailer::HASH_LEN;
 use super::writer::{Runs, hash_first, resize};
 use super::{crew, memory, stream};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// What a worker keeps.
 struct Worker {
@@ -87,8 +87,7 @@ impl Archive<'_> {
         if hash_first(self.file, self.file.size()? - HASH_LEN as u64)? == self.stored_hash()? {
             return Ok(());
         }
-        Err(Error::new(Kind::Corrupt, "the hash of the whole file is wrong")
-            .with_hint("`unpack --tensor` still reads the tensors whose tiles are whole"))
+        Err(Error::new(Kind::Corrupt, "the hash of the whole file is wrong").with_hint(Remedy::UnpackTensors))
     }
 
     pub(super) fn check_tiles(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {

@@ -14,7 +14,7 @@ use super::trailer::{HASH_LEN, Trailer};
 use super::{TRAILER, VERSION_KEY, crew, gpu_index, memory, side};
 use crate::format::checkpoint::Header;
 use crate::runtime::memory::Budget;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// How to pack. The number of threads does not change the result.
 #[derive(Clone, Copy)]
@@ -60,7 +60,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     let begin = std::time::Instant::now();
     let header = Header::read(source)?;
     if header.metadata.contains_key(VERSION_KEY) {
-        return Err(Error::invalid("this file is packed already").with_hint("`melisma unpack` unpacks it"));
+        return Err(Error::invalid("this file is packed already").with_hint(Remedy::Unpack));
     }
     if let Some(tensor) = header.tensors.iter().find(|tensor| [TRAILER, gpu_index::NAME].contains(&&*tensor.name)) {
         return Err(Error::invalid(format!("a tensor is called `{}`, which is reserved", tensor.name)));
@@ -76,8 +76,9 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
         plans.push(Plan { layout, at: header.len + tensor.bytes[0], base_at });
     }
     if base.is_some() && !plans.is_empty() && plans.iter().all(|plan| plan.base_at.is_none()) {
-        return Err(Error::invalid("the base has no tensor of the same name, type and shape")
-            .with_hint("without --delta it is packed whole"));
+        return Err(
+            Error::invalid("the base has no tensor of the same name, type and shape").with_hint(Remedy::PackWhole)
+        );
     }
     let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
     memory::check(least(&header, options)?, &budget)?;
@@ -110,7 +111,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
 fn base_header(base: &dyn ReadAt) -> Result<Header> {
     let header = Header::read(base).map_err(|error| error.at("the base"))?;
     if header.metadata.contains_key(VERSION_KEY) {
-        return Err(Error::invalid("the base is packed").with_hint("`melisma unpack` it first"));
+        return Err(Error::invalid("the base is packed").with_hint(Remedy::Unpack));
     }
     Ok(header)
 }

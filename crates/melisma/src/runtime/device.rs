@@ -8,7 +8,7 @@ use melisma_kernels::{Cpu, Isa};
 pub use melisma_kernels::{Device, Queue, available_threads};
 
 use super::config::Threads;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// A device as the user names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ fn cpu(threads: Threads) -> Result<Device> {
 fn refused(ordinal: u16, error: Error) -> Error {
     let place = format!("cuda:{ordinal}");
     let error = if error.to_string().starts_with(&place) { error } else { error.at(place) };
-    if error.hint().is_some() { error } else { error.with_hint("`melisma doctor` shows what was found") }
+    if !error.remedies().is_empty() { error } else { error.with_hint(Remedy::ShowDevices) }
 }
 
 /// The CPU's instruction set that kernels use: that of `MELISMA_ISA`, else the best.

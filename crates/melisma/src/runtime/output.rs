@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 pub use input::{protect, refuse_input};
 
 /// What to do with a file that is already there.
@@ -250,7 +250,8 @@ fn hint(kind: io::ErrorKind) -> Option<&'static str> {
 
 fn already(path: &Path) -> Error {
     Error::invalid(format!("{}: the file exists already", path.display()))
-        .with_hint("use -f to replace it, or choose another name")
+        .with_hint(Remedy::Replace)
+        .or_hint("choose another name")
 }
 
 fn beside(path: &Path) -> Result<PathBuf> {

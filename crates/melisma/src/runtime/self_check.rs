@@ -3,7 +3,7 @@
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::{Budget, Queue, Tensor, convert};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +30,8 @@ impl SelfCheck {
         round_trip(queue, budget)?;
         if check.matmul_error > TOLERANCE {
             let message = format!("{}: matmul is off by {:e}, more than rounding", queue.device(), check.matmul_error);
-            return Err(Error::new(Kind::Check, message).with_hint("update the driver, or use --device cpu"));
+            let error = Error::new(Kind::Check, message).with_hint("update the driver");
+            return Err(error.or_hint(Remedy::UseDevice(&["cpu"])));
         }
         Ok(check)
     }

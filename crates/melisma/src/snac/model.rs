@@ -16,7 +16,7 @@ use super::quantizer::Quantizer;
 use super::weights::Weights;
 use crate::format::checkpoint::Checkpoint;
 use crate::pack::{self, Archive, ReadAt};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// The weights of the small model that is part of this library, a safetensors file.
 pub fn mini24_weights() -> &'static [u8] {
@@ -102,7 +102,7 @@ impl Model {
         }
         let archive = Archive::open(weights)?;
         if archive.is_delta() {
-            return Err(Error::unsupported("a delta is not a whole model").with_hint("`melisma unpack` it first"));
+            return Err(Error::unsupported("a delta is not a whole model").with_hint(Remedy::Unpack));
         }
         archive.check_hash()?;
         match device {

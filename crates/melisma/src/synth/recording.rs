@@ -15,7 +15,7 @@ use super::score::{Instrument, Score};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::size;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// A window's length in seconds.
 const WINDOW_SECONDS: u64 = 30;
@@ -279,7 +279,7 @@ impl Sheet {
 }
 
 fn refused(what: &str) -> Error {
-    Error::unsupported(format!("{what}: played on the CPU only")).with_hint("use --device cpu or --device auto")
+    Error::unsupported(format!("{what}: played on the CPU only")).with_hint(Remedy::UseDevice(&["cpu", "auto"]))
 }
 
 fn most_at_once(notes: &[Placed]) -> usize {

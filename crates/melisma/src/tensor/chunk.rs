@@ -3,7 +3,7 @@
 use super::TensorOptimizer;
 use crate::runtime::memory::{Available, Space};
 use crate::runtime::{Chunking, size};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Work that needs less is not worth a look at the machine.
 const SMALL_BYTES: u64 = 8 << 20;
@@ -53,10 +53,12 @@ fn refused(free: u64, space: Space, (n_rows, row_bytes): (usize, usize)) -> Erro
     let needed = size::show((n_rows as u64).saturating_mul(row_bytes as u64));
     let message =
         format!("{} memory: {n_rows} rows need {needed} to work in, {} are free", space.name(), size::show(free));
-    let hint = if n_rows > 1 {
-        "set chunk_large_tensors: true or another profile than emergency, or raise --memory-limit"
-    } else {
-        "raise --memory-limit"
-    };
-    Error::new(Kind::Memory, message).with_hint(hint)
+    let (error, raise) = (Error::new(Kind::Memory, message), Remedy::RaiseMemoryLimit { least: None });
+    match n_rows {
+        0 | 1 => error.with_hint(raise),
+        _ => error
+            .with_hint(Remedy::Set { key: "chunk_large_tensors", value: "true" })
+            .or_hint("use another profile than emergency")
+            .or_hint(raise),
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// CUDA's major version this build was made for.
 const MAJOR: &str = if cfg!(feature = "cuda-12") { "12" } else { "13" };
@@ -78,7 +78,7 @@ fn absent(library: Library) -> Error {
     let names = library.file_names().join(" or ");
     let absent = Error::device(format!("CUDA's {} library was not found ({names})", library.name()));
     match library {
-        Library::Driver => absent.with_hint("install an NVIDIA driver, or use --device cpu"),
+        Library::Driver => absent.with_hint("install an NVIDIA driver").or_hint(Remedy::UseDevice(&["cpu"])),
         _ => absent.with_hint("set MELISMA_CUDA_PATH to the folder of a CUDA toolkit"),
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use cudarc::driver::{result as driver, sys};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 pub use cache::{CacheReport, Kept, clear_kept, kept, report as cache_report, set_directory as set_cache_directory};
 pub use event::Event;
@@ -62,7 +62,7 @@ impl Cuda {
         let count = driver::device::get_count().map_err(|error| failed("count the GPUs", error))?;
         let index = i32::try_from(ordinal).ok().filter(|&index| index < count).ok_or_else(|| {
             Error::device(format!("cuda:{ordinal}: this machine has {count} GPU(s), numbered from 0"))
-                .with_hint("`melisma doctor` lists them")
+                .with_hint(Remedy::ShowDevices)
         })?;
         let handle = driver::device::get(index).map_err(|error| failed("open the GPU", error))?;
         // SAFETY: `handle` is a device of the initialised driver.

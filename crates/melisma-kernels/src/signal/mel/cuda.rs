@@ -14,7 +14,7 @@ use super::tables::{Tables, half_len};
 use super::{Batch, Edge, Mel, Offset, Order, Power, Sample, Scale, Value};
 use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::{Budget, Buffer, DType, Device, Error, Queue, Result};
+use crate::{Budget, Buffer, DType, Device, Error, Queue, Remedy, Result};
 
 pub(crate) const SOURCE: Source = Source { name: "mel", text: include_str!("mel.cu") };
 
@@ -175,7 +175,8 @@ impl Form {
                 mel.n_fft,
                 shared(1)
             ))
-            .with_hint("use --device cpu, or a transform of 2048 or less")
+            .with_hint(Remedy::UseDevice(&["cpu"]))
+            .or_hint("use a transform of 2048 or less")
         })?;
         Ok(Self {
             symbol: "mel_any",

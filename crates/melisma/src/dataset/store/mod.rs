@@ -13,7 +13,9 @@ use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 use serde_json::{Map, Value};
 
 use crate::runtime::output;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
+
+const EXPECTED: &str = "name a dataset that Melisma built";
 
 /// The file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,8 @@ impl Kind {
             "safetensors" => Ok(Self::Safetensors),
             "npy" | "" => Ok(Self::Npy),
             other => Err(Error::invalid(format!("unknown kind of dataset `{other}`"))
-                .with_hint("use --store hdf5, safetensors or npy, or a name that ends with .h5 or .safetensors")),
+                .with_hint(Remedy::UseStore(&["hdf5", "safetensors", "npy"]))
+                .or_hint("use a name that ends with .h5 or .safetensors")),
         }
     }
 }
@@ -208,13 +211,11 @@ impl Store {
         if path.is_dir() {
             return npy::open(path).map_err(at);
         }
-        let file = File::open(path).map_err(|error| {
-            Error::io(path.display(), error).with_hint("name a dataset that `melisma dataset build` has made")
-        })?;
+        let file = File::open(path).map_err(|error| Error::io(path.display(), error).with_hint(EXPECTED))?;
         let mut start = [0; 8];
         file.read_exact_at(&mut start, 0).map_err(|_| {
             Error::new(crate::Kind::Truncated, format!("{}: too short for a dataset", path.display()))
-                .with_hint("name a dataset that `melisma dataset build` has made")
+                .with_hint(EXPECTED)
         })?;
         if start == hdf5::SIGNATURE {
             hdf5::open(path, file).map_err(at)

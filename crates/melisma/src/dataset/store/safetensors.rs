@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Column, FilePlan, Layout, Place, Store, Type};
+use super::{Column, EXPECTED, FilePlan, Layout, Place, Store, Type};
 use crate::{Error, Kind, Result};
 
 /// The longest header, as in the reference reader.
@@ -59,9 +59,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     let header_len = u64::from_le_bytes(start);
     let len = file.metadata().map_err(failed)?.len();
     if header_len > MAX_HEADER || header_len + 8 > len {
-        return Err(
-            corrupt("neither HDF5 nor safetensors").with_hint("name a dataset that `melisma dataset build` has made")
-        );
+        return Err(corrupt("neither HDF5 nor safetensors").with_hint(EXPECTED));
     }
     let mut text = vec![0; header_len as usize];
     file.read_exact_at(&mut text, 8).map_err(failed)?;

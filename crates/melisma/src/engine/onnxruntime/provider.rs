@@ -10,7 +10,7 @@ use ort::session::builder::SessionBuilder;
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::precision::Format;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// What a session computes with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +189,8 @@ impl Register for Session {
         provider.register(&mut self.0).map_err(|error| {
             let reason = error.to_string();
             Error::new(Kind::Device, format!("onnxruntime: {name}: {}", super::first_line(&reason)))
-                .with_hint("install the GPU build of ONNX Runtime and what it needs, or use --engine auto")
+                .with_hint("install the GPU build of ONNX Runtime and what it needs")
+                .or_hint(Remedy::UseEngine(Some("auto")))
         })
     }
 }

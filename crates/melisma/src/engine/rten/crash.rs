@@ -7,7 +7,7 @@ use rten::ThreadPool;
 
 use super::NAME;
 use crate::onnx::Model;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// Threads of the crate's pools are called so.
 const THREADS: &str = "rten-";
@@ -50,7 +50,7 @@ pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: im
     }
     if nodes.len() > MOST_NODES {
         return Err(Error::unsupported(format!("{NAME}: {} nodes; at most {MOST_NODES}", nodes.len()))
-            .with_hint("try --engine onnxruntime"));
+            .with_hint(Remedy::UseEngine(Some("onnxruntime"))));
     }
     caught(nodes, || {
         std::thread::scope(|scope| {
@@ -96,7 +96,8 @@ fn error(text: &str, place: &str, nodes: &[Suspect]) -> Error {
         several => format!("one of {}: ", several.join(", ")),
     };
     Error::unsupported(format!("{NAME}: {at}the engine crashed in its own code ({place}): {text}"))
-        .with_hint("this is a defect of the engine: try --engine onnxruntime, or check the values of the inputs")
+        .with_hint(Remedy::UseEngine(Some("onnxruntime")))
+        .or_hint("check the values of the inputs")
 }
 
 /// The nodes whose operator the code is for, by the name of its file: `ops/gather.rs` has `Gather` and `GatherND`.

@@ -7,7 +7,7 @@ use crate::engine::ours::chain;
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::runtime::{Chunking, Config, Policy, size};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Pieces of the long axis get no shorter: their edges are computed twice.
 const SHORTEST_PIECE: u64 = 64;
@@ -126,7 +126,9 @@ impl Limits {
         match self.limit_bytes.filter(|_| is_user) {
             Some(limit) => {
                 let error = Error::new(Kind::Memory, format!("{what}, the limit is {}", size::show(limit)));
-                error.with_hint(format!("use --memory-limit {} or more, or smaller inputs", whole_mebibytes(least)))
+                error
+                    .with_hint(Remedy::RaiseMemoryLimit { least: Some(least.next_multiple_of(1 << 20)) })
+                    .or_hint("use smaller inputs")
             }
             None => {
                 let free = size::show(self.free_bytes.unwrap_or(0));
@@ -135,9 +137,4 @@ impl Limits {
             }
         }
     }
-}
-
-/// A limit that is not below `bytes`.
-fn whole_mebibytes(bytes: u64) -> String {
-    format!("{}MiB", bytes.div_ceil(1 << 20))
 }

@@ -11,7 +11,7 @@ use crate::optimize::search::{
 };
 use crate::runtime::precision::Format;
 use crate::runtime::size;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// A model whose memory depends on data.
 #[derive(Debug)]
@@ -88,18 +88,18 @@ impl Apart {
         let node = node.map_or_else(|| "the model".to_owned(), |hidden| hidden.label.clone());
         let (limit, how) = match self.limits {
             Limits { limit_bytes: Some(limit), .. } => {
-                (format!(", the limit is {}", size::show(limit)), "raise --memory-limit")
+                (format!(", the limit is {}", size::show(limit)), Remedy::RaiseMemoryLimit { least: None })
             }
             Limits { free_bytes: Some(free), .. } => {
-                (format!(", {} of memory is free", size::show(free)), "use a machine with more memory")
+                (format!(", {} of memory is free", size::show(free)), "use a machine with more memory".into())
             }
-            _ => (String::new(), "use a machine with more memory"),
+            _ => (String::new(), "use a machine with more memory".into()),
         };
-        let hint = match self.hidden.is_empty() {
-            true => how.to_owned(),
-            false => format!("its size depends on the values of the inputs: give it others, or {how}"),
-        };
-        Error::new(Kind::Memory, format!("{node}: {error}{limit}")).with_hint(hint)
+        let error = Error::new(Kind::Memory, format!("{node}: {error}{limit}"));
+        match self.hidden.is_empty() {
+            true => error.with_hint(how),
+            false => error.with_hint("its size depends on the values of the inputs: give it others").or_hint(how),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
 use crate::optimize::search::{Candidate, Chunk, InputShape, Surroundings, Worker};
 use crate::runtime::Chunking;
 use crate::runtime::precision::Format;
-use crate::{Kind, Result};
+use crate::{Kind, Remedy, Result};
 
 fn golden(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name)
@@ -70,10 +70,10 @@ fn bombs_are_refused_before_they_are_built() {
             assert!(text.contains("0GiB") || text.contains("GiB for its output of shape [1, 1, "), "{text}");
             assert!(limits.refuse_hopeless(&bomb, &x).unwrap_err().to_string().contains("node `y`"));
         }
-        let hint = limits(Some(256 * MIB)).admit(&bomb, &x).unwrap_err().hint().unwrap().to_owned();
-        let least: u64 = hint.split_whitespace().find_map(|word| word.strip_suffix("MiB")?.parse().ok()).unwrap();
-        let enough = Limits { limit_bytes: Some(least * MIB), free_bytes: None, chunking: Chunking::Auto };
-        assert_eq!(enough.admit(&bomb, &x).unwrap(), Admission::Whole, "{hint}");
+        let refused = limits(Some(256 * MIB)).admit(&bomb, &x).unwrap_err();
+        let [Remedy::RaiseMemoryLimit { least }, ..] = refused.remedies() else { panic!("{:?}", refused.remedies()) };
+        let enough = Limits { limit_bytes: *least, free_bytes: None, chunking: Chunking::Auto };
+        assert_eq!(enough.admit(&bomb, &x).unwrap(), Admission::Whole, "{least:?}");
     }
 }
 
@@ -244,7 +244,7 @@ fn long_signals_are_cut_before_they_are_refused() {
     let off = Limits { chunking: Chunking::Off, ..limits(Some(8 * MIB)) };
     assert_eq!(off.admit(&fan, &x).unwrap_err().kind(), Kind::Memory);
     let refused = limits(Some(1000)).admit(&fan, &x).unwrap_err();
-    assert!(refused.hint().unwrap().starts_with("use --memory-limit 1MiB or more"), "{:?}", refused.hint());
+    assert_eq!(refused.remedies()[0], Remedy::RaiseMemoryLimit { least: Some(MIB) });
     let run = |limit| {
         let embedded = Embedded {
             path: Path::new(""),

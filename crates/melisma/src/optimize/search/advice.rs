@@ -23,7 +23,7 @@ pub(super) fn advise(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured
         advice.push(format!("{error}; with it there is one more engine to choose from: pip install onnxruntime"));
     }
     if request.terms.precision == Wanted::Fp32 {
-        advice.push("precision was not lowered; --precision auto also measures fp16 and int8".to_owned());
+        advice.push("precision was not lowered; the precision `auto` also measures fp16 and int8".to_owned());
     }
     advice.extend(too_little(winner, all));
     let Some(p50) = winner.p50() else { return advice };
@@ -68,8 +68,8 @@ fn adapted(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured]) -> Opti
     };
     let more = match bound {
         _ if workshop.splitting() != Splitting::AsNeeded => "",
-        Bound::Limit(_) => "; a higher --memory-limit may be faster",
-        Bound::Free(_) => "; once more memory is free, run `melisma cache clear` and optimize again",
+        Bound::Limit(_) => "; a higher memory limit may be faster",
+        Bound::Free(_) => "; once more memory is free, clear the cache and optimize again",
     };
     Some(format!("{} does not fit whole, {bound}: the engine works {how}{more}", whole.candidate.engine))
 }

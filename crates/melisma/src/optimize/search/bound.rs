@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::Remedy;
 use crate::runtime::{Config, Profile, size};
 
 /// A number of bytes, and who says so.
@@ -31,10 +32,10 @@ impl Bound {
     }
 
     /// How the user gets more.
-    pub(super) fn hint(self) -> &'static str {
+    pub(super) fn remedy(self) -> Remedy {
         match self {
-            Self::Limit(_) => "raise --memory-limit",
-            Self::Free(_) => "end other programs, or make the input shorter",
+            Self::Limit(_) => Remedy::RaiseMemoryLimit { least: None },
+            Self::Free(_) => "end other programs, or make the input shorter".into(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::Options;
 use crate::runtime::config::Origin;
 use crate::runtime::precision::{Format, Lowering};
 use crate::runtime::{Config, Policy, Profile};
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// How far precision may be lowered. A lower one wins only where it is clearly faster and within the tolerance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +40,8 @@ impl Wanted {
         let has_target = !matches!(config.target_precision.origin, Origin::Default | Origin::Profile(_));
         let no_bf16 = || {
             Error::unsupported("no engine runs ONNX models in bf16")
-                .with_hint("use --precision fp32, fp16, int8 or auto, or change precision or target_precision")
+                .with_hint(Remedy::UsePrecision(&["fp32", "fp16", "int8", "auto"]))
+                .or_hint("change precision or target_precision")
         };
         if config.enabled.value && has_target && config.target_precision.value == Format::Bf16 {
             return Err(no_bf16());

@@ -16,7 +16,7 @@ use crate::optimize::cache::{Cache, Found, Key, Manifest, Parts};
 use crate::optimize::need::Embedded;
 use crate::runtime::precision::Format;
 use crate::runtime::{Config, DeviceRequest, machine, size};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// So many reasons are told.
 const MOST_REASONS: usize = 3;
@@ -122,7 +122,7 @@ impl Search<'_> {
         let (entries, n_bad) = self.cache.entries();
         let (mut offers, mut reasons) = (Vec::new(), Vec::new());
         if n_bad > 0 {
-            reasons.push(format!("{n_bad} entries cannot be read (`melisma cache verify` names them)"));
+            reasons.push(format!("{n_bad} entries cannot be read; verifying the cache names them"));
         }
         if entries.is_empty() {
             return Ok((offers, reasons));
@@ -240,7 +240,7 @@ impl Search<'_> {
         }
         let none = || {
             Error::unsupported("onnxruntime-tensorrt runs cached engines only")
-                .with_hint("make one with `melisma optimize --engine onnxruntime-tensorrt`")
+                .with_hint(Remedy::OptimizeFirst { engine: "onnxruntime-tensorrt" })
         };
         Err(refused.unwrap_or_else(none).at(path.display()))
     }
@@ -252,11 +252,7 @@ fn names_plain(engine: &str) -> bool {
 }
 
 fn with_second(first: &Error, second: &Error) -> Error {
-    let error = Error::unsupported(format!("{first}; {second}"));
-    match first.hint() {
-        Some(hint) => error.with_hint(hint),
-        None => error,
-    }
+    Error::unsupported(format!("{first}; {second}")).with_remedies_of(first)
 }
 
 fn shapes(subject: &Subject<'_>) -> Result<Vec<InputShape>> {

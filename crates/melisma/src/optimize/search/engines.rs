@@ -13,7 +13,7 @@ use crate::engine::{Engine, Port, rten};
 use crate::onnx::{Dim, Model, Type};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy, Profile};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Every name that `--engine` takes.
 pub const NAMES: [&str; 5] = ["rten", "melisma", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt"];
@@ -114,7 +114,8 @@ pub fn available(config: &Config, named: Option<&str>) -> Result<Vec<(&'static s
         let known = known(named)?;
         if matches!(device, DeviceRequest::Cuda(_)) != is_on_gpu(known) && device != DeviceRequest::Auto {
             return Err(Error::invalid(format!("the engine {known} does not work on {device}"))
-                .with_hint("leave --device out, or name another engine"));
+                .with_hint(Remedy::UseDevice(&["auto"]))
+                .or_hint(Remedy::UseEngine(None)));
         }
         let version = version(known)?;
         return Ok(vec![(known, version)]);
@@ -250,7 +251,8 @@ pub(super) fn provider(model: &Model, candidate: &Candidate, surroundings: &Surr
         "onnxruntime-tensorrt" => {
             let Some(workspace_bytes) = surroundings.tensorrt_workspace else {
                 return Err(Error::unsupported("TensorRT is switched off")
-                    .with_hint("set use_tensorrt: true, or use another profile than training"));
+                    .with_hint(Remedy::Set { key: "use_tensorrt", value: "true" })
+                    .or_hint("use another profile than training"));
             };
             Ok(Provider::TensorRt(TensorRt {
                 cuda: cuda(),

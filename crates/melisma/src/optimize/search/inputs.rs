@@ -10,7 +10,7 @@ use crate::engine::Port;
 use crate::format::{DType, Value, npy};
 use crate::onnx::{Dim, Model};
 use crate::runtime::output::{self, Existing};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// More sets than this only take time.
 const MOST_SETS: usize = 64;
@@ -40,7 +40,7 @@ impl FromStr for Given {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |what: &str| {
-            Error::invalid(format!("--input {text}: {what}"))
+            Error::invalid(format!("input `{text}`: {what}"))
                 .with_hint("write NAME=SHAPE such as mel=1x80x3000, or NAME=FILE.npy")
         };
         let (name, content) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
@@ -89,7 +89,8 @@ impl Sets {
                 port.shape = Some(known_dims(&given.content.shape()?));
             }
         }
-        check(&ports, &values[0]).map_err(|error| error.with_hint("give --input and --calibrate the same shapes"))?;
+        check(&ports, &values[0])
+            .map_err(|error| error.with_hint("give the inputs the shapes of the calibration data"))?;
         for (port, value) in ports.iter_mut().zip(&values[0]) {
             port.shape = Some(known_dims(value.shape()));
         }
@@ -169,7 +170,7 @@ fn made(ports: &[Port], request: &Request) -> Result<Vec<Value>> {
 fn known(port: &Port) -> Result<Vec<usize>> {
     let missing = || {
         Error::invalid(format!("its shape {} is not fixed", port.describe()))
-            .with_hint(format!("name it: --input {}=SHAPE", port.name))
+            .with_hint(Remedy::NameInputShape(port.name.clone()))
     };
     let shape = port.shape.as_ref().ok_or_else(missing)?;
     let axis = |dim: &Dim| match dim {

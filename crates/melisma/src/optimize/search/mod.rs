@@ -50,7 +50,7 @@ use crate::engine::{Engine, Port};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::runtime::{Config, machine, size};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// The seed of generated inputs.
 pub const SEED: u64 = 0x6d65_6c69_736d_6121;
@@ -152,7 +152,7 @@ impl Search<'_> {
             }
         }
         Err(Error::new(Kind::Check, "the engine does not give twice what it gave once")
-            .with_hint("choose another one with --engine"))
+            .with_hint(Remedy::UseEngine(None)))
     }
 
     /// Free memory is not part of the key: a cached engine may take more.
@@ -161,7 +161,7 @@ impl Search<'_> {
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
             let peak = size::show(peak);
             (self.say)(&format!(
-                "note: the cached engine takes {peak}, {bound}; --memory-limit finds one that takes less"
+                "note: the cached engine takes {peak}, {bound}; optimize under a memory limit to find one that takes less"
             ));
         }
     }

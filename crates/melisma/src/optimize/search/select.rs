@@ -17,7 +17,7 @@ use crate::onnx::Model;
 use crate::optimize::cache::Temporary;
 use crate::runtime::precision::Format;
 use crate::runtime::{Profile, size};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// About how long a candidate is measured.
 const SECONDS: f64 = 1.0;
@@ -162,7 +162,7 @@ impl Workshop<'_> {
         }
         names.extend(self.request.terms.engine.as_deref().filter(|name| !names.contains(name)));
         let threads = self.search.config.threads.value.count();
-        let (mut is_short, mut hint) = (false, None);
+        let (mut is_short, mut first) = (false, None);
         for chunk in [Chunk::Own, Chunk::Of(PIECE)] {
             if chunk != Chunk::Own && !is_short {
                 break;
@@ -178,18 +178,20 @@ impl Workshop<'_> {
                     Err(error) if error.kind() == Kind::Io => return Err(error),
                     Err(error) => {
                         is_short |= error.kind() == Kind::Memory;
-                        hint = hint.or_else(|| error.hint().map(str::to_owned));
                         reasons.push(named(engine, &error.to_string()));
+                        first = first.or((!error.remedies().is_empty()).then_some(error));
                     }
                 }
             }
         }
         let message = format!("no engine runs this model in fp32: {}", reasons.join("; "));
         if let Some(bound) = self.bound().filter(|_| is_short) {
-            return Err(Error::new(Kind::Memory, format!("{message}; {bound}")).with_hint(bound.hint()));
+            return Err(Error::new(Kind::Memory, format!("{message}; {bound}")).with_hint(bound.remedy()));
         }
-        let hint = hint.unwrap_or_else(|| "an input may need its real values: --input NAME=FILE.npy".to_owned());
-        Err(Error::unsupported(message).with_hint(hint))
+        Err(match first {
+            Some(first) => Error::unsupported(message).with_remedies_of(&first),
+            None => Error::unsupported(message).with_hint(Remedy::GiveInputValues),
+        })
     }
 
     fn spec(&self, bench: &Bench, folder: &Path, candidate: &Candidate, seconds: f64) -> Result<Spec> {
@@ -277,19 +279,20 @@ impl Workshop<'_> {
             return Ok(winner);
         }
         if let (Some(bound), true) = (self.bound(), all.iter().any(|measured| self.is_over(measured))) {
-            let hint = match (self.search.config.profile.value, self.splitting()) {
-                (Profile::Emergency, _) => {
-                    "the profile emergency does not chunk: use --profile field, or raise --memory-limit"
+            let error = Error::new(Kind::Memory, format!("no engine fits into the memory: {}", refusals()));
+            let raise = Remedy::RaiseMemoryLimit { least: None };
+            return Err(match (self.search.config.profile.value, self.splitting()) {
+                (Profile::Emergency, _) => error.with_hint(Remedy::UseProfile("field")).or_hint(raise),
+                (_, Splitting::Off) => {
+                    error.with_hint(Remedy::Set { key: "chunk_large_tensors", value: "true" }).or_hint(raise)
                 }
-                (_, Splitting::Off) => "chunk_large_tensors is false: set it to true, or raise --memory-limit",
-                _ => bound.hint(),
-            };
-            let message = format!("no engine fits into the memory: {}", refusals());
-            return Err(Error::new(Kind::Memory, message).with_hint(hint));
+                _ => error.with_hint(bound.remedy()),
+            });
         }
         if all.iter().any(|measured| measured.outcome.is_some()) {
             return Err(Error::new(Kind::Check, format!("no engine is exact enough: {}", refusals()))
-                .with_hint("raise --tolerance, or keep --precision fp32"));
+                .with_hint(Remedy::RaiseTolerance)
+                .or_hint(Remedy::UsePrecision(&["fp32"])));
         }
         Err(Error::unsupported(format!("no engine runs this model: {}", refusals())))
     }

@@ -2,7 +2,7 @@
 
 use super::{Wanted, engines};
 use crate::runtime::{Config, DeviceRequest};
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
 
 /// What an engine must satisfy.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,8 @@ impl Terms {
             (Some(name), _) => engines::available(config, Some(name)).map(drop),
             (None, DeviceRequest::Cuda(ordinal)) => engines::available(config, None).map(drop).map_err(|_| {
                 Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
-                    .with_hint("use --device cpu or auto, or set MELISMA_ONNXRUNTIME to ONNX Runtime's GPU build")
+                    .with_hint(Remedy::UseDevice(&["cpu", "auto"]))
+                    .or_hint("set MELISMA_ONNXRUNTIME to ONNX Runtime's GPU build")
             }),
             (None, _) => Ok(()),
         }

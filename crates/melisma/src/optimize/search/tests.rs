@@ -170,7 +170,7 @@ fn what_cannot_be_is_refused_by_name() {
     };
     let cases: [(Request, &str); 4] = [
         (request(&["z=1x3x64"]), "the model has no input `z`; its inputs are x"),
-        (request(&[]), "input `x`: its shape f32[1, 3, time] is not fixed; name it: --input x=SHAPE"),
+        (request(&[]), "input `x`: its shape f32[1, 3, time] is not fixed; give the shape of `x`"),
         (request(&["x=1x4x64"]), "input `x`: f32[1, 3, time] is expected"),
         (named("warp"), "unknown engine `warp`"),
     ];
@@ -221,9 +221,9 @@ fn shapes_of_sets_are_those_that_are_given() {
         let error = optimize(root.path(), &config(&[]), &request).unwrap_err();
         format!("{error}; {}", error.hint().unwrap_or_default())
     };
-    assert!(refused(&["x=1x3x64"]).ends_with("give --input and --calibrate the same shapes"));
+    assert!(refused(&["x=1x3x64"]).ends_with("give the inputs the shapes of the calibration data"));
     let other = format!("x={}", golden("vocoder.x.npy").display());
-    assert!(refused(&[&other]).ends_with("give --input and --calibrate the same shapes"), "of a file too");
+    assert!(refused(&[&other]).ends_with("give the inputs the shapes of the calibration data"), "of a file too");
     write("b", &[1, 3, 33]);
     assert!(refused(&[]).ends_with("give all sets the shapes of the first"));
 }

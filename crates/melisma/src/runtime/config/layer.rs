@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, nearest};
 use crate::runtime::Profile;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// What a configuration file is called.
 pub const FILE_NAME: &str = "melisma.yaml";
@@ -90,7 +90,7 @@ fn find_file(sources: &Sources) -> Result<Option<PathBuf>> {
     match named {
         Some(path) if path.exists() && !path.is_dir() => Ok(Some(path)),
         Some(path) => Err(Error::new(Kind::InvalidArgument, format!("{}: no such configuration file", path.display()))
-            .with_hint("check --config or MELISMA_CONFIG, or leave it out to use the default file or none")),
+            .with_hint(Remedy::CheckConfigFile)),
         None => Ok(default_file(&sources.environment).filter(|path| path.is_file())),
     }
 }

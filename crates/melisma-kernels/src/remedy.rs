@@ -1,0 +1,198 @@
+//! Ways out of an error, typed: the libraries say what to change, each front says how it is written there.
+
+use std::fmt;
+
+/// One way to fix the cause of an [`Error`](crate::Error).
+///
+/// `Display` words it without flags or arguments, for programs that call the library. A front has a wording of its own for
+/// every variant, so the list is exhaustive: a new one does not compile until each front can word it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// Words that every front can print as they are.
+    Words(String),
+    /// A higher memory limit, of `least` bytes or more where that is known.
+    RaiseMemoryLimit {
+        /// Bytes that suffice.
+        least: Option<u64>,
+    },
+    /// A lower memory limit, so that the work is split.
+    LowerMemoryLimit,
+    /// One of these devices.
+    UseDevice(&'static [&'static str]),
+    /// This engine for ONNX models, or any other one.
+    UseEngine(Option<&'static str>),
+    /// One of these precisions for ONNX models.
+    UsePrecision(&'static [&'static str]),
+    /// A larger error of an engine's outputs.
+    RaiseTolerance,
+    /// This profile.
+    UseProfile(&'static str),
+    /// Another value of a setting, written as in the configuration file.
+    Set {
+        /// The key, without its section.
+        key: &'static str,
+        /// The value.
+        value: &'static str,
+    },
+    /// Another configuration file, or none.
+    CheckConfigFile,
+    /// Consent to replace the output that exists.
+    Replace,
+    /// Consent to replace what an earlier build left, and build again.
+    StartOver,
+    /// The shape of this input of an ONNX model.
+    NameInputShape(String),
+    /// Real values for the inputs of an ONNX model.
+    GiveInputValues,
+    /// An engine that the search has made and cached for the model.
+    OptimizeFirst {
+        /// The engine to search with.
+        engine: &'static str,
+    },
+    /// This value of a key of a mel preset.
+    SetMel {
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: &'static str,
+    },
+    /// Other values of these keys of a mel preset.
+    ChangeMel(Vec<&'static str>),
+    /// The explanation of all mel presets and keys.
+    ExplainMel,
+    /// What was found of GPUs and their libraries.
+    ShowDevices,
+    /// Packing the file.
+    Pack,
+    /// Unpacking the file.
+    Unpack,
+    /// The file that a delta was made against.
+    GiveBase,
+    /// Packing all of the file instead of a delta.
+    PackWhole,
+    /// Unpacking the undamaged tensors one at a time.
+    UnpackTensors,
+    /// The names of a packed file's tensors.
+    ListTensors,
+    /// A dataset build, which reads folders.
+    BuildDataset,
+    /// The same dataset build again, which resumes.
+    ResumeBuild,
+    /// Listing input files that fail, instead of stopping at the first.
+    SkipFailures,
+    /// A dataset in several shards.
+    UseShards,
+    /// Merging without the missing shards.
+    AllowMissing,
+    /// One of these kinds of dataset.
+    UseStore(&'static [&'static str]),
+    /// Dataset rows of this element type.
+    UseRowType(&'static str),
+}
+
+impl Remedy {
+    /// `a`, `a or b`, `a, b or c`.
+    pub fn alternatives(names: &[&str]) -> String {
+        match names {
+            [] => String::new(),
+            [name] => (*name).to_owned(),
+            [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        }
+    }
+
+    /// Whether it tells where to read more, rather than what to change.
+    fn is_reference(&self) -> bool {
+        matches!(self, Self::ExplainMel | Self::ShowDevices | Self::ListTensors | Self::BuildDataset)
+    }
+}
+
+impl From<&str> for Remedy {
+    fn from(words: &str) -> Self {
+        Self::Words(words.to_owned())
+    }
+}
+
+impl From<String> for Remedy {
+    fn from(words: String) -> Self {
+        Self::Words(words)
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => f.write_str(words),
+            Self::RaiseMemoryLimit { least: None } => f.write_str("raise the memory limit"),
+            Self::RaiseMemoryLimit { least: Some(bytes) } => write!(f, "use a memory limit of {bytes} bytes or more"),
+            Self::LowerMemoryLimit => f.write_str("lower the memory limit so that the work is split"),
+            Self::UseDevice(names) => write!(f, "use the device {}", Self::alternatives(names)),
+            Self::UseEngine(Some(name)) => write!(f, "use the engine {name}"),
+            Self::UseEngine(None) => f.write_str("use another engine"),
+            Self::UsePrecision(names) => write!(f, "use the precision {}", Self::alternatives(names)),
+            Self::RaiseTolerance => f.write_str("raise the tolerance"),
+            Self::UseProfile(name) => write!(f, "use the profile {name}"),
+            Self::Set { key, value } => write!(f, "set {key}: {value}"),
+            Self::CheckConfigFile => {
+                f.write_str("check the file's name, or leave it out to use the default file or none")
+            }
+            Self::Replace => f.write_str("allow replacing it"),
+            Self::StartOver => f.write_str("build it again, and allow replacing what exists"),
+            Self::NameInputShape(name) => write!(f, "give the shape of `{name}`"),
+            Self::GiveInputValues => f.write_str("give the inputs their real values, which the model may need"),
+            Self::OptimizeFirst { engine } => write!(f, "optimize the model with the engine {engine} first"),
+            Self::SetMel { key, value } => write!(f, "set {key}={value}"),
+            Self::ChangeMel(keys) => write!(f, "change {}", Self::alternatives(keys)),
+            Self::ExplainMel => f.write_str("the list of presets explains all keys"),
+            Self::ShowDevices => f.write_str("`melisma doctor` shows what was found"),
+            Self::Pack => f.write_str("pack it first"),
+            Self::Unpack => f.write_str("unpack it first"),
+            Self::GiveBase => f.write_str("give the base file that the delta was made against"),
+            Self::PackWhole => f.write_str("pack it whole, without a base"),
+            Self::UnpackTensors => f.write_str("unpack the undamaged tensors one at a time"),
+            Self::ListTensors => f.write_str("the list of tensors has the names"),
+            Self::BuildDataset => f.write_str("a dataset build reads folders"),
+            Self::ResumeBuild => f.write_str("run the same build again: it resumes where it stopped"),
+            Self::SkipFailures => f.write_str("list files that fail instead of stopping at the first"),
+            Self::UseShards => f.write_str("build it in shards"),
+            Self::AllowMissing => f.write_str("allow missing shards, to merge without their rows"),
+            Self::UseStore(kinds) => write!(f, "use the store {}", Self::alternatives(kinds)),
+            Self::UseRowType(dtype) => write!(f, "use dtype {dtype}"),
+        }
+    }
+}
+
+/// One line of `remedies`, each in the words of `word`.
+pub(crate) fn line(remedies: &[Remedy], word: impl Fn(&Remedy) -> String) -> Option<String> {
+    let mut line = word(remedies.first()?);
+    for remedy in &remedies[1..] {
+        line += match remedy.is_reference() {
+            _ if line.ends_with('?') => " ",
+            true => "; ",
+            false => ", or ",
+        };
+        line += &word(remedy);
+    }
+    Some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedies_become_one_line() {
+        let words = |remedies: &[Remedy]| line(remedies, Remedy::to_string).unwrap();
+        assert_eq!(
+            words(&[Remedy::Replace, "choose another name".into()]),
+            "allow replacing it, or choose another name"
+        );
+        assert_eq!(
+            words(&["name a file in it".into(), Remedy::BuildDataset]),
+            "name a file in it; a dataset build reads folders"
+        );
+        assert_eq!(words(&["did you mean `x`?".into(), Remedy::UseShards]), "did you mean `x`? build it in shards");
+        assert_eq!(line(&[], Remedy::to_string), None);
+        assert_eq!(Remedy::UseDevice(&["cpu", "cuda", "auto"]).to_string(), "use the device cpu, cuda or auto");
+        assert_eq!(Remedy::ChangeMel(vec!["f_min"]).to_string(), "change f_min");
+    }
+}
