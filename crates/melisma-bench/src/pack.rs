@@ -78,9 +78,9 @@ fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
     })
 }
 
-fn packed(source: &[u8], side: Option<u32>, threads: usize) -> Result<Vec<u8>> {
+fn packed(source: &[u8], tile_size: Option<u32>, threads: usize) -> Result<Vec<u8>> {
     let mut packed = Vec::new();
-    pack::pack(&source, &mut packed, &Options { side, threads, ..Options::default() }, &|_| {})?;
+    pack::pack(&source, &mut packed, &Options { tile_size, threads, ..Options::default() }, &|_| {})?;
     Ok(packed)
 }
 

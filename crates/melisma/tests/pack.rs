@@ -69,17 +69,17 @@ fn all_sorts() -> Vec<u8> {
 #[test]
 fn files_come_back_byte_for_byte_whatever_the_threads() {
     let source = all_sorts();
-    for side in pack::TILE_SIDES {
-        let one = packed(&source, &Options { side: Some(side), ..Options::default() });
+    for tile_size in pack::TILE_SIZES {
+        let one = packed(&source, &Options { tile_size: Some(tile_size), ..Options::default() });
         assert!(one.len() < source.len());
         for threads in [2, 3, 16] {
             assert!(
-                one == packed(&source, &Options { side: Some(side), threads, ..Options::default() }),
-                "{side}, {threads}"
+                one == packed(&source, &Options { tile_size: Some(tile_size), threads, ..Options::default() }),
+                "{tile_size}, {threads}"
             );
         }
         for threads in [1, 4] {
-            assert!(unpacked(&one, threads) == source, "{side}, {threads}");
+            assert!(unpacked(&one, threads) == source, "{tile_size}, {threads}");
         }
     }
 }
@@ -97,9 +97,9 @@ fn wide_elements_get_the_tiles_that_suit_them() {
     let chosen = packed(&source, &Options::default());
     assert!(unpacked(&chosen, 2) == source);
     assert!(chosen == packed(&source, &Options { threads: 3, ..Options::default() }));
-    for side in pack::TILE_SIDES {
-        let fixed = packed(&source, &Options { side: Some(side), ..Options::default() });
-        assert!(chosen.len() < fixed.len(), "{side}: {} and {}", chosen.len(), fixed.len());
+    for tile_size in pack::TILE_SIZES {
+        let fixed = packed(&source, &Options { tile_size: Some(tile_size), ..Options::default() });
+        assert!(chosen.len() < fixed.len(), "{tile_size}: {} and {}", chosen.len(), fixed.len());
     }
 }
 
@@ -107,7 +107,7 @@ fn wide_elements_get_the_tiles_that_suit_them() {
 fn tensors_and_tiles_can_be_read_alone() {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let packed = packed(&source, &Options { side: Some(256), threads: 2, ..Options::default() });
+    let packed = packed(&source, &Options { tile_size: Some(256), threads: 2, ..Options::default() });
     let archive = Archive::open(&packed).unwrap();
     for entry in &header.tensors {
         let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
@@ -149,7 +149,7 @@ fn loaded_bytes(loaded: &pack::Loaded, queue: &Queue, header: &Header, source: &
 fn models_are_loaded_packed_or_not(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let small = Options { side: Some(256), ..Options::default() };
+    let small = Options { tile_size: Some(256), ..Options::default() };
     let files = [
         source.clone(),
         packed(&source, &small),
@@ -186,7 +186,7 @@ fn models_are_loaded_packed_or_not_on_cuda() {
 fn files_are_unpacked(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let small = Options { side: Some(256), ..Options::default() };
+    let small = Options { tile_size: Some(256), ..Options::default() };
     let plain = packed(&source, &small);
     let indexed = packed(&source, &Options { gpu_index: Some(2048), ..small });
     let mut base = source.clone();
@@ -376,7 +376,7 @@ fn noise_costs_a_thousandth_at_most() {
 #[test]
 fn version_1_stays_readable_and_is_still_what_is_written() {
     let path = repository::path("golden/pack/v1_0_modes.packed.safetensors");
-    let (source, options) = (pack_source::golden(), Options { side: Some(256), ..Options::default() });
+    let (source, options) = (pack_source::golden(), Options { tile_size: Some(256), ..Options::default() });
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !path.exists() {
         std::fs::write(&path, packed(&source, &options)).unwrap();
     }

@@ -20,7 +20,7 @@ fn small() -> (Vec<u8>, Vec<u8>) {
 
 fn packed(source: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    pack::pack(&source.to_vec(), &mut out, &Options { side: Some(256), ..Options::default() }, &|_| {}).unwrap();
+    pack::pack(&source.to_vec(), &mut out, &Options { tile_size: Some(256), ..Options::default() }, &|_| {}).unwrap();
     out
 }
 

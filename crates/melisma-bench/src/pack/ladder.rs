@@ -59,7 +59,7 @@ pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
         }
     };
     let mut outcome = Ok(());
-    for (name, claim, kept, side, cut) in [
+    for (name, claim, kept, tile_size, cut) in [
         ("1 an encoder per tile of 256", "", Kept::Nothing, 256, Cut::Squares),
         ("2 reused", "10 to 50", Kept::Coder, 256, Cut::Squares),
         ("3 tiles of 512", "2 to 5", Kept::Coder, 512, Cut::Squares),
@@ -68,20 +68,20 @@ pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
         ("6 batched", "2 to 3", Kept::Batch, 512, Cut::Squares),
         ("7 contiguous", "1.2 to 1.5", Kept::Batch, 512, Cut::Runs),
     ] {
-        let way = Way { kept, side, cut };
+        let way = Way { kept, tile_size, cut };
         let seconds = measure(PLAN, || {
             outcome = layers.iter().try_for_each(|layer| round_trip(layer, way, &AtomicU64::new(0)));
         });
         step(name, claim, seconds);
     }
     outcome?;
-    let way = Way { kept: Kept::Batch, side: 512, cut: Cut::Runs };
+    let way = Way { kept: Kept::Batch, tile_size: 512, cut: Cut::Runs };
     let mut outcome = Ok(());
     let all = measure(PLAN, || outcome = on_threads(layers, way, threads));
     outcome?;
     step(&format!("8 all cores, {threads} threads"), "5 to 10", all);
     rows.push(files(layers, threads)?);
-    rows.extend(sides(&layers[0])?);
+    rows.extend(tile_sizes(&layers[0])?);
     Ok(rows)
 }
 
@@ -115,7 +115,7 @@ fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
 #[derive(Clone, Copy)]
 struct Way {
     kept: Kept,
-    side: u32,
+    tile_size: u32,
     cut: Cut,
 }
 
@@ -129,12 +129,12 @@ enum Cut {
 
 /// Encodes and decodes the tiles of a layer that are left to be taken from `next`.
 fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
-    let Way { kept, side, cut } = way;
+    let Way { kept, tile_size, cut } = way;
     let header = Header::read(&layer)?;
     let data = &layer[header.len as usize..];
-    let mut layout = Layout::of(&header.tensors[0], side)?;
+    let mut layout = Layout::of(&header.tensors[0], tile_size)?;
     if cut == Cut::Runs {
-        layout = Layout { rows: 1, cols: ROWS * COLS, tile_rows: 1, tile_cols: u64::from(side).pow(2), ..layout };
+        layout = Layout { rows: 1, cols: ROWS * COLS, tile_rows: 1, tile_cols: u64::from(tile_size).pow(2), ..layout };
     }
     let isa = Isa::best();
     let (mut encoder, mut decoder) = (Encoder::new(isa), Decoder::new(isa));
@@ -177,18 +177,18 @@ fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
 }
 
 /// Tiles, packed bytes and memory of a worker for each size.
-fn sides(layer: &[u8]) -> Result<Vec<Row>> {
+fn tile_sizes(layer: &[u8]) -> Result<Vec<Row>> {
     let header = Header::read(&layer)?;
     let mut rows = Vec::new();
-    for side in melisma::pack::TILE_SIDES {
-        let layout = Layout::of(&header.tensors[0], side)?;
-        let way = Way { kept: Kept::Buffers, side, cut: Cut::Squares };
-        let size = packed(layer, Some(side), 1)?.len() as f64;
+    for tile_size in melisma::pack::TILE_SIZES {
+        let layout = Layout::of(&header.tensors[0], tile_size)?;
+        let way = Way { kept: Kept::Buffers, tile_size, cut: Cut::Squares };
+        let size = packed(layer, Some(tile_size), 1)?.len() as f64;
         let seconds = measure(PLAN, || drop(round_trip(layer, way, &AtomicU64::new(0))));
         let mut encoder = Encoder::new(Isa::best());
         let tile_len = (layout.tile_rows * layout.tile_cols * 2) as usize;
         encoder.encode(layout.split, 0, &layer[header.len as usize..][..tile_len], &mut Vec::new())?;
-        let name = format!("pack/layer in tiles of {side}");
+        let name = format!("pack/layer in tiles of {tile_size}");
         let row = seconds.seconds(&format!("{name}: {} tiles there and back", layout.n_tiles()));
         let bytes = |what: &str, median: f64, peers: Vec<Peer>| Row {
             name: format!("{name}: {what}"),

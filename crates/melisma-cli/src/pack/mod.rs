@@ -109,10 +109,10 @@ fn pack_file(
     }
     let source: &dyn ReadAt = converted.as_ref().map_or(&file, |converted| converted);
     let base = args.delta.as_deref().map(open).transpose()?;
-    let side = args.tile_size.as_deref().and_then(|side| side.parse().ok());
+    let tile_size = args.tile_size.as_deref().and_then(|size| size.parse().ok());
     let gpu_index = args.gpu_index.then_some(pack::SEGMENT);
     let base = base.as_ref().map(|base| base as _);
-    let options = Options { side, threads: place.threads, base, budget: Some(place.budget), gpu_index };
+    let options = Options { tile_size, threads: place.threads, base, budget: Some(place.budget), gpu_index };
     let mut spool = Spool::create(session, path)?;
     let bar = bar(session, 2 * source.size()?);
     let packed = pack::pack(source, &mut spool.file, &options, &|bytes| bar.inc(bytes));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::complete::{Paths, plan_of};
 use super::counters::{Counters, Snapshot};
-use super::failure::{Failure, Late, in_order};
+use super::failure::{Failure, RowFailure, in_order};
 use super::guard;
 use super::hash;
 use super::identity::Identity;
@@ -110,7 +110,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let (inputs, first_index) = request.inputs.shard(request.shard.0, request.shard.1);
     let plan = Plan::new(request.options.clone(), inputs, first_index, threads)?;
     if request.stops_on_failure
-        && let Some(Late { failure, .. }) = plan.refused.first()
+        && let Some(RowFailure { failure, .. }) = plan.refused.first()
     {
         return Err(Error::invalid(format!("{}: {}", failure.path, failure.message)).with_hint(Remedy::SkipFailures));
     }
@@ -180,7 +180,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let wall_seconds = begun.elapsed().as_secs_f64();
     store.sync()?;
     let past = past.into_iter().flat_map(|record| record.failures);
-    let failures = in_order(plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.late)).collect());
+    let failures = in_order(plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).collect());
     paths.write_failures(&failures)?;
     paths.publish(request.existing)?;
     Ok(outcome(failures, resumed, wall_seconds, &made))

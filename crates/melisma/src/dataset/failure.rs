@@ -26,9 +26,9 @@ pub struct Failure {
     pub action: Action,
 }
 
-/// A failure with its place.
+/// A failure with the file and the row that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Late {
+pub struct RowFailure {
     /// The file's place among all.
     pub file: u32,
     /// The row that failed; 0 where the file has none.
@@ -38,10 +38,10 @@ pub struct Late {
 }
 
 /// One failure per file, that of its first row, in the order of the files.
-pub(super) fn in_order(mut failures: Vec<Late>) -> Vec<Failure> {
-    failures.sort_by_key(|late| (late.file, late.row));
-    failures.dedup_by_key(|late| late.file);
-    failures.into_iter().map(|late| late.failure).collect()
+pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
+    failures.sort_by_key(|failed| (failed.file, failed.row));
+    failures.dedup_by_key(|failed| failed.file);
+    failures.into_iter().map(|failed| failed.failure).collect()
 }
 
 /// What happened to a refused file's rows.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::Late;
+use super::failure::RowFailure;
 use crate::runtime::output;
 use crate::{Error, Result};
 
@@ -45,7 +45,7 @@ pub struct Record {
     /// Runs of rows: first and count.
     pub rows: Vec<(u32, u32)>,
     /// Files that failed.
-    pub failures: Vec<Late>,
+    pub failures: Vec<RowFailure>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -28,7 +28,7 @@ mod worker;
 
 pub use build::{Outcome, Request, build};
 pub use counters::{Counters, Snapshot, Stage};
-pub use failure::{Action, Failure, Late};
+pub use failure::{Action, Failure, RowFailure};
 pub use inputs::{Input, Inputs};
 pub use merge::{Merge, Merged, Missing, merge};
 pub use plan::{Options, Plan, Tail};

@@ -8,7 +8,7 @@ use melisma_kernels::Cpu;
 
 use super::clock::Clock;
 use super::counters::Counters;
-use super::failure::Late;
+use super::failure::RowFailure;
 use super::hash;
 use super::journal::Journal;
 use super::plan::Plan;
@@ -74,7 +74,7 @@ pub(super) struct Shared<'a> {
     /// The queues of all threads, where they share them.
     pub(super) queues: Option<Queues>,
     pub(super) stop: AtomicBool,
-    pub(super) failures: Mutex<Vec<Late>>,
+    pub(super) failures: Mutex<Vec<RowFailure>>,
     pub(super) synced: Mutex<Instant>,
     pub(super) launches: AtomicU64,
     items: Vec<Item>,
@@ -111,7 +111,7 @@ impl Shared<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Made {
     /// The files that failed.
-    pub(super) late: Vec<Late>,
+    pub(super) failures: Vec<RowFailure>,
     /// Rows a second in the middle eight tenths.
     pub(super) steady_rows_per_second: f64,
     /// Threads that worked.
@@ -179,8 +179,8 @@ pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Made> {
     match shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => {
-            let late = shared.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
-            Ok(Made { late, steady_rows_per_second, threads })
+            let failures = shared.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+            Ok(Made { failures, steady_rows_per_second, threads })
         }
     }
 }

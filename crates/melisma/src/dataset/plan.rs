@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Action, Failure, Late};
+use super::failure::{Action, Failure, RowFailure};
 use super::inputs::Input;
 use super::row::Row;
 use crate::audio::Source;
@@ -121,7 +121,7 @@ pub struct Plan {
     /// The rows, in order.
     pub rows: Vec<Row>,
     /// The files that were refused.
-    pub refused: Vec<Late>,
+    pub refused: Vec<RowFailure>,
     /// Files that were looked at.
     pub n_inputs: usize,
     /// Seconds of sound in the files that have rows.
@@ -201,7 +201,7 @@ impl Plan {
 
     fn refuse(&mut self, input: &Input, index: u32, error: &Error) {
         let failure = Failure::new(input.name.to_string(), "scan", error, Action::Skipped);
-        self.refused.push(Late { file: index, row: 0, failure });
+        self.refused.push(RowFailure { file: index, row: 0, failure });
     }
 
     /// The file of a row.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::counters::Stage;
-use super::failure::{Action, Failure, Late};
+use super::failure::{Action, Failure, RowFailure};
 use super::hash;
 use super::journal::Record;
 use super::pipeline::{Item, Shared, Work, for_one_thread, queues, shape};
@@ -32,7 +32,7 @@ pub(super) struct Worker<'a> {
     in_flight: VecDeque<Slot>,
     filling: Option<Slot>,
     /// Failures of rows that are not in the journal yet.
-    failures: Vec<Late>,
+    failures: Vec<RowFailure>,
     /// A copy of rows, where writes are not direct.
     copied: Vec<u8>,
 }
@@ -299,9 +299,9 @@ impl<'a> Worker<'a> {
         }
         counters.failed.fetch_add(1, Relaxed);
         let failure = Failure::new(file.input.name.to_string(), stage, error, Action::ZeroFilled);
-        let late = Late { file: file.index, row, failure };
-        self.failures.push(late.clone());
-        self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner).push(late);
+        let failed = RowFailure { file: file.index, row, failure };
+        self.failures.push(failed.clone());
+        self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failed);
         Ok(())
     }
 }

@@ -166,7 +166,7 @@ impl<'a> Archive<'a> {
             self.tile_on(gpu, index, number, &mut out)?;
         } else {
             let need = memory::decoding(self, index..index + 1);
-            let (_, _held) = Need { result: out.len() as u64, ..need }.crew(1, &self.budget)?;
+            let (_, _held) = Need { result: out.len() as u64, ..need }.workers(1, &self.budget)?;
             let mut decoder = Decoder::new(Isa::from_env()?);
             self.decode_tile(&mut decoder, index, number, &mut Vec::new(), &mut out)?;
         }

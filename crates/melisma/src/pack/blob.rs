@@ -3,7 +3,7 @@
 use melisma_kernels::rans::{Split, Tile};
 
 use super::VERSION;
-use super::layout::{Layout, TILE_SIDES};
+use super::layout::{Layout, TILE_SIZES};
 use super::storage::{ReadAt, read};
 use crate::format::checkpoint::TensorEntry;
 use crate::{Error, Kind, Result};
@@ -30,7 +30,7 @@ pub(super) fn header(layout: &Layout, content: Content) -> [u8; HEADER_LEN as us
     let mut bytes = [0; HEADER_LEN as usize];
     bytes[..4].copy_from_slice(&MAGIC);
     bytes[4..8].copy_from_slice(&[VERSION as u8, layout.split.number(), content as u8, 0]);
-    bytes[8..12].copy_from_slice(&layout.side.to_le_bytes());
+    bytes[8..12].copy_from_slice(&layout.tile_size.to_le_bytes());
     bytes[16..24].copy_from_slice(&layout.rows.to_le_bytes());
     bytes[24..].copy_from_slice(&layout.cols.to_le_bytes());
     bytes
@@ -116,11 +116,11 @@ fn check_header(stored: &[u8], tensor: &TensorEntry) -> Result<(Layout, Content)
         1 => Content::Delta,
         other => return Err(Error::new(Kind::Version, format!("content {other}, which is not known"))),
     };
-    let side = u32::from_le_bytes([stored[8], stored[9], stored[10], stored[11]]);
-    if !TILE_SIDES.contains(&side) {
-        return Err(corrupt(format!("tiles of side {side}")));
+    let tile_size = u32::from_le_bytes([stored[8], stored[9], stored[10], stored[11]]);
+    if !TILE_SIZES.contains(&tile_size) {
+        return Err(corrupt(format!("a tile size of {tile_size}")));
     }
-    let layout = Layout::of(tensor, side)?;
+    let layout = Layout::of(tensor, tile_size)?;
     if header(&layout, content) != stored {
         let split = Split::ALL.get(usize::from(stored[5]));
         return Err(corrupt(format!("its header (split {split:?}) does not agree with its type and shape")));

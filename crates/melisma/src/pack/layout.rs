@@ -1,4 +1,4 @@
-//! How a tensor is cut into tiles. The rule is part of the format: a file holds the side, the rest follows.
+//! How a tensor is cut into tiles. The rule is part of the format: a file stores the tile size, the rest follows.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use melisma_kernels::rans::Split;
 use crate::format::checkpoint::TensorEntry;
 use crate::{Error, Kind, Result};
 
-/// The sides a tile may have, in elements.
-pub const TILE_SIDES: [u32; 3] = [256, 512, 1024];
+/// The sizes a tile may have: rows and columns, in elements.
+pub const TILE_SIZES: [u32; 3] = [256, 512, 1024];
 /// Rows of tiles that are not contiguous in memory are read together; together they have at most this many bytes.
 const MAX_BAND: u64 = 64 << 20;
 
@@ -17,8 +17,8 @@ const MAX_BAND: u64 = 64 << 20;
 pub struct Layout {
     /// How elements become planes.
     pub split: Split,
-    /// The side that tiles were asked to have.
-    pub side: u32,
+    /// Rows and columns that a tile should have, one of [`TILE_SIZES`].
+    pub tile_size: u32,
     /// Rows of the matrix.
     pub rows: u64,
     /// Columns of the matrix.
@@ -42,7 +42,7 @@ impl Layout {
     ///
     /// # Errors
     /// `Corrupt`: the shape overflows, or does not have the tensor's bytes.
-    pub fn of(tensor: &TensorEntry, side: u32) -> Result<Self> {
+    pub fn of(tensor: &TensorEntry, tile_size: u32) -> Result<Self> {
         let (split, parts) = match tensor.dtype.as_str() {
             "BF16" => (Split::BrainFloat16, 1),
             "F32" => (Split::Float32, 1),
@@ -52,7 +52,7 @@ impl Layout {
             "F64" | "I64" | "U64" => (Split::Bytes8, 1),
             "BOOL" | "U8" | "I8" | "F8_E4M3" | "F8_E5M2" | "F8_E8M0" => (Split::Bytes1, 1),
             // Elements of less than a byte, and types of the future.
-            _ => return Ok(Self::new(Split::Bytes1, 1, tensor.len(), side)),
+            _ => return Ok(Self::new(Split::Bytes1, 1, tensor.len(), tile_size)),
         };
         let (cols, outer) = tensor.shape.split_last().map_or((1, &[][..]), |(&cols, outer)| (cols, outer));
         let rows = outer.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
@@ -64,13 +64,13 @@ impl Layout {
         if bytes != Some(tensor.len()) {
             return Err(wrong_shape(tensor));
         }
-        Ok(Self::new(split, rows, cols, side))
+        Ok(Self::new(split, rows, cols, tile_size))
     }
 
-    pub(super) fn new(split: Split, rows: u64, cols: u64, side: u32) -> Self {
-        let (width, area) = (split.width() as u64, u64::from(side) * u64::from(side));
+    pub(super) fn new(split: Split, rows: u64, cols: u64, tile_size: u32) -> Self {
+        let (width, area) = (split.width() as u64, u64::from(tile_size) * u64::from(tile_size));
         let (rows_1, cols_1) = (rows.max(1), cols.max(1));
-        let mut tile_cols = cols_1.min(side.into());
+        let mut tile_cols = cols_1.min(tile_size.into());
         let mut tile_rows = rows_1.min(area / tile_cols);
         if tile_cols < cols_1 {
             tile_rows = tile_rows.min((MAX_BAND / width / cols_1).max(1));
@@ -81,7 +81,7 @@ impl Layout {
         if tile_cols < cols_1 {
             tile_cols = cols_1.div_ceil(cols_1.div_ceil(tile_cols)).next_multiple_of(64).min(tile_cols);
         }
-        Self { split, side, rows, cols, tile_rows, tile_cols }
+        Self { split, tile_size, rows, cols, tile_rows, tile_cols }
     }
 
     /// Rows and columns of tiles.
@@ -154,8 +154,8 @@ mod tests {
     fn runs_cover_every_byte_once() {
         for (rows, cols) in [(0, 5), (5, 0), (1, 1), (1, 1_000_000), (3, 70_000), (1536, 384), (700, 700), (2048, 2816)]
         {
-            for side in TILE_SIDES {
-                let layout = Layout::new(Split::BrainFloat16, rows, cols, side);
+            for tile_size in TILE_SIZES {
+                let layout = Layout::new(Split::BrainFloat16, rows, cols, tile_size);
                 let (mut tiles, mut bytes, mut in_tiles) = (0, 0, 0);
                 for index in 0..layout.n_runs() {
                     let run = layout.run(index);
@@ -168,7 +168,7 @@ mod tests {
                     (layout.n_tiles(), rows * cols * 2, rows * cols * 2),
                     "{layout:?}"
                 );
-                assert!(layout.tile_rows * layout.tile_cols <= u64::from(side) * u64::from(side), "{layout:?}");
+                assert!(layout.tile_rows * layout.tile_cols <= u64::from(tile_size) * u64::from(tile_size), "{layout:?}");
             }
         }
     }

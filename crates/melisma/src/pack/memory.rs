@@ -4,9 +4,9 @@ use melisma_kernels::rans::{SEGMENT_STEP, Split};
 
 use super::archive::Archive;
 use super::blob::Blob;
-use super::crew::Crew;
-use super::layout::{Layout, TILE_SIDES};
-use super::side;
+use super::in_order::Workers;
+use super::layout::{Layout, TILE_SIZES};
+use super::tile_size;
 use crate::format::checkpoint::Header;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::{Error, Kind, Remedy, Result};
@@ -40,7 +40,7 @@ impl Need {
     ///
     /// # Errors
     /// `Memory`: there is no room for one.
-    pub(super) fn crew(&self, threads: usize, budget: &Budget) -> Result<(Crew, Reservation)> {
+    pub(super) fn workers(&self, threads: usize, budget: &Budget) -> Result<(Workers, Reservation)> {
         let free = budget.free(Space::Host);
         check(self.least(), budget)?;
         let room = free - self.fixed;
@@ -49,7 +49,7 @@ impl Need {
         let of_workers = self.worker * threads as u64;
         let window = if threads == 1 { 1 } else { fit(room - of_workers, self.result).min(AHEAD * threads) };
         let held = budget.reserve(Space::Host, self.fixed + of_workers + self.result * window as u64)?;
-        Ok((Crew { threads, window }, held))
+        Ok((Workers { threads, window }, held))
     }
 }
 
@@ -85,12 +85,12 @@ fn known(header_len: u64, n_tiles: u64) -> u64 {
     PER_HEADER_BYTE * header_len + PER_TILE * n_tiles + BLOCKS
 }
 
-/// For choosing the sides of tiles.
+/// For choosing tile sizes.
 pub(super) fn choosing(header: &Header) -> Result<Need> {
     let mut need = Need { fixed: known(header.len, 0), ..Need::default() };
     for tensor in &header.tensors {
-        let layout = Layout::of(tensor, TILE_SIDES[TILE_SIDES.len() - 1])?;
-        let Some([rows, cols]) = side::part(&layout) else { continue };
+        let layout = Layout::of(tensor, TILE_SIZES[TILE_SIZES.len() - 1])?;
+        let Some([rows, cols]) = tile_size::part(&layout) else { continue };
         let part = rows * cols * layout.split.width() as u64;
         let tile = part.min(layout.tile_len(0) as u64);
         need.worker = need.worker.max(part + tile + encoder(layout.split, tile));
@@ -200,11 +200,11 @@ mod tests {
         let need = Need { fixed: 100, worker: 30, result: 20 };
         for (limit, threads, window) in [(150, 1, 1), (199, 1, 1), (200, 2, 2), (220, 2, 3), (1000, 4, 8)] {
             let budget = Budget::new(limit, 0);
-            let (crew, held) = need.crew(4, &budget).unwrap();
-            assert_eq!((crew.threads, crew.window), (threads, window), "{limit}");
+            let (workers, held) = need.workers(4, &budget).unwrap();
+            assert_eq!((workers.threads, workers.window), (threads, window), "{limit}");
             assert!(held.bytes() <= limit);
         }
-        let error = need.crew(4, &Budget::new(149, 0)).unwrap_err();
+        let error = need.workers(4, &Budget::new(149, 0)).unwrap_err();
         assert_eq!(error.kind(), Kind::Memory);
         assert!(error.to_string().contains("takes 150 bytes; the memory limit is 149"), "{error}");
         assert_eq!(error.remedies(), [Remedy::RaiseMemoryLimit { least: Some(1024) }]);

@@ -8,7 +8,8 @@ use super::blob::Content;
 use super::storage::Append;
 use super::trailer::HASH_LEN;
 use super::writer::{Runs, hash_first, resize};
-use super::{crew, memory, stream};
+use super::in_order::in_order;
+use super::{memory, stream};
 use crate::{Error, Kind, Remedy, Result};
 
 /// What a worker keeps.
@@ -125,9 +126,9 @@ impl Archive<'_> {
         }
         let isa = Isa::from_env()?;
         let runs = Runs::new(self.blobs[tensors.clone()].iter().map(|blob| blob.layout.n_runs()));
-        let (crew, _held) = memory::decoding(self, tensors.clone()).crew(threads, &self.budget)?;
-        crew::in_order(
-            crew,
+        let (workers, _held) = memory::decoding(self, tensors.clone()).workers(threads, &self.budget)?;
+        in_order(
+            workers,
             runs.len(),
             || Worker { decoder: Decoder::new(isa), record: Vec::new(), tile: Vec::new() },
             |worker, index, bytes: &mut Vec<u8>| {

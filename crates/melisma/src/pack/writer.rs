@@ -6,12 +6,13 @@ use melisma_kernels::rans::{Decoder, Encoder, Tile};
 
 use super::archive::Archive;
 use super::blob::{self, Content};
-use super::front::{packed_header, reserved_len};
-use super::layout::{Layout, Run, TILE_SIDES};
+use super::header::{packed_header, reserved_len};
+use super::layout::{Layout, Run, TILE_SIZES};
 use super::memory::Need;
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::{TRAILER, VERSION_KEY, crew, gpu_index, memory, side};
+use super::in_order::in_order;
+use super::{TRAILER, VERSION_KEY, gpu_index, memory, tile_size};
 use crate::format::checkpoint::Header;
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
@@ -19,9 +20,9 @@ use crate::{Error, Kind, Remedy, Result};
 /// How to pack. The number of threads does not change the result.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// The side of tiles, one of [`TILE_SIDES`](super::TILE_SIDES); without, 512 for elements of one and two bytes and for
-    /// wider ones the side that gives the smallest file.
-    pub side: Option<u32>,
+    /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES). By default 512 for elements of one and two bytes,
+    /// and for wider ones the size that gives the smallest file.
+    pub tile_size: Option<u32>,
     /// Threads to work on.
     pub threads: usize,
     /// A file whose tensors of the same name, type and shape are taken off first.
@@ -34,7 +35,7 @@ pub struct Options<'a> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { side: None, threads: 1, base: None, budget: None, gpu_index: None }
+        Self { tile_size: None, threads: 1, base: None, budget: None, gpu_index: None }
     }
 }
 
@@ -72,7 +73,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
         let base_at = in_base
             .filter(|(entry, _)| entry.dtype == tensor.dtype && entry.shape == tensor.shape)
             .map(|(entry, len)| len + entry.bytes[0]);
-        let layout = Layout::of(tensor, options.side.unwrap_or(TILE_SIDES[0]))?;
+        let layout = Layout::of(tensor, options.tile_size.unwrap_or(TILE_SIZES[0]))?;
         plans.push(Plan { layout, at: header.len + tensor.bytes[0], base_at });
     }
     if base.is_some() && !plans.is_empty() && plans.iter().all(|plan| plan.base_at.is_none()) {
@@ -82,10 +83,10 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     }
     let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
     memory::check(least(&header, options)?, &budget)?;
-    if options.side.is_none() {
+    if options.tile_size.is_none() {
         let input = Input { source, base: options.base, plans: &plans };
-        let (crew, _held) = memory::choosing(&header)?.crew(options.threads, &budget)?;
-        let layouts = side::layouts(&header, crew, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
+        let (workers, _held) = memory::choosing(&header)?.workers(options.threads, &budget)?;
+        let layouts = tile_size::layouts(&header, workers, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
         plans.iter_mut().zip(layouts).for_each(|(plan, layout)| plan.layout = layout);
     }
     let source_len = source.size()?;
@@ -153,13 +154,13 @@ struct Worker {
     decoded: Vec<u8>,
 }
 
-/// The least memory in which every step can be done, whatever sides are chosen.
+/// The least memory in which every step can be done, whichever tile sizes are chosen.
 fn least(header: &Header, options: &Options<'_>) -> Result<u64> {
-    let mut need = if options.side.is_none() { memory::choosing(header)? } else { Need::default() };
-    for side in options.side.map_or_else(|| TILE_SIDES.to_vec(), |side| vec![side]) {
-        let layouts = header.tensors.iter().map(|tensor| match options.side {
-            Some(side) => Layout::of(tensor, side),
-            None => side::candidate(tensor, side),
+    let mut need = if options.tile_size.is_none() { memory::choosing(header)? } else { Need::default() };
+    for tile_size in options.tile_size.map_or_else(|| TILE_SIZES.to_vec(), |size| vec![size]) {
+        let layouts = header.tensors.iter().map(|tensor| match options.tile_size {
+            Some(size) => Layout::of(tensor, size),
+            None => tile_size::candidate(tensor, tile_size),
         });
         let layouts: Vec<Layout> = layouts.collect::<Result<_>>()?;
         need = need.max(memory::encoding(header, &layouts, options.gpu_index));
@@ -179,15 +180,15 @@ fn blobs(
 ) -> Result<Vec<u64>> {
     let layouts: Vec<Layout> = input.plans.iter().map(|plan| plan.layout).collect();
     let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
-    let (crew, _held) = memory::encoding(header, &layouts, options.gpu_index).crew(options.threads, &budget)?;
+    let (workers, _held) = memory::encoding(header, &layouts, options.gpu_index).workers(options.threads, &budget)?;
     let runs = Runs::new(input.plans.iter().map(|plan| plan.layout.n_runs()));
     let mut open = Open { header, plans: input.plans, sink, lens: Vec::new(), tiles: Vec::new(), written: 0 };
     let isa = Isa::from_env()?;
     let decoder = || options.gpu_index.map(|segment| Decoder::indexing(isa, segment)).transpose();
     decoder()?;
     let mut index_of_all = options.gpu_index.map(gpu_index::header).unwrap_or_default();
-    crew::in_order(
-        crew,
+    in_order(
+        workers,
         runs.len(),
         || Worker {
             encoder: Encoder::new(isa),

@@ -1,12 +1,12 @@
-//! Work in parallel, results in order: workers take numbers, and their results are handed on as if one had done it all.
+//! Runs work in parallel and yields the results in order.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
 
-/// Who works, and how many results may be in flight.
+/// How many threads work, and how many results may be in flight.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Crew {
+pub(super) struct Workers {
     pub(super) threads: usize,
     pub(super) window: usize,
 }
@@ -31,10 +31,10 @@ impl<T> Shared<T> {
     }
 }
 
-/// Calls `work(worker, index, result)` for each index below `n` on the crew's threads, each with a worker of its own, and
+/// Calls `work(worker, index, result)` for each index below `n` on the workers' threads, each with a state of its own, and
 /// `take(index, result)` on this thread in order. Results are reused. Stops at the first error in order.
 pub(super) fn in_order<W, T: Default + Send>(
-    Crew { threads, window }: Crew,
+    Workers { threads, window }: Workers,
     n: usize,
     worker: impl Fn() -> W + Sync,
     work: impl Fn(&mut W, usize, &mut T) -> Result<()> + Sync,

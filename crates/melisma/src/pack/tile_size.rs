@@ -1,17 +1,17 @@
-//! Which side of tiles stores a tensor in the fewest bytes: small tiles follow what changes within it, large ones have fewer
-//! tables.
+//! Chooses the tile size that stores a tensor in the fewest bytes: small tiles follow changes within the tensor, large ones
+//! need fewer tables.
 
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Encoder;
 
-use super::crew::{self, Crew};
-use super::layout::{Layout, TILE_SIDES};
+use super::in_order::{Workers, in_order};
+use super::layout::{Layout, TILE_SIZES};
 use crate::Result;
 use crate::format::checkpoint::{Header, TensorEntry};
 
-/// Elements of at most so many bytes always have tiles of [`NARROW_SIDE`], which decode fastest.
+/// Elements of at most so many bytes always have tiles of [`NARROW_TILE_SIZE`], which decode fastest.
 const NARROW: usize = 2;
-const NARROW_SIDE: u32 = 512;
+const NARROW_TILE_SIZE: u32 = 512;
 /// Elements of a part that is looked at, and how many parts of a tensor are.
 const PART: u64 = 1 << 20;
 const N_PARTS: u64 = 2;
@@ -22,13 +22,13 @@ const N_PARTS: u64 = 2;
 /// As [`Layout::of`], or those of `read`.
 pub(super) fn layouts(
     header: &Header,
-    crew: Crew,
+    workers: Workers,
     read: impl Fn(usize, u64, &mut [u8]) -> Result<()> + Sync,
 ) -> Result<Vec<Layout>> {
     let isa = Isa::from_env()?;
     let mut layouts = Vec::with_capacity(header.tensors.len());
-    crew::in_order(
-        crew,
+    in_order(
+        workers,
         header.tensors.len(),
         || Chooser { encoder: Encoder::new(isa), part: Vec::new(), tile: Vec::new() },
         |chooser, index, layout: &mut Option<Layout>| {
@@ -43,10 +43,10 @@ pub(super) fn layouts(
     Ok(layouts)
 }
 
-/// The layout of a tensor where `side` is chosen; narrow elements have no choice.
-pub(super) fn candidate(tensor: &TensorEntry, side: u32) -> Result<Layout> {
-    let layout = Layout::of(tensor, side)?;
-    if part(&layout).is_some() { Ok(layout) } else { Layout::of(tensor, NARROW_SIDE) }
+/// The layout of a tensor where `tile_size` is chosen; narrow elements have no choice.
+pub(super) fn candidate(tensor: &TensorEntry, tile_size: u32) -> Result<Layout> {
+    let layout = Layout::of(tensor, tile_size)?;
+    if part(&layout).is_some() { Ok(layout) } else { Layout::of(tensor, NARROW_TILE_SIZE) }
 }
 
 /// Rows and columns of a part that is looked at; none where there is nothing to choose.
@@ -68,26 +68,26 @@ struct Chooser {
 impl Chooser {
     /// The layout of `tensor`, whose bytes from an offset on come from `read`.
     fn layout(&mut self, tensor: &TensorEntry, mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Layout> {
-        let whole = Layout::of(tensor, NARROW_SIDE)?;
+        let whole = Layout::of(tensor, NARROW_TILE_SIZE)?;
         let width = whole.split.width();
         let Some([rows, cols]) = part(&whole) else { return Ok(whole) };
         let len = rows * cols * width as u64;
         // Parts begin with a row, where they hold one.
         let unit = if cols == whole.cols { cols * width as u64 } else { width as u64 };
         let n_parts = tensor.len().div_ceil(len).min(N_PARTS);
-        let mut costs = [0; TILE_SIDES.len()];
+        let mut costs = [0; TILE_SIZES.len()];
         for index in 0..n_parts {
             let at = (tensor.len() - len) / (n_parts - 1).max(1) * index;
             self.part.resize(len as usize, 0);
             read(at / unit * unit, &mut self.part)?;
-            for (cost, side) in costs.iter_mut().zip(TILE_SIDES) {
-                *cost += self.cost(&Layout::new(whole.split, rows, cols, side))?;
+            for (cost, tile_size) in costs.iter_mut().zip(TILE_SIZES) {
+                *cost += self.cost(&Layout::new(whole.split, rows, cols, tile_size))?;
             }
         }
         let least = costs.iter().min().copied().unwrap_or(0);
-        let side =
-            TILE_SIDES.iter().zip(costs).rfind(|(_, cost)| *cost == least).map_or(NARROW_SIDE, |(side, _)| *side);
-        Layout::of(tensor, side)
+        let tile_size =
+            TILE_SIZES.iter().zip(costs).rfind(|(_, cost)| *cost == least).map_or(NARROW_TILE_SIZE, |(size, _)| *size);
+        Layout::of(tensor, tile_size)
     }
 
     /// Bytes of the records of `part`.
