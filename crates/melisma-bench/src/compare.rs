@@ -83,7 +83,7 @@ impl Change {
         let is_ratio = matches!(better, Better::Larger | Better::Smaller);
         for median in [before.median, after.median] {
             if !median.is_finite() || (is_ratio && median <= 0.0) {
-                return Err(Error::new(Kind::Corrupt, format!("{}: the median {median} is not a figure", before.name)));
+                return Err(Error::corrupt(format!("{}: the median {median} is not a figure", before.name)));
             }
         }
         let gain = match better {

@@ -72,7 +72,7 @@ fn sheet(session: &Session, picture: Option<&Path>) -> Result<()> {
 
 fn read(path: &Path) -> Result<Record> {
     serde_json::from_str(&read_text(path, MAX_RECORD_BYTES)?).map_err(|error| {
-        Error::new(Kind::Corrupt, format!("{}: this is not a bench record: {error}", path.display()))
+        Error::corrupt(format!("{}: this is not a bench record: {error}", path.display()))
             .with_hint("records come from `melisma bench -o FILE`")
     })
 }

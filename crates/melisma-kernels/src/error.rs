@@ -62,6 +62,16 @@ impl Error {
         Self::new(Kind::Unsupported, message)
     }
 
+    /// A file or stream that contradicts its own format.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(Kind::Corrupt, message)
+    }
+
+    /// A file or stream that ends too early.
+    pub fn truncated(message: impl Into<String>) -> Self {
+        Self::new(Kind::Truncated, message)
+    }
+
     /// A device that is missing or failed.
     pub fn device(message: impl Into<String>) -> Self {
         Self::new(Kind::Device, message)

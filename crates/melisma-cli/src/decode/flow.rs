@@ -241,7 +241,7 @@ impl<'a> Flow<'a> {
         }
         let (len, ledger) = (size::show(MAX_FRAMELESS), self.reader.ledger());
         let message = format!("{len} without a whole frame; {} rejected so far", count(ledger.rejected, "token"));
-        Err(Error::new(Kind::Corrupt, message).with_hint(FORMATS))
+        Err(Error::corrupt(message).with_hint(FORMATS))
     }
 
     /// No frame at all is a mistake, except in what an encoder made of no sound.
@@ -255,7 +255,7 @@ impl<'a> Flow<'a> {
             0 => "no tokens in it".to_owned(),
             n => format!("{}, but no whole frame of {} in order", count(n, "token"), self.frame_codes),
         };
-        Err(Error::new(Kind::Corrupt, message).with_hint(FORMATS))
+        Err(Error::corrupt(message).with_hint(FORMATS))
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use melisma::format::checkpoint::Checkpoint;
 use melisma::pack as library;
 use melisma::runtime::output::{self, Existing};
-use melisma::{Error, Kind, Remedy, Result};
+use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 
 use super::{Place, check, default_output, length, open, pack_file, print, show};
@@ -37,7 +37,7 @@ pub struct Index {
 
 impl Index {
     pub fn open(path: &Path) -> Result<Self> {
-        let wrong = |message: String| Error::new(Kind::Corrupt, format!("{}: {message}", path.display()));
+        let wrong = |message: String| Error::corrupt(format!("{}: {message}", path.display()));
         let text = read_text(path, MAX_INDEX)?;
         let mut rest: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         let map = rest.get_mut("weight_map").map(Value::take).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Index {
     /// Refuses tensors that are missing, not listed, or in another shard than the index says.
     fn check_names(&self) -> Result<()> {
         let wrong = |message: String| {
-            Err(Error::new(Kind::Corrupt, format!("{}: {message}", self.path.display()))
+            Err(Error::corrupt(format!("{}: {message}", self.path.display()))
                 .with_hint("the index and its shards must be of the same model; fetch them again"))
         };
         let mut found: BTreeMap<String, &str> = BTreeMap::new();

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use melisma::runtime::output::{self, Existing};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, Result};
 use serde_json::Value;
 
 use crate::session::read_text;
@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 28;
 pub fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
     let parse = |text: &str| {
         serde_json::from_str::<Value>(text)
-            .map_err(|error| Error::new(Kind::Corrupt, format!("{}: {error}", path.display())).with_hint(AGAIN))
+            .map_err(|error| Error::corrupt(format!("{}: {error}", path.display())).with_hint(AGAIN))
     };
     let found = parse(&read_text(path, MAX_BYTES)?)?;
     // Both have been text, in which a number may lose its last bit.
@@ -33,8 +33,7 @@ pub fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
     }
     let file = File::open(audio).map_err(|error| Error::io(audio.display(), error))?;
     if found[HASH] != hash(file, audio)? {
-        return Err(Error::new(Kind::Corrupt, format!("{}: not the audio that its label names", audio.display()))
-            .with_hint(AGAIN));
+        return Err(Error::corrupt(format!("{}: not the audio that its label names", audio.display())).with_hint(AGAIN));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::planes::{self, Split};
 use super::record::{self, Coded, MAX_PLANES, MAX_TILE_LEN, Mode, Tile};
 use super::table::{self, Lookup};
 use super::{M, MAX_SLICES, Slices};
-use crate::{Error, Isa, Kind, Result};
+use crate::{Error, Isa, Result};
 
 /// Elements of each slice that are decoded at once.
 const CHUNK: usize = 2048;
@@ -90,7 +90,7 @@ impl Decoder {
         }
         if record.len() != tile.len as usize {
             let message = format!("a record of {} bytes, the index says {}", record.len(), tile.len);
-            return Err(Error::new(Kind::Truncated, message));
+            return Err(Error::truncated(message));
         }
         let slices = Slices::of(out.len() / width);
         let found = match slices.count {
@@ -101,7 +101,7 @@ impl Decoder {
         if found == tile.hash {
             return Ok(());
         }
-        Err(Error::new(Kind::Corrupt, format!("the tile's hash is {found:016x}, not {:016x}", tile.hash)))
+        Err(Error::corrupt(format!("the tile's hash is {found:016x}, not {:016x}", tile.hash)))
     }
 
     fn run<const N: usize>(
@@ -134,7 +134,7 @@ impl Decoder {
                         _ => place.bytes::<N>(streams, lens, bytes),
                     };
                     if !decoded {
-                        return Err(Error::new(Kind::Corrupt, "a stream goes on beyond its end"));
+                        return Err(Error::corrupt("a stream goes on beyond its end"));
                     }
                 }
             }
@@ -191,7 +191,7 @@ impl Decoder {
         for (plane, part) in parts[..split.width()].iter().enumerate() {
             let wrong = |needed: usize| {
                 let message = format!("plane {plane} has {} bytes, not {needed}", part.len());
-                Err(Error::new(Kind::Corrupt, message))
+                Err(Error::corrupt(message))
             };
             sources[plane] = match (tile.mode(plane)?, *part) {
                 (Mode::Raw, part) if part.len() == slices.n => Source::Raw(part),
@@ -222,7 +222,7 @@ fn check_ends(sources: &[Source<'_>]) -> Result<()> {
         if let Source::Coded { streams, escapes, .. } = source
             && !(streams.iter().all(Stream::is_finished) && escapes.iter().all(|escapes| escapes.is_empty()))
         {
-            return Err(Error::new(Kind::Corrupt, "a stream does not end where it should"));
+            return Err(Error::corrupt("a stream does not end where it should"));
         }
     }
     Ok(())

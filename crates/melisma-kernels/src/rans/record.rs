@@ -145,7 +145,7 @@ impl<'a> Coded<'a> {
         }
         match rest.left() {
             [] => Ok(coded),
-            left => Err(Error::new(Kind::Corrupt, format!("{} bytes are left after a plane", left.len()))),
+            left => Err(Error::corrupt(format!("{} bytes are left after a plane", left.len()))),
         }
     }
 }
@@ -163,7 +163,7 @@ impl<'a> Parts<'a> {
         self.at = end;
         let (part, padding) = part.split_at(len);
         if padding.iter().any(|&byte| byte != 0) {
-            return Err(Error::new(Kind::Corrupt, "padding that is not zero"));
+            return Err(Error::corrupt("padding that is not zero"));
         }
         Ok(part)
     }
@@ -183,10 +183,10 @@ pub(super) fn planes(record: &[u8], n_planes: usize) -> Result<[&[u8]; MAX_PLANE
     }
     match rest.left() {
         [] => Ok(planes),
-        left => Err(Error::new(Kind::Corrupt, format!("{} bytes are left after a record", left.len()))),
+        left => Err(Error::corrupt(format!("{} bytes are left after a record", left.len()))),
     }
 }
 
 fn cut() -> Error {
-    Error::new(Kind::Truncated, "a tile's record is cut off")
+    Error::truncated("a tile's record is cut off")
 }

@@ -2,7 +2,7 @@
 //! frequency below its highest one, from the lowest bit of the first byte on.
 
 use super::{M, SCALE_BITS};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// Bytes of the lengths.
 const LENGTHS: usize = 128;
@@ -83,15 +83,14 @@ pub(super) fn write(frequencies: &Frequencies, out: &mut Vec<u8>) {
 /// # Errors
 /// It is cut off, a length is above 12, bits after the last one are set, or the sum is not M.
 pub(super) fn read(bytes: &[u8]) -> Result<(Frequencies, usize)> {
-    let corrupt = |message: String| Error::new(Kind::Corrupt, message);
-    let cut = || Error::new(Kind::Truncated, "a frequency table is cut off");
+    let cut = || Error::truncated("a frequency table is cut off");
     let (lengths, bits) = bytes.split_at_checked(LENGTHS).ok_or_else(cut)?;
     let mut frequencies = [0u16; 256];
     let (mut at, mut sum) = (0usize, 0usize);
     for (symbol, f) in frequencies.iter_mut().enumerate() {
         let length = u32::from(lengths[symbol / 2] >> (4 * (symbol % 2)) & 15);
         if length > SCALE_BITS {
-            return Err(corrupt(format!("a frequency of {length} bits; at most {SCALE_BITS}")));
+            return Err(Error::corrupt(format!("a frequency of {length} bits; at most {SCALE_BITS}")));
         }
         if length > 0 {
             let low_bits = length as usize - 1;
@@ -106,10 +105,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Frequencies, usize)> {
         sum += usize::from(*f);
     }
     if sum != M {
-        return Err(corrupt(format!("frequencies sum to {sum}, not {M}")));
+        return Err(Error::corrupt(format!("frequencies sum to {sum}, not {M}")));
     }
     if at % 8 != 0 && bits[at / 8] >> (at % 8) != 0 {
-        return Err(corrupt("bits are set after a frequency table".to_owned()));
+        return Err(Error::corrupt("bits are set after a frequency table".to_owned()));
     }
     Ok((frequencies, LENGTHS + at.div_ceil(8)))
 }

@@ -21,7 +21,7 @@ use symphonia::core::units::Duration;
 use super::check::{self, Format};
 use super::edit::{Edits, too_short};
 use super::file::open_regular;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 const MAX_CHANNELS: usize = 256;
 const MAX_SAMPLE_RATE: u32 = 3_072_000;
@@ -122,7 +122,7 @@ impl Decoder {
         // Rate and channels are those of the decoded sound: some containers say something else.
         opened.decode()?;
         match opened.n_channels {
-            0 => Err(Error::new(Kind::Truncated, "the file holds no samples")),
+            0 => Err(Error::truncated("the file holds no samples")),
             _ => Ok(opened),
         }
     }
@@ -190,7 +190,7 @@ impl Decoder {
         match self.decoder.finalize().verify_ok {
             Some(false) => {
                 let message = format!("the MD5 of its {} samples is not the one that it declares", self.start);
-                Err(Error::new(Kind::Corrupt, message))
+                Err(Error::corrupt(message))
             }
             _ => Ok(self.start),
         }
@@ -217,7 +217,7 @@ impl Decoder {
                 }
                 if !self.decode()? {
                     let end = self.start + self.ready.len() as u64;
-                    return Err(Error::new(Kind::Truncated, format!("the sound ends at sample {end}")));
+                    return Err(Error::truncated(format!("the sound ends at sample {end}")));
                 }
             }
         })
@@ -300,7 +300,7 @@ fn decoder(format: &dyn FormatReader, options: &AudioDecoderOptions) -> Result<B
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic: Box<dyn Any + Send>| {
         let message = panic.downcast_ref::<&str>().copied().unwrap_or("no message");
-        Err(Error::new(Kind::Corrupt, format!("the decoder failed: {message}")))
+        Err(Error::corrupt(format!("the decoder failed: {message}")))
     })
 }
 
@@ -312,10 +312,10 @@ fn failed_at(error: Symphonia, sample: u64) -> Error {
 fn failed(error: Symphonia) -> Error {
     match error {
         Symphonia::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Error::new(Kind::Truncated, "the file ends too early")
+            Error::truncated("the file ends too early")
         }
         Symphonia::IoError(error) => Error::io("reading it", error),
         Symphonia::Unsupported(what) => Error::unsupported(what),
-        error => Error::new(Kind::Corrupt, error.to_string()),
+        error => Error::corrupt(error.to_string()),
     }
 }

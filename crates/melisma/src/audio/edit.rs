@@ -6,7 +6,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// Larger indices are not read.
 const MAX_INDEX: u64 = 256 << 20;
@@ -174,7 +174,7 @@ fn be64(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// The error of a sound that ends before its declared end.
 pub(super) fn too_short(declared: u64, there: u64) -> Error {
-    Error::new(Kind::Truncated, format!("{declared} samples are declared, the sound ends at sample {there}"))
+    Error::truncated(format!("{declared} samples are declared, the sound ends at sample {there}"))
 }
 
 #[cfg(test)]

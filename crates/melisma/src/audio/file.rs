@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, Remedy, Result};
 
 /// Does not wait for a writer, where the name turns out to be a pipe.
 const O_NONBLOCK: i32 = 0o4000;
@@ -18,7 +18,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
         opened.map_err(|error| Error::io("opening it", error).with_hint("check the name, and that you may read it"))?;
     let data = file.metadata().map_err(|error| Error::io("its kind", error))?;
     match data.is_file() {
-        true if data.len() == 0 => Err(Error::new(Kind::Truncated, "the file is empty").with_hint(EXPECTED)),
+        true if data.len() == 0 => Err(Error::truncated("the file is empty").with_hint(EXPECTED)),
         true => Ok(file),
         false if data.is_dir() => Err(Error::unsupported("this is a directory")
             .with_hint("name the audio files in it")

@@ -9,7 +9,7 @@ use super::decode::Decoder;
 use super::file::open_regular;
 use super::resample::{Ratio, Resampler};
 use super::wav;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// Outputs that are resampled at a time.
 const BLOCK: usize = 1 << 14;
@@ -93,7 +93,7 @@ impl Source {
         let source = Self::with_length(path, sample_rate, reads, || Ok(n_original))?;
         if source.facts.n_original != n_original {
             let message = format!("{} samples are there, there were {n_original}", source.facts.n_original);
-            return Err(Error::new(Kind::Truncated, message));
+            return Err(Error::truncated(message));
         }
         Ok(source)
     }
@@ -123,7 +123,7 @@ impl Source {
             (Origin::Stream(decoder), facts)
         };
         if facts.n_samples == 0 {
-            return Err(Error::new(Kind::Truncated, "the file holds no samples"));
+            return Err(Error::truncated("the file holds no samples"));
         }
         let mut resampling = None;
         if facts.sample_rate != sample_rate {
@@ -163,7 +163,7 @@ impl Source {
     pub fn read_f32(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
         if first.saturating_add(to.len() as u64) > self.facts.n_samples {
             let message = format!("samples {first} to {} of {}", first + to.len() as u64, self.facts.n_samples);
-            return Err(Error::new(Kind::Truncated, message));
+            return Err(Error::truncated(message));
         }
         match &mut self.resampling {
             None => self.origin.read_mono(first, to)?,
@@ -174,7 +174,7 @@ impl Source {
             }
         }
         match to.iter().position(|sample| !sample.is_finite()) {
-            Some(at) => Err(Error::new(Kind::Corrupt, format!("sample {} is {}", first + at as u64, to[at]))),
+            Some(at) => Err(Error::corrupt(format!("sample {} is {}", first + at as u64, to[at]))),
             None => Ok(()),
         }
     }

@@ -180,7 +180,8 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let wall_seconds = begun.elapsed().as_secs_f64();
     store.sync()?;
     let past = past.into_iter().flat_map(|record| record.failures);
-    let failures = in_order(plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).collect());
+    let failures =
+        in_order(plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).collect());
     paths.write_failures(&failures)?;
     paths.publish(request.existing)?;
     Ok(outcome(failures, resumed, wall_seconds, &made))

@@ -62,7 +62,7 @@ impl<'a> Table<'a> {
             let place = layout.column(name)?;
             let row_bytes = layout.columns[place].row_bytes();
             if size.is_some_and(|size| size != row_bytes) {
-                return Err(Error::new(crate::Kind::Corrupt, format!("`{name}` has {row_bytes} bytes a row")));
+                return Err(Error::corrupt(format!("`{name}` has {row_bytes} bytes a row")));
             }
             *to = (place, row_bytes);
         }

@@ -12,9 +12,9 @@ use super::identity::Identity;
 use super::journal;
 use super::store::{Kind, Layout, Store, Type};
 use super::verify::verify;
+use crate::runtime::count;
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
-use crate::runtime::count;
 use crate::{Error, Remedy, Result};
 
 /// The columns, in the order in which a build writes them.

@@ -91,10 +91,9 @@ enum Order {
 
 impl Header {
     fn parse(bytes: &[u8]) -> Result<Self> {
-        let cut = || Error::new(Kind::Truncated, format!("an npy file of {} bytes", bytes.len()));
+        let cut = || Error::truncated(format!("an npy file of {} bytes", bytes.len()));
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| {
-            Error::new(Kind::Corrupt, "not an npy file")
-                .with_hint("save the array with numpy.save(\"NAME.npy\", array)")
+            Error::corrupt("not an npy file").with_hint("save the array with numpy.save(\"NAME.npy\", array)")
         })?;
         let (&[major, _minor], rest) = rest.split_first_chunk().ok_or_else(cut)?;
         let (len, rest) = match major {
@@ -104,10 +103,10 @@ impl Header {
         }
         .ok_or_else(cut)?;
         if len > MAX_HEADER {
-            return Err(corrupt(format!("an npy header of {len} bytes")));
+            return Err(Error::corrupt(format!("an npy header of {len} bytes")));
         }
         let (header, data) = rest.split_at_checked(len).ok_or_else(cut)?;
-        let header = std::str::from_utf8(header).map_err(|_| corrupt("an npy header that is not UTF-8"))?;
+        let header = std::str::from_utf8(header).map_err(|_| Error::corrupt("an npy header that is not UTF-8"))?;
         let (dtype, order, shape) = describe(header)?;
         Ok(Self { dtype, order, shape, end: bytes.len() - data.len() })
     }
@@ -116,12 +115,11 @@ impl Header {
     fn check(&self, found: u64, expected: usize) -> Result<()> {
         let Self { dtype, shape, .. } = self;
         match found.cmp(&(expected as u64)) {
-            Ordering::Less => Err(Error::new(
-                Kind::Truncated,
-                format!("an npy file with {found} bytes of {} of shape {shape:?}", dtype.name()),
-            )),
+            Ordering::Less => {
+                Err(Error::truncated(format!("an npy file with {found} bytes of {} of shape {shape:?}", dtype.name())))
+            }
             Ordering::Equal => Ok(()),
-            Ordering::Greater => Err(corrupt(format!("the file goes on after an array of {expected} bytes"))),
+            Ordering::Greater => Err(Error::corrupt(format!("the file goes on after an array of {expected} bytes"))),
         }
     }
 
@@ -155,9 +153,10 @@ pub fn write(value: &Value) -> Vec<u8> {
 /// Element type and shape from a header in Python's notation.
 fn describe(header: &str) -> Result<(DType, Order, Vec<usize>)> {
     let field = |name: &str| {
-        let at = header.find(&format!("'{name}'")).ok_or_else(|| corrupt(format!("an npy header without {name}")))?;
+        let at =
+            header.find(&format!("'{name}'")).ok_or_else(|| Error::corrupt(format!("an npy header without {name}")))?;
         let value = header[at + name.len() + 2..].trim_start().strip_prefix(':').map(str::trim_start);
-        value.ok_or_else(|| corrupt(format!("an npy header without a value of {name}")))
+        value.ok_or_else(|| Error::corrupt(format!("an npy header without a value of {name}")))
     };
     let descr = field("descr")?;
     let Some(descr) = descr.strip_prefix('\'').and_then(|text| text.split('\'').next()) else {
@@ -170,10 +169,10 @@ fn describe(header: &str) -> Result<(DType, Order, Vec<usize>)> {
             .with_hint("save it with numpy.save(\"NAME.npy\", numpy.ascontiguousarray(array))"));
     }
     let axes = field("shape")?.strip_prefix('(').and_then(|text| text.split_once(')'));
-    let (axes, _) = axes.ok_or_else(|| corrupt("an npy header without a shape"))?;
+    let (axes, _) = axes.ok_or_else(|| Error::corrupt("an npy header without a shape"))?;
     let axes = axes.split(',').map(str::trim).filter(|axis| !axis.is_empty());
     let shape: Option<Vec<usize>> = axes.map(|axis| axis.parse().ok()).collect();
-    Ok((dtype, order, shape.ok_or_else(|| corrupt("an npy header whose shape is not a list of numbers"))?))
+    Ok((dtype, order, shape.ok_or_else(|| Error::corrupt("an npy header whose shape is not a list of numbers"))?))
 }
 
 /// Element type and byte order, as NumPy writes them: `<f4`, `>i8`, `|u1`.
@@ -195,10 +194,6 @@ fn element(descr: &str) -> Result<(DType, Order)> {
     };
     Err(Error::unsupported(format!("an npy file of {what} (`{descr}`); models take numbers and truth values"))
         .with_hint("save it as numbers: numpy.save(\"NAME.npy\", array.astype(numpy.float32))"))
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::{Graph, Model, Node, corrupt};
+use super::{Graph, Model, Node};
 use crate::{Error, Kind, Result};
 
 /// Newer ones may mean anything.
@@ -14,7 +14,7 @@ pub(super) fn checked(mut model: Model) -> Result<Model> {
         return Err(Error::new(Kind::Version, format!("ONNX format version {}", model.ir_version)));
     }
     if model.graph.nodes.iter().any(|node| node.domain.is_empty()) && model.opset("").is_none() {
-        return Err(corrupt("the model does not say which version of ONNX's operators it uses"));
+        return Err(Error::corrupt("the model does not say which version of ONNX's operators it uses"));
     }
     graph(&mut model.graph, &Scope { names: HashSet::new(), outer: None })?;
     Ok(model)
@@ -36,13 +36,13 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
     let mut scope = Scope { names: HashSet::new(), outer: Some(outer) };
     for input in &graph.inputs {
         if !scope.names.insert(input.name.clone()) {
-            return Err(corrupt(format!("two inputs are called `{}`", input.name)));
+            return Err(Error::corrupt(format!("two inputs are called `{}`", input.name)));
         }
     }
     let mut constants = HashSet::new();
     for tensor in &graph.initializers {
         if tensor.name.is_empty() || !constants.insert(tensor.name.as_str()) {
-            return Err(corrupt(format!("two initialisers are called `{}`", tensor.name)));
+            return Err(Error::corrupt(format!("two initialisers are called `{}`", tensor.name)));
         }
         scope.names.insert(tensor.name.clone());
     }
@@ -59,7 +59,7 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
         scope.names.extend(node.outputs.iter().filter(|name| !name.is_empty()).cloned());
     }
     match graph.outputs.iter().find(|output| !scope.has(&output.name)) {
-        Some(output) => Err(corrupt(format!("nothing makes output `{}`", output.name))),
+        Some(output) => Err(Error::corrupt(format!("nothing makes output `{}`", output.name))),
         None => Ok(()),
     }
 }
@@ -69,11 +69,11 @@ fn makers(nodes: &[Node], given: &Scope<'_>) -> Result<HashMap<String, usize>> {
     let mut makers = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
         if node.op.is_empty() {
-            return Err(corrupt(format!("{} has no operator", node.label())));
+            return Err(Error::corrupt(format!("{} has no operator", node.label())));
         }
         for name in node.outputs.iter().filter(|name| !name.is_empty()) {
             if given.has(name) || makers.insert(name.clone(), index).is_some() {
-                return Err(corrupt(format!("{} makes `{name}`, which is made elsewhere too", node.label())));
+                return Err(Error::corrupt(format!("{} makes `{name}`, which is made elsewhere too", node.label())));
             }
         }
     }
@@ -99,7 +99,7 @@ fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) 
                 None => {
                     let message =
                         format!("{} reads `{name}`, which is neither an initialiser nor made by a node", node.label());
-                    return Err(corrupt(message));
+                    return Err(Error::corrupt(message));
                 }
             }
         }
@@ -119,7 +119,7 @@ fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) 
         }
     }
     if let Some(index) = waits.iter().position(|&waits| waits > 0) {
-        return Err(corrupt(format!("the graph goes in a circle through {}", graph.nodes[index].label())));
+        return Err(Error::corrupt(format!("the graph goes in a circle through {}", graph.nodes[index].label())));
     }
     let mut nodes: Vec<Option<Node>> = std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
     graph.nodes = sorted.into_iter().filter_map(|index| nodes[index].take()).collect();

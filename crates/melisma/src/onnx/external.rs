@@ -8,7 +8,6 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-use super::corrupt;
 use super::wire::Entry;
 use crate::{Error, Kind, Remedy, Result};
 
@@ -65,14 +64,17 @@ impl Place {
     fn range(&self, len: usize) -> Result<u64> {
         let number = |text: &Option<String>, other: u64| match text {
             None => Ok(other),
-            Some(text) => text.parse::<u64>().map_err(|_| corrupt(format!("external data: `{text}` is not a size"))),
+            Some(text) => {
+                text.parse::<u64>().map_err(|_| Error::corrupt(format!("external data: `{text}` is not a size")))
+            }
         };
         let (offset, length) = (number(&self.offset, 0)?, number(&self.length, len as u64)?);
         if length != len as u64 {
-            return Err(corrupt(format!("external data of {length} bytes; the shape has {len}")));
+            return Err(Error::corrupt(format!("external data of {length} bytes; the shape has {len}")));
         }
         let end = offset.checked_add(length);
-        end.map(|_| offset).ok_or_else(|| corrupt(format!("external data: {offset} and {length} bytes overflow")))
+        end.map(|_| offset)
+            .ok_or_else(|| Error::corrupt(format!("external data: {offset} and {length} bytes overflow")))
     }
 }
 
@@ -115,7 +117,7 @@ impl Source for Folder {
         let (file, file_len) = self.file(location)?;
         if offset + len as u64 > file_len {
             let message = format!("external data `{location}` ends at byte {file_len}, not at {}", offset + len as u64);
-            return Err(Error::new(Kind::Truncated, message));
+            return Err(Error::truncated(message));
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|error| {
@@ -189,7 +191,7 @@ fn plain(found: &Metadata, location: &str) -> Result<()> {
 }
 
 fn outside(location: &str, why: &str) -> Error {
-    let error = corrupt(format!("external data `{location}` {why}"));
+    let error = Error::corrupt(format!("external data `{location}` {why}"));
     error.with_hint("external data must be plain files inside the model's folder, or blobs of its Hugging Face cache")
 }
 

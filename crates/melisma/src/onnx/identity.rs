@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{corrupt, external};
+use super::external;
 use crate::optimize::cache::hash;
 use crate::pack::ReadAt;
 use crate::{Error, Result};
@@ -87,7 +87,7 @@ struct Walker<'a> {
 impl Walker<'_> {
     fn message(&mut self, message: Message, bytes: Range<u64>, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
-            return Err(corrupt(format!("graphs inside of graphs, more than {MAX_DEPTH} deep")));
+            return Err(Error::corrupt(format!("graphs inside of graphs, more than {MAX_DEPTH} deep")));
         }
         let mut at = bytes.start;
         let (mut is_location, mut value) = (false, 0..0);
@@ -104,10 +104,10 @@ impl Walker<'_> {
                     let len = self.varint(&mut at, bytes.end)?;
                     at..at.saturating_add(len)
                 }
-                _ => return Err(corrupt(format!("this is not an ONNX model: byte {at}"))),
+                _ => return Err(Error::corrupt(format!("this is not an ONNX model: byte {at}"))),
             };
             if content.end > bytes.end {
-                return Err(corrupt(format!(
+                return Err(Error::corrupt(format!(
                     "this is not an ONNX model: a field at byte {at} is longer than its message"
                 )));
             }
@@ -132,17 +132,17 @@ impl Walker<'_> {
 
     fn text(&mut self, bytes: Range<u64>) -> Result<String> {
         if bytes.end - bytes.start > 4096 {
-            return Err(corrupt("a file name of more than 4096 bytes"));
+            return Err(Error::corrupt("a file name of more than 4096 bytes"));
         }
         let text = bytes.map(|at| self.byte(at)).collect::<Result<Vec<u8>>>()?;
-        String::from_utf8(text).map_err(|_| corrupt("a file name that is not UTF-8"))
+        String::from_utf8(text).map_err(|_| Error::corrupt("a file name that is not UTF-8"))
     }
 
     fn varint(&mut self, at: &mut u64, end: u64) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             if *at >= end {
-                return Err(corrupt(format!("this is not an ONNX model: it breaks off at byte {end}")));
+                return Err(Error::corrupt(format!("this is not an ONNX model: it breaks off at byte {end}")));
             }
             let byte = self.byte(*at)?;
             *at += 1;
@@ -151,7 +151,7 @@ impl Walker<'_> {
                 return Ok(value);
             }
         }
-        Err(corrupt(format!("this is not an ONNX model: a number at byte {at} is too long")))
+        Err(Error::corrupt(format!("this is not an ONNX model: a number at byte {at} is too long")))
     }
 
     fn byte(&mut self, at: u64) -> Result<u8> {
@@ -161,7 +161,7 @@ impl Walker<'_> {
             self.window.resize(WINDOW.min((self.len - at) as usize), 0);
             self.file.read_at(at, &mut self.window)?;
         }
-        self.window.get((at - self.start) as usize).copied().ok_or_else(|| corrupt("the file became shorter"))
+        self.window.get((at - self.start) as usize).copied().ok_or_else(|| Error::corrupt("the file became shorter"))
     }
 }
 

@@ -35,7 +35,7 @@ pub use graph::{Dim, Graph, Node, Opset, Type, ValueInfo};
 pub use identity::fingerprint;
 pub use tensor::{Data, Tensor};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 use external::{Folder, Nowhere};
 
 /// The most that a message of the format has.
@@ -126,8 +126,4 @@ fn open(path: &Path) -> Result<(File, u64)> {
         return Err(Error::unsupported(message).with_hint("larger models keep their weights in external data"));
     }
     Ok((File::open(path).map_err(failed)?, data.len()))
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

@@ -7,7 +7,7 @@ use safetensors::{Dtype, tensor::TensorView};
 
 use super::external::Nowhere;
 use super::tensor::{Data, Tensor};
-use super::{Model, check, corrupt, read, write};
+use super::{Model, check, read, write};
 use crate::pack::{self, Archive, ReadAt};
 use crate::{Error, Kind, Result};
 
@@ -66,12 +66,12 @@ impl Model {
             bytes.shrink_to_fit();
             Ok(bytes)
         };
-        let graph = unpacked(GRAPH).map_err(|error| corrupt(format!("a packed model: {error}")))?;
+        let graph = unpacked(GRAPH).map_err(|error| Error::corrupt(format!("a packed model: {error}")))?;
         let mut model = read::model(&graph, &mut Nowhere)?;
         let mut weights = Vec::new();
         for entry in archive.source().tensors.iter().filter(|entry| entry.name != GRAPH) {
             let parts = entry.name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));
-            let wrong = |what: &str| corrupt(format!("a packed model with {what} `{}`", entry.name));
+            let wrong = |what: &str| Error::corrupt(format!("a packed model with {what} `{}`", entry.name));
             let (index, name) = parts.ok_or_else(|| wrong("a tensor"))?;
             let dtype = code(&entry.dtype).ok_or_else(|| wrong("an element type of tensor"))?;
             let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();

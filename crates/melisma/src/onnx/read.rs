@@ -6,7 +6,7 @@ mod tensor;
 
 use super::external::Source;
 use super::wire::Entry;
-use super::{Attribute, Content, Dim, EXPECTED, Graph, Model, Node, Opset, Type, ValueInfo, corrupt};
+use super::{Attribute, Content, Dim, EXPECTED, Graph, Model, Node, Opset, Type, ValueInfo};
 use crate::pack::ReadAt;
 use crate::{Error, Result};
 use carried::Carried;
@@ -39,7 +39,7 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
     {
         let whole = match item {
             Item::Content(content) if found.is_some() => {
-                return Err(corrupt(format!("byte {}: a second graph", content.start)));
+                return Err(Error::corrupt(format!("byte {}: a second graph", content.start)));
             }
             Item::Content(content) => {
                 found = Some(streamed_graph(fields.within(content), &mut context)?);
@@ -52,14 +52,14 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
             1 => model.ir_version = entry.int().map_err(foreign)?,
             8 => model.opsets.push(opset(&entry, &mut context)?),
             GRAPH_OF_MODEL => {
-                return Err(foreign(corrupt(format!("byte {}: a graph that is not a message", entry.at))));
+                return Err(foreign(Error::corrupt(format!("byte {}: a graph that is not a message", entry.at))));
             }
             20 => model.rest.extend(Carried::Training.rewritten(&entry, &mut context)?),
             25 => model.rest.extend(Carried::Function.rewritten(&entry, &mut context)?),
             _ => model.rest.extend(entry.raw),
         }
     }
-    model.graph = found.ok_or_else(|| foreign(corrupt("there is no graph")))?;
+    model.graph = found.ok_or_else(|| foreign(Error::corrupt("there is no graph")))?;
     Ok(model)
 }
 
@@ -210,9 +210,9 @@ fn attribute(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Attribute> 
         }
     }
     if name.is_empty() {
-        return Err(corrupt(format!("byte {place}: an attribute without a name")));
+        return Err(Error::corrupt(format!("byte {place}: an attribute without a name")));
     }
-    let missing = |what: &str| corrupt(format!("byte {place}: attribute `{name}` without its {what}"));
+    let missing = |what: &str| Error::corrupt(format!("byte {place}: attribute `{name}` without its {what}"));
     let content = match if code == 0 { all.implied } else { code } {
         code if is_parameter => Content::Other(code),
         1 => Content::Float(all.float),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::corrupt;
 use crate::format::{DType, Number, Value};
 use crate::{Error, Result};
 
@@ -91,9 +90,9 @@ pub(super) fn bits(dtype: i32) -> Option<usize> {
 /// Lengths as they stand in a file, as lengths that multiply without overflow.
 pub(super) fn shape(dims: &[i64]) -> Result<(Vec<usize>, usize)> {
     let shape: Option<Vec<usize>> = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let shape = shape.ok_or_else(|| corrupt(format!("a shape of {dims:?}")))?;
+    let shape = shape.ok_or_else(|| Error::corrupt(format!("a shape of {dims:?}")))?;
     let count = shape.iter().try_fold(1usize, |product, &axis| product.checked_mul(axis));
     // Room for the bits of the widest type.
     let count = count.filter(|&count| count <= usize::MAX / 256);
-    Ok((shape, count.ok_or_else(|| corrupt(format!("shape {dims:?}: the number of elements overflows")))?))
+    Ok((shape, count.ok_or_else(|| Error::corrupt(format!("shape {dims:?}: the number of elements overflows")))?))
 }

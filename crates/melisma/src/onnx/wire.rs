@@ -6,8 +6,7 @@
 //! length is checked where it is read. Every engine gets a model that this code has read, checked
 //! and written again.
 
-use super::corrupt;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// One field as it stands in the bytes.
 #[derive(Clone, Copy)]
@@ -48,7 +47,8 @@ impl<'a> Reader<'a> {
         let begin = self.used;
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|&number| number > 0);
-        let number = number.ok_or_else(|| corrupt(format!("byte {}: no field has tag {tag}", self.base + begin)))?;
+        let number =
+            number.ok_or_else(|| Error::corrupt(format!("byte {}: no field has tag {tag}", self.base + begin)))?;
         let mut at = self.base + self.used;
         let field = match tag & 7 {
             0 => Field::Varint(self.varint()?),
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
                 Field::Bytes(self.take(len)?)
             }
             5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
-            other => return Err(corrupt(format!("byte {}: wire type {other}", self.base + begin))),
+            other => return Err(Error::corrupt(format!("byte {}: wire type {other}", self.base + begin))),
         };
         Ok(Some(Entry { number, field, raw: &self.bytes[begin..self.used], at }))
     }
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(corrupt(format!("byte {}: a number of more than 64 bits", self.base + self.used)))
+        Err(Error::corrupt(format!("byte {}: a number of more than 64 bits", self.base + self.used)))
     }
 
     /// Bytes that were read.
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         let left = &self.bytes[self.used..];
         let bytes = left.get(..len).ok_or_else(|| {
             let place = self.base + self.used;
-            Error::new(Kind::Truncated, format!("byte {place}: {len} bytes should follow, {} do", left.len()))
+            Error::truncated(format!("byte {place}: {len} bytes should follow, {} do", left.len()))
         })?;
         self.used += len;
         Ok(bytes)
@@ -131,7 +131,7 @@ impl<'a> Entry<'a> {
 
     pub(super) fn text(&self) -> Result<String> {
         let text = std::str::from_utf8(self.bytes()?);
-        text.map(str::to_owned).map_err(|_| corrupt(format!("byte {}: a text that is not UTF-8", self.at)))
+        text.map(str::to_owned).map_err(|_| Error::corrupt(format!("byte {}: a text that is not UTF-8", self.at)))
     }
 
     pub(super) fn message(&self) -> Result<Reader<'a>> {
@@ -164,7 +164,7 @@ impl<'a> Entry<'a> {
     }
 
     fn wrong(&self, expected: &str) -> Error {
-        corrupt(format!("byte {}: field {} is not {expected}", self.at, self.number))
+        Error::corrupt(format!("byte {}: field {} is not {expected}", self.at, self.number))
     }
 }
 

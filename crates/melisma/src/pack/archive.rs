@@ -59,7 +59,7 @@ impl<'a> Archive<'a> {
             Some(_) => {}
         }
         let Some((last, packed)) = header.tensors.split_last().filter(|(last, _)| last.name == TRAILER) else {
-            return Err(corrupt(format!("the last tensor is not {TRAILER}")));
+            return Err(Error::corrupt(format!("the last tensor is not {TRAILER}")));
         };
         let (trailer, source) = Trailer::read(file, header.len + last.bytes[0], last.len())?;
         let (packed, index) = match packed.split_last() {
@@ -68,16 +68,16 @@ impl<'a> Archive<'a> {
         };
         if source.tensors.len() != packed.len() {
             let message = format!("{} packed tensors, the source has {}", packed.len(), source.tensors.len());
-            return Err(corrupt(message));
+            return Err(Error::corrupt(message));
         }
         let mut blobs = Vec::with_capacity(packed.len());
         for (packed, tensor) in packed.iter().zip(&source.tensors) {
             if packed.name != tensor.name || packed.dtype != "U8" || packed.shape != [packed.len()] {
-                return Err(corrupt(format!("{}: not the blob of {}", packed.name, tensor.name)));
+                return Err(Error::corrupt(format!("{}: not the blob of {}", packed.name, tensor.name)));
             }
             let at = header.len + packed.bytes[0];
             if !at.is_multiple_of(ALIGN) || !packed.len().is_multiple_of(ALIGN) {
-                return Err(corrupt(format!("{}: not on a multiple of {ALIGN} bytes", packed.name)));
+                return Err(Error::corrupt(format!("{}: not on a multiple of {ALIGN} bytes", packed.name)));
             }
             blobs.push(Blob::read(file, tensor, at, packed.len())?);
         }
@@ -230,7 +230,7 @@ impl<'a> Archive<'a> {
             .base
             .as_ref()
             .ok_or_else(|| Error::invalid(format!("{name}: this is a delta")).with_hint(Remedy::GiveBase))?;
-        let entry = header.get(name).ok_or_else(|| corrupt(format!("{name}: the base has no such tensor")))?;
+        let entry = header.get(name).ok_or_else(|| Error::corrupt(format!("{name}: the base has no such tensor")))?;
         super::writer::exclusive_or(*file, header.len + entry.bytes[0] + at, bytes)
     }
 
@@ -252,8 +252,4 @@ fn modes(blob: &Blob, plane: usize) -> Result<Vec<(&'static str, u64)>> {
         }
     }
     Ok(counts)
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

@@ -74,19 +74,20 @@ impl Blob {
 
     fn parse(file: &dyn ReadAt, tensor: &TensorEntry, at: u64, len: u64) -> Result<Self> {
         if len < HEADER_LEN + DIGEST_LEN as u64 {
-            return Err(corrupt(format!("a packed tensor of {len} bytes")));
+            return Err(Error::corrupt(format!("a packed tensor of {len} bytes")));
         }
         let stored = read(file, at, HEADER_LEN as usize)?;
         let (layout, content) = check_header(&stored, tensor)?;
         let index_len = layout.n_tiles().checked_mul(Tile::STORED as u64).filter(|&index_len| {
             index_len.checked_add(HEADER_LEN + DIGEST_LEN as u64).is_some_and(|needed| needed <= len)
         });
-        let index_len = index_len.ok_or_else(|| corrupt(format!("{} tiles in {len} bytes", layout.n_tiles())))?;
+        let index_len =
+            index_len.ok_or_else(|| Error::corrupt(format!("{} tiles in {len} bytes", layout.n_tiles())))?;
         let index_at = at + len - DIGEST_LEN as u64 - index_len;
         let index = read(file, index_at, index_len as usize + DIGEST_LEN)?;
         let (index, found) = index.split_at(index_len as usize);
         if digest(&tensor.name, &stored, index) != *found {
-            return Err(corrupt("the hash of its index is wrong"));
+            return Err(Error::corrupt("the hash of its index is wrong"));
         }
         let tiles: Vec<Tile> = index.as_chunks().0.iter().map(Tile::from_bytes).collect();
         let mut starts = Vec::with_capacity(tiles.len());
@@ -96,9 +97,9 @@ impl Blob {
             next += u64::from(tile.len);
         }
         let padding = index_at.checked_sub(next).filter(|&padding| padding < ALIGN);
-        let padding = padding.ok_or_else(|| corrupt("its records do not fill it"))?;
+        let padding = padding.ok_or_else(|| Error::corrupt("its records do not fill it"))?;
         if read(file, next, padding as usize)?.iter().any(|&byte| byte != 0) {
-            return Err(corrupt("padding that is not zero"));
+            return Err(Error::corrupt("padding that is not zero"));
         }
         Ok(Self { layout, content, tiles, starts })
     }
@@ -106,7 +107,7 @@ impl Blob {
 
 fn check_header(stored: &[u8], tensor: &TensorEntry) -> Result<(Layout, Content)> {
     if !stored.starts_with(&MAGIC) {
-        return Err(corrupt("this is not a packed tensor"));
+        return Err(Error::corrupt("this is not a packed tensor"));
     }
     if u32::from(stored[4]) != VERSION {
         return Err(Error::new(Kind::Version, format!("format version {}; this build reads {VERSION}", stored[4])));
@@ -118,16 +119,12 @@ fn check_header(stored: &[u8], tensor: &TensorEntry) -> Result<(Layout, Content)
     };
     let tile_size = u32::from_le_bytes([stored[8], stored[9], stored[10], stored[11]]);
     if !TILE_SIZES.contains(&tile_size) {
-        return Err(corrupt(format!("a tile size of {tile_size}")));
+        return Err(Error::corrupt(format!("a tile size of {tile_size}")));
     }
     let layout = Layout::of(tensor, tile_size)?;
     if header(&layout, content) != stored {
         let split = Split::ALL.get(usize::from(stored[5]));
-        return Err(corrupt(format!("its header (split {split:?}) does not agree with its type and shape")));
+        return Err(Error::corrupt(format!("its header (split {split:?}) does not agree with its type and shape")));
     }
     Ok((layout, content))
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

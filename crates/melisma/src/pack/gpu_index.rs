@@ -40,14 +40,13 @@ impl GpuIndex {
     }
 
     fn parse(file: &dyn ReadAt, blobs: &[Blob], at: u64, len: u64) -> Result<Self> {
-        let corrupt = |message: String| Error::new(Kind::Corrupt, message);
         if len < HEADER_LEN {
-            return Err(corrupt(format!("an index of {len} bytes")));
+            return Err(Error::corrupt(format!("an index of {len} bytes")));
         }
         let stored = read(file, at, HEADER_LEN as usize)?;
         let number = |at: usize| u32::from_le_bytes([stored[at], stored[at + 1], stored[at + 2], stored[at + 3]]);
         if !stored.starts_with(&MAGIC) || number(12) != 0 {
-            return Err(corrupt("this is not an index".to_owned()));
+            return Err(Error::corrupt("this is not an index".to_owned()));
         }
         if number(4) != VERSION {
             let message = format!("format version {}; this build reads {VERSION}", number(4));
@@ -55,7 +54,7 @@ impl GpuIndex {
         }
         let segment = number(8);
         if segment == 0 || !segment.is_multiple_of(SEGMENT_STEP) {
-            return Err(corrupt(format!("segments of {segment} elements")));
+            return Err(Error::corrupt(format!("segments of {segment} elements")));
         }
         let mut next = at + HEADER_LEN;
         let mut starts = Vec::with_capacity(blobs.len());
@@ -70,7 +69,7 @@ impl GpuIndex {
             starts.push(of_blob);
         }
         if next.next_multiple_of(ALIGN) != at + len {
-            return Err(corrupt(format!("{} bytes for indices that take {}", len, next - at)));
+            return Err(Error::corrupt(format!("{} bytes for indices that take {}", len, next - at)));
         }
         Ok(Self { segment, starts })
     }

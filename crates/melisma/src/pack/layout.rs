@@ -5,7 +5,7 @@ use std::ops::Range;
 use melisma_kernels::rans::Split;
 
 use crate::format::checkpoint::TensorEntry;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// The sizes a tile may have: rows and columns, in elements.
 pub const TILE_SIZES: [u32; 3] = [256, 512, 1024];
@@ -143,7 +143,7 @@ impl Layout {
 
 fn wrong_shape(tensor: &TensorEntry) -> Error {
     let TensorEntry { name, dtype, shape, .. } = tensor;
-    Error::new(Kind::Corrupt, format!("{name}: {dtype} of shape {shape:?} does not have {} bytes", tensor.len()))
+    Error::corrupt(format!("{name}: {dtype} of shape {shape:?} does not have {} bytes", tensor.len()))
 }
 
 #[cfg(test)]
@@ -168,7 +168,10 @@ mod tests {
                     (layout.n_tiles(), rows * cols * 2, rows * cols * 2),
                     "{layout:?}"
                 );
-                assert!(layout.tile_rows * layout.tile_cols <= u64::from(tile_size) * u64::from(tile_size), "{layout:?}");
+                assert!(
+                    layout.tile_rows * layout.tile_cols <= u64::from(tile_size) * u64::from(tile_size),
+                    "{layout:?}"
+                );
             }
         }
     }

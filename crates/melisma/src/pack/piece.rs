@@ -5,7 +5,7 @@ use std::ops::Range;
 use melisma_kernels::rans::{Job, MAX_TILE_LEN, Segments, Status};
 
 use super::archive::Archive;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// Above the longest record with its index: both have at most a few bytes for each of the tile's.
 pub(super) const MAX_RECORD: u64 = 2 * MAX_TILE_LEN as u64;
@@ -93,7 +93,7 @@ impl Plan {
         let index_len = of_index.map_or(0, |(_, len)| len);
         if u64::from(tile.len) + index_len > MAX_RECORD || !tile.len.is_multiple_of(16) {
             let message = format!("a record of {} bytes", tile.len);
-            return Err(Error::new(Kind::Corrupt, message).at(&archive.source.tensors[span.tensor].name));
+            return Err(Error::corrupt(message).at(&archive.source.tensors[span.tensor].name));
         }
         let (end, decoded) = (at + u64::from(tile.len), layout.tile_len(number) as u64);
         // What lies between two tensors' records is read with them, if it is little.
@@ -154,6 +154,6 @@ impl Plan {
         };
         let job = first + at;
         let place = format!("{}, tile {}", archive.source.tensors[self.tensors[job]].name, self.jobs[job].number);
-        Err(Error::new(Kind::Corrupt, what).at(place))
+        Err(Error::corrupt(what).at(place))
     }
 }

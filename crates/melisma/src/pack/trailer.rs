@@ -43,7 +43,7 @@ impl Trailer {
     /// Reads the trailer in `len` bytes at `at`, and the source header in it.
     pub(super) fn read(file: &dyn ReadAt, at: u64, len: u64) -> Result<(Self, Header)> {
         let header_len = len.checked_sub(FIXED_LEN + HASH_LEN as u64).filter(|&len| len >= 8);
-        let header_len = header_len.ok_or_else(|| corrupt(format!("a trailer of {len} bytes")))?;
+        let header_len = header_len.ok_or_else(|| Error::corrupt(format!("a trailer of {len} bytes")))?;
         // Within the file, as its header was checked.
         let bytes = read(file, at, (FIXED_LEN + header_len) as usize)?;
         let (fixed, header) = bytes.split_at(FIXED_LEN as usize);
@@ -52,7 +52,7 @@ impl Trailer {
         base.copy_from_slice(&fixed[32..]);
         let trailer = Self { source_len: number(16), base, header: header.to_vec() };
         if !fixed.starts_with(&MAGIC) || number(24) != header_len {
-            return Err(corrupt("the trailer is damaged"));
+            return Err(Error::corrupt("the trailer is damaged"));
         }
         if number(8) != u64::from(VERSION) {
             let message = format!("format version {}; this build reads {VERSION}", number(8));
@@ -60,14 +60,11 @@ impl Trailer {
         }
         let (length, json) = header.split_at(8);
         if length != (json.len() as u64).to_le_bytes() {
-            return Err(corrupt("the source's header does not have its own length"));
+            return Err(Error::corrupt("the source's header does not have its own length"));
         }
-        let data_len = trailer.source_len.checked_sub(header_len).ok_or_else(|| corrupt("a source without data"))?;
+        let data_len =
+            trailer.source_len.checked_sub(header_len).ok_or_else(|| Error::corrupt("a source without data"))?;
         let source = Header::parse(json, data_len).map_err(|error| error.at("the source"))?;
         Ok((trailer, source))
     }
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

@@ -5,12 +5,12 @@ use melisma_kernels::rans::Decoder;
 
 use super::archive::Archive;
 use super::blob::Content;
+use super::in_order::in_order;
 use super::storage::Append;
 use super::trailer::HASH_LEN;
 use super::writer::{Runs, hash_first, resize};
-use super::in_order::in_order;
 use super::{memory, stream};
-use crate::{Error, Kind, Remedy, Result};
+use crate::{Error, Remedy, Result};
 
 /// What a worker keeps.
 struct Worker {
@@ -88,7 +88,7 @@ impl Archive<'_> {
         if hash_first(self.file, self.file.size()? - HASH_LEN as u64)? == self.stored_hash()? {
             return Ok(());
         }
-        Err(Error::new(Kind::Corrupt, "the hash of the whole file is wrong").with_hint(Remedy::UnpackTensors))
+        Err(Error::corrupt("the hash of the whole file is wrong").with_hint(Remedy::UnpackTensors))
     }
 
     pub(super) fn check_tiles(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {

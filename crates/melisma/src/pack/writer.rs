@@ -7,11 +7,11 @@ use melisma_kernels::rans::{Decoder, Encoder, Tile};
 use super::archive::Archive;
 use super::blob::{self, Content};
 use super::header::{packed_header, reserved_len};
+use super::in_order::in_order;
 use super::layout::{Layout, Run, TILE_SIZES};
 use super::memory::Need;
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::in_order::in_order;
 use super::{TRAILER, VERSION_KEY, gpu_index, memory, tile_size};
 use crate::format::checkpoint::Header;
 use crate::runtime::memory::Budget;
@@ -86,7 +86,8 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     if options.tile_size.is_none() {
         let input = Input { source, base: options.base, plans: &plans };
         let (workers, _held) = memory::choosing(&header)?.workers(options.threads, &budget)?;
-        let layouts = tile_size::layouts(&header, workers, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
+        let layouts =
+            tile_size::layouts(&header, workers, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
         plans.iter_mut().zip(layouts).for_each(|(plan, layout)| plan.layout = layout);
     }
     let source_len = source.size()?;

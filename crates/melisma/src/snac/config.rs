@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// Keys of `config.json`, checked: every product that later code forms from them is small.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Config {
     /// `Corrupt` when it is no JSON object, or a key is missing or has an impossible value; the message names the key.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(text)
-            .map_err(|error| Error::new(Kind::Corrupt, format!("config.json: {error}")).with_source(error))?;
+            .map_err(|error| Error::corrupt(format!("config.json: {error}")).with_source(error))?;
         let Value::Object(keys) = value else { return Err(wrong("not a JSON object")) };
         let keys = Keys(keys);
         let config = Self {
@@ -192,7 +192,7 @@ fn integer(key: &str, value: &Value, range: &std::ops::RangeInclusive<usize>) ->
 }
 
 fn wrong(message: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Corrupt, format!("config.json: {message}"))
+    Error::corrupt(format!("config.json: {message}"))
 }
 
 #[cfg(test)]

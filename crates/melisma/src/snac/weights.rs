@@ -9,7 +9,7 @@ use melisma_kernels::Queue;
 use super::noise::fill_normal;
 use crate::format::checkpoint::{Checkpoint, DType};
 use crate::pack::{Archive, Loaded, TensorEntry};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 const STYLES: [[&str; 2]; 2] =
     [["parametrizations.weight.original0", "parametrizations.weight.original1"], ["weight_g", "weight_v"]];
@@ -181,7 +181,7 @@ fn fetch(file: &Source<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
     let found = file.shape(name).ok_or_else(|| missing(name))?;
     if found != shape {
         let message = format!("{name}: expected the shape {shape:?}, the file has {found:?}");
-        return Err(Error::new(Kind::Corrupt, message));
+        return Err(Error::corrupt(message));
     }
     let values = file.floats(name).map_err(|error| error.at(name))?;
     check_finite(&values).map_err(|error| error.at(name))?;
@@ -189,13 +189,13 @@ fn fetch(file: &Source<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
 }
 
 fn missing(name: &str) -> Error {
-    Error::new(Kind::Corrupt, format!("{name}: this tensor is missing"))
+    Error::corrupt(format!("{name}: this tensor is missing"))
         .with_hint("the weights and config.json must be of the same model")
 }
 
 fn check_finite(values: &[f32]) -> Result<()> {
     match values.iter().position(|value| !value.is_finite()) {
-        Some(at) => Err(Error::new(Kind::Corrupt, format!("element {at} is {}", values[at]))),
+        Some(at) => Err(Error::corrupt(format!("element {at} is {}", values[at]))),
         None => Ok(()),
     }
 }

@@ -78,7 +78,7 @@ impl Weights {
                 archive.unpack_tensor(&entry.name, &mut rest, threads)?;
                 match rest.len() {
                     0 => Ok(()),
-                    missing => Err(Error::new(Kind::Truncated, format!("{missing} bytes are missing"))),
+                    missing => Err(Error::truncated(format!("{missing} bytes are missing"))),
                 }
             });
             give(optimizer, &entry.name, tensor, take)?;

@@ -15,7 +15,7 @@ pub(super) use palette::{BLOCK, Inverse, expand, narrow};
 use super::table::{Coding, Lookup};
 use super::{L, LANES};
 use crate::device::isa::{Isa, Level};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// A stream while it is decoded.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl<'a> Stream<'a> {
         for (state, bytes) in stream.states.iter_mut().zip(states.as_chunks::<4>().0) {
             *state = u32::from_le_bytes(*bytes);
             if !(L..1 << 31).contains(state) {
-                return Err(Error::new(Kind::Corrupt, format!("a state of {state:#x}")));
+                return Err(Error::corrupt(format!("a state of {state:#x}")));
             }
         }
         Ok(stream)

@@ -4,10 +4,10 @@
 
 use std::io::Read;
 
+use super::is_tail;
 use super::window::{BLOCK, Window};
-use super::{corrupt, is_tail, truncated};
-use crate::Result;
 use crate::audio::flac::{crc8, crc16_next};
+use crate::{Error, Result};
 
 /// The longest header of a frame.
 const MAX_HEADER: usize = 16;
@@ -86,14 +86,16 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
             if sample > 0 && is_tail(window)? {
                 break;
             }
-            return Err(corrupt(format!("the FLAC frame at sample {sample} does not begin as it should")));
+            return Err(Error::corrupt(format!("the FLAC frame at sample {sample} does not begin as it should")));
         };
         let number = (header.number, header.is_variable);
         if expected.map_or(number.0 != 0, |expected| number != expected) {
-            return Err(corrupt(format!("a FLAC frame is missing at sample {sample}")));
+            return Err(Error::corrupt(format!("a FLAC frame is missing at sample {sample}")));
         }
         if !pass_frame(window, &header)? {
-            return Err(corrupt(format!("the FLAC frame at sample {sample}, or the one after it, fails its checksum")));
+            return Err(Error::corrupt(format!(
+                "the FLAC frame at sample {sample}, or the one after it, fails its checksum"
+            )));
         }
         expected = Some((header.next_number(), header.is_variable));
         sample += header.n_samples;
@@ -102,9 +104,9 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
         0 => Ok(None),
         declared if declared == sample => Ok(Some(declared)),
         declared if declared > sample => {
-            Err(truncated(format!("{declared} samples are declared, the file ends at sample {sample}")))
+            Err(Error::truncated(format!("{declared} samples are declared, the file ends at sample {sample}")))
         }
-        declared => Err(corrupt(format!("{declared} samples are declared, {sample} are there"))),
+        declared => Err(Error::corrupt(format!("{declared} samples are declared, {sample} are there"))),
     }
 }
 
@@ -143,20 +145,20 @@ fn can_follow(bytes: &[u8], header: &Header) -> bool {
 /// Goes past the metadata; returns the samples that STREAMINFO declares, 0 where it does not know.
 fn metadata(window: &mut Window<impl Read>) -> Result<u64> {
     if !window.look(4)?.starts_with(b"fLaC") {
-        return Err(corrupt(format!("no FLAC file begins at byte {}", window.position())));
+        return Err(Error::corrupt(format!("no FLAC file begins at byte {}", window.position())));
     }
     window.pass(4);
     let mut declared = 0;
     loop {
         let &[kind, a, b, c, ..] = window.look(4 + STREAMINFO_LEN)? else {
-            return Err(truncated("the file ends within its metadata"));
+            return Err(Error::truncated("the file ends within its metadata"));
         };
         if let (0, Some(info)) = (kind & 0x7f, window.look(4 + STREAMINFO_LEN)?.get(4..4 + STREAMINFO_LEN)) {
             declared = u64::from(info[13] & 0x0f) << 32
                 | u64::from(u32::from_be_bytes([info[14], info[15], info[16], info[17]]));
         }
         if !window.skip(4 + u64::from(u32::from_be_bytes([0, a, b, c])))? {
-            return Err(truncated("the file ends within its metadata"));
+            return Err(Error::truncated("the file ends within its metadata"));
         }
         if kind & 0x80 != 0 {
             return Ok(declared);

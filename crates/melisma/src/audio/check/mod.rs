@@ -12,7 +12,7 @@ use std::io::Read;
 
 use window::Window;
 
-use crate::{Error, Kind, Result};
+use crate::Result;
 
 /// The formats that are checked before they are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,14 +63,6 @@ fn is_tail(window: &mut Window<impl Read>) -> Result<bool> {
         }
         window.pass(n);
     }
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
-}
-
-fn truncated(message: impl Into<String>) -> Error {
-    Error::new(Kind::Truncated, message)
 }
 
 #[cfg(test)]

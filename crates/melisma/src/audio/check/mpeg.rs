@@ -2,10 +2,10 @@
 
 use std::io::Read;
 
+use super::is_tail;
 use super::window::{BLOCK, Window};
 use super::xing::{Found, Header};
-use super::{corrupt, is_tail, truncated};
-use crate::Result;
+use crate::{Error, Result};
 
 /// In kbit/s, of MPEG 1 and of MPEG 2 and 2.5.
 const BIT_RATES: [[usize; 15]; 2] = [
@@ -88,10 +88,10 @@ fn walk<R: Read>(
             if n_frames > 0 && is_tail(window)? {
                 return Ok(n_frames);
             }
-            return Err(corrupt(format!("no frame begins at byte {at}, at sample {sample}")));
+            return Err(Error::corrupt(format!("no frame begins at byte {at}, at sample {sample}")));
         };
         let Some(bytes) = window.look(frame.len)?.get(..frame.len) else {
-            return Err(truncated(format!("the file ends within the frame at sample {sample}")));
+            return Err(Error::truncated(format!("the file ends within the frame at sample {sample}")));
         };
         visit(bytes);
         window.pass(frame.len);

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use super::is_tail;
 use super::window::Window;
-use super::{corrupt, is_tail, truncated};
-use crate::Result;
+use crate::{Error, Result};
 
 const HEAD: usize = 27;
 /// A page of 255 segments of 255 bytes.
@@ -42,14 +42,18 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
             }
             let (at, sample) = (window.position(), streams.sample());
             return Err(match is_start {
-                true => truncated(format!("the file ends within the Ogg page at byte {at}, after sample {sample}")),
-                false => corrupt(format!("no Ogg page begins at byte {at}, after sample {sample}")),
+                true => {
+                    Error::truncated(format!("the file ends within the Ogg page at byte {at}, after sample {sample}"))
+                }
+                false => Error::corrupt(format!("no Ogg page begins at byte {at}, after sample {sample}")),
             });
         };
         let len = page.len();
         if checksum(page) != u32::from_le_bytes([page[22], page[23], page[24], page[25]]) {
             let (at, sample) = (window.position(), streams.sample());
-            return Err(corrupt(format!("the Ogg page at byte {at}, after sample {sample}, fails its checksum")));
+            return Err(Error::corrupt(format!(
+                "the Ogg page at byte {at}, after sample {sample}, fails its checksum"
+            )));
         }
         streams.add(page)?;
         n_pages += 1;
@@ -57,7 +61,7 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
     }
     if !streams.open.is_empty() {
         let sample = streams.sample();
-        return Err(truncated(format!("the Ogg stream has no last page; the file ends after sample {sample}")));
+        return Err(Error::truncated(format!("the Ogg stream has no last page; the file ends after sample {sample}")));
     }
     Ok(streams.is_single.then_some(streams.n_samples))
 }
@@ -74,16 +78,19 @@ impl Streams {
         let granule = i64::from(field(6)) | i64::from(field(10)) << 32;
         if flags & FIRST != 0 {
             if self.open.insert(serial, (number, 0)).is_some() || self.open.len() > MAX_STREAMS {
-                return Err(corrupt(format!("an Ogg stream begins within another, after sample {}", self.sample())));
+                return Err(Error::corrupt(format!(
+                    "an Ogg stream begins within another, after sample {}",
+                    self.sample()
+                )));
             }
             self.is_single &= self.open.len() == 1;
         }
         let sample = self.sample();
         let Some((expected, end)) = self.open.get_mut(&serial) else {
-            return Err(corrupt(format!("an Ogg page of no stream, after sample {sample}")));
+            return Err(Error::corrupt(format!("an Ogg page of no stream, after sample {sample}")));
         };
         if *expected != number {
-            return Err(corrupt(format!("Ogg pages {expected} to {number} are missing, after sample {sample}")));
+            return Err(Error::corrupt(format!("Ogg pages {expected} to {number} are missing, after sample {sample}")));
         }
         *expected = number.wrapping_add(1);
         // Where no packet ends on a page, its clock says nothing.
@@ -91,7 +98,7 @@ impl Streams {
             match u64::try_from(granule) {
                 Ok(granule) if granule >= *end => *end = granule,
                 _ => {
-                    return Err(corrupt(format!(
+                    return Err(Error::corrupt(format!(
                         "the clock of an Ogg page goes back to {granule}, after sample {end}"
                     )));
                 }

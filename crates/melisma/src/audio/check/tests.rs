@@ -1,4 +1,5 @@
 use super::*;
+use crate::Kind;
 
 fn flac(n: usize) -> Vec<u8> {
     use crate::audio::{Clip, flac};

@@ -2,8 +2,7 @@
 
 use std::iter::repeat;
 
-use super::{corrupt, truncated};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Places in the tag of LAME.
 const MUSIC_CRC: usize = 32;
@@ -72,8 +71,8 @@ impl Header {
         let Some(declared) = self.n_frames else { return Ok(()) };
         match found.n_frames {
             n if n == declared || n + 1 == declared && self.counts_itself(found) => Ok(()),
-            n if n < declared => Err(truncated(format!("{declared} MP3 frames are declared, {n} are there"))),
-            n => Err(corrupt(format!("{declared} MP3 frames are declared, {n} are there"))),
+            n if n < declared => Err(Error::truncated(format!("{declared} MP3 frames are declared, {n} are there"))),
+            n => Err(Error::corrupt(format!("{declared} MP3 frames are declared, {n} are there"))),
         }
     }
 
@@ -89,7 +88,9 @@ impl Header {
             return Ok(());
         }
         let n = found.n_frames;
-        Err(corrupt(format!("the samples of its {n} MP3 frames are damaged: the frames fail the checksum of the file")))
+        Err(Error::corrupt(format!(
+            "the samples of its {n} MP3 frames are damaged: the frames fail the checksum of the file"
+        )))
     }
 }
 

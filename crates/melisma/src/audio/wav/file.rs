@@ -9,7 +9,7 @@ use melisma_kernels::memory::mapped::{Access, Mapped};
 use super::header::{Bytes, Coding, Header};
 use super::{SampleFormat, sample};
 use crate::audio::Reads;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// Bytes that are converted at a time.
 const BLOCK_BYTES: usize = 1 << 16;
@@ -35,7 +35,7 @@ impl Bytes for OnDisk<'_> {
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         self.0.read_exact_at(to, at).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                Error::new(Kind::Truncated, format!("{} bytes at byte {at} of {}", to.len(), self.1))
+                Error::truncated(format!("{} bytes at byte {at} of {}", to.len(), self.1))
             }
             _ => Error::io(format!("byte {at}"), error),
         })
@@ -112,7 +112,7 @@ impl File {
     fn check(&self, first: u64, n_frames: usize) -> Result<()> {
         if first + n_frames as u64 > self.header.n_frames() {
             let message = format!("frames {first} to {} of {}", first + n_frames as u64, self.header.n_frames());
-            return Err(Error::new(Kind::Truncated, message));
+            return Err(Error::truncated(message));
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl File {
         let read = self.map.as_ref().map_or(Ok(()), |map| map.read(at as usize, to));
         read.map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                Error::new(Kind::Truncated, format!("{} bytes at byte {at} of {}", to.len(), self.len))
+                Error::truncated(format!("{} bytes at byte {at} of {}", to.len(), self.len))
             }
             _ => Error::io(format!("byte {at}"), error),
         })

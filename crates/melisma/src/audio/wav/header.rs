@@ -3,7 +3,7 @@
 
 use super::{SampleFormat, TAG_ALAW, TAG_EXTENSIBLE, TAG_FLOAT, TAG_MULAW, TAG_PCM, UNKNOWN_SIZE};
 use crate::runtime::count;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 const MAX_CHANNELS: u16 = 256;
 const MAX_SAMPLE_RATE: u32 = 3_072_000;
@@ -29,7 +29,7 @@ impl Bytes for [u8] {
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         let from = usize::try_from(at).ok().and_then(|at| self.get(at..)?.get(..to.len()));
         let from =
-            from.ok_or_else(|| truncated(format!("{} bytes at byte {at} of {}", to.len(), <[u8]>::len(self))))?;
+            from.ok_or_else(|| Error::truncated(format!("{} bytes at byte {at} of {}", to.len(), <[u8]>::len(self))))?;
         to.copy_from_slice(from);
         Ok(())
     }
@@ -113,7 +113,8 @@ impl Header {
                 }
                 b"fmt " => layout = Some(Layout::read(source, &chunk, family)?),
                 b"data" => {
-                    let layout: Layout = layout.ok_or_else(|| corrupt("the data chunk comes before the fmt chunk"))?;
+                    let layout: Layout =
+                        layout.ok_or_else(|| Error::corrupt("the data chunk comes before the fmt chunk"))?;
                     let declared = long_data_len.filter(|_| chunk.len == u64::from(UNKNOWN_SIZE)).unwrap_or(chunk.len);
                     return layout.with_data(chunk.body, declared, left);
                 }
@@ -122,9 +123,9 @@ impl Header {
             let next = chunk.body.checked_add(chunk.len).map(|end| end + family.padding(end));
             at = next
                 .filter(|&next| next <= source.len())
-                .ok_or_else(|| truncated(format!("a chunk of {} bytes, {left} are left", chunk.len)))?;
+                .ok_or_else(|| Error::truncated(format!("a chunk of {} bytes, {left} are left", chunk.len)))?;
         }
-        Err(truncated("a WAV file without a data chunk"))
+        Err(Error::truncated("a WAV file without a data chunk"))
     }
 }
 
@@ -149,21 +150,21 @@ impl Family {
         let mut head = [0; 40];
         let known = source.len().min(40) as usize;
         source.read_at(0, &mut head[..known])?;
-        let short = || truncated(format!("a WAV file of {}", count(source.len(), "byte")));
+        let short = || Error::truncated(format!("a WAV file of {}", count(source.len(), "byte")));
         let (family, kind) = match head.get(..4).filter(|_| known >= 4) {
             Some(b"RIFF") => (Self::Riff, &head[8..12]),
             Some(b"RIFX") => (Self::Rifx, &head[8..12]),
             Some(b"RF64" | b"BW64") => (Self::Long, &head[8..12]),
             Some(b"riff") if known >= 16 && head[..16] == W64_RIFF => (Self::W64, &head[24..28]),
             Some(b"riff") if known < 16 => return Err(short()),
-            Some(_) => return Err(corrupt("not a WAV file: no RIFF at its start")),
+            Some(_) => return Err(Error::corrupt("not a WAV file: no RIFF at its start")),
             None => return Err(short()),
         };
         if known < family.first_chunk() as usize {
             return Err(short());
         }
         if !kind.eq_ignore_ascii_case(b"WAVE") {
-            return Err(corrupt("a RIFF file, but not of type WAVE"));
+            return Err(Error::corrupt("a RIFF file, but not of type WAVE"));
         }
         Ok(family)
     }
@@ -184,7 +185,8 @@ impl Family {
         let body = at + self.chunk_header();
         if self == Self::W64 {
             let whole = head[16..24].try_into().map_or(0, u64::from_le_bytes);
-            let len = whole.checked_sub(24).ok_or_else(|| corrupt(format!("a chunk of {whole} bytes in all")))?;
+            let len =
+                whole.checked_sub(24).ok_or_else(|| Error::corrupt(format!("a chunk of {whole} bytes in all")))?;
             let is_known = head[4..16] == W64_TAIL;
             return Ok(Chunk { name: if is_known { name } else { [0; 4] }, body, len });
         }
@@ -211,7 +213,7 @@ impl Layout {
         let known = chunk.len.min(40) as usize;
         let left = source.len() - chunk.body;
         if left < chunk.len {
-            return Err(truncated(format!("the fmt chunk has {} bytes, {left} are there", chunk.len)));
+            return Err(Error::truncated(format!("the fmt chunk has {} bytes, {left} are there", chunk.len)));
         }
         source.read_at(chunk.body, &mut body[..known])?;
         let field = |at: usize| {
@@ -219,7 +221,7 @@ impl Layout {
             match at + 2 <= known {
                 true if family == Family::Rifx => Ok(u16::from_be_bytes(bytes)),
                 true => Ok(u16::from_le_bytes(bytes)),
-                false => Err(truncated(format!("a header field at byte {at} of {known}"))),
+                false => Err(Error::truncated(format!("a header field at byte {at} of {known}"))),
             }
         };
         let mut tag = field(0)?;
@@ -233,10 +235,12 @@ impl Layout {
             tag = field(24)?;
         }
         if sample_rate == 0 || sample_rate > MAX_SAMPLE_RATE {
-            return Err(corrupt(format!("a sample rate of {sample_rate} Hz; 1 to {MAX_SAMPLE_RATE} are possible")));
+            return Err(Error::corrupt(format!(
+                "a sample rate of {sample_rate} Hz; 1 to {MAX_SAMPLE_RATE} are possible"
+            )));
         }
         if n_channels == 0 {
-            return Err(corrupt("a file of 0 channels"));
+            return Err(Error::corrupt("a file of 0 channels"));
         }
         if n_channels > MAX_CHANNELS {
             return Err(Error::unsupported(format!("{n_channels} channels; at most {MAX_CHANNELS} are read")));
@@ -244,7 +248,7 @@ impl Layout {
         let coding = coding(tag, n_bits, family)?;
         let expected = u32::from(n_channels) * coding.bytes() as u32;
         if u32::from(block_len) != expected {
-            return Err(corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "blocks of {block_len} bytes, but {n_channels} channels of {n_bits} bits make {expected}"
             )));
         }
@@ -259,7 +263,7 @@ impl Layout {
             note = Some(format!("the data size is not in the header; taken to the end, {}", count(left, "byte")));
             data_len = left;
         } else if declared > left {
-            return Err(truncated(format!("{declared} bytes of samples are declared, {left} are there")));
+            return Err(Error::truncated(format!("{declared} bytes of samples are declared, {left} are there")));
         }
         let n_channels = usize::from(self.n_channels);
         let rest = data_len % (n_channels * self.coding.bytes()) as u64;
@@ -288,12 +292,4 @@ fn coding(tag: u16, n_bits: u16, family: Family) -> Result<Coding> {
         }
     };
     Ok(if family == Family::Rifx { Coding::Big(format) } else { Coding::Little(format) })
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
-}
-
-fn truncated(message: impl Into<String>) -> Error {
-    Error::new(Kind::Truncated, message)
 }

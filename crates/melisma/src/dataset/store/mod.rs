@@ -121,7 +121,7 @@ impl Layout {
     /// There is none.
     pub fn column(&self, name: &str) -> Result<usize> {
         let found = self.columns.iter().position(|column| column.name == name);
-        found.ok_or_else(|| Error::new(crate::Kind::Corrupt, format!("the dataset has no column `{name}`")))
+        found.ok_or_else(|| Error::corrupt(format!("the dataset has no column `{name}`")))
     }
 
     /// The attribute called `name`, as text.
@@ -193,10 +193,7 @@ impl Store {
             let len = file.metadata().map_err(failed)?.len();
             let mut header = vec![0; plan.header.len()];
             if len != plan.len || file.read_exact_at(&mut header, 0).is_err() || header != plan.header {
-                return Err(Error::new(
-                    crate::Kind::Corrupt,
-                    format!("{}: its header is another", plan.path.display()),
-                ));
+                return Err(Error::corrupt(format!("{}: its header is another", plan.path.display())));
             }
         }
         Self::attach(plans, places, layout)
@@ -214,8 +211,7 @@ impl Store {
         let file = File::open(path).map_err(|error| Error::io(path.display(), error).with_hint(EXPECTED))?;
         let mut start = [0; 8];
         file.read_exact_at(&mut start, 0).map_err(|_| {
-            Error::new(crate::Kind::Truncated, format!("{}: too short for a dataset", path.display()))
-                .with_hint(EXPECTED)
+            Error::truncated(format!("{}: too short for a dataset", path.display())).with_hint(EXPECTED)
         })?;
         if start == hdf5::SIGNATURE {
             hdf5::open(path, file).map_err(at)

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Column, FilePlan, Layout, Place, Store, Type};
 use crate::mel::npy;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// The file that makes a folder a dataset.
 pub(in crate::dataset) const INDEX: &str = "dataset.json";
@@ -41,11 +41,11 @@ pub(in crate::dataset) fn layout(path: &Path) -> Result<Layout> {
     let at = path.join(INDEX);
     let failed = |error| Error::io(INDEX, error).with_hint("a dataset of npy files has one");
     if std::fs::metadata(&at).map_err(failed)?.len() > MAX_INDEX {
-        return Err(corrupt(format!("{INDEX} is larger than {MAX_INDEX} bytes")));
+        return Err(Error::corrupt(format!("{INDEX} is larger than {MAX_INDEX} bytes")));
     }
     let index: Value = serde_json::from_slice(&std::fs::read(&at).map_err(failed)?)
-        .map_err(|error| corrupt(format!("{INDEX}: {error}")))?;
-    let wrong = || corrupt(format!("{INDEX} is not what it should be"));
+        .map_err(|error| Error::corrupt(format!("{INDEX}: {error}")))?;
+    let wrong = || Error::corrupt(format!("{INDEX} is not what it should be"));
     let n_rows = index["rows"].as_u64().ok_or_else(wrong)?;
     let attributes = index["attributes"].as_object().cloned().unwrap_or_default();
     let mut columns = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn open(path: &Path) -> Result<Store> {
         let failed = |error| Error::io(plan.path.display(), error);
         let file = File::open(&plan.path).map_err(failed)?;
         if file.metadata().map_err(failed)?.len() != plan.len {
-            return Err(corrupt(format!("{}: not {} bytes", plan.path.display(), plan.len)));
+            return Err(Error::corrupt(format!("{}: not {} bytes", plan.path.display(), plan.len)));
         }
         files.push(file);
     }
@@ -99,8 +99,4 @@ fn element(descr: &str) -> Option<Type> {
         let width = descr.strip_prefix("|S")?.parse().ok()?;
         (width > 0).then_some(Type::Text(width))
     })
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::{Column, EXPECTED, FilePlan, Layout, Place, Store, Type};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// The longest header, as in the reference reader.
 const MAX_HEADER: u64 = 100_000_000;
@@ -59,12 +59,12 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     let header_len = u64::from_le_bytes(start);
     let len = file.metadata().map_err(failed)?.len();
     if header_len > MAX_HEADER || header_len + 8 > len {
-        return Err(corrupt("neither HDF5 nor safetensors").with_hint(EXPECTED));
+        return Err(Error::corrupt("neither HDF5 nor safetensors").with_hint(EXPECTED));
     }
     let mut text = vec![0; header_len as usize];
     file.read_exact_at(&mut text, 8).map_err(failed)?;
     let header: Map<String, Value> =
-        serde_json::from_slice(&text).map_err(|error| corrupt(format!("its header is no JSON: {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| Error::corrupt(format!("its header is no JSON: {error}")))?;
     let mut layout = Layout { n_rows: 0, columns: Vec::new(), attributes: Map::new() };
     let mut places = Vec::new();
     for (name, value) in header {
@@ -75,7 +75,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
         let (column, n_rows, offset) = column(name, &value)?;
         let end = (column.row_bytes() as u64).checked_mul(n_rows).and_then(|size| size.checked_add(offset));
         if end.is_none_or(|end| end > len - 8 - header_len) || (!places.is_empty() && n_rows != layout.n_rows) {
-            return Err(corrupt(format!("{} has other rows than the file", column.name)));
+            return Err(Error::corrupt(format!("{} has other rows than the file", column.name)));
         }
         layout.n_rows = n_rows;
         layout.columns.push(column);
@@ -97,7 +97,7 @@ fn attributes(metadata: &Value) -> Map<String, Value> {
 
 fn column(name: String, value: &Value) -> Result<(Column, u64, u64)> {
     let numbers = |key: &str| -> Option<Vec<u64>> { value[key].as_array()?.iter().map(Value::as_u64).collect() };
-    let wrong = || corrupt(format!("{name} is not described as it should be"));
+    let wrong = || Error::corrupt(format!("{name} is not described as it should be"));
     let (mut shape, offsets) = (numbers("shape").ok_or_else(wrong)?, numbers("data_offsets").ok_or_else(wrong)?);
     let element = match value["dtype"].as_str() {
         Some("F16") => Type::F16,
@@ -132,8 +132,4 @@ fn name(element: Type) -> &'static str {
         Type::U64 => "U64",
         Type::U8 | Type::Text(_) => "U8",
     }
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

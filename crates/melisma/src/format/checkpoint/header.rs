@@ -58,7 +58,7 @@ impl Header {
     pub fn read(file: &dyn ReadAt) -> Result<Self> {
         let size = file.size()?;
         let short = || {
-            Error::new(Kind::Truncated, format!("a file of {size} bytes, too short for weights"))
+            Error::truncated(format!("a file of {size} bytes, too short for weights"))
                 .with_hint("a .safetensors file or a PyTorch checkpoint is expected; fetch it again if it was cut")
         };
         let data_len = size.checked_sub(8).ok_or_else(short)?;
@@ -67,11 +67,11 @@ impl Header {
         let json_len = u64::from_le_bytes(len);
         if json_len > MAX_LEN {
             let message = format!("the header would have {json_len} bytes; at most {MAX_LEN}");
-            return Err(corrupt(message).with_hint("this is probably not a safetensors file"));
+            return Err(Error::corrupt(message).with_hint("this is probably not a safetensors file"));
         }
         if json_len > data_len {
             let message = format!("the header has {json_len} bytes, the file only {size}");
-            return Err(Error::new(Kind::Truncated, message));
+            return Err(Error::truncated(message));
         }
         let json = read(file, 8, json_len as usize)?;
         Self::parse(&json, data_len - json_len)
@@ -83,15 +83,17 @@ impl Header {
     /// As [`Header::read`].
     pub fn parse(json: &[u8], data_len: u64) -> Result<Self> {
         if json.first() != Some(&b'{') {
-            return Err(corrupt("the header does not begin with `{`").with_hint("this is not a safetensors file"));
+            return Err(
+                Error::corrupt("the header does not begin with `{`").with_hint("this is not a safetensors file")
+            );
         }
-        let Raw { mut tensors, metadata } =
-            serde_json::from_slice(json).map_err(|error| corrupt(format!("the header: {error}")).with_source(error))?;
+        let Raw { mut tensors, metadata } = serde_json::from_slice(json)
+            .map_err(|error| Error::corrupt(format!("the header: {error}")).with_source(error))?;
         tensors.sort_by_key(|tensor| tensor.bytes);
         let mut at = 0;
         for TensorEntry { name, bytes: [begin, end], .. } in &tensors {
             if *begin != at || end < begin {
-                return Err(corrupt(format!("{name}: bytes {begin} to {end}, expected to begin at {at}")));
+                return Err(Error::corrupt(format!("{name}: bytes {begin} to {end}, expected to begin at {at}")));
             }
             at = *end;
         }
@@ -151,8 +153,4 @@ impl<'de> Deserialize<'de> for Raw {
         }
         deserializer.deserialize_map(Entries)
     }
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

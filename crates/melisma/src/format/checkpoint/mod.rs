@@ -17,7 +17,7 @@ pub use header::{Header, TensorEntry};
 pub use source::ReadAt;
 pub use view::View;
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// The tensors of a file by name.
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ impl<'a> Checkpoint<'a> {
             });
             let shape = shape.ok_or_else(|| {
                 let message = format!("not a valid safetensors file: {name}: its bytes do not fit its type and shape");
-                Error::new(Kind::Corrupt, message)
+                Error::corrupt(message)
             })?;
             // Where the length of an element is not known, nothing is read.
             let strides = dtype.bytes().map_or_else(|| vec![0; shape.len()], |_| view::row_major(&shape));

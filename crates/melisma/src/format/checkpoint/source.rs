@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// Bytes that threads read side by side.
 pub trait ReadAt: Sync {
@@ -67,7 +67,7 @@ impl ReadAt for File {
 }
 
 pub(crate) fn ends_at(at: u64) -> Error {
-    Error::new(Kind::Truncated, format!("the file ends within what begins at byte {at}"))
+    Error::truncated(format!("the file ends within what begins at byte {at}"))
 }
 
 /// Reads `len` bytes, a length that was checked against the file's.

@@ -2,6 +2,7 @@ use half::f16;
 use safetensors::Dtype;
 
 use super::*;
+use crate::Kind;
 
 /// A zip file of stored entries.
 pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::source::{ReadAt, read as read_bytes};
 use super::{Checkpoint, DType, View, pickle, zip};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// How many times the file's own bytes its tensors may have together. Tied weights are stored once and have several
 /// names; without a limit a small file could stand for any amount of weights.
@@ -13,9 +13,10 @@ const MAX_SHARING: u64 = 64;
 pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
     let files = zip::entries(file)?;
     let mut pickles = files.iter().filter_map(|(name, entry)| Some((name.strip_suffix("data.pkl")?, *entry)));
-    let (root, program) = pickles.next().ok_or_else(|| corrupt("a zip file without data.pkl: not a checkpoint"))?;
+    let (root, program) =
+        pickles.next().ok_or_else(|| Error::corrupt("a zip file without data.pkl: not a checkpoint"))?;
     if pickles.next().is_some() {
-        return Err(corrupt("a checkpoint with more than one data.pkl"));
+        return Err(Error::corrupt("a checkpoint with more than one data.pkl"));
     }
     if let Some(order) = files.get(&format!("{root}byteorder"))
         && read_bytes(file, order.at, order.len.min(16) as usize)? != b"little"
@@ -33,7 +34,7 @@ pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
     for (name, tensor) in found.tensors {
         let storage = format!("{root}data/{}", tensor.key);
         let entry = files.get(&storage);
-        let entry = entry.ok_or_else(|| corrupt(format!("{name}: its storage {storage} is missing")))?;
+        let entry = entry.ok_or_else(|| Error::corrupt(format!("{name}: its storage {storage} is missing")))?;
         let view = view(tensor, file, *entry, &storage).map_err(|error| error.at(name))?;
         total = total.saturating_add(view.n_bytes()?);
         tensors.insert(name.to_owned(), view);
@@ -41,7 +42,7 @@ pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
     let limit = file.size()?.saturating_mul(MAX_SHARING);
     if total > limit {
         let message = format!("the tensors share their storages and have {total} bytes together; at most {limit}");
-        return Err(corrupt(message));
+        return Err(Error::corrupt(message));
     }
     Ok(Checkpoint { tensors, left_out: found.left_out })
 }
@@ -49,19 +50,19 @@ pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
 fn view<'a>(tensor: pickle::Tensor<'_>, file: &'a dyn ReadAt, entry: zip::Entry, storage: &str) -> Result<View<'a>> {
     let pickle::Tensor { dtype, shape, strides, offset, .. } = tensor;
     if shape.len() != strides.len() {
-        return Err(corrupt(format!("{} dimensions with {} strides", shape.len(), strides.len())));
+        return Err(Error::corrupt(format!("{} dimensions with {} strides", shape.len(), strides.len())));
     }
     let element_len = dtype.bytes().ok_or_else(|| Error::unsupported(format!("elements of type {dtype:?}")))?;
     let needed = elements_spanned(&shape, &strides)
         .and_then(|span| span.checked_add(offset)?.checked_mul(element_len))
-        .ok_or_else(|| corrupt(format!("shape {shape:?} with strides {strides:?} is too large")))?;
+        .ok_or_else(|| Error::corrupt(format!("shape {shape:?} with strides {strides:?} is too large")))?;
     if needed as u64 > entry.len {
         let message = format!("shape {shape:?} needs {needed} bytes, its storage has {}", entry.len);
-        return Err(Error::new(Kind::Truncated, message));
+        return Err(Error::truncated(message));
     }
     // Checked above not to overflow.
     if (shape.iter().product::<usize>() * element_len) as u64 > entry.len {
-        return Err(corrupt(format!("overlaps itself in {storage}")));
+        return Err(Error::corrupt(format!("overlaps itself in {storage}")));
     }
     Ok(View { dtype, shape, strides, file, at: entry.at + (offset * element_len) as u64 })
 }
@@ -123,8 +124,4 @@ impl DType {
             _ => return None,
         })
     }
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

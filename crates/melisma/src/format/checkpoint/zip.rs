@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::source::{ReadAt, read};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 const END_LEN: usize = 22;
 const ENTRY_LEN: usize = 46;
@@ -30,7 +30,7 @@ pub fn entries(file: &dyn ReadAt) -> Result<BTreeMap<String, Entry>> {
         return Err(Error::unsupported(format!("a zip directory of {len} bytes; at most {MAX_DIRECTORY}")));
     }
     if at.checked_add(len).is_none_or(|end| end > size) {
-        return Err(Error::new(Kind::Truncated, format!("{len} bytes at {at} of a zip file of {size} bytes")));
+        return Err(Error::truncated(format!("{len} bytes at {at} of a zip file of {size} bytes")));
     }
     let bytes = read(file, at, len as usize)?;
     let mut entries = BTreeMap::new();
@@ -38,12 +38,12 @@ pub fn entries(file: &dyn ReadAt) -> Result<BTreeMap<String, Entry>> {
     for _ in 0..n_entries {
         let head = slice(&bytes, next, ENTRY_LEN)?;
         if !head.starts_with(b"PK\x01\x02") {
-            return Err(corrupt(format!("no zip directory entry at byte {}", at + next as u64)));
+            return Err(Error::corrupt(format!("no zip directory entry at byte {}", at + next as u64)));
         }
         let [name_len, extra_len, comment_len] = [28, 30, 32].map(|field| u16_at(head, field).map(usize::from));
         let (name_len, extra_len) = (name_len?, extra_len?);
         let name = std::str::from_utf8(slice(&bytes, next + ENTRY_LEN, name_len)?)
-            .map_err(|_| corrupt(format!("a zip entry at byte {} whose name is not UTF-8", at + next as u64)))?;
+            .map_err(|_| Error::corrupt(format!("a zip entry at byte {} whose name is not UTF-8", at + next as u64)))?;
         if u16_at(head, 10)? != 0 {
             return Err(Error::unsupported(format!("{name}: a compressed zip entry"))
                 .with_hint("TorchScript and other archives are not read; save the state dict with torch.save"));
@@ -52,10 +52,10 @@ pub fn entries(file: &dyn ReadAt) -> Result<BTreeMap<String, Entry>> {
         let entry = contents(file, size, place(head, extra)?).map_err(|error| error.at(name))?;
         total = total.saturating_add(entry.len);
         if total > size {
-            return Err(corrupt(format!("{name}: zip entries overlap")));
+            return Err(Error::corrupt(format!("{name}: zip entries overlap")));
         }
         if entries.insert(name.to_owned(), entry).is_some() {
-            return Err(corrupt(format!("{name}: two zip entries of this name")));
+            return Err(Error::corrupt(format!("{name}: two zip entries of this name")));
         }
         next += ENTRY_LEN + name_len + extra_len + comment_len?;
     }
@@ -86,7 +86,7 @@ fn directory(file: &dyn ReadAt, size: u64) -> Result<Directory> {
     }
     let record = read(file, end_64, END_64_LEN)?;
     if !record.starts_with(b"PK\x06\x06") {
-        return Err(corrupt(format!("no zip64 end record at byte {end_64}")));
+        return Err(Error::corrupt(format!("no zip64 end record at byte {end_64}")));
     }
     Ok(Directory { n_entries: u64_at(&record, 32)?, len: u64_at(&record, 40)?, at: u64_at(&record, 48)? })
 }
@@ -122,13 +122,13 @@ fn place(head: &[u8], extra: &[u8]) -> Result<Entry> {
 
 /// The contents behind a local header.
 fn contents(file: &dyn ReadAt, size: u64, Entry { at, len }: Entry) -> Result<Entry> {
-    let outside = || Error::new(Kind::Truncated, format!("{len} bytes at {at} of a zip file of {size} bytes"));
+    let outside = || Error::truncated(format!("{len} bytes at {at} of a zip file of {size} bytes"));
     if at.checked_add(LOCAL_LEN).is_none_or(|end| end > size) {
         return Err(outside());
     }
     let head = read(file, at, LOCAL_LEN as usize)?;
     if !head.starts_with(b"PK\x03\x04") {
-        return Err(corrupt(format!("no zip entry at byte {at}")));
+        return Err(Error::corrupt(format!("no zip entry at byte {at}")));
     }
     let start = at + LOCAL_LEN + u64::from(u16_at(&head, 26)?) + u64::from(u16_at(&head, 28)?);
     match start.checked_add(len) {
@@ -155,9 +155,5 @@ fn u64_at(bytes: &[u8], at: usize) -> Result<u64> {
 }
 
 fn cut() -> Error {
-    Error::new(Kind::Truncated, "a zip file without its directory; it was probably not downloaded completely")
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
+    Error::truncated("a zip file without its directory; it was probably not downloaded completely")
 }

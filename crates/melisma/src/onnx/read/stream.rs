@@ -36,7 +36,7 @@ pub(super) struct Whole {
 impl Whole {
     pub fn entry(&self) -> Result<Entry<'_>> {
         let entry = Reader::new(&self.raw, self.at as usize).next()?;
-        entry.ok_or_else(|| super::corrupt(format!("byte {}: an empty field", self.at)))
+        entry.ok_or_else(|| Error::corrupt(format!("byte {}: an empty field", self.at)))
     }
 }
 
@@ -75,7 +75,7 @@ impl<'f> Stream<'f> {
         let left = self.end - start;
         if len > left {
             let message = format!("byte {start}: {len} bytes should follow, {left} do");
-            return Err(Error::new(Kind::Truncated, message));
+            return Err(Error::truncated(message));
         }
         self.at = start + len;
         if tag >> 3 == u64::from(streamed) {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::super::corrupt;
 use super::super::external::Place;
 use super::super::tensor::{Data, STRINGS, Tensor, bits, shape};
 use super::super::wire::Entry;
@@ -98,7 +97,7 @@ impl Parts {
 fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -> Result<Data> {
     if dtype == STRINGS {
         if elements.texts.len() != count {
-            return Err(corrupt(format!("{count} strings are expected, not {}", elements.texts.len())));
+            return Err(Error::corrupt(format!("{count} strings are expected, not {}", elements.texts.len())));
         }
         return Ok(Data::Strings(elements.texts));
     }
@@ -106,7 +105,7 @@ fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -
     let expected = (count * bits).div_ceil(8);
     let bytes = match elements {
         Fields { is_external: true, external, .. } => {
-            let place = external.ok_or_else(|| corrupt("external data without a place"))?;
+            let place = external.ok_or_else(|| Error::corrupt("external data without a place"))?;
             context.source.load(&place, expected)?
         }
         Fields { raw: Some(raw), .. } => raw,
@@ -114,7 +113,10 @@ fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -
         Fields { ints, .. } => narrow(&ints, bits)?,
     };
     if bytes.len() != expected {
-        return Err(corrupt(format!("{count} elements of {bits} bits have {expected} bytes, not {}", bytes.len())));
+        return Err(Error::corrupt(format!(
+            "{count} elements of {bits} bits have {expected} bytes, not {}",
+            bytes.len()
+        )));
     }
     Ok(Data::Bytes(Arc::new(bytes)))
 }
@@ -123,7 +125,7 @@ fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -
 fn narrow(ints: &[i64], bits: usize) -> Result<Vec<u8>> {
     let size = bits.div_ceil(8);
     if size > 8 {
-        return Err(corrupt(format!("elements of {bits} bits, written as whole numbers")));
+        return Err(Error::corrupt(format!("elements of {bits} bits, written as whole numbers")));
     }
     Ok(ints.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size)).collect())
 }

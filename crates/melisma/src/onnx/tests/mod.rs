@@ -5,6 +5,7 @@ mod mutate;
 
 use super::wire::Writer;
 use super::*;
+use crate::Kind;
 use crate::format::DType;
 
 const VOCODER: &[u8] = include_bytes!("../../../../../golden/optimize/vocoder.onnx");

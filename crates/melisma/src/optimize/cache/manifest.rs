@@ -109,15 +109,15 @@ impl Manifest {
         let text = bytes(folder)?;
         let seal = bounded(&folder.join(SEAL))?;
         if seal != blake3::hash(&text).to_hex().as_bytes() {
-            return Err(corrupt("the manifest is not what it was"));
+            return Err(Error::corrupt("the manifest is not what it was"));
         }
-        let manifest: Self = serde_json::from_slice(&text).map_err(|error| corrupt(error.to_string()))?;
+        let manifest: Self = serde_json::from_slice(&text).map_err(|error| Error::corrupt(error.to_string()))?;
         if manifest.version != VERSION {
             let message = format!("made by another version of the cache ({}, not {VERSION})", manifest.version);
             return Err(Error::new(Kind::Version, message));
         }
         if manifest.parts.key() != *key {
-            return Err(corrupt("it is the entry of another key"));
+            return Err(Error::corrupt("it is the entry of another key"));
         }
         Ok(manifest)
     }
@@ -126,15 +126,15 @@ impl Manifest {
     pub(super) fn check_files(&self, folder: &Path, threads: usize) -> Result<()> {
         for (name, entry) in &self.files {
             if !is_plain(name) {
-                return Err(corrupt(format!("`{name}` is not a name of a file in the entry")));
+                return Err(Error::corrupt(format!("`{name}` is not a name of a file in the entry")));
             }
             let path = folder.join(name);
             let data = std::fs::symlink_metadata(&path).map_err(|error| Error::io(name, error))?;
             if !data.is_file() || data.len() != entry.bytes {
-                return Err(corrupt(format!("{name}: {} bytes, not {}", data.len(), entry.bytes)));
+                return Err(Error::corrupt(format!("{name}: {} bytes, not {}", data.len(), entry.bytes)));
             }
             if hash::file(&path, threads)? != entry.blake3 {
-                return Err(corrupt(format!("{name}: its content changed")));
+                return Err(Error::corrupt(format!("{name}: its content changed")));
             }
         }
         Ok(())
@@ -149,13 +149,13 @@ impl Manifest {
             let data = file.metadata().map_err(failed)?;
             // Folders are for engines that keep things of their own there and check them themselves.
             if data.is_file() {
-                let name = file.file_name().into_string().map_err(|_| corrupt("a file name is not UTF-8"))?;
+                let name = file.file_name().into_string().map_err(|_| Error::corrupt("a file name is not UTF-8"))?;
                 let entry = FileEntry { bytes: data.len(), blake3: hash::file(&file.path(), threads)? };
                 File::open(file.path()).and_then(|file| file.sync_all()).map_err(failed)?;
                 self.files.insert(name, entry);
             }
         }
-        let text = serde_json::to_vec_pretty(self).map_err(|error| corrupt(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(self).map_err(|error| Error::corrupt(error.to_string()))?;
         let seal = blake3::hash(&text).to_hex();
         for (name, bytes) in [(NAME, text.as_slice()), (SEAL, seal.as_bytes())] {
             std::fs::write(folder.join(name), bytes)
@@ -176,15 +176,11 @@ fn bounded(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).map_err(failed)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(corrupt(format!("{}: more than {MAX_BYTES} bytes", path.display())));
+        return Err(Error::corrupt(format!("{}: more than {MAX_BYTES} bytes", path.display())));
     }
     Ok(bytes)
 }
 
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != ".."
-}
-
-pub(super) fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

@@ -7,7 +7,7 @@ use super::{Accuracy, Candidate, Latency, Measured};
 use crate::engine::Operator;
 use crate::runtime::size;
 use crate::runtime::table::{Align, Table};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// The shape of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ impl Report {
     /// # Errors
     /// `Corrupt` when it is not one.
     pub fn read(plan: &Value) -> Result<Self> {
-        Self::deserialize(plan).map_err(|error| Error::new(Kind::Corrupt, format!("the plan of the entry: {error}")))
+        Self::deserialize(plan).map_err(|error| Error::corrupt(format!("the plan of the entry: {error}")))
     }
 
     pub(super) fn json(&self) -> Result<Value> {

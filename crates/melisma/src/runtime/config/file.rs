@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{MergeKeyPolicy, Spanned};
 
 use super::Raw;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
     let text = String::from_utf8(text).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        Error::new(Kind::Corrupt, format!("{place}:{line}: this is not UTF-8 text"))
+        Error::corrupt(format!("{place}:{line}: this is not UTF-8 text"))
             .with_hint("a configuration file is YAML text with lines such as `threads: 4`")
     })?;
     parse(&text).map_err(|(line, error)| error.at(format!("{place}:{line}")))
@@ -73,7 +73,7 @@ fn not_yaml(error: serde_saphyr::Error) -> (u64, Error) {
     let message = error.without_snippet().to_string();
     let first = message.lines().next().unwrap_or("unreadable");
     let message = first.split_once(" at line ").map_or(first, |(message, _)| message);
-    let error = Error::new(Kind::Corrupt, format!("this is not YAML: {message}"))
+    let error = Error::corrupt(format!("this is not YAML: {message}"))
         .with_hint("a configuration file has lines such as `threads: 4`");
     (line, error)
 }

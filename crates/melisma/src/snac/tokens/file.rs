@@ -55,13 +55,13 @@ pub fn read(bytes: &[u8], config: &Config) -> Result<List> {
 fn check(levels: &[Vec<i64>], config: &Config) -> Result<()> {
     if levels.len() != config.vq_strides.len() {
         let message = format!("{} levels of codes, the model has {}", levels.len(), config.vq_strides.len());
-        return Err(corrupt(message));
+        return Err(Error::corrupt(message));
     }
     let n_frames = levels[0].len();
     for (index, (level, per_frame)) in levels.iter().zip(config.frame_codes()).enumerate() {
         if Some(level.len()) != n_frames.checked_mul(per_frame) {
             let message = format!("level {index} has {} codes, {n_frames} frames need {per_frame} each", level.len());
-            return Err(corrupt(message));
+            return Err(Error::corrupt(message));
         }
     }
     Ok(())
@@ -88,14 +88,14 @@ fn json(bytes: &[u8]) -> Result<List> {
 
 fn tensors(bytes: &[u8], config: &Config) -> Result<List> {
     let refused = |error: safetensors::SafeTensorError| {
-        corrupt(format!("neither JSON nor npy, and as safetensors: {error}")).with_source(error)
+        Error::corrupt(format!("neither JSON nor npy, and as safetensors: {error}")).with_source(error)
     };
     let file = SafeTensors::deserialize(bytes).map_err(refused)?;
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(refused)?;
     let stamp = metadata.metadata().as_ref().and_then(|texts| texts.get("model").cloned());
     let level = |level: usize| {
         let name = format!("codes.{level}");
-        let tensor = file.tensor(&name).map_err(|_| corrupt(format!("{name}: this tensor is missing")))?;
+        let tensor = file.tensor(&name).map_err(|_| Error::corrupt(format!("{name}: this tensor is missing")))?;
         let kind = match tensor.dtype() {
             Dtype::U8 => "u1",
             Dtype::I16 => "i2",
@@ -113,14 +113,14 @@ fn tensors(bytes: &[u8], config: &Config) -> Result<List> {
 
 /// Version 1 to 3, C order, shape `[frames, slots]` or `[frames · slots]`.
 fn npy(bytes: &[u8], n_slots: usize) -> Result<Vec<i64>> {
-    let cut = || Error::new(Kind::Truncated, format!("an npy file of {} bytes", bytes.len()));
+    let cut = || Error::truncated(format!("an npy file of {} bytes", bytes.len()));
     let (header_len, start) = match bytes.get(6).ok_or_else(cut)? {
         1 => (usize::from(u16::from_le_bytes(field(bytes, 8).ok_or_else(cut)?)), 10),
         2 | 3 => (u32::from_le_bytes(field(bytes, 8).ok_or_else(cut)?) as usize, 12),
         other => return Err(Error::new(Kind::Version, format!("npy version {other}"))),
     };
     let header = bytes.get(start..).and_then(|rest| rest.get(..header_len)).ok_or_else(cut)?;
-    let header = std::str::from_utf8(header).map_err(|_| corrupt("an npy header that is not UTF-8"))?;
+    let header = std::str::from_utf8(header).map_err(|_| Error::corrupt("an npy header that is not UTF-8"))?;
     let value =
         |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([' ', ':', '\'', '"', '<', '|']));
     let kind = value("'descr'").and_then(|rest| rest.split(['\'', '"']).next()).unwrap_or_default();
@@ -135,7 +135,7 @@ fn npy(bytes: &[u8], n_slots: usize) -> Result<Vec<i64>> {
         Some(&[n, width]) if width == n_slots => n.checked_mul(width),
         _ => None,
     };
-    let count = count.ok_or_else(|| corrupt(format!("an npy file whose shape is not [frames, {n_slots}]")))?;
+    let count = count.ok_or_else(|| Error::corrupt(format!("an npy file whose shape is not [frames, {n_slots}]")))?;
     let data = &bytes[start + header_len..];
     let codes = integers(kind, data)?;
     codes.get(..count).map(<[i64]>::to_vec).ok_or_else(cut)
@@ -158,8 +158,4 @@ fn integers(kind: &str, data: &[u8]) -> Result<Vec<i64>> {
         "i8" => each(data, i64::from_le_bytes),
         other => return Err(Error::unsupported(format!("codes of type {other:?}; integers of 8 to 64 bits"))),
     })
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

@@ -3,7 +3,7 @@
 use super::OWN;
 use super::clock::Division;
 use crate::synth::event::Parameter;
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// The largest file.
 const MAX_BYTES: usize = 64 << 20;
@@ -67,7 +67,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File> {
     while found < n_tracks {
         if reader.rest().is_empty() {
             let message = format!("byte {}: the header says {n_tracks} tracks, the file ends after {found}", reader.at);
-            return Err(Error::new(Kind::Truncated, message).with_hint("the file was cut off: make or fetch it again"));
+            return Err(Error::truncated(message).with_hint("the file was cut off: make or fetch it again"));
         }
         let (name, body) = reader.chunk()?;
         // Chunks of other kinds are allowed anywhere and mean nothing here.
@@ -100,9 +100,9 @@ fn header(reader: &mut Reader<'_>) -> Result<(u16, Division)> {
         [frames, ticks] if ticks > 0 => match 0u8.wrapping_sub(frames) {
             29 => Division::Second { ticks: 30_000 * u32::from(ticks), per: 1001 },
             frames @ (24 | 25 | 30) => Division::Second { ticks: u32::from(frames) * u32::from(ticks), per: 1 },
-            frames => return Err(corrupt(12, format!("{frames} frames a second; 24, 25, 29 and 30 exist"))),
+            frames => return Err(damaged(12, format!("{frames} frames a second; 24, 25, 29 and 30 exist"))),
         },
-        _ => return Err(corrupt(12, "0 ticks to a beat".to_owned())),
+        _ => return Err(damaged(12, "0 ticks to a beat".to_owned())),
     };
     Ok((n_tracks, division))
 }
@@ -141,11 +141,11 @@ fn track(mut reader: Reader<'_>, messages: &mut Vec<Timed>) -> Result<()> {
                 reader.take(len as usize)?;
                 None
             }
-            0xf1..=0xfe => return Err(corrupt(at, format!("status {first:#04x}, which no file may hold"))),
+            0xf1..=0xfe => return Err(damaged(at, format!("status {first:#04x}, which no file may hold"))),
             // Running status outlives meta events here: the standard ends it, many programs do not.
             0..=0x7f => match running {
                 Some(status) => channel(&mut reader, status, Some(first))?,
-                None => return Err(corrupt(at, format!("data {first:#04x} before any status"))),
+                None => return Err(damaged(at, format!("data {first:#04x} before any status"))),
             },
             status => {
                 running = Some(status);
@@ -191,11 +191,11 @@ fn meta(reader: &mut Reader<'_>) -> Result<Option<Message>> {
         (0x2f, _) => Some(Message::End),
         (0x51, &[a, b, c]) => match u32::from_be_bytes([0, a, b, c]) {
             0 => {
-                return Err(corrupt(at, "a tempo of 0 microseconds a beat".to_owned()));
+                return Err(damaged(at, "a tempo of 0 microseconds a beat".to_owned()));
             }
             tempo => Some(Message::Tempo(tempo)),
         },
-        (0x51, _) => return Err(corrupt(at, format!("a tempo of {len} bytes; it has 3"))),
+        (0x51, _) => return Err(damaged(at, format!("a tempo of {len} bytes; it has 3"))),
         (0x7f, &[id, mark, index, a, b, c, d]) if [id, mark] == OWN => {
             let value = f32::from_be_bytes([a, b, c, d]);
             let parameter = Parameter::ALL.get(usize::from(index)).copied();
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let taken = self.rest().get(..len).ok_or_else(|| {
             let left = self.rest().len();
-            Error::new(Kind::Truncated, format!("byte {}: {len} bytes are announced, {left} are left", self.at))
+            Error::truncated(format!("byte {}: {len} bytes are announced, {left} are left", self.at))
                 .with_hint("the file was cut off or damaged: make or fetch it again")
         })?;
         self.at += len;
@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
         let at = self.at;
         match self.byte()? {
             byte @ 0..0x80 => Ok(byte),
-            byte => Err(corrupt(at, format!("{byte:#04x} where a value below 0x80 belongs"))),
+            byte => Err(damaged(at, format!("{byte:#04x} where a value below 0x80 belongs"))),
         }
     }
 
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(corrupt(at, "a number of more than four bytes".to_owned()))
+        Err(damaged(at, "a number of more than four bytes".to_owned()))
     }
 
     /// A chunk's name and its body. A last track that is cut off inside of its announced length fails where it ends.
@@ -272,6 +272,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn corrupt(at: usize, what: String) -> Error {
-    Error::new(Kind::Corrupt, format!("byte {at}: {what}")).with_hint("the file is damaged: make or fetch it again")
+fn damaged(at: usize, what: String) -> Error {
+    Error::corrupt(format!("byte {at}: {what}")).with_hint("the file is damaged: make or fetch it again")
 }

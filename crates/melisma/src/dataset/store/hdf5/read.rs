@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::checksum::lookup3;
 use super::{SIGNATURE, SUPERBLOCK_LEN, UNDEFINED, message};
 use crate::dataset::store::{Column, Layout, Place, Store, Type};
-use crate::{Error, Kind, Result};
+use crate::{Error, Result};
 
 /// The longest object header.
 const MAX_OBJECT: usize = 1 << 20;
@@ -22,13 +22,10 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
         return Err(Error::unsupported("an HDF5 file, but not one of ours"));
     }
     if lookup3(&superblock[..44]) != u32_at(&superblock, 44)? {
-        return Err(corrupt("the superblock's checksum is wrong"));
+        return Err(Error::corrupt("the superblock's checksum is wrong"));
     }
     if u64_at(&superblock, 28)? != len {
-        return Err(Error::new(
-            Kind::Truncated,
-            format!("{} bytes are declared, {len} are there", u64_at(&superblock, 28)?),
-        ));
+        return Err(Error::truncated(format!("{} bytes are declared, {len} are there", u64_at(&superblock, 28)?)));
     }
     let mut layout = Layout { n_rows: 0, columns: Vec::new(), attributes: Map::new() };
     let mut places = Vec::new();
@@ -38,11 +35,11 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
                 let (name, address) = link(body)?;
                 let (column, n_rows, offset) = dataset(&file, name, address)?;
                 if !places.is_empty() && n_rows != layout.n_rows {
-                    return Err(corrupt(format!("{} has {n_rows} rows, others {}", column.name, layout.n_rows)));
+                    return Err(Error::corrupt(format!("{} has {n_rows} rows, others {}", column.name, layout.n_rows)));
                 }
                 let end = (column.row_bytes() as u64).checked_mul(n_rows).and_then(|size| size.checked_add(offset));
                 if n_rows > 0 && end.is_none_or(|end| end > len) {
-                    return Err(corrupt(format!("{} lies beyond the end of the file", column.name)));
+                    return Err(Error::corrupt(format!("{} lies beyond the end of the file", column.name)));
                 }
                 layout.n_rows = n_rows;
                 layout.columns.push(column);
@@ -63,11 +60,11 @@ fn object(file: &File, address: u64) -> Result<Vec<u8>> {
     let head = bytes(file, address, 10)?;
     let len = u32_at(&head, 6)? as usize;
     if head[..6] != *b"OHDR\x02\x02" || len > MAX_OBJECT {
-        return Err(corrupt(format!("no object header of ours at byte {address}")));
+        return Err(Error::corrupt(format!("no object header of ours at byte {address}")));
     }
     let all = bytes(file, address, 10 + len + 4)?;
     if lookup3(&all[..10 + len]) != u32_at(&all, 10 + len)? {
-        return Err(corrupt(format!("the checksum of the object header at byte {address} is wrong")));
+        return Err(Error::corrupt(format!("the checksum of the object header at byte {address} is wrong")));
     }
     Ok(all[10..10 + len].to_vec())
 }
@@ -76,7 +73,7 @@ fn messages(mut bytes: &[u8]) -> Result<Vec<(u8, &[u8])>> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
         let len = usize::from(u16_at(bytes, 1)?);
-        let body = bytes.get(4..4 + len).ok_or_else(|| corrupt("a message is longer than its header"))?;
+        let body = bytes.get(4..4 + len).ok_or_else(|| Error::corrupt("a message is longer than its header"))?;
         found.push((bytes[0], body));
         bytes = &bytes[4 + len..];
     }
@@ -84,9 +81,9 @@ fn messages(mut bytes: &[u8]) -> Result<Vec<(u8, &[u8])>> {
 }
 
 fn link(body: &[u8]) -> Result<(String, u64)> {
-    let len = usize::from(*body.get(2).ok_or_else(|| corrupt("a link without a name"))?);
+    let len = usize::from(*body.get(2).ok_or_else(|| Error::corrupt("a link without a name"))?);
     let name = body.get(3..3 + len).and_then(|name| std::str::from_utf8(name).ok());
-    let name = name.ok_or_else(|| corrupt("a link whose name is no text"))?;
+    let name = name.ok_or_else(|| Error::corrupt("a link whose name is no text"))?;
     Ok((name.to_owned(), u64_at(body, 3 + len)?))
 }
 
@@ -103,14 +100,14 @@ fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64, u64)
         }
     }
     let (Some(axes), Some(element), Some(offset)) = (axes, element, offset) else {
-        return Err(corrupt(format!("{name} has no type, space or place")));
+        return Err(Error::corrupt(format!("{name} has no type, space or place")));
     };
     let (Some(&n_rows), shape) = (axes.first(), axes.get(1..).unwrap_or_default()) else {
-        return Err(corrupt(format!("{name} has no axis")));
+        return Err(Error::corrupt(format!("{name} has no axis")));
     };
     let product = shape.iter().try_fold(element.bytes() as u64, |product, &axis| product.checked_mul(axis));
     if product.is_none_or(|bytes| bytes == 0 || bytes > isize::MAX as u64) {
-        return Err(corrupt(format!("{name} has rows of shape {shape:?}")));
+        return Err(Error::corrupt(format!("{name} has rows of shape {shape:?}")));
     }
     let shape = shape.iter().map(|&axis| axis as usize).collect();
     let offset = if offset == UNDEFINED { 0 } else { offset };
@@ -118,9 +115,9 @@ fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64, u64)
 }
 
 fn dataspace(body: &[u8]) -> Result<Vec<u64>> {
-    let rank = usize::from(*body.get(1).ok_or_else(|| corrupt("a space without axes"))?);
+    let rank = usize::from(*body.get(1).ok_or_else(|| Error::corrupt("a space without axes"))?);
     if rank > MAX_AXES {
-        return Err(corrupt(format!("a space of {rank} axes")));
+        return Err(Error::corrupt(format!("a space of {rank} axes")));
     }
     (0..rank).map(|axis| u64_at(body, 4 + 8 * axis)).collect()
 }
@@ -138,7 +135,7 @@ fn datatype(body: &[u8]) -> Result<Type> {
 fn attribute(body: &[u8]) -> Result<(String, Value)> {
     let [name_len, type_len, space_len] = [2, 4, 6].map(|at| u16_at(body, at).map(usize::from));
     let (name_len, type_len, space_len) = (name_len?, type_len?, space_len?);
-    let part = |at: usize, len: usize| body.get(at..at + len).ok_or_else(|| corrupt("an attribute is cut off"));
+    let part = |at: usize, len: usize| body.get(at..at + len).ok_or_else(|| Error::corrupt("an attribute is cut off"));
     let name = String::from_utf8_lossy(part(9, name_len.saturating_sub(1))?).into_owned();
     let element = datatype(part(9 + name_len, type_len)?)?;
     let data = part(9 + name_len + type_len + space_len, element.bytes())?;
@@ -157,13 +154,13 @@ fn attribute(body: &[u8]) -> Result<(String, Value)> {
 fn bytes(file: &File, at: u64, len: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     file.read_exact_at(&mut bytes, at)
-        .map_err(|error| Error::new(Kind::Truncated, format!("{len} bytes at byte {at}: {error}")))?;
+        .map_err(|error| Error::truncated(format!("{len} bytes at byte {at}: {error}")))?;
     Ok(bytes)
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
     let field = bytes.get(at..at + N).and_then(|field| field.try_into().ok());
-    field.ok_or_else(|| corrupt(format!("a field of {N} bytes at byte {at} of {}", bytes.len())))
+    field.ok_or_else(|| Error::corrupt(format!("a field of {N} bytes at byte {at} of {}", bytes.len())))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {
@@ -176,8 +173,4 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
 
 fn u64_at(bytes: &[u8], at: usize) -> Result<u64> {
     field(bytes, at).map(u64::from_le_bytes)
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
 }

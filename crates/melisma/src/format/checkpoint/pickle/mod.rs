@@ -81,7 +81,7 @@ pub fn read(program: &[u8]) -> Result<State<'_>> {
         tensors: Vec::new(),
     };
     while machine.step()? {}
-    let Value::Dict(dict) = machine.pop()? else { return Err(corrupt("not a dictionary of tensors")) };
+    let Value::Dict(dict) = machine.pop()? else { return Err(Error::corrupt("not a dictionary of tensors")) };
     machine.state(dict)
 }
 
@@ -178,7 +178,7 @@ impl<'a> Machine<'a> {
             }
             0x93 => match (self.pop()?, self.pop()?) {
                 (Value::Str(name), Value::Str(module)) => self.global(module, name)?,
-                _ => return Err(corrupt("a global whose name is not a string")),
+                _ => return Err(Error::corrupt("a global whose name is not a string")),
             },
             b'Q' => self.storage()?,
             b'R' => self.reduce()?,
@@ -186,7 +186,7 @@ impl<'a> Machine<'a> {
             b'b' => {
                 self.pop()?;
                 if !matches!(self.stack.last(), Some(Value::Dict(_))) {
-                    return Err(corrupt("attributes for something that is no dictionary"));
+                    return Err(Error::corrupt("attributes for something that is no dictionary"));
                 }
             }
             _ => {
@@ -203,16 +203,17 @@ impl<'a> Machine<'a> {
 
     fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         let rest = self.program.get(self.at..).unwrap_or(&[]);
-        let bytes = rest.get(..len).ok_or_else(|| {
-            Error::new(Kind::Truncated, format!("{len} bytes needed at {}, {} are left", self.at, rest.len()))
-        })?;
+        let bytes = rest
+            .get(..len)
+            .ok_or_else(|| Error::truncated(format!("{len} bytes needed at {}, {} are left", self.at, rest.len())))?;
         self.at += len;
         Ok(bytes)
     }
 
     fn string(&mut self, len: usize) -> Result<()> {
         let at = self.at;
-        let text = std::str::from_utf8(self.bytes(len)?).map_err(|_| corrupt(format!("text at {at} is not UTF-8")))?;
+        let text =
+            std::str::from_utf8(self.bytes(len)?).map_err(|_| Error::corrupt(format!("text at {at} is not UTF-8")))?;
         self.stack.push(Value::Str(text));
         Ok(())
     }
@@ -220,8 +221,8 @@ impl<'a> Machine<'a> {
     fn line(&mut self) -> Result<&'a str> {
         let rest = self.program.get(self.at..).unwrap_or(&[]);
         let len = rest.iter().take(256).position(|&byte| byte == b'\n');
-        let len = len.ok_or_else(|| Error::new(Kind::Truncated, format!("a name at {} without an end", self.at)))?;
-        let line = std::str::from_utf8(self.bytes(len)?).map_err(|_| corrupt("a global's name is not UTF-8"))?;
+        let len = len.ok_or_else(|| Error::truncated(format!("a name at {} without an end", self.at)))?;
+        let line = std::str::from_utf8(self.bytes(len)?).map_err(|_| Error::corrupt("a global's name is not UTF-8"))?;
         self.at += 1;
         Ok(line)
     }
@@ -229,7 +230,7 @@ impl<'a> Machine<'a> {
     fn long(&mut self) -> Result<()> {
         let [len] = self.take()?;
         if len > 8 {
-            return Err(corrupt(format!("an integer of {len} bytes")));
+            return Err(Error::corrupt(format!("an integer of {len} bytes")));
         }
         let bytes = self.bytes(len.into())?;
         let sign = bytes.last().map_or(0, |&top| if top & 0x80 != 0 { 0xFF } else { 0 });
@@ -262,11 +263,11 @@ impl<'a> Machine<'a> {
 
     fn extend_dict(&mut self, items: &[Value<'a>]) -> Result<()> {
         let Some(&Value::Dict(dict)) = self.stack.last() else {
-            return Err(corrupt("items for something that is no dictionary"));
+            return Err(Error::corrupt("items for something that is no dictionary"));
         };
         let (pairs, rest) = items.as_chunks::<2>();
         if !rest.is_empty() {
-            return Err(corrupt("a key without a value"));
+            return Err(Error::corrupt("a key without a value"));
         }
         self.dicts[dict].extend(pairs.iter().map(|&[key, value]| (key, value)));
         Ok(())
@@ -275,7 +276,7 @@ impl<'a> Machine<'a> {
     fn expect_list(&self) -> Result<()> {
         match self.stack.last() {
             Some(Value::List) => Ok(()),
-            _ => Err(corrupt("items for something that is no list")),
+            _ => Err(Error::corrupt("items for something that is no list")),
         }
     }
 
@@ -286,7 +287,7 @@ impl<'a> Machine<'a> {
     }
 
     fn recall(&mut self, slot: u32) -> Result<()> {
-        let value = self.memo.get(&slot).ok_or_else(|| corrupt(format!("memo {slot} was never stored")))?;
+        let value = self.memo.get(&slot).ok_or_else(|| Error::corrupt(format!("memo {slot} was never stored")))?;
         self.stack.push(*value);
         Ok(())
     }
@@ -315,11 +316,11 @@ impl<'a> Machine<'a> {
 
     /// BINPERSID: ('storage', class, key, location, number of elements).
     fn storage(&mut self) -> Result<()> {
-        let Value::Tuple(tuple) = self.pop()? else { return Err(corrupt("a storage that is no tuple")) };
+        let Value::Tuple(tuple) = self.pop()? else { return Err(Error::corrupt("a storage that is no tuple")) };
         let &[Value::Str("storage"), Value::StorageClass(dtype), Value::Str(key), Value::Str(_), Value::Int(_)] =
             self.tuples[tuple].as_slice()
         else {
-            return Err(corrupt("a storage whose fields are not (storage, class, key, location, length)"));
+            return Err(Error::corrupt("a storage whose fields are not (storage, class, key, location, length)"));
         };
         self.stack.push(Value::Storage(self.storages.len()));
         self.storages.push((key, dtype));
@@ -329,7 +330,7 @@ impl<'a> Machine<'a> {
     fn reduce(&mut self) -> Result<()> {
         let (arguments, callable) = (self.pop()?, self.pop()?);
         let (Value::Tuple(tuple), Value::Callable(callable)) = (arguments, callable) else {
-            return Err(corrupt("a call of something that cannot be called"));
+            return Err(Error::corrupt("a call of something that cannot be called"));
         };
         let arguments = self.tuples[tuple].as_slice();
         match (callable, arguments) {
@@ -347,7 +348,7 @@ impl<'a> Machine<'a> {
                 self.tensor([storage, offset, shape, strides], Some(dtype), metadata)?;
             }
             (Callable::RebuildParameter, &[Value::Tensor(tensor), ..]) => self.stack.push(Value::Tensor(tensor)),
-            _ => return Err(corrupt(format!("{callable:?} with unknown arguments"))),
+            _ => return Err(Error::corrupt(format!("{callable:?} with unknown arguments"))),
         }
         Ok(())
     }
@@ -357,7 +358,7 @@ impl<'a> Machine<'a> {
     /// A tensor whose type is that of its storage unless one is given. Metadata says that its elements are not as stored.
     fn tensor(&mut self, place: [Value<'a>; 4], dtype: Option<DType>, metadata: Option<Value<'a>>) -> Result<()> {
         let [Value::Storage(storage), offset, Value::Tuple(shape), Value::Tuple(strides)] = place else {
-            return Err(corrupt("a tensor with unknown arguments"));
+            return Err(Error::corrupt("a tensor with unknown arguments"));
         };
         match metadata {
             None | Some(Value::None) => {}
@@ -365,7 +366,7 @@ impl<'a> Machine<'a> {
             Some(_) => return Err(Error::unsupported("a tensor that is stored conjugated or negated")),
         }
         let (key, of_storage) = self.storages[storage];
-        let dtype = dtype.or(of_storage).ok_or_else(|| corrupt("a tensor without a type"))?;
+        let dtype = dtype.or(of_storage).ok_or_else(|| Error::corrupt("a tensor without a type"))?;
         let (shape, strides) = (sizes(&self.tuples[shape])?, sizes(&self.tuples[strides])?);
         self.stack.push(Value::Tensor(self.tensors.len()));
         self.tensors.push(Tensor { key, dtype, offset: size(offset)?, shape, strides });
@@ -375,22 +376,18 @@ impl<'a> Machine<'a> {
 
 fn sizes(values: &[Value<'_>]) -> Result<Vec<usize>> {
     if values.len() > MAX_RANK {
-        return Err(corrupt(format!("a tensor of {} dimensions; at most {MAX_RANK}", values.len())));
+        return Err(Error::corrupt(format!("a tensor of {} dimensions; at most {MAX_RANK}", values.len())));
     }
     values.iter().copied().map(size).collect()
 }
 
 fn size(value: Value<'_>) -> Result<usize> {
     match value {
-        Value::Int(value) => usize::try_from(value).map_err(|_| corrupt(format!("a size of {value}"))),
-        _ => Err(corrupt("a size that is no integer")),
+        Value::Int(value) => usize::try_from(value).map_err(|_| Error::corrupt(format!("a size of {value}"))),
+        _ => Err(Error::corrupt("a size that is no integer")),
     }
 }
 
 fn underflow() -> Error {
-    corrupt("an opcode without its operands")
-}
-
-fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, message)
+    Error::corrupt("an opcode without its operands")
 }

@@ -1,7 +1,7 @@
 //! Which of a checkpoint's dictionaries is the state dict: the whole, or one that training scripts put beside epochs and
 //! optimizers.
 
-use super::{Machine, Tensor, Value, corrupt};
+use super::{Machine, Tensor, Value};
 use crate::{Error, Result};
 
 /// Names under which scripts save a model's state dict, the most usual first.
@@ -35,7 +35,7 @@ impl<'a> Machine<'a> {
             path = format!("{path}{name}.");
             dict = inner;
         }
-        Err(corrupt(format!("more than {MAX_DEPTH} dictionaries within each other")))
+        Err(Error::corrupt(format!("more than {MAX_DEPTH} dictionaries within each other")))
     }
 
     fn is_state(&self, dict: usize) -> bool {
@@ -81,9 +81,9 @@ impl<'a> Machine<'a> {
     fn not_a_tensor(&self, dict: usize) -> Error {
         let odd = self.dicts[dict].iter().find_map(|entry| match *entry {
             (Value::Str(_), Value::Tensor(_)) => None,
-            (Value::Str(name), _) => Some(corrupt(format!("{name}: not a tensor"))),
-            _ => Some(corrupt("an entry whose key is not a string")),
+            (Value::Str(name), _) => Some(Error::corrupt(format!("{name}: not a tensor"))),
+            _ => Some(Error::corrupt("an entry whose key is not a string")),
         });
-        odd.unwrap_or_else(|| corrupt("not a dictionary of tensors"))
+        odd.unwrap_or_else(|| Error::corrupt("not a dictionary of tensors"))
     }
 }
