@@ -1,7 +1,8 @@
 //! `cargo xtask cuda`: one folder with stripped binaries and a `run.sh`, and its archive, to be copied to a machine with a GPU.
 
 use crate::process::{cargo, exists, output, run as execute};
-use crate::{shim, tree};
+use crate::check::shim;
+use crate::tree;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -4,16 +4,8 @@
 mod bench;
 mod check;
 mod cuda;
-mod dataset;
 mod golden;
-mod hygiene;
-mod licences;
-mod nvrtc;
-mod onnx;
 mod process;
-mod python;
-mod shim;
-mod spdx;
 mod table;
 mod toolchain;
 mod tree;

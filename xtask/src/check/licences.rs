@@ -5,9 +5,11 @@
 //! The rules are in one file, in cargo-deny's format, and hold on every machine with cargo alone.
 //! Advisories are cargo-deny's, where its database can be reached.
 
+mod spdx;
+
 use crate::check::Outcome;
 use crate::process::{cargo, output};
-use crate::{spdx, tree};
+use crate::tree;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
