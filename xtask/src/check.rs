@@ -1,15 +1,28 @@
 //! `cargo xtask check`: the steps, one line each in [`STEPS`], and the report at the end.
 
+mod aarch64;
+mod clippy;
+mod corpora;
+mod cuda12;
 mod dataset;
+mod docs;
+mod fmt;
+mod fuzz;
+mod golden;
 mod hygiene;
 mod licences;
+mod miri;
 mod nvrtc;
 mod onnx;
+mod outcome;
 mod python;
-pub mod shim;
+mod shim;
+mod tally;
+mod test;
 
-use crate::{golden, table, toolchain, tree};
+use crate::{table, tree};
 use anyhow::{Result, bail};
+use outcome::Outcome;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -27,15 +40,6 @@ pub struct Arguments {
     /// Print the steps and what they do, and run none
     #[arg(long)]
     list: bool,
-}
-
-/// How a step ended when it did not fail.
-pub enum Outcome {
-    Passed,
-    /// Passed, with a figure worth a place in the report.
-    Counted(String),
-    /// Could not run here, and why.
-    Skipped(String),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -61,25 +65,25 @@ const fn extended(name: &'static str, about: &'static str, run: fn() -> Result<O
 
 /// Every step, in the order in which they run.
 const STEPS: &[Step] = &[
-    always("fmt", "formatting", toolchain::fmt),
-    always("clippy", "lints, warnings are errors", toolchain::clippy),
-    always("docs", "API documentation, warnings are errors", toolchain::docs),
-    always("test", "every test of the workspace", toolchain::test),
+    always("fmt", "formatting", fmt::check),
+    always("clippy", "lints, warnings are errors", clippy::check),
+    always("docs", "API documentation, warnings are errors", docs::check),
+    always("test", "every test of the workspace", test::check),
     always("nvrtc", "every .cu compiled for sm_80, sm_87 and sm_90, within its budgets", nvrtc::check),
     always("shim", "the CUDA suites and tests on the CPU, through the host shim", shim::check),
-    always("cuda12", "the build against CUDA 12.6", toolchain::cuda12),
-    always("aarch64", "the build for 64-bit Arm Linux", toolchain::aarch64),
+    always("cuda12", "the build against CUDA 12.6", cuda12::check),
+    always("aarch64", "the build for 64-bit Arm Linux", aarch64::check),
     always("licences", "licences, bans and sources of all dependencies", licences::check),
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("python", "the Python package: its tests and its stubs", python::check),
     always("golden", "golden files against their manifest", golden::check),
     always("hygiene", "no machine paths, no unfinished code, no overlong files", hygiene::check),
-    extended("long", "the tests that take long: mutations, soaks, kills, figures", toolchain::long_tests),
+    extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
-    extended("corpora", "the WAV files that hound and scipy are tested with", dataset::corpora),
+    extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
-    extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", toolchain::miri),
-    extended("fuzz", "fuzz targets build, on a nightly compiler", toolchain::fuzz),
+    extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),
+    extended("fuzz", "fuzz targets build, on a nightly compiler", fuzz::check),
 ];
 
 /// The steps that this tree has.

@@ -1,8 +1,7 @@
 //! `cargo xtask cuda`: one folder with stripped binaries and a `run.sh`, and its archive, to be copied to a machine with a GPU.
 
 use crate::process::{cargo, exists, output, run as execute};
-use crate::check::shim;
-use crate::tree;
+use crate::{gpu_test, tree};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -77,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The test files to pack; what only the shim's own libraries can run is left out.
 fn packed_files() -> Result<Vec<String>> {
-    let mut files = shim::test_files(PACKAGE)?;
+    let mut files = gpu_test::files(PACKAGE)?;
     let source = |name: &str| fs::read_to_string(source(name)).unwrap_or_default();
     files.retain(|name| !source(name).contains("MELISMA_SHIM_NVTX"));
     Ok(files)

@@ -1,40 +1,12 @@
 //! `golden/MANIFEST.sha256`: one `HASH  PATH` line per golden file, in the form of `sha256sum`.
 
-use crate::check::Outcome;
 use crate::tree;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::{fs, path::PathBuf};
-
-/// Compares every file below `golden/` with the manifest.
-pub fn check() -> Result<Outcome> {
-    let recorded = read()?;
-    let present = hash_all()?;
-    let mut wrong = Vec::new();
-    for (path, hash) in &present {
-        match recorded.get(path) {
-            None => wrong.push(format!("golden/{path}: not in the manifest")),
-            Some(expected) if expected != hash => wrong.push(format!("golden/{path}: its bytes have changed")),
-            Some(_) => {}
-        }
-    }
-    wrong.extend(
-        recorded.keys().filter(|path| !present.contains_key(*path)).map(|path| format!("golden/{path}: missing")),
-    );
-    if !wrong.is_empty() {
-        for line in &wrong {
-            println!("{line}");
-        }
-        bail!(
-            "{} golden files differ from the manifest; `cargo xtask golden` rewrites it when that is meant",
-            wrong.len()
-        );
-    }
-    Ok(Outcome::Counted(format!("{} files", present.len())))
-}
 
 /// Rewrites the manifest.
 pub fn write() -> Result<ExitCode> {
@@ -54,7 +26,8 @@ fn manifest() -> PathBuf {
     folder().join("MANIFEST.sha256")
 }
 
-fn read() -> Result<BTreeMap<String, String>> {
+/// The manifest: hashes by path below `golden/`.
+pub fn read() -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(manifest()).context("golden/MANIFEST.sha256; `cargo xtask golden` makes it")?;
     let entry = |line: &str| -> Result<_> {
         let (hash, path) =
@@ -64,7 +37,8 @@ fn read() -> Result<BTreeMap<String, String>> {
     text.lines().map(entry).collect()
 }
 
-fn hash_all() -> Result<BTreeMap<String, String>> {
+/// The hashes of the files that are there.
+pub fn hash_all() -> Result<BTreeMap<String, String>> {
     let mut hashes = BTreeMap::new();
     for path in tree::files(&folder())? {
         if path == manifest() {

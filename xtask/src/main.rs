@@ -4,7 +4,9 @@
 mod bench;
 mod check;
 mod cuda;
+mod front;
 mod golden;
+mod gpu_test;
 mod process;
 mod table;
 mod toolchain;

@@ -1,6 +1,6 @@
 //! What no tracked text file may contain, and how long a source file may be.
 
-use crate::check::Outcome;
+use super::outcome::Outcome;
 use crate::process::output;
 use crate::tree;
 use anyhow::{Context, Result, bail};

@@ -7,7 +7,7 @@
 
 mod spdx;
 
-use crate::check::Outcome;
+use super::outcome::Outcome;
 use crate::process::{cargo, output};
 use crate::tree;
 use anyhow::{Context, Result, bail};

@@ -5,7 +5,7 @@
 mod budget;
 mod log;
 
-use crate::check::Outcome;
+use super::outcome::Outcome;
 use crate::process::exchange;
 use crate::{table, tree, venv};
 use anyhow::{Context, Result, bail};

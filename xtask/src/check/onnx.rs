@@ -1,8 +1,8 @@
 //! The `onnx` package's own test models through the embedded engine.
 
-use crate::check::Outcome;
+use super::outcome::Outcome;
 use crate::process::run;
-use crate::{toolchain, tree, venv};
+use crate::{front, tree, venv};
 use anyhow::{Context, Result};
 use std::fs;
 use std::process::Command;
@@ -12,17 +12,13 @@ const PACKAGES: &[&str] = &["onnx==1.23.2", "numpy==2.4.6"];
 /// Passed, unsupported and failed cases, written to `target/onnx-node-tests.json`; a failure fails the step.
 pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
-    toolchain::fronts()?;
+    front::build()?;
     let folder = tree::target().join("onnx");
     fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
     // Not called like a module that the package imports.
     let script = folder.join("check_onnx_cases.py");
     fs::write(&script, include_str!("onnx.py")).with_context(|| tree::shown(&script))?;
     let record = tree::target().join("onnx-node-tests.json");
-    run(Command::new(python)
-        .arg(&script)
-        .arg(tree::target().join("debug/melisma"))
-        .arg(folder.join("cases"))
-        .arg(record))?;
+    run(Command::new(python).arg(&script).arg(front::program()).arg(folder.join("cases")).arg(record))?;
     Ok(Outcome::Passed)
 }

@@ -1,8 +1,8 @@
 //! The Python package: built, put together in `target/python`, tested, and its stubs compared with it.
 
-use crate::check::Outcome;
+use super::outcome::Outcome;
 use crate::process::run;
-use crate::{toolchain, tree, venv};
+use crate::{front, tree, venv};
 use anyhow::{Context, Result};
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ const PACKAGES: &[&str] = &["numpy==2.4.6", "mypy==2.4.1"];
 
 pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
-    toolchain::fronts()?;
+    front::build()?;
     let source = tree::root().join("crates/melisma-py");
     let folder = tree::target().join("python");
     let package = folder.join("melisma");
@@ -22,7 +22,7 @@ pub fn check() -> Result<Outcome> {
             fs::copy(&path, package.join(name)).with_context(|| tree::shown(&path))?;
         }
     }
-    let library = tree::target().join("debug/lib_melisma.so");
+    let library = front::module();
     fs::copy(&library, package.join("_melisma.abi3.so")).with_context(|| tree::shown(&library))?;
     let module = |name: &str| {
         let mut command = Command::new(&python);

@@ -3,20 +3,15 @@
 //! It runs the tests whose names contain `cuda`, of the kernels' suites and of every test file that mentions CUDA, so that
 //! a new one needs no entry here. Most tests run with small cases; the extended step runs all of them.
 
-use crate::check::Outcome;
+use super::outcome::Outcome;
+use super::tally::Tally;
 use crate::process::{cargo, exists, run};
-use crate::toolchain::{Tally, count_tests};
-use crate::tree;
+use crate::{gpu_test, tree};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, ffi::OsString, fs};
-
-/// Packages whose test files are looked at, beside the kernels' suites.
-pub const PACKAGES: &[&str] = &["melisma", "melisma-cli"];
-/// What the names of tests on a GPU contain.
-pub const NAME: &str = "cuda";
 
 pub fn check() -> Result<Outcome> {
     let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("there is no .cu file yet".into())) };
@@ -34,35 +29,6 @@ pub fn check_long() -> Result<Outcome> {
     let mut total = Tally::default();
     shim.run_files("long", &mut total)?;
     Ok(Outcome::Counted(total.to_string()))
-}
-
-/// The names of the test files of `package` that have a CUDA side.
-pub fn test_files(package: &str) -> Result<Vec<String>> {
-    let folder = tree::root().join("crates").join(package).join("tests");
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(|| tree::shown(&folder))? {
-        let path = entry.with_context(|| tree::shown(&folder))?.path();
-        if path.extension().is_some_and(|suffix| suffix == "rs") {
-            let text = fs::read_to_string(&path).with_context(|| tree::shown(&path))?;
-            if has_test(&text) {
-                names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-            }
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// Whether a function with [`NAME`] in its name is a test that is not ignored.
-fn has_test(text: &str) -> bool {
-    let name = |rest: &str| rest.split('(').next().is_some_and(|name| name.contains(NAME));
-    let mut is_test = false;
-    text.lines().map(str::trim_start).any(|line| {
-        let found = is_test && line.strip_prefix("fn ").is_some_and(name);
-        let goes_on = is_test && line.starts_with("#[") && !line.starts_with("#[ignore");
-        is_test = line.starts_with("#[test]") || goes_on;
-        found
-    })
 }
 
 struct Shim {
@@ -94,14 +60,14 @@ impl Shim {
     /// Runs the test files of all packages, with work left pending until something waits for it.
     fn run_files(&self, cases: &str, total: &mut Tally) -> Result<()> {
         let mut files = BTreeSet::new();
-        for package in PACKAGES {
-            files.extend(test_files(package)?);
+        for package in gpu_test::PACKAGES {
+            files.extend(gpu_test::files(package)?);
         }
         let mut command = cargo(["test", "--workspace"]);
         for file in &files {
             command.args(["--test", file]);
         }
-        command.args(["--", NAME]).env("MELISMA_SHIM_LATE", "1");
+        command.args(["--", gpu_test::NAME]).env("MELISMA_SHIM_LATE", "1");
         self.run(command, cases, total)
     }
 
@@ -115,7 +81,7 @@ impl Shim {
             .env("MELISMA_SHIM", cases)
             .env("MELISMA_SHIM_NVTX", ranges)
             .env("REQUIRE_CUDA", "1");
-        count_tests(&mut command, total)
+        total.run(&mut command)
     }
 }
 
@@ -131,27 +97,4 @@ fn before(variable: &str, folder: &Path) -> OsString {
         path.push(rest);
     }
     path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn test_files_are_found_by_the_names_of_their_tests() {
-        let found = test_files("melisma").unwrap();
-        for name in ["dataset_techniques", "mel_golden", "nvtx", "pack", "snac_engine_cuda", "synth_render"] {
-            assert!(found.iter().any(|found| found == name), "{name} in {found:?}");
-        }
-        assert!(!found.iter().any(|found| found == "snac_golden"), "{found:?}");
-    }
-
-    #[test]
-    fn a_test_has_the_attribute_and_the_name() {
-        assert!(has_test("#[test]\n#[expect(clippy::panic)]\nfn loads_on_cuda() {"));
-        assert!(!has_test("#[test]\n#[ignore = \"extended\"]\nfn loads_on_cuda() {"));
-        assert!(has_test("mod a {\n    #[test]\n    fn on_cuda_it_works() {"));
-        assert!(!has_test("fn on_cuda() {"));
-        assert!(!has_test("#[test]\nfn loads() {\n    on_cuda();"));
-    }
 }
