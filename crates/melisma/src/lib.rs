@@ -17,6 +17,8 @@ pub mod audio;
 pub mod dataset;
 pub mod engine;
 pub mod format;
+#[cfg(test)]
+mod golden;
 pub mod mel;
 pub mod onnx;
 pub mod optimize;
@@ -27,6 +29,6 @@ pub mod synth;
 pub mod tensor;
 
 pub use melisma_kernels::{
-    Budget, Buffer, Cpu, DType, Device, Element, Error, Isa, Kind, Level, Pool, Queue, Remedy, Reservation, Result,
-    Space, Tensor, Usage, View, ViewMut,
+    Budget, Buffer, Cpu, DType, Device, Element, Error, I24, Isa, Kind, Level, Pool, Queue, Remedy, Reservation, Result,
+    Space, Tensor, Usage, View, ViewMut, convert,
 };

@@ -2,24 +2,20 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod gpu;
+mod repository;
 
 use half::f16;
 use melisma::audio::wav;
-use melisma::mel::{Config, Log, Transform, Values};
+use melisma::mel::{Allowed, Config, KEYS, Log, Transform, Values};
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::{Cpu, Isa};
-use melisma_kernels::signal::mel::reference;
 use safetensors::SafeTensors;
 
 /// Largest difference of a linear preset, of the largest value.
 const LINEAR: f64 = 1e-4;
 /// Largest difference of a logarithmic preset, above its floor.
 const LOGARITHMIC: f64 = 1e-3;
-
-const SOUND_16000: &[u8] = include_bytes!("../../../golden/mel/input_16000.wav");
-const SOUND_22050: &[u8] = include_bytes!("../../../golden/mel/input_22050.wav");
-const EXPECTED: &[u8] = include_bytes!("../../../golden/mel/expected.safetensors");
 
 struct Golden {
     sound: Vec<f32>,
@@ -28,15 +24,30 @@ struct Golden {
 }
 
 fn golden(name: &str, rate: u32) -> Golden {
-    let sound = if rate == 16_000 { SOUND_16000 } else { SOUND_22050 };
-    let tensors = SafeTensors::deserialize(EXPECTED).unwrap();
+    let sound = std::fs::read(match rate {
+        16_000 => repository::path("golden/mel/input_16000.wav"),
+        _ => repository::path("golden/mel/input_22050.wav"),
+    });
+    let expected = std::fs::read(repository::path("golden/mel/expected.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&expected).unwrap();
     let tensor = tensors.tensor(name).unwrap();
     let is_half = tensor.dtype() == safetensors::Dtype::F16;
     let expected = match is_half {
         true => tensor.data().as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f64()).collect(),
         false => tensor.data().as_chunks().0.iter().map(|&b| f64::from(f32::from_le_bytes(b))).collect(),
     };
-    Golden { sound: wav::read(sound).unwrap().to_clip().samples, expected, is_half }
+    Golden { sound: wav::read(&sound.unwrap()).unwrap().to_clip().samples, expected, is_half }
+}
+
+#[test]
+fn the_documentation_names_every_key() {
+    let page = std::fs::read_to_string(repository::path("docs/dataset-format.md")).unwrap();
+    for key in KEYS {
+        let words: Vec<&str> = if let Allowed::OneOf(words) = key.allowed { words.to_vec() } else { Vec::new() };
+        let line = page.lines().find(|line| line.starts_with(&format!("| `{}` | {} |", key.name, key.meaning)));
+        let line = line.unwrap_or_else(|| panic!("{} is not explained", key.name));
+        assert!(words.iter().all(|word| line.contains(&format!("`{word}`"))), "{line}");
+    }
 }
 
 /// The preset with changes, and the golden tensor that it must give.
@@ -121,8 +132,7 @@ fn our_error_is_no_larger_than_that_of_the_library(device: &Device) {
         let transform = Transform::new(device, single).unwrap();
         let found = transform.run(&queue, &golden.sound).unwrap().values;
         let wide: Vec<f64> = golden.sound.iter().map(|&x| f64::from(x)).collect();
-        let n_frames = config.n_frames(wide.len()).unwrap();
-        let exact = reference::run(&config.kernel().unwrap(), &wide, n_frames);
+        let exact = config.reference(&wide).unwrap();
         let ours = error(found.to_f32().iter().map(|&x| f64::from(x)), &exact);
         let theirs = error(golden.expected.iter().copied(), &exact);
         println!("{name}: ours {ours:.2e}, theirs {theirs:.2e}");

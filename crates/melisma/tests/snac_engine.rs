@@ -1,9 +1,8 @@
-//! The engine against the reference model, and its speed.
+//! The engine against the reference model.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
 
 use melisma::snac::{Codes, Config, Engine, Model, Noise, slots};
 use melisma::{Budget, Cpu, Device, Isa, Queue};
@@ -256,61 +255,4 @@ fn misuse_is_refused() {
     assert!(engine.finish(a).is_err(), "a slot was given to another stream");
     assert!(engine.finish(c).unwrap().is_empty());
     assert!(engine.step(&[]).is_ok());
-}
-
-/// Nanoseconds that this thread has run: what other processes take is not in it.
-fn cpu_ns() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
-}
-
-#[test]
-#[ignore = "extended: figures of this machine"]
-fn speed() {
-    let model = Model::random(Config::snac_24khz(), 0).unwrap();
-    let budget = Budget::unlimited();
-    for threads in [1, 2] {
-        let queue = queue(Isa::best(), threads);
-        let start = Instant::now();
-        let mut engine = Engine::new(&model, &queue, &budget, 8).unwrap();
-        println!("{threads} threads: prepared in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
-        let cpu = cpu_ns();
-        let wall = Instant::now();
-        let ceiling =
-            melisma_kernels::device::ceiling::flops(Isa::best()) * wall.elapsed().as_nanos() as f64 / (cpu_ns() - cpu);
-        println!("ceiling {:.0} GFLOP/s of this thread's time", ceiling / 1e9);
-        for n_streams in [1, 8] {
-            let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed)).unwrap()).collect();
-            let frame = frames(&model, 1, 5);
-            let mut times = Vec::new();
-            let (cpu, mut cpu_times) = (cpu_ns(), Vec::new());
-            for _ in 0..30 {
-                let (start, cpu_before) = (Instant::now(), cpu_ns());
-                let input: Vec<_> = streams.iter().map(|&stream| (stream, frame.as_slice())).collect();
-                engine.step(&input).unwrap();
-                times.push(start.elapsed().as_secs_f64() * 1e3);
-                cpu_times.push((cpu_ns() - cpu_before) / 1e6);
-            }
-            println!("{threads} threads, {n_streams} streams: first {:.2} ms", times[0]);
-            times.sort_by(f64::total_cmp);
-            cpu_times.sort_by(f64::total_cmp);
-            println!("  this thread's time: median {:.2} ms, least {:.2} ms", cpu_times[15], cpu_times[0]);
-            let cpu = (cpu_ns() - cpu) / 30e6;
-            println!(
-                "  a frame of each: median {:.2} ms, least {:.2} ms, on this thread {cpu:.2} ms",
-                times[15], times[0]
-            );
-            streams.into_iter().for_each(|stream| engine.close(stream).unwrap());
-        }
-        let codes = Codes::from_frames(model.config(), &frames(&model, 80, 3)).unwrap();
-        let (start, cpu) = (Instant::now(), cpu_ns());
-        let samples = engine.decode(&codes, &Noise::Seed(1)).unwrap();
-        let (sound, taken) = (samples.len() as f64 / 24_000.0, start.elapsed().as_secs_f64());
-        let cpu = (cpu_ns() - cpu) / 1e9;
-        println!(
-            "{threads} threads: {sound:.1} s of sound in {taken:.3} s, {:.1}x realtime, {:.1}x on this thread",
-            sound / taken,
-            sound / cpu
-        );
-    }
 }

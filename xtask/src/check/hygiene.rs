@@ -1,5 +1,7 @@
 //! What no tracked text file may contain, and how long a source file may be.
 
+mod include;
+
 use super::outcome::Outcome;
 use crate::process::output;
 use crate::tree;
@@ -63,6 +65,11 @@ fn problems(path: &str, text: &str) -> Vec<String> {
         if path.ends_with(".rs") && line.contains(UNFINISHED) {
             found.push(format!("{path}:{number}: unfinished code"));
         }
+    }
+    if path.ends_with(".rs") {
+        found.extend(
+            include::leaving(path, text).map(|file| format!("{path}: includes `{file}`, outside of its crate")),
+        );
     }
     let lines = text.lines().count();
     if code && lines > LONGEST && !text.lines().take(REASON_LINES).any(|line| line.contains("lines because")) {

@@ -1,6 +1,6 @@
 //! What a spectrogram is made by: one value per key, as `--set key=value` takes it.
 
-use melisma_kernels::signal::mel::{Edge, Mel, Offset, Order, Power, Scale};
+use melisma_kernels::signal::mel::{Edge, Mel, Offset, Order, Power, Scale, reference};
 use serde::{Deserialize, Serialize};
 
 use super::{KEYS, filterbank};
@@ -202,6 +202,14 @@ impl Config {
             Framing::HopCenter => (n_samples + self.hop_length / 2) / self.hop_length,
             _ => whole,
         })
+    }
+
+    /// The spectrogram of `samples` by plain loops in f64: slow, and what the fast transforms are tested against.
+    ///
+    /// # Errors
+    /// A value is out of its bounds, two contradict each other, or there are too few samples.
+    pub fn reference(&self, samples: &[f64]) -> Result<Vec<f64>> {
+        Ok(reference::run(&self.kernel()?, samples, self.n_frames(samples.len())?))
     }
 
     /// The parameters of the kernel.

@@ -128,7 +128,7 @@ mod tests {
                 assert!(Model::from_packed(&&packed[..len], 1 << 30).is_err());
             }
         }
-        let nothing = Model::from_bytes(include_bytes!("../../../../golden/optimize/control.onnx")).unwrap();
+        let nothing = Model::from_bytes(crate::golden::CONTROL).unwrap();
         assert_eq!(Model::from_packed(&nothing.to_packed(&options).unwrap(), 1 << 30).unwrap(), nothing);
     }
 }

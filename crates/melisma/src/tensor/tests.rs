@@ -11,8 +11,7 @@ use crate::{Kind, pack};
 
 /// The seed's YAML with some text replaced, and these variables.
 fn seed<const N: usize>(replaced: [(&str, &str); N], variables: &[(&str, &str)]) -> TensorOptimizer {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/config/seed_tensor_optimizations.yaml");
-    let mut yaml = std::fs::read_to_string(path).unwrap();
+    let mut yaml = crate::golden::TENSOR_OPTIMIZATIONS.to_owned();
     for (from, to) in replaced {
         assert!(yaml.contains(from), "{from}");
         yaml = yaml.replace(from, to);

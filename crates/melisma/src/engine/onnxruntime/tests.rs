@@ -102,7 +102,7 @@ fn golden_models_give_golden_outputs() {
         return println!("SKIPPED: {error}");
     }
     use crate::format::npy;
-    let golden = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name);
+    use crate::golden::optimize as golden;
     let model = Model::open(&golden("vocoder.onnx")).unwrap();
     let options = Options { threads: 2, ..Options::default() };
     let folder = tempfile::tempdir().unwrap();

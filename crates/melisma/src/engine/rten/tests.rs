@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::format::DType;
+use crate::golden;
 use crate::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
 use crate::{Kind, Remedy};
 
@@ -91,23 +92,18 @@ fn a_panic_is_an_error() {
 
 #[test]
 fn golden_models_give_golden_outputs() {
-    use crate::format::npy;
-    macro_rules! golden {
-        ($name:literal) => {
-            include_bytes!(concat!("../../../../../golden/optimize/", $name))
-        };
-    }
-    let model = Model::from_bytes(golden!("vocoder.onnx")).unwrap();
-    let (x, y) = (npy::parse(golden!("vocoder.x.npy")).unwrap(), npy::parse(golden!("vocoder.y.npy")).unwrap());
+    let read = |name: &str| crate::format::npy::read(&golden::optimize(name)).unwrap();
+    let model = Model::from_bytes(golden::VOCODER).unwrap();
+    let (x, y) = (read("vocoder.x.npy"), read("vocoder.y.npy"));
     let ours = run(&model, &x).unwrap();
     assert_eq!(ours.shape(), y.shape());
     let pairs = ours.as_slice::<f32>().unwrap().iter().zip(y.as_slice::<f32>().unwrap());
     assert!(pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) < 2e-6);
-    let model = Model::from_bytes(golden!("control.onnx")).unwrap();
-    let x = npy::parse(golden!("control.x.npy")).unwrap();
+    let model = Model::from_bytes(golden::CONTROL).unwrap();
+    let x = read("control.x.npy");
     let outputs = build(&model, &Options::default()).unwrap().run(&[x]).unwrap();
-    assert_eq!(outputs[0], npy::parse(golden!("control.y.npy")).unwrap());
-    assert_eq!(outputs[1], npy::parse(golden!("control.rows.npy")).unwrap());
+    assert_eq!(outputs[0], read("control.y.npy"));
+    assert_eq!(outputs[1], read("control.rows.npy"));
 }
 
 #[test]

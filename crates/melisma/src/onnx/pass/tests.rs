@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::engine::{Engine, Options, rten};
 use crate::format::{DType, Value, npy};
+use crate::golden::{self, CONTROL, VOCODER};
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
 
-const VOCODER: &[u8] = include_bytes!("../../../../../golden/optimize/vocoder.onnx");
-const CONTROL: &[u8] = include_bytes!("../../../../../golden/optimize/control.onnx");
-
 fn vocoder() -> (Model, Vec<Value>) {
-    let x = npy::parse(include_bytes!("../../../../../golden/optimize/vocoder.x.npy")).unwrap();
+    let x = npy::read(&golden::optimize("vocoder.x.npy")).unwrap();
     (Model::from_bytes(VOCODER).unwrap(), vec![x])
 }
 
@@ -68,7 +66,7 @@ fn constants_are_folded() {
     assert!(model.graph.initializer("ra").is_some() && model.graph.initializer("tiny").is_none());
     assert_eq!(run(&model, &inputs), raw);
     let mut control = Model::from_bytes(CONTROL).unwrap();
-    let x = npy::parse(include_bytes!("../../../../../golden/optimize/control.x.npy")).unwrap();
+    let x = npy::read(&golden::optimize("control.x.npy")).unwrap();
     let raw = run(&control, std::slice::from_ref(&x));
     fold_constants(&mut control).unwrap();
     assert_eq!(run(&control, std::slice::from_ref(&x)), raw);

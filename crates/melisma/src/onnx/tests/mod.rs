@@ -7,9 +7,7 @@ use super::wire::Writer;
 use super::*;
 use crate::Kind;
 use crate::format::DType;
-
-const VOCODER: &[u8] = include_bytes!("../../../../../golden/optimize/vocoder.onnx");
-const CONTROL: &[u8] = include_bytes!("../../../../../golden/optimize/control.onnx");
+use crate::golden::{CONTROL, VOCODER};
 
 /// y = x + w, all of one element.
 fn sum() -> Model {

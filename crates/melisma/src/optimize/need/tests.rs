@@ -2,15 +2,12 @@ use std::path::Path;
 
 use super::*;
 use crate::engine::{Engine, Options, rten};
+use crate::golden::optimize as golden;
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
 use crate::optimize::search::{Candidate, Chunk, InputShape, Surroundings, Worker};
 use crate::runtime::Chunking;
 use crate::runtime::precision::Format;
 use crate::{Kind, Remedy, Result};
-
-fn golden(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name)
-}
 
 /// A model of these nodes with inputs of any shape, and outputs of any shape.
 fn model(nodes: Vec<Node>, tensors: Vec<Tensor>, (inputs, outputs): (&[(&str, i32)], &[&str])) -> Model {

@@ -139,7 +139,7 @@ mod tests {
     /// The seed's file as it stands, and with the keys changed.
     #[test]
     fn the_seeds_keys_change_what_is_tried() {
-        let seed = include_str!("../../../../../golden/config/seed_tensor_optimizations.yaml");
+        let seed = crate::golden::TENSOR_OPTIMIZATIONS;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("melisma.yaml");
         let of = |from: &str, to: &str| {

@@ -6,13 +6,10 @@ use std::cell::RefCell;
 use super::*;
 use crate::engine::{Options, rten};
 use crate::format::npy;
+use crate::golden::optimize as golden;
 use crate::optimize::cache::{Health, Options as CacheOptions};
 use crate::runtime::config::Sources;
 use crate::runtime::precision::Format;
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/optimize").join(name)
-}
 
 fn config(flags: &[(&'static str, &str)]) -> Config {
     let mut all = vec![("device", "--device", "cpu".to_owned())];

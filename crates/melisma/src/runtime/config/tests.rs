@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use super::*;
 use crate::runtime::policy::{Chunking, Placement, TensorRt};
 use crate::runtime::precision::{Format, Lowering};
@@ -21,8 +19,7 @@ fn refusal(yaml: &str) -> (String, String) {
 }
 
 fn seed() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/config/seed_tensor_optimizations.yaml");
-    std::fs::read_to_string(path).unwrap()
+    crate::golden::TENSOR_OPTIMIZATIONS.to_owned()
 }
 
 #[test]

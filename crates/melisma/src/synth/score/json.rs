@@ -6,7 +6,7 @@ use super::Score;
 use crate::{Error, Kind, Result};
 
 /// The JSON schema of scores.
-pub const SCHEMA: &str = include_str!("../../../../../docs/score.schema.json");
+pub const SCHEMA: &str = include_str!("score.schema.json");
 /// The largest file: a million notes take about 120 MB.
 const MAX_BYTES: usize = 512 << 20;
 

@@ -64,8 +64,7 @@ fn a_decoder_of_all_kernels() {
 
 #[test]
 fn a_golden_vocoder_in_batches() {
-    let bytes = include_bytes!("../../../../../../golden/optimize/vocoder.onnx");
-    let model = Model::from_bytes(bytes).unwrap();
+    let model = Model::from_bytes(crate::golden::VOCODER).unwrap();
     check(&model, &noise(&[1, 3, 50], 1), 1e-5);
     let mut batches = model.clone();
     let graph = &mut batches.graph;

@@ -1,0 +1,13 @@
+//! Golden files of the unit tests. The crate's `golden/` links to the repository's, so that a package has them too.
+
+use std::path::{Path, PathBuf};
+
+pub(crate) const VOCODER: &[u8] = include_bytes!("../golden/optimize/vocoder.onnx");
+pub(crate) const CONTROL: &[u8] = include_bytes!("../golden/optimize/control.onnx");
+/// The settings that the PyTorch pipeline reads.
+pub(crate) const TENSOR_OPTIMIZATIONS: &str = include_str!("../golden/config/tensor_optimizations.yaml");
+
+/// The golden file of the room `optimize` called `name`.
+pub(crate) fn optimize(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/optimize").join(name)
+}
