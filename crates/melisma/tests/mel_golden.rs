@@ -128,7 +128,7 @@ fn our_error_is_no_larger_than_that_of_the_library(device: &Device) {
     let queue = device.queue(&Budget::unlimited()).unwrap();
     for (config, name) in cases() {
         let golden = golden(name, config.sample_rate);
-        let single = Config { dtype: melisma::mel::DType::F32, ..config.clone() };
+        let single = Config { dtype: melisma::mel::OutputPrecision::F32, ..config.clone() };
         let transform = Transform::new(device, single).unwrap();
         let found = transform.run(&queue, &golden.sound).unwrap().values;
         let wide: Vec<f64> = golden.sound.iter().map(|&x| f64::from(x)).collect();

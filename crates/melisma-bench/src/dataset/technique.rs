@@ -12,7 +12,7 @@ use super::{Place, RUNS, Row, of_times, options, run, run_with};
 use crate::{Peer, Plan, measure};
 use melisma::audio::Reads;
 use melisma::dataset::{Conversion, Outcome, Streams, Techniques, Writes};
-use melisma::mel::{Config, DType, Transform};
+use melisma::mel::{Config, OutputPrecision, Transform};
 use melisma::runtime::device::{Device, Queue};
 use melisma::{Error, Result};
 
@@ -99,7 +99,7 @@ pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     }
     let mut half = plain.rate("dataset/FP16 storage", "files/s", 1.0);
     let mut single = options(Config::preset("builder")?)?;
-    single.mel.dtype = DType::F32;
+    single.mel.dtype = OutputPrecision::F32;
     let times = (0..RUNS).map(|_| run_with(place, corpus, single.clone(), &on).map(steady)).collect::<Result<_>>()?;
     half.peers.push(Peer { name: "FP32".to_owned(), median: 1.0 / of_times(times).median });
     rows.push(half);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::dataset::{self, Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques};
-use melisma::mel::DType;
+use melisma::mel::OutputPrecision;
 use melisma::runtime::{count, duration};
 use melisma::{Error, Result};
 
@@ -28,8 +28,8 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     let tail = if args.drop_tail { Tail::Drop } else { Tail::Pad };
     let mut options = Options::new(mel::config(&args.mel)?, segment, hop, tail)?;
     match args.dtype.as_deref() {
-        Some("f16") => options.mel.dtype = DType::F16,
-        Some(_) => options.mel.dtype = DType::F32,
+        Some("f16") => options.mel.dtype = OutputPrecision::F16,
+        Some(_) => options.mel.dtype = OutputPrecision::F32,
         None => {}
     }
     let techniques = techniques(args)?;

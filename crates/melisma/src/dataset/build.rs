@@ -19,7 +19,7 @@ use super::plan::{Options, Plan};
 use super::row::Status;
 use super::store::{Column, Kind, Layout, Store, Type};
 use super::technique::{Techniques, Writes};
-use crate::mel::{DType, Transform};
+use crate::mel::{OutputPrecision, Transform};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
@@ -268,7 +268,7 @@ fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
         melisma_kernels::signal::mel::Order::FilterTime => vec![config.n_mels, n_frames],
         melisma_kernels::signal::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
     };
-    let element = if config.dtype == DType::F16 { Type::F16 } else { Type::F32 };
+    let element = if config.dtype == OutputPrecision::F16 { Type::F16 } else { Type::F32 };
     let columns = vec![
         Column::flat("path", Type::Text(width)),
         Column::flat("file_index", Type::I64),

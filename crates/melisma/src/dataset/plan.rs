@@ -10,7 +10,7 @@ use super::failure::{Action, Failure, RowFailure};
 use super::inputs::Input;
 use super::row::Row;
 use crate::audio::Source;
-use crate::mel::{Config, DType, Log};
+use crate::mel::{Config, Log, OutputPrecision};
 use crate::runtime::count;
 use crate::{Error, Kind, Remedy, Result};
 
@@ -68,7 +68,7 @@ impl Options {
                 count(segment_samples as u64, "sample")
             )));
         }
-        let dtype = if mel.log == Log::None { DType::F32 } else { DType::F16 };
+        let dtype = if mel.log == Log::None { OutputPrecision::F32 } else { OutputPrecision::F16 };
         let mel = Config { dtype, ..mel };
         Ok(Self { mel, segment_samples, segment_hop_samples, tail })
     }

@@ -12,7 +12,7 @@ use super::row::Status;
 use super::technique::{Conversion, Techniques};
 use crate::Result;
 use crate::audio::{Element, Source};
-use crate::mel::{DType, Transform};
+use crate::mel::{OutputPrecision, Transform};
 use crate::runtime::device::{Device, Queue};
 use crate::runtime::memory::Budget;
 
@@ -27,7 +27,7 @@ pub(super) struct Shape {
     pub(super) n_frames: usize,
     /// Values of a row.
     pub(super) n_values: usize,
-    pub(super) dtype: DType,
+    pub(super) dtype: OutputPrecision,
 }
 
 impl Shape {
@@ -214,10 +214,10 @@ impl Slot {
     /// Starts the transform; on the CPU it is done when this returns.
     pub(super) fn launch(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
         match (self.element, self.shape.dtype) {
-            (Some(Element::I16), DType::F16) => self.launch_as::<i16, f16>(transform, queues),
-            (Some(Element::I16), DType::F32) => self.launch_as::<i16, f32>(transform, queues),
-            (_, DType::F16) => self.launch_as::<f32, f16>(transform, queues),
-            (_, DType::F32) => self.launch_as::<f32, f32>(transform, queues),
+            (Some(Element::I16), OutputPrecision::F16) => self.launch_as::<i16, f16>(transform, queues),
+            (Some(Element::I16), OutputPrecision::F32) => self.launch_as::<i16, f32>(transform, queues),
+            (_, OutputPrecision::F16) => self.launch_as::<f32, f16>(transform, queues),
+            (_, OutputPrecision::F32) => self.launch_as::<f32, f32>(transform, queues),
         }
     }
 
@@ -264,12 +264,12 @@ impl Slot {
     pub(super) fn settle(&mut self, overflowed: &mut Vec<u32>) -> Result<()> {
         let n = self.entries.len() * self.shape.n_values;
         match self.shape.dtype {
-            DType::F16 => {
+            OutputPrecision::F16 => {
                 let values = &mut self.values.view_mut::<f16>()?.host()?[..n];
                 let is_finite = |row: &[f16]| row.iter().fold(true, |all, x| all & (x.to_bits() & 0x7c00 != 0x7c00));
                 settle(values.chunks_mut(self.shape.n_values), &mut self.entries, overflowed, is_finite);
             }
-            DType::F32 => {
+            OutputPrecision::F32 => {
                 let values = &mut self.values.view_mut::<f32>()?.host()?[..n];
                 let is_finite = |row: &[f32]| row.iter().fold(true, |all, x| all & x.is_finite());
                 settle(values.chunks_mut(self.shape.n_values), &mut self.entries, overflowed, is_finite);

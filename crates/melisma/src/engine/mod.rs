@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{DType, Value};
-use crate::onnx::{Dim, Model, Type};
+use crate::onnx::{Dim, Model, ValueType};
 use crate::runtime::precision::Format;
 use crate::{Error, Result};
 
@@ -140,8 +140,8 @@ impl Port {
         model.graph.outputs.iter().map(|output| Self::new(&output.name, &output.r#type)).collect()
     }
 
-    fn new(name: &str, r#type: &Type) -> Result<Self> {
-        let Type::Tensor { dtype, shape } = r#type else {
+    fn new(name: &str, r#type: &ValueType) -> Result<Self> {
+        let ValueType::Tensor { dtype, shape } = r#type else {
             return Err(Error::unsupported(format!("`{name}` is not a tensor")));
         };
         let dtype = DType::from_code(*dtype).map_err(|error| error.at(format!("`{name}`")))?;

@@ -83,17 +83,17 @@ pub enum Log {
     Log10,
 }
 
-/// The element type of results.
+/// The precision of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum DType {
+pub enum OutputPrecision {
     /// Half precision.
     F16,
     /// Single precision.
     F32,
 }
 
-impl DType {
+impl OutputPrecision {
     /// Bytes of one value.
     pub fn bytes(self) -> usize {
         match self {
@@ -153,8 +153,8 @@ pub struct Config {
     pub offset: f64,
     /// How far below its largest value a result may reach; called `top_db` too.
     pub range: Option<f64>,
-    /// The element type of results.
-    pub dtype: DType,
+    /// The precision of the values.
+    pub dtype: OutputPrecision,
 }
 
 impl Config {

@@ -25,7 +25,7 @@ mod preset;
 mod set;
 mod transform;
 
-pub use config::{Config, DType, Framing, Log, MelScale, Norm, Padding, Window};
+pub use config::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
 pub use filterbank::filterbank;
 pub use key::{Allowed, KEYS, Key};
 pub use preset::PRESETS;

@@ -1,6 +1,6 @@
 //! Starting points, by name.
 
-use super::{Config, DType, Framing, Log, MelScale, Norm, Padding, Window};
+use super::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
 use crate::runtime::config::nearest;
 use crate::{Error, Remedy, Result};
 
@@ -33,7 +33,7 @@ impl Config {
                 n_mels: 80,
                 log: Log::Log10,
                 multiplier: 20.0,
-                dtype: DType::F16,
+                dtype: OutputPrecision::F16,
                 ..base
             },
             "librosa" => librosa(base),
@@ -113,7 +113,7 @@ fn torchaudio(name: &str) -> Config {
         multiplier: 1.0,
         offset: 0.0,
         range: None,
-        dtype: DType::F32,
+        dtype: OutputPrecision::F32,
     }
 }
 

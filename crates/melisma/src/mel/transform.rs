@@ -4,7 +4,7 @@ use half::f16;
 use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
 use melisma_kernels::{Budget, Space, Tensor};
 
-use super::{Config, DType};
+use super::{Config, OutputPrecision};
 use crate::runtime::device::{Device, Queue};
 use crate::{Error, Remedy, Result};
 
@@ -113,10 +113,10 @@ impl Transform {
         let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
         let len = self.config.n_mels * n_frames;
         let values = match self.config.dtype {
-            DType::F16 => Values::F16(self.values::<S, f16>(queue, batch, samples, len)?),
-            DType::F32 => Values::F32(self.values::<S, f32>(queue, batch, samples, len)?),
+            OutputPrecision::F16 => Values::F16(self.values::<S, f16>(queue, batch, samples, len)?),
+            OutputPrecision::F32 => Values::F32(self.values::<S, f32>(queue, batch, samples, len)?),
         };
-        if self.config.dtype == DType::F16 && !values.is_finite() {
+        if self.config.dtype == OutputPrecision::F16 && !values.is_finite() {
             return Err(Error::invalid("a value does not fit half precision")
                 .with_hint(Remedy::SetMel { key: "dtype", value: "f32" }));
         }

@@ -57,14 +57,14 @@ pub struct ValueInfo {
     /// The value's name.
     pub name: String,
     /// Its type.
-    pub r#type: Type,
+    pub r#type: ValueType,
     /// Fields that we carry along.
     pub rest: Vec<u8>,
 }
 
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Type {
+pub enum ValueType {
     /// A tensor.
     Tensor {
         /// The number of the element type.
@@ -160,6 +160,10 @@ impl Graph {
 impl ValueInfo {
     /// A tensor of type number `dtype`.
     pub fn tensor(name: &str, dtype: i32, shape: &[Dim]) -> Self {
-        Self { name: name.to_owned(), r#type: Type::Tensor { dtype, shape: Some(shape.to_vec()) }, rest: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            r#type: ValueType::Tensor { dtype, shape: Some(shape.to_vec()) },
+            rest: Vec::new(),
+        }
     }
 }

@@ -31,7 +31,7 @@ use std::path::Path;
 
 pub use attribute::{Attribute, Content};
 pub(super) use detached::Detached;
-pub use graph::{Dim, Graph, Node, Opset, Type, ValueInfo};
+pub use graph::{Dim, Graph, Node, Opset, ValueInfo, ValueType};
 pub use identity::fingerprint;
 pub use tensor::{Data, Tensor};
 

@@ -6,7 +6,7 @@ mod tensor;
 
 use super::external::Source;
 use super::wire::Entry;
-use super::{Attribute, Content, Dim, EXPECTED, Graph, Model, Node, Opset, Type, ValueInfo};
+use super::{Attribute, Content, Dim, EXPECTED, Graph, Model, Node, Opset, ValueInfo, ValueType};
 use crate::pack::ReadAt;
 use crate::{Error, Result};
 use carried::Carried;
@@ -231,7 +231,7 @@ fn attribute(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Attribute> 
 
 fn value(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<ValueInfo> {
     context.count()?;
-    let mut value = ValueInfo { name: String::new(), r#type: Type::Other(Vec::new()), rest: Vec::new() };
+    let mut value = ValueInfo { name: String::new(), r#type: ValueType::Other(Vec::new()), rest: Vec::new() };
     let mut fields = entry.message()?;
     while let Some(entry) = fields.next()? {
         match entry.number {
@@ -243,8 +243,8 @@ fn value(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<ValueInfo> {
     Ok(value)
 }
 
-fn r#type(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Type> {
-    let mut found = Type::Other(entry.bytes()?.to_vec());
+fn r#type(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<ValueType> {
+    let mut found = ValueType::Other(entry.bytes()?.to_vec());
     let mut fields = entry.message()?;
     while let Some(entry) = fields.next()? {
         if entry.number != 1 {
@@ -259,7 +259,7 @@ fn r#type(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Type> {
                 _ => {}
             }
         }
-        found = Type::Tensor { dtype, shape };
+        found = ValueType::Tensor { dtype, shape };
     }
     Ok(found)
 }

@@ -2,7 +2,7 @@
 
 use super::tensor::Data;
 use super::wire::Writer;
-use super::{Attribute, Content, Dim, Graph, Model, Node, Tensor, Type, ValueInfo};
+use super::{Attribute, Content, Dim, Graph, Model, Node, Tensor, ValueInfo, ValueType};
 
 pub(super) fn model(model: &Model) -> Vec<u8> {
     // Room for most of it, so that no larger buffer is ever needed beside one that became too small.
@@ -95,7 +95,7 @@ pub(super) fn elsewhere(tensor: &Tensor, (file, len): (&str, usize), to: &mut Wr
 fn value(value: &ValueInfo, to: &mut Writer) {
     to.text(1, &value.name);
     match &value.r#type {
-        Type::Tensor { dtype, shape } => to.message(2, |to| {
+        ValueType::Tensor { dtype, shape } => to.message(2, |to| {
             to.message(1, |to| {
                 to.int(1, i64::from(*dtype));
                 if let Some(shape) = shape {
@@ -103,8 +103,8 @@ fn value(value: &ValueInfo, to: &mut Writer) {
                 }
             });
         }),
-        Type::Other(raw) if raw.is_empty() => {}
-        Type::Other(raw) => to.bytes(2, raw),
+        ValueType::Other(raw) if raw.is_empty() => {}
+        ValueType::Other(raw) => to.bytes(2, raw),
     }
     to.raw(&value.rest);
 }

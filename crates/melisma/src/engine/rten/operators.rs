@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::format::DType;
-use crate::onnx::{Content, Data, Graph, Model, Node, Tensor, Type};
+use crate::onnx::{Content, Data, Graph, Model, Node, Tensor, ValueType};
 use crate::{Error, Kind, Result};
 
 /// Of ONNX itself, in alphabetical order.
@@ -182,7 +182,7 @@ fn grown(node: &Node, names: &Names<'_>) -> Option<f64> {
 
 fn is_bool(inputs: &[String], graph: &Graph) -> bool {
     let dtype = graph.inputs.iter().find(|input| Some(&input.name) == inputs.first());
-    matches!(dtype.map(|input| &input.r#type), Some(Type::Tensor { dtype, .. }) if *dtype == DType::Bool.code())
+    matches!(dtype.map(|input| &input.r#type), Some(ValueType::Tensor { dtype, .. }) if *dtype == DType::Bool.code())
 }
 
 /// A number of a tensor that does not fit into 32 bits.

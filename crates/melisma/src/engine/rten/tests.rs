@@ -13,7 +13,7 @@ fn model(nodes: Vec<Node>, input: (DType, &[usize]), output: DType) -> Model {
         inputs: vec![ValueInfo::tensor("x", input.0.code(), &axes(input.1))],
         outputs: vec![ValueInfo {
             name: "y".to_owned(),
-            r#type: crate::onnx::Type::Tensor { dtype: output.code(), shape: None },
+            r#type: crate::onnx::ValueType::Tensor { dtype: output.code(), shape: None },
             rest: vec![],
         }],
         ..Graph::default()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::onnx::{Dim, Model, Type, ValueInfo};
+use crate::onnx::{Dim, Model, ValueInfo, ValueType};
 use crate::{Error, Result};
 
 /// Gives inputs their shapes. A named axis has its length everywhere; what the model says about values in between is
@@ -15,7 +15,7 @@ pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<usize>)]) -> Result<
     for (name, shape) in shapes {
         let input = model.graph.inputs.iter_mut().find(|input| input.name == *name);
         let input = input.ok_or_else(|| Error::invalid(format!("no input is called `{name}`")))?;
-        let Type::Tensor { shape: axes, .. } = &mut input.r#type else {
+        let ValueType::Tensor { shape: axes, .. } = &mut input.r#type else {
             return Err(Error::invalid(format!("input `{name}` is not a tensor")));
         };
         if let Some(axes) = axes {
@@ -43,7 +43,7 @@ pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<usize>)]) -> Result<
         *axes = Some(shape.iter().map(|&len| Dim::Known(len as i64)).collect());
     }
     let named = |value: &mut ValueInfo| {
-        let Type::Tensor { shape: Some(axes), .. } = &mut value.r#type else { return };
+        let ValueType::Tensor { shape: Some(axes), .. } = &mut value.r#type else { return };
         for axis in axes {
             if let Dim::Named(name) = axis
                 && let Some(&len) = lengths.get(name)

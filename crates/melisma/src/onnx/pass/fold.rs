@@ -6,7 +6,7 @@ use super::reads;
 use crate::Result;
 use crate::engine::{Engine, Options, rten};
 use crate::format::DType;
-use crate::onnx::{Content, Graph, Model, Node, Opset, Tensor, Type, ValueInfo};
+use crate::onnx::{Content, Graph, Model, Node, Opset, Tensor, ValueInfo, ValueType};
 use crate::optimize::need;
 
 /// A result larger than this stays a computation: it would only make the file grow.
@@ -133,7 +133,7 @@ fn run(known: &HashMap<String, Tensor>, language: &Language, node: &Node, most: 
         return None;
     }
     let output =
-        ValueInfo { name: node.outputs[0].clone(), r#type: Type::Tensor { dtype, shape: None }, rest: Vec::new() };
+        ValueInfo { name: node.outputs[0].clone(), r#type: ValueType::Tensor { dtype, shape: None }, rest: Vec::new() };
     let mut seen = HashSet::new();
     let alone = Graph {
         nodes: vec![node.clone()],

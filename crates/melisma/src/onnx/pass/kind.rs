@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::format::DType;
-use crate::onnx::{Content, Model, Node, Type};
+use crate::onnx::{Content, Model, Node, ValueType};
 
 /// The element type of a node's first output, where its first input has type number `first`.
 pub(super) fn output(node: &Node, first: i32) -> Option<i32> {
@@ -28,7 +28,7 @@ pub(super) fn all(model: &Model) -> HashMap<String, i32> {
     let mut kinds: HashMap<String, i32> =
         graph.initializers.iter().map(|tensor| (tensor.name.clone(), tensor.dtype)).collect();
     for value in graph.inputs.iter().chain(&graph.infos).chain(&graph.outputs) {
-        if let Type::Tensor { dtype, .. } = value.r#type {
+        if let ValueType::Tensor { dtype, .. } = value.r#type {
             kinds.insert(value.name.clone(), dtype);
         }
     }

@@ -13,7 +13,7 @@ use crate::{Kind, Remedy, Result};
 fn model(nodes: Vec<Node>, tensors: Vec<Tensor>, (inputs, outputs): (&[(&str, i32)], &[&str])) -> Model {
     let any = |(name, dtype): &(&str, i32)| ValueInfo {
         name: (*name).to_owned(),
-        r#type: crate::onnx::Type::Tensor { dtype: *dtype, shape: None },
+        r#type: crate::onnx::ValueType::Tensor { dtype: *dtype, shape: None },
         rest: Vec::new(),
     };
     let graph = Graph {
@@ -206,7 +206,11 @@ fn rules_agree_with_the_engine() {
 }
 
 fn any_int() -> ValueInfo {
-    ValueInfo { name: "y".to_owned(), r#type: crate::onnx::Type::Tensor { dtype: 7, shape: None }, rest: Vec::new() }
+    ValueInfo {
+        name: "y".to_owned(),
+        r#type: crate::onnx::ValueType::Tensor { dtype: 7, shape: None },
+        rest: Vec::new(),
+    }
 }
 
 fn shape_of(model: &Model, inputs: &[Value]) -> Option<Vec<u64>> {

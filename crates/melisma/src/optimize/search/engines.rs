@@ -10,7 +10,7 @@ use crate::engine::chunked::{Chunked, Reach};
 use crate::engine::onnxruntime::{self, Algorithms, Cuda, Cudnn, Onnxruntime, Provider, TensorRt, Workspace};
 use crate::engine::ours::{chain, mixed};
 use crate::engine::{Engine, Port, rten};
-use crate::onnx::{Dim, Model, Type};
+use crate::onnx::{Dim, Model, ValueType};
 use crate::runtime::device::{self, cuda};
 use crate::runtime::{Config, DeviceRequest, Policy, Profile};
 use crate::{Error, Kind, Remedy, Result};
@@ -209,7 +209,7 @@ fn open_time(model: &Model) -> Model {
         .map(|value| (value, "time"))
         .chain(graph.outputs.iter_mut().map(|value| (value, "samples")))
     {
-        if let Type::Tensor { shape: Some(axes), .. } = &mut value.r#type
+        if let ValueType::Tensor { shape: Some(axes), .. } = &mut value.r#type
             && let [_, _, time] = axes.as_mut_slice()
         {
             *time = Dim::Named(name.to_owned());

@@ -26,7 +26,7 @@ fn model(nodes: Vec<Node>, initializers: Vec<Tensor>) -> Model {
         ValueInfo::tensor(name, 1, &[Dim::Named("b".to_owned()), Dim::Known(6), Dim::Named("t".to_owned())])
     };
     let mut output = open("y");
-    output.r#type = crate::onnx::Type::Tensor { dtype: 1, shape: None };
+    output.r#type = crate::onnx::ValueType::Tensor { dtype: 1, shape: None };
     let graph = Graph { nodes, initializers, inputs: vec![open("x")], outputs: vec![output], ..Graph::default() };
     let opsets = vec![Opset { domain: String::new(), version: 17 }];
     Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap()
@@ -69,7 +69,7 @@ fn a_golden_vocoder_in_batches() {
     let mut batches = model.clone();
     let graph = &mut batches.graph;
     for port in graph.inputs.iter_mut().chain(&mut graph.outputs) {
-        if let crate::onnx::Type::Tensor { shape: Some(axes), .. } = &mut port.r#type {
+        if let crate::onnx::ValueType::Tensor { shape: Some(axes), .. } = &mut port.r#type {
             axes[0] = Dim::Open;
         }
     }

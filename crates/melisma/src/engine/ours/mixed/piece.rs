@@ -8,7 +8,7 @@ use super::NAME;
 use super::program::Slots;
 use super::scope::{Scope, reads};
 use crate::engine::{Weights, rten};
-use crate::onnx::{Graph, Model, Node, Opset, Type, ValueInfo};
+use crate::onnx::{Graph, Model, Node, Opset, ValueInfo, ValueType};
 use crate::{Error, Result};
 
 /// Nodes that run together.
@@ -92,5 +92,5 @@ impl std::fmt::Debug for Piece {
 }
 
 fn untyped(name: &str) -> ValueInfo {
-    ValueInfo { name: name.to_owned(), r#type: Type::Other(Vec::new()), rest: Vec::new() }
+    ValueInfo { name: name.to_owned(), r#type: ValueType::Other(Vec::new()), rest: Vec::new() }
 }

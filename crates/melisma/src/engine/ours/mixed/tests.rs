@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::rten;
 use crate::format::DType;
-use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, Type, ValueInfo};
+use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, ValueInfo, ValueType};
 
 fn noise(shape: &[usize], seed: u32) -> Value {
     let hash = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
@@ -21,7 +21,7 @@ fn open(name: &str, dtype: DType, n_axes: usize) -> ValueInfo {
 }
 
 fn untyped(name: &str) -> ValueInfo {
-    let r#type = Type::Tensor { dtype: DType::F32.code(), shape: None };
+    let r#type = ValueType::Tensor { dtype: DType::F32.code(), shape: None };
     ValueInfo { name: name.to_owned(), r#type, rest: vec![] }
 }
 
