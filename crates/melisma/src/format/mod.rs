@@ -1,11 +1,17 @@
-//! File formats and what they hold: arrays ([`npy`], [`Value`]), weights ([`checkpoint`]) and pictures ([`png`]).
+//! File formats and what they hold: arrays ([`npy`], [`Value`]), weights ([`safetensors`], [`checkpoint`]) and pictures
+//! ([`png`]).
 
 pub mod checkpoint;
 mod dtype;
 pub mod npy;
+mod pickle;
 pub mod png;
+pub(crate) mod read_at;
+pub mod safetensors;
 mod value;
+mod zip;
 
 pub use dtype::{DType, Number};
+pub use read_at::ReadAt;
 pub use value::Value;
 pub(crate) use value::byte_len;

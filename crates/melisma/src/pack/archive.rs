@@ -9,7 +9,7 @@ use super::memory::{self, Need};
 use super::storage::{ReadAt, read};
 use super::trailer::{HASH_LEN, Trailer};
 use super::{Layout, TRAILER, VERSION, VERSION_KEY, stream};
-use crate::format::checkpoint::{Header, TensorEntry};
+use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
 

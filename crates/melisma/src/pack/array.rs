@@ -7,7 +7,7 @@ use melisma_kernels::{DType, Element};
 use super::archive::Archive;
 use super::storage::ReadAt;
 use super::writer::{Options, pack};
-use crate::format::checkpoint::source::ends_at;
+use crate::format::read_at::ends_at;
 use crate::{Error, Kind, Result};
 
 /// The tensor's name in the packed bytes.

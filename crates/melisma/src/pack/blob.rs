@@ -5,7 +5,7 @@ use melisma_kernels::rans::{Split, Tile};
 use super::VERSION;
 use super::layout::{Layout, TILE_SIZES};
 use super::storage::{ReadAt, read};
-use crate::format::checkpoint::TensorEntry;
+use crate::format::safetensors::TensorEntry;
 use crate::{Error, Kind, Result};
 
 const MAGIC: [u8; 4] = *b"MLPK";

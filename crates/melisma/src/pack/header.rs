@@ -2,7 +2,7 @@
 
 use super::trailer::Trailer;
 use super::{TRAILER, VERSION, VERSION_KEY, blob, gpu_index};
-use crate::format::checkpoint::{Header, TensorEntry};
+use crate::format::safetensors::{Header, TensorEntry};
 use crate::{Error, Kind, Result};
 
 /// In the order of the data, written by hand: maps of JSON libraries have an order of their own.

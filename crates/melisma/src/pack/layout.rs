@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use melisma_kernels::rans::Split;
 
-use crate::format::checkpoint::TensorEntry;
+use crate::format::safetensors::TensorEntry;
 use crate::{Error, Result};
 
 /// The sizes a tile may have: rows and columns, in elements.

@@ -12,7 +12,7 @@ use super::archive::Archive;
 use super::is_packed;
 use super::piece::{Limits, MAX_RECORD, Piece, Plan, Span};
 use super::storage::ReadAt;
-use crate::format::checkpoint::{Header, TensorEntry};
+use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Kind, Remedy, Result};
 

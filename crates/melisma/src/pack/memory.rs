@@ -7,7 +7,7 @@ use super::blob::Blob;
 use super::in_order::Workers;
 use super::layout::{Layout, TILE_SIZES};
 use super::tile_size;
-use crate::format::checkpoint::Header;
+use crate::format::safetensors::Header;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::{Error, Kind, Remedy, Result};
 

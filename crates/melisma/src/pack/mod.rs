@@ -36,7 +36,7 @@ mod trailer;
 mod unpack;
 mod writer;
 
-pub use crate::format::checkpoint::{Header, TensorEntry};
+pub use crate::format::safetensors::{Header, TensorEntry};
 pub use archive::{Archive, TensorInfo};
 pub use array::{Array, compress, decompress};
 pub use gpu_index::SEGMENT;

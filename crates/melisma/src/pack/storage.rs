@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-pub use crate::format::checkpoint::ReadAt;
-use crate::format::checkpoint::source::ends_at;
-pub(super) use crate::format::checkpoint::source::read;
+pub use crate::format::ReadAt;
+use crate::format::read_at::ends_at;
+pub(super) use crate::format::read_at::read;
 use crate::runtime::output::{self, OutputFile};
 use crate::{Error, Result};
 

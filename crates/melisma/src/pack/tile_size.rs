@@ -7,7 +7,7 @@ use melisma_kernels::rans::Encoder;
 use super::in_order::{Workers, in_order};
 use super::layout::{Layout, TILE_SIZES};
 use crate::Result;
-use crate::format::checkpoint::{Header, TensorEntry};
+use crate::format::safetensors::{Header, TensorEntry};
 
 /// Elements of at most so many bytes always have tiles of [`NARROW_TILE_SIZE`], which decode fastest.
 const NARROW: usize = 2;

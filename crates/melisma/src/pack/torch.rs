@@ -64,7 +64,7 @@ impl ReadAt for Converted<'_> {
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         if at.checked_add(out.len() as u64).is_none_or(|end| end > self.size) {
-            return Err(crate::format::checkpoint::source::ends_at(at));
+            return Err(crate::format::read_at::ends_at(at));
         }
         let of_header = self.header.get(at as usize..).unwrap_or_default();
         let (head, mut rest) = out.split_at_mut(of_header.len().min(out.len()));

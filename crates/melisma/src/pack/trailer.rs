@@ -2,7 +2,7 @@
 
 use super::VERSION;
 use super::storage::{ReadAt, read};
-use crate::format::checkpoint::Header;
+use crate::format::safetensors::Header;
 use crate::{Error, Kind, Result};
 
 const MAGIC: [u8; 8] = *b"MELISMA\n";

@@ -13,7 +13,7 @@ use super::memory::Need;
 use super::storage::{ReadAt, Sink, read};
 use super::trailer::{HASH_LEN, Trailer};
 use super::{TRAILER, VERSION_KEY, gpu_index, memory, tile_size};
-use crate::format::checkpoint::Header;
+use crate::format::safetensors::Header;
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
 

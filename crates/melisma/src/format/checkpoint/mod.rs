@@ -4,19 +4,15 @@
 //! that a checkpoint of any size takes the memory of one tensor, and a hostile one no more than the caller's expected
 //! shapes.
 
-mod header;
-mod pickle;
-pub(crate) mod source;
 mod torch;
 mod view;
-mod zip;
 
 use std::collections::BTreeMap;
 
-pub use header::{Header, TensorEntry};
-pub use source::ReadAt;
 pub use view::View;
 
+use super::ReadAt;
+use super::safetensors::{Header, TensorEntry};
 use crate::{Error, Result};
 
 /// The tensors of a file by name.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::source::{ReadAt, read as read_bytes};
-use super::{Checkpoint, DType, View, pickle, zip};
+use super::{Checkpoint, DType, View};
+use crate::format::read_at::{ReadAt, read as read_bytes};
+use crate::format::{pickle, zip};
 use crate::{Error, Result};
 
 /// How many times the file's own bytes its tensors may have together. Tied weights are stored once and have several
@@ -82,7 +83,7 @@ fn elements_spanned(shape: &[usize], strides: &[usize]) -> Option<usize> {
 
 impl DType {
     /// The type of a storage class of PyTorch.
-    pub(super) fn from_storage(class: &str) -> Option<Self> {
+    pub(in crate::format) fn from_storage(class: &str) -> Option<Self> {
         Self::from_torch(match class {
             "DoubleStorage" => "float64",
             "FloatStorage" => "float32",
@@ -100,7 +101,7 @@ impl DType {
     }
 
     /// The type that PyTorch calls `torch.NAME`.
-    pub(super) fn from_torch(name: &str) -> Option<Self> {
+    pub(in crate::format) fn from_torch(name: &str) -> Option<Self> {
         Some(match name {
             "float64" => Self::F64,
             "float32" => Self::F32,

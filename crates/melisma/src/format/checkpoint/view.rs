@@ -5,7 +5,7 @@ use std::fmt;
 use half::{bf16, f16};
 
 use super::DType;
-use super::source::ReadAt;
+use crate::format::ReadAt;
 use crate::{Error, Result};
 
 /// Elements that are gathered or converted at a time.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
-use super::source::{ReadAt, read};
+use super::read_at::{ReadAt, read};
 use crate::{Error, Kind, Result};
 
 /// The format's own limit.

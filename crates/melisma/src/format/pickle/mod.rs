@@ -8,7 +8,7 @@ mod state;
 
 use std::collections::HashMap;
 
-use super::DType;
+use super::checkpoint::DType;
 use crate::{Error, Kind, Result};
 pub use state::State;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::source::{ReadAt, read};
+use super::read_at::{ReadAt, read};
 use crate::{Error, Result};
 
 const END_LEN: usize = 22;
