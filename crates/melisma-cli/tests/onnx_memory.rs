@@ -6,7 +6,7 @@ mod melisma;
 use std::time::{Duration, Instant};
 
 use ::melisma::format::{Value, npy};
-use ::melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, Type, ValueInfo};
+use ::melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueType, ValueInfo};
 use ::melisma::runtime::machine::peak_resident_bytes_of;
 use melisma::{Ran, Sandbox};
 
@@ -43,7 +43,7 @@ fn watch(sandbox: &Sandbox, args: &[&str]) -> Watched {
 }
 
 fn any(name: &str, dtype: i32) -> ValueInfo {
-    ValueInfo { name: name.to_owned(), r#type: Type::Tensor { dtype, shape: None }, rest: Vec::new() }
+    ValueInfo { name: name.to_owned(), r#type: ValueType::Tensor { dtype, shape: None }, rest: Vec::new() }
 }
 
 fn save(sandbox: &Sandbox, name: &str, graph: Graph) {
