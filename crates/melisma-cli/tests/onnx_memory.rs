@@ -6,7 +6,7 @@ mod melisma;
 use std::time::{Duration, Instant};
 
 use ::melisma::format::{Value, npy};
-use ::melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueType, ValueInfo};
+use ::melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo, ValueType};
 use ::melisma::runtime::machine::peak_resident_bytes_of;
 use melisma::{Ran, Sandbox};
 

@@ -29,6 +29,6 @@ pub mod synth;
 pub mod tensor;
 
 pub use melisma_kernels::{
-    Budget, Buffer, Cpu, DType, Device, Element, Error, I24, Isa, Kind, Level, Pool, Queue, Remedy, Reservation, Result,
-    Space, Tensor, Usage, View, ViewMut, convert,
+    Budget, Buffer, Cpu, DType, Device, Element, Error, I24, Isa, Kind, Level, Pool, Queue, Remedy, Reservation,
+    Result, Space, Tensor, Usage, View, ViewMut, convert,
 };
