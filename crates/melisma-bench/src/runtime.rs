@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Peer, Place, Room, Row, peer};
 use melisma::Result;
+use melisma::random::Lcg32;
 use melisma::runtime::device::Device;
 
 const PEERS: &str = include_str!("../peers/runtime.py");
@@ -38,10 +39,6 @@ fn peers(kind: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
 
 /// Numbers between -0.5 and 0.5, the same on every machine.
 fn noise(len: usize) -> Vec<f32> {
-    let mut state = 1u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 24) as f32 - 0.5
-    };
-    (0..len).map(|_| next()).collect()
+    let mut random = Lcg32::new(1);
+    (0..len).map(|_| random.unit() - 0.5).collect()
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use ::melisma::random::Lcg64;
 use melisma::Sandbox;
 use serde_json::Value;
 use sound::{noise, wav};
@@ -246,11 +247,10 @@ fn kills(n: u64, files: usize) {
     let sandbox = Sandbox::new();
     corpus(&sandbox, files);
     assert_eq!(build(&sandbox, &["w", "-o", "whole.h5", "--segment", "100ms"]).0, 0);
-    let mut state = 12345u64;
+    let mut random = Lcg64::new(12_345);
     let mut killed = 0;
     for _ in 0..n {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        kill_after(&sandbox, Duration::from_millis(5 + (state >> 33) % 76));
+        kill_after(&sandbox, Duration::from_millis(5 + random.bits() % 76));
         if sandbox.path("a.h5").exists() {
             // It ended before the kill: the next round begins anew.
             assert!(bytes(&sandbox, "a.h5") == bytes(&sandbox, "whole.h5"));

@@ -25,6 +25,7 @@ pub mod layer;
 pub mod matmul;
 pub mod memory;
 pub mod process;
+pub mod random;
 pub mod rans;
 mod remedy;
 pub mod signal;

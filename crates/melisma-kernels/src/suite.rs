@@ -51,25 +51,3 @@ macro_rules! cpu_suite {
     };
 }
 pub(crate) use cpu_suite;
-
-/// Random numbers for tests and benches: SplitMix64, the same on every machine.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform between -1 and 1.
-    pub(crate) fn signed(&mut self) -> f32 {
-        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-
-    pub(crate) fn floats(&mut self, len: usize) -> Vec<f32> {
-        (0..len).map(|_| self.signed()).collect()
-    }
-}

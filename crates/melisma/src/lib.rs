@@ -30,5 +30,5 @@ pub mod tensor;
 
 pub use melisma_kernels::{
     Budget, Buffer, Cpu, DType, Device, Element, Error, I24, Isa, Kind, Level, Pool, Queue, Remedy, Reservation,
-    Result, Space, Tensor, Usage, View, ViewMut, convert,
+    Result, Space, Tensor, Usage, View, ViewMut, convert, random,
 };

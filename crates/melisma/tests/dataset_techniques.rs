@@ -13,18 +13,15 @@ use melisma::dataset::{
     Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build, rehearse, verify,
 };
 use melisma::mel::Config;
+use melisma::random::Lcg32;
 use melisma::runtime::device::{Device, host_threads};
 use melisma::runtime::memory::Budget;
 use melisma::runtime::output::Existing;
 use melisma::runtime::trace::{Collector, Detail};
 
 fn sound(seed: u32, n: usize) -> Vec<f32> {
-    let mut state = seed + 1;
-    let next = |_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 25) as f32 - 0.25
-    };
-    (0..n).map(next).collect()
+    let mut random = Lcg32::new(seed + 1);
+    (0..n).map(|_| random.signed() / 4.0).collect()
 }
 
 fn corpus(folder: &Path, n: u32) -> PathBuf {

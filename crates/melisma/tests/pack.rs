@@ -30,7 +30,7 @@ fn unpacked(packed: &[u8], threads: usize) -> Vec<u8> {
 
 /// Every type and many shapes: scalars, empty ones, vectors, wide, tall and three-dimensional ones.
 fn all_sorts() -> Vec<u8> {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut tensors: Vec<pack_source::Tensor<'_>> = vec![
         ("wide", "BF16", &[3, 70_001], random.bf16(3 * 70_001)),
         ("tall", "BF16", &[70_001, 3], random.bf16(3 * 70_001)),
@@ -87,7 +87,7 @@ fn files_come_back_byte_for_byte_whatever_the_threads() {
 /// One tensor whose bands are of different scales, and one that is the same everywhere.
 #[test]
 fn wide_elements_get_the_tiles_that_suit_them() {
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     let mut floats = |scale: &dyn Fn(usize) -> f32| -> Vec<u8> {
         (0..1024 * 512).flat_map(|i| (random.weight() * scale(i)).to_le_bytes()).collect()
     };
@@ -261,7 +261,7 @@ fn a_budget_bounds_what_is_in_flight_and_changes_no_byte() {
 
 #[test]
 fn layers_come_back_as_they_were() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let layer: Vec<half::f16> = (0..300 * 500).map(|_| half::f16::from_f32(random.weight())).collect();
     let compressed = pack::compress(&Array::new(&layer, &[300, 500]).unwrap()).unwrap();
     assert!(compressed.len() < 2 * layer.len() * 9 / 10, "{} of {}", compressed.len(), 2 * layer.len());
@@ -312,7 +312,7 @@ fn an_index_is_one_more_tensor_and_changes_nothing_else() {
 
 #[test]
 fn deltas_need_their_base_and_shrink() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let weights = random.bf16(400_000);
     let mut tuned = weights.clone();
     for _ in 0..8_000 {
@@ -341,7 +341,7 @@ fn deltas_need_their_base_and_shrink() {
 
 #[test]
 fn sixteen_threads_share_nothing() {
-    let weights = Random(4).bf16(70_000);
+    let weights = Random::new(4).bf16(70_000);
     let encode = |encoder: &mut Encoder| {
         let mut record = Vec::new();
         let tile = encoder.encode(Split::BrainFloat16, 5, &weights, &mut record).unwrap();
@@ -367,7 +367,7 @@ fn sixteen_threads_share_nothing() {
 
 #[test]
 fn noise_costs_a_thousandth_at_most() {
-    let source = file(&[("noise", "F16", &[1024, 512], Random(5).bytes(1 << 20))]);
+    let source = file(&[("noise", "F16", &[1024, 512], Random::new(5).bytes(1 << 20))]);
     let packed = packed(&source, &Options::default());
     assert!(packed.len() as f64 <= 1.001 * source.len() as f64, "{} of {}", packed.len(), source.len());
 }

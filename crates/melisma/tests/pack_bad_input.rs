@@ -8,7 +8,7 @@ use melisma::{Kind, Result};
 use pack_source::{Random, file};
 
 fn small() -> (Vec<u8>, Vec<u8>) {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let source = file(&[
         ("a", "BF16", &[40, 50], random.bf16(2000)),
         ("b", "U8", &[90], (0..90).map(|i| i % 3).collect()),
@@ -58,7 +58,7 @@ fn every_truncation_is_refused() {
 fn flips(count: usize) {
     let (_, mut packed) = small();
     let whole = unpack_by_tensor(&packed).unwrap();
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     for _ in 0..count {
         let bit = random.bits() as usize % (8 * packed.len());
         packed[bit / 8] ^= 1 << (bit % 8);
@@ -83,7 +83,7 @@ fn a_hundred_thousand_bit_flips_are_found() {
 
 #[test]
 fn swapped_tiles_and_tensors_are_found() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let source =
         file(&[("x", "U8", &[1 << 18], random.bytes(1 << 18)), ("y", "U8", &[1 << 18], random.bytes(1 << 18))]);
     let packed = packed(&source);
@@ -265,7 +265,7 @@ fn unknown_modes_splits_and_contents_are_told() {
 
 #[test]
 fn damaged_indices_for_gpus_are_refused_or_harmless() {
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     let source = file(&[("w", "BF16", &[100, 500], random.bf16(50_000))]);
     let mut indexed = Vec::new();
     let options = Options { gpu_index: Some(2048), ..Options::default() };

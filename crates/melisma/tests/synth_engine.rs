@@ -1,5 +1,6 @@
 //! The engine as a whole: the same bits however it is asked, no clicks, sensible refusals.
 
+use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
 use melisma::synth::{Action, Buses, Engine, EngineConfig, Event, Instrument, Parameter, Path, Stem};
@@ -21,11 +22,8 @@ fn start(note: u64, instrument: Instrument, key: u8) -> Action {
 
 /// Notes of all instruments, bends and parameters at odd samples.
 fn events(seed: u64, n_notes: u64) -> Vec<Event> {
-    let mut state = seed;
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut generator = Lcg64::new(seed);
+    let mut random = move |below: u64| generator.bits() % below;
     let mut events = Vec::new();
     for note in 0..n_notes {
         let at = random(LEN as u64);

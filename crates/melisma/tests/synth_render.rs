@@ -5,6 +5,7 @@ mod gpu;
 
 use std::sync::Arc;
 
+use melisma::random::SplitMix64;
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::Budget;
@@ -179,48 +180,35 @@ fn every_preset_reaches_its_loudness_below_the_ceiling() {
     }
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn between(&mut self, [low, high]: [f32; 2]) -> f32 {
-        low + (high - low) * ((self.next() >> 40) as f32 / (1 << 24) as f32)
-    }
+fn between(random: &mut SplitMix64, [low, high]: [f32; 2]) -> f32 {
+    low + (high - low) * random.unit()
 }
 
 /// Each draw starts a note and moves a control or a bend, all of them random; 64 samples later comes the next.
 fn draw(n: u64, rate: u32, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let config = EngineConfig { sample_rate: rate, max_voices: 64, ..EngineConfig::default() };
     let mut engine = Engine::new(config).unwrap();
     let mut bus = Bus::new(BusConfig { level: 8.0, ..BusConfig::new(rate) }).unwrap();
     let (mut left, mut right) = ([0f32; 64], [0f32; 64]);
     for note in 0..n {
-        let at = engine.position() + random.next() % 64;
+        let at = engine.position() + random.bits() % 64;
         let start = Action::Start {
             note,
-            instrument: Instrument::ALL[random.next() as usize % 7],
-            channel: (random.next() % 16) as u8,
-            key: (random.next() % 128) as u8,
-            velocity: random.between([0.0, 1.0]),
-            pan: random.between([-1.0, 1.0]),
+            instrument: Instrument::ALL[random.bits() as usize % 7],
+            channel: (random.bits() % 16) as u8,
+            key: (random.bits() % 128) as u8,
+            velocity: between(&mut random, [0.0, 1.0]),
+            pan: between(&mut random, [-1.0, 1.0]),
         };
         engine.push(Event { at, action: start }).unwrap();
-        let parameter = Parameter::ALL[random.next() as usize % 5];
-        let value = random.between(parameter.range());
-        let (channel, semitones) = ((random.next() % 16) as u8, random.between([-24.0, 24.0]));
+        let parameter = Parameter::ALL[random.bits() as usize % 5];
+        let value = between(&mut random, parameter.range());
+        let (channel, semitones) = ((random.bits() % 16) as u8, between(&mut random, [-24.0, 24.0]));
         engine.push(Event { at, action: Action::Set { parameter, value } }).unwrap();
         engine.push(Event { at, action: Action::Bend { channel, semitones } }).unwrap();
         if note > 0 {
-            engine.push(Event { at, action: Action::Release { note: random.next() % note } }).unwrap();
+            engine.push(Event { at, action: Action::Release { note: random.bits() % note } }).unwrap();
         }
         engine.render(&mut left, &mut right);
         bus.set(parameter, value);

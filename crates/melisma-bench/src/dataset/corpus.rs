@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use melisma::audio::{Clip, wav};
 use melisma::dataset::Inputs;
+use melisma::random::Lcg32;
 use melisma::{Error, Result};
 
 pub(super) const RATE: u32 = 22_050;
@@ -23,12 +24,9 @@ impl Corpus {
     /// `n_files` WAV files of ten seconds, in the temporary folder or in shared memory.
     pub(super) fn new(n_files: usize, in_shared_memory: bool) -> Result<Self> {
         let clip = |index: usize| {
-            let mut state = index as u32 + 1;
-            let mut next = || {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 8) as f32 / (1 << 25) as f32 - 0.25
-            };
-            wav::write(&Clip::mono(RATE, (0..RATE * 10).map(|_| next()).collect()), wav::SampleFormat::S16)
+            let mut random = Lcg32::new(index as u32 + 1);
+            let samples = (0..RATE * 10).map(|_| random.signed() / 4.0).collect();
+            wav::write(&Clip::mono(RATE, samples), wav::SampleFormat::S16)
         };
         let clips: Vec<Vec<u8>> = (0..n_files.min(DIFFERENT)).map(clip).collect::<Result<_>>()?;
         Self::of(n_files, in_shared_memory, |index| &clips[index % clips.len()])

@@ -12,6 +12,7 @@ use super::{Figures, PEERS, beside, check, speed};
 use crate::measure::of_times;
 use crate::{Measured, Peer, Place, Row, peer};
 use melisma::pack::{self, Decoder, Encoder, Layout, Loader, Options, SEGMENT, TensorEntry};
+use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
 use melisma::{Error, Result};
 
@@ -50,12 +51,8 @@ struct Matrix {
 
 impl Matrix {
     fn new(dtype: &str, rows: u64, cols: u64) -> Self {
-        let mut state = 11u64;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-        };
-        let weights = (0..rows * cols).map(|_| (0..12).map(|_| uniform()).sum::<f32>() * 0.02);
+        let mut random = Lcg64::new(11);
+        let weights = (0..rows * cols).map(|_| (0..12).map(|_| random.unit() - 0.5).sum::<f32>() * 0.02);
         let bytes: Vec<u8> = match dtype {
             "BF16" => weights.flat_map(|weight| half::bf16::from_f32(weight).to_le_bytes()).collect(),
             "F16" => weights.flat_map(|weight| half::f16::from_f32(weight).to_le_bytes()).collect(),

@@ -8,6 +8,7 @@ use super::{check, packed};
 use crate::{Peer, Plan, Row, measure};
 use melisma::Result;
 use melisma::pack::{Archive, Decoder, Encoder, Header, Layout, Split, Tile};
+use melisma::random::Lcg64;
 
 const ROWS: u64 = 2048;
 const COLS: u64 = 2816;
@@ -17,16 +18,12 @@ const PLAN: Plan = Plan { warm_up: 1, least: 3, time: std::time::Duration::ZERO,
 pub(super) fn layers() -> Vec<Vec<u8>> {
     let len = 2 * ROWS * COLS;
     let json = format!(r#"{{"w":{{"dtype":"BF16","shape":[{ROWS},{COLS}],"data_offsets":[0,{len}]}}}}"#);
-    let mut state = 7u64;
-    let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-    };
+    let mut random = Lcg64::new(7);
     let mut layer = || {
         let mut file = (json.len() as u64).to_le_bytes().to_vec();
         file.extend_from_slice(json.as_bytes());
         for _ in 0..ROWS * COLS {
-            let weight = (0..6).map(|_| uniform()).sum::<f32>() * 0.04;
+            let weight = (0..6).map(|_| random.unit() - 0.5).sum::<f32>() * 0.04;
             file.extend_from_slice(&half::bf16::from_f32(weight).to_le_bytes());
         }
         file

@@ -6,6 +6,7 @@ use melisma::Result;
 use melisma::audio::{Clip, wav};
 use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
 use melisma::mel::{Config, PRESETS, Transform, picture};
+use melisma::random::Lcg32;
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};
 use melisma::runtime::{duration, size};
@@ -93,12 +94,11 @@ fn dataset(session: &Session) -> Result<Table> {
 
 /// A rising tone over noise.
 fn sweep(rate: u32, seconds: f32, speed: f32) -> Vec<f32> {
-    let mut state = 1u32;
+    let mut random = Lcg32::new(1);
     let mut phase = 0f32;
     let n = (rate as f32 * seconds) as usize;
     let sample = |i: usize| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let noise = (state >> 8) as f32 / (1 << 24) as f32 - 0.5;
+        let noise = random.unit() - 0.5;
         phase = (phase + speed * (200.0 + 3000.0 * i as f32 / n as f32) / rate as f32).fract();
         0.4 * (std::f32::consts::TAU * phase).sin() + 0.02 * noise
     };

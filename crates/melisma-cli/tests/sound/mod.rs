@@ -6,15 +6,12 @@ use std::path::Path;
 use ::melisma::audio::Clip;
 use ::melisma::audio::wav::{SampleFormat, write};
 use ::melisma::dataset::store::Store;
+use ::melisma::random::Lcg64;
 
 /// A tone in noise, the same on every machine.
 pub fn noise(seed: u64, n: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
-    let mut next = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-    };
-    (0..n).map(|i| 0.3 * (i as f32 * (0.01 + seed as f32 * 0.003)).sin() + 0.2 * next()).collect()
+    let mut random = Lcg64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1));
+    (0..n).map(|i| 0.3 * (i as f32 * (0.01 + seed as f32 * 0.003)).sin() + 0.2 * (random.unit() - 0.5)).collect()
 }
 
 pub fn wav(sample_rate: u32, samples: &[f32]) -> Vec<u8> {

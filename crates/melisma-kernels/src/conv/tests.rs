@@ -1,6 +1,7 @@
 use super::reference::conv;
 use super::{Conv, Curve};
-use crate::suite::{Bench, Random, cpu_suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, cpu_suite};
 use crate::{Cpu, Device};
 
 cpu_suite!(
@@ -60,7 +61,7 @@ fn run(bench: &Bench, layer: &Conv<'_>, size: [usize; 2], x: &[f32]) -> Vec<f32>
 }
 
 fn check(bench: &Bench, case: Case, size: [usize; 2], n_images: usize) {
-    let mut random = Random(size[1] as u64 + 1);
+    let mut random = SplitMix64::new(size[1] as u64 + 1);
     let (weight, bias) = (random.floats(case.weight_len()), random.floats(case.channels[1]));
     let layer = case.layer(&weight, &bias);
     let image_len = case.channels[0] * size[0] * size[1];
@@ -139,7 +140,7 @@ fn few_positions_have_the_same_bits(bench: &Bench) {
         let case = Case { channels, kernel, curve: Curve::Relu, ..PLAIN };
         let narrow = [kernel[0], columns + kernel[1] - 1];
         check(bench, case, narrow, 2);
-        let mut random = Random(9);
+        let mut random = SplitMix64::new(9);
         let (weight, bias) = (random.floats(case.weight_len()), random.floats(channels[1]));
         let (layer, wide) = (case.layer(&weight, &bias), [narrow[0], narrow[1] + 50]);
         let x = random.floats(channels[0] * wide[0] * wide[1]);
@@ -181,7 +182,7 @@ fn empty(bench: &Bench) {
 fn threads_give_the_same_bits(bench: &Bench) {
     let Device::Cpu(cpu) = bench.device else { return };
     let case = Case { channels: [24, 20], kernel: [3, 3], before: [1, 1], after: [1, 1], ..PLAIN };
-    let mut random = Random(3);
+    let mut random = SplitMix64::new(3);
     let (weight, bias) = (random.floats(case.weight_len()), random.floats(20));
     let (layer, x) = (case.layer(&weight, &bias), random.floats(24 * 90 * 50));
     let all = [1, 2, 5].map(|threads| {

@@ -3,7 +3,8 @@ use half::{bf16, f16};
 use super::sealed::Pair;
 use super::{Convert, plan};
 use crate::memory::dtype::I24;
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 use crate::{DType, Element, Tensor};
 
 suite!(
@@ -51,7 +52,7 @@ fn check_from_f32(bench: &Bench, values: &[f32]) {
 }
 
 fn matches_reference(bench: &Bench) {
-    let mut random = Random(1);
+    let mut random = SplitMix64::new(1);
     let audio: Vec<f32> = (0..4099).map(|_| random.signed() * 1.2).collect();
     check_from_f32(bench, &audio);
     let any_bits: Vec<f32> = (0..4099).map(|_| f32::from_bits(random.bits() as u32)).collect();
@@ -90,7 +91,7 @@ fn every_integer_round_trips(bench: &Bench) {
 }
 
 fn lengths(bench: &Bench) {
-    let values = Random(2).floats(300);
+    let values = SplitMix64::new(2).floats(300);
     for len in [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 255, 257, 300] {
         check_from_f32(bench, &values[..len]);
         let integers: Vec<i16> = values[..len].iter().map(|&value| value.reference()).collect();
@@ -140,7 +141,7 @@ fn graph_replay(bench: &Bench) {
     };
     let mut graph = crate::Graph::capture(&bench.queue, chain, run_chain).unwrap();
     for seed in 0..3 {
-        let values = Random(seed).floats(len);
+        let values = SplitMix64::new(seed).floats(len);
         bench.queue.copy(values.as_slice().into(), graph.state_mut().input.view_mut().unwrap()).unwrap();
         graph.launch(&bench.queue).unwrap();
         let replayed = graph.state().output.to_vec::<f32>(&bench.queue).unwrap();

@@ -1,6 +1,7 @@
 use super::{Operand, Operation, plan, reference};
 use crate::Tensor;
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 
 suite!(matches_reference, special_numbers, lengths, wrong_lengths_are_refused);
 
@@ -31,7 +32,7 @@ fn check(bench: &Bench, y: &[f32], x: &[f32]) {
 }
 
 fn matches_reference(bench: &Bench) {
-    let mut random = Random(7);
+    let mut random = SplitMix64::new(7);
     let (y, x) = (random.floats(70_003), random.floats(70_003));
     check(bench, &y, &x);
 }
@@ -44,7 +45,7 @@ fn special_numbers(bench: &Bench) {
 }
 
 fn lengths(bench: &Bench) {
-    let values = Random(3).floats(64);
+    let values = SplitMix64::new(3).floats(64);
     for len in [0, 1, 3, 15, 16, 17, 31, 33, 64] {
         check(bench, &values[..len], &values[64 - len..]);
     }

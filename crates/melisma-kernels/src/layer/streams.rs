@@ -1,7 +1,8 @@
 //! Test driver for layers with state: streams of different lengths that join and leave while others go on.
 
 use crate::layer::step::{Activations, Arena, OPEN, Row, Rows, Step, Timeline};
-use crate::suite::{Bench, Random};
+use crate::random::SplitMix64;
+use crate::suite::Bench;
 use crate::{DType, Result, Tensor};
 
 /// What a layer looks like from outside.
@@ -18,7 +19,7 @@ pub(crate) struct Shape {
 
 /// Inputs of several streams; the lengths are in latents.
 pub(crate) fn inputs(shape: Shape, lens: &[usize], seed: u64) -> Vec<Vec<f32>> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     lens.iter().map(|len| random.floats(len * shape.from.rate * shape.n_in)).collect()
 }
 

@@ -2,7 +2,8 @@ use half::{bf16, f16};
 
 use super::reference::{chain, matmul};
 use super::{Chunk, Matmul, Scalar};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 use crate::{Budget, Cpu, Device, Isa, Kind, Space, Tensor};
 
 suite!(
@@ -59,7 +60,7 @@ fn run<T: Scalar>(bench: &Bench, shape: Matmul, a: &[T], b: &[T]) -> Vec<T> {
 }
 
 fn inputs<T: Scalar>(shape: Matmul) -> (Vec<T>, Vec<T>) {
-    let mut random = Random((shape.m * 31 + shape.k * 7 + shape.n) as u64);
+    let mut random = SplitMix64::new((shape.m * 31 + shape.k * 7 + shape.n) as u64);
     (storage(&random.floats(shape.m * shape.k)), storage(&random.floats(shape.k * shape.n)))
 }
 

@@ -158,9 +158,9 @@ pub(super) fn codings(frequencies: &Frequencies, codings: &mut [Coding; 256]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::Random;
+    use crate::random::SplitMix64;
 
-    fn random_counts(random: &mut Random, n_symbols: usize) -> [u32; 256] {
+    fn random_counts(random: &mut SplitMix64, n_symbols: usize) -> [u32; 256] {
         let mut counts = [0; 256];
         for _ in 0..n_symbols {
             counts[random.bits() as usize % 256] = 1 + (random.bits() >> (32 + random.bits() % 30)) as u32;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn tables_survive_storage_and_divide_exactly() {
-        let mut random = Random(5);
+        let mut random = SplitMix64::new(5);
         for round in 0..300 {
             let counts = random_counts(&mut random, 1 + round);
             let frequencies = normalize(&counts);

@@ -1,7 +1,8 @@
 use super::cpu::{self, Stream};
 use super::table::{self, Coding};
 use super::{Batch, Decoder, Encoder, Job, LANES, M, Mode, Segments, Slices, Split, Status, Tile, reference};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 use crate::{Device, Isa, Space, Tensor};
 
 suite!(
@@ -28,7 +29,7 @@ fn isa(bench: &Bench) -> Option<Isa> {
 }
 
 /// Weights as training leaves them: a normal distribution of small variance, as bf16.
-pub(super) fn brain_floats(random: &mut Random, n: usize) -> Vec<u8> {
+pub(super) fn brain_floats(random: &mut SplitMix64, n: usize) -> Vec<u8> {
     let mut normal = || (0..12).map(|_| random.signed()).sum::<f32>() * 0.01;
     (0..n).flat_map(|_| half::bf16::from_f32(normal()).to_le_bytes()).collect()
 }
@@ -49,7 +50,7 @@ fn round_trip(isa: Isa, split: Split, elements: &[u8]) -> (Tile, Vec<u8>) {
 
 fn matches_reference(bench: &Bench) {
     let Some(isa) = isa(bench) else { return };
-    let mut random = Random(1);
+    let mut random = SplitMix64::new(1);
     for n in [0, 1, 31, 32, 33, 4096, 5000, 20_001] {
         let symbols: Vec<u8> = (0..n).map(|_| (random.bits() & random.bits() & random.bits()) as u8).collect();
         let mut counts = [0; 256];
@@ -79,7 +80,7 @@ fn matches_reference(bench: &Bench) {
 
 fn round_trips(bench: &Bench) {
     let Some(isa) = isa(bench) else { return };
-    let mut random = Random(2);
+    let mut random = SplitMix64::new(2);
     let weights = brain_floats(&mut random, 150_001);
     let (tile, record) = round_trip(isa, Split::BrainFloat16, &weights);
     assert_eq!((tile.mode(0).unwrap(), tile.mode(1).unwrap()), (Mode::Pairs, Mode::Raw));
@@ -100,7 +101,7 @@ fn round_trips(bench: &Bench) {
 
 fn lengths(bench: &Bench) {
     let Some(isa) = isa(bench) else { return };
-    let mut random = Random(3);
+    let mut random = SplitMix64::new(3);
     let bytes: Vec<u8> = (0..33_000 * 8).map(|_| (random.bits() & random.bits() & 31) as u8).collect();
     for split in Split::ALL {
         for n in [0, 1, 2, 31, 32, 63, 64, 65, 129, 1023, 2047, 2048, 2049, 4099, 0x7fff, 0x8000, 0x8001, 33_000] {
@@ -111,7 +112,7 @@ fn lengths(bench: &Bench) {
 
 fn odd_pairs_and_escapes(bench: &Bench) {
     let Some(isa) = isa(bench) else { return };
-    let mut random = Random(4);
+    let mut random = SplitMix64::new(4);
     for n in [3001, 65_537, 200_003] {
         let bytes: Vec<u8> = (0..n)
             .map(|_| match random.bits() % 500 {
@@ -141,7 +142,7 @@ fn nearly_constant_planes(bench: &Bench) {
 
 fn random_bytes_cost_little(bench: &Bench) {
     let Some(isa) = isa(bench) else { return };
-    let mut random = Random(6);
+    let mut random = SplitMix64::new(6);
     let bytes: Vec<u8> = (0..1 << 19).map(|_| random.bits() as u8).collect();
     for split in Split::ALL {
         let (_, record) = round_trip(isa, split, &bytes);
@@ -151,14 +152,14 @@ fn random_bytes_cost_little(bench: &Bench) {
 
 fn records_do_not_depend_on_the_instruction_set(bench: &Bench) {
     let Some(isa) = isa(bench) else { return };
-    let weights = brain_floats(&mut Random(7), 140_000);
+    let weights = brain_floats(&mut SplitMix64::new(7), 140_000);
     let ours = round_trip(isa, Split::BrainFloat16, &weights);
     assert_eq!(ours, round_trip(Isa::SCALAR, Split::BrainFloat16, &weights));
 }
 
 fn damage_is_found(bench: &Bench) {
     let Some(isa) = isa(bench) else { return };
-    let mut random = Random(8);
+    let mut random = SplitMix64::new(8);
     let (mut encoder, mut decoder) = (Encoder::new(isa), Decoder::new(isa));
     let weights = brain_floats(&mut random, 33_000);
     let mut record = Vec::new();
@@ -179,7 +180,7 @@ fn damage_is_found(bench: &Bench) {
 }
 
 /// Tiles of every split with all modes, one, two and four slices, odd lengths, and rows apart from each other.
-fn tiles(random: &mut Random) -> Vec<(Job, Vec<u8>)> {
+fn tiles(random: &mut SplitMix64) -> Vec<(Job, Vec<u8>)> {
     let is_shim = std::env::var_os("MELISMA_SHIM").is_some();
     let sizes: &[usize] = if is_shim { &[0, 1, 78, 2111, 33_003] } else { &[0, 1, 78, 2111, 33_003, 131_074, 262_144] };
     let mut jobs = Vec::new();
@@ -278,12 +279,12 @@ fn run(bench: &Bench, packed: &Packed) -> (Vec<u8>, Vec<Status>) {
 }
 
 fn batches(bench: &Bench) {
-    check_batch(bench, &pack(tiles(&mut Random(11))));
+    check_batch(bench, &pack(tiles(&mut SplitMix64::new(11))));
 }
 
 fn indexed_batches(bench: &Bench) {
     for segment in [2048, 8192, 16_384] {
-        check_batch(bench, &pack_with_index(tiles(&mut Random(13)), Some(segment)));
+        check_batch(bench, &pack_with_index(tiles(&mut SplitMix64::new(13)), Some(segment)));
     }
 }
 
@@ -300,7 +301,7 @@ fn check_batch(bench: &Bench, packed: &Packed) {
 
 /// A wrong index is found where it is used, and leaves other tiles alone.
 fn damaged_indices(bench: &Bench) {
-    let mut random = Random(14);
+    let mut random = SplitMix64::new(14);
     let large: Vec<_> = tiles(&mut random).into_iter().filter(|(job, _)| job.number == 4).collect();
     let mut packed = pack_with_index(large, Some(2048));
     let is_used = matches!(bench.device, Device::Cuda(_));
@@ -323,7 +324,7 @@ fn damaged_indices(bench: &Bench) {
 
 /// Some tiles after others, as a loader does.
 fn parts_of_batches(bench: &Bench) {
-    let packed = pack(tiles(&mut Random(15)));
+    let packed = pack(tiles(&mut SplitMix64::new(15)));
     let batch = Batch::plan(&bench.device, &packed.jobs, packed.bytes.len(), packed.expected.len()).unwrap();
     let on_device = |bytes: &[u8]| {
         let tensor = Tensor::from_slice(&bench.budget, bytes, &[bytes.len()]).unwrap();
@@ -349,7 +350,7 @@ fn parts_of_batches(bench: &Bench) {
 
 /// Each tile is damaged in turn; the others stay whole.
 fn damaged_batches(bench: &Bench) {
-    let mut random = Random(12);
+    let mut random = SplitMix64::new(12);
     let small: Vec<_> =
         tiles(&mut random).into_iter().filter(|(_, bytes)| (1..10_000).contains(&bytes.len())).collect();
     let mut packed = pack(small);

@@ -210,9 +210,9 @@ mod transpose {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::Random;
+    use crate::random::SplitMix64;
 
-    fn feedback(random: &mut Random) -> Feedback {
+    fn feedback(random: &mut SplitMix64) -> Feedback {
         let mut sign = || if random.signed() < 0.0 { -1.0 } else { 1.0 };
         let heard = [std::array::from_fn(|_| sign()), std::array::from_fn(|_| sign())];
         let fed = std::array::from_fn(|_| sign());
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn blocks_match_the_reference_with_the_same_bits_everywhere() {
-        let mut random = Random(1);
+        let mut random = SplitMix64::new(1);
         let feedback = feedback(&mut random);
         for len in [0, 1, 7, 31, 32] {
             let rows: Rows = std::array::from_fn(|_| std::array::from_fn(|_| random.signed()));
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn next_to_nothing_becomes_nothing() {
-        let feedback = feedback(&mut Random(2));
+        let feedback = feedback(&mut SplitMix64::new(2));
         let (mut levels, mut rows) = (Levels::default(), [[1e-10; BLOCK]; N_LINES]);
         feedback.run(Isa::best(), &mut levels, &mut rows, [&mut [0.0; BLOCK], &mut [0.0; BLOCK]]);
         assert_eq!((levels, rows), (Levels::default(), [[0.0; BLOCK]; N_LINES]));

@@ -13,6 +13,7 @@ use super::plan::Options;
 use super::slot::Slot;
 use super::technique::Techniques;
 use crate::mel::Transform;
+use crate::random::Lcg32;
 use crate::runtime::device::{Device, host_threads};
 use crate::runtime::memory::Budget;
 use crate::{Error, Result};
@@ -127,9 +128,6 @@ pub fn rehearse(
 const ROTATIONS: usize = 1024;
 
 fn sound(n_samples: usize) -> Vec<i16> {
-    let next = |state: &mut u32| {
-        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        Some((*state >> 16) as i16 / 4)
-    };
-    std::iter::repeat_n((), n_samples + ROTATIONS).scan(1u32, |state, ()| next(state)).collect()
+    let mut random = Lcg32::new(1);
+    std::iter::repeat_with(|| (random.bits() >> 16) as i16 / 4).take(n_samples + ROTATIONS).collect()
 }

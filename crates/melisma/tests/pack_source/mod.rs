@@ -2,21 +2,23 @@
 
 use std::fmt::Write;
 
-/// SplitMix64.
-pub struct Random(pub u64);
+use melisma::random::SplitMix64;
+
+/// Random weights and bytes.
+pub struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// About normal, of standard deviation 0.02.
     pub fn weight(&mut self) -> f32 {
-        let sum: f32 = (0..12).map(|_| (self.bits() >> 40) as f32 / (1u64 << 24) as f32 - 0.5).sum();
+        let sum: f32 = (0..12).map(|_| self.0.unit() - 0.5).sum();
         sum * 0.02
     }
 
@@ -51,7 +53,7 @@ pub fn file(tensors: &[Tensor<'_>]) -> Vec<u8> {
 /// The source of `golden/pack/v1_0_modes.packed.safetensors`: every split, every mode, one, two and four slices.
 #[allow(dead_code, reason = "one of the tests that share this module uses it")]
 pub fn golden() -> Vec<u8> {
-    let mut random = Random(2026);
+    let mut random = Random::new(2026);
     let mut few =
         |n: usize, mask: u64| -> Vec<u8> { (0..n).map(|_| (random.bits() & random.bits() & mask) as u8).collect() };
     let tensors: &[Tensor<'_>] = &[

@@ -2,7 +2,8 @@ use super::reference::depthwise;
 use super::{Depthwise, Plan};
 use crate::layer::step::Timeline;
 use crate::layer::streams::{self, Shape, bits, compare, drive};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 
 suite!(matches_reference, snac_entry, one_element, chunks_give_the_bits_of_the_whole, refusals);
 
@@ -11,7 +12,7 @@ fn run(bench: &Bench, plan: &Plan, shape: Shape, streams: &[Vec<f32>], chunks: &
 }
 
 fn check(bench: &Bench, [n_channels, n_taps, rate]: [usize; 3], lens: &[usize]) {
-    let mut random = Random(n_channels as u64);
+    let mut random = SplitMix64::new(n_channels as u64);
     let (weight, bias) = (random.floats(n_channels * n_taps), random.floats(n_channels));
     let from = Timeline { rate, lag: 5 };
     let to = Timeline { rate, lag: 5 + n_taps / 2 };

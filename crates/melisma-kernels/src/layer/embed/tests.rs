@@ -2,7 +2,8 @@ use super::reference::embed;
 use super::{Embed, Level};
 use crate::Tensor;
 use crate::layer::step::{Row, Rows, Step};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 
 suite!(matches_reference, one_element, nothing, codes_outside, ends, model_shapes, refusals);
 
@@ -13,7 +14,7 @@ struct Weights {
 }
 
 fn weights(n_levels: usize, [n_codes, n_channels, dim]: [usize; 3]) -> Vec<Weights> {
-    let mut random = Random(n_channels as u64);
+    let mut random = SplitMix64::new(n_channels as u64);
     let mut level = || Weights {
         codebook: random.floats(n_codes * dim),
         weight: random.floats(n_channels * dim),
@@ -57,7 +58,7 @@ fn run(bench: &Bench, layer: &Embed<'_>, list: &[Row], codes: &[i32]) -> Vec<f32
 fn check(bench: &Bench, [n_codes, n_channels, dim]: [usize; 3], [n_rows, n_frames]: [usize; 2]) {
     let weights = weights(3, [n_codes, n_channels, dim]);
     let layer = Embed { n_channels, dim, frame_latents: 4, levels: &levels(&weights) };
-    let mut random = Random(9);
+    let mut random = SplitMix64::new(9);
     let codes: Vec<i32> = (0..n_rows * n_frames * 7).map(|_| (random.bits() % n_codes as u64) as i32).collect();
     let found = run(bench, &layer, &vec![Row::default(); n_rows], &codes);
     let expected = embed(&layer, &codes);

@@ -2,13 +2,14 @@ use super::Head;
 use super::reference::head;
 use crate::layer::step::Timeline;
 use crate::layer::streams::{self, Shape, bits, compare, drive};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 
 suite!(matches_reference, one_element, model_shapes, chunks_give_the_bits_of_the_whole, refusals);
 
 fn check(bench: &Bench, [n_channels, rate]: [usize; 2], lens: &[usize]) {
     let n = n_channels;
-    let mut random = Random(n as u64);
+    let mut random = SplitMix64::new(n as u64);
     let alpha: Vec<f32> = random.floats(n).iter().map(|x| 1.5 + x).collect();
     let scale = 1.0 / (n as f32).sqrt();
     let weight: Vec<f32> = random.floats(n * 7).iter().map(|x| x * scale).collect();

@@ -2,7 +2,8 @@ use super::Norm;
 use super::reference::norm;
 use crate::Tensor;
 use crate::layer::step::{Activations, Row, Rows, Step};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 
 suite!(matches_reference, one_element, nothing, constant_rows, model_shapes, refusals);
 
@@ -22,7 +23,7 @@ fn run(bench: &Bench, layer: &Norm<'_>, n_rows: usize, x: &[f32]) -> Vec<f32> {
 }
 
 fn check(bench: &Bench, [n_channels, n_rows, len]: [usize; 3]) {
-    let mut random = Random(n_channels as u64);
+    let mut random = SplitMix64::new(n_channels as u64);
     let (weight, bias) = (random.floats(n_channels), random.floats(n_channels));
     let layer = Norm { n_channels, weight: &weight, bias: &bias, rate: 1 };
     let x: Vec<f32> = random.floats(n_rows * len * n_channels).iter().map(|x| 3.0 * x + 1.0).collect();

@@ -1,7 +1,8 @@
 use super::reference::pointwise;
 use super::{Mode, Pointwise};
 use crate::layer::step::{Activations, Rounding, Row, Rows, Step, Timeline};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 use crate::{Device, Tensor};
 
 suite!(
@@ -28,7 +29,7 @@ struct Case {
 /// Runs one step over a dirty output; the bits of every row must not depend on the others.
 fn check(bench: &Bench, case: Case) {
     let Case { n_in, n_out, mode, n_rows, len } = case;
-    let mut random = Random((n_in * 7 + n_out) as u64);
+    let mut random = SplitMix64::new((n_in * 7 + n_out) as u64);
     let (weight, bias) = (random.floats(n_in * n_out), random.floats(n_out));
     let timeline = Timeline { rate: 1, lag: 0 };
     let bias = (mode == Mode::Plain).then_some(bias.as_slice());
@@ -94,7 +95,7 @@ fn noise(bench: &Bench) {
 
 fn zero_deviates_give_the_input(bench: &Bench) {
     let timeline = Timeline { rate: 1, lag: 0 };
-    let weight = Random(1).floats(16 * 16);
+    let weight = SplitMix64::new(1).floats(16 * 16);
     let layer = Pointwise {
         n_in: 16,
         n_out: 16,
@@ -104,7 +105,7 @@ fn zero_deviates_give_the_input(bench: &Bench) {
         timeline,
         rounding: Rounding::Off,
     };
-    let mut x = Random(2).floats(3 * 16);
+    let mut x = SplitMix64::new(2).floats(3 * 16);
     x[20] = -0.0;
     for with in [[0.5, 0.0, -0.25], [0.0; 3]] {
         let y = run(bench, &layer, &[Row::default()], [&with, &x]);
@@ -135,7 +136,7 @@ fn every_form_gives_the_same_bits(bench: &Bench) {
 
 fn factors_are_rounded_where_allowed(bench: &Bench) {
     let (n_in, n_out, len) = (40, 36, 9);
-    let mut random = Random(5);
+    let mut random = SplitMix64::new(5);
     let (weight, x) = (random.floats(n_in * n_out), random.floats(n_in * len));
     let timeline = Timeline { rate: 1, lag: 0 };
     let layer =

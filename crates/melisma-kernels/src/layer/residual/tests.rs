@@ -3,7 +3,8 @@ use super::reference::residual;
 use crate::Device;
 use crate::layer::step::{Rounding, Timeline};
 use crate::layer::streams::{self, Shape, bits, compare, drive};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 
 suite!(
     matches_reference,
@@ -16,7 +17,7 @@ suite!(
 
 fn check(bench: &Bench, [n_channels, dilation, rate]: [usize; 3], lens: &[usize]) {
     let n = n_channels;
-    let mut random = Random((n * dilation) as u64);
+    let mut random = SplitMix64::new((n * dilation) as u64);
     let alphas: Vec<f32> = random.floats(2 * n).iter().map(|x| 1.5 + x).collect();
     let (wide, biases) = (random.floats(n * 7), random.floats(2 * n));
     let scale = 1.0 / (n as f32).sqrt();

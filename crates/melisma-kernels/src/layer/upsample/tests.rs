@@ -3,7 +3,8 @@ use super::reference::upsample;
 use crate::Device;
 use crate::layer::step::{Rounding, Timeline};
 use crate::layer::streams::{self, Shape, bits, compare, drive};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 
 suite!(
     matches_reference,
@@ -21,7 +22,7 @@ fn check(bench: &Bench, shape: [usize; 3], lens: &[usize]) {
 
 /// Inputs have `rate` rows in a latent.
 fn check_at(bench: &Bench, rate: usize, [n_in, n_out, stride]: [usize; 3], lens: &[usize]) {
-    let mut random = Random((n_in * stride) as u64);
+    let mut random = SplitMix64::new((n_in * stride) as u64);
     let alpha: Vec<f32> = random.floats(n_in).iter().map(|x| 1.5 + x).collect();
     let scale = 1.0 / (n_in as f32).sqrt();
     let weight: Vec<f32> = random.floats(n_in * n_out * stride * 2).iter().map(|x| x * scale).collect();

@@ -1,7 +1,8 @@
 use half::f16;
 
 use super::{Batch, Edge, Mel, Offset, Order, Power, Sample, Scale, Value, reference};
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 use crate::{DType, Tensor};
 
 suite!(
@@ -68,7 +69,7 @@ fn frames(mel: &Mel, n_samples: usize) -> usize {
 
 /// Compares with the reference: linear values against the item's largest, logarithmic ones in their own unit.
 fn check(bench: &Bench, mel: &Mel, n_items: usize, n_samples: usize) {
-    let samples = Random(n_samples as u64 + 7).floats(n_items * n_samples);
+    let samples = SplitMix64::new(n_samples as u64 + 7).floats(n_items * n_samples);
     let batch = Batch { n_items, n_samples, n_frames: frames(mel, n_samples) };
     let found: Vec<f32> = run(bench, mel, batch, &samples);
     let item_len = batch.n_frames * mel.n_filters();
@@ -162,7 +163,7 @@ fn prepared_frames(bench: &Bench) {
 fn values_do_not_depend_on_what_is_beside_them(bench: &Bench) {
     for scale in [Scale::Linear, Scale::Log { floor: 1e-10, gain: 1.0, offset: 0.0, range: Some(2.0) }] {
         let mel = Mel { scale, ..mel(100, 30, 12) };
-        let samples = Random(3).floats(5 * 1234);
+        let samples = SplitMix64::new(3).floats(5 * 1234);
         let n_frames = frames(&mel, 1234);
         let all: Vec<f32> = run(bench, &mel, Batch { n_items: 5, n_samples: 1234, n_frames }, &samples);
         for (item, all) in all.chunks(n_frames * 12).enumerate() {
@@ -172,7 +173,7 @@ fn values_do_not_depend_on_what_is_beside_them(bench: &Bench) {
         }
     }
     // The same sound one hop later is the same frames one lane later.
-    let (mel, samples) = (Mel { pad: 0, ..mel(100, 30, 12) }, Random(4).floats(1000));
+    let (mel, samples) = (Mel { pad: 0, ..mel(100, 30, 12) }, SplitMix64::new(4).floats(1000));
     let batch = |n_samples| Batch { n_items: 1, n_samples, n_frames: frames(&mel, n_samples) };
     let early: Vec<f32> = run(bench, &mel, batch(1000), &samples);
     let late: Vec<f32> = run(bench, &mel, batch(970), &samples[30..]);
@@ -206,7 +207,7 @@ fn special_floats(bench: &Bench) {
 
 fn half_precision_rounds_the_same_values(bench: &Bench) {
     let mel = Mel { scale: Scale::Log { floor: 1e-10, gain: 8.7, offset: 0.0, range: Some(60.0) }, ..mel(64, 16, 9) };
-    let samples = Random(5).floats(3000);
+    let samples = SplitMix64::new(5).floats(3000);
     let batch = Batch { n_items: 1, n_samples: 3000, n_frames: frames(&mel, 3000) };
     let single: Vec<f32> = run(bench, &mel, batch, &samples);
     let half: Vec<f16> = run(bench, &mel, batch, &samples);

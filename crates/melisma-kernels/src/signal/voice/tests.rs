@@ -5,7 +5,7 @@ use super::sound::N_PARTIALS;
 use super::{
     Block, Control, Drum, Envelope, Filter, Noise, Partials, Segment, Source, TICK, Tone, UNIT, Voice, Voices,
 };
-use crate::suite::Random;
+use crate::random::SplitMix64;
 use crate::{Budget, Cpu, Device, Isa};
 
 const RATE: f64 = 48_000.0;
@@ -23,7 +23,7 @@ fn envelope() -> Envelope {
     }
 }
 
-fn filter(random: &mut Random) -> Filter {
+fn filter(random: &mut SplitMix64) -> Filter {
     Filter {
         octaves: -5.0 + 2.0 * random.signed(),
         sweep: 2.0 * random.signed(),
@@ -36,7 +36,7 @@ fn filter(random: &mut Random) -> Filter {
 }
 
 /// A voice of kind `index`, made of random figures.
-fn voice(index: usize, random: &mut Random) -> Voice {
+fn voice(index: usize, random: &mut SplitMix64) -> Voice {
     let hz = 27.5 * f64::from(random.signed().abs() * 7.0).exp2();
     let source = match index % 4 {
         0 => Source::Tone(Tone {
@@ -66,7 +66,7 @@ struct Piece {
 
 impl Piece {
     fn new(n_voices: usize, seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         let voices = (0..n_voices).map(|index| {
             let onset = random.bits() % 2000;
             let release = random.bits().is_multiple_of(2).then(|| onset + random.bits() % 4000);
@@ -120,7 +120,7 @@ fn difference(found: &[Vec<i64>; 2], expected: &[Vec<f64>; 2]) -> f64 {
 fn every_kind_matches_the_reference() {
     for isa in Isa::available() {
         for index in 0..24 {
-            let mut random = Random(index as u64);
+            let mut random = SplitMix64::new(index as u64);
             let life = Life { onset: 5 + 13 * index as u64, release: Some(2500), control: Control::default() };
             let piece = Piece { voices: vec![(voice(index, &mut random), life)], len: 5000 };
             let found = piece.render(isa, &[4096], Voices::render);
@@ -169,7 +169,7 @@ fn a_batch_is_the_sum_of_its_voices() {
 
 #[test]
 fn lanes_are_given_back() {
-    let mut random = Random(9);
+    let mut random = SplitMix64::new(9);
     let mut pool = Voices::new(Isa::best(), 16, 1);
     let control = Control::default();
     let mut now = 0;
@@ -190,7 +190,7 @@ fn lanes_are_given_back() {
 
 #[test]
 fn figures_outside_of_their_ranges_are_refused() {
-    let mut random = Random(3);
+    let mut random = SplitMix64::new(3);
     let mut pool = Voices::new(Isa::best(), 16, 1);
     for gain in [f32::NAN, -0.1, 1.1, f32::INFINITY] {
         let refused = pool.start(0, &Voice { gain: [gain, 0.0], ..voice(0, &mut random) }, 0, Control::default());
@@ -290,7 +290,7 @@ fn saws_alias_little() {
 
 #[test]
 fn partials_above_the_limit_are_silent() {
-    let mut random = Random(1);
+    let mut random = SplitMix64::new(1);
     let Voice { envelope, gain, .. } = voice(1, &mut random);
     let levels = std::array::from_fn(|k| if k == 0 { 0.0 } else { 1.0 });
     let source = Source::Partials(Partials { increment: increment(12_000.0), levels, rates: [0.0; N_PARTIALS] });
@@ -303,7 +303,7 @@ fn partials_above_the_limit_are_silent() {
 /// The fourth partial of 5 kHz sounds, that of 6 kHz does not, and it is back where the bend is.
 #[test]
 fn partials_come_back_from_a_bend() {
-    let mut random = Random(1);
+    let mut random = SplitMix64::new(1);
     let levels = std::array::from_fn(|k| if k == 3 { 1.0 } else { 0.0 });
     let source = Source::Partials(Partials { increment: increment(5000.0), levels, rates: [0.0; N_PARTIALS] });
     let voice = Voice { source, gain: [0.5, 0.5], ..voice(1, &mut random) };

@@ -1,5 +1,6 @@
 use super::*;
 use crate::audio::Source;
+use crate::random::Lcg32;
 
 /// Reads with another's decoder.
 fn decode(bytes: &[u8], sample_rate: u32) -> (Vec<f32>, usize) {
@@ -14,12 +15,8 @@ fn decode(bytes: &[u8], sample_rate: u32) -> (Vec<f32>, usize) {
 }
 
 fn noise(n: usize, size: f32) -> Vec<f32> {
-    let mut state = 7u32;
-    let next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        size * ((state >> 8) as f32 / (1 << 23) as f32 - 1.0)
-    };
-    std::iter::repeat_with(next).take(n).collect()
+    let mut random = Lcg32::new(7);
+    std::iter::repeat_with(|| size * random.signed()).take(n).collect()
 }
 
 fn sounds() -> Vec<(&'static str, Vec<f32>)> {

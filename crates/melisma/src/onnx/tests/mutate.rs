@@ -3,32 +3,16 @@
 use super::*;
 use crate::engine::{Engine, Options, rten};
 use crate::format::Value;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
+use crate::random::SplitMix64;
 
 /// One to four changes: bits, bytes, cuts, copies, and numbers that have become large.
-fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+fn mutated(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..1 + random.below(4) {
         let at = random.below(bytes.len());
         match random.below(6) {
             0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at] = random.next() as u8,
+            1 => bytes[at] = random.bits() as u8,
             2 => bytes.truncate(at.max(1)),
             3 => {
                 let end = (at + random.below(32)).min(bytes.len());
@@ -52,7 +36,7 @@ fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 /// Changes that the format allows: extreme parameters, other operators, values in each other's place.
-fn rewired(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+fn rewired(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     const EXTREMES: [i64; 9] = [0, -1, 1, 3, 1 << 20, 1 << 31, 1 << 40, i64::MAX, i64::MIN];
     const OPERATORS: [&str; 8] = ["Concat", "Expand", "ConstantOfShape", "Tile", "Range", "Reshape", "Pad", "MatMul"];
     let mut model = Model::from_bytes(bytes).unwrap();
@@ -89,7 +73,7 @@ fn check(n_models: u64, mut then: impl FnMut(Model)) -> [usize; 2] {
     let mut counts = [0; 2];
     for seed in 0..n_models {
         let source = if seed % 2 == 0 { VOCODER } else { CONTROL };
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         let bytes = if seed % 4 < 2 { mutated(source, &mut random) } else { rewired(source, &mut random) };
         match Model::from_bytes(&bytes) {
             Ok(model) => {

@@ -4,6 +4,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::random::Lcg64;
 
 fn options() -> Options {
     Options { limit_bytes: 1 << 30, threads: 2 }
@@ -54,20 +55,16 @@ fn no_damage_is_ever_served() {
     let original = |name: &str| std::fs::read(entry.folder.join(name)).unwrap();
     let names = ["model.onnx", "note", "manifest.json", "seal"];
     let whole: Vec<Vec<u8>> = names.iter().map(|name| original(name)).collect();
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below.max(1)
-    };
+    let mut random = Lcg64::new(1);
     for round in 0..120 {
-        let which = random(names.len());
+        let which = random.below(names.len());
         let mut bytes = whole[which].clone();
         match round % 5 {
             0 | 1 => {
-                let at = random(bytes.len());
-                bytes[at] ^= 1 << random(8);
+                let at = random.below(bytes.len());
+                bytes[at] ^= 1 << random.below(8);
             }
-            2 => bytes.truncate(random(bytes.len())),
+            2 => bytes.truncate(random.below(bytes.len())),
             3 => bytes.fill(0),
             _ => bytes.push(b' '),
         }
@@ -330,26 +327,22 @@ fn ten_thousand_damages_are_never_served() {
     let (entry, _) = made(&cache, &parts("a"));
     let names = ["model.onnx", "note", "manifest.json", "seal"];
     let whole = names.map(|name| std::fs::read(entry.folder.join(name)).unwrap());
-    let mut state = 99u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below.max(1)
-    };
+    let mut random = Lcg64::new(99);
     for round in 0..10_000 {
         std::fs::create_dir_all(&entry.folder).unwrap();
         for (name, bytes) in names.iter().zip(&whole) {
             std::fs::write(entry.folder.join(name), bytes).unwrap();
         }
-        let (first, second) = (random(names.len()), random(names.len()));
+        let (first, second) = (random.below(names.len()), random.below(names.len()));
         let mut bytes = whole[first].clone();
         match round % 4 {
             0 => {
-                let at = random(bytes.len());
-                bytes[at] ^= 1 << random(8);
+                let at = random.below(bytes.len());
+                bytes[at] ^= 1 << random.below(8);
             }
-            1 => bytes.truncate(random(bytes.len())),
+            1 => bytes.truncate(random.below(bytes.len())),
             2 => {
-                let at = random(bytes.len());
+                let at = random.below(bytes.len());
                 let other = bytes[at].wrapping_add(1);
                 bytes[at..].fill(other);
             }

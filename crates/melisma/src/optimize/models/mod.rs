@@ -9,12 +9,13 @@ pub use whisper::whisper_encoder;
 
 use crate::Result;
 use crate::onnx::{Graph, Model, Node, Opset, Tensor, ValueInfo};
+use crate::random::SplitMix64;
 
 /// A graph that grows node by node.
 #[derive(Default)]
 struct Sketch {
     graph: Graph,
-    seed: u64,
+    random: SplitMix64,
 }
 
 impl Sketch {
@@ -33,7 +34,7 @@ impl Sketch {
 
     /// A tensor of uniform values in ±`reach` around `middle`.
     fn weight(&mut self, shape: &[usize], middle: f32, reach: f32) -> Result<String> {
-        let values: Vec<f32> = (0..shape.iter().product()).map(|_| middle + reach * self.uniform()).collect();
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| middle + reach * self.random.signed()).collect();
         self.tensor(&values, shape)
     }
 
@@ -52,14 +53,6 @@ impl Sketch {
         let name = format!("w{}", self.graph.initializers.len());
         self.graph.initializers.push(Tensor::from_slice(&name, values, &[values.len()])?);
         Ok(name)
-    }
-
-    /// SplitMix64, in -1 .. 1.
-    fn uniform(&mut self) -> f32 {
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 
     fn finish(mut self, name: &str, input: ValueInfo, output: ValueInfo) -> Result<Model> {

@@ -3,6 +3,7 @@
 use super::Sketch;
 use crate::Result;
 use crate::onnx::{Dim, Model, Node, ValueInfo};
+use crate::random::SplitMix64;
 
 /// The sizes of a decoder.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +26,7 @@ impl Snac<'_> {
 /// # Errors
 /// Sizes that overflow.
 pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
-    let mut sketch = Sketch { seed, ..Sketch::default() };
+    let mut sketch = Sketch { random: SplitMix64::new(seed), ..Sketch::default() };
     let Snac { latent_dim, dim, strides } = *sizes;
     let mut x = conv(
         &mut sketch,
@@ -91,7 +92,7 @@ fn conv(sketch: &mut Sketch, x: &str, conv: Conv) -> Result<String> {
 
 /// x + sin²(αx) · (1 / (α + 1e-9)), five nodes.
 fn snake(sketch: &mut Sketch, x: &str, n_channels: usize) -> Result<String> {
-    let alpha: Vec<f32> = (0..n_channels).map(|_| 1.0 + 0.5 * sketch.uniform()).collect();
+    let alpha: Vec<f32> = (0..n_channels).map(|_| 1.0 + 0.5 * sketch.random.signed()).collect();
     let inverse: Vec<f32> = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9)).collect();
     let (alpha, inverse) = (sketch.tensor(&alpha, &[1, n_channels, 1])?, sketch.tensor(&inverse, &[1, n_channels, 1])?);
     let two = match sketch.graph.initializers.iter().find(|tensor| tensor.shape.is_empty()) {

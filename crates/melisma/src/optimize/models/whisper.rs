@@ -3,6 +3,7 @@
 use super::Sketch;
 use crate::Result;
 use crate::onnx::{Dim, Model, Node, ValueInfo};
+use crate::random::SplitMix64;
 
 const WIDTH: usize = 384;
 const HEADS: usize = 6;
@@ -14,7 +15,7 @@ const FRAMES: usize = 3000;
 /// # Errors
 /// None that these sizes can cause.
 pub fn whisper_encoder(seed: u64) -> Result<Model> {
-    let mut sketch = Sketch { seed, ..Sketch::default() };
+    let mut sketch = Sketch { random: SplitMix64::new(seed), ..Sketch::default() };
     let x = conv(&mut sketch, "mel", 80, 1)?;
     let x = gelu(&mut sketch, &x)?;
     let x = conv(&mut sketch, &x, WIDTH, 2)?;

@@ -9,6 +9,7 @@ use super::{Request, SEED, accuracy};
 use crate::engine::Port;
 use crate::format::{DType, Value, npy};
 use crate::onnx::{Dim, Model};
+use crate::random::SplitMix64;
 use crate::runtime::output::{self, Existing};
 use crate::{Error, Kind, Remedy, Result};
 
@@ -154,13 +155,13 @@ pub(super) fn check_files(model: &Model, request: &Request) -> Result<()> {
 }
 
 fn made(ports: &[Port], request: &Request) -> Result<Vec<Value>> {
-    let mut random = Random(SEED);
+    let mut random = SplitMix64::new(SEED);
     let value = |port: &Port| {
         let given = request.inputs.iter().find(|given| given.name == port.name);
         match given.map(|given| &given.content) {
             Some(Content::File(path)) => read_checked(path),
-            Some(Content::Shape(shape)) => random.value(port.dtype, shape),
-            None => known(port).and_then(|shape| random.value(port.dtype, &shape)),
+            Some(Content::Shape(shape)) => random_value(&mut random, port.dtype, shape),
+            None => known(port).and_then(|shape| random_value(&mut random, port.dtype, &shape)),
         }
         .map_err(|error| error.at(format!("input `{}`", port.name)))
     };
@@ -224,38 +225,21 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Value>> {
     paths.take_while(|path| path.is_file()).map(|path| npy::read(&path)).collect()
 }
 
-/// SplitMix64, the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+/// Floats between -1 and 1; integers 0 and 1, which are valid indices of every table and axis.
+fn random_value(random: &mut SplitMix64, dtype: DType, shape: &[usize]) -> Result<Value> {
+    let n = shape.iter().try_fold(1usize, |n, &axis| n.checked_mul(axis)).filter(|n| *n <= MOST_ELEMENTS);
+    if n.is_none() {
+        return Err(Error::invalid(format!("shape {shape:?} has more than {MOST_ELEMENTS} elements")));
     }
-
-    fn signed(&mut self) -> f32 {
-        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    let mut value = Value::zeros(dtype, shape)?;
+    match dtype {
+        DType::F32 => value.as_mut_slice::<f32>()?.fill_with(|| random.signed()),
+        DType::F64 => value.as_mut_slice::<f64>()?.fill_with(|| f64::from(random.signed())),
+        DType::F16 => value.as_mut_slice::<f16>()?.fill_with(|| f16::from_f32(random.signed())),
+        DType::BF16 => value.as_mut_slice::<bf16>()?.fill_with(|| bf16::from_f32(random.signed())),
+        _ => value.bytes_mut().chunks_mut(dtype.size()).for_each(|element| element[0] = (random.bits() & 1) as u8),
     }
-
-    /// Floats between -1 and 1; integers 0 and 1, which every table and axis has.
-    fn value(&mut self, dtype: DType, shape: &[usize]) -> Result<Value> {
-        let n = shape.iter().try_fold(1usize, |n, &axis| n.checked_mul(axis)).filter(|n| *n <= MOST_ELEMENTS);
-        if n.is_none() {
-            return Err(Error::invalid(format!("shape {shape:?} has more than {MOST_ELEMENTS} elements")));
-        }
-        let mut value = Value::zeros(dtype, shape)?;
-        match dtype {
-            DType::F32 => value.as_mut_slice::<f32>()?.fill_with(|| self.signed()),
-            DType::F64 => value.as_mut_slice::<f64>()?.fill_with(|| f64::from(self.signed())),
-            DType::F16 => value.as_mut_slice::<f16>()?.fill_with(|| f16::from_f32(self.signed())),
-            DType::BF16 => value.as_mut_slice::<bf16>()?.fill_with(|| bf16::from_f32(self.signed())),
-            _ => value.bytes_mut().chunks_mut(dtype.size()).for_each(|element| element[0] = (self.bits() & 1) as u8),
-        }
-        Ok(value)
-    }
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -276,11 +260,11 @@ mod tests {
 
     #[test]
     fn the_seed_gives_the_same_numbers_everywhere() {
-        let value = Random(SEED).value(DType::F32, &[3]).unwrap();
+        let value = random_value(&mut SplitMix64::new(SEED), DType::F32, &[3]).unwrap();
         assert!(value.as_slice::<f32>().unwrap().iter().all(|x| x.abs() <= 1.0));
-        assert_eq!(value.bytes(), Random(SEED).value(DType::F32, &[3]).unwrap().bytes());
-        assert!(Random(1).value(DType::F32, &[1 << 20, 1 << 20]).is_err());
-        let flags = Random(1).value(DType::I64, &[100]).unwrap();
+        assert_eq!(value.bytes(), random_value(&mut SplitMix64::new(SEED), DType::F32, &[3]).unwrap().bytes());
+        assert!(random_value(&mut SplitMix64::new(1), DType::F32, &[1 << 20, 1 << 20]).is_err());
+        let flags = random_value(&mut SplitMix64::new(1), DType::I64, &[100]).unwrap();
         assert!(flags.as_slice::<i64>().unwrap().iter().all(|x| matches!(x, 0 | 1)));
     }
 }

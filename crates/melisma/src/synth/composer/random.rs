@@ -1,30 +1,22 @@
-//! Random numbers that are the same on every machine: SplitMix64, integers only.
+//! The random choices of the composer: integers only, so that they are the same on every machine.
+
+use crate::random::SplitMix64;
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(super) struct Random(SplitMix64);
 
 impl Random {
     /// The stream for `part` of phrase `phrase` of a piece: independent of all others, so that a change of one part leaves the others alone.
     pub(super) fn new(seed: u64, phrase: u64, part: u64) -> Self {
-        let mut stream = Self(seed);
-        let seed = stream.bits() ^ phrase;
-        let mut stream = Self(seed);
-        let seed = stream.bits() ^ part;
-        Self(seed)
-    }
-
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let seed = SplitMix64::new(seed).bits() ^ phrase;
+        let seed = SplitMix64::new(seed).bits() ^ part;
+        Self(SplitMix64::new(seed))
     }
 
     /// Uniform in `0..n`, 0 for n = 0. The bias of the multiplication is below 2^-32.
     pub(super) fn below(&mut self, n: u32) -> u32 {
-        ((u64::from((self.bits() >> 32) as u32) * u64::from(n)) >> 32) as u32
+        ((u64::from((self.0.bits() >> 32) as u32) * u64::from(n)) >> 32) as u32
     }
 
     /// True so many times in a hundred.

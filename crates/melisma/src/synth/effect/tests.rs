@@ -1,15 +1,13 @@
 use super::*;
+use crate::random::Lcg32;
 use crate::synth::loudness::Meter;
 use std::f64::consts::TAU;
 
 const RATE: u32 = 48_000;
 
-fn noise(n: usize, mut state: u32) -> Vec<f32> {
-    let next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    std::iter::repeat_with(next).take(n).collect()
+fn noise(n: usize, seed: u32) -> Vec<f32> {
+    let mut random = Lcg32::new(seed);
+    std::iter::repeat_with(|| random.signed()).take(n).collect()
 }
 
 /// Runs `process` over the same sound in blocks of several sizes: the same bits.

@@ -3,7 +3,8 @@
 use super::super::reference::{Life, render as reference};
 use super::super::{Block, Bulk, Control, Controls, Note, Plan, TICK, UNIT, Voices};
 use super::voice;
-use crate::suite::{Bench, Random, suite};
+use crate::random::SplitMix64;
+use crate::suite::{Bench, suite};
 use crate::{DType, Graph, Isa, Queue, Tensor};
 
 suite!(
@@ -18,7 +19,7 @@ suite!(
 
 /// Notes of all kinds in `n_mixes` mixes.
 fn notes(n_notes: usize, n_mixes: u32, seed: u64) -> Vec<Note> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let note = |index: usize| {
         let onset = 64 + random.bits() % 1500;
         let release = random.bits().is_multiple_of(2).then(|| onset + random.bits() % 3000);
