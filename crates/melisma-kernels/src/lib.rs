@@ -25,6 +25,7 @@ pub mod layer;
 pub mod matmul;
 pub mod memory;
 pub mod process;
+pub mod queue;
 pub mod random;
 pub mod rans;
 mod remedy;
@@ -32,10 +33,11 @@ pub mod signal;
 #[cfg(test)]
 mod suite;
 
-pub use device::cuda::{DeviceSpan, Event, Graph};
-pub use device::{Cpu, Device, Isa, Level, Queue, available_threads};
+pub use device::cuda::{DeviceSpan, Event};
+pub use device::{Cpu, Device, Isa, Level, available_threads};
 pub use error::{Error, Kind, Result};
 pub use memory::{
     ALLOCATION, Budget, Buffer, DType, Element, I24, Pool, Reservation, Space, Tensor, Usage, View, ViewMut, Watch,
 };
+pub use queue::{Graph, Queue};
 pub use remedy::Remedy;

@@ -8,7 +8,7 @@ use melisma_kernels::layer::residual::Residual;
 use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Rows, Step, Timeline};
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::rans::{Decoder, Encoder, Split};
-use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Pool, Tensor, convert};
+use melisma_kernels::{Budget, Cpu, DType, Device, Isa, Tensor, convert};
 
 /// One test, so that no other thread allocates meanwhile.
 #[test]
@@ -18,7 +18,7 @@ fn hot_paths_allocate_nothing_after_warm_up() {
         for threads in [1, 2] {
             let device = Device::Cpu(Cpu { isa, threads });
             let queue = device.queue(&budget).unwrap();
-            let pool = Pool::of(&queue, &budget);
+            let pool = queue.pool(&budget);
             let shape = Matmul::new(100, 300, 70);
             let product = shape.plan::<f16>(&device).unwrap();
             let widen = convert::plan::<f16, f32>(&device, shape.m * shape.n).unwrap();

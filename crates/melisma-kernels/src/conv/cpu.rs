@@ -6,7 +6,7 @@ use super::block::{Area, Blocks, Layout};
 use super::narrow;
 use super::tile::{MAX_WIDTH, Shape, Start, Tile, shapes};
 use super::{Axis, Conv, Curve};
-use crate::device::queue::CpuQueue;
+use crate::queue::CpuQueue;
 use crate::{Budget, Buffer, Cpu, Result};
 
 #[derive(Debug)]

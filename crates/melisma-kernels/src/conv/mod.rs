@@ -16,8 +16,8 @@ mod reference;
 mod tests;
 mod tile;
 
-use crate::device::queue::kernel_span;
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 
 /// A convolution with its weights. Pairs are rows, then columns.

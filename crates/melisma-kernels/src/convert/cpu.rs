@@ -8,8 +8,8 @@ use half::{bf16, f16};
 use super::Convert;
 use crate::Element;
 use crate::device::isa::{Isa, Level, dispatch};
-use crate::device::queue::CpuQueue;
 use crate::memory::dtype::I24;
+use crate::queue::CpuQueue;
 
 /// Elements of one task. A multiple of 64 elements keeps every task's output as aligned as the whole.
 const TASK_LEN: usize = 1 << 16;

@@ -1,10 +1,11 @@
 //! Grid and arguments of `convert.cu`.
 
-use crate::device::cuda::{CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{DEVICE, Function, Source};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, arguments};
 use crate::{Element, Result};
 
-pub(crate) const SOURCE: Source = Source { name: "convert", text: include_str!("convert.cu") };
+pub(crate) const SOURCE: Source = Source { name: "convert", text: include_str!("convert.cu"), headers: &[DEVICE] };
 
 const BLOCK: u32 = 256;
 /// Elements that one thread converts: four groups of four.

@@ -20,9 +20,9 @@ use std::marker::PhantomData;
 use half::{bf16, f16};
 
 use crate::device::cuda::Function;
-use crate::device::queue::kernel_span;
 use crate::memory::dtype::I24;
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Device, Element, Error, Isa, Queue, Result, View, ViewMut};
 
 /// A pair of element types that can be converted.

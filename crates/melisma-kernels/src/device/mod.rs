@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::{Budget, Result};
+use crate::Result;
 use cuda::Cuda;
 pub use isa::{Isa, Level};
-pub use queue::Queue;
 
 /// A place where kernels run: one enum, one two-arm `match` per kernel.
 #[derive(Debug, Clone)]
@@ -42,14 +41,6 @@ impl Device {
         Cuda::new(ordinal).map(Self::Cuda)
     }
 
-    /// A new queue whose buffers are counted in `budget`.
-    ///
-    /// # Errors
-    /// The device refuses to make one.
-    pub fn queue(&self, budget: &Budget) -> Result<Queue> {
-        Queue::new(self, budget)
-    }
-
     /// The product name of a GPU, or the instruction set and threads of the CPU.
     pub fn description(&self) -> String {
         match self {
@@ -73,8 +64,7 @@ pub mod ceiling;
 pub mod cuda;
 pub(crate) mod isa;
 pub mod nvtx;
-pub(crate) mod queue;
-mod workers;
+pub(crate) mod workers;
 
 /// How many threads this process may use at once.
 pub fn available_threads() -> usize {

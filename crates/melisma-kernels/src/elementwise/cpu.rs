@@ -2,7 +2,7 @@
 
 use super::Operation;
 use crate::device::isa::{Isa, dispatch};
-use crate::device::queue::CpuQueue;
+use crate::queue::CpuQueue;
 
 /// Elements of one task.
 const TASK_LEN: usize = 1 << 15;

@@ -2,10 +2,12 @@
 
 use super::Operation;
 use crate::Result;
-use crate::device::cuda::{CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{DEVICE, Function, Source};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, arguments};
 
-pub(crate) const SOURCE: Source = Source { name: "elementwise", text: include_str!("elementwise.cu") };
+pub(crate) const SOURCE: Source =
+    Source { name: "elementwise", text: include_str!("elementwise.cu"), headers: &[DEVICE] };
 
 const BLOCK: u32 = 256;
 

@@ -11,8 +11,8 @@ mod reference;
 mod tests;
 
 use crate::device::cuda::Function;
-use crate::device::queue::kernel_span;
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Device, Error, Queue, Result, View, ViewMut};
 
 /// What is done to each element.

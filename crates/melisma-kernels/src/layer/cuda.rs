@@ -1,8 +1,11 @@
 //! What the layers of a step hand to their kernels: the mirror of `step.cuh`.
 
-use crate::device::cuda::{Address, Upload, address};
+use crate::device::cuda::{Address, Header};
 use crate::layer::step::{Arena, Step, Timeline};
+use crate::queue::{Upload, address};
 use crate::{Error, Result, Tensor};
+
+pub(crate) const STEP: Header = Header { name: "step.cuh", text: include_str!("step.cuh") };
 
 /// `Step` of `step.cuh`.
 #[repr(C)]

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use crate::device::queue::CpuQueue;
 use crate::layer::step::{Step, Timeline};
 use crate::matmul::tile::{BLOCK_K, Run, STRIDE_A, STRIP, Start, Tile, runs};
+use crate::queue::CpuQueue;
 use crate::{Budget, Buffer, Isa, Result};
 
 /// Floats of A that a block of rows has at most: half of a usual L2.

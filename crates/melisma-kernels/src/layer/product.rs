@@ -11,9 +11,10 @@
 
 use std::ffi::c_void;
 
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source};
-use crate::device::cuda::{Upload, address};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Header, Source};
+use crate::layer::cuda::STEP;
 use crate::layer::step::Rounding;
+use crate::queue::{CudaQueue, Launch, Upload, address};
 use crate::{Result, Tensor};
 
 /// Steps of K that lie together, and outputs of a warp.
@@ -79,12 +80,23 @@ impl Sources {
     }
 }
 
+pub(crate) const fn source(name: &'static str, text: &'static str) -> Source {
+    const PRODUCT: Header = Header { name: "product.cuh", text: include_str!("product.cuh") };
+    Source { name, text, headers: &[DEVICE, STEP, PRODUCT] }
+}
+
 macro_rules! product_sources {
     ($name:literal, $file:literal) => {
         $crate::layer::product::Sources([
-            Source { name: $name, text: include_str!($file) },
-            Source { name: concat!($name, "_tf32"), text: concat!("#define ROUND_TF32\n", include_str!($file)) },
-            Source { name: concat!($name, "_bf16"), text: concat!("#define ROUND_BF16\n", include_str!($file)) },
+            $crate::layer::product::source($name, include_str!($file)),
+            $crate::layer::product::source(
+                concat!($name, "_tf32"),
+                concat!("#define ROUND_TF32\n", include_str!($file)),
+            ),
+            $crate::layer::product::source(
+                concat!($name, "_bf16"),
+                concat!("#define ROUND_BF16\n", include_str!($file)),
+            ),
         ])
     };
 }

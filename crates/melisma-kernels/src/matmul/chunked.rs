@@ -5,7 +5,7 @@
 
 use super::{Matmul, Plan, Scalar};
 use crate::memory::view::check_len;
-use crate::{Budget, Buffer, Device, Error, Kind, Pool, Queue, Remedy, Result, Space};
+use crate::{Budget, Buffer, Device, Error, Kind, Queue, Remedy, Result, Space};
 
 /// Chunks smaller than this cost more in launches than they save in memory.
 const FEWEST_ROWS: usize = 64;
@@ -60,7 +60,7 @@ impl<T: Scalar> Plan<T> {
         if m * n == 0 {
             return Ok(m);
         }
-        let device_pool = Pool::of(queue, budget);
+        let device_pool = queue.pool(budget);
         let mut b_dev = device_pool.take(size_of_val(b))?;
         queue.copy(b.into(), b_dev.view_mut::<T>()?)?;
         let rows = self.rows_that_fit(budget)?.min(chunk.most_rows.max(1));

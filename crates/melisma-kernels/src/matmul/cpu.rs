@@ -5,7 +5,7 @@
 
 use super::tile::{BLOCK_K, MAX_ROWS, Run, STRIDE_A, STRIP, Start, Tile, runs};
 use super::{Matmul, Scalar};
-use crate::device::queue::CpuQueue;
+use crate::queue::CpuQueue;
 use crate::{DType, Isa, Result};
 
 /// The most rows of one task: their block of A (256 KiB) stays in L2.

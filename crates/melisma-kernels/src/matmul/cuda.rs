@@ -8,40 +8,18 @@ use std::ffi::c_void;
 use cudarc::cublaslt::{result as lt, sys};
 
 use super::{Matmul, Scalar};
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Library, Source, arguments, require};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Library, Source, blas_failed, require};
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::{DType, Error, Kind, Result};
+use crate::queue::{CudaQueue, Launch, arguments};
+use crate::{DType, Result};
 
-pub(crate) const SOURCE: Source = Source { name: "matmul", text: include_str!("matmul.cu") };
+pub(crate) const SOURCE: Source = Source { name: "matmul", text: include_str!("matmul.cu"), headers: &[DEVICE] };
 
 /// What the library may use beside the matrices.
 const WORKSPACE_BYTES: usize = 32 << 20;
 /// Tensor cores want rows of half-precision matrices to start on 16 bytes.
 const PAD: usize = 8;
 const BLOCK: u32 = 256;
-
-/// The library's handle.
-#[derive(Debug)]
-pub(crate) struct Blas(sys::cublasLtHandle_t);
-
-// SAFETY: the library's handle may be used from any thread.
-unsafe impl Send for Blas {}
-// SAFETY: as above.
-unsafe impl Sync for Blas {}
-
-impl Blas {
-    pub(crate) fn new() -> Result<Self> {
-        require(Library::CublasLt)?;
-        lt::create_handle().map(Self).map_err(|error| failed("start", error))
-    }
-}
-
-impl Drop for Blas {
-    fn drop(&mut self) {
-        // SAFETY: made in `new`, destroyed once.
-        let _ = unsafe { lt::destroy_handle(self.0) };
-    }
-}
 
 /// The algorithm for one product, used for every chunk of its rows.
 #[derive(Debug)]
@@ -100,8 +78,10 @@ impl Prepared {
         let Layouts { a, b, c } = layouts;
         let blas = self.cuda.blas()?;
         // SAFETY: all descriptors live.
-        unsafe { lt::get_matmul_algo_heuristic(blas.0, self.descriptor.handle, b.0, a.0, c.0, c.0, preference.0) }
-            .map_err(|error| failed("find an algorithm", error))
+        unsafe {
+            lt::get_matmul_algo_heuristic(blas.handle(), self.descriptor.handle, b.0, a.0, c.0, c.0, preference.0)
+        }
+        .map_err(|error| blas_failed("find an algorithm", error))
     }
 
     pub(super) fn run<T: Scalar>(
@@ -148,7 +128,7 @@ impl Prepared {
         // SAFETY: the matrices hold what the layouts say; the workspace holds `workspace_bytes`.
         unsafe {
             lt::matmul(
-                self.cuda.blas()?.0,
+                self.cuda.blas()?.handle(),
                 self.descriptor.handle,
                 (&raw const one).cast(),
                 (&raw const zero).cast(),
@@ -166,7 +146,7 @@ impl Prepared {
                 queue.handle().cast(),
             )
         }
-        .map_err(|error| failed("multiply", error))
+        .map_err(|error| blas_failed("multiply", error))
     }
 
     /// Copies rows of another width; what the source lacks is zero.
@@ -202,7 +182,7 @@ impl Layout {
     fn new(storage: sys::cudaDataType, rows: usize, columns: usize) -> Result<Self> {
         lt::create_matrix_layout(storage, rows as u64, columns as u64, rows.max(1) as i64)
             .map(Self)
-            .map_err(|error| failed("describe a matrix", error))
+            .map_err(|error| blas_failed("describe a matrix", error))
     }
 }
 
@@ -234,7 +214,7 @@ impl Descriptor {
             sys::cublasComputeType_t::CUBLAS_COMPUTE_32F
         };
         let handle = lt::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)
-            .map_err(|error| failed("describe a product", error))?;
+            .map_err(|error| blas_failed("describe a product", error))?;
         Ok(Self { handle, storage })
     }
 }
@@ -251,7 +231,7 @@ struct Preference(sys::cublasLtMatmulPreference_t);
 impl Preference {
     fn new() -> Result<Self> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
-        let preference = Self(lt::create_matmul_pref().map_err(|error| failed("state a preference", error))?);
+        let preference = Self(lt::create_matmul_pref().map_err(|error| blas_failed("state a preference", error))?);
         let workspace = WORKSPACE_BYTES as u64;
         let no_split_k = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
         // SAFETY: each value has the type that its attribute takes.
@@ -271,7 +251,7 @@ impl Preference {
                 )
             })
         }
-        .map_err(|error| failed("state a preference", error))?;
+        .map_err(|error| blas_failed("state a preference", error))?;
         Ok(preference)
     }
 }
@@ -281,13 +261,4 @@ impl Drop for Preference {
         // SAFETY: made in `new`, destroyed once.
         let _ = unsafe { lt::destroy_matmul_pref(self.0) };
     }
-}
-
-fn failed(what: &str, error: lt::CublasError) -> Error {
-    let kind = match error.0 {
-        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Kind::Memory,
-        sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => Kind::Unsupported,
-        _ => Kind::Device,
-    };
-    Error::new(kind, format!("cuBLASLt could not {what}: {:?}", error.0))
 }

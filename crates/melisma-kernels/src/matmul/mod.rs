@@ -24,8 +24,8 @@ pub use chunked::Chunk;
 
 use half::{bf16, f16};
 
-use crate::device::queue::kernel_span;
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Device, Element, Error, Isa, Queue, Result, View, ViewMut, convert};
 
 /// A product of an M x K and a K x N matrix.

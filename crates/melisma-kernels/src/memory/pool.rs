@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::cuda::Cuda;
 use crate::memory::buffer::Block;
-use crate::{Budget, Buffer, Error, Kind, Queue, Result, Space};
+use crate::{Budget, Buffer, Error, Kind, Result, Space};
 
 const SMALLEST: usize = 256;
 /// Four classes per power of two, from 2^8 up to 2^47.
@@ -44,12 +44,9 @@ impl Pool {
         Self::new(Space::Pinned, Some(cuda.clone()), budget)
     }
 
-    /// A pool of the memory that kernels of `queue` work on: device memory, or host memory for the CPU.
-    pub fn of(queue: &Queue, budget: &Budget) -> Self {
-        match queue {
-            Queue::Cpu(_) => Self::host(budget),
-            Queue::Cuda(queue) => Self::new(Space::Device, Some(queue.cuda().clone()), budget),
-        }
+    /// A pool of device memory, for the work of one queue.
+    pub(crate) fn device(cuda: &Cuda, budget: &Budget) -> Self {
+        Self::new(Space::Device, Some(cuda.clone()), budget)
     }
 
     fn new(space: Space, cuda: Option<Cuda>, budget: &Budget) -> Self {

@@ -1,6 +1,6 @@
 //! Tensors: dense arrays at the borders of rooms. Kernels take [`View`]s of them.
 
-use crate::{Budget, Buffer, DType, Device, Element, Error, Kind, Pool, Queue, Result, View, ViewMut};
+use crate::{Budget, Buffer, DType, Device, Element, Error, Kind, Pool, Result, View, ViewMut};
 
 /// A dense row-major array of one element type in one place.
 #[derive(Debug)]
@@ -85,27 +85,6 @@ impl Tensor {
         self.buffer.view_mut()
     }
 
-    /// A copy of it where `queue` works.
-    ///
-    /// # Errors
-    /// The budget or the device refuses.
-    pub fn to<T: Element>(&self, queue: &Queue, budget: &Budget) -> Result<Self> {
-        let mut copy = Self::new(&queue.device(), budget, self.dtype, &self.shape)?;
-        queue.copy(self.view::<T>()?, copy.view_mut::<T>()?)?;
-        Ok(copy)
-    }
-
-    /// Its elements as a vector, waiting for `queue` where needed.
-    ///
-    /// # Errors
-    /// `T` is not its element type, or the device fails.
-    pub fn to_vec<T: Element>(&self, queue: &Queue) -> Result<Vec<T>> {
-        let view = self.view::<T>()?;
-        let mut values = vec![T::zeroed(); view.len()];
-        queue.copy(view, values.as_mut_slice().into())?;
-        Ok(values)
-    }
-
     fn check<T: Element>(&self) -> Result<()> {
         if T::DTYPE == self.dtype {
             return Ok(());
@@ -135,14 +114,5 @@ mod tests {
         assert!(Tensor::from_slice(&budget, &[1.0f32], &[2]).is_err());
         let huge = Tensor::new(&Device::cpu().unwrap(), &budget, DType::F32, &[usize::MAX, 2]).unwrap_err();
         assert_eq!(huge.kind(), Kind::Memory);
-    }
-
-    #[test]
-    fn a_tensor_without_elements_is_fine() {
-        let budget = Budget::unlimited();
-        let device = Device::cpu().unwrap();
-        let tensor = Tensor::new(&device, &budget, DType::F16, &[0, 7]).unwrap();
-        assert!(tensor.is_empty());
-        assert_eq!(tensor.to_vec::<half::f16>(&device.queue(&budget).unwrap()).unwrap(), []);
     }
 }

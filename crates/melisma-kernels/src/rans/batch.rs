@@ -10,8 +10,8 @@ use super::decode::Decoder;
 use super::index::Segments;
 use super::planes::Split;
 use super::record::{MAX_TILE_LEN, Tile};
-use crate::device::queue::{CpuQueue, kernel_span};
 use crate::memory::view::check_len;
+use crate::queue::{CpuQueue, kernel_span};
 use crate::{Device, Error, Isa, Queue, Result, View, ViewMut};
 
 /// Where one tile comes from and goes to.

@@ -7,11 +7,16 @@ use super::Slices;
 use super::batch::{DeviceJob, DevicePart, Job};
 use super::index;
 use super::record::Mode;
-use crate::device::cuda::{Cuda, CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{Cuda, DEVICE, Function, Header, Source};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, arguments};
 use crate::{Budget, Buffer, Queue, Result};
 
-pub(crate) const SOURCE: Source = Source { name: "rans", text: include_str!("rans.cu") };
+const RECORD: Header = Header { name: "record.cuh", text: include_str!("record.cuh") };
+const STREAM: Header = Header { name: "stream.cuh", text: include_str!("stream.cuh") };
+const JOINED: Header = Header { name: "joined.cuh", text: include_str!("joined.cuh") };
+pub(crate) const SOURCE: Source =
+    Source { name: "rans", text: include_str!("rans.cu"), headers: &[DEVICE, RECORD, STREAM, JOINED] };
 
 const WARPS: u32 = 4;
 /// As the kernel's launch bounds say.

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::module::Source;
-use super::nvrtc::{self, HEADERS, OPTIONS};
+use super::nvrtc::{self, OPTIONS};
+use super::source::Source;
 use crate::Result;
 
 const MAGIC: [u8; 8] = *b"MELKRN01";
@@ -123,7 +123,7 @@ fn file_name(source: Source, target: Target<'_>) -> String {
     let compiler = nvrtc::version().unwrap_or_default();
     let Target { device, architecture, driver_version } = target;
     let facts = format!("{device} {architecture} {driver_version} {compiler:?} {OPTIONS:?}");
-    for part in [facts.as_str(), source.text].into_iter().chain(HEADERS.map(|(_, text)| text)) {
+    for part in [facts.as_str(), source.text].into_iter().chain(source.headers.iter().map(|header| header.text)) {
         key.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
     format!("{}-sm{architecture}-{}.cubin", source.name, &key.finalize().to_hex()[..32])
@@ -151,6 +151,7 @@ fn write(path: &Path, code: &[u8]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cuda::source::Header;
 
     #[test]
     fn damaged_entries_are_not_used() {
@@ -188,14 +189,17 @@ mod tests {
 
     #[test]
     fn the_key_holds_everything_that_matters() {
-        let source = Source { name: "k", text: "a" };
+        let header =
+            |text: &'static str| -> &'static [Header] { Box::leak(Box::new([Header { name: "h.cuh", text }])) };
+        let source = Source { name: "k", text: "a", headers: header("h") };
         let target = Target { device: "card", architecture: 80, driver_version: 13000 };
         let names = [
             file_name(source, target),
             file_name(source, Target { device: "other card", ..target }),
             file_name(source, Target { architecture: 90, ..target }),
             file_name(source, Target { driver_version: 13010, ..target }),
-            file_name(Source { name: "k", text: "b" }, target),
+            file_name(Source { text: "b", ..source }, target),
+            file_name(Source { headers: header("i"), ..source }, target),
         ];
         let unique: std::collections::HashSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len());

@@ -5,15 +5,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{result as driver, sys};
 
-use super::{Cuda, cache, failed};
+use super::cache::{self, Target};
+use super::driver::failed;
+use super::source::Source;
 use crate::{Error, Result};
-
-/// The text of a `.cu` file; its name is the kernel's directory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source {
-    pub(crate) name: &'static str,
-    pub(crate) text: &'static str,
-}
 
 #[derive(Debug)]
 pub(super) struct Module {
@@ -39,10 +34,8 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Module {
-    pub(super) fn load(cuda: &Cuda, source: Source) -> Result<Self> {
-        cuda.bind()?;
-        let (device, architecture) = (cuda.name(), cuda.architecture());
-        let target = cache::Target { device, architecture, driver_version: driver_version()? };
+    /// Compiles `source`, or takes it from the cache, and loads it into the current context.
+    pub(super) fn load(source: Source, target: Target<'_>) -> Result<Self> {
         let code = cache::machine_code(source, target)?;
         // SAFETY: `code` is a complete image, from the compiler or from a verified entry.
         let handle = unsafe { driver::module::load_data(code.as_ptr().cast()) }
@@ -60,11 +53,11 @@ impl Module {
 }
 
 impl Function {
-    pub(super) fn handle(&self) -> sys::CUfunction {
+    pub(crate) fn handle(&self) -> sys::CUfunction {
         self.handle
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
@@ -75,12 +68,4 @@ impl Function {
         unsafe { driver::function::set_function_attribute(self.handle, attribute, bytes as i32) }
             .map_err(|error| failed(&format!("give {} {bytes} bytes of shared memory", self.name), error))
     }
-}
-
-/// The driver's CUDA version, 13000 for 13.0.
-pub(super) fn driver_version() -> Result<i32> {
-    let mut version = 0;
-    // SAFETY: the driver is loaded; the pointer is valid.
-    unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(|error| failed("read its version", error))?;
-    Ok(version)
 }

@@ -12,21 +12,8 @@ use std::ptr::null_mut;
 use cudarc::nvrtc::sys;
 
 use super::library::{Library, require};
-use super::module::Source;
+use super::source::Source;
 use crate::{Error, Kind, Result};
-
-/// The headers that our kernels include.
-pub(super) const HEADERS: [(&str, &str); 9] = [
-    ("device.cuh", include_str!("device.cuh")),
-    ("step.cuh", include_str!("../../layer/step.cuh")),
-    ("product.cuh", include_str!("../../layer/product.cuh")),
-    ("record.cuh", include_str!("../../rans/record.cuh")),
-    ("stream.cuh", include_str!("../../rans/stream.cuh")),
-    ("joined.cuh", include_str!("../../rans/joined.cuh")),
-    ("butterfly.cuh", include_str!("../../signal/butterfly.cuh")),
-    ("stages.cuh", include_str!("../../signal/mel/stages.cuh")),
-    ("voice.cuh", include_str!("../../signal/voice/voice.cuh")),
-];
 
 /// Contraction is off so that a multiply-add is fused where the kernel says so and nowhere else.
 pub(super) const OPTIONS: [&str; 3] = ["--std=c++17", "-default-device", "--fmad=false"];
@@ -71,9 +58,10 @@ struct Program(sys::nvrtcProgram);
 impl Program {
     fn new(source: Source) -> Result<Self> {
         let (text, name) = (c_string(source.text), c_string(&format!("{}.cu", source.name)));
-        let texts = HEADERS.map(|(name, text)| (c_string(name), c_string(text)));
-        let (headers, header_names) =
-            (texts.each_ref().map(|(_, text)| text.as_ptr()), texts.each_ref().map(|(name, _)| name.as_ptr()));
+        let (names, texts): (Vec<CString>, Vec<CString>) =
+            source.headers.iter().map(|header| (c_string(header.name), c_string(header.text))).unzip();
+        let header_names: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+        let headers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
         let mut program = null_mut();
         // SAFETY: all strings are null-terminated; NVRTC copies them.
         let outcome = unsafe {
@@ -130,7 +118,7 @@ fn check(outcome: sys::nvrtcResult, what: &str) -> Result<()> {
     let reason = if text.is_null() {
         format!("{outcome:?}")
     } else {
-        // SAFETY: as above, null-terminated.
+        // SAFETY: not null, and static and null-terminated as every error string.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
     Err(Error::new(Kind::Device, format!("NVRTC could not {what}: {reason}")))

@@ -2,9 +2,10 @@
 
 use cudarc::driver::result as driver;
 
+use super::context::Cuda;
+use super::driver::{driver_version, failed};
 use super::library::{Library, require};
-use super::module::driver_version;
-use super::{Cuda, failed, nvrtc};
+use super::nvrtc;
 use crate::Result;
 
 /// What was found of CUDA on this machine.

@@ -4,10 +4,11 @@
 //! [`Timeline::start`], also those that are made later and are gone when the timeline is read.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::{CudaQueue, Event};
+use super::event::Event;
+use super::stream::Stream;
 use crate::Result;
 
 /// Events that one queue holds before the older half is read: reading waits for them.
@@ -68,7 +69,7 @@ impl Timeline {
         DETAIL.load(Relaxed) > 0
     }
 
-    pub(super) fn wants_kernels() -> bool {
+    pub(crate) fn wants_kernels() -> bool {
         DETAIL.load(Relaxed) == 1 + Detail::Kernels as u8
     }
 
@@ -92,9 +93,9 @@ struct Clock {
 }
 
 impl Clock {
-    fn start(queue: &CudaQueue) -> Result<Self> {
-        queue.synchronize()?;
-        let origin = queue.record()?;
+    fn start(stream: &Stream) -> Result<Self> {
+        stream.synchronize()?;
+        let origin = stream.mark()?;
         origin.synchronize()?;
         Ok(Self { origin, origin_host: Instant::now(), timed: Vec::new() })
     }
@@ -114,42 +115,42 @@ impl Clock {
 
 /// The clock of one queue.
 #[derive(Debug)]
-pub(super) struct Timer {
+pub(crate) struct Timer {
     ordinal: usize,
     is_on: AtomicBool,
     clock: Mutex<Option<Clock>>,
 }
 
 impl Timer {
-    pub(super) fn new(ordinal: usize) -> Self {
+    pub(crate) fn new(ordinal: usize) -> Self {
         Self { ordinal, is_on: AtomicBool::new(false), clock: Mutex::default() }
     }
 
-    pub(super) fn start(&self, queue: &CudaQueue) -> Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, stream: &Stream) -> Result<()> {
         let mut clock = lock(&self.clock);
         if clock.is_none() {
-            *clock = Some(Clock::start(queue)?);
+            *clock = Some(Clock::start(stream)?);
             drop(clock);
             let mut timers = lock(&TIMERS);
             timers.retain(|timer| timer.strong_count() > 0);
-            timers.push(queue.timer());
+            timers.push(Arc::downgrade(self));
         }
         self.is_on.store(true, Relaxed);
         Ok(())
     }
 
     /// Whether anything asks for times.
-    pub(super) fn may_time(&self) -> bool {
+    pub(crate) fn may_time(&self) -> bool {
         self.is_on.load(Relaxed) || Timeline::is_on()
     }
 
     /// Whether work is timed; begins to, where all queues are.
-    pub(super) fn is_on(&self, queue: &CudaQueue) -> bool {
-        self.is_on.load(Relaxed) || (Timeline::is_on() && self.start(queue).is_ok())
+    pub(crate) fn is_on(self: &Arc<Self>, stream: &Stream) -> bool {
+        self.is_on.load(Relaxed) || (Timeline::is_on() && self.start(stream).is_ok())
     }
 
     /// What was timed since the last call; the timeline gets it too.
-    pub(super) fn spans(&self) -> Result<Vec<DeviceSpan>> {
+    pub(crate) fn spans(&self) -> Result<Vec<DeviceSpan>> {
         let spans: Vec<_> = lock(&self.clock).as_mut().map_or_else(Vec::new, |clock| clock.drain(usize::MAX));
         if Timeline::is_on() {
             Timeline::add(self.ordinal, spans.iter().flatten().map(|span| Ok(*span)).collect());
@@ -175,7 +176,7 @@ impl Drop for Timer {
 /// Times the work put on a queue until dropped.
 #[derive(Debug)]
 pub(crate) struct Timing<'a> {
-    queue: &'a CudaQueue,
+    stream: &'a Stream,
     timer: &'a Timer,
     name: &'static str,
     bytes: u64,
@@ -183,15 +184,15 @@ pub(crate) struct Timing<'a> {
 }
 
 impl<'a> Timing<'a> {
-    pub(super) fn start(queue: &'a CudaQueue, timer: &'a Timer, name: &'static str, bytes: u64) -> Result<Self> {
-        Ok(Self { queue, timer, name, bytes, start: Some(queue.record()?) })
+    pub(crate) fn start(stream: &'a Stream, timer: &'a Timer, name: &'static str, bytes: u64) -> Result<Self> {
+        Ok(Self { stream, timer, name, bytes, start: Some(stream.mark()?) })
     }
 }
 
 impl Drop for Timing<'_> {
     fn drop(&mut self) {
         let mut clock = lock(&self.timer.clock);
-        if let (Some(clock), Some(start), Ok(end)) = (clock.as_mut(), self.start.take(), self.queue.record()) {
+        if let (Some(clock), Some(start), Ok(end)) = (clock.as_mut(), self.start.take(), self.stream.mark()) {
             clock.timed.push((self.name, self.bytes, start, end));
         }
         let is_full = clock.as_ref().is_some_and(|clock| clock.timed.len() >= MAX_PENDING);

@@ -3,8 +3,8 @@
 use super::{Attention, Pass};
 use crate::Result;
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
 use crate::layer::step::{Arena, Row, Step};
+use crate::queue::CpuQueue;
 
 const LANES: usize = 16;
 

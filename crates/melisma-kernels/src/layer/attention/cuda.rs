@@ -1,13 +1,13 @@
 //! Grids and arguments of `attention.cu`.
 
 use super::{Attention, Pass};
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::device::cuda::{Upload, address, blocks};
-use crate::layer::cuda::{MemoryArgument, StepArgument, TimelineArgument};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
+use crate::layer::cuda::{MemoryArgument, STEP, StepArgument, TimelineArgument};
 use crate::layer::step::{Arena, Step};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
 use crate::{Budget, Error, Result, Tensor};
 
-const SOURCE: Source = Source { name: "attention", text: include_str!("attention.cu") };
+const SOURCE: Source = Source { name: "attention", text: include_str!("attention.cu"), headers: &[DEVICE, STEP] };
 
 /// Warps of a block.
 const WARPS: usize = 4;

@@ -17,8 +17,8 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::device::queue::kernel_span;
 use crate::layer::step::{Arena, Step, Timeline};
+use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 
 /// Local attention.

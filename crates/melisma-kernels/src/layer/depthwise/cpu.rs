@@ -3,9 +3,9 @@
 use super::Depthwise;
 use crate::Result;
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
 use crate::layer::history::{Histories, History};
 use crate::layer::step::{Arena, Step, Timeline};
+use crate::queue::CpuQueue;
 
 #[derive(Debug)]
 pub(super) struct Prepared {

@@ -1,14 +1,14 @@
 //! Grid and arguments of `depthwise.cu`.
 
 use super::Depthwise;
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::device::cuda::{Upload, address, blocks};
-use crate::layer::cuda::{MemoryArgument, StepArgument, TimelineArgument, n_columns};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
+use crate::layer::cuda::{MemoryArgument, STEP, StepArgument, TimelineArgument, n_columns};
 use crate::layer::step::{Arena, Step, Timeline};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "depthwise", text: include_str!("depthwise.cu") };
+const SOURCE: Source = Source { name: "depthwise", text: include_str!("depthwise.cu"), headers: &[DEVICE, STEP] };
 
 /// `Shape` of `depthwise.cu`.
 #[repr(C)]

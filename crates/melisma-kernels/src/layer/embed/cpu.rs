@@ -2,8 +2,8 @@
 
 use super::Embed;
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
 use crate::layer::step::Step;
+use crate::queue::CpuQueue;
 
 #[derive(Debug)]
 pub(super) struct Prepared {

@@ -1,14 +1,14 @@
 //! Grid and arguments of `embed.cu`.
 
 use super::Embed;
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::device::cuda::{Upload, address, blocks};
-use crate::layer::cuda::StepArgument;
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
+use crate::layer::cuda::{STEP, StepArgument};
 use crate::layer::step::Step;
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "embed", text: include_str!("embed.cu") };
+const SOURCE: Source = Source { name: "embed", text: include_str!("embed.cu"), headers: &[DEVICE, STEP] };
 
 /// `Shape` of `embed.cu`.
 #[repr(C)]

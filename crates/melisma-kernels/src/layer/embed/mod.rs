@@ -22,9 +22,9 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::device::queue::kernel_span;
 use crate::layer::step::Step;
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 
 /// One level with its codebook.

@@ -3,10 +3,10 @@
 use super::{Head, TAPS};
 use crate::Result;
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
 use crate::layer::history::{Histories, History};
 use crate::layer::snake::{Snake, tanh};
 use crate::layer::step::{Arena, Step, Timeline};
+use crate::queue::CpuQueue;
 
 const LANES: usize = 16;
 /// Outputs of one task.

@@ -1,14 +1,14 @@
 //! Grid and arguments of `head.cu`.
 
 use super::{Head, TAPS};
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::device::cuda::{Upload, address};
-use crate::layer::cuda::{MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
+use crate::layer::cuda::{MemoryArgument, STEP, SnakeArgument, SnakeTable, StepArgument, TimelineArgument};
 use crate::layer::step::{Arena, Step, Timeline};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "head", text: include_str!("head.cu") };
+const SOURCE: Source = Source { name: "head", text: include_str!("head.cu"), headers: &[DEVICE, STEP] };
 
 /// Outputs of a block.
 const OUTPUTS: usize = 64;

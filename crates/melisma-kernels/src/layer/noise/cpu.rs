@@ -1,7 +1,7 @@
 //! Deviates in f64: the same library functions whatever the instruction set.
 
-use crate::device::queue::CpuQueue;
 use crate::layer::step::{Step, Timeline};
+use crate::queue::CpuQueue;
 
 pub(super) fn run(_queue: &CpuQueue, blocks: &[Timeline], step: Step<'_>, mut deviates: &mut [f32]) {
     for (block, timeline) in blocks.iter().enumerate() {

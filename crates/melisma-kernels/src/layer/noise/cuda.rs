@@ -1,13 +1,13 @@
 //! Grid and arguments of `noise.cu`.
 
-use crate::device::cuda::{Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::device::cuda::{Upload, address, blocks};
-use crate::layer::cuda::StepArgument;
+use crate::device::cuda::{Cuda, DEVICE, Function, Source};
+use crate::layer::cuda::{STEP, StepArgument};
 use crate::layer::step::{Step, Timeline};
 use crate::memory::view::CudaViewMut;
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "noise", text: include_str!("noise.cu") };
+const SOURCE: Source = Source { name: "noise", text: include_str!("noise.cu"), headers: &[DEVICE, STEP] };
 
 #[derive(Debug)]
 pub(super) struct Prepared {

@@ -16,9 +16,9 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::device::queue::kernel_span;
 use crate::layer::step::{Step, Timeline};
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Device, Error, Queue, Result, ViewMut};
 
 pub use cpu::{fill_normal, philox4x32};

@@ -1,12 +1,12 @@
 //! Grid and arguments of `norm.cu`.
 
 use super::Norm;
-use crate::device::cuda::{Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::device::cuda::{Upload, address, blocks};
+use crate::device::cuda::{Cuda, DEVICE, Function, Source};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
 use crate::{Budget, Result, Tensor};
 
-const SOURCE: Source = Source { name: "norm", text: include_str!("norm.cu") };
+const SOURCE: Source = Source { name: "norm", text: include_str!("norm.cu"), headers: &[DEVICE] };
 
 #[derive(Debug)]
 pub(super) struct Prepared {

@@ -11,9 +11,9 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::device::queue::kernel_span;
 use crate::layer::step::{Activations, Step};
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result};
 
 /// What is added to the variance.

@@ -2,9 +2,9 @@
 
 use super::{Mode, Pointwise};
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
 use crate::layer::step::{Step, Timeline};
+use crate::queue::CpuQueue;
 use crate::{Budget, Result};
 
 #[derive(Debug)]

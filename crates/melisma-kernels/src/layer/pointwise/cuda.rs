@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 
 use super::{Mode, Pointwise};
-use crate::device::cuda::{Address, Cuda, CudaQueue, Source};
-use crate::device::cuda::{Upload, address};
+use crate::device::cuda::{Address, Cuda};
 use crate::layer::cuda::{StepArgument, TimelineArgument, n_columns};
 use crate::layer::product::{Product, Sources, TILE_COLUMNS, Tile, product_sources};
 use crate::layer::step::{Step, Timeline};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Upload, address};
 use crate::{Budget, Result, Tensor, View};
 
 const SOURCES: Sources = product_sources!("pointwise", "pointwise.cu");

@@ -17,9 +17,9 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::device::queue::kernel_span;
 use crate::layer::step::{Activations, Rounding, Step, Timeline};
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, View};
 
 /// What is added to the product.

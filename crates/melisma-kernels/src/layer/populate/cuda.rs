@@ -2,10 +2,11 @@
 
 use super::{FRAME_CODES, Output};
 use crate::Result;
-use crate::device::cuda::{Address, CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{Address, DEVICE, Function, Source};
 use crate::memory::view::CudaView;
+use crate::queue::{CudaQueue, Launch, arguments};
 
-pub(super) const SOURCE: Source = Source { name: "populate", text: include_str!("populate.cu") };
+pub(super) const SOURCE: Source = Source { name: "populate", text: include_str!("populate.cu"), headers: &[DEVICE] };
 pub(super) const SYMBOL: &str = "populate_i32";
 
 /// `Levels` of `populate.cu`.

@@ -3,12 +3,12 @@
 
 use super::{Residual, TAPS};
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
 use crate::layer::history::Histories;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
 use crate::layer::snake::{LANES, Lanes, Snake, lanes};
 use crate::layer::step::{Arena, Step, Timeline};
 use crate::matmul::tile::STRIDE_A;
+use crate::queue::CpuQueue;
 use crate::{Budget, Result};
 
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use super::Upsample;
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
 use crate::layer::history::Histories;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
 use crate::layer::snake::Snake;
 use crate::layer::step::{Arena, Step, Timeline};
+use crate::queue::CpuQueue;
 use crate::{Budget, Result};
 
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 
 use super::Upsample;
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
-use crate::device::cuda::{Upload, address};
+use crate::device::cuda::{Address, Cuda, Function};
 use crate::layer::cuda::{MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument, n_columns};
 use crate::layer::product::{CHUNK_K, Product, Sources, TILE_COLUMNS, Tile, product_sources};
 use crate::layer::step::{Arena, Step, Timeline};
 use crate::memory::view::{CudaView, CudaViewMut};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
 const SOURCES: Sources = product_sources!("upsample", "upsample.cu");

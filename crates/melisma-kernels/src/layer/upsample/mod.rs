@@ -15,10 +15,10 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::device::queue::kernel_span;
 use crate::layer::cuda::MemoryArgument;
 use crate::layer::step::{Activations, Arena, Rounding, Step, Timeline};
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result};
 
 /// A layer with its weights.

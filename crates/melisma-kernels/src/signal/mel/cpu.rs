@@ -15,7 +15,7 @@ use super::tables::Tables;
 use super::{Batch, Mel, Offset, Order, Power, Sample, Scale, Value};
 use crate::Result;
 use crate::device::isa::Level;
-use crate::device::queue::CpuQueue;
+use crate::queue::CpuQueue;
 
 /// Frames of one task, a multiple of every vector's lanes.
 const TASK_FRAMES: usize = 32;

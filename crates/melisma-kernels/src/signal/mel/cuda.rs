@@ -12,11 +12,15 @@ use bytemuck::{Pod, Zeroable};
 use super::fft::root;
 use super::tables::{Tables, half_len};
 use super::{Batch, Edge, Mel, Offset, Order, Power, Sample, Scale, Value};
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Header, Source};
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::{Budget, Buffer, DType, Device, Error, Queue, Remedy, Result};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
+use crate::signal::BUTTERFLY;
+use crate::{Budget, DType, Error, Remedy, Result, Tensor};
 
-pub(crate) const SOURCE: Source = Source { name: "mel", text: include_str!("mel.cu") };
+const STAGES: Header = Header { name: "stages.cuh", text: include_str!("stages.cuh") };
+pub(crate) const SOURCE: Source =
+    Source { name: "mel", text: include_str!("mel.cu"), headers: &[DEVICE, BUTTERFLY, STAGES] };
 
 /// What every device gives a block without being asked for more.
 const SHARED_BYTES: usize = 48 << 10;
@@ -72,7 +76,7 @@ pub(super) struct OnCuda {
     clamp: Function,
     arguments: Arguments,
     /// Holds what the arguments point to.
-    _tables: Buffer,
+    _tables: Tensor,
     threads: usize,
     shared_bytes: usize,
 }
@@ -189,7 +193,7 @@ impl Form {
 }
 
 /// The tables in one buffer on the device, and arguments that point into it.
-fn tables(cuda: &Cuda, mel: &Mel, form: &Form) -> Result<(Arguments, Buffer)> {
+fn tables(cuda: &Cuda, mel: &Mel, form: &Form) -> Result<(Arguments, Tensor)> {
     let Tables { fft, window, turns, filters, weights } = Tables::new(mel);
     let mut twiddles: Vec<[f32; 2]> = Vec::new();
     let mut passes: Vec<[i32; 4]> = Vec::new();
@@ -226,11 +230,9 @@ fn tables(cuda: &Cuda, mel: &Mel, form: &Form) -> Result<(Arguments, Buffer)> {
         bytes.extend_from_slice(part);
     }
     let budget = Budget::unlimited();
-    let queue = Queue::new(&Device::Cuda(cuda.clone()), &budget)?;
-    let mut buffer = Buffer::device(cuda, &budget, bytes.len().max(1))?;
-    queue.copy(bytes.as_slice().into(), buffer.view_mut::<u8>()?.first(bytes.len())?)?;
-    queue.synchronize()?;
-    let [window, turns, filters, weights, twiddles, passes] = places.map(|place| buffer.address() + place);
+    let tables = Upload::new(cuda, &budget)?.slice(&bytes)?;
+    let start_dev = address::<u8>(&tables)?;
+    let [window, turns, filters, weights, twiddles, passes] = places.map(|place| start_dev + place);
     let mut arguments = Arguments {
         window,
         turns,
@@ -263,5 +265,5 @@ fn tables(cuda: &Cuda, mel: &Mel, form: &Form) -> Result<(Arguments, Buffer)> {
         (arguments.is_log, arguments.floor, arguments.gain, arguments.offset) = (1, floor, gain, offset);
         (arguments.has_range, arguments.range) = (i32::from(range.is_some()), range.unwrap_or(0.0));
     }
-    Ok((arguments, buffer))
+    Ok((arguments, tables))
 }

@@ -32,8 +32,8 @@ mod tests;
 
 use half::f16;
 
-use crate::device::queue::kernel_span;
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Device, Element, Error, Queue, Result, View, ViewMut};
 
 /// The longest transform.

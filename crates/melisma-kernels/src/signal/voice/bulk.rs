@@ -5,8 +5,8 @@ use super::group::Kind;
 use super::level;
 use super::player::{Player, share};
 use super::{Control, TICK, Voice};
-use crate::device::queue::kernel_span;
 use crate::memory::view::check_len;
+use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, ViewMut};
 
 /// A voice with its life, in one of the mixes.

@@ -13,12 +13,13 @@ use super::group::Kind;
 use super::sound::{N_PARTIALS, Source as Sound};
 use super::step::table;
 use super::{UNIT, level, math};
-use crate::device::cuda::Upload;
-use crate::device::cuda::{Address, Cuda, CudaQueue, Function, Launch, Source, arguments};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Header, Source};
 use crate::memory::view::CudaViewMut;
+use crate::queue::{CudaQueue, Launch, Upload, arguments};
 use crate::{Budget, Buffer, Element, Result, Tensor};
 
-const SOURCE: Source = Source { name: "voice", text: include_str!("voice.cu") };
+const VOICE: Header = Header { name: "voice.cuh", text: include_str!("voice.cuh") };
+const SOURCE: Source = Source { name: "voice", text: include_str!("voice.cu"), headers: &[DEVICE, VOICE] };
 const CHUNK: usize = 512;
 const BLOCK: u32 = 128;
 /// Floats of a chunk's map.
@@ -196,7 +197,7 @@ impl OnCuda {
         let params = Params {
             voices_dev: buffers.voices.address(),
             lanes_dev: buffers.lanes.address(),
-            step_dev: crate::device::cuda::address::<f32>(&self.step)?,
+            step_dev: crate::queue::address::<f32>(&self.step)?,
             controls_dev: buffers.controls.address(),
             states_dev: buffers.states.address(),
             sums_dev,
@@ -228,7 +229,7 @@ impl OnCuda {
                 queue.launch(&self.render, over(n_chunks.min(65_535)), arguments![params])?;
             }
             if !self.is_alone {
-                let grid = (crate::device::cuda::blocks(queue, out.len), 1, 1);
+                let grid = (crate::queue::blocks(queue, out.len), 1, 1);
                 let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
                 queue.launch(&self.convert, launch, arguments![sums_dev, out_dev, n])?;
             }

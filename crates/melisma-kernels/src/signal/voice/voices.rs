@@ -10,7 +10,7 @@ use super::cpu::{self, Stretch, Sums};
 use super::group::{Group, Kind, LANES};
 use super::{Control, Segment, UNIT, Voice};
 use crate::device::isa::dispatch;
-use crate::device::queue::CpuQueue;
+use crate::queue::CpuQueue;
 use crate::{Error, Isa, Queue, Result};
 
 /// Samples that one call renders at most.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use melisma_kernels::device::cuda::Graph;
+use melisma_kernels::Graph;
 use melisma_kernels::layer::attention::Pass;
 use melisma_kernels::layer::step::{Activations, Arena, Row, Rows, Step};
 use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, View, ViewMut};

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{Address, Cuda, CudaQueue};
-use crate::{Budget, Device, Element, Queue, Result, Tensor};
+use super::{CudaQueue, Queue};
+use crate::device::cuda::{Address, Cuda};
+use crate::{Budget, Device, Element, Result, Tensor};
 
 /// Copies of weights on the device.
 pub(crate) struct Upload<'a> {

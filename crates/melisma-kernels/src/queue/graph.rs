@@ -2,8 +2,9 @@
 
 use cudarc::driver::{result as driver, sys};
 
-use super::{CudaQueue, Timeline, failed};
-use crate::{Queue, Result};
+use super::{CudaQueue, Queue};
+use crate::Result;
+use crate::device::cuda::{Timeline, failed};
 
 /// Work on the buffers in `state`, recorded once. On a GPU a launch replays the recorded kernels; on the CPU, and where
 /// each kernel is to be timed, it calls the work again. Both give the bits that a plain call gives.
@@ -97,7 +98,7 @@ impl Drop for Recorded {
         let _ = self.queue.synchronize();
         // SAFETY: made in `capture`, destroyed once.
         let _ = unsafe { driver::graph::exec_destroy(self.executable) };
-        // SAFETY: as above.
+        // SAFETY: made in `capture`, destroyed once, after what was made of it.
         let _ = unsafe { driver::graph::destroy(self.graph) };
     }
 }

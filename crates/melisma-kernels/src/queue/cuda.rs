@@ -1,12 +1,11 @@
-//! Streams: copies, launches and their order.
+//! A queue on a GPU: copies, launches and scratch memory on one stream.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{result as driver, sys};
 
-use super::timing::{DeviceSpan, Timer, Timing};
-use super::{Address, Cuda, Event, Function, failed};
+use crate::device::cuda::{Address, Cuda, DeviceSpan, Event, Function, Stream, Timer, Timing, failed};
 use crate::{Budget, Buffer, Element, Error, Result, Space, View, ViewMut};
 
 /// A stream of a GPU. Clones are the same stream.
@@ -18,17 +17,6 @@ pub struct CudaQueue {
     timer: Arc<Timer>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Stream {
-    cuda: Cuda,
-    handle: sys::CUstream,
-}
-
-// SAFETY: the driver's streams may be used from any thread.
-unsafe impl Send for Stream {}
-// SAFETY: as above.
-unsafe impl Sync for Stream {}
-
 /// The shape of a launch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launch {
@@ -37,49 +25,10 @@ pub(crate) struct Launch {
     pub(crate) shared_bytes: u32,
 }
 
-impl Stream {
-    pub(super) fn cuda(&self) -> &Cuda {
-        &self.cuda
-    }
-
-    pub(super) fn synchronize(&self) -> Result<()> {
-        self.cuda.bind()?;
-        // SAFETY: the stream lives until `self` is dropped.
-        unsafe { driver::stream::synchronize(self.handle) }.map_err(|error| failed("finish the queue's work", error))
-    }
-
-    pub(super) fn is_capturing(&self) -> Result<bool> {
-        self.cuda.bind()?;
-        // SAFETY: as in `synchronize`.
-        let status =
-            unsafe { driver::stream::is_capturing(self.handle) }.map_err(|error| failed("read the capture", error))?;
-        Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
-    }
-
-    pub(super) fn record(&self, event: &Event) -> Result<()> {
-        let Some(handle) = event.handle() else { return Ok(()) };
-        self.cuda.bind()?;
-        // SAFETY: both handles live.
-        unsafe { driver::event::record(handle, self.handle) }.map_err(|error| failed("record an event", error))
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let _ = self.cuda.bind();
-        // SAFETY: made in `CudaQueue::new`, destroyed once; the driver finishes its work first.
-        let _ = unsafe { driver::stream::destroy(self.handle) };
-    }
-}
-
 impl CudaQueue {
     pub(crate) fn new(cuda: &Cuda, budget: &Budget) -> Result<Self> {
-        cuda.bind()?;
-        let handle = driver::stream::create(driver::stream::StreamKind::NonBlocking)
-            .map_err(|error| failed("make a queue", error))?;
-        let stream = Arc::new(Stream { cuda: cuda.clone(), handle });
         Ok(Self {
-            stream,
+            stream: Arc::new(Stream::new(cuda)?),
             scratch: Arc::default(),
             budget: budget.clone(),
             timer: Arc::new(Timer::new(cuda.ordinal())),
@@ -88,11 +37,11 @@ impl CudaQueue {
 
     /// The GPU it belongs to.
     pub fn cuda(&self) -> &Cuda {
-        &self.stream.cuda
+        self.stream.cuda()
     }
 
     pub(crate) fn handle(&self) -> sys::CUstream {
-        self.stream.handle
+        self.stream.handle()
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
@@ -100,9 +49,7 @@ impl CudaQueue {
     }
 
     pub(crate) fn record(&self) -> Result<Event> {
-        let event = Event::new(self.cuda())?;
-        self.stream.record(&event)?;
-        Ok(event)
+        self.stream.mark()
     }
 
     pub(crate) fn record_again(&self, event: &Event) -> Result<()> {
@@ -110,12 +57,7 @@ impl CudaQueue {
     }
 
     pub(crate) fn wait(&self, event: &Event) -> Result<()> {
-        let Some(handle) = event.handle() else { return Ok(()) };
-        self.cuda().bind()?;
-        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-        // SAFETY: both handles live.
-        unsafe { driver::stream::wait_event(self.handle(), handle, flags) }
-            .map_err(|error| failed("wait for another queue", error))
+        self.stream.wait(event)
     }
 
     pub(crate) fn copy<T: Element>(&self, from: View<'_, T>, to: ViewMut<'_, T>) -> Result<()> {
@@ -221,19 +163,15 @@ impl CudaQueue {
     }
 
     pub(crate) fn start_timing(&self) -> Result<()> {
-        self.timer.start(self)
-    }
-
-    pub(super) fn timer(&self) -> Weak<Timer> {
-        Arc::downgrade(&self.timer)
+        self.timer.start(&self.stream)
     }
 
     pub(crate) fn time(&self, name: &'static str, bytes: u64) -> Option<Timing<'_>> {
         // A captured kernel runs at every launch of its graph; the graph is timed as a whole.
-        if !self.timer.may_time() || self.stream.is_capturing().unwrap_or(true) || !self.timer.is_on(self) {
+        if !self.timer.may_time() || self.stream.is_capturing().unwrap_or(true) || !self.timer.is_on(&self.stream) {
             return None;
         }
-        Timing::start(self, &self.timer, name, bytes).ok()
+        Timing::start(&self.stream, &self.timer, name, bytes).ok()
     }
 
     pub(crate) fn device_spans(&self) -> Result<Vec<DeviceSpan>> {

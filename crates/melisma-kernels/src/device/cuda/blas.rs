@@ -1,0 +1,43 @@
+//! The handle of cuBLASLt, one for each GPU, and its failures as our errors.
+
+use cudarc::cublaslt::{result as lt, sys};
+
+use super::library::{Library, require};
+use crate::{Error, Kind, Result};
+
+/// The library's handle.
+#[derive(Debug)]
+pub(crate) struct Blas(sys::cublasLtHandle_t);
+
+// SAFETY: the library's handle may be used from any thread.
+unsafe impl Send for Blas {}
+// SAFETY: as above.
+unsafe impl Sync for Blas {}
+
+impl Blas {
+    pub(super) fn new() -> Result<Self> {
+        require(Library::CublasLt)?;
+        lt::create_handle().map(Self).map_err(|error| blas_failed("start", error))
+    }
+
+    pub(crate) fn handle(&self) -> sys::cublasLtHandle_t {
+        self.0
+    }
+}
+
+impl Drop for Blas {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, destroyed once.
+        let _ = unsafe { lt::destroy_handle(self.0) };
+    }
+}
+
+/// The error for a call with which the library could not do `what`.
+pub(crate) fn blas_failed(what: &str, error: lt::CublasError) -> Error {
+    let kind = match error.0 {
+        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Kind::Memory,
+        sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => Kind::Unsupported,
+        _ => Kind::Device,
+    };
+    Error::new(kind, format!("cuBLASLt could not {what}: {:?}", error.0))
+}

@@ -1,0 +1,195 @@
+//! One GPU: its context, its memory, its loaded kernels.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use cudarc::driver::{result as driver, sys};
+
+use super::blas::Blas;
+use super::cache::Target;
+use super::driver::{driver_version, failed};
+use super::library::{Library, require};
+use super::module::{Function, Module};
+use super::source::Source;
+use crate::{Error, Remedy, Result};
+
+/// A device pointer, or a host pointer where a buffer is in host memory.
+pub(crate) type Address = u64;
+
+/// One GPU with its context. Clones share it.
+#[derive(Clone)]
+pub struct Cuda(Arc<Inner>);
+
+struct Inner {
+    ordinal: usize,
+    handle: sys::CUdevice,
+    context: sys::CUcontext,
+    name: String,
+    /// Compute capability, 90 for 9.0.
+    architecture: u32,
+    n_processors: u32,
+    modules: Mutex<Vec<(&'static str, Arc<Module>)>>,
+    blas: OnceLock<Blas>,
+}
+
+// SAFETY: the driver's handles may be used from any thread; `bind` makes the context current before each use.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Cuda {
+    pub(crate) fn new(ordinal: usize) -> Result<Self> {
+        require(Library::Driver)?;
+        driver::init().map_err(|error| failed("initialise the driver", error))?;
+        let count = driver::device::get_count().map_err(|error| failed("count the GPUs", error))?;
+        let index = i32::try_from(ordinal).ok().filter(|&index| index < count).ok_or_else(|| {
+            Error::device(format!("cuda:{ordinal}: this machine has {count} GPU(s), numbered from 0"))
+                .with_hint(Remedy::ShowDevices)
+        })?;
+        let handle = driver::device::get(index).map_err(|error| failed("open the GPU", error))?;
+        // SAFETY: `handle` is a device of the initialised driver.
+        let context =
+            unsafe { driver::primary_ctx::retain(handle) }.map_err(|error| failed("make a context", error))?;
+        let mut inner = Inner {
+            ordinal,
+            handle,
+            context,
+            name: driver::device::get_name(handle).unwrap_or_else(|_| "unknown GPU".to_owned()),
+            architecture: 0,
+            n_processors: 1,
+            modules: Mutex::default(),
+            blas: OnceLock::new(),
+        };
+        use sys::CUdevice_attribute_enum as Attribute;
+        let major = inner.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = inner.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        inner.architecture = major * 10 + minor;
+        inner.n_processors = inner.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let cuda = Self(Arc::new(inner));
+        cuda.bind()?;
+        Ok(cuda)
+    }
+
+    /// Its number, from 0.
+    pub fn ordinal(&self) -> usize {
+        self.0.ordinal
+    }
+
+    /// Its product name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its compute capability, 90 for 9.0.
+    pub fn architecture(&self) -> u32 {
+        self.0.architecture
+    }
+
+    /// How many multiprocessors it has.
+    pub fn n_processors(&self) -> u32 {
+        self.0.n_processors
+    }
+
+    /// Whether it shares the host's memory, as on Jetson boards.
+    pub fn shares_memory(&self) -> bool {
+        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_INTEGRATED;
+        self.0.attribute(attribute).is_ok_and(|value| value != 0)
+    }
+
+    /// Free and total bytes of its memory, as the driver counts them.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn memory(&self) -> Result<(u64, u64)> {
+        self.bind()?;
+        let (free, total) = driver::mem_get_info().map_err(|error| failed("read its memory", error))?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Makes its context current on this thread.
+    pub(crate) fn bind(&self) -> Result<()> {
+        let bound = driver::ctx::get_current().map_err(|error| failed("read the context", error))?;
+        if bound == Some(self.0.context) {
+            return Ok(());
+        }
+        // SAFETY: the context is retained until `Inner` is dropped.
+        unsafe { driver::ctx::set_current(self.0.context) }.map_err(|error| failed("set the context", error))
+    }
+
+    /// The kernel `name` of `source`, compiled at first use.
+    pub(crate) fn function(&self, source: Source, name: &str) -> Result<Function> {
+        let mut modules = self.0.modules.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = modules.iter().find(|(known, _)| *known == source.name).map(|(_, module)| module.clone());
+        let module = match known {
+            Some(module) => module,
+            None => {
+                self.bind()?;
+                let (device, architecture) = (self.name(), self.architecture());
+                let target = Target { device, architecture, driver_version: driver_version()? };
+                let module = Arc::new(Module::load(source, target)?);
+                modules.push((source.name, module.clone()));
+                module
+            }
+        };
+        module.function(name)
+    }
+
+    /// The matrix library's handle, made at first use.
+    pub(crate) fn blas(&self) -> Result<&Blas> {
+        if self.0.blas.get().is_none() {
+            self.bind()?;
+            let made = Blas::new()?;
+            // Another thread may have been first; its handle is as good.
+            let _ = self.0.blas.set(made);
+        }
+        self.0.blas.get().ok_or_else(|| Error::device("cuBLASLt: no handle"))
+    }
+
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Address> {
+        self.bind()?;
+        // SAFETY: a plain allocation; the caller frees it once.
+        unsafe { driver::malloc_sync(bytes) }.map_err(|error| failed(&format!("allocate {bytes} bytes"), error))
+    }
+
+    pub(crate) fn free(&self, address_dev: Address) {
+        // A failed free means a lost device, and its memory is gone with it.
+        let _ = self.bind();
+        // SAFETY: allocated by `allocate`, freed once by its block.
+        let _ = unsafe { driver::free_sync(address_dev) };
+    }
+
+    pub(crate) fn allocate_pinned(&self, bytes: usize) -> Result<Address> {
+        self.bind()?;
+        // SAFETY: a plain allocation; the caller frees it once.
+        unsafe { driver::malloc_host(bytes, 0) }
+            .map(|pointer| pointer as Address)
+            .map_err(|error| failed(&format!("pin {bytes} bytes"), error))
+    }
+
+    pub(crate) fn free_pinned(&self, address: Address) {
+        let _ = self.bind();
+        // SAFETY: allocated by `allocate_pinned`, freed once by its block.
+        let _ = unsafe { driver::free_host(address as *mut std::ffi::c_void) };
+    }
+}
+
+impl Inner {
+    fn attribute(&self, attribute: sys::CUdevice_attribute_enum) -> Result<u32> {
+        // SAFETY: `handle` is a device of the initialised driver.
+        let value = unsafe { driver::device::get_attribute(self.handle, attribute) };
+        value.map(|value| value.max(0) as u32).map_err(|error| failed("read an attribute", error))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: retained once in `Cuda::new`. Nothing that uses it is left: everything holds a `Cuda`.
+        let _ = unsafe { driver::primary_ctx::release(self.handle) };
+    }
+}
+
+impl fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cuda({}, {})", self.0.ordinal, self.0.name)
+    }
+}

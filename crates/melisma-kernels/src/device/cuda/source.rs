@@ -1,0 +1,20 @@
+//! The CUDA C++ texts that are compiled at run time.
+
+/// The text of a `.cu` file; its name is the kernel's directory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    /// All headers that the text includes, also those that a header includes.
+    pub(crate) headers: &'static [Header],
+}
+
+/// A `.cuh` file, included by its bare name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+}
+
+/// What every kernel includes.
+pub(crate) const DEVICE: Header = Header { name: "device.cuh", text: include_str!("device.cuh") };

@@ -1,0 +1,102 @@
+//! A queue on the CPU: worker threads with their scratch memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::Cpu;
+use crate::device::workers::Workers;
+use crate::{Budget, Buffer, Result, Space};
+
+/// Threads of this process, and memory that kernels work in.
+#[derive(Clone)]
+pub struct CpuQueue(Arc<Inner>);
+
+struct Inner {
+    cpu: Cpu,
+    workers: Workers,
+    budget: Budget,
+    /// One scratch for all workers together, then one for each.
+    scratch: Box<[Mutex<Scratch>]>,
+}
+
+impl CpuQueue {
+    pub(super) fn new(cpu: Cpu, budget: &Budget) -> Self {
+        let workers = Workers::new(cpu.threads);
+        let scratch = (0..=workers.threads()).map(|_| Mutex::default()).collect();
+        Self(Arc::new(Inner { cpu, workers, budget: budget.clone(), scratch }))
+    }
+
+    /// The processor it runs on.
+    pub fn cpu(&self) -> Cpu {
+        self.0.cpu
+    }
+
+    /// Calls `task(index)` once for every index below `n_tasks`, on all threads.
+    pub(crate) fn run(&self, n_tasks: usize, task: impl Fn(usize) + Sync) {
+        self.0.workers.run(n_tasks, |_, index| task(index));
+    }
+
+    /// As [`CpuQueue::run`], with `len` floats of scratch for each worker.
+    pub(crate) fn run_with_scratch(
+        &self,
+        n_tasks: usize,
+        len: usize,
+        task: impl Fn(&mut [f32], usize) + Sync,
+    ) -> Result<()> {
+        for scratch in &self.0.scratch[1..] {
+            lock(scratch).grow(&self.0.budget, len)?;
+        }
+        self.0.workers.run(n_tasks, |worker, index| {
+            if let Ok(floats) = lock(&self.0.scratch[worker + 1]).floats(len) {
+                task(floats, index);
+            }
+        });
+        Ok(())
+    }
+
+    /// Floats of scratch that the budget allows in all, those held already included.
+    pub(crate) fn scratch_room(&self) -> usize {
+        let held: usize = self.0.scratch.iter().map(|scratch| lock(scratch).0.as_ref().map_or(0, Buffer::len)).sum();
+        let free = usize::try_from(self.0.budget.free(Space::Host)).unwrap_or(usize::MAX);
+        free.saturating_add(held) / size_of::<f32>()
+    }
+
+    /// `len` floats that all workers share, held until the guard is dropped.
+    pub(crate) fn shared_scratch(&self, len: usize) -> Result<MutexGuard<'_, Scratch>> {
+        let mut scratch = lock(&self.0.scratch[0]);
+        scratch.grow(&self.0.budget, len)?;
+        Ok(scratch)
+    }
+}
+
+impl std::fmt::Debug for CpuQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CpuQueue").field(&self.0.cpu).finish()
+    }
+}
+
+/// Memory that grows to what was asked for and stays.
+#[derive(Default)]
+pub(crate) struct Scratch(Option<Buffer>);
+
+impl Scratch {
+    fn grow(&mut self, budget: &Budget, len: usize) -> Result<()> {
+        let bytes = len * size_of::<f32>();
+        if self.0.as_ref().map_or(0, Buffer::len) < bytes {
+            self.0 = None;
+            self.0 = Some(Buffer::host(budget, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// The first `len` floats.
+    pub(crate) fn floats(&mut self, len: usize) -> Result<&mut [f32]> {
+        match &mut self.0 {
+            Some(buffer) => Ok(&mut buffer.view_mut::<f32>()?.host()?[..len]),
+            None => Ok(&mut []),
+        }
+    }
+}
+
+fn lock(scratch: &Mutex<Scratch>) -> MutexGuard<'_, Scratch> {
+    scratch.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,42 @@
+//! Copies of tensors between the host and where a queue works.
+
+use super::Queue;
+use crate::{Budget, Element, Result, Tensor};
+
+impl Tensor {
+    /// A copy of it where `queue` works.
+    ///
+    /// # Errors
+    /// The budget or the device refuses.
+    pub fn to<T: Element>(&self, queue: &Queue, budget: &Budget) -> Result<Self> {
+        let mut copy = Self::new(&queue.device(), budget, self.dtype(), self.shape())?;
+        queue.copy(self.view::<T>()?, copy.view_mut::<T>()?)?;
+        Ok(copy)
+    }
+
+    /// Its elements as a vector, waiting for `queue` where needed.
+    ///
+    /// # Errors
+    /// `T` is not its element type, or the device fails.
+    pub fn to_vec<T: Element>(&self, queue: &Queue) -> Result<Vec<T>> {
+        let view = self.view::<T>()?;
+        let mut values = vec![T::zeroed(); view.len()];
+        queue.copy(view, values.as_mut_slice().into())?;
+        Ok(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Device};
+
+    #[test]
+    fn a_tensor_without_elements_is_fine() {
+        let budget = Budget::unlimited();
+        let device = Device::cpu().unwrap();
+        let tensor = Tensor::new(&device, &budget, DType::F16, &[0, 7]).unwrap();
+        assert!(tensor.is_empty());
+        assert_eq!(tensor.to_vec::<half::f16>(&device.queue(&budget).unwrap()).unwrap(), []);
+    }
+}
