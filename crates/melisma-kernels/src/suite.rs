@@ -1,7 +1,7 @@
 //! One suite of cases for every device: `suite!(case, ...)` makes one test per case for each instruction set and for
 //! CUDA. A device that this machine lacks prints SKIPPED; with `REQUIRE_CUDA=1` a missing GPU fails.
 
-use crate::{Budget, Cpu, Device, Isa, Level, Queue};
+use crate::{Budget, Cpu, Device, Element, Isa, Level, Queue, Tensor};
 
 /// What a case runs on.
 pub(crate) struct Bench {
@@ -15,6 +15,12 @@ impl Bench {
         let budget = Budget::unlimited();
         let queue = device.queue(&budget).expect("a queue");
         Self { device, queue, budget }
+    }
+
+    /// A copy of `values` where the device works.
+    pub(crate) fn tensor<T: Element>(&self, values: &[T]) -> Tensor {
+        let host = Tensor::from_slice(&self.budget, values, &[values.len()]).expect("host memory");
+        host.to::<T>(&self.queue, &self.budget).expect("device memory")
     }
 }
 

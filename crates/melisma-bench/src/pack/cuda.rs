@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use melisma_kernels::device::cuda::Cuda;
-use melisma_kernels::rans::{Batch, Job, Segments};
+use melisma_kernels::rans::{Batch, Job, Lens, Segments};
 use melisma_kernels::{Buffer, Isa, Queue};
 
 use super::{Figures, PEERS, beside, check, speed};
@@ -137,7 +137,8 @@ impl Bench<'_> {
                 ..*job
             }));
         }
-        let batch = Batch::plan(self.device, &jobs, packed_len * times, out_len * times)?;
+        let lens = Lens { packed: packed_len * times, out: out_len * times };
+        let batch = Batch::plan(self.device, self.place.memory.budget(), &jobs, lens)?;
         let mut packed = self.buffer(packed_len * times)?;
         for index in 0..times {
             let to = packed.view_mut::<u8>()?.range(index * packed_len..(index + 1) * packed_len)?;

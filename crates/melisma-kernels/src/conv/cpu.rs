@@ -6,7 +6,7 @@ use super::block::{Area, Blocks, Layout};
 use super::narrow;
 use super::tile::{MAX_WIDTH, Shape, Start, Tile, shapes};
 use super::{Axis, Conv, Curve};
-use crate::queue::CpuQueue;
+use crate::queue::{CpuQueue, Disjoint};
 use crate::{Budget, Buffer, Cpu, Result};
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Prepared {
         let sums_len = shapes(self.cpu.isa).len().min(n_outputs) * sums_stride;
         let weight = self.weight.view::<f32>()?.host()?;
         let narrow = if blocks.rows * blocks.pitch <= narrow::MAX_LEN { Some(self.narrow(weight)?) } else { None };
-        let result = Output { y: y.as_mut_ptr(), size: output, curve: self.curve };
+        let result = Output { y: Disjoint::new(y), size: output, curve: self.curve };
         let per_image = blocks.counts[0] * blocks.counts[1];
         queue.run_with_scratch(n_images * per_image, blocks.planes_len + sums_len + n_steps, |scratch, task| {
             let (image, block) = (task / per_image, task % per_image);
@@ -191,26 +191,23 @@ impl Work<'_> {
     }
 }
 
-struct Output {
-    y: *mut f32,
+struct Output<'a> {
+    y: Disjoint<'a, f32>,
     size: [usize; 2],
     curve: Curve,
 }
 
-// SAFETY: tasks write disjoint parts.
-unsafe impl Sync for Output {}
-
-impl Output {
+impl Output<'_> {
     /// Writes the sums of one output's area.
     ///
     /// # Safety
-    /// Nobody else has this part of Y.
+    /// No other task has this part of Y.
     unsafe fn write(&self, channel: usize, area: &Area, (sums, pitch): (&[f32], usize)) {
         let n = area.columns.len();
         for (row, sums) in area.rows.clone().zip(sums.chunks(pitch)) {
             let at = (channel * self.size[0] + row) * self.size[1] + area.columns.start;
-            // SAFETY: the area is inside the output; the caller's promise.
-            let to = unsafe { std::slice::from_raw_parts_mut(self.y.add(at), n) };
+            // SAFETY: the caller promises that this task alone has the area.
+            let to = unsafe { self.y.part(at..at + n) };
             match self.curve {
                 Curve::Identity => to.copy_from_slice(&sums[..n]),
                 Curve::Relu => to.iter_mut().zip(sums).for_each(|(to, sum)| *to = if *sum < 0.0 { 0.0 } else { *sum }),

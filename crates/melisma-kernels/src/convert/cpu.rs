@@ -19,38 +19,10 @@ const STREAM_BYTES: usize = 32 << 20;
 pub(super) fn run<S: Convert<D>, D: Element>(queue: &CpuQueue, src: &[S], dst: &mut [D]) {
     let isa = queue.cpu().isa;
     let streams = size_of_val(dst) >= STREAM_BYTES;
-    let tasks = Tasks::new(dst);
-    queue.run(src.len().div_ceil(TASK_LEN), |index| {
-        let src = &src[index * TASK_LEN..src.len().min((index + 1) * TASK_LEN)];
-        // SAFETY: every index is handed out once.
-        let dst = unsafe { tasks.get(index) };
+    queue.run_in_parts(dst, TASK_LEN, |first, dst| {
+        let src = &src[first..first + dst.len()];
         if streams { stream(isa, src, dst) } else { S::slice(isa, src, dst) }
     });
-}
-
-/// An output cut into tasks that threads write side by side.
-struct Tasks<D> {
-    start: *mut D,
-    len: usize,
-}
-
-// SAFETY: `get` gives out disjoint parts.
-unsafe impl<D: Send> Sync for Tasks<D> {}
-
-impl<D> Tasks<D> {
-    fn new(dst: &mut [D]) -> Self {
-        Self { start: dst.as_mut_ptr(), len: dst.len() }
-    }
-
-    /// # Safety
-    /// Each index at most once, while the slice given to `new` is borrowed.
-    #[expect(clippy::mut_from_ref, reason = "the parts are disjoint; see Safety")]
-    unsafe fn get(&self, index: usize) -> &mut [D] {
-        let start = (index * TASK_LEN).min(self.len);
-        let len = TASK_LEN.min(self.len - start);
-        // SAFETY: within the slice, and no other part overlaps.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
-    }
 }
 
 /// Four parts of a block advance side by side: a core waits for memory, and the hardware's prefetch, which stops at every

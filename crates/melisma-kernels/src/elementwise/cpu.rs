@@ -7,41 +7,14 @@ use crate::queue::CpuQueue;
 /// Elements of one task.
 const TASK_LEN: usize = 1 << 15;
 
-struct Tasks {
-    start: *mut f32,
-    len: usize,
-}
-
-// SAFETY: `get` gives out disjoint parts.
-unsafe impl Sync for Tasks {}
-
-impl Tasks {
-    /// # Safety
-    /// Each index at most once, while the slice behind `start` is borrowed.
-    #[expect(clippy::mut_from_ref, reason = "the parts are disjoint; see Safety")]
-    unsafe fn get(&self, index: usize) -> &mut [f32] {
-        let start = (index * TASK_LEN).min(self.len);
-        // SAFETY: within the slice, and no other part overlaps.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), TASK_LEN.min(self.len - start)) }
-    }
-}
-
-fn in_tasks(queue: &CpuQueue, y: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
-    let tasks = Tasks { start: y.as_mut_ptr(), len: y.len() };
-    queue.run(y.len().div_ceil(TASK_LEN), |index| {
-        // SAFETY: every index is handed out once.
-        work(index * TASK_LEN, unsafe { tasks.get(index) });
-    });
-}
-
 pub(super) fn each(queue: &CpuQueue, operation: Operation, y: &mut [f32], x: &[f32]) {
     let isa = queue.cpu().isa;
-    in_tasks(queue, y, |first, y| pairs(isa, operation, y, &x[first..first + y.len()]));
+    queue.run_in_parts(y, TASK_LEN, |first, y| pairs(isa, operation, y, &x[first..first + y.len()]));
 }
 
 pub(super) fn all(queue: &CpuQueue, operation: Operation, y: &mut [f32], x: f32) {
     let isa = queue.cpu().isa;
-    in_tasks(queue, y, |_, y| with_one(isa, operation, y, x));
+    queue.run_in_parts(y, TASK_LEN, |_, y| with_one(isa, operation, y, x));
 }
 
 macro_rules! loops {

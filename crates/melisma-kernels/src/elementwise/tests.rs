@@ -7,10 +7,6 @@ suite!(matches_reference, special_numbers, lengths, wrong_lengths_are_refused);
 
 /// Compares every bit; a NaN is a NaN.
 fn check(bench: &Bench, y: &[f32], x: &[f32]) {
-    let place = |values: &[f32]| {
-        let host = Tensor::from_slice(&bench.budget, values, &[values.len()]).unwrap();
-        host.to::<f32>(&bench.queue, &bench.budget).unwrap()
-    };
     for operation in Operation::ALL {
         let plan = plan(&bench.device, operation).unwrap();
         let same = |found: Vec<f32>, other: &dyn Fn(usize) -> f32| {
@@ -20,11 +16,11 @@ fn check(bench: &Bench, y: &[f32], x: &[f32]) {
                 assert!(equal, "{operation:?}, n {}, index {index}: {found}, not {expected}", y.len());
             }
         };
-        let mut out = place(y);
-        plan.run(&bench.queue, out.view_mut().unwrap(), Operand::Each(place(x).view().unwrap())).unwrap();
+        let mut out = bench.tensor::<f32>(y);
+        plan.run(&bench.queue, out.view_mut().unwrap(), Operand::Each(bench.tensor::<f32>(x).view().unwrap())).unwrap();
         same(out.to_vec(&bench.queue).unwrap(), &|index| x[index]);
         for scalar in [x.first().copied().unwrap_or(0.5), 0.0, -2.5] {
-            let mut out = place(y);
+            let mut out = bench.tensor::<f32>(y);
             plan.run(&bench.queue, out.view_mut().unwrap(), Operand::All(scalar)).unwrap();
             same(out.to_vec(&bench.queue).unwrap(), &|_| scalar);
         }

@@ -71,6 +71,23 @@ impl MemoryArgument {
     }
 }
 
+/// The first three fields of the `Shape` of every kernel with memory.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LayerArgument {
+    step: StepArgument,
+    timeline: TimelineArgument,
+    memory: MemoryArgument,
+}
+
+impl LayerArgument {
+    /// For a layer that keeps the last `n_past` rows of `n_channels`, given as `memory`.
+    pub(crate) fn new(step: Step<'_>, timeline: Timeline, arena: Arena<'_>, memory: [usize; 2]) -> Result<Self> {
+        let memory = MemoryArgument::new(arena, memory)?;
+        Ok(Self { step: StepArgument::new(step)?, timeline: timeline.into(), memory })
+    }
+}
+
 /// `Snake` of `step.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

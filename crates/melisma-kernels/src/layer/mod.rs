@@ -9,6 +9,7 @@ mod history;
 pub mod noise;
 pub mod norm;
 mod panel;
+mod plan;
 pub mod pointwise;
 pub mod populate;
 mod product;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::layer::step::{Step, Timeline};
 use crate::matmul::tile::{BLOCK_K, Run, STRIDE_A, STRIP, Start, Tile, runs};
-use crate::queue::CpuQueue;
+use crate::queue::{CpuQueue, Disjoint};
 use crate::{Budget, Buffer, Isa, Result};
 
 /// Floats of A that a block of rows has at most: half of a usual L2.
@@ -97,22 +97,23 @@ impl Operand<'_> {
 }
 
 /// Some rows and columns of Y that one task makes.
-pub(crate) struct Part {
+pub(crate) struct Part<'a> {
     /// Rows of `[B · T]`.
     pub(crate) rows: Range<usize>,
     pub(crate) columns: Range<usize>,
     pub(crate) isa: Isa,
-    y: *mut f32,
+    y: &'a Disjoint<'a, f32>,
     n: usize,
 }
 
-impl Part {
+impl Part<'_> {
     /// The sums of row `row`, of which this part has `columns`.
     #[inline(always)]
     pub(crate) fn sums(&mut self, row: usize) -> &mut [f32] {
         debug_assert!(self.rows.contains(&row));
+        let start = row * self.n + self.columns.start;
         // SAFETY: `run` gives every part its own rows and columns of Y.
-        unsafe { std::slice::from_raw_parts_mut(self.y.add(row * self.n + self.columns.start), self.columns.len()) }
+        unsafe { self.y.part(start..start + self.columns.len()) }
     }
 
     /// Writes zero where `timeline` says that there is no output.
@@ -150,9 +151,9 @@ pub(crate) struct Segment {
 /// What one layer does around its product.
 pub(crate) trait Layer: Sync {
     /// Writes the operand of the part's rows, and what its sums start from.
-    fn prepare(&self, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]);
+    fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]);
     /// Sets right what the product must not have touched.
-    fn finish(&self, part: &mut Part);
+    fn finish(&self, part: &mut Part<'_>);
     /// Floats of scratch that `prepare` needs for `n_rows` rows.
     fn scratch_len(&self, n_rows: usize) -> usize;
 }
@@ -172,7 +173,7 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
     let n_parts = if n_blocks >= threads { 1 } else { panels.n_strips().min(threads * 2) };
     let operand_len = k.div_ceil(BLOCK_K) * block_rows * STRIDE_A;
     let scratch_len = operand_len + layer.scratch_len(block_rows);
-    let output = Output { y: y.as_mut_ptr(), n };
+    let output = Disjoint::new(y);
     let (isa, runs) = (queue.cpu().isa, runs(queue.cpu().isa));
     let packed = panels.packed.view::<f32>()?.host()?;
     queue.run_with_scratch(n_blocks * n_parts, scratch_len, |scratch, task| {
@@ -185,7 +186,7 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
         }
         let n_rows = rows.len();
         let columns = strips.start * STRIP..(strips.end * STRIP).min(n);
-        let mut part = output.part(rows, columns, isa);
+        let mut part = Part { rows, columns, isa, y: &output, n };
         let (operand, scratch) = scratch.split_at_mut(operand_len);
         let floats = &mut operand[..k.div_ceil(BLOCK_K) * n_rows * STRIDE_A];
         let mut operand = Operand { floats, n_rows, k };
@@ -195,21 +196,7 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
     })
 }
 
-struct Output {
-    y: *mut f32,
-    n: usize,
-}
-
-// SAFETY: parts are disjoint.
-unsafe impl Sync for Output {}
-
-impl Output {
-    fn part(&self, rows: Range<usize>, columns: Range<usize>, isa: Isa) -> Part {
-        Part { rows, columns, isa, y: self.y, n: self.n }
-    }
-}
-
-fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part, strips: Range<usize>) {
+fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part<'_>, strips: Range<usize>) {
     let (k, n_rows) = (operand.k, operand.n_rows);
     let n_groups = n_rows.div_ceil(runs.len());
     let group_rows = n_rows.div_ceil(n_groups);
@@ -220,8 +207,7 @@ fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part,
             let b = &packed[(strip * k + block * BLOCK_K) * STRIP..][..steps * STRIP];
             for first in (0..n_rows).step_by(group_rows) {
                 let rows = group_rows.min(n_rows - first);
-                // SAFETY: a row and a column of the part, inside Y.
-                let c = unsafe { part.y.add((part.rows.start + first) * part.n + strip * STRIP) };
+                let c = part.y.pointer((part.rows.start + first) * part.n + strip * STRIP);
                 let tile = Tile {
                     k: steps,
                     a: a[first * STRIDE_A..].as_ptr(),

@@ -29,6 +29,7 @@
 //! windows: the first sample comes with the same frame, and no sample later than an uninterrupted
 //! player needs it.
 
+use std::fmt::Display;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
@@ -179,7 +180,13 @@ impl Step<'_> {
     }
 
     /// Checks that a view is `[B, T · rate, n_channels]`.
-    pub(crate) fn check(&self, name: &str, found: usize, rate: usize, n_channels: usize) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        name: &(impl Display + ?Sized),
+        found: usize,
+        rate: usize,
+        n_channels: usize,
+    ) -> Result<()> {
         check_len(name, found, self.n_columns(rate) * n_channels)
     }
 }

@@ -1,9 +1,10 @@
 //! Test driver for layers with state: streams of different lengths that join and leave while others go on.
 
+use crate::Result;
+use crate::layer::plan::Plan;
 use crate::layer::step::{Activations, Arena, OPEN, Row, Rows, Step, Timeline};
 use crate::random::SplitMix64;
 use crate::suite::Bench;
-use crate::{DType, Result, Tensor};
 
 /// What a layer looks like from outside.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +39,7 @@ pub(crate) fn drive(
     let slot_len = offset + shape.state_len + 1;
     let ends: Vec<usize> = streams.iter().map(|x| x.len() / shape.n_in / shape.from.rate).collect();
     let mut outputs: Vec<Vec<f32>> = ends.iter().map(|end| vec![f32::NAN; end * shape.to.rate * shape.n_out]).collect();
-    let device =
-        |values: &[f32]| Tensor::from_slice(budget, values, &[values.len()]).unwrap().to::<f32>(queue, budget).unwrap();
-    let mut arena = device(&vec![0.0; n_slots * slot_len]);
+    let mut arena = bench.tensor::<f32>(&vec![0.0; n_slots * slot_len]);
     let mut rows = Rows::new(&bench.device, budget, streams.len(), n_slots).unwrap();
     let mut at = vec![(0_usize, 0_i64); streams.len()];
     for index in 0.. {
@@ -71,8 +70,8 @@ pub(crate) fn drive(
                 }
             }
         }
-        let x = device(&x);
-        let mut y = device(&vec![f32::NAN; taking.len() * len_out * shape.n_out]);
+        let x = bench.tensor(&x);
+        let mut y = bench.tensor(&vec![f32::NAN; taking.len() * len_out * shape.n_out]);
         let step = Step { rows: &rows, n_latents };
         let part = Arena { floats: arena.view_mut().unwrap(), slot_len, offset };
         run(step, part, Activations { x: x.view().unwrap(), y: y.view_mut().unwrap() }).unwrap();
@@ -103,6 +102,29 @@ pub(crate) fn drive(
     outputs
 }
 
+/// Runs streams of `lens` latents through `plan` and compares them with `expected`, the reference for one stream; steps
+/// of other lengths must give the same bits.
+pub(crate) fn check(
+    bench: &Bench,
+    (name, plan): (&str, &Plan),
+    shape: Shape,
+    (lens, seed): (&[usize], u64),
+    (expected, tolerance): (impl Fn(&[f32]) -> Vec<f64>, f64),
+) {
+    let inputs = inputs(shape, lens, seed);
+    let expected: Vec<Vec<f64>> = inputs.iter().map(|x| expected(x)).collect();
+    let run = |chunks: &[usize]| {
+        drive(bench, shape, &inputs, chunks, |step, arena, activations| {
+            plan.run(&bench.queue, step, arena, activations)
+        })
+    };
+    let found = run(&[4]);
+    compare(name, &found, &expected, tolerance);
+    for chunks in [&[1][..], &[64], &[2, 0, 5, 1]] {
+        assert_eq!(bits(&run(chunks)), bits(&found), "{chunks:?}");
+    }
+}
+
 /// Compares with the reference, whose values are of the size of 1.
 pub(crate) fn compare(name: &str, found: &[Vec<f32>], expected: &[Vec<f64>], tolerance: f64) {
     assert_eq!(found.len(), expected.len());
@@ -120,11 +142,4 @@ pub(crate) fn compare(name: &str, found: &[Vec<f32>], expected: &[Vec<f64>], tol
 
 pub(crate) fn bits(streams: &[Vec<f32>]) -> Vec<Vec<u32>> {
     streams.iter().map(|x| x.iter().map(|x| x.to_bits()).collect()).collect()
-}
-
-/// A tensor of the device for a test's own buffers.
-pub(crate) fn zeros(bench: &Bench, len: usize) -> Tensor {
-    let host = Tensor::from_slice(&bench.budget, &vec![0f32; len], &[len]).unwrap();
-    assert_eq!(host.dtype(), DType::F32);
-    host.to::<f32>(&bench.queue, &bench.budget).unwrap()
 }

@@ -5,7 +5,7 @@
 
 use super::tile::{BLOCK_K, MAX_ROWS, Run, STRIDE_A, STRIP, Start, Tile, runs};
 use super::{Matmul, Scalar};
-use crate::queue::CpuQueue;
+use crate::queue::{CpuQueue, Disjoint};
 use crate::{DType, Isa, Result};
 
 /// The most rows of one task: their block of A (256 KiB) stays in L2.
@@ -24,7 +24,7 @@ pub(super) fn run<T: Scalar>(queue: &CpuQueue, shape: Matmul, a: &[T], b: &[T], 
     }
     let isa = queue.cpu().isa;
     let blocks = Blocks::fit::<T>(queue, shape);
-    let output = Output { c: c.as_mut_ptr(), n };
+    let output = Output { c: Disjoint::new(c), n };
     for first in (0..n).step_by(blocks.panel_columns) {
         let columns = blocks.panel_columns.min(n - first);
         let packed_len = columns.next_multiple_of(STRIP) * k;
@@ -103,14 +103,14 @@ struct Part {
 fn pack<T: Scalar>(queue: &CpuQueue, part: Part, b: &[T], packed: &mut [f32]) {
     let Part { isa, k, n, first, columns } = part;
     let n_strips = columns.div_ceil(STRIP);
-    let packed = Packed(packed.as_mut_ptr());
+    let packed = Disjoint::new(packed);
     let n_blocks = k.div_ceil(BLOCK_K);
     queue.run(n_blocks * n_strips, |task| {
         let (block, strip) = (task / n_strips, task % n_strips);
         let steps = BLOCK_K.min(k - block * BLOCK_K);
         let offset = block * BLOCK_K * n_strips * STRIP + strip * steps * STRIP;
         // SAFETY: every task has its own `steps` x `STRIP` floats of the panel.
-        let rows = unsafe { packed.part(offset, steps * STRIP) }.chunks_exact_mut(STRIP);
+        let rows = unsafe { packed.part(offset..offset + steps * STRIP) }.chunks_exact_mut(STRIP);
         let column = first + strip * STRIP;
         let live = STRIP.min(first + columns - column);
         for (step, row) in rows.enumerate() {
@@ -131,21 +131,6 @@ fn pack<T: Scalar>(queue: &CpuQueue, part: Part, b: &[T], packed: &mut [f32]) {
 #[inline(always)]
 fn widen_strip<T: Scalar>(isa: Isa, from: &[T; STRIP], to: &mut [f32; STRIP]) {
     T::widen(isa, from, to);
-}
-
-struct Packed(*mut f32);
-
-// SAFETY: `part` gives out disjoint parts.
-unsafe impl Sync for Packed {}
-
-impl Packed {
-    /// # Safety
-    /// Parts that are alive together do not overlap, and lie within the panel.
-    #[expect(clippy::mut_from_ref, reason = "the parts are disjoint; see Safety")]
-    unsafe fn part(&self, offset: usize, len: usize) -> &mut [f32] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(offset), len) }
-    }
 }
 
 /// The rows of one task.
@@ -217,15 +202,12 @@ impl<T: Scalar> Block<'_, T> {
 }
 
 /// C, written by tasks side by side.
-struct Output<T> {
-    c: *mut T,
+struct Output<'a, T> {
+    c: Disjoint<'a, T>,
     n: usize,
 }
 
-// SAFETY: tasks write disjoint rows.
-unsafe impl<T: Send> Sync for Output<T> {}
-
-impl<T: Scalar> Output<T> {
+impl<T: Scalar> Output<'_, T> {
     /// Computes `block` into C at (`row`, `first`).
     ///
     /// # Safety
@@ -235,9 +217,10 @@ impl<T: Scalar> Output<T> {
         if block.k == 0 {
             return self.each_row(&block, row, first, |c| c.fill(T::zeroed()));
         }
-        if let Some(c) = self.floats() {
-            // SAFETY: the caller's promise.
-            return unsafe { block.sum(block_a, unfinished, (c.add(row * self.n + first), self.n)) };
+        if T::DTYPE == DType::F32 {
+            let c = self.c.pointer(row * self.n + first).cast::<f32>();
+            // SAFETY: C is stored as floats, and the caller promises that this task alone has these rows and columns.
+            return unsafe { block.sum(block_a, unfinished, (c, self.n)) };
         }
         let stride = block.columns.next_multiple_of(STRIP);
         // SAFETY: `sums` holds the task's rows of `stride`.
@@ -250,15 +233,11 @@ impl<T: Scalar> Output<T> {
         });
     }
 
-    /// C itself where it is stored as floats.
-    fn floats(&self) -> Option<*mut f32> {
-        (T::DTYPE == DType::F32).then(|| self.c.cast())
-    }
-
     fn each_row(&self, block: &Block<'_, T>, row: usize, first: usize, mut write: impl FnMut(&mut [T])) {
         for row in row..row + block.rows {
-            // SAFETY: `write`'s caller promised these rows and columns.
-            write(unsafe { std::slice::from_raw_parts_mut(self.c.add(row * self.n + first), block.columns) });
+            let start = row * self.n + first;
+            // SAFETY: the caller of `write` promised that this task alone has these rows and columns.
+            write(unsafe { self.c.part(start..start + block.columns) });
         }
     }
 }

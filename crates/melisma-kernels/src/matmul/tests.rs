@@ -46,14 +46,8 @@ fn floats<T: Scalar>(values: &[T]) -> Vec<f32> {
 
 /// Runs on the device into an output full of garbage.
 fn run<T: Scalar>(bench: &Bench, shape: Matmul, a: &[T], b: &[T]) -> Vec<T> {
-    let on_device = |values: &[T]| {
-        Tensor::from_slice(&bench.budget, values, &[values.len()])
-            .unwrap()
-            .to::<T>(&bench.queue, &bench.budget)
-            .unwrap()
-    };
-    let (a, b) = (on_device(a), on_device(b));
-    let mut c = on_device(&storage::<T>(&vec![f32::NAN; shape.m * shape.n]));
+    let (a, b) = (bench.tensor(a), bench.tensor(b));
+    let mut c = bench.tensor(&storage::<T>(&vec![f32::NAN; shape.m * shape.n]));
     let plan = shape.plan::<T>(&bench.device).unwrap();
     plan.run(&bench.queue, a.view().unwrap(), b.view().unwrap(), c.view_mut().unwrap()).unwrap();
     c.to_vec(&bench.queue).unwrap()
@@ -165,13 +159,13 @@ fn multiply(queue: &crate::Queue, product: &mut Product) -> crate::Result<()> {
 fn graph_replay(bench: &Bench) {
     let shape = Matmul::new(33, 20, 12);
     let (a, b) = inputs::<f16>(shape);
-    let on_device = |values: &[f16]| {
-        let tensor = Tensor::from_slice(&bench.budget, values, &[values.len()]).unwrap();
-        tensor.to::<f16>(&bench.queue, &bench.budget).unwrap()
-    };
     let c = vec![f16::NAN; shape.m * shape.n];
-    let mut product =
-        Product { plan: shape.plan(&bench.device).unwrap(), a: on_device(&a), b: on_device(&b), c: on_device(&c) };
+    let mut product = Product {
+        plan: shape.plan(&bench.device).unwrap(),
+        a: bench.tensor::<f16>(&a),
+        b: bench.tensor::<f16>(&b),
+        c: bench.tensor::<f16>(&c),
+    };
     multiply(&bench.queue, &mut product).unwrap();
     let plain = product.c.to_vec::<f16>(&bench.queue).unwrap();
     let mut graph = crate::Graph::capture(&bench.queue, product, multiply).unwrap();

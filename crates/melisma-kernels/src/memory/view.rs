@@ -1,5 +1,6 @@
 //! Typed views: what kernels read and write. A view knows its element type, its length and where its memory is.
 
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -40,159 +41,83 @@ pub struct CudaViewMut<'a, T> {
     owner: PhantomData<&'a mut [T]>,
 }
 
-impl<T: Element> CudaView<'_, T> {
-    pub(crate) fn new(address_dev: Address, len: usize) -> Self {
-        Self { address_dev, len, owner: PhantomData }
-    }
-}
-
-impl<T: Element> CudaViewMut<'_, T> {
-    pub(crate) fn new(address_dev: Address, len: usize) -> Self {
-        Self { address_dev, len, owner: PhantomData }
-    }
-}
-
-impl<'a, T: Element> View<'a, T> {
-    /// How many elements it has.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Host(host) => host.len(),
-            Self::Cuda(cuda) => cuda.len,
-        }
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The host slice.
-    ///
-    /// # Errors
-    /// The view is of device memory.
-    pub fn host(self) -> Result<&'a [T]> {
-        match self {
-            Self::Host(host) => Ok(host),
-            Self::Cuda(_) => Err(wrong_place("host", "device")),
-        }
-    }
-
-    /// Its first `len` elements.
-    ///
-    /// # Errors
-    /// It has fewer.
-    pub fn first(self, len: usize) -> Result<Self> {
-        check_fits(len, self.len())?;
-        Ok(match self {
-            Self::Host(host) => Self::Host(&host[..len]),
-            Self::Cuda(cuda) => Self::Cuda(CudaView::new(cuda.address_dev, len)),
-        })
-    }
-
-    /// The elements `start..end`.
-    ///
-    /// # Errors
-    /// It has fewer than `end`, or `end` is before `start`.
-    pub fn range(self, range: Range<usize>) -> Result<Self> {
-        check_range(&range, self.len())?;
-        Ok(match self {
-            Self::Host(host) => Self::Host(&host[range]),
-            Self::Cuda(cuda) => {
-                let offset = (range.start * size_of::<T>()) as Address;
-                Self::Cuda(CudaView::new(cuda.address_dev + offset, range.len()))
+/// What both kinds of views can do; `mut` stands where the one for writing has it.
+macro_rules! view {
+    ($view:ident, $cuda:ident $(, $mut:tt)?) => {
+        impl<T: Element> $cuda<'_, T> {
+            pub(crate) fn new(address_dev: Address, len: usize) -> Self {
+                Self { address_dev, len, owner: PhantomData }
             }
-        })
-    }
-
-    pub(crate) fn cuda(self) -> Result<CudaView<'a, T>> {
-        match self {
-            Self::Cuda(cuda) => Ok(cuda),
-            Self::Host(_) => Err(wrong_place("device", "host")),
         }
-    }
-}
 
-impl<'a, T: Element> ViewMut<'a, T> {
-    /// How many elements it has.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Host(host) => host.len(),
-            Self::Cuda(cuda) => cuda.len,
-        }
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The host slice.
-    ///
-    /// # Errors
-    /// The view is of device memory.
-    pub fn host(self) -> Result<&'a mut [T]> {
-        match self {
-            Self::Host(host) => Ok(host),
-            Self::Cuda(_) => Err(wrong_place("host", "device")),
-        }
-    }
-
-    /// Its first `len` elements.
-    ///
-    /// # Errors
-    /// It has fewer.
-    pub fn first(self, len: usize) -> Result<Self> {
-        check_fits(len, self.len())?;
-        Ok(match self {
-            Self::Host(host) => Self::Host(&mut host[..len]),
-            Self::Cuda(cuda) => Self::Cuda(CudaViewMut::new(cuda.address_dev, len)),
-        })
-    }
-
-    /// The elements `start..end`.
-    ///
-    /// # Errors
-    /// As [`View::range`].
-    pub fn range(self, range: Range<usize>) -> Result<Self> {
-        check_range(&range, self.len())?;
-        Ok(match self {
-            Self::Host(host) => Self::Host(&mut host[range]),
-            Self::Cuda(cuda) => {
-                let offset = (range.start * size_of::<T>()) as Address;
-                Self::Cuda(CudaViewMut::new(cuda.address_dev + offset, range.len()))
+        impl<'a, T: Element> $view<'a, T> {
+            /// How many elements it has.
+            pub fn len(&self) -> usize {
+                match self {
+                    Self::Host(host) => host.len(),
+                    Self::Cuda(cuda) => cuda.len,
+                }
             }
-        })
-    }
 
-    pub(crate) fn cuda(self) -> Result<CudaViewMut<'a, T>> {
-        match self {
-            Self::Cuda(cuda) => Ok(cuda),
-            Self::Host(_) => Err(wrong_place("device", "host")),
+            /// Whether it has no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The host slice.
+            ///
+            /// # Errors
+            /// The view is of device memory.
+            pub fn host(self) -> Result<&'a $($mut)? [T]> {
+                match self {
+                    Self::Host(host) => Ok(host),
+                    Self::Cuda(_) => Err(wrong_place("host", "device")),
+                }
+            }
+
+            /// Its first `len` elements.
+            ///
+            /// # Errors
+            /// It has fewer.
+            pub fn first(self, len: usize) -> Result<Self> {
+                self.range(0..len)
+            }
+
+            /// The elements `start..end`.
+            ///
+            /// # Errors
+            /// It has fewer than `end`, or `end` is before `start`.
+            pub fn range(self, range: Range<usize>) -> Result<Self> {
+                check_range(&range, self.len())?;
+                Ok(match self {
+                    Self::Host(host) => Self::Host(&$($mut)? host[range]),
+                    Self::Cuda(cuda) => {
+                        let offset = (range.start * size_of::<T>()) as Address;
+                        Self::Cuda($cuda::new(cuda.address_dev + offset, range.len()))
+                    }
+                })
+            }
+
+            pub(crate) fn cuda(self) -> Result<$cuda<'a, T>> {
+                match self {
+                    Self::Cuda(cuda) => Ok(cuda),
+                    Self::Host(_) => Err(wrong_place("device", "host")),
+                }
+            }
         }
-    }
-}
 
-impl<'a, T> From<&'a [T]> for View<'a, T> {
-    fn from(host: &'a [T]) -> Self {
-        Self::Host(host)
-    }
+        impl<'a, T> From<&'a $($mut)? [T]> for $view<'a, T> {
+            fn from(host: &'a $($mut)? [T]) -> Self {
+                Self::Host(host)
+            }
+        }
+    };
 }
-
-impl<'a, T> From<&'a mut [T]> for ViewMut<'a, T> {
-    fn from(host: &'a mut [T]) -> Self {
-        Self::Host(host)
-    }
-}
+view!(View, CudaView);
+view!(ViewMut, CudaViewMut, mut);
 
 fn wrong_place(expected: &str, found: &str) -> Error {
     Error::invalid(format!("the kernel's queue needs {expected} memory, the view is of {found} memory"))
-}
-
-fn check_fits(len: usize, available: usize) -> Result<()> {
-    if len <= available {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("the view has {available} elements, not {len}")))
 }
 
 fn check_range(range: &Range<usize>, available: usize) -> Result<()> {
@@ -203,7 +128,7 @@ fn check_range(range: &Range<usize>, available: usize) -> Result<()> {
 }
 
 /// Checks that a view has exactly the number of elements that a plan was made for.
-pub(crate) fn check_len(name: &str, found: usize, expected: usize) -> Result<()> {
+pub(crate) fn check_len(name: &(impl Display + ?Sized), found: usize, expected: usize) -> Result<()> {
     if found == expected {
         return Ok(());
     }

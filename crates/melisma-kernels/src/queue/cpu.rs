@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::disjoint::Disjoint;
 use crate::device::Cpu;
 use crate::device::workers::Workers;
 use crate::{Budget, Buffer, Result, Space};
@@ -30,9 +31,24 @@ impl CpuQueue {
         self.0.cpu
     }
 
+    pub(super) fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
     /// Calls `task(index)` once for every index below `n_tasks`, on all threads.
     pub(crate) fn run(&self, n_tasks: usize, task: impl Fn(usize) + Sync) {
         self.0.workers.run(n_tasks, |_, index| task(index));
+    }
+
+    /// Calls `task(first, part)` for every `part` of `slice`, `len` elements from `first` on or what is left.
+    pub(crate) fn run_in_parts<T: Send>(&self, slice: &mut [T], len: usize, task: impl Fn(usize, &mut [T]) + Sync) {
+        let end = slice.len();
+        let parts = Disjoint::new(slice);
+        self.run(end.div_ceil(len), |index| {
+            let first = index * len;
+            // SAFETY: every index is handed out once, and the parts of two indices do not overlap.
+            task(first, unsafe { parts.part(first..end.min(first + len)) });
+        });
     }
 
     /// As [`CpuQueue::run`], with `len` floats of scratch for each worker.

@@ -40,6 +40,10 @@ impl CudaQueue {
         self.stream.cuda()
     }
 
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     pub(crate) fn handle(&self) -> sys::CUstream {
         self.stream.handle()
     }

@@ -2,19 +2,26 @@
 
 mod cpu;
 mod cuda;
+mod disjoint;
 mod graph;
+mod on_device;
 mod tensor;
 mod upload;
 
 pub use cpu::CpuQueue;
 pub use cuda::CudaQueue;
 pub(crate) use cuda::{Launch, arguments};
+pub(crate) use disjoint::Disjoint;
 pub use graph::Graph;
+pub(crate) use on_device::{OnDevice, Pair};
 pub(crate) use upload::{Upload, address, blocks};
 
 use crate::device::cuda::{DeviceSpan, Event, Timing};
 use crate::memory::view::check_len;
 use crate::{Budget, Buffer, Device, Element, Error, Pool, Result, View, ViewMut};
+
+/// The span of one kernel run; it ends when this is dropped.
+pub(crate) type KernelSpan<'a> = (tracing::span::EnteredSpan, Option<Timing<'a>>);
 
 /// Opens the span of one kernel run, on the host's timeline and on the device's.
 macro_rules! kernel_span {
@@ -55,6 +62,14 @@ impl Queue {
         match self {
             Self::Cpu(queue) => Device::Cpu(queue.cpu()),
             Self::Cuda(queue) => Device::Cuda(queue.cuda().clone()),
+        }
+    }
+
+    /// The budget that its memory is counted in.
+    pub fn budget(&self) -> &Budget {
+        match self {
+            Self::Cpu(queue) => queue.budget(),
+            Self::Cuda(queue) => queue.budget(),
         }
     }
 
@@ -159,11 +174,7 @@ impl Queue {
         match self {
             Self::Cuda(_) => items.iter_mut().for_each(work),
             Self::Cpu(queue) => {
-                let start = Items(items.as_mut_ptr());
-                queue.run(items.len(), |index| {
-                    // SAFETY: every index is handed out once, and `items` is borrowed until all are done.
-                    work(unsafe { start.get(index) });
-                });
+                queue.run_in_parts(items, 1, |_, items| items.iter_mut().for_each(&work));
             }
         }
     }
@@ -197,20 +208,5 @@ impl Queue {
             Self::Cpu(_) => None,
             Self::Cuda(queue) => queue.time(name, bytes),
         }
-    }
-}
-
-struct Items<T>(*mut T);
-
-// SAFETY: `get` gives out disjoint elements.
-unsafe impl<T: Send> Sync for Items<T> {}
-
-impl<T> Items<T> {
-    /// # Safety
-    /// `index` is inside of the slice, which stays borrowed, and is given once.
-    #[expect(clippy::mut_from_ref, reason = "the elements are disjoint; see Safety")]
-    unsafe fn get(&self, index: usize) -> &mut T {
-        // SAFETY: the caller's promise.
-        unsafe { &mut *self.0.add(index) }
     }
 }

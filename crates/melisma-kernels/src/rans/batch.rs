@@ -12,7 +12,7 @@ use super::planes::Split;
 use super::record::{MAX_TILE_LEN, Tile};
 use crate::memory::view::check_len;
 use crate::queue::{CpuQueue, kernel_span};
-use crate::{Device, Error, Isa, Queue, Result, View, ViewMut};
+use crate::{Budget, Device, Error, Isa, Queue, Result, View, ViewMut};
 
 /// Where one tile comes from and goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +92,15 @@ pub(super) struct DevicePart {
     pub(super) first: u32,
 }
 
+/// What the views of a run hold, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lens {
+    /// The records.
+    pub packed: usize,
+    /// The decoded tiles.
+    pub out: usize,
+}
+
 /// A batch of tiles on one device.
 #[derive(Debug)]
 pub struct Batch {
@@ -108,17 +117,19 @@ enum On {
 }
 
 impl Batch {
-    /// Plans to decode `jobs` from `packed_len` bytes of records into `out_len` bytes. Outputs do not overlap.
+    /// Plans to decode `jobs` from records into outputs of `lens` bytes. Outputs do not overlap.
     ///
     /// # Errors
-    /// `InvalidArgument`: a record or an output is not within these, or not aligned; `Device`: the device refuses.
-    pub fn plan(device: &Device, jobs: &[Job], packed_len: usize, out_len: usize) -> Result<Self> {
+    /// `InvalidArgument`: a record or an output is not within these, or not aligned; `Memory`: the budget refuses; `Device`:
+    /// the device refuses.
+    pub fn plan(device: &Device, budget: &Budget, jobs: &[Job], lens: Lens) -> Result<Self> {
+        let Lens { packed: packed_len, out: out_len } = lens;
         for (index, job) in jobs.iter().enumerate() {
             check(job, packed_len as u64, out_len as u64).map_err(|error| error.at(format!("job {index}")))?;
         }
         let on = match device {
             Device::Cpu(cpu) => On::Cpu(Mutex::default(), cpu.isa),
-            Device::Cuda(device) => On::Cuda(Box::new(OnCuda::new(device, jobs)?)),
+            Device::Cuda(device) => On::Cuda(Box::new(OnCuda::new(device, budget, jobs)?)),
         };
         Ok(Self { jobs: jobs.to_vec(), packed_len, out_len, on })
     }

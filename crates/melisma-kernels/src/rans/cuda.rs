@@ -9,8 +9,8 @@ use super::index;
 use super::record::Mode;
 use crate::device::cuda::{Cuda, DEVICE, Function, Header, Source};
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::queue::{CudaQueue, Launch, arguments};
-use crate::{Budget, Buffer, Queue, Result};
+use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
+use crate::{Budget, Result, Tensor};
 
 const RECORD: Header = Header { name: "record.cuh", text: include_str!("record.cuh") };
 const STREAM: Header = Header { name: "stream.cuh", text: include_str!("stream.cuh") };
@@ -28,8 +28,8 @@ const ENDLESS: u32 = 1 << 31;
 #[derive(Debug)]
 pub(super) struct OnCuda {
     function: Function,
-    jobs: Buffer,
-    parts: Buffer,
+    jobs: Tensor,
+    parts: Tensor,
     /// For each job, and at the end, the parts and the bytes of scratch before it.
     before: Vec<(u32, u64)>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Some<'a> {
 }
 
 impl OnCuda {
-    pub(super) fn new(device: &Cuda, jobs: &[Job]) -> Result<Self> {
+    pub(super) fn new(device: &Cuda, budget: &Budget, jobs: &[Job]) -> Result<Self> {
         let function = device.function(SOURCE, "rans_decode")?;
         let (mut parts, mut stored, mut before) = (Vec::new(), Vec::new(), Vec::new());
         let mut scratch = 0;
@@ -80,9 +80,9 @@ impl OnCuda {
             }
         }
         before.push((parts.len() as u32, scratch));
-        let queue = Queue::Cuda(CudaQueue::new(device, &Budget::unlimited())?);
-        let jobs = on_device(device, &queue, bytemuck::cast_slice(&stored))?;
-        let parts = on_device(device, &queue, bytemuck::cast_slice(&parts))?;
+        let upload = Upload::new(device, budget)?;
+        let jobs = upload.slice::<u8>(bytemuck::cast_slice(&stored))?;
+        let parts = upload.slice::<u8>(bytemuck::cast_slice(&parts))?;
         Ok(Self { function, jobs, parts, before })
     }
 
@@ -108,12 +108,6 @@ fn group(device: &Cuda, jobs: &[Job]) -> u32 {
     1 << times.max(1).ilog2().min(10)
 }
 
-fn on_device(device: &Cuda, queue: &Queue, bytes: &[u8]) -> Result<Buffer> {
-    let mut buffer = Buffer::device(device, &Budget::unlimited(), bytes.len().max(1))?;
-    queue.copy(bytes.into(), buffer.view_mut::<u8>()?.first(bytes.len())?)?;
-    Ok(buffer)
-}
-
 /// Elements of 16 bits with one coded plane are joined while they are decoded.
 fn needs_scratch(job: &Job) -> bool {
     let is_coded = |plane| matches!(job.tile.mode(plane), Ok(Mode::Bytes | Mode::Pairs));
@@ -137,8 +131,8 @@ pub(super) fn run(
     // Jobs know their place in the scratch, and in the status, of all.
     let scratch_dev = scratch_dev.wrapping_sub(first_scratch);
     let status_dev = status.address_dev.wrapping_sub((size_of::<i32>() * jobs.start) as u64);
-    let (jobs_dev, packed_dev, out_dev) = (on.jobs.address(), packed.address_dev, out.address_dev);
-    let parts_dev = on.parts.address() + u64::from(first_part) * size_of::<DevicePart>() as u64;
+    let (jobs_dev, packed_dev, out_dev) = (address::<u8>(&on.jobs)?, packed.address_dev, out.address_dev);
+    let parts_dev = address::<u8>(&on.parts)? + u64::from(first_part) * size_of::<DevicePart>() as u64;
     queue.fill_zero(status.address_dev, size_of::<i32>() * jobs.len())?;
     let launch = Launch { grid: (end_part - first_part, 1, 1), block: (32 * WARPS, 1, 1), shared_bytes: 0 };
     // SAFETY: `Batch::plan` checked that records, indices and outputs are within the views, and the scratch is as long as

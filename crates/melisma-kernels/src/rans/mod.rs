@@ -55,7 +55,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Batch, Job, Status};
+pub use batch::{Batch, Job, Lens, Status};
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub use index::{SEGMENT_STEP, Segments, len as index_len};

@@ -1,6 +1,6 @@
 use super::cpu::{self, Stream};
 use super::table::{self, Coding};
-use super::{Batch, Decoder, Encoder, Job, LANES, M, Mode, Segments, Slices, Split, Status, Tile, reference};
+use super::{Batch, Decoder, Encoder, Job, LANES, Lens, M, Mode, Segments, Slices, Split, Status, Tile, reference};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
 use crate::{Device, Isa, Space, Tensor};
@@ -262,16 +262,26 @@ fn pack_with_index(tiles: Vec<(Job, Vec<u8>)>, segment: Option<u32>) -> Packed {
     packed
 }
 
+/// A batch, and what it reads and writes, on the device.
+struct Planned {
+    batch: Batch,
+    records: Tensor,
+    out: Tensor,
+    status: Tensor,
+}
+
+fn planned(bench: &Bench, packed: &Packed) -> Planned {
+    let lens = Lens { packed: packed.bytes.len(), out: packed.expected.len() };
+    Planned {
+        batch: Batch::plan(&bench.device, &bench.budget, &packed.jobs, lens).unwrap(),
+        records: bench.tensor(&packed.bytes),
+        out: bench.tensor(&vec![0xa5u8; packed.expected.len()]),
+        status: bench.tensor(&vec![-1i32; packed.jobs.len()]),
+    }
+}
+
 fn run(bench: &Bench, packed: &Packed) -> (Vec<u8>, Vec<Status>) {
-    let batch = Batch::plan(&bench.device, &packed.jobs, packed.bytes.len(), packed.expected.len()).unwrap();
-    let on_device = |bytes: &[u8]| {
-        let tensor = Tensor::from_slice(&bench.budget, bytes, &[bytes.len()]).unwrap();
-        tensor.to::<u8>(&bench.queue, &bench.budget).unwrap()
-    };
-    let records = on_device(&packed.bytes);
-    let mut out = on_device(&vec![0xa5; packed.expected.len()]);
-    let garbage = Tensor::from_slice(&bench.budget, &vec![-1i32; packed.jobs.len()], &[packed.jobs.len()]).unwrap();
-    let mut status = garbage.to::<i32>(&bench.queue, &bench.budget).unwrap();
+    let Planned { batch, records, mut out, mut status } = planned(bench, packed);
     let (from, to) = (records.view().unwrap(), out.view_mut().unwrap());
     batch.run(&bench.queue, from, to, status.view_mut().unwrap()).unwrap();
     let words = status.to_vec::<i32>(&bench.queue).unwrap();
@@ -325,15 +335,7 @@ fn damaged_indices(bench: &Bench) {
 /// Some tiles after others, as a loader does.
 fn parts_of_batches(bench: &Bench) {
     let packed = pack(tiles(&mut SplitMix64::new(15)));
-    let batch = Batch::plan(&bench.device, &packed.jobs, packed.bytes.len(), packed.expected.len()).unwrap();
-    let on_device = |bytes: &[u8]| {
-        let tensor = Tensor::from_slice(&bench.budget, bytes, &[bytes.len()]).unwrap();
-        tensor.to::<u8>(&bench.queue, &bench.budget).unwrap()
-    };
-    let records = on_device(&packed.bytes);
-    let mut out = on_device(&vec![0xa5; packed.expected.len()]);
-    let words = Tensor::from_slice(&bench.budget, &vec![-1i32; packed.jobs.len()], &[packed.jobs.len()]).unwrap();
-    let mut status = words.to::<i32>(&bench.queue, &bench.budget).unwrap();
+    let Planned { batch, records, mut out, mut status } = planned(bench, &packed);
     let n = batch.len();
     batch.prepare(&bench.queue, [0..3, 3..n - 1, n - 1..n].into_iter()).unwrap();
     let held = bench.budget.usage(Space::Device).now;

@@ -66,7 +66,7 @@ impl Transform {
     /// # Errors
     /// A value is out of its bounds, or the device cannot do it.
     pub fn new(device: &Device, config: Config) -> Result<Self> {
-        let plan = config.kernel()?.plan(device)?;
+        let plan = config.kernel()?.plan(device, &Budget::unlimited())?;
         Ok(Self { config, plan })
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use melisma_kernels::rans::Batch;
+use melisma_kernels::rans::{Batch, Lens};
 use melisma_kernels::{Buffer, Device, Element, Queue, View};
 
 use super::archive::Archive;
@@ -225,7 +225,8 @@ impl Decoding {
     ) -> Result<Self> {
         let mut plan = Plan::new(loader.limits);
         let groups = groups.map(|spans| plan.add(archive, &spans)).collect::<Result<_>>()?;
-        let batch = Batch::plan(&loader.device, &plan.jobs, loader.limits.staging as usize, out_len)?;
+        let lens = Lens { packed: loader.limits.staging as usize, out: out_len };
+        let batch = Batch::plan(&loader.device, &loader.budget, &plan.jobs, lens)?;
         let status = loader.buffer(size_of::<i32>() * plan.jobs.len())?;
         for slot in &loader.slots {
             batch.prepare(&slot.queue, plan.pieces.iter().map(|piece| piece.jobs.clone()))?;

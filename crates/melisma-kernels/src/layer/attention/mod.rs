@@ -18,7 +18,7 @@ mod reference;
 mod tests;
 
 use crate::layer::step::{Arena, Step, Timeline};
-use crate::queue::kernel_span;
+use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 
 /// Local attention.
@@ -52,13 +52,7 @@ pub struct Pass<'a> {
 pub struct Plan {
     attention: Attention,
     state_len: usize,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(cpu::Prepared),
-    Cuda(Box<cuda::Prepared>),
+    on: OnDevice<cpu::Prepared, Box<cuda::Prepared>>,
 }
 
 impl Attention {
@@ -83,13 +77,14 @@ impl Attention {
         if !heads_fit || window == 0 || timeline.rate != 1 || timeline.lag < window - 1 {
             return Err(Error::invalid(format!("attention: {self:?} is impossible")));
         }
-        let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self)), 3 * (window - 1) * 2 * n_channels),
-            Device::Cuda(cuda) => {
-                let prepared = cuda::Prepared::new(self, cuda, budget)?;
-                let state_len = prepared.state_len();
-                (On::Cuda(Box::new(prepared)), state_len)
-            }
+        let on = OnDevice::new(
+            device,
+            |_| Ok(cpu::Prepared::new(self)),
+            |cuda| cuda::Prepared::new(self, cuda, budget).map(Box::new),
+        )?;
+        let state_len = match &on {
+            OnDevice::Cpu(_) => 3 * (window - 1) * 2 * n_channels,
+            OnDevice::Cuda(prepared) => prepared.state_len(),
         };
         Ok(Plan { attention: *self, state_len, on })
     }
@@ -113,10 +108,9 @@ impl Plan {
         step.check("attention: skip", pass.skip.len(), 1, n_channels)?;
         arena.check("attention", step.rows, self.state_len)?;
         let _span = kernel_span!(queue, "attention", [pass.x.len()], 24 * pass.x.len());
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(queue)) => prepared.run(queue, step, arena, pass),
-            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, step, arena, pass),
-            _ => Err(Error::invalid("attention: the queue is of another device than the plan")),
+        match self.on.with(queue, "attention")? {
+            Pair::Cpu(prepared, queue) => prepared.run(queue, step, arena, pass),
+            Pair::Cuda(prepared, queue) => prepared.run(queue, step, arena, pass),
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::reference::attention;
 use super::{Attention, Pass};
 use crate::layer::step::Timeline;
-use crate::layer::streams::{self, Shape, bits, compare, drive, zeros};
+use crate::layer::streams::{self, Shape, bits, compare, drive};
 use crate::suite::{Bench, suite};
 
 suite!(matches_reference, one_element, short_windows, model_shapes, chunks_give_the_bits_of_the_whole, refusals);
@@ -24,9 +24,9 @@ fn check(bench: &Bench, [n_channels, head_dim, window]: [usize; 3], lens: &[usiz
             let mut qkv = vec![0f32; activations.x.len()];
             bench.queue.copy(activations.x, qkv.as_mut_slice().into())?;
             let x: Vec<f32> = qkv.chunks(3 * n_channels).flat_map(|row| row[2 * n_channels..].to_vec()).collect();
-            let mut x_dev = zeros(bench, x.len());
+            let mut x_dev = bench.tensor(&vec![0f32; x.len()]);
             bench.queue.copy(x.as_slice().into(), x_dev.view_mut()?)?;
-            let mut other = zeros(bench, x.len());
+            let mut other = bench.tensor(&vec![0f32; x.len()]);
             let (mixed, skip) =
                 if want_skip == 0 { (activations.y, other.view_mut()?) } else { (other.view_mut()?, activations.y) };
             plan.run(&bench.queue, step, arena, Pass { qkv: activations.x, x: x_dev.view()?, mixed, skip })

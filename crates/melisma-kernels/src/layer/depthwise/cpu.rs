@@ -3,13 +3,13 @@
 use super::Depthwise;
 use crate::Result;
 use crate::device::isa::dispatch;
-use crate::layer::history::{Histories, History};
-use crate::layer::step::{Arena, Step, Timeline};
+use crate::layer::history::History;
+use crate::layer::plan::{CpuLayer, Input};
+use crate::layer::step::Step;
 use crate::queue::CpuQueue;
 
 #[derive(Debug)]
 pub(super) struct Prepared {
-    n_channels: usize,
     /// `[K, C]`
     taps: Vec<f32>,
     bias: Vec<f32>,
@@ -19,27 +19,18 @@ impl Prepared {
     pub(super) fn new(layer: &Depthwise<'_>) -> Self {
         let (n_channels, n_taps) = (layer.n_channels, layer.n_taps);
         let taps = (0..n_taps).flat_map(|k| (0..n_channels).map(move |c| layer.weight[c * n_taps + k])).collect();
-        Self { n_channels, taps, bias: layer.bias.to_vec() }
+        Self { taps, bias: layer.bias.to_vec() }
     }
+}
 
-    pub(super) fn run(
-        &self,
-        queue: &CpuQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (&[f32], &mut [f32]),
-    ) -> Result<()> {
-        let n_channels = self.n_channels;
-        if x.is_empty() {
-            return Ok(());
-        }
-        let mut histories = Histories::new(arena, self.taps.len() - n_channels)?;
-        let len = y.len() / step.rows.len();
+impl CpuLayer for Prepared {
+    fn run(&self, queue: &CpuQueue, input: &Input<'_>, y: &mut [f32]) -> Result<()> {
+        let Step { rows, n_latents } = input.step;
+        let len = y.len() / rows.len();
         for (stream, y) in y.chunks_exact_mut(len).enumerate() {
-            let history = histories.of(&step, x, stream, n_channels);
-            let live = timeline.live(&step.rows.as_slice()[stream], step.n_latents);
-            for (t, y) in y.chunks_exact_mut(n_channels).enumerate() {
+            let history = input.history(stream);
+            let live = input.timeline.live(&rows.as_slice()[stream], n_latents);
+            for (t, y) in y.chunks_exact_mut(self.bias.len()).enumerate() {
                 if live.contains(&t) {
                     let layer = self;
                     dispatch!(queue.cpu().isa, sum(layer: &Prepared, history: History<'_>, t: usize, y: &mut [f32]));
@@ -48,7 +39,6 @@ impl Prepared {
                 }
             }
         }
-        histories.roll(&step, x);
         Ok(())
     }
 }

@@ -2,9 +2,8 @@
 
 use super::Depthwise;
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
-use crate::layer::cuda::{MemoryArgument, STEP, StepArgument, TimelineArgument, n_columns};
-use crate::layer::step::{Arena, Step, Timeline};
-use crate::memory::view::{CudaView, CudaViewMut};
+use crate::layer::cuda::{LayerArgument, STEP, n_columns};
+use crate::layer::plan::{CudaLayer, CudaPass};
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments, blocks};
 use crate::{Budget, Result, Tensor};
 
@@ -13,9 +12,7 @@ const SOURCE: Source = Source { name: "depthwise", text: include_str!("depthwise
 /// `Shape` of `depthwise.cu`.
 #[repr(C)]
 struct Shape {
-    step: StepArgument,
-    timeline: TimelineArgument,
-    memory: MemoryArgument,
+    layer: LayerArgument,
     taps_dev: Address,
     bias_dev: Address,
     x_dev: Address,
@@ -44,27 +41,13 @@ impl Prepared {
         let (taps, bias) = (upload.slice(&taps)?, upload.slice(layer.bias)?);
         Ok(Self { n_channels, n_taps, taps, bias, function: cuda.function(SOURCE, "depthwise_f32")? })
     }
+}
 
-    /// Rows and channels of its memory.
-    pub(super) fn memory(&self) -> [usize; 2] {
-        [self.n_taps - 1, self.n_channels]
-    }
-
-    pub(super) fn run(
-        &self,
-        queue: &CudaQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (CudaView<'_, f32>, CudaViewMut<'_, f32>),
-    ) -> Result<()> {
-        if step.rows.is_empty() {
-            return Ok(());
-        }
+impl CudaLayer for Prepared {
+    fn run(&self, queue: &CudaQueue, pass: CudaPass<'_>) -> Result<()> {
+        let CudaPass { step, timeline, layer, x, y } = pass;
         let shape = Shape {
-            step: StepArgument::new(step)?,
-            timeline: timeline.into(),
-            memory: MemoryArgument::new(arena, self.memory())?,
+            layer,
             taps_dev: address::<f32>(&self.taps)?,
             bias_dev: address::<f32>(&self.bias)?,
             x_dev: x.address_dev,

@@ -13,11 +13,13 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::layer::cuda::MemoryArgument;
-use crate::layer::step::{Activations, Arena, Step, Timeline};
+use crate::layer::plan::Form;
+use crate::layer::step::Timeline;
 use crate::memory::view::check_len;
 use crate::queue::kernel_span;
-use crate::{Budget, Device, Error, Queue, Result};
+use crate::{Budget, Device, Error, Result};
+
+pub use crate::layer::plan::Plan;
 
 /// A depthwise convolution with its weights.
 #[derive(Debug, Clone, Copy)]
@@ -34,21 +36,6 @@ pub struct Depthwise<'a> {
     pub timeline: Timeline,
 }
 
-/// A depthwise convolution prepared for one device.
-#[derive(Debug)]
-pub struct Plan {
-    n_channels: usize,
-    timeline: Timeline,
-    state_len: usize,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(cpu::Prepared),
-    Cuda(Box<cuda::Prepared>),
-}
-
 impl Depthwise<'_> {
     /// Prepares the layer on `device`.
     ///
@@ -60,42 +47,16 @@ impl Depthwise<'_> {
         if self.n_taps.is_multiple_of(2) {
             return Err(Error::invalid(format!("depthwise: {} taps are not odd", self.n_taps)));
         }
-        let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self)), (self.n_taps - 1) * self.n_channels),
-            Device::Cuda(cuda) => {
-                let prepared = cuda::Prepared::new(self, cuda, budget)?;
-                let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(Box::new(prepared)), state_len)
-            }
+        let form = Form {
+            name: "depthwise",
+            span: |queue, shape, bytes| kernel_span!(queue, "depthwise", shape, bytes),
+            n_in: self.n_channels,
+            n_out: self.n_channels,
+            stride: 1,
+            n_past: self.n_taps - 1,
+            n_weights: 0,
+            timeline: self.timeline,
         };
-        Ok(Plan { n_channels: self.n_channels, timeline: self.timeline, state_len, on })
-    }
-}
-
-impl Plan {
-    /// Floats of state that a slot needs.
-    pub fn state_len(&self) -> usize {
-        self.state_len
-    }
-
-    /// One step: x and y `[B, T · rate, C]`.
-    ///
-    /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
-    pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, activations: Activations<'_>) -> Result<()> {
-        let Activations { x, y } = activations;
-        step.check("depthwise: x", x.len(), self.timeline.rate, self.n_channels)?;
-        step.check("depthwise: y", y.len(), self.timeline.rate, self.n_channels)?;
-        arena.check("depthwise", step.rows, self.state_len)?;
-        let _span = kernel_span!(queue, "depthwise", [x.len()], 8 * x.len());
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
-            }
-            (On::Cuda(prepared), Queue::Cuda(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
-            }
-            _ => Err(Error::invalid("depthwise: the queue is of another device than the plan")),
-        }
+        Plan::new(device, form, |_| Ok(cpu::Prepared::new(self)), |cuda| cuda::Prepared::new(self, cuda, budget))
     }
 }

@@ -1,15 +1,11 @@
+use super::Depthwise;
 use super::reference::depthwise;
-use super::{Depthwise, Plan};
 use crate::layer::step::Timeline;
-use crate::layer::streams::{self, Shape, bits, compare, drive};
+use crate::layer::streams::{self, Shape};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
 
 suite!(matches_reference, snac_entry, one_element, chunks_give_the_bits_of_the_whole, refusals);
-
-fn run(bench: &Bench, plan: &Plan, shape: Shape, streams: &[Vec<f32>], chunks: &[usize]) -> Vec<Vec<f32>> {
-    drive(bench, shape, streams, chunks, |step, arena, activations| plan.run(&bench.queue, step, arena, activations))
-}
 
 fn check(bench: &Bench, [n_channels, n_taps, rate]: [usize; 3], lens: &[usize]) {
     let mut random = SplitMix64::new(n_channels as u64);
@@ -19,13 +15,7 @@ fn check(bench: &Bench, [n_channels, n_taps, rate]: [usize; 3], lens: &[usize]) 
     let layer = Depthwise { n_channels, n_taps, weight: &weight, bias: &bias, timeline: to };
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in: n_channels, n_out: n_channels, from, to, state_len: plan.state_len() };
-    let inputs = streams::inputs(shape, lens, 7);
-    let expected: Vec<Vec<f64>> = inputs.iter().map(|x| depthwise(&layer, x)).collect();
-    let found = run(bench, &plan, shape, &inputs, &[4]);
-    compare("depthwise", &found, &expected, 1e-5);
-    for chunks in [&[1][..], &[64], &[2, 0, 5, 1]] {
-        assert_eq!(bits(&run(bench, &plan, shape, &inputs, chunks)), bits(&found), "{chunks:?}");
-    }
+    streams::check(bench, ("depthwise", &plan), shape, (lens, 7), (|x: &[f32]| depthwise(&layer, x), 1e-5));
 }
 
 fn matches_reference(bench: &Bench) {

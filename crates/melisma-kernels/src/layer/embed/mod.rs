@@ -24,7 +24,7 @@ mod tests;
 
 use crate::layer::step::Step;
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
+use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 
 /// One level with its codebook.
@@ -61,13 +61,7 @@ pub struct Plan {
     n_channels: usize,
     frame_latents: usize,
     frame_codes: usize,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(cpu::Prepared),
-    Cuda(Box<cuda::Prepared>),
+    on: OnDevice<cpu::Prepared, Box<cuda::Prepared>>,
 }
 
 impl Embed<'_> {
@@ -96,10 +90,11 @@ impl Embed<'_> {
                 )));
             }
         }
-        let on = match device {
-            Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self)),
-            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
-        };
+        let on = OnDevice::new(
+            device,
+            |_| Ok(cpu::Prepared::new(self)),
+            |cuda| cuda::Prepared::new(self, cuda, budget).map(Box::new),
+        )?;
         Ok(Plan { n_channels: self.n_channels, frame_latents: self.frame_latents, frame_codes, on })
     }
 }
@@ -118,10 +113,9 @@ impl Plan {
         check_len("embed: codes", codes.len(), n_frames * self.frame_codes)?;
         step.check("embed: y", y.len(), 1, self.n_channels)?;
         let _span = kernel_span!(queue, "embed", [n_frames, self.n_channels], 4 * (codes.len() + y.len()));
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(queue)) => prepared.run(queue, step, codes.host()?, y.host()?),
-            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, step, codes.cuda()?, y.cuda()?)?,
-            _ => return Err(Error::invalid("embed: the queue is of another device than the plan")),
+        match self.on.with(queue, "embed")? {
+            Pair::Cpu(prepared, queue) => prepared.run(queue, step, codes.host()?, y.host()?),
+            Pair::Cuda(prepared, queue) => prepared.run(queue, step, codes.cuda()?, y.cuda()?)?,
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 use super::{Head, TAPS};
 use crate::Result;
 use crate::device::isa::dispatch;
-use crate::layer::history::{Histories, History};
+use crate::layer::history::History;
+use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::{Snake, tanh};
-use crate::layer::step::{Arena, Step, Timeline};
-use crate::queue::CpuQueue;
+use crate::layer::step::Step;
+use crate::queue::{CpuQueue, Disjoint};
 
 const LANES: usize = 16;
 /// Outputs of one task.
@@ -28,58 +29,30 @@ impl Prepared {
         let taps = (0..TAPS).flat_map(|k| (0..n.next_multiple_of(LANES)).map(move |c| weight(k, c))).collect();
         Self { n_channels: n, snake: Snake::new(layer.alpha), taps, bias: layer.bias }
     }
+}
 
-    pub(super) fn run(
-        &self,
-        queue: &CpuQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (&[f32], &mut [f32]),
-    ) -> Result<()> {
-        if y.is_empty() {
-            return Ok(());
-        }
-        let mut histories = Histories::new(arena, (TAPS - 1) * self.n_channels)?;
-        let len = y.len() / step.rows.len();
+impl CpuLayer for Prepared {
+    fn run(&self, queue: &CpuQueue, input: &Input<'_>, y: &mut [f32]) -> Result<()> {
+        let Step { rows, n_latents } = input.step;
+        let len = y.len() / rows.len();
         let n_tasks = len.div_ceil(TASK_LEN);
-        let output = Output(y.as_mut_ptr());
+        let output = Disjoint::new(y);
         let scratch_len = (TASK_LEN + TAPS - 1) * self.n_channels.next_multiple_of(LANES);
-        queue.run_with_scratch(step.rows.len() * n_tasks, scratch_len, |scratch, task| {
+        queue.run_with_scratch(rows.len() * n_tasks, scratch_len, |scratch, task| {
             let (stream, first) = (task / n_tasks, task % n_tasks * TASK_LEN);
-            let task_len = TASK_LEN.min(len - first);
+            let start = stream * len + first;
             // SAFETY: every task has its own outputs of its stream.
-            let y = unsafe { output.part(stream * len + first, task_len) };
-            let history = histories.of(&step, x, stream, self.n_channels);
-            let layer = self;
+            let y = unsafe { output.part(start..start + TASK_LEN.min(len - first)) };
+            let (layer, history) = (self, input.history(stream));
             dispatch!(
                 queue.cpu().isa,
                 outputs(layer: &Prepared, history: History<'_>, first: usize, scratch: &mut [f32], y: &mut [f32])
             );
-            let live = timeline.live(&step.rows.as_slice()[stream], step.n_latents);
-            for (t, y) in (first..).zip(y) {
-                if !live.contains(&t) {
-                    *y = 0.0;
-                }
+            let live = input.timeline.live(&rows.as_slice()[stream], n_latents);
+            for (_, y) in (first..).zip(y).filter(|(t, _)| !live.contains(t)) {
+                *y = 0.0;
             }
-        })?;
-        histories.roll(&step, x);
-        Ok(())
-    }
-}
-
-struct Output(*mut f32);
-
-// SAFETY: `part` gives out disjoint parts.
-unsafe impl Sync for Output {}
-
-impl Output {
-    /// # Safety
-    /// Parts that are alive together do not overlap, and lie within the output.
-    #[expect(clippy::mut_from_ref, reason = "the parts are disjoint; see Safety")]
-    unsafe fn part(&self, start: usize, len: usize) -> &mut [f32] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
+        })
     }
 }
 

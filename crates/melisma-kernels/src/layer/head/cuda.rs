@@ -2,9 +2,8 @@
 
 use super::{Head, TAPS};
 use crate::device::cuda::{Address, Cuda, DEVICE, Function, Source};
-use crate::layer::cuda::{MemoryArgument, STEP, SnakeArgument, SnakeTable, StepArgument, TimelineArgument};
-use crate::layer::step::{Arena, Step, Timeline};
-use crate::memory::view::{CudaView, CudaViewMut};
+use crate::layer::cuda::{LayerArgument, STEP, SnakeArgument, SnakeTable};
+use crate::layer::plan::{CudaLayer, CudaPass};
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
@@ -16,9 +15,7 @@ const OUTPUTS: usize = 64;
 /// `Shape` of `head.cu`.
 #[repr(C)]
 struct Shape {
-    step: StepArgument,
-    timeline: TimelineArgument,
-    memory: MemoryArgument,
+    layer: LayerArgument,
     snake: SnakeArgument,
     taps_dev: Address,
     x_dev: Address,
@@ -50,27 +47,13 @@ impl Prepared {
             function: cuda.function(SOURCE, "head_f32")?,
         })
     }
+}
 
-    /// Rows and channels of its memory.
-    pub(super) fn memory(&self) -> [usize; 2] {
-        [TAPS - 1, self.n_channels]
-    }
-
-    pub(super) fn run(
-        &self,
-        queue: &CudaQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (CudaView<'_, f32>, CudaViewMut<'_, f32>),
-    ) -> Result<()> {
-        if step.rows.is_empty() {
-            return Ok(());
-        }
+impl CudaLayer for Prepared {
+    fn run(&self, queue: &CudaQueue, pass: CudaPass<'_>) -> Result<()> {
+        let CudaPass { step, timeline, layer, x, y } = pass;
         let shape = Shape {
-            step: StepArgument::new(step)?,
-            timeline: timeline.into(),
-            memory: MemoryArgument::new(arena, self.memory())?,
+            layer,
             snake: self.snake.argument()?,
             taps_dev: address::<f32>(&self.taps)?,
             x_dev: x.address_dev,

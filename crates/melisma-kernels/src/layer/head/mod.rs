@@ -12,11 +12,13 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::layer::cuda::MemoryArgument;
-use crate::layer::step::{Activations, Arena, Step, Timeline};
+use crate::layer::plan::Form;
+use crate::layer::step::Timeline;
 use crate::memory::view::check_len;
 use crate::queue::kernel_span;
-use crate::{Budget, Device, Error, Queue, Result};
+use crate::{Budget, Device, Result};
+
+pub use crate::layer::plan::Plan;
 
 /// Taps of the convolution.
 pub const TAPS: usize = 7;
@@ -36,21 +38,6 @@ pub struct Head<'a> {
     pub timeline: Timeline,
 }
 
-/// The layer prepared for one device.
-#[derive(Debug)]
-pub struct Plan {
-    n_channels: usize,
-    timeline: Timeline,
-    state_len: usize,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(cpu::Prepared),
-    Cuda(Box<cuda::Prepared>),
-}
-
 impl Head<'_> {
     /// Prepares the layer on `device`.
     ///
@@ -59,42 +46,16 @@ impl Head<'_> {
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         check_len("head: alpha", self.alpha.len(), self.n_channels)?;
         check_len("head: weight", self.weight.len(), self.n_channels * TAPS)?;
-        let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(cpu::Prepared::new(self)), (TAPS - 1) * self.n_channels),
-            Device::Cuda(cuda) => {
-                let prepared = cuda::Prepared::new(self, cuda, budget)?;
-                let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(Box::new(prepared)), state_len)
-            }
+        let form = Form {
+            name: "head",
+            span: |queue, shape, bytes| kernel_span!(queue, "head", shape, bytes),
+            n_in: self.n_channels,
+            n_out: 1,
+            stride: 1,
+            n_past: TAPS - 1,
+            n_weights: 0,
+            timeline: self.timeline,
         };
-        Ok(Plan { n_channels: self.n_channels, timeline: self.timeline, state_len, on })
-    }
-}
-
-impl Plan {
-    /// Floats of state that a slot needs.
-    pub fn state_len(&self) -> usize {
-        self.state_len
-    }
-
-    /// One step: x `[B, T · rate, C]`, y `[B, T · rate]`.
-    ///
-    /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
-    pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, activations: Activations<'_>) -> Result<()> {
-        let (rate, Activations { x, y }) = (self.timeline.rate, activations);
-        step.check("head: x", x.len(), rate, self.n_channels)?;
-        step.check("head: y", y.len(), rate, 1)?;
-        arena.check("head", step.rows, self.state_len)?;
-        let _span = kernel_span!(queue, "head", [y.len(), self.n_channels], 4 * (x.len() + y.len()));
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
-            }
-            (On::Cuda(prepared), Queue::Cuda(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
-            }
-            _ => Err(Error::invalid("head: the queue is of another device than the plan")),
-        }
+        Plan::new(device, form, |_| Ok(cpu::Prepared::new(self)), |cuda| cuda::Prepared::new(self, cuda, budget))
     }
 }

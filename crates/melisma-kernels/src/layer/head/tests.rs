@@ -1,7 +1,7 @@
 use super::Head;
 use super::reference::head;
 use crate::layer::step::Timeline;
-use crate::layer::streams::{self, Shape, bits, compare, drive};
+use crate::layer::streams::{self, Shape};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
 
@@ -17,18 +17,7 @@ fn check(bench: &Bench, [n_channels, rate]: [usize; 2], lens: &[usize]) {
     let layer = Head { n_channels, alpha: &alpha, weight: &weight, bias: 0.3, timeline: to };
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in: n, n_out: 1, from, to, state_len: plan.state_len() };
-    let inputs = streams::inputs(shape, lens, 3);
-    let expected: Vec<Vec<f64>> = inputs.iter().map(|x| head(&layer, x)).collect();
-    let run = |chunks: &[usize]| {
-        drive(bench, shape, &inputs, chunks, |step, arena, activations| {
-            plan.run(&bench.queue, step, arena, activations)
-        })
-    };
-    let found = run(&[4]);
-    compare("head", &found, &expected, 2e-6 * (n as f64).max(8.0));
-    for chunks in [&[1][..], &[64], &[2, 0, 5, 1]] {
-        assert_eq!(bits(&run(chunks)), bits(&found), "{chunks:?}");
-    }
+    streams::check(bench, ("head", &plan), shape, (lens, 3), (|x: &[f32]| head(&layer, x), 2e-6 * (n as f64).max(8.0)));
 }
 
 fn matches_reference(bench: &Bench) {

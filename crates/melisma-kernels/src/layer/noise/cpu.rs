@@ -1,9 +1,8 @@
 //! Deviates in f64: the same library functions whatever the instruction set.
 
 use crate::layer::step::{Step, Timeline};
-use crate::queue::CpuQueue;
 
-pub(super) fn run(_queue: &CpuQueue, blocks: &[Timeline], step: Step<'_>, mut deviates: &mut [f32]) {
+pub(super) fn run(blocks: &[Timeline], step: Step<'_>, mut deviates: &mut [f32]) {
     for (block, timeline) in blocks.iter().enumerate() {
         let len = step.n_latents * timeline.rate;
         for row in step.rows.as_slice() {

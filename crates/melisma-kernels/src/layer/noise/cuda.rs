@@ -19,18 +19,17 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn new(timelines: &[Timeline], cuda: &Cuda) -> Result<Self> {
+    pub(super) fn new(timelines: &[Timeline], cuda: &Cuda, budget: &Budget) -> Result<Self> {
         let mut before = 0;
         let mut table = Vec::new();
         for timeline in timelines {
             table.extend([(timeline.rate as u32 as i64) | ((timeline.lag as i64) << 32), before]);
             before += timeline.rate as i64;
         }
-        let budget = Budget::unlimited();
         Ok(Self {
             n_blocks: timelines.len(),
             most_rate: timelines.iter().map(|timeline| timeline.rate).max().unwrap_or(0),
-            table: Upload::new(cuda, &budget)?.slice(&table)?,
+            table: Upload::new(cuda, budget)?.slice(&table)?,
             function: cuda.function(SOURCE, "noise_f32")?,
         })
     }

@@ -18,8 +18,8 @@ mod tests;
 
 use crate::layer::step::{Step, Timeline};
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
-use crate::{Device, Error, Queue, Result, ViewMut};
+use crate::queue::{OnDevice, Pair, kernel_span};
+use crate::{Budget, Device, Queue, Result, ViewMut};
 
 pub use cpu::{fill_normal, philox4x32};
 
@@ -34,25 +34,17 @@ pub struct Noise<'a> {
 #[derive(Debug)]
 pub struct Plan {
     blocks: Vec<Timeline>,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu,
-    Cuda(Box<cuda::Prepared>),
+    on: OnDevice<(), Box<cuda::Prepared>>,
 }
 
 impl Noise<'_> {
     /// Prepares the noise on `device`.
     ///
     /// # Errors
-    /// A device that cannot do it.
-    pub fn plan(&self, device: &Device) -> Result<Plan> {
-        let on = match device {
-            Device::Cpu(_) => On::Cpu,
-            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self.blocks, cuda)?)),
-        };
+    /// The budget or the device refuses.
+    pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
+        let on =
+            OnDevice::new(device, |_| Ok(()), |cuda| cuda::Prepared::new(self.blocks, cuda, budget).map(Box::new))?;
         Ok(Plan { blocks: self.blocks.to_vec(), on })
     }
 }
@@ -75,10 +67,9 @@ impl Plan {
     pub fn run(&self, queue: &Queue, step: Step<'_>, deviates: ViewMut<'_, f32>) -> Result<()> {
         check_len("noise", deviates.len(), step.n_columns(self.per_latent()))?;
         let _span = kernel_span!(queue, "noise", [deviates.len()], 4 * deviates.len());
-        match (&self.on, queue) {
-            (On::Cpu, Queue::Cpu(queue)) => cpu::run(queue, &self.blocks, step, deviates.host()?),
-            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, step, deviates.cuda()?)?,
-            _ => return Err(Error::invalid("noise: the queue is of another device than the plan")),
+        match self.on.with(queue, "noise")? {
+            Pair::Cpu((), _) => cpu::run(&self.blocks, step, deviates.host()?),
+            Pair::Cuda(prepared, queue) => prepared.run(queue, step, deviates.cuda()?)?,
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::suite::{Bench, suite};
 suite!(matches_reference, rows_without_noise, nothing, pieces_equal_the_whole, far_positions);
 
 fn run(bench: &Bench, blocks: &[Timeline], list: &[Row], n_latents: usize) -> Vec<f32> {
-    let plan = Noise { blocks }.plan(&bench.device).unwrap();
+    let plan = Noise { blocks }.plan(&bench.device, &bench.budget).unwrap();
     let mut rows = Rows::new(&bench.device, &bench.budget, list.len(), 8).unwrap();
     rows.set(&bench.queue, list).unwrap();
     let len = list.len() * n_latents * plan.per_latent();

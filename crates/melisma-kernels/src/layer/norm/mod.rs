@@ -13,8 +13,8 @@ mod tests;
 
 use crate::layer::step::{Activations, Step};
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
-use crate::{Budget, Device, Error, Queue, Result};
+use crate::queue::{OnDevice, Pair, kernel_span};
+use crate::{Budget, Device, Queue, Result};
 
 /// What is added to the variance.
 pub const EPSILON: f64 = 1e-5;
@@ -37,13 +37,7 @@ pub struct Norm<'a> {
 pub struct Plan {
     n_channels: usize,
     rate: usize,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(cpu::Prepared),
-    Cuda(Box<cuda::Prepared>),
+    on: OnDevice<cpu::Prepared, Box<cuda::Prepared>>,
 }
 
 impl Norm<'_> {
@@ -54,10 +48,11 @@ impl Norm<'_> {
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         check_len("norm: weight", self.weight.len(), self.n_channels)?;
         check_len("norm: bias", self.bias.len(), self.n_channels)?;
-        let on = match device {
-            Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self)),
-            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
-        };
+        let on = OnDevice::new(
+            device,
+            |_| Ok(cpu::Prepared::new(self)),
+            |cuda| cuda::Prepared::new(self, cuda, budget).map(Box::new),
+        )?;
         Ok(Plan { n_channels: self.n_channels, rate: self.rate, on })
     }
 }
@@ -72,10 +67,9 @@ impl Plan {
         step.check("norm: x", x.len(), self.rate, self.n_channels)?;
         step.check("norm: y", y.len(), self.rate, self.n_channels)?;
         let _span = kernel_span!(queue, "norm", [x.len()], 8 * x.len());
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(_)) => prepared.run(x.host()?, y.host()?),
-            (On::Cuda(prepared), Queue::Cuda(queue)) => prepared.run(queue, x.cuda()?, y.cuda()?)?,
-            _ => return Err(Error::invalid("norm: the queue is of another device than the plan")),
+        match self.on.with(queue, "norm")? {
+            Pair::Cpu(prepared, _) => prepared.run(x.host()?, y.host()?),
+            Pair::Cuda(prepared, queue) => prepared.run(queue, x.cuda()?, y.cuda()?)?,
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 use super::Norm;
 use super::reference::norm;
-use crate::Tensor;
 use crate::layer::step::{Activations, Row, Rows, Step};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
@@ -11,11 +10,7 @@ fn run(bench: &Bench, layer: &Norm<'_>, n_rows: usize, x: &[f32]) -> Vec<f32> {
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let mut rows = Rows::new(&bench.device, &bench.budget, n_rows, 1).unwrap();
     rows.set(&bench.queue, &vec![Row::default(); n_rows]).unwrap();
-    let device = |values: &[f32]| {
-        let host = Tensor::from_slice(&bench.budget, values, &[values.len()]).unwrap();
-        host.to::<f32>(&bench.queue, &bench.budget).unwrap()
-    };
-    let (x_dev, mut y) = (device(x), device(&vec![f32::NAN; x.len()]));
+    let (x_dev, mut y) = (bench.tensor::<f32>(x), bench.tensor::<f32>(&vec![f32::NAN; x.len()]));
     let n_latents = x.len() / layer.n_channels / n_rows.max(1) / layer.rate;
     let activations = Activations { x: x_dev.view().unwrap(), y: y.view_mut().unwrap() };
     plan.run(&bench.queue, Step { rows: &rows, n_latents }, activations).unwrap();

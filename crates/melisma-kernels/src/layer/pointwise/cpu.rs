@@ -47,12 +47,12 @@ struct Pass<'a> {
 }
 
 impl Layer for Pass<'_> {
-    fn prepare(&self, part: &mut Part, operand: &mut Operand<'_>, _scratch: &mut [f32]) {
+    fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, _scratch: &mut [f32]) {
         let pass = self;
-        dispatch!(part.isa, prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>));
+        dispatch!(part.isa, prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>));
     }
 
-    fn finish(&self, part: &mut Part) {
+    fn finish(&self, part: &mut Part<'_>) {
         match self.layer.mode {
             Mode::Noise => {
                 for row in part.rows.clone().filter(|&row| self.with[row] == 0.0) {
@@ -71,7 +71,7 @@ impl Layer for Pass<'_> {
 }
 
 #[inline(always)]
-fn prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>) {
+fn prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>) {
     let n_in = pass.layer.n_in;
     for (index, row) in part.rows.clone().enumerate() {
         let x = &pass.x[row * n_in..(row + 1) * n_in];

@@ -19,7 +19,7 @@ mod tests;
 
 use crate::layer::step::{Activations, Rounding, Step, Timeline};
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
+use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Budget, Device, Error, Queue, Result, View};
 
 /// What is added to the product.
@@ -59,13 +59,7 @@ pub struct Plan {
     n_out: usize,
     mode: Mode,
     timeline: Timeline,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(cpu::Prepared),
-    Cuda(Box<cuda::Prepared>),
+    on: OnDevice<cpu::Prepared, Box<cuda::Prepared>>,
 }
 
 impl Pointwise<'_> {
@@ -84,10 +78,11 @@ impl Pointwise<'_> {
         if self.mode == Mode::Noise && self.n_in != self.n_out {
             return Err(Error::invalid(format!("pointwise: noise from {} to {} channels", self.n_in, self.n_out)));
         }
-        let on = match device {
-            Device::Cpu(_) => On::Cpu(cpu::Prepared::new(self, budget)?),
-            Device::Cuda(cuda) => On::Cuda(Box::new(cuda::Prepared::new(self, cuda, budget)?)),
-        };
+        let on = OnDevice::new(
+            device,
+            |_| cpu::Prepared::new(self, budget),
+            |cuda| cuda::Prepared::new(self, cuda, budget).map(Box::new),
+        )?;
         Ok(Plan { n_in: self.n_in, n_out: self.n_out, mode: self.mode, timeline: self.timeline, on })
     }
 }
@@ -109,14 +104,11 @@ impl Plan {
         step.check("pointwise: with", with.len(), rate, per_column)?;
         let shape = [step.n_columns(rate), self.n_in, self.n_out];
         let _span = kernel_span!(queue, "pointwise", shape, 4 * (x.len() + y.len() + self.n_in * self.n_out));
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(queue)) => {
+        match self.on.with(queue, "pointwise")? {
+            Pair::Cpu(prepared, queue) => {
                 prepared.run(queue, step, self.timeline, with.host()?, (x.host()?, y.host()?))
             }
-            (On::Cuda(prepared), Queue::Cuda(queue)) => {
-                prepared.run(queue, step, self.timeline, with, (x.cuda()?, y.cuda()?))
-            }
-            _ => Err(Error::invalid("pointwise: the queue is of another device than the plan")),
+            Pair::Cuda(prepared, queue) => prepared.run(queue, step, self.timeline, with, (x.cuda()?, y.cuda()?)),
         }
     }
 }

@@ -1,9 +1,9 @@
 use super::reference::pointwise;
 use super::{Mode, Pointwise};
+use crate::Device;
 use crate::layer::step::{Activations, Rounding, Row, Rows, Step, Timeline};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
-use crate::{Device, Tensor};
 
 suite!(
     plain,
@@ -60,13 +60,9 @@ fn run(bench: &Bench, layer: &Pointwise<'_>, list: &[Row], [with, x]: [&[f32]; 2
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let mut rows = Rows::new(&bench.device, &bench.budget, list.len(), 1).unwrap();
     rows.set(&bench.queue, list).unwrap();
-    let device = |values: &[f32]| {
-        let host = Tensor::from_slice(&bench.budget, values, &[values.len()]).unwrap();
-        host.to::<f32>(&bench.queue, &bench.budget).unwrap()
-    };
     let n_latents = x.len() / layer.n_in / list.len().max(1);
-    let (x, with) = (device(x), device(with));
-    let mut y = device(&vec![f32::NAN; list.len() * n_latents * layer.n_out]);
+    let (x, with) = (bench.tensor::<f32>(x), bench.tensor::<f32>(with));
+    let mut y = bench.tensor::<f32>(&vec![f32::NAN; list.len() * n_latents * layer.n_out]);
     let activations = Activations { x: x.view().unwrap(), y: y.view_mut().unwrap() };
     let step = Step { rows: &rows, n_latents };
     plan.run(&bench.queue, step, with.view().unwrap(), activations).unwrap();

@@ -5,13 +5,9 @@ use crate::suite::{Bench, suite};
 suite!(equals_the_loop_for_0_to_64_frames, a_bad_code_spoils_its_level_only, large, wrong_lengths_are_refused);
 
 fn run(bench: &Bench, frames: &[i32]) -> ([Vec<i32>; 3], [i32; 3]) {
-    let device = |values: &[i32]| {
-        let host = Tensor::from_slice(&bench.budget, values, &[values.len()]).unwrap();
-        host.to::<i32>(&bench.queue, &bench.budget).unwrap()
-    };
-    let frames_dev = device(frames);
-    let mut levels = LEVEL_CODES.map(|per_frame| device(&vec![-77; frames.len() / 7 * per_frame]));
-    let mut valid = device(&[-77; 3]);
+    let frames_dev = bench.tensor::<i32>(frames);
+    let mut levels = LEVEL_CODES.map(|per_frame| bench.tensor::<i32>(&vec![-77; frames.len() / 7 * per_frame]));
+    let mut valid = bench.tensor::<i32>(&[-77; 3]);
     let output =
         Output { levels: levels.each_mut().map(|level| level.view_mut().unwrap()), valid: valid.view_mut().unwrap() };
     plan(&bench.device, 4096).unwrap().run(&bench.queue, frames_dev.view().unwrap(), output).unwrap();

@@ -3,10 +3,9 @@
 
 use super::{Residual, TAPS};
 use crate::device::isa::dispatch;
-use crate::layer::history::Histories;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
+use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::{LANES, Lanes, Snake, lanes};
-use crate::layer::step::{Arena, Step, Timeline};
 use crate::matmul::tile::STRIDE_A;
 use crate::queue::CpuQueue;
 use crate::{Budget, Result};
@@ -70,45 +69,30 @@ impl Prepared {
     fn width(&self) -> usize {
         self.n_channels.next_multiple_of(LANES) + LANES
     }
+}
 
-    pub(super) fn run(
-        &self,
-        queue: &CpuQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (&[f32], &mut [f32]),
-    ) -> Result<()> {
-        if x.is_empty() {
-            return Ok(());
-        }
-        let mut histories = Histories::new(arena, self.halo() * self.n_channels)?;
-        let pass = Pass { layer: self, step, timeline, histories: &histories, x };
-        panel::run(queue, &self.panels, &pass, y)?;
-        histories.roll(&step, x);
-        Ok(())
+impl CpuLayer for Prepared {
+    fn run(&self, queue: &CpuQueue, input: &Input<'_>, y: &mut [f32]) -> Result<()> {
+        panel::run(queue, &self.panels, &Pass { layer: self, input }, y)
     }
 }
 
 struct Pass<'a> {
     layer: &'a Prepared,
-    step: Step<'a>,
-    timeline: Timeline,
-    histories: &'a Histories<'a>,
-    x: &'a [f32],
+    input: &'a Input<'a>,
 }
 
 impl Layer for Pass<'_> {
-    fn prepare(&self, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+    fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
         let pass = self;
         dispatch!(
             part.isa,
-            prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32])
+            prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32])
         );
     }
 
-    fn finish(&self, part: &mut Part) {
-        part.silence(self.step, self.timeline);
+    fn finish(&self, part: &mut Part<'_>) {
+        part.silence(self.input.step, self.input.timeline);
     }
 
     /// The Snake of a block's rows and of those before them.
@@ -118,11 +102,11 @@ impl Layer for Pass<'_> {
 }
 
 #[inline(always)]
-fn prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+fn prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
     let layer = pass.layer;
-    let (n, width) = (layer.n_channels, layer.width());
-    for segment in part.segments(pass.step.n_latents * pass.timeline.rate) {
-        let history = pass.histories.of(&pass.step, pass.x, segment.stream, n);
+    let width = layer.width();
+    for segment in part.segments(pass.input.step.n_latents * pass.input.timeline.rate) {
+        let history = pass.input.history(segment.stream);
         // Output row t sees the rows t ..= t + 6 d of memory and step together; its skip is row t + 3 d.
         let first = segment.rows.start;
         for (index, z) in scratch.chunks_exact_mut(width).take(segment.rows.len() + layer.halo()).enumerate() {

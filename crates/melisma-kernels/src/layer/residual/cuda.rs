@@ -4,10 +4,9 @@ use std::ffi::c_void;
 
 use super::{Residual, TAPS};
 use crate::device::cuda::{Address, Cuda, Function};
-use crate::layer::cuda::{MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument, n_columns};
+use crate::layer::cuda::{LayerArgument, SnakeArgument, SnakeTable, n_columns};
+use crate::layer::plan::{CudaLayer, CudaPass};
 use crate::layer::product::{CHUNK_K, Form, Product, Sources, TILE_COLUMNS, Tile, product_sources};
-use crate::layer::step::{Arena, Step, Timeline};
-use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
@@ -20,9 +19,7 @@ const RUN: usize = 12;
 /// `Shape` of `residual.cu`.
 #[repr(C)]
 struct Shape {
-    step: StepArgument,
-    timeline: TimelineArgument,
-    memory: MemoryArgument,
+    layer: LayerArgument,
     entry: SnakeArgument,
     middle: SnakeArgument,
     taps_dev: Address,
@@ -70,29 +67,15 @@ impl Prepared {
             })?,
         })
     }
+}
 
-    /// Rows and channels of its memory.
-    pub(super) fn memory(&self) -> [usize; 2] {
-        [(TAPS - 1) * self.dilation, self.n_channels]
-    }
-
-    pub(super) fn run(
-        &self,
-        queue: &CudaQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (CudaView<'_, f32>, CudaViewMut<'_, f32>),
-    ) -> Result<()> {
-        if step.rows.is_empty() {
-            return Ok(());
-        }
+impl CudaLayer for Prepared {
+    fn run(&self, queue: &CudaQueue, pass: CudaPass<'_>) -> Result<()> {
+        let CudaPass { step, timeline, layer, x, y } = pass;
         let n_columns = n_columns(step, timeline.rate)?;
         let [hidden_dev] = queue.scratch([x.len * size_of::<f32>()])?;
         let mut shape = Shape {
-            step: StepArgument::new(step)?,
-            timeline: timeline.into(),
-            memory: MemoryArgument::new(arena, self.memory())?,
+            layer,
             entry: self.entry.argument()?,
             middle: self.middle.argument()?,
             taps_dev: address::<f32>(&self.taps)?,

@@ -14,11 +14,13 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::layer::cuda::MemoryArgument;
-use crate::layer::step::{Activations, Arena, Rounding, Step, Timeline};
+use crate::layer::plan::Form;
+use crate::layer::step::{Rounding, Timeline};
 use crate::memory::view::check_len;
 use crate::queue::kernel_span;
-use crate::{Budget, Device, Error, Queue, Result};
+use crate::{Budget, Device, Error, Result};
+
+pub use crate::layer::plan::Plan;
 
 /// Taps of the wide convolution.
 pub const TAPS: usize = 7;
@@ -48,21 +50,6 @@ pub struct Residual<'a> {
     pub rounding: Rounding,
 }
 
-/// A residual unit prepared for one device.
-#[derive(Debug)]
-pub struct Plan {
-    n_channels: usize,
-    timeline: Timeline,
-    state_len: usize,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(Box<cpu::Prepared>),
-    Cuda(Box<cuda::Prepared>),
-}
-
 impl Residual<'_> {
     /// Prepares the unit on `device`.
     ///
@@ -79,45 +66,16 @@ impl Residual<'_> {
         if self.dilation == 0 {
             return Err(Error::invalid("residual: the dilation is 0"));
         }
-        let (on, state_len) = match device {
-            Device::Cpu(_) => {
-                (On::Cpu(Box::new(cpu::Prepared::new(self, budget)?)), (TAPS - 1) * self.dilation * n_channels)
-            }
-            Device::Cuda(cuda) => {
-                let prepared = cuda::Prepared::new(self, cuda, budget)?;
-                let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(Box::new(prepared)), state_len)
-            }
+        let form = Form {
+            name: "residual",
+            span: |queue, shape, bytes| kernel_span!(queue, "residual", shape, bytes),
+            n_in: n_channels,
+            n_out: n_channels,
+            stride: 1,
+            n_past: (TAPS - 1) * self.dilation,
+            n_weights: n_channels * n_channels,
+            timeline: self.timeline,
         };
-        Ok(Plan { n_channels, timeline: self.timeline, state_len, on })
-    }
-}
-
-impl Plan {
-    /// Floats of state that a slot needs.
-    pub fn state_len(&self) -> usize {
-        self.state_len
-    }
-
-    /// One step: x and y `[B, T · rate, C]`.
-    ///
-    /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
-    pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, activations: Activations<'_>) -> Result<()> {
-        let (rate, Activations { x, y }) = (self.timeline.rate, activations);
-        step.check("residual: x", x.len(), rate, self.n_channels)?;
-        step.check("residual: y", y.len(), rate, self.n_channels)?;
-        arena.check("residual", step.rows, self.state_len)?;
-        let shape = [step.n_columns(rate), self.n_channels];
-        let _span = kernel_span!(queue, "residual", shape, 4 * (x.len() + y.len() + self.n_channels * self.n_channels));
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
-            }
-            (On::Cuda(prepared), Queue::Cuda(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
-            }
-            _ => Err(Error::invalid("residual: the queue is of another device than the plan")),
-        }
+        Plan::new(device, form, |_| cpu::Prepared::new(self, budget), |cuda| cuda::Prepared::new(self, cuda, budget))
     }
 }

@@ -2,7 +2,7 @@ use super::Residual;
 use super::reference::residual;
 use crate::Device;
 use crate::layer::step::{Rounding, Timeline};
-use crate::layer::streams::{self, Shape, bits, compare, drive};
+use crate::layer::streams::{self, Shape};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
 
@@ -38,18 +38,13 @@ fn check(bench: &Bench, [n_channels, dilation, rate]: [usize; 3], lens: &[usize]
     };
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in: n, n_out: n, from, to, state_len: plan.state_len() };
-    let inputs = streams::inputs(shape, lens, 3);
-    let expected: Vec<Vec<f64>> = inputs.iter().map(|x| residual(&layer, x)).collect();
-    let run = |chunks: &[usize]| {
-        drive(bench, shape, &inputs, chunks, |step, arena, activations| {
-            plan.run(&bench.queue, step, arena, activations)
-        })
-    };
-    let found = run(&[4]);
-    compare("residual", &found, &expected, 4e-6 * (n as f64).max(8.0));
-    for chunks in [&[1][..], &[64], &[2, 0, 5, 1]] {
-        assert_eq!(bits(&run(chunks)), bits(&found), "{chunks:?}");
-    }
+    streams::check(
+        bench,
+        ("residual", &plan),
+        shape,
+        (lens, 3),
+        (|x: &[f32]| residual(&layer, x), 4e-6 * (n as f64).max(8.0)),
+    );
 }
 
 fn matches_reference(bench: &Bench) {

@@ -2,10 +2,9 @@
 
 use super::Upsample;
 use crate::device::isa::dispatch;
-use crate::layer::history::Histories;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
+use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::Snake;
-use crate::layer::step::{Arena, Step, Timeline};
 use crate::queue::CpuQueue;
 use crate::{Budget, Result};
 
@@ -34,55 +33,41 @@ impl Prepared {
         let snake = Snake::new(layer.alpha);
         Ok(Self { n_in, n_out, stride, snake, bias: layer.bias.repeat(stride), panels })
     }
+}
 
-    pub(super) fn run(
-        &self,
-        queue: &CpuQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (&[f32], &mut [f32]),
-    ) -> Result<()> {
-        if x.is_empty() {
-            return Ok(());
-        }
-        let mut histories = Histories::new(arena, self.n_in)?;
-        let pass = Pass { layer: self, step, timeline, histories: &histories, x };
-        panel::run(queue, &self.panels, &pass, y)?;
-        histories.roll(&step, x);
-        Ok(())
+impl CpuLayer for Prepared {
+    fn run(&self, queue: &CpuQueue, input: &Input<'_>, y: &mut [f32]) -> Result<()> {
+        panel::run(queue, &self.panels, &Pass { layer: self, input }, y)
     }
 }
 
 struct Pass<'a> {
     layer: &'a Prepared,
-    step: Step<'a>,
-    timeline: Timeline,
-    histories: &'a Histories<'a>,
-    x: &'a [f32],
+    input: &'a Input<'a>,
 }
 
 impl Pass<'_> {
     fn inputs_per_stream(&self) -> usize {
-        self.step.n_latents * self.timeline.rate / self.layer.stride
+        self.input.step.n_latents * self.input.timeline.rate / self.layer.stride
     }
 }
 
 impl Layer for Pass<'_> {
-    fn prepare(&self, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+    fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
         let pass = self;
         dispatch!(
             part.isa,
-            prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32])
+            prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32])
         );
     }
 
     /// A row of the product is `stride` rows of the output.
-    fn finish(&self, part: &mut Part) {
+    fn finish(&self, part: &mut Part<'_>) {
         let Prepared { n_out, stride, .. } = *self.layer;
         let columns = part.columns.clone();
         for segment in part.segments(self.inputs_per_stream()) {
-            let live = self.timeline.live(&self.step.rows.as_slice()[segment.stream], self.step.n_latents);
+            let Input { step, timeline, .. } = self.input;
+            let live = timeline.live(&step.rows.as_slice()[segment.stream], step.n_latents);
             let first = part.rows.start + segment.first;
             for (index, row) in segment.rows.enumerate() {
                 for phase in (0..stride).filter(|phase| !live.contains(&(row * stride + phase))) {
@@ -100,11 +85,11 @@ impl Layer for Pass<'_> {
 }
 
 #[inline(always)]
-fn prepare(pass: &Pass<'_>, part: &mut Part, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+fn prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
     let Prepared { n_in, snake, bias, .. } = pass.layer;
     let z = &mut scratch[..*n_in];
     for segment in part.segments(pass.inputs_per_stream()) {
-        let history = pass.histories.of(&pass.step, pass.x, segment.stream, *n_in);
+        let history = pass.input.history(segment.stream);
         // Every input is the second half of its own row and the first half of the next.
         for index in 0..=segment.rows.len() {
             snake.apply(0, history.row(segment.rows.start + index), z);

@@ -4,10 +4,9 @@ use std::ffi::c_void;
 
 use super::Upsample;
 use crate::device::cuda::{Address, Cuda, Function};
-use crate::layer::cuda::{MemoryArgument, SnakeArgument, SnakeTable, StepArgument, TimelineArgument, n_columns};
+use crate::layer::cuda::{LayerArgument, SnakeArgument, SnakeTable, n_columns};
+use crate::layer::plan::{CudaLayer, CudaPass};
 use crate::layer::product::{CHUNK_K, Product, Sources, TILE_COLUMNS, Tile, product_sources};
-use crate::layer::step::{Arena, Step, Timeline};
-use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
@@ -18,9 +17,7 @@ const BLOCK: usize = 256;
 /// `Shape` of `upsample.cu`.
 #[repr(C)]
 struct Shape {
-    step: StepArgument,
-    timeline: TimelineArgument,
-    memory: MemoryArgument,
+    layer: LayerArgument,
     snake: SnakeArgument,
     x_dev: Address,
     bias_dev: Address,
@@ -61,29 +58,15 @@ impl Prepared {
         let apply_snake = cuda.function(SOURCES.of(layer.rounding), "upsample_snake")?;
         Ok(Self { n_in, n_out, stride, snake, apply_snake, bias: upload.slice(&layer.bias.repeat(stride))?, product })
     }
+}
 
-    /// Rows and channels of its memory.
-    pub(super) fn memory(&self) -> [usize; 2] {
-        [1, self.n_in]
-    }
-
-    pub(super) fn run(
-        &self,
-        queue: &CudaQueue,
-        step: Step<'_>,
-        timeline: Timeline,
-        arena: Arena<'_>,
-        (x, y): (CudaView<'_, f32>, CudaViewMut<'_, f32>),
-    ) -> Result<()> {
-        if step.rows.is_empty() {
-            return Ok(());
-        }
+impl CudaLayer for Prepared {
+    fn run(&self, queue: &CudaQueue, pass: CudaPass<'_>) -> Result<()> {
+        let CudaPass { step, timeline, layer, x, y } = pass;
         let n_columns = n_columns(step, timeline.rate / self.stride)?;
         let [z_dev] = queue.scratch([x.len * size_of::<f32>()])?;
         let mut shape = Shape {
-            step: StepArgument::new(step)?,
-            timeline: timeline.into(),
-            memory: MemoryArgument::new(arena, self.memory())?,
+            layer,
             snake: self.snake.argument()?,
             x_dev: x.address_dev,
             bias_dev: address::<f32>(&self.bias)?,

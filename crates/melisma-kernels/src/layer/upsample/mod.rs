@@ -15,11 +15,13 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::layer::cuda::MemoryArgument;
-use crate::layer::step::{Activations, Arena, Rounding, Step, Timeline};
+use crate::layer::plan::Form;
+use crate::layer::step::{Rounding, Timeline};
 use crate::memory::view::check_len;
 use crate::queue::kernel_span;
-use crate::{Budget, Device, Error, Queue, Result};
+use crate::{Budget, Device, Error, Result};
+
+pub use crate::layer::plan::Plan;
 
 /// A layer with its weights.
 #[derive(Debug, Clone, Copy)]
@@ -42,23 +44,6 @@ pub struct Upsample<'a> {
     pub rounding: Rounding,
 }
 
-/// A layer prepared for one device.
-#[derive(Debug)]
-pub struct Plan {
-    n_in: usize,
-    n_out: usize,
-    stride: usize,
-    timeline: Timeline,
-    state_len: usize,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(Box<cpu::Prepared>),
-    Cuda(Box<cuda::Prepared>),
-}
-
 impl Upsample<'_> {
     /// Prepares the layer on `device`.
     ///
@@ -72,43 +57,16 @@ impl Upsample<'_> {
         if stride == 0 || !timeline.rate.is_multiple_of(stride) {
             return Err(Error::invalid(format!("upsample: the rate {} is no multiple of {stride}", timeline.rate)));
         }
-        let (on, state_len) = match device {
-            Device::Cpu(_) => (On::Cpu(Box::new(cpu::Prepared::new(self, budget)?)), n_in),
-            Device::Cuda(cuda) => {
-                let prepared = cuda::Prepared::new(self, cuda, budget)?;
-                let state_len = MemoryArgument::state_len(prepared.memory());
-                (On::Cuda(Box::new(prepared)), state_len)
-            }
+        let form = Form {
+            name: "upsample",
+            span: |queue, shape, bytes| kernel_span!(queue, "upsample", shape, bytes),
+            n_in,
+            n_out,
+            stride,
+            n_past: 1,
+            n_weights: 2 * n_in * stride * n_out,
+            timeline,
         };
-        Ok(Plan { n_in, n_out, stride, timeline, state_len, on })
-    }
-}
-
-impl Plan {
-    /// Floats of state that a slot needs.
-    pub fn state_len(&self) -> usize {
-        self.state_len
-    }
-
-    /// One step: x `[B, T · rate / s, C_in]`, y `[B, T · rate, C_out]`.
-    ///
-    /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
-    pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, activations: Activations<'_>) -> Result<()> {
-        let (rate, Activations { x, y }) = (self.timeline.rate, activations);
-        step.check("upsample: x", x.len(), rate / self.stride, self.n_in)?;
-        step.check("upsample: y", y.len(), rate, self.n_out)?;
-        arena.check("upsample", step.rows, self.state_len)?;
-        let shape = [step.n_columns(rate / self.stride), 2 * self.n_in, self.stride * self.n_out];
-        let _span = kernel_span!(queue, "upsample", shape, 4 * (x.len() + y.len() + shape[1] * shape[2]));
-        match (&self.on, queue) {
-            (On::Cpu(prepared), Queue::Cpu(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.host()?, y.host()?))
-            }
-            (On::Cuda(prepared), Queue::Cuda(queue)) => {
-                prepared.run(queue, step, self.timeline, arena, (x.cuda()?, y.cuda()?))
-            }
-            _ => Err(Error::invalid("upsample: the queue is of another device than the plan")),
-        }
+        Plan::new(device, form, |_| cpu::Prepared::new(self, budget), |cuda| cuda::Prepared::new(self, cuda, budget))
     }
 }

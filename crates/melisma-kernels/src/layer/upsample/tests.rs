@@ -2,7 +2,7 @@ use super::Upsample;
 use super::reference::upsample;
 use crate::Device;
 use crate::layer::step::{Rounding, Timeline};
-use crate::layer::streams::{self, Shape, bits, compare, drive};
+use crate::layer::streams::{self, Shape};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
 
@@ -33,18 +33,13 @@ fn check_at(bench: &Bench, rate: usize, [n_in, n_out, stride]: [usize; 3], lens:
     let layer = Upsample { n_in, n_out, stride, alpha: &alpha, weight: &weight, bias: &bias, timeline: to, rounding };
     let plan = layer.plan(&bench.device, &bench.budget).unwrap();
     let shape = Shape { n_in, n_out, from, to, state_len: plan.state_len() };
-    let inputs = streams::inputs(shape, lens, 3);
-    let expected: Vec<Vec<f64>> = inputs.iter().map(|x| upsample(&layer, x)).collect();
-    let run = |chunks: &[usize]| {
-        drive(bench, shape, &inputs, chunks, |step, arena, activations| {
-            plan.run(&bench.queue, step, arena, activations)
-        })
-    };
-    let found = run(&[4]);
-    compare("upsample", &found, &expected, 4e-6 * (n_in as f64).max(4.0));
-    for chunks in [&[1][..], &[64], &[2, 0, 5, 1]] {
-        assert_eq!(bits(&run(chunks)), bits(&found), "{chunks:?}");
-    }
+    streams::check(
+        bench,
+        ("upsample", &plan),
+        shape,
+        (lens, 3),
+        (|x: &[f32]| upsample(&layer, x), 4e-6 * (n_in as f64).max(4.0)),
+    );
 }
 
 fn matches_reference(bench: &Bench) {

@@ -15,7 +15,7 @@ use super::tables::Tables;
 use super::{Batch, Mel, Offset, Order, Power, Sample, Scale, Value};
 use crate::Result;
 use crate::device::isa::Level;
-use crate::queue::CpuQueue;
+use crate::queue::{CpuQueue, Disjoint};
 
 /// Frames of one task, a multiple of every vector's lanes.
 const TASK_FRAMES: usize = 32;
@@ -95,24 +95,13 @@ struct Task<'a, S, D> {
     n_frames: usize,
 }
 
-/// A pointer that tasks share to write disjoint parts.
-struct Shared<T>(*mut T);
-// SAFETY: `run` hands every task other elements.
-unsafe impl<T: Send> Sync for Shared<T> {}
-
-impl<T> Shared<T> {
-    fn get(&self) -> *mut T {
-        self.0
-    }
-}
-
 pub(super) fn run<S: Sample, D: Value>(queue: &CpuQueue, job: &Job<'_>, samples: &[S], values: &mut [D]) -> Result<()> {
     let Batch { n_items, n_samples, n_frames } = job.batch;
     let per_item = n_frames.div_ceil(TASK_FRAMES);
     let item_len = n_frames * job.mel.n_filters();
     let mut largest = queue.shared_scratch(n_items * per_item)?;
     let largest = largest.floats(n_items * per_item)?;
-    let (out, maxima) = (Shared(values.as_mut_ptr()), Shared(largest.as_mut_ptr()));
+    let (out, maxima) = (Disjoint::new(values), Disjoint::new(largest));
     let level = queue.cpu().isa.level();
     queue.run_with_scratch(n_items * per_item, job.on.layout.len(), |scratch, index| {
         let (item, part) = (index / per_item, index % per_item);
@@ -120,13 +109,14 @@ pub(super) fn run<S: Sample, D: Value>(queue: &CpuQueue, job: &Job<'_>, samples:
         let task = Task {
             job: *job,
             samples: &samples[item * n_samples..(item + 1) * n_samples],
-            // SAFETY: the plan checked that `values` holds the items.
-            values: unsafe { out.get().add(item * item_len) },
+            values: out.pointer(item * item_len),
             first_frame,
             n_frames: TASK_FRAMES.min(n_frames - first_frame),
         };
-        // SAFETY: the level is the machine's; tasks write disjoint frames; `maxima` holds one float per task.
-        unsafe { *maxima.get().add(index) = task.run(level, scratch) };
+        // SAFETY: the level is the machine's, and tasks write disjoint frames of `values`, which the plan checked.
+        let most = unsafe { task.run(level, scratch) };
+        // SAFETY: every index is handed out once.
+        *unsafe { maxima.get(index) } = most;
     })?;
     if let Scale::Log { range: Some(range), .. } = job.mel.scale {
         for (item, maxima) in values.chunks_mut(item_len).zip(largest.chunks(per_item)) {

@@ -82,9 +82,9 @@ pub(super) struct OnCuda {
 }
 
 impl OnCuda {
-    pub(super) fn new(cuda: &Cuda, mel: &Mel) -> Result<Self> {
+    pub(super) fn new(cuda: &Cuda, budget: &Budget, mel: &Mel) -> Result<Self> {
         let form = Form::new(mel)?;
-        let (arguments, tables) = tables(cuda, mel, &form)?;
+        let (arguments, tables) = tables(&Upload::new(cuda, budget)?, mel, &form)?;
         let function = cuda.function(SOURCE, form.symbol)?;
         function.allow_shared(form.shared_bytes)?;
         Ok(Self {
@@ -193,7 +193,7 @@ impl Form {
 }
 
 /// The tables in one buffer on the device, and arguments that point into it.
-fn tables(cuda: &Cuda, mel: &Mel, form: &Form) -> Result<(Arguments, Tensor)> {
+fn tables(upload: &Upload<'_>, mel: &Mel, form: &Form) -> Result<(Arguments, Tensor)> {
     let Tables { fft, window, turns, filters, weights } = Tables::new(mel);
     let mut twiddles: Vec<[f32; 2]> = Vec::new();
     let mut passes: Vec<[i32; 4]> = Vec::new();
@@ -229,8 +229,7 @@ fn tables(cuda: &Cuda, mel: &Mel, form: &Form) -> Result<(Arguments, Tensor)> {
         *place = bytes.len() as Address;
         bytes.extend_from_slice(part);
     }
-    let budget = Budget::unlimited();
-    let tables = Upload::new(cuda, &budget)?.slice(&bytes)?;
+    let tables = upload.slice(&bytes)?;
     let start_dev = address::<u8>(&tables)?;
     let [window, turns, filters, weights, twiddles, passes] = places.map(|place| start_dev + place);
     let mut arguments = Arguments {

@@ -33,8 +33,8 @@ mod tests;
 use half::f16;
 
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
-use crate::{Device, Element, Error, Queue, Result, View, ViewMut};
+use crate::queue::{OnDevice, Pair, kernel_span};
+use crate::{Budget, Device, Element, Error, Queue, Result, View, ViewMut};
 
 /// The longest transform.
 pub const MAX_FFT: usize = 1 << 16;
@@ -154,13 +154,10 @@ impl Mel {
     /// Checks the parameters and makes what `run` needs.
     ///
     /// # Errors
-    /// A size is 0 or beyond its limit, lengths contradict each other, or a number is not finite.
-    pub fn plan(self, device: &Device) -> Result<Plan> {
+    /// A size is 0 or beyond its limit, lengths contradict each other, a number is not finite, or the budget or the device refuses.
+    pub fn plan(self, device: &Device, budget: &Budget) -> Result<Plan> {
         self.check()?;
-        let on = match device {
-            Device::Cpu(_) => On::Cpu(cpu::OnCpu::new(&self)),
-            Device::Cuda(cuda) => On::Cuda(cuda::OnCuda::new(cuda, &self)?),
-        };
+        let on = OnDevice::new(device, |_| Ok(cpu::OnCpu::new(&self)), |cuda| cuda::OnCuda::new(cuda, budget, &self))?;
         Ok(Plan { mel: self, on })
     }
 
@@ -290,13 +287,7 @@ impl Value for f16 {}
 #[derive(Debug)]
 pub struct Plan {
     mel: Mel,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu(cpu::OnCpu),
-    Cuda(cuda::OnCuda),
+    on: OnDevice<cpu::OnCpu, cuda::OnCuda>,
 }
 
 impl Plan {
@@ -325,12 +316,11 @@ impl Plan {
         if values.is_empty() {
             return Ok(());
         }
-        match (&self.on, queue) {
-            (On::Cpu(on), Queue::Cpu(queue)) => {
+        match self.on.with(queue, "mel")? {
+            Pair::Cpu(on, queue) => {
                 cpu::run(queue, &cpu::Job { mel: &self.mel, on, batch }, samples.host()?, values.host()?)
             }
-            (On::Cuda(on), Queue::Cuda(queue)) => on.run(queue, batch, samples.cuda()?, values.cuda()?),
-            _ => Err(Error::invalid("mel: the queue is of another device than the plan")),
+            Pair::Cuda(on, queue) => on.run(queue, batch, samples.cuda()?, values.cuda()?),
         }
     }
 }

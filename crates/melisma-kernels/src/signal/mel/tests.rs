@@ -52,7 +52,7 @@ fn mel(n_fft: usize, hop_len: usize, n_filters: usize) -> Mel {
 const DECIBEL: Scale = Scale::Log { floor: 1e-10, gain: 4.342_945, offset: 0.0, range: None };
 
 fn run<S: Sample, D: Value>(bench: &Bench, mel: &Mel, batch: Batch, samples: &[S]) -> Vec<D> {
-    let plan = mel.clone().plan(&bench.device).unwrap();
+    let plan = mel.clone().plan(&bench.device, &bench.budget).unwrap();
     let samples = Tensor::from_slice(&bench.budget, samples, &[samples.len()]).unwrap();
     let samples = samples.to::<S>(&bench.queue, &bench.budget).unwrap();
     let len = batch.n_items * batch.n_frames * mel.n_filters();
@@ -215,7 +215,7 @@ fn half_precision_rounds_the_same_values(bench: &Bench) {
 }
 
 fn wrong_parameters_are_refused(bench: &Bench) {
-    let refused = |mel: Mel| mel.plan(&bench.device).unwrap_err().to_string();
+    let refused = |mel: Mel| mel.plan(&bench.device, &bench.budget).unwrap_err().to_string();
     assert!(refused(Mel { hop_len: 0, ..mel(16, 4, 3) }).contains("the hop is 0"));
     assert!(refused(Mel { frame_len: 17, ..mel(16, 4, 3) }).contains("at most 16"));
     assert!(refused(Mel { window: vec![1.0; 3], ..mel(16, 4, 3) }).contains("window"));
@@ -223,7 +223,7 @@ fn wrong_parameters_are_refused(bench: &Bench) {
     assert!(refused(Mel { pre_emphasis: f32::NAN, ..mel(16, 4, 3) }).contains("not finite"));
     let scale = Scale::Log { floor: 0.0, gain: 1.0, offset: 0.0, range: None };
     assert!(refused(Mel { scale, ..mel(16, 4, 3) }).contains("floor of 0"));
-    let plan = mel(16, 4, 3).plan(&bench.device).unwrap();
+    let plan = mel(16, 4, 3).plan(&bench.device, &bench.budget).unwrap();
     let samples = Tensor::new(&bench.device, &bench.budget, DType::F32, &[7]).unwrap();
     let mut values = Tensor::new(&bench.device, &bench.budget, DType::F32, &[6]).unwrap();
     let batch = Batch { n_items: 1, n_samples: 8, n_frames: 2 };

@@ -10,7 +10,7 @@ use super::cpu::{self, Stretch, Sums};
 use super::group::{Group, Kind, LANES};
 use super::{Control, Segment, UNIT, Voice};
 use crate::device::isa::dispatch;
-use crate::queue::CpuQueue;
+use crate::queue::{CpuQueue, Disjoint};
 use crate::{Error, Isa, Queue, Result};
 
 /// Samples that one call renders at most.
@@ -288,8 +288,8 @@ impl Voices {
     fn fork(&mut self, queue: &CpuQueue, wanted: Range<usize>, block: Block<'_>, n_parts: usize) {
         self.buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
         let isa = self.isa;
-        let groups = Shared(self.groups.as_mut_ptr());
-        let helpers = Shared(self.helpers.as_mut_ptr());
+        let groups = Disjoint::new(&mut self.groups);
+        let helpers = Disjoint::new(&mut self.helpers);
         let active = &self.active;
         queue.run(n_parts, |part| {
             // SAFETY: each part has a helper of its own.
@@ -328,21 +328,6 @@ impl Voices {
 /// Each with its room: a clone would have none.
 fn new_buses(n_buses: usize) -> Vec<Bus> {
     (0..n_buses).map(|_| Bus::new()).collect()
-}
-
-struct Shared<T>(*mut T);
-
-// SAFETY: `get` gives out disjoint elements.
-unsafe impl<T: Send> Sync for Shared<T> {}
-
-impl<T> Shared<T> {
-    /// # Safety
-    /// `index` is inside of the slice, which stays borrowed, and no other thread has it.
-    #[expect(clippy::mut_from_ref, reason = "the elements are disjoint; see Safety")]
-    unsafe fn get(&self, index: usize) -> &mut T {
-        // SAFETY: the caller's promise.
-        unsafe { &mut *self.0.add(index) }
-    }
 }
 
 #[inline(always)]

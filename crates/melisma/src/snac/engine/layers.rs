@@ -139,7 +139,7 @@ impl Layers {
         let head = builder.place(head, len);
         Ok(Self {
             embed: embed_of(model, device, budget)?,
-            noise: Noise { blocks: &noise_timelines }.plan(device)?,
+            noise: Noise { blocks: &noise_timelines }.plan(device, budget)?,
             entry,
             project,
             attention,
