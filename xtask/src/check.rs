@@ -6,6 +6,8 @@ mod corpora;
 mod cuda12;
 mod dataset;
 mod docs;
+mod examples;
+mod features;
 mod fmt;
 mod fuzz;
 mod golden;
@@ -15,12 +17,13 @@ mod miri;
 mod nvrtc;
 mod onnx;
 mod outcome;
+mod package;
 mod python;
 mod shim;
 mod tally;
 mod test;
 
-use crate::{table, tree};
+use crate::table;
 use anyhow::{Result, bail};
 use outcome::Outcome;
 use std::process::ExitCode;
@@ -69,6 +72,8 @@ const STEPS: &[Step] = &[
     always("clippy", "lints, warnings are errors", clippy::check),
     always("docs", "API documentation, warnings are errors", docs::check),
     always("test", "every test of the workspace", test::check),
+    always("examples", "every example of the library runs", examples::check),
+    always("features", "the library without its optional parts", features::check),
     always("nvrtc", "every .cu compiled for sm_80, sm_87 and sm_90, within its budgets", nvrtc::check),
     always("shim", "the CUDA suites and tests on the CPU, through the host shim", shim::check),
     always("cuda12", "the build against CUDA 12.6", cuda12::check),
@@ -83,14 +88,9 @@ const STEPS: &[Step] = &[
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),
-    extended("fuzz", "fuzz targets build, on a nightly compiler", fuzz::check),
+    extended("fuzz", "every parser of untrusted bytes, on mutated inputs", fuzz::check),
+    extended("package", "every crate packaged, and the library built from its package", package::check),
 ];
-
-/// The steps that this tree has.
-fn steps() -> impl Iterator<Item = &'static Step> {
-    let fuzz = tree::root().join("fuzz").is_dir();
-    STEPS.iter().filter(move |step| step.name != "fuzz" || fuzz)
-}
 
 struct Report {
     rows: Vec<Vec<String>>,
@@ -142,17 +142,18 @@ impl Report {
 }
 
 fn chosen(arguments: &Arguments) -> Result<Vec<&'static Step>> {
-    let names: Vec<&str> = steps().map(|step| step.name).collect();
+    let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
     if let Some(unknown) = arguments.steps.iter().find(|name| !names.contains(&name.as_str())) {
         bail!("no step is called `{unknown}`\nhint: the steps are {}", names.join(", "));
     }
     let named = |step: &Step| arguments.steps.iter().any(|name| name == step.name);
     let in_tier = |step: &Step| step.tier == Tier::Always || arguments.extended;
-    Ok(steps().filter(|step| if arguments.steps.is_empty() { in_tier(step) } else { named(step) }).collect())
+    Ok(STEPS.iter().filter(|step| if arguments.steps.is_empty() { in_tier(step) } else { named(step) }).collect())
 }
 
 fn list() {
     let tier = |step: &Step| if step.tier == Tier::Always { "" } else { "--extended" }.to_string();
-    let rows: Vec<_> = steps().map(|step| vec![step.name.to_string(), step.about.to_string(), tier(step)]).collect();
+    let rows: Vec<_> =
+        STEPS.iter().map(|step| vec![step.name.to_string(), step.about.to_string(), tier(step)]).collect();
     table::print(&["step", "what it checks", ""], &rows);
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask cuda`: one folder with stripped binaries and a `run.sh`, and its archive, to be copied to a machine with a GPU.
 
-use crate::process::{cargo, exists, output, run as execute};
+use crate::executable::executables;
+use crate::process::{exists, run as execute};
 use crate::{gpu_test, tree};
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -109,41 +109,6 @@ fn needed(names: &[String]) -> Result<BTreeSet<PathBuf>> {
 /// The scripts that made golden files lie beside them.
 fn is_script(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "py" || suffix == "md")
-}
-
-struct Executable {
-    name: String,
-    path: PathBuf,
-}
-
-/// What a cargo command builds, from its JSON messages.
-fn executables(arguments: &[&str]) -> Result<Vec<Executable>> {
-    println!("$ cargo {}", arguments.join(" "));
-    let format = "--message-format=json-render-diagnostics";
-    let messages = output(&mut cargo(arguments.iter().copied().chain([format])))?;
-    let mut found = Vec::new();
-    for line in messages.lines() {
-        let message: Value = serde_json::from_str(line).context("a message of cargo")?;
-        let Some(path) = message["executable"].as_str() else { continue };
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-        let target = text(&message["target"]["name"]);
-        let name = match message["profile"]["test"] == true {
-            false => target,
-            true => {
-                let manifest = PathBuf::from(text(&message["manifest_path"]));
-                let package = manifest.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-                match message["target"]["kind"][0] == "lib" {
-                    true => package.into_owned(),
-                    false => format!("{package}-{target}"),
-                }
-            }
-        };
-        found.push(Executable { name, path: path.into() });
-    }
-    if found.is_empty() {
-        bail!("`cargo {}` built no executable", arguments.join(" "));
-    }
-    Ok(found)
 }
 
 /// The folder to fill: absent, empty, or packed by us before, and then emptied.

@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod cuda;
+mod executable;
 mod front;
 mod golden;
 mod gpu_test;

@@ -37,8 +37,8 @@ pub(super) struct Decoder {
     decoder: Box<dyn AudioDecoder>,
     options: AudioDecoderOptions,
     track: u32,
-    pub(super) sample_rate: u32,
-    pub(super) n_channels: usize,
+    sample_rate: u32,
+    n_channels: usize,
     /// Which of the decoded samples are the sound.
     edits: Edits,
     /// Samples before the first one, by the clocks of the streams in an Ogg file.
@@ -64,6 +64,14 @@ impl fmt::Debug for Decoder {
 impl Decoder {
     pub(super) fn open(path: &Path) -> Result<Self> {
         guarded(|| Self::new(path, AudioDecoderOptions::default()))
+    }
+
+    pub(super) fn sample_rate(&self) -> u32 {
+        self.sample_rate
+    }
+
+    pub(super) fn n_channels(&self) -> usize {
+        self.n_channels
     }
 
     /// Samples in all, by decoding to the end of a file that is whole.

@@ -1,8 +1,11 @@
 //! Audio files: reading and writing.
 
+#[cfg(feature = "codecs")]
 mod check;
 mod clip;
+#[cfg_attr(not(feature = "codecs"), path = "refuse.rs")]
 mod decode;
+#[cfg(feature = "codecs")]
 mod edit;
 mod file;
 pub mod flac;

@@ -117,7 +117,7 @@ impl Source {
         } else {
             let n_samples = count()?;
             let decoder = Decoder::open(path)?;
-            let (sample_rate, n_channels) = (decoder.sample_rate, decoder.n_channels);
+            let (sample_rate, n_channels) = (decoder.sample_rate(), decoder.n_channels());
             let element = Element::F32;
             let facts = Facts { sample_rate, n_channels, n_original: n_samples, n_samples, element, note: None };
             (Origin::Stream(decoder), facts)

@@ -19,7 +19,9 @@ use std::borrow::Cow;
 use std::io::{Cursor, Seek, SeekFrom, Write};
 
 use bits::Bits;
-pub(super) use bits::{crc8, crc16_next};
+pub(super) use bits::crc8;
+#[cfg(feature = "codecs")]
+pub(super) use bits::crc16_next;
 use md5::Md5;
 use subframe::Subframe;
 

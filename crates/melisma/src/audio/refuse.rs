@@ -1,0 +1,36 @@
+//! Stands in for the decoder where the feature `codecs` is left out: only WAV files are read.
+
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// No decoder: opening one always fails.
+#[derive(Debug)]
+pub(super) enum Decoder {}
+
+impl Decoder {
+    pub(super) fn open(_: &Path) -> Result<Self> {
+        Err(refused())
+    }
+
+    pub(super) fn count(_: &Path) -> Result<u64> {
+        Err(refused())
+    }
+
+    pub(super) fn sample_rate(&self) -> u32 {
+        match *self {}
+    }
+
+    pub(super) fn n_channels(&self) -> usize {
+        match *self {}
+    }
+
+    pub(super) fn read_mono(&mut self, _: u64, _: &mut [f32]) -> Result<()> {
+        match *self {}
+    }
+}
+
+fn refused() -> Error {
+    Error::unsupported("not a WAV file, and this build has no decoders for compressed audio")
+        .with_hint("build melisma with the feature `codecs`, or convert the file to WAV")
+}

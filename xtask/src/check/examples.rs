@@ -1,0 +1,23 @@
+//! Runs every example of the library, each in an empty folder.
+
+use super::outcome::Outcome;
+use crate::executable::executables;
+use crate::process::run;
+use crate::tree;
+use anyhow::{Context, Result};
+use std::fs;
+use std::process::Command;
+
+pub fn check() -> Result<Outcome> {
+    // The whole workspace is selected, as for the tests, so that nothing is built with other features again.
+    let examples = executables(&["build", "--workspace", "--examples"])?;
+    for example in &examples {
+        let folder = tree::root().join("target/check/examples").join(&example.name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
+        run(Command::new(&example.path).current_dir(&folder))?;
+    }
+    Ok(Outcome::Counted(format!("{} examples", examples.len())))
+}

@@ -1,0 +1,16 @@
+//! The library `melisma` without its optional parts: without warnings when they are left out, together or one by one.
+
+use super::outcome::Outcome;
+use crate::process::{cargo, run};
+use anyhow::Result;
+
+/// The CUDA interface is always needed; beside it no optional part, or one.
+const SELECTIONS: [&str; 3] = ["cuda-13", "cuda-13,codecs", "cuda-13,onnx"];
+
+pub fn check() -> Result<Outcome> {
+    for features in SELECTIONS {
+        let selection = ["-p", "melisma", "--lib", "--no-default-features", "--features", features];
+        run(cargo(["clippy", "--quiet"]).args(selection).args(["--", "-D", "warnings"]))?;
+    }
+    Ok(Outcome::Counted(format!("{} selections", SELECTIONS.len())))
+}
