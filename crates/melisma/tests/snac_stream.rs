@@ -4,9 +4,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-use melisma::snac::layer::Flow;
 use melisma::snac::seam::{self, Seam};
-use melisma::snac::{Codes, Config, Model, Noise, Plane, Stream, slots};
+use melisma::snac::{Codes, Config, Flow, Model, Noise, Plane, Stream, slots};
 use proptest::prelude::*;
 
 fn golden(name: &str) -> Arc<Model> {

@@ -9,14 +9,8 @@ use anyhow::Result;
 const SECONDS: &str = "10";
 
 pub fn check() -> Result<Outcome> {
-    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
-    run(cargo(["run", "--quiet", "--release"]).args(manifest).args([
-        "--no-default-features",
-        "--bin",
-        "mutate",
-        "--",
-        SECONDS,
-    ]))?;
+    let manifest = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
+    run(cargo(["run", "--quiet"]).args(manifest).args(["--no-default-features", "--bin", "mutate", "--", SECONDS]))?;
     if !works(&mut nightly(["fuzz", "--version"])) {
         return Ok(Outcome::Counted(format!("{SECONDS} s each; cargo-fuzz on a nightly compiler is not installed")));
     }

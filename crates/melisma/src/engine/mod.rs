@@ -1,6 +1,6 @@
 //! Engines: what runs a model. Each is made from a [`Model`] once and run many times.
 
-pub mod chunked;
+pub(crate) mod chunked;
 pub mod onnxruntime;
 pub mod ours;
 pub mod rten;

@@ -216,7 +216,7 @@ impl Config {
     ///
     /// # Errors
     /// A value is out of its bounds, or two contradict each other.
-    pub fn kernel(&self) -> Result<Mel> {
+    pub(crate) fn kernel(&self) -> Result<Mel> {
         self.check()?;
         let frame_len = self.frame_len();
         let left = (frame_len - self.win_length) / 2;

@@ -15,22 +15,22 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
-pub mod attention;
+mod attention;
 mod codes;
 mod config;
-pub mod conv;
-pub mod conv_transpose;
+mod conv;
+mod conv_transpose;
 pub mod decoder;
 pub mod encoder;
 mod engine;
-pub mod layer;
+mod layer;
 mod model;
 pub mod noise;
 mod plane;
 mod player;
 pub mod populate;
 mod quantizer;
-pub mod residual;
+mod residual;
 pub mod seam;
 mod stream;
 pub mod tokens;
@@ -39,6 +39,7 @@ mod weights;
 pub use codes::{Codes, Slot, slots};
 pub use config::Config;
 pub use engine::{Engine, EngineOptions, Samples, StreamId, Ticket};
+pub use layer::Flow;
 pub use melisma_kernels::layer::step::Rounding;
 pub use model::{Model, mini24_weights};
 pub use noise::Noise;

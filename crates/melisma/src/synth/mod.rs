@@ -22,6 +22,13 @@ mod recording;
 mod score;
 mod stream;
 
+/// Voices as the kernels compute them: what [`BulkRenderer::start_notes`] takes and [`patch::voice`] makes.
+pub mod voice {
+    pub use melisma_kernels::signal::voice::{
+        Control, Controls, Drum, Envelope, Filter, Noise, Note, Partials, Segment, Source, Tone, Voice,
+    };
+}
+
 pub use bulk::{BulkConfig, BulkRenderer, Ticket};
 pub use bus::{Bus, BusConfig};
 pub use capture::Capture;
