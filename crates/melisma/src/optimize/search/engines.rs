@@ -145,11 +145,12 @@ pub(super) fn probe() -> &'static cuda::Probe {
 /// # Errors
 /// One is asked for that is not there.
 fn on_gpu(config: &Config) -> Result<bool> {
-    let count = probe().gpus.as_ref().map_or(0, Vec::len);
+    // Probing starts the driver, which takes a third of a second: not for the CPU.
+    let count = || probe().gpus.as_ref().map_or(0, Vec::len);
     match config.device.value {
         DeviceRequest::Cpu => Ok(false),
-        DeviceRequest::Auto => Ok(count > 0),
-        DeviceRequest::Cuda(ordinal) if usize::from(ordinal) < count => Ok(true),
+        DeviceRequest::Auto => Ok(count() > 0),
+        DeviceRequest::Cuda(ordinal) if usize::from(ordinal) < count() => Ok(true),
         request => device::select(request, config.threads.value).map(|_| true),
     }
 }
