@@ -15,11 +15,11 @@ use serde_json::json;
 use crate::args::EncodeArgs;
 use crate::codec::{Codec, encoder_device, with_hint};
 use crate::decode::refuse_mixing;
-use crate::failure::is_closed_pipe;
 use crate::input::{Input, is_pipe};
 use crate::progress;
 use crate::session::Session;
 use crate::terminal;
+use crate::terminal::is_closed_pipe;
 
 /// Sound is held in memory: more than this is not a clip.
 const MAX_WAV_LEN: u64 = 4 << 30;
@@ -137,8 +137,7 @@ struct Sound {
 impl Sound {
     fn read(session: &Session, codec: &Codec, input: Input) -> Result<Self> {
         let what = "this audio file";
-        let free = session.memory(&codec.device).budget().free(Space::Host);
-        let bytes = input.read_all(MAX_WAV_LEN.min(free))?;
+        let bytes = session.read_all(&codec.device, input, MAX_WAV_LEN, 1)?;
         let file = session.reserve(&codec.device, what, bytes.len() as u64)?;
         let wav = wav::read(&bytes).map_err(|error| match error.kind() {
             Kind::Truncated => with_hint(error, "the file was cut off: make or fetch it again"),

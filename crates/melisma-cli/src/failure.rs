@@ -31,11 +31,6 @@ pub fn report(error: &Error) -> ExitCode {
     ExitCode::from(failure.code)
 }
 
-/// Whether `error` is that the reader of a pipe went away, which is its right.
-pub fn is_closed_pipe(error: &Error) -> bool {
-    source(error).is_some_and(|source| source.kind() == io::ErrorKind::BrokenPipe)
-}
-
 impl Failure<'_> {
     /// The text, for people.
     fn say(&self) {
@@ -82,14 +77,10 @@ fn kind(error: &Error) -> &'static str {
     }
 }
 
-fn source(error: &Error) -> Option<&io::Error> {
-    std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>())
-}
-
 fn is_full(error: &Error) -> bool {
     let is_full =
         |source: &io::Error| matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    source(error).is_some_and(is_full)
+    error.io_source().is_some_and(is_full)
 }
 
 /// Prints what clap has to say: help and version on stdout, wrong usage in our shape.

@@ -54,14 +54,13 @@ impl Input {
         }
     }
 
-    /// All of it, when it has at most `limit` bytes.
-    pub fn read_all(mut self, limit: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let too_long = || Error::invalid(format!("{}: more than {limit} bytes", self.name)).with_hint("cut it first");
+    /// All of it, or none if it has more than `limit` bytes.
+    pub fn read_all(mut self, limit: u64) -> Result<Option<Vec<u8>>> {
         if self.len.is_some_and(|len| len > limit) {
-            return Err(too_long());
+            return Ok(None);
         }
+        let mut bytes = Vec::new();
         self.bytes.by_ref().take(limit + 1).read_to_end(&mut bytes).map_err(|error| Error::io(&self.name, error))?;
-        if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(bytes) }
+        Ok((bytes.len() as u64 <= limit).then_some(bytes))
     }
 }

@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
-use crate::session::Trace;
 use crate::terminal;
+use crate::trace_file::TraceFile;
 
 /// Keeps what is complete and says where it is; nothing where there is nothing to keep.
 type Keep = Box<dyn FnOnce() -> Option<String> + Send>;
@@ -23,7 +23,7 @@ pub fn keep_with(keep: impl FnOnce() -> Option<String> + Send + 'static) {
 }
 
 /// Starts a thread that waits for the signals.
-pub fn watch(trace: Trace) -> Result<()> {
+pub fn watch(trace: TraceFile) -> Result<()> {
     let hangup = (!ignores_hangup()).then_some(SIGHUP);
     let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
     let mut signals = Signals::new(watched).map_err(|error| Error::io("signal handlers", error))?;

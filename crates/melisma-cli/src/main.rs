@@ -25,6 +25,7 @@ mod session;
 mod show;
 mod synth;
 mod terminal;
+mod trace_file;
 mod unpack;
 
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let session = Session::open(&cli.globals, &cli.paths)?;
     if !cli.command.as_ref().is_some_and(Command::is_worker) {
         session.note_unread_config();
+        session.warn_of_misspelt_variables();
     }
     let outcome = match cli.command {
         _ if cli.globals.print_config => show::config(&session),

@@ -7,7 +7,8 @@ use melisma::runtime::{DeviceRequest, size};
 use melisma::{Error, Result};
 
 use crate::args::{OptimizeArgs, TermArgs};
-use crate::session::{Session, print};
+use crate::session::Session;
+use crate::terminal;
 
 pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
     let _span = tracing::info_span!("optimize").entered();
@@ -25,7 +26,7 @@ pub fn worker() -> Result<Worker> {
 
 /// Measures one candidate and prints what was measured, for the search that started this process.
 pub fn work(spec: &Path) -> Result<()> {
-    print(&search::serve(spec)?)
+    terminal::write(search::serve(spec)?.as_bytes())
 }
 
 /// What the flags ask for, completed from the settings.

@@ -3,19 +3,21 @@
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use melisma::runtime::config::{self, Environment, Sources};
 use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
 use melisma::runtime::memory::{self, Budget, Reservation, Space};
-use melisma::runtime::output::{self, Existing, OutputFile};
+use melisma::runtime::output::Existing;
 use melisma::runtime::trace::{Collector, Detail, Nvtx};
 use melisma::runtime::{Config, MemoryTracker, size};
 use melisma::{Error, Kind, Remedy, Result};
 use serde_json::Value;
 
 use crate::args::{Globals, Paths};
+use crate::input::Input;
+use crate::trace_file::TraceFile;
 use crate::{answer, interrupt, terminal};
 
 /// The exit code of work that is done without some of the inputs.
@@ -39,7 +41,7 @@ pub struct Session {
     engine: OnceLock<Engine>,
     is_collecting: AtomicBool,
     code: AtomicU8,
-    trace: Trace,
+    trace: TraceFile,
 }
 
 /// The device, its memory and its queue, made when a command first needs them.
@@ -47,13 +49,6 @@ pub struct Engine {
     pub device: Device,
     pub memory: MemoryTracker,
     pub queue: Queue,
-}
-
-/// The trace file, taken by whoever ends the session first.
-#[derive(Clone)]
-pub struct Trace {
-    collector: Collector,
-    file: Arc<Mutex<Option<OutputFile>>>,
 }
 
 impl Session {
@@ -70,12 +65,11 @@ impl Session {
             paths.protect(&config)?;
         }
         let existing = if globals.force { Existing::Replace } else { Existing::Refuse };
-        let file = match &config.trace.value {
-            Some(path) if !globals.print_config => Some(OutputFile::create(path, existing)?),
-            _ => None,
-        };
         let collector = collector();
-        let trace = Trace { collector: collector.clone(), file: Arc::new(Mutex::new(file)) };
+        let trace = match globals.print_config {
+            true => TraceFile::none(&collector),
+            false => TraceFile::open(&collector, &config.trace, existing)?,
+        };
         interrupt::watch(trace.clone())?;
         let format = if globals.json { Format::Json } else { Format::Text };
         let session = Self {
@@ -182,6 +176,29 @@ impl Session {
         }
     }
 
+    /// Warns of environment variables that look like ours and that nothing reads.
+    pub fn warn_of_misspelt_variables(&self) {
+        for (name, meant) in Environment::process().misspelt() {
+            self.say(&format!("warning: the environment variable {name} is not read\nhint: did you mean {meant}?"));
+        }
+    }
+
+    /// All of `input`, of which each byte takes `bytes_each` of the memory that is free, `most` bytes at most.
+    pub fn read_all(&self, device: &Device, input: Input, most: u64, bytes_each: u64) -> Result<Vec<u8>> {
+        let (name, len) = (input.name().to_owned(), input.len());
+        let room = self.memory(device).budget().free(Space::Host) / bytes_each;
+        if let Some(bytes) = input.read_all(most.min(room))? {
+            return Ok(bytes);
+        }
+        if room >= most || len.is_some_and(|len| len > most) {
+            return Err(Error::invalid(format!("{name}: more than {most} bytes")).with_hint("cut it first"));
+        }
+        // How long a pipe is shows only at its end.
+        let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
+        let message = format!("--memory-limit {limit}: {name} has more than the {} that are free", size::show(room));
+        Err(Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }))
+    }
+
     /// Says where a `melisma.yaml` in the current folder would be read from, when it is not.
     pub fn note_unread_config(&self) {
         let here = Path::new(config::FILE_NAME);
@@ -254,22 +271,6 @@ impl Session {
             None => memory::resident_line().unwrap_or_default(),
         }
     }
-}
-
-impl Trace {
-    pub fn write(&self) -> Result<()> {
-        // Held to the end: the other of the main and the signal thread waits until the file is complete.
-        let mut waiting = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut file) = waiting.take() else { return Ok(()) };
-        let path = file.path().to_owned();
-        self.collector.write_chrome(&mut file).map_err(|error| output::failed(&path, error))?;
-        file.commit()
-    }
-}
-
-/// Writes data to stdout as they are.
-pub fn print(text: &str) -> Result<()> {
-    terminal::write(text.as_bytes())
 }
 
 fn wants_nvtx() -> bool {

@@ -4,10 +4,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use melisma::Result;
 use melisma::runtime::output;
-
-use crate::failure::is_closed_pipe;
+use melisma::{Error, Result};
 
 /// Writes `text` to stdout. A reader that went away is not an error.
 pub fn print(text: &str) -> Result<()> {
@@ -27,6 +25,11 @@ pub fn send(bytes: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
     let sent = stdout.write_all(bytes).and_then(|()| stdout.flush());
     sent.map_err(|error| output::failed(Path::new("stdout"), error))
+}
+
+/// Whether `error` is that the reader of a pipe went away, which it may do at any time.
+pub fn is_closed_pipe(error: &Error) -> bool {
+    error.io_source().is_some_and(|source| source.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Writes `text` and a line's end to stderr.

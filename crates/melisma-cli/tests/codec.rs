@@ -280,13 +280,7 @@ fn an_interrupt_keeps_what_is_final() {
     std::fs::remove_file(sandbox.path("tokens.txt")).unwrap();
     let whole = samples(&std::fs::read(sandbox.path("whole.wav")).unwrap());
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
-        let mut child = sandbox
-            .command(&[&["decode", "-", "-o", "out.wav"][..], &decode].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = sandbox.start(&[&["decode", "-", "-o", "out.wav"][..], &decode].concat());
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(lines(20).concat().as_bytes()).unwrap();
         let partial = sandbox.path("out.wav.partial");

@@ -5,7 +5,6 @@ mod melisma;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use ::melisma::audio::{Clip, wav};
 use melisma::{Ran, Sandbox, golden};
@@ -196,13 +195,7 @@ fn faults_between_tokens_are_counted_and_bridged() {
 #[test]
 fn an_endless_stream_without_a_frame_is_ended() {
     let sandbox = Sandbox::new();
-    let mut child = sandbox
-        .command(&["decode", "-", "-o", "out.wav"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = sandbox.start(&["decode", "-", "-o", "out.wav"]);
     let mut stdin = child.stdin.take().unwrap();
     let babble = "<custom_token_28682> and so on, ".repeat(4096);
     let mut n_written = 0;

@@ -231,20 +231,28 @@ fn a_configuration_file_that_is_not_read_is_named() {
     assert_eq!(doctor["config_file"], doctor["config_default"]);
 }
 
+#[test]
+fn misspelt_variables_are_named() {
+    let sandbox = Sandbox::new();
+    let run = |args: &[&str]| {
+        let mut command = sandbox.command(args);
+        command.env("MELISMA_MEMORYLIMIT", "1GiB").env("MELISMA_THREADS", "2").env("MELISMA_ISA", "scalar");
+        Ran::from(command.output().unwrap())
+    };
+    let told =
+        "warning: the environment variable MELISMA_MEMORYLIMIT is not read\nhint: did you mean MELISMA_MEMORY_LIMIT?\n";
+    assert_eq!((run(&["doctor"]).code, run(&["doctor"]).stderr.as_str()), (0, told));
+    assert_eq!(run(&["doctor", "-q"]).stderr, "");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interruption_is_an_object_too() {
     let sandbox = Sandbox::new();
     for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
-        let mut command = sandbox.command(&["decode", "-", "-o", "out.wav", "--json"]);
-        let pipes = || std::process::Stdio::piped();
-        let mut child = command.stdin(pipes()).stdout(pipes()).stderr(pipes()).spawn().unwrap();
+        let mut child = sandbox.start(&["decode", "-", "-o", "out.wav", "--json"]);
         // The output is opened once signals are waited for.
-        while !sandbox.path("out.wav.partial").exists() {
-            assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        sandbox.signal_at(&mut child, "out.wav.partial", signal);
         let ran = Ran::from(child.wait_with_output().unwrap());
         assert_eq!((ran.code, ran.stderr.as_str()), (code, "interrupted\n"));
         let object: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -265,11 +273,7 @@ fn a_hangup_that_is_ignored_stays_so() {
     command.current_dir(sandbox.directory.path()).env("HOME", sandbox.directory.path());
     let pipes = || std::process::Stdio::piped();
     let mut child = command.stdin(pipes()).stdout(pipes()).stderr(pipes()).spawn().unwrap();
-    while !sandbox.path("out.json.partial").exists() {
-        assert!(child.try_wait().unwrap().is_none(), "ended too early");
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    sandbox.signal_at(&mut child, "out.json.partial", "-HUP");
     let clip = ::melisma::audio::Clip::mono(24_000, Vec::new());
     let bytes = ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), &bytes).unwrap();
@@ -302,7 +306,7 @@ fn wrong_inputs_are_errors_with_a_hint() {
             if (line.starts_with("decode") || line.starts_with("encode")) && input == "/dev/zero" {
                 continue;
             }
-            let ran = sandbox.run(&line.replace("IN", input).split(' ').collect::<Vec<_>>());
+            let ran = sandbox.line(&line.replace("IN", input));
             let told = &ran.stderr;
             assert_eq!(ran.code, 2, "{line} {input}: {told}");
             assert!(told.starts_with("error: ") && told.contains("\nhint: "), "{line} {input}: {told}");

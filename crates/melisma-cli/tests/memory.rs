@@ -3,7 +3,7 @@
 
 mod melisma;
 
-use melisma::Sandbox;
+use melisma::{Ran, Sandbox, golden_file};
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -15,10 +15,6 @@ fn verbose_runs_say_what_memory_they_held() {
     let (ran, peak) = sandbox.measure(&["doctor", "--device", "cpu"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(peak.counted.is_some(), "{peak:?}");
-}
-
-fn golden_file(name: &str) -> String {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden").join(name).to_str().unwrap().to_owned()
 }
 
 /// The limit that the refusal of 1 MiB says is enough, in bytes; it must be.
@@ -128,4 +124,26 @@ fn demo_refuses_what_is_too_small() {
     let refused = sandbox.run(&["demo", "-o", "again", "--device", "cpu", "--memory-limit", "1MiB"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     assert!(refused.stderr.contains("memory") && refused.stderr.contains("\nhint: "), "{}", refused.stderr);
+}
+
+/// How long a pipe is shows only at its end, so that the error names the limit and what was free under it.
+#[test]
+fn a_pipe_beyond_the_limit_is_a_memory_error() {
+    let sandbox = Sandbox::new();
+    let tiny = golden_file("snac/tiny24");
+    for args in [
+        &["encode", "-", "-o", "o.txt", "--model", &tiny, "--memory-limit", "16MiB"][..],
+        &["synth", "-", "-o", "o.wav", "--memory-limit", "16MiB"],
+    ] {
+        let mut child = sandbox.start(args);
+        let mut pipe = child.stdin.take().unwrap();
+        let piece = vec![0u8; 1 << 20];
+        let n_taken = (0..32).take_while(|_| std::io::Write::write_all(&mut pipe, &piece).is_ok()).count();
+        drop(pipe);
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert!(n_taken < 32, "the pipe was read to its end");
+        assert_eq!(ran.code, 4, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with("error: --memory-limit 16MiB: stdin has more than "), "{}", ran.stderr);
+        assert!(ran.stderr.ends_with("\nhint: raise --memory-limit\n"), "{}", ran.stderr);
+    }
 }

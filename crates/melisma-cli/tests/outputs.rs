@@ -5,7 +5,7 @@ mod melisma;
 
 use std::path::Path;
 
-use melisma::{Ran, Sandbox};
+use melisma::{Ran, Sandbox, golden_file};
 use serde_json::Value;
 
 const FRAME: &str = "<custom_token_10><custom_token_4106><custom_token_8202><custom_token_12298><custom_token_16394>\
@@ -13,10 +13,6 @@ const FRAME: &str = "<custom_token_10><custom_token_4106><custom_token_8202><cus
 
 const SCORE: &str =
     r#"{"tempo": 90, "notes": [{"instrument": "pad", "start": 0, "duration": 0.1, "key": 60, "velocity": 1}]}"#;
-
-fn golden_file(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden").join(name).to_str().unwrap().to_owned()
-}
 
 #[test]
 fn two_outputs_of_one_name_are_refused_as_such() {
@@ -32,7 +28,7 @@ fn two_outputs_of_one_name_are_refused_as_such() {
         "encode t.txt -o x.txt --trace x.txt",
     ] {
         let before = sandbox.files();
-        let ran = sandbox.run(&line.split(' ').collect::<Vec<_>>());
+        let ran = sandbox.line(line);
         assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
         assert!(ran.stderr.contains(": two outputs of this command have this name\nhint: give each"), "{}", ran.stderr);
         // The trace of a command that failed is kept.
@@ -72,7 +68,7 @@ fn a_full_disk_names_the_output() {
         ("mel in.wav -o full.safetensors".to_owned(), "full.safetensors"),
         ("doctor --trace full.json".to_owned(), "full.json"),
     ] {
-        let ran = sandbox.run(&line.split(' ').collect::<Vec<_>>());
+        let ran = sandbox.line(&line);
         assert_eq!(ran.code, 4, "{line}: {}", ran.stderr);
         assert!(ran.stderr.starts_with(&format!("error: {name}: ")), "{line}: {}", ran.stderr);
         assert!(
@@ -99,6 +95,14 @@ fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut content: Vec<_> = paths.flat_map(one).collect();
     content.sort();
     content
+}
+
+/// Runs `line` with `-f`, which must say that an output is an input.
+fn refuses_input(sandbox: &Sandbox, line: &str) {
+    let ran = sandbox.line(&format!("{line} -f"));
+    assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+    let told = ": this file is an input of this command\nhint: name another";
+    assert!(ran.stderr.contains(told), "{line}: {}", ran.stderr);
 }
 
 #[cfg(unix)]
@@ -167,13 +171,7 @@ fn no_output_replaces_an_input() {
         "synth capture.json -o y.wav --debug-capture .",
         "bench compare old new --trace new",
     ] {
-        let ran = sandbox.run(&line.split(' ').chain(["-f"]).collect::<Vec<_>>());
-        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
-        assert!(
-            ran.stderr.contains(": this file is an input of this command\nhint: name another"),
-            "{line}: {}",
-            ran.stderr
-        );
+        refuses_input(&sandbox, line);
         assert!(content(sandbox.directory.path()) == before, "{line}: {:?}", sandbox.files());
     }
     let variable = sandbox.command(&["doctor", "--config", "c.yaml", "-f"]).env("MELISMA_TRACE", "c.yaml").output();
@@ -201,23 +199,42 @@ fn no_derived_output_replaces_an_input() {
     std::fs::create_dir(sandbox.path("arrays")).unwrap();
     std::fs::copy(golden_file("optimize/control.onnx"), sandbox.path("control.onnx")).unwrap();
     std::fs::copy(golden_file("optimize/control.x.npy"), sandbox.path("arrays/y.npy")).unwrap();
+    std::fs::write(sandbox.path("sounds.txt"), "two/a.wav\ntwo/b.wav\n").unwrap();
     for (line, input) in [
         ("mel two/a.wav two/b.wav -o two", "two/b.wav"),
         ("pack m.index.json --trace m.safetensors", "m.safetensors"),
         ("pack n.safetensors", "n.safetensors"),
         ("run control.onnx --input x=arrays/y.npy -o arrays", "arrays/y.npy"),
+        ("dataset build two -o d.h5 --trace two/a.wav", "two/a.wav"),
+        ("dataset build sounds.txt -o d.h5 --trace two/b.npy", "two/b.wav"),
     ] {
         let before = std::fs::read(sandbox.path(input)).unwrap();
-        let ran = sandbox.run(&line.split(' ').chain(["-f"]).collect::<Vec<_>>());
-        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
-        assert!(
-            ran.stderr.contains(": this file is an input of this command\nhint: name another"),
-            "{line}: {}",
-            ran.stderr
-        );
+        refuses_input(&sandbox, line);
         assert_eq!(std::fs::read(sandbox.path(input)).unwrap(), before, "{line}");
     }
     assert!(!sandbox.path("two/a.npy").exists());
+}
+
+/// Every run writes the trace that the configuration file or the environment names; one on the command line is refused.
+#[test]
+fn a_trace_from_the_settings_is_replaced_by_the_next_run() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("c.yaml"), "trace: t.json\n").unwrap();
+    std::fs::write(sandbox.path("t.json"), "old").unwrap();
+    for _ in 0..2 {
+        let ran = sandbox.line("doctor --config c.yaml");
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
+    assert!(std::fs::read_to_string(sandbox.path("t.json")).unwrap().contains("traceEvents"));
+    std::fs::write(sandbox.path("t.json"), "old").unwrap();
+    let variable = sandbox.command(&["doctor"]).env("MELISMA_TRACE", "t.json").output().unwrap();
+    assert_eq!(Ran::from(variable).code, 0);
+    assert!(std::fs::read_to_string(sandbox.path("t.json")).unwrap().contains("traceEvents"));
+    let flag = sandbox.line("doctor --trace t.json");
+    assert_eq!(flag.code, 2);
+    assert!(
+        flag.stderr.ends_with("t.json: the file exists already\nhint: use -f to replace it, or choose another name\n")
+    );
 }
 
 #[test]
@@ -236,7 +253,7 @@ fn a_folder_whose_name_is_taken_is_refused_as_such() {
             "notes: this output is a directory, and something else",
         ),
     ] {
-        let ran = sandbox.run(&line.split(' ').collect::<Vec<_>>());
+        let ran = sandbox.line(line);
         assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
         assert!(ran.stderr.starts_with(&format!("error: {told}")), "{line}: {}", ran.stderr);
     }

@@ -240,13 +240,12 @@ fn clips_go_on_where_they_were_interrupted() {
     };
     for signal in ["-INT", "-KILL"] {
         let _ = std::fs::remove_dir_all(sandbox.path("parts"));
-        let mut child = sandbox.command(&args("parts")).stderr(std::process::Stdio::null()).spawn().unwrap();
-        while !sandbox.path("parts/clip_000001.wav").exists() {
-            assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        assert!(!child.wait().unwrap().success());
+        let mut child = sandbox.start(&args("parts"));
+        sandbox.signal_at(&mut child, "parts/clip_000001.wav", signal);
+        let ran = child.wait_with_output().unwrap();
+        assert!(!ran.status.success());
+        let told = "interrupted; the finished clips stay in parts; run the same command again to resume\n";
+        assert_eq!(String::from_utf8(ran.stderr).unwrap(), if signal == "-INT" { told } else { "" });
         assert!(files("parts").len() < 12, "everything was made before the interruption");
         let resumed = json(&sandbox, &args("parts"));
         assert!((1..6).contains(&resumed["clips_kept"].as_u64().unwrap()), "{resumed}");

@@ -122,6 +122,11 @@ impl Error {
         self.kind
     }
 
+    /// The error of the operating system that caused it.
+    pub fn io_source(&self) -> Option<&std::io::Error> {
+        self.source.as_ref()?.downcast_ref()
+    }
+
     /// The ways to fix it that are known, the best first.
     pub fn remedies(&self) -> &[Remedy] {
         &self.remedies

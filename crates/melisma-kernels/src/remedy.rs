@@ -143,7 +143,7 @@ impl fmt::Display for Remedy {
             Self::SetMel { key, value } => write!(f, "set {key}={value}"),
             Self::ChangeMel(keys) => write!(f, "change {}", Self::alternatives(keys)),
             Self::ExplainMel => f.write_str("the list of presets explains all keys"),
-            Self::ShowDevices => f.write_str("`melisma doctor` shows what was found"),
+            Self::ShowDevices => f.write_str("check this machine's GPUs, driver and CUDA libraries"),
             Self::Pack => f.write_str("pack it first"),
             Self::Unpack => f.write_str("unpack it first"),
             Self::GiveBase => f.write_str("give the base file that the delta was made against"),

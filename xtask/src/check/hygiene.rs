@@ -1,5 +1,6 @@
 //! What no tracked text file may contain, and how long a source file may be.
 
+mod flag;
 mod include;
 
 use super::outcome::Outcome;
@@ -67,6 +68,7 @@ fn problems(path: &str, text: &str) -> Vec<String> {
         }
     }
     if path.ends_with(".rs") {
+        found.extend(flag::problems(path, text));
         found.extend(
             include::leaving(path, text).map(|file| format!("{path}: includes `{file}`, outside of its crate")),
         );

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::dataset::{self, Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques};
 use melisma::mel::OutputPrecision;
-use melisma::runtime::{count, duration};
+use melisma::runtime::{count, duration, output};
 use melisma::{Error, Result};
 
 use super::report;
@@ -38,15 +38,18 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
         let rehearsal = dataset::rehearse(device, budget, &options, &techniques, REHEARSED)?;
         return session.print(device, || report::rehearsal_text(&rehearsal), report::rehearsal_json(&rehearsal));
     }
-    let output = args.output.as_deref().ok_or_else(|| Error::invalid("a build needs an output"))?;
+    let place = args.output.as_deref().ok_or_else(|| Error::invalid("a build needs an output"))?;
     let inputs = Inputs::find(&args.inputs)?;
+    if let Some(trace) = &session.config.trace.value {
+        output::refuse_among(trace, inputs.files.iter().map(|input| &*input.path))?;
+    }
     inputs.skipped.lines().iter().for_each(|line| session.say(&format!("note: skipped {line}")));
     let request = Request {
         inputs: &inputs,
         shard: shard(args.shard.as_deref())?,
         options,
-        output,
-        store: StoreKind::choose(args.store.as_deref(), output)?,
+        output: place,
+        store: StoreKind::choose(args.store.as_deref(), place)?,
         existing: session.existing,
         stops_on_failure: args.on_error == "fail",
         device: &engine.device,
@@ -57,7 +60,7 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     let outcome = watched(session, &request)?;
     if !outcome.failures.is_empty() {
         session.refused_some();
-        let list = format!("{}.failures.jsonl", output.display());
+        let list = format!("{}.failures.jsonl", place.display());
         let n = outcome.failures.len() as u64;
         let verb = if n == 1 { "was refused; it is" } else { "were refused; they are" };
         session.say(&format!("{} {verb} listed in {list}", count(n, "file")));

@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 
 use crate::args::DecodeArgs;
 use crate::codec::Codec;
-use crate::failure::is_closed_pipe;
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
+use crate::terminal::is_closed_pipe;
 use flow::{Flow, Options, Outcome, Work};
 pub use sink::Place;
 use sink::{Layout, Sink};

@@ -13,12 +13,14 @@ use melisma::synth::{Length, Recording, Score, Style, compose, seed, voice_secon
 use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 
-use super::render::{Order, Rendered};
-use super::{choose, label, shown, source};
+use super::choice::{choose, shown};
+use super::order::Order;
+use super::render::Rendered;
+use super::{label, piece};
 use crate::args::SynthArgs;
 use crate::decode::Place;
-use crate::progress;
 use crate::session::Session;
+use crate::{interrupt, progress};
 
 /// A clip's length without `--seconds`.
 const DEFAULT_SECONDS: f64 = 10.0;
@@ -31,18 +33,22 @@ const LABELLED: u64 = 16;
 const FILE_BYTES: u64 = 1 << 19;
 
 pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
-    let style = source::style(args)?.ok_or_else(|| {
+    let style = piece::style(args)?.ok_or_else(|| {
         Error::invalid(format!("{}: --clips needs a preset", args.score)).with_hint("name one, as in preset:focus")
     })?;
     if args.output.extension().is_some() {
         return Err(Error::invalid(format!("{}: --clips needs a folder", args.output.display()))
             .with_hint("name a folder without a suffix"));
     }
-    let maker = Maker { session, args, style, first_seed: seed(source::seed_text(args)) };
+    let maker = Maker { session, args, style, first_seed: seed(piece::seed_text(args)) };
     let sample = maker.clip(0)?;
     let per_clip = voice_seconds(maker.order(&sample)?.take(&sample.score), args.rate);
     let choice = choose(session, args, per_clip.map(|seconds| seconds * f64::from(n)))?;
     output::create_directory(&args.output)?;
+    let folder = args.output.display().to_string();
+    interrupt::keep_with(move || {
+        Some(format!("the finished clips stay in {folder}; run the same command again to resume"))
+    });
     let start = Instant::now();
     let total = maker.make(&choice.device, &sample, n)?;
     let wall = start.elapsed().as_secs_f64();
@@ -63,7 +69,7 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let json = json!({
         "clips": n, "clips_kept": total.kept,
         "voices": total.voices, "notes": total.notes, "samples": total.samples, "sample_rate_hz": args.rate,
-        "audio_seconds": total.seconds, "wall_seconds": wall, "output": args.output.display().to_string(), "seed": source::seed_text(args),
+        "audio_seconds": total.seconds, "wall_seconds": wall, "output": args.output.display().to_string(), "seed": piece::seed_text(args),
         "device_reason": choice.reason,
     });
     session.print(&choice.device, text, json)

@@ -1,24 +1,29 @@
 //! `melisma synth`: scores and generated music to sound.
 
+mod choice;
 mod clips;
 mod label;
+mod order;
+mod piece;
 mod render;
 mod sink;
 mod source;
 
 use std::time::{Duration, Instant};
 
-use melisma::runtime::{DeviceRequest, count, device, duration, output};
-use melisma::synth::{DeviceChoice, MAX_GAIN_DB, voice_seconds};
+use melisma::runtime::{count, device, duration, output};
+use melisma::synth::{MAX_GAIN_DB, voice_seconds};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::args::SynthArgs;
 use crate::decode::refuse_mixing;
-use crate::failure::is_closed_pipe;
 use crate::input::is_pipe;
 use crate::session::Session;
-use render::{Order, Rendered};
+use crate::terminal::is_closed_pipe;
+use choice::{choose, shown};
+use order::{Order, loudness};
+use render::Rendered;
 
 pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let _span = tracing::info_span!("synth").entered();
@@ -61,23 +66,10 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let mut json = rendered.json(wall);
     json["notes"] = score.notes.len().into();
     json["output"] = args.output.display().to_string().into();
-    json["seed"] = source::style(args)?.map(|_| source::seed_text(args)).into();
+    json["seed"] = piece::style(args)?.map(|_| piece::seed_text(args)).into();
     json["loudness_target_lufs"] = order.loudness.into();
     json["device_reason"] = choice.reason.clone().into();
     session.print(&choice.device, text, json)
-}
-
-/// The device for so many seconds of voices. Where the level is found first, the CPU plays twice.
-fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -> Result<DeviceChoice> {
-    let n_passes = if loudness(args)?.is_some() { 2.0 } else { 1.0 };
-    let (request, threads) = (session.config.device.value, session.config.threads.value);
-    let cpu = device::select(DeviceRequest::Cpu, threads)?;
-    let budget = session.memory(&cpu).budget();
-    melisma::synth::choose_device(request, threads, budget, voice_seconds.map(|seconds| n_passes * seconds))
-}
-
-fn shown(choice: &DeviceChoice) -> String {
-    format!("voices on {}: {}\n", choice.device, choice.reason)
 }
 
 /// Refuses what cannot be meant, before any work.
@@ -97,17 +89,6 @@ fn check(session: &Session, args: &SynthArgs) -> Result<()> {
         None => loudness(args).map(drop),
         Some(flag) => Err(Error::invalid(format!("{flag} cannot be used with --clips"))
             .with_hint("clips have their notes and parameters beside them; render one seed alone for more")),
-    }
-}
-
-/// The loudness that is asked for.
-fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
-    match args.loudness.as_str() {
-        "off" => Ok(None),
-        text => text.parse().ok().filter(|lufs| (-70.0..=0.0).contains(lufs)).map(Some).ok_or_else(|| {
-            Error::invalid(format!("--loudness {text}: expected -70 to 0 LUFS, or off"))
-                .with_hint("-14 to -23 is usual for music")
-        }),
     }
 }
 

@@ -8,32 +8,17 @@ use melisma::audio::wav::SampleFormat;
 use melisma::runtime::device::{Device, Queue};
 use melisma::runtime::output::{self, Existing};
 use melisma::synth::{
-    Block, BusConfig, Buses, Capture, Instrument, Length, Level, Meter, Performance, Recording, Score, Setup, Take,
-    balance, record,
+    Block, Capture, Instrument, Level, Meter, Performance, Recording, Score, Setup, Take, balance, record,
 };
 use melisma::{Error, Remedy, Result};
 
-use super::sink::{Layout, Sink, interleave};
-use super::{loudness, source};
-use crate::args::SynthArgs;
+use super::order::Order;
+use super::sink::{Sink, interleave};
 use crate::decode::Place;
 use crate::progress;
 use crate::session::Session;
 
-/// Voices at once; beyond, the oldest gives way.
-const MAX_VOICES: usize = 1024;
-
 const UNCHANGED: Level = Level { gain: 1.0, is_limited: false };
-
-/// What is to be made.
-pub struct Order {
-    pub output: PathBuf,
-    pub layout: Layout,
-    pub length: Length,
-    pub loudness: Option<f64>,
-    pub stems: Option<PathBuf>,
-    pub capture: Option<PathBuf>,
-}
 
 /// What was made.
 pub struct Rendered {
@@ -60,26 +45,6 @@ impl Rendered {
 }
 
 impl Order {
-    pub fn new(session: &Session, args: &SynthArgs) -> Result<Self> {
-        let seconds = match source::style(args)? {
-            Some(_) => Some(source::seconds(args)),
-            None => args.seconds,
-        };
-        let samples = |seconds: f64| Length::Samples((seconds * f64::from(args.rate)).round().max(1.0) as u64);
-        Ok(Self {
-            output: args.output.clone(),
-            layout: Layout {
-                sample_rate: args.rate,
-                format: SampleFormat::from_name(&args.sample_format).unwrap_or_default(),
-                existing: session.existing,
-            },
-            length: seconds.map_or(Length::Whole, samples),
-            loudness: loudness(args)?,
-            stems: args.stems.clone(),
-            capture: args.debug_capture.clone(),
-        })
-    }
-
     /// Plays `score` once to find its level, and once more into the files. A GPU renders the voices beforehand.
     pub fn render(&self, session: &Session, score: &Score, device: &Device) -> Result<Rendered> {
         let memory = session.memory(device);
@@ -111,12 +76,6 @@ impl Order {
         Ok(made.into_iter().map(Arc::new).collect())
     }
 
-    /// What is recorded of a score.
-    pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
-        let Setup { length, buses, max_voices, .. } = self.setup(1.0);
-        Take { score, length, buses, max_voices }
-    }
-
     /// The gain for the loudness that is asked for.
     fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<Level> {
         let Some(target) = self.loudness else { return Ok(UNCHANGED) };
@@ -146,12 +105,6 @@ impl Order {
             }
             _ => Ok(()),
         }
-    }
-
-    pub fn setup(&self, gain: f32) -> Setup {
-        let bus = BusConfig { level: gain, ..BusConfig::new(self.layout.sample_rate) };
-        let buses = if self.stems.is_some() { Buses::Stems } else { Buses::Mix };
-        Setup { bus, length: self.length, max_voices: MAX_VOICES, buses }
     }
 
     fn play(

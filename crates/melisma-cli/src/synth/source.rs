@@ -8,13 +8,12 @@ use melisma::runtime::memory::{Reservation, Space};
 use melisma::synth::{STYLES, Score, Style, compose, seed};
 use melisma::{Error, Result};
 
-use super::render::Order;
+use super::order::Order;
+use super::piece::{seconds, seed_text, style};
 use crate::args::SynthArgs;
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
 
-/// The length of a preset's piece without `--seconds`.
-const DEFAULT_SECONDS: f64 = 60.0;
 /// The largest file; the readers have limits of their own.
 const MAX_BYTES: u64 = 512 << 20;
 /// The most bytes that reading takes for each byte of a file: three bytes of MIDI are a message of 32.
@@ -52,7 +51,7 @@ fn read(session: &Session, args: &SynthArgs, order: &Order) -> Result<Score> {
     if let Some(len) = input.len().filter(|len| (limit + 1..=MAX_BYTES).contains(len)) {
         return Err(too_small(len));
     }
-    let bytes = input.read_all(limit)?;
+    let bytes = session.read_all(&cpu, input, MAX_BYTES, PARSED)?;
     let _parsing = session.reserve(&cpu, "reading this score", PARSED * bytes.len() as u64)?;
     let read = match kind.unwrap_or_else(|| Kind::found(&bytes)) {
         Kind::Midi => Score::from_midi,
@@ -102,19 +101,4 @@ fn not_there(args: &SynthArgs, error: Error) -> Error {
 
 fn presets() -> String {
     STYLES.iter().map(|style| format!("preset:{}", style.name)).collect::<Vec<_>>().join(", ")
-}
-
-/// The preset, if one is named.
-pub fn style(args: &SynthArgs) -> Result<Option<Style>> {
-    args.score.strip_prefix("preset:").map(Style::named).transpose()
-}
-
-/// The seed of a preset's piece, as it was given.
-pub fn seed_text(args: &SynthArgs) -> &str {
-    args.seed.as_deref().unwrap_or("0")
-}
-
-/// How long a preset's piece is.
-pub fn seconds(args: &SynthArgs) -> f64 {
-    args.seconds.unwrap_or(DEFAULT_SECONDS)
 }

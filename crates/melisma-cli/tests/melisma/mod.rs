@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 /// A folder of its own, and the binary with no settings but those given.
 pub struct Sandbox {
@@ -79,6 +79,26 @@ impl Sandbox {
         Ran::from(self.command(args).output().unwrap())
     }
 
+    /// Runs the words of `line`.
+    pub fn line(&self, line: &str) -> Ran {
+        self.run(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Starts with pipes for input and output.
+    pub fn start(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Waits until `child` has made the file `name`, and sends it `signal`.
+    pub fn signal_at(&self, child: &mut Child, name: &str, signal: &str) {
+        while !self.path(name).exists() {
+            assert!(child.try_wait().unwrap().is_none(), "ended before it was interrupted");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    }
+
     /// Runs with `-v`, whose table on stderr says what memory was held.
     pub fn measure(&self, args: &[&str]) -> (Ran, Peak) {
         let ran = self.run(&[args, &["-v"]].concat());
@@ -121,7 +141,11 @@ fn bytes(text: &str) -> f64 {
     text[..at].parse::<f64>().unwrap() * 1024f64.powi(unit as i32)
 }
 
-#[allow(dead_code, reason = "not every test file compares")]
+/// A golden file of the repository.
+pub fn golden_file(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden").join(name).to_str().unwrap().to_owned()
+}
+
 /// Compares with `tests/golden/NAME`; `UPDATE_GOLDEN=1` writes it instead.
 pub fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use super::wire::Entry;
+use crate::runtime::output::protect;
 use crate::{Error, Kind, Remedy, Result};
 
 /// Where a tensor's bytes are.
@@ -169,6 +170,7 @@ pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
     if !is_same || fs::canonicalize(&path).ok().as_deref() != Some(&path) {
         return Err(outside(location, "changed while it was opened"));
     }
+    protect(&path);
     Ok((file, opened.len()))
 }
 

@@ -1,50 +1,12 @@
-//! Which device is asked for, and which one is used.
-
-use std::fmt;
-use std::str::FromStr;
+//! The device that is used.
 
 pub use melisma_kernels::device::cuda;
 use melisma_kernels::{Cpu, Isa};
 pub use melisma_kernels::{Device, Queue, available_threads};
 
 use super::config::Threads;
+pub use super::request::DeviceRequest;
 use crate::{Error, Remedy, Result};
-
-/// A device as the user names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DeviceRequest {
-    /// The first GPU that works, else the CPU.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// That GPU.
-    Cuda(u16),
-}
-
-impl fmt::Display for DeviceRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(index) => write!(f, "cuda:{index}"),
-        }
-    }
-}
-
-impl FromStr for DeviceRequest {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda(0)),
-            _ => text.strip_prefix("cuda:").and_then(|index| index.parse().ok()).map(Self::Cuda).ok_or_else(|| {
-                Error::invalid(format!("`{text}` is not a device")).with_hint("use auto, cpu, cuda or cuda:N")
-            }),
-        }
-    }
-}
 
 /// Picks the device, with `threads` on the CPU: an explicit request is served or refused, never replaced.
 ///
@@ -97,21 +59,6 @@ pub fn host_threads(device: &Device) -> usize {
 mod tests {
     use super::*;
     use crate::Kind;
-
-    #[test]
-    fn reads_device_names() {
-        for (text, request) in [
-            ("auto", DeviceRequest::Auto),
-            ("cpu", DeviceRequest::Cpu),
-            ("cuda", DeviceRequest::Cuda(0)),
-            ("cuda:7", DeviceRequest::Cuda(7)),
-        ] {
-            assert_eq!(text.parse::<DeviceRequest>().unwrap(), request);
-        }
-        for text in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999", "CPU"] {
-            assert!(text.parse::<DeviceRequest>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn an_explicit_gpu_is_never_replaced() {

@@ -10,6 +10,7 @@ pub mod output;
 pub(crate) mod policy;
 pub mod precision;
 pub(crate) mod profile;
+mod request;
 mod self_check;
 pub mod size;
 pub mod table;
@@ -17,9 +18,9 @@ pub mod trace;
 
 pub use config::Config;
 pub use count::count;
-pub use device::DeviceRequest;
 pub use memory::MemoryTracker;
 pub use policy::{Chunking, Placement, Policy, TensorRt};
 pub use precision::Precision;
 pub use profile::Profile;
+pub use request::DeviceRequest;
 pub use self_check::SelfCheck;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, Remedy, Result};
-pub use input::{protect, refuse_input};
+pub use input::{protect, refuse_among, refuse_input};
 
 /// What to do with a file that is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,8 +225,7 @@ pub fn failed(path: &Path, error: io::Error) -> Error {
 
 /// Names the output `path` in an error of what writes to it, with a hint on the common causes.
 pub fn named(path: &Path, error: Error) -> Error {
-    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
-    let hint = source.and_then(|source| hint(source.kind()));
+    let hint = error.io_source().and_then(|source| hint(source.kind()));
     hinted(error.at(path.display()), hint)
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::wire::Writer;
 use super::*;
+use crate::runtime::output::{self, Existing};
 
 /// A model whose one initialiser has four floats elsewhere.
 fn bytes(location: &str, offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
@@ -69,6 +70,17 @@ fn data_inside_the_folder_is_read() {
     assert_eq!(floats(&place.open("data.bin", None, None).unwrap()), [0.0, 1.0, 2.0, 3.0]);
     assert_eq!(floats(&place.open("data.bin", Some("16"), Some("16")).unwrap()), [4.0, 5.0, 6.0, 7.0]);
     assert_eq!(floats(&place.open("./deep/data.bin", Some("4"), None).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn no_output_replaces_data_that_was_read() {
+    let place = Place::new();
+    place.open("data.bin", None, None).unwrap();
+    let (data, other) = (place.path("model/data.bin"), place.path("model/deep/data.bin"));
+    let before = fs::read(&data).unwrap();
+    output::write(&data, b"new", Existing::Replace).unwrap_err();
+    assert_eq!(fs::read(&data).unwrap(), before);
+    output::write(&other, b"new", Existing::Replace).unwrap();
 }
 
 #[test]

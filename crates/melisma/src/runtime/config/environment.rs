@@ -3,7 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::{KEYS, nearest};
 use crate::{Error, Result};
+
+/// How the names of our variables begin.
+const PREFIX: &str = "MELISMA_";
+/// Variables of tests and benches.
+const INTERNAL: [&str; 3] = ["MELISMA_BENCH_", "MELISMA_SHIM_", "MELISMA_TEST_"];
+/// Variables that are not twins of settings.
+const OTHERS: [&str; 10] = [
+    "MELISMA_CONFIG",
+    "MELISMA_CUDA_PATH",
+    "MELISMA_ISA",
+    "MELISMA_JSON",
+    "MELISMA_NVTX",
+    "MELISMA_ONNXRUNTIME",
+    "MELISMA_PRINT_CONFIG",
+    "MELISMA_PYTHON",
+    "MELISMA_SHIM",
+    "MELISMA_SOUNDFONT",
+];
 
 /// Variables by name; an empty one counts as unset.
 #[derive(Debug, Clone, Default)]
@@ -39,9 +58,28 @@ impl Environment {
         self.0.get(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
+    /// Names that begin as ours do but that nothing reads, each with the known name that was probably meant.
+    pub fn misspelt(&self) -> Vec<(&str, String)> {
+        let known: Vec<String> =
+            KEYS.iter().map(|key| twin(key)).chain(OTHERS.iter().map(|&name| name.into())).collect();
+        // Without the prefix, which all have in common and which would make any two look alike.
+        let bare = |name: &str| name.strip_prefix(PREFIX).map(str::to_lowercase);
+        let words: Vec<String> = known.iter().filter_map(|name| bare(name)).collect();
+        let is_known = |name: &String| known.contains(name) || INTERNAL.iter().any(|prefix| name.starts_with(prefix));
+        let ours = self.0.keys().filter(|name| !is_known(name));
+        let meant =
+            |name| Some(format!("{PREFIX}{}", nearest(&bare(name)?, words.iter().map(String::as_str))?.to_uppercase()));
+        ours.filter_map(|name| Some((name.as_str(), meant(name)?))).collect()
+    }
+
     /// `melisma` under the directory in `variable`, else under `fallback` in the home directory.
     pub(super) fn directory(&self, variable: &str, fallback: &str) -> Option<PathBuf> {
         let absolute = self.path(variable).filter(|path| path.is_absolute());
         absolute.or_else(|| Some(self.path("HOME")?.join(fallback))).map(|base| base.join("melisma"))
     }
+}
+
+/// The environment variable of `key`.
+pub(super) fn twin(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }

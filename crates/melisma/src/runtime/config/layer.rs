@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::environment::twin;
 use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, nearest};
-use crate::runtime::Profile;
+use crate::runtime::profile::Profile;
 use crate::{Error, Kind, Remedy, Result};
 
 /// What a configuration file is called.
@@ -57,7 +58,7 @@ impl Config {
     /// # Errors
     /// Never for the profiles there are.
     pub fn with_profile(profile: Profile) -> Result<Self> {
-        let flags = vec![("profile", "--profile", profile.to_string())];
+        let flags = vec![("profile", "profile", profile.to_string())];
         Self::load(&Sources { flags, ..Sources::default() })
     }
 
@@ -150,9 +151,4 @@ fn from_environment(environment: &Environment) -> Result<Vec<Given>> {
         }
     }
     Ok(given)
-}
-
-/// The environment variable of `key`.
-pub(super) fn twin(key: &str) -> String {
-    format!("MELISMA_{}", key.replace('.', "_").to_uppercase())
 }

@@ -28,8 +28,9 @@ pub use nearest::nearest;
 pub use show::Entry;
 
 use super::precision::{Format, Request};
+use super::profile::Profile;
+use super::request::DeviceRequest;
 use super::trace::Sort;
-use super::{DeviceRequest, Profile};
 use crate::{Error, Result};
 use field::Field;
 

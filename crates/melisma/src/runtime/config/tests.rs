@@ -230,3 +230,19 @@ fn words_from_variables_and_flags_are_checked_too() {
     let error = Config::load(&Sources { flags, ..Sources::default() }).unwrap_err();
     assert_eq!(error.to_string(), "--memory-limit: a memory limit of 0 leaves no room for any work");
 }
+
+#[test]
+fn misspelt_variables_are_found() {
+    let environment = Environment::of([
+        ("MELISMA_THREDS", "4"),
+        ("MELISMA_TENSOR_OPTIMIZATION_CHUNK_SIZE", "7"),
+        ("MELISMA_THREADS", "4"),
+        ("MELISMA_ISA", "scalar"),
+        ("MELISMA_HOMEPAGE_OF_THE_PROJECT", "x"),
+        ("MELISM_THREADS", "4"),
+    ]);
+    let found: Vec<_> = environment.misspelt();
+    let long = "MELISMA_TENSOR_OPTIMIZATIONS_CHUNK_SIZE".to_owned();
+    let expected = [("MELISMA_TENSOR_OPTIMIZATION_CHUNK_SIZE", long), ("MELISMA_THREDS", "MELISMA_THREADS".to_owned())];
+    assert_eq!(found, expected);
+}

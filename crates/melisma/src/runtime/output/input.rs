@@ -1,5 +1,6 @@
 //! The files that a command reads, which no output of it may replace.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,13 +10,13 @@ use crate::{Error, Result};
 type Identity = (u64, u64);
 
 /// Static, as the partial files are: every output of the process is compared with it.
-static INPUTS: Mutex<Vec<(PathBuf, Identity)>> = Mutex::new(Vec::new());
+static INPUTS: Mutex<BTreeSet<(PathBuf, Identity)>> = Mutex::new(BTreeSet::new());
 
 /// From now on, no [`OutputFile`](super::OutputFile) of this process replaces the file at `path`, under any name that
 /// leads to it. Folders, pipes and devices, and what is not there, are passed over.
 pub fn protect(path: &Path) {
     if let Some(identity) = identity(path) {
-        INPUTS.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), identity));
+        INPUTS.lock().unwrap_or_else(PoisonError::into_inner).insert((path.to_owned(), identity));
     }
 }
 
@@ -35,6 +36,20 @@ pub fn refuse_input(path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses a `path` that leads to one of `inputs`, and protects that one. Unlike [`protect`] it remembers none of the others,
+/// of which there may be millions.
+///
+/// # Errors
+/// As [`refuse_input`].
+pub fn refuse_among<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+    if let Some(found) = identity(path)
+        && let Some(input) = inputs.into_iter().find(|input| identity(input) == Some(found))
+    {
+        protect(input);
+    }
+    refuse_input(path)
 }
 
 #[cfg(unix)]

@@ -1,0 +1,61 @@
+//! Packing and checking one file.
+
+use std::path::{Path, PathBuf};
+
+use melisma::pack::{self, Archive, Converted, Options, Packed, ReadAt, TensorInfo};
+use melisma::{Error, Result};
+
+use super::place::{Place, bar, open};
+use super::target::{Spool, at_input};
+use crate::args::PackArgs;
+use crate::session::Session;
+
+/// Packs `input` into `path`, and lists what is in it.
+pub fn pack_file(
+    session: &Session,
+    place: &Place<'_>,
+    args: &PackArgs,
+    [input, path]: [&Path; 2],
+) -> Result<(Packed, Vec<TensorInfo>)> {
+    let file = open(input)?;
+    let converted = match pack::is_checkpoint(&file) {
+        true if args.rm => {
+            return Err(Error::invalid(format!("{}: --rm with a PyTorch checkpoint", input.display()))
+                .with_hint("`unpack` gives back its tensors as .safetensors, not the checkpoint; drop --rm"));
+        }
+        true => Some(Converted::read(&file).map_err(|error| error.at(input.display()))?),
+        false => None,
+    };
+    if let Some(names) = converted.as_ref().map(Converted::left_out).filter(|names| !names.is_empty()) {
+        session.say(&format!("note: {}: left out, not tensors of the model: {}", input.display(), names.join(", ")));
+    }
+    let source: &dyn ReadAt = converted.as_ref().map_or(&file, |converted| converted);
+    let base = args.delta.as_deref().map(open).transpose()?;
+    let tile_size = args.tile_size.as_deref().and_then(|size| size.parse().ok());
+    let gpu_index = args.gpu_index.then_some(pack::SEGMENT);
+    let base = base.as_ref().map(|base| base as _);
+    let options = Options { tile_size, threads: place.threads, base, budget: Some(place.budget), gpu_index };
+    let mut spool = Spool::create(session, path)?;
+    let bar = bar(session, 2 * source.size()?);
+    let packed = pack::pack(source, &mut spool.file, &options, &|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    let packed = packed.map_err(|error| at_input(error, input, spool.file.path()))?;
+    let reader = spool.file.reader()?;
+    let infos = Archive::open(&reader)?.list()?;
+    spool.finish()?;
+    Ok((packed, infos))
+}
+
+/// Decodes all of `archive` and compares every hash.
+pub fn check(session: &Session, place: &Place<'_>, archive: &Archive<'_>) -> Result<()> {
+    let bar = bar(session, archive.source_len());
+    let checked = archive.check(place.threads, &|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    checked
+}
+
+/// The name of the packed file where none was given.
+pub fn default_output(input: &Path) -> PathBuf {
+    let stem = input.file_stem().unwrap_or_default().to_string_lossy();
+    input.with_file_name(format!("{stem}.packed.safetensors"))
+}

@@ -1,0 +1,83 @@
+//! What packs and unpacks: the device with its threads and memory, open files, and what is shown of the work.
+
+use std::fs::File;
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use melisma::pack::Archive;
+use melisma::runtime::device::{Device, DeviceRequest};
+use melisma::runtime::memory::Budget;
+use melisma::{Error, Result};
+
+use crate::session::Session;
+
+/// Where packed files are decoded: threads and memory of the host, and perhaps a GPU.
+pub struct Place<'a> {
+    pub device: &'a Device,
+    pub threads: usize,
+    pub budget: &'a Budget,
+}
+
+impl<'a> Place<'a> {
+    /// The device that was asked for. Left to us it is the CPU: decoded bytes go to a file, and starting a GPU and copying
+    /// them back takes longer than the CPU's threads do.
+    pub fn of(session: &'a Session) -> Result<Self> {
+        let engine = session.engine_on(match session.config.device.value {
+            DeviceRequest::Auto => DeviceRequest::Cpu,
+            asked => asked,
+        })?;
+        let threads = session.config.threads.value.count();
+        Ok(Self { device: &engine.device, threads, budget: engine.memory.budget() })
+    }
+
+    /// The CPU, for what GPUs do not do.
+    pub fn of_cpu(session: &'a Session) -> Result<Self> {
+        if let DeviceRequest::Cuda(ordinal) = session.config.device.value {
+            return Err(Error::unsupported(format!("cuda:{ordinal}: files are packed and listed by the CPU"))
+                .with_hint("use --device cpu or auto; `pack -t` and `unpack` run on a GPU"));
+        }
+        Self::of(session)
+    }
+
+    /// Opens a packed file to be decoded here.
+    pub fn archive<'f>(&self, file: &'f File, path: &Path, base: Option<&'f File>) -> Result<Archive<'f>> {
+        let archive = Archive::open(file).map_err(|error| error.at(path.display()))?;
+        let archive = archive.with_budget(self.budget).on(self.device);
+        match base {
+            Some(base) => archive.with_base(base).map_err(|error| error.at(path.display())),
+            None => Ok(archive),
+        }
+    }
+}
+
+/// Prints a summary; in words only where somebody wants to know.
+pub fn print(session: &Session, device: &Device, text: String, json: serde_json::Value) -> Result<()> {
+    if session.config.quiet.value && !session.wants_json() {
+        return Ok(());
+    }
+    session.print(device, || text, json)
+}
+
+pub fn open(path: &Path) -> Result<File> {
+    let failed = |error| Error::io(path.display(), error).with_hint("check the name, and that you may read it");
+    let file = File::open(path).map_err(failed)?;
+    let data = file.metadata().map_err(failed)?;
+    if data.is_file() {
+        return Ok(file);
+    }
+    let kind = if data.is_dir() { "this is a directory" } else { "this is not a regular file" };
+    Err(Error::invalid(format!("{}: {kind}", path.display()))
+        .with_hint("name a file of weights, or the .index.json of its shards"))
+}
+
+pub fn length(file: &File) -> u64 {
+    file.metadata().map_or(0, |data| data.len())
+}
+
+pub fn bar(session: &Session, len: u64) -> ProgressBar {
+    let bar = if session.has_audience() { ProgressBar::new(len) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}

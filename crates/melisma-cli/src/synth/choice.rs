@@ -1,0 +1,22 @@
+//! The device that renders the voices.
+
+use melisma::Result;
+use melisma::runtime::{DeviceRequest, device};
+use melisma::synth::DeviceChoice;
+
+use super::order::loudness;
+use crate::args::SynthArgs;
+use crate::session::Session;
+
+/// The device for so many seconds of voices. Where the level is found first, the CPU plays twice.
+pub fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -> Result<DeviceChoice> {
+    let n_passes = if loudness(args)?.is_some() { 2.0 } else { 1.0 };
+    let (request, threads) = (session.config.device.value, session.config.threads.value);
+    let cpu = device::select(DeviceRequest::Cpu, threads)?;
+    let budget = session.memory(&cpu).budget();
+    melisma::synth::choose_device(request, threads, budget, voice_seconds.map(|seconds| n_passes * seconds))
+}
+
+pub fn shown(choice: &DeviceChoice) -> String {
+    format!("voices on {}: {}\n", choice.device, choice.reason)
+}

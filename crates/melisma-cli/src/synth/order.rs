@@ -1,0 +1,70 @@
+//! What `melisma synth` is to make.
+
+use std::path::PathBuf;
+
+use melisma::audio::wav::SampleFormat;
+use melisma::synth::{BusConfig, Buses, Length, Score, Setup, Take};
+use melisma::{Error, Result};
+
+use super::piece;
+use super::sink::Layout;
+use crate::args::SynthArgs;
+use crate::session::Session;
+
+/// Voices at once; beyond, the oldest gives way.
+const MAX_VOICES: usize = 1024;
+
+/// What is to be made.
+pub struct Order {
+    pub output: PathBuf,
+    pub layout: Layout,
+    pub length: Length,
+    pub loudness: Option<f64>,
+    pub stems: Option<PathBuf>,
+    pub capture: Option<PathBuf>,
+}
+
+impl Order {
+    pub fn new(session: &Session, args: &SynthArgs) -> Result<Self> {
+        let seconds = match piece::style(args)? {
+            Some(_) => Some(piece::seconds(args)),
+            None => args.seconds,
+        };
+        let samples = |seconds: f64| Length::Samples((seconds * f64::from(args.rate)).round().max(1.0) as u64);
+        Ok(Self {
+            output: args.output.clone(),
+            layout: Layout {
+                sample_rate: args.rate,
+                format: SampleFormat::from_name(&args.sample_format).unwrap_or_default(),
+                existing: session.existing,
+            },
+            length: seconds.map_or(Length::Whole, samples),
+            loudness: loudness(args)?,
+            stems: args.stems.clone(),
+            capture: args.debug_capture.clone(),
+        })
+    }
+
+    /// What is recorded of a score.
+    pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
+        let Setup { length, buses, max_voices, .. } = self.setup(1.0);
+        Take { score, length, buses, max_voices }
+    }
+
+    pub fn setup(&self, gain: f32) -> Setup {
+        let bus = BusConfig { level: gain, ..BusConfig::new(self.layout.sample_rate) };
+        let buses = if self.stems.is_some() { Buses::Stems } else { Buses::Mix };
+        Setup { bus, length: self.length, max_voices: MAX_VOICES, buses }
+    }
+}
+
+/// The loudness that is asked for.
+pub fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
+    match args.loudness.as_str() {
+        "off" => Ok(None),
+        text => text.parse().ok().filter(|lufs| (-70.0..=0.0).contains(lufs)).map(Some).ok_or_else(|| {
+            Error::invalid(format!("--loudness {text}: expected -70 to 0 LUFS, or off"))
+                .with_hint("-14 to -23 is usual for music")
+        }),
+    }
+}

@@ -1,0 +1,45 @@
+//! The trace of a command, written when it ends or is interrupted.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use melisma::Result;
+use melisma::runtime::config::{Origin, Setting};
+use melisma::runtime::output::{self, Existing, OutputFile};
+use melisma::runtime::trace::Collector;
+
+/// The trace file, taken by whoever ends the command first.
+#[derive(Clone)]
+pub struct TraceFile {
+    collector: Collector,
+    file: Arc<Mutex<Option<OutputFile>>>,
+}
+
+impl TraceFile {
+    /// Nothing is written.
+    pub fn none(collector: &Collector) -> Self {
+        Self { collector: collector.clone(), file: Arc::default() }
+    }
+
+    /// Opens the file of `setting`, so that a bad name is refused before any work. A trace named on the command line replaces
+    /// a file only if `existing` says so; one named in the configuration file or the environment is for every run, so each run
+    /// replaces the last one's.
+    pub fn open(collector: &Collector, setting: &Setting<Option<PathBuf>>, existing: Existing) -> Result<Self> {
+        let existing = match setting.origin {
+            Origin::File { .. } | Origin::Env(_) => Existing::Replace,
+            _ => existing,
+        };
+        let file = setting.value.as_ref().map(|path| OutputFile::create(path, existing)).transpose()?;
+        Ok(Self { collector: collector.clone(), file: Arc::new(Mutex::new(file)) })
+    }
+
+    /// Writes it, once.
+    pub fn write(&self) -> Result<()> {
+        // Held to the end: the other of the main and the signal thread waits until the file is complete.
+        let mut waiting = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut file) = waiting.take() else { return Ok(()) };
+        let path = file.path().to_owned();
+        self.collector.write_chrome(&mut file).map_err(|error| output::failed(&path, error))?;
+        file.commit()
+    }
+}

@@ -1,0 +1,102 @@
+//! Unpacking one file, or one tensor or tile of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use melisma::pack::{Append, Archive};
+use melisma::runtime::size;
+use melisma::{Error, Result};
+use serde_json::json;
+
+use crate::args::UnpackArgs;
+use crate::decode::refuse_mixing;
+use crate::input::is_pipe;
+use crate::pack::place::{Place, bar, length, open, print};
+use crate::pack::target::{self, Target, at_input};
+use crate::session::Session;
+use crate::terminal::is_closed_pipe;
+
+/// Unpacks one file, or a part of it.
+pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
+    let begin = Instant::now();
+    target::check(path, args.rm.then_some("--rm"))?;
+    refuse_mixing(session, path)?;
+    let (bytes_in, bytes_out) = match write(session, place, args, [input, path]) {
+        Err(error) if is_pipe(path) && is_closed_pipe(&error) => return session.lost_reader(),
+        written => written?,
+    };
+    if args.rm {
+        std::fs::remove_file(input).map_err(|error| Error::io(input.display(), error))?;
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let text = format!("{}: {}, every hash is right\n", path.display(), size::show(bytes_out));
+    if is_pipe(path) {
+        session.say(text.trim_end());
+        return Ok(());
+    }
+    let json = json!({
+        "output": path.display().to_string(), "bytes_in": bytes_in, "bytes_out": bytes_out,
+        "wall_seconds": seconds, "decode_bytes_per_second": bytes_out as f64 / seconds.max(1e-9), "verified": true,
+    });
+    print(session, place.device, text, json)
+}
+
+/// Writes what the arguments ask for; the bytes of the packed file and of the output.
+pub fn write(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<(u64, u64)> {
+    let file = open(input)?;
+    let base = args.delta.as_deref().map(open).transpose()?;
+    let archive = place.archive(&file, input, base.as_ref())?;
+    let mut target = Target::create(session, path)?;
+    let bar = bar(session, archive.source_len());
+    let outcome = match &args.tensor {
+        None => archive.unpack(&mut target, place.threads, &|bytes| bar.inc(bytes)),
+        Some(name) => part(&archive, name, args.tile.as_deref(), &mut target, place.threads),
+    };
+    bar.finish_and_clear();
+    outcome.map_err(|error| at_input(error, input, path))?;
+    Ok((length(&file), target.finish()?))
+}
+
+/// One tensor, or one tile of it as a matrix, under the tensor's name.
+fn part(archive: &Archive<'_>, name: &str, tile: Option<&str>, target: &mut Target, threads: usize) -> Result<()> {
+    let entry = archive.source().get(name);
+    let dtype = entry.map_or("U8", |entry| &entry.dtype);
+    match tile {
+        None => {
+            let (shape, len) = entry.map_or((vec![], 0), |entry| (entry.shape.clone(), entry.len()));
+            target.append(&header(name, dtype, &shape, len))?;
+            archive.unpack_tensor(name, target, threads)
+        }
+        Some(text) => {
+            let (bytes, [rows, cols]) = archive.tile(name, position(text)?)?;
+            let shape = [rows.end - rows.start, cols.end - cols.start];
+            target.append(&header(name, dtype, &shape, bytes.len() as u64))?;
+            target.append(&bytes)
+        }
+    }
+}
+
+fn position(text: &str) -> Result<[u64; 2]> {
+    let parts = text.split_once(',').and_then(|(row, col)| Some([row.trim().parse().ok()?, col.trim().parse().ok()?]));
+    parts.ok_or_else(|| {
+        Error::invalid(format!("--tile: `{text}` is not a row and a column")).with_hint("for example --tile 0,3")
+    })
+}
+
+fn header(name: &str, dtype: &str, shape: &[u64], len: u64) -> Vec<u8> {
+    let mut json = json!({ name: { "dtype": dtype, "shape": shape, "data_offsets": [0, len] } }).to_string();
+    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
+    let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(json.as_bytes());
+    bytes
+}
+
+/// The name without `.packed`.
+pub fn default_output(input: &Path) -> Result<PathBuf> {
+    let name = input.file_name().unwrap_or_default().to_string_lossy();
+    match name.rsplit_once(".packed") {
+        Some((stem, suffix)) => Ok(input.with_file_name(format!("{stem}{suffix}"))),
+        None => Err(Error::invalid(format!("{}: its name does not say what to call the result", input.display()))
+            .with_hint("name the output with -o")),
+    }
+}

@@ -1,0 +1,39 @@
+//! Sharded models: every shard is unpacked beside its source, and a new index names the results.
+
+use std::path::{Path, PathBuf};
+
+use melisma::{Error, Remedy, Result};
+use serde_json::json;
+
+use super::file::{default_output, one, write};
+use crate::args::UnpackArgs;
+use crate::pack::index::{Index, count, named, refuse, refuse_existing, totals};
+use crate::pack::place::{Place, print};
+use crate::session::Session;
+
+/// Unpacks every shard of a packed index, or one tensor from its shard.
+pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result<()> {
+    let has_part = args.tensor.is_some();
+    refuse([("-o", args.output.is_some() && !has_part), ("--rm", args.rm), ("--delta", args.delta.is_some())])?;
+    let index = Index::open(&args.input)?;
+    if let (Some(name), Some(output)) = (&args.tensor, &args.output) {
+        let shard = index.map.get(name).ok_or_else(|| {
+            Error::invalid(format!("{}: there is no tensor `{name}`", args.input.display()))
+                .with_hint(Remedy::ListTensors)
+        })?;
+        return one(session, place, args, [&index.beside(shard), output]);
+    }
+    let path = default_output(&args.input)?;
+    let unpacked_name = |shard: &str| Ok(default_output(Path::new(shard))?.to_string_lossy().into_owned());
+    let outputs = index.shards.iter().map(|(shard, _)| default_output(&index.beside(shard)));
+    let outputs: Vec<PathBuf> = outputs.collect::<Result<_>>()?;
+    refuse_existing(session, outputs.iter().cloned().chain([path.clone()]))?;
+    let mut files = Vec::new();
+    for ((shard, _), output) in index.shards.iter().zip(&outputs) {
+        let (bytes_in, bytes_out) = write(session, place, args, [&index.beside(shard), output])?;
+        files.push(named(json!({ "bytes_in": bytes_in, "bytes_out": bytes_out, "verified": true }), output));
+    }
+    index.write(&path, unpacked_name, session.existing)?;
+    let text = format!("{}: {}, every hash is right\n", path.display(), count(files.len()));
+    print(session, place.device, text, totals(&path, files).1)
+}
