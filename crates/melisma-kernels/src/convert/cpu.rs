@@ -135,7 +135,7 @@ pub(super) fn f32_f16(isa: Isa, src: &[f32], dst: &mut [f16]) {
         // SAFETY: an `Isa` exists only on machines that have it; the slices are of equal length.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { x86::f32_f16_avx512(src, dst) },
-        // SAFETY: as above.
+        // SAFETY: an `Isa` exists only on machines that have it; the slices are of equal length.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::f32_f16_avx2(src, dst) },
         _ => src.iter().zip(dst).for_each(|(&src, dst)| *dst = f16::from_f32_const(src)),
@@ -144,10 +144,10 @@ pub(super) fn f32_f16(isa: Isa, src: &[f32], dst: &mut [f16]) {
 
 pub(super) fn f16_f32(isa: Isa, src: &[f16], dst: &mut [f32]) {
     match isa.level() {
-        // SAFETY: as in `f32_f16`.
+        // SAFETY: an `Isa` exists only on machines that have it; the slices are of equal length.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { x86::f16_f32_avx512(src, dst) },
-        // SAFETY: as in `f32_f16`.
+        // SAFETY: an `Isa` exists only on machines that have it; the slices are of equal length.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::f16_f32_avx2(src, dst) },
         _ => src.iter().zip(dst).for_each(|(&src, dst)| *dst = src.to_f32_const()),

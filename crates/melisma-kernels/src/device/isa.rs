@@ -120,7 +120,7 @@ macro_rules! dispatch {
             // SAFETY: an `Isa` exists only on machines that have its features.
             #[cfg(target_arch = "x86_64")]
             $crate::device::isa::Level::Avx2 => unsafe { avx2($($argument),*) },
-            // SAFETY: as above.
+            // SAFETY: an `Isa` exists only on machines that have its features.
             #[cfg(target_arch = "x86_64")]
             $crate::device::isa::Level::Avx512 => unsafe { avx512($($argument),*) },
             _ => $body($($argument),*),

@@ -64,6 +64,7 @@ pub mod ceiling;
 pub mod cuda;
 pub(crate) mod isa;
 pub mod nvtx;
+pub(crate) mod vector;
 pub(crate) mod workers;
 
 /// How many threads this process may use at once.

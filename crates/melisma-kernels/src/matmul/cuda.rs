@@ -36,7 +36,7 @@ pub(super) struct Prepared {
 
 // SAFETY: the descriptor is only read after it was made.
 unsafe impl Send for Prepared {}
-// SAFETY: as above.
+// SAFETY: the descriptor is only read after it was made.
 unsafe impl Sync for Prepared {}
 
 impl Prepared {

@@ -114,7 +114,8 @@ impl Buffer {
     fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         let block = self.block();
         block.settle()?;
-        // SAFETY: as in `bytes`; `&mut self` makes it the only reference.
+        // SAFETY: host and pinned blocks are initialised, live as long as `self`, and no copy is under way; `&mut self` makes
+        // it the only reference.
         Ok(unsafe { std::slice::from_raw_parts_mut(block.host_pointer(), self.len) })
     }
 
@@ -223,7 +224,7 @@ impl Drop for Block {
 
 // SAFETY: a block owns its memory; the address is used through `&`/`&mut` borrows of its owner only.
 unsafe impl Send for Block {}
-// SAFETY: as above; shared access only reads.
+// SAFETY: a block owns its memory, and shared access only reads.
 unsafe impl Sync for Block {}
 
 fn out_of_memory(bytes: usize) -> Error {

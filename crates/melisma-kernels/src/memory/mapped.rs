@@ -21,7 +21,7 @@ pub struct Mapped {
 
 // SAFETY: nothing in this process refers to the memory; the system orders what it copies.
 unsafe impl Send for Mapped {}
-// SAFETY: as above.
+// SAFETY: nothing in this process refers to the memory; the system orders what it copies.
 unsafe impl Sync for Mapped {}
 
 /// What a map is for.

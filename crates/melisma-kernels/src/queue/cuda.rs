@@ -79,7 +79,8 @@ impl CudaQueue {
                 self.synchronize()
             }
             (View::Cuda(from), ViewMut::Host(to)) => {
-                // SAFETY: as above.
+                // SAFETY: both sides hold `bytes` bytes, checked by the caller; the host's stays borrowed until the
+                // synchronisation.
                 unsafe { driver::memcpy_dtoh_async(to, from.address_dev, self.handle()) }.map_err(failure)?;
                 self.synchronize()
             }
@@ -98,17 +99,17 @@ impl CudaQueue {
             (Space::Pinned, Space::Device) => {
                 // SAFETY: both buffers hold `len` bytes (checked by the caller), and the pinned one remembers the copy.
                 let host = unsafe { std::slice::from_raw_parts(from.address() as *const u8, len) };
-                // SAFETY: as above.
+                // SAFETY: the device's buffer holds `len` bytes too, and host access to the pinned one waits for the copy.
                 unsafe { driver::memcpy_htod_async(to.address(), host, self.handle()) }
             }
             (Space::Device, Space::Pinned) => {
-                // SAFETY: as above.
+                // SAFETY: both buffers hold `len` bytes (checked by the caller), and the pinned one remembers the copy.
                 let host = unsafe { std::slice::from_raw_parts_mut(to.address() as *mut u8, len) };
-                // SAFETY: as above.
+                // SAFETY: the device's buffer holds `len` bytes too, and host access to the pinned one waits for the copy.
                 unsafe { driver::memcpy_dtoh_async(host, from.address(), self.handle()) }
             }
             (Space::Device, Space::Device) => {
-                // SAFETY: as above, both in device memory.
+                // SAFETY: both buffers hold `len` bytes of device memory, checked by the caller.
                 unsafe { driver::memcpy_dtod_async(to.address(), from.address(), len, self.handle()) }
             }
             (from, to) => {

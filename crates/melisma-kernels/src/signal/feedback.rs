@@ -155,7 +155,7 @@ mod transpose {
     #[inline(always)]
     pub(super) fn to_rows(isa: Isa, columns: &[Lines; BLOCK], rows: &mut Rows) {
         match isa.level() {
-            // SAFETY: as above.
+            // SAFETY: an `Isa` exists only on machines that have its features, and both arrays hold whole squares of 8 x 8.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 | Level::Avx512 => unsafe {
                 for t in (0..BLOCK).step_by(8) {
@@ -197,7 +197,7 @@ mod transpose {
             for i in 0..4 {
                 let low = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
                 let high = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
-                // SAFETY: as above.
+                // SAFETY: the caller promises eight rows of eight floats, `to_pitch` apart.
                 unsafe {
                     _mm256_storeu_ps(to.add(i * to_pitch), low);
                     _mm256_storeu_ps(to.add((i + 4) * to_pitch), high);

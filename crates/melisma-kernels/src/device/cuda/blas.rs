@@ -11,7 +11,7 @@ pub(crate) struct Blas(sys::cublasLtHandle_t);
 
 // SAFETY: the library's handle may be used from any thread.
 unsafe impl Send for Blas {}
-// SAFETY: as above.
+// SAFETY: the library's handle may be used from any thread.
 unsafe impl Sync for Blas {}
 
 impl Blas {

@@ -34,7 +34,7 @@ struct Inner {
 
 // SAFETY: the driver's handles may be used from any thread; `bind` makes the context current before each use.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: the driver's handles may be used from any thread; `bind` makes the context current before each use.
 unsafe impl Sync for Inner {}
 
 impl Cuda {

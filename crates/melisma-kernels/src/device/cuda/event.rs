@@ -27,7 +27,7 @@ struct Handle {
 
 // SAFETY: the driver's events may be used from any thread.
 unsafe impl Send for Handle {}
-// SAFETY: as above.
+// SAFETY: the driver's events may be used from any thread.
 unsafe impl Sync for Handle {}
 
 impl Event {

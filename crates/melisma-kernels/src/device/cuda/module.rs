@@ -17,7 +17,7 @@ pub(super) struct Module {
 
 // SAFETY: the driver's modules may be used from any thread.
 unsafe impl Send for Module {}
-// SAFETY: as above.
+// SAFETY: the driver's modules may be used from any thread.
 unsafe impl Sync for Module {}
 
 /// One kernel, ready to launch. Its module stays loaded as long as the context.
@@ -30,7 +30,7 @@ pub(crate) struct Function {
 
 // SAFETY: the driver's functions may be used from any thread.
 unsafe impl Send for Function {}
-// SAFETY: as above.
+// SAFETY: the driver's functions may be used from any thread.
 unsafe impl Sync for Function {}
 
 impl Module {

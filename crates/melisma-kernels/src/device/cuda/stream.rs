@@ -16,7 +16,7 @@ pub(crate) struct Stream {
 
 // SAFETY: the driver's streams may be used from any thread.
 unsafe impl Send for Stream {}
-// SAFETY: as above.
+// SAFETY: the driver's streams may be used from any thread.
 unsafe impl Sync for Stream {}
 
 impl Stream {

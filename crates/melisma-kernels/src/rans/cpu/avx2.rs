@@ -41,6 +41,8 @@ pub(super) unsafe fn decode<const N: usize>(lookup: &Lookup, streams: &mut [Stre
     }
 }
 
+/// # Safety
+/// The machine has AVX2; every stream has words for a step of every 32 bytes of its output, and the outputs are of one length.
 #[target_feature(enable = "avx2,popcnt")]
 unsafe fn group<const G: usize>(lookup: &Lookup, streams: &mut [Stream<'_>], out: &mut [&mut [u8]]) {
     let steps = out[0].len() / LANES;
@@ -85,6 +87,9 @@ unsafe fn group<const G: usize>(lookup: &Lookup, streams: &mut [Stream<'_>], out
 }
 
 /// One symbol of 8 lanes.
+///
+/// # Safety
+/// The machine has AVX2, the table has M entries, and 16 bytes can be read at `words`.
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
 unsafe fn quarter(table: *const i32, states: &mut __m256i, words: &mut *const u8) -> __m256i {

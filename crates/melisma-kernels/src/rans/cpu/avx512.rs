@@ -49,6 +49,9 @@ pub(super) unsafe fn decode<const N: usize>(lookup: &Lookup, streams: &mut [Stre
 }
 
 /// One symbol of 16 lanes.
+///
+/// # Safety
+/// The machine has AVX-512, the table has M entries, 32 bytes can be read at `words`, and `symbols` holds 16 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,popcnt")]
 unsafe fn half(table: *const i32, states: &mut __m512i, words: &mut *const u8, symbols: *mut u8) {
@@ -114,6 +117,9 @@ pub(super) unsafe fn encode<const N: usize>(
 }
 
 /// Encodes one symbol of 16 lanes.
+///
+/// # Safety
+/// The machine has AVX-512, the table has two words for each of the 16 symbols, and `words` has 32 bytes before it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,popcnt")]
 unsafe fn emit(table: *const i32, states: &mut __m512i, words: &mut *mut u8, symbols: *const u8) {

@@ -123,7 +123,7 @@ pub(super) fn decode<const N: usize>(
             // SAFETY: an `Isa` exists only on machines that have its features; `safe` steps stay within the words.
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => unsafe { avx512::decode(lookup, streams, &mut part) },
-            // SAFETY: as above.
+            // SAFETY: an `Isa` exists only on machines that have its features; `safe` steps stay within the words.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { avx2::decode(lookup, streams, &mut part) },
             _ => streams.iter_mut().zip(part).for_each(|(stream, out)| scalar::decode(lookup, stream, out)),

@@ -22,7 +22,7 @@ pub(in super::super) fn expand(
             // SAFETY: an `Isa` exists only on machines that have its features.
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => unsafe { x86::expand_avx512(palette, symbols, out) },
-            // SAFETY: as above.
+            // SAFETY: an `Isa` exists only on machines that have its features.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { x86::expand_avx2(palette, symbols, out) },
             _ => expand_block(palette, symbols, out),
@@ -108,6 +108,9 @@ mod x86 {
     use super::{BLOCK, Inverse};
 
     /// Looks up 16 bytes of the table at a time, those rows only that hold more than escapes.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of the name.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
     pub(super) unsafe fn narrow_avx512(inverse: &Inverse, bytes: &[u8; 2 * BLOCK], symbols: &mut [u8; BLOCK]) -> bool {
         let nibble = _mm512_set1_epi8(15);
@@ -139,6 +142,8 @@ mod x86 {
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of the name.
     #[target_feature(enable = "avx512f,avx512bw,avx2")]
     pub(super) unsafe fn expand_avx512(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
         let nibble = _mm512_set1_epi8(15);
@@ -158,6 +163,8 @@ mod x86 {
         escapes != 0
     }
 
+    /// # Safety
+    /// The machine has the instruction set of the name.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn expand_avx2(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
         let nibble = _mm256_set1_epi8(15);

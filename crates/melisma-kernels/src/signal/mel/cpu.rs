@@ -134,12 +134,16 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
     /// # Safety
     /// The machine has `level`, no other task writes the same frames, and `scratch` is as long as the layout says.
     unsafe fn run(&self, level: Level, scratch: &mut [f32]) -> f32 {
+        /// # Safety
+        /// As [`Task::run`], on a machine with AVX2.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c")]
         unsafe fn avx2<S: Sample, D: Value>(task: &Task<'_, S, D>, scratch: &mut [f32]) -> f32 {
             // SAFETY: the caller's promise.
             unsafe { task.frames::<std::arch::x86_64::__m256>(scratch) }
         }
+        /// # Safety
+        /// As [`Task::run`], on a machine with AVX-512.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
         unsafe fn avx512<S: Sample, D: Value>(task: &Task<'_, S, D>, scratch: &mut [f32]) -> f32 {
@@ -277,6 +281,8 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn power<V: Lanes>(&self, re: V, im: V) -> V {
         // SAFETY: the caller's promise.

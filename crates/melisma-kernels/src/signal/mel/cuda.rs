@@ -130,7 +130,7 @@ impl OnCuda {
         if job.has_range != 0 {
             let grid = (batch.n_items as u32, CLAMP_BLOCKS, 1);
             let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
-            // SAFETY: as above.
+            // SAFETY: the values were checked and the maxima are scratch of this run; the kernel takes one `Job`.
             unsafe { queue.launch(&self.clamp, launch, arguments![job])? };
         }
         Ok(())

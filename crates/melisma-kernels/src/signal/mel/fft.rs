@@ -43,6 +43,8 @@ pub(super) struct Complex<V> {
 pub(super) struct Elements(pub(super) *const f32);
 
 impl<V: Lanes> Source<V> for Elements {
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn get(&self, index: usize) -> Complex<V> {
         // SAFETY: the caller's promise.
@@ -178,7 +180,7 @@ impl Pass {
     #[inline(always)]
     unsafe fn any<V: Lanes>(&self, source: &impl Source<V>, to: *mut f32) {
         let (m, s, radix) = (self.groups, self.stride, self.radix);
-        // SAFETY: as in `each`.
+        // SAFETY: the caller has the instruction set of `V`; source and `to` hold all elements of the pass.
         unsafe {
             for p in 0..m {
                 for q in 0..s {
@@ -200,63 +202,82 @@ impl Pass {
 }
 
 impl<V: Lanes> Complex<V> {
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         unsafe {
             self.re.store(to);
             self.im.store(to.add(V::N));
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn plus(self, other: Self) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe { Self { re: self.re.add(other.re), im: self.im.add(other.im) } }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn minus(self, other: Self) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe { Self { re: self.re.sub(other.re), im: self.im.sub(other.im) } }
     }
 
     /// `self - i other`
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn minus_i(self, other: Self) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe { Self { re: self.re.add(other.im), im: self.im.sub(other.re) } }
     }
 
     /// `self + i other`
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn plus_i(self, other: Self) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe { Self { re: self.re.sub(other.im), im: self.im.add(other.re) } }
     }
 
     /// `self + other * factor`
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn plus_scaled(self, other: Self, factor: f32) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             let factor = V::splat(factor);
             Self { re: other.re.mul_add(factor, self.re), im: other.im.mul_add(factor, self.im) }
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn scaled(self, factor: f32) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             let factor = V::splat(factor);
             Self { re: self.re.mul(factor), im: self.im.mul(factor) }
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn times(self, [re, im]: [f32; 2]) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             let (re, im) = (V::splat(re), V::splat(im));
             Self { re: self.im.neg_mul_add(im, self.re.mul(re)), im: self.im.mul_add(re, self.re.mul(im)) }
@@ -265,6 +286,9 @@ impl<V: Lanes> Complex<V> {
 }
 
 /// The transform of `R` elements.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 unsafe fn butterfly<V: Lanes, const R: usize>(x: [Complex<V>; R]) -> [Complex<V>; R] {
     let mut y = x;

@@ -1,24 +1,15 @@
 //! Vectors whose lanes are frames: every lane does the same work on its own frame, so no result depends on which frames
 //! are worked on together. The operations are the same on every instruction set, and so are their bits.
 
-/// A vector of f32. Each method is one instruction where the machine has it.
+use crate::device::vector::{Float, Vector};
+
+/// A vector of frames.
 ///
 /// # Safety
-/// The machine has the instruction set of the implementing type; pointers hold [`Lanes::N`] elements.
-pub trait Lanes: Copy {
-    const N: usize;
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn store(self, to: *mut f32);
+/// All methods: as [`Vector`].
+pub trait Lanes: Vector {
     /// Rounds to half precision, ties to even.
     unsafe fn store_f16(self, to: *mut half::f16);
-    unsafe fn splat(value: f32) -> Self;
-    unsafe fn add(self, other: Self) -> Self;
-    unsafe fn sub(self, other: Self) -> Self;
-    unsafe fn mul(self, other: Self) -> Self;
-    /// `self * a + b`, rounded once.
-    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
-    /// `b - self * a`, rounded once.
-    unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self;
     unsafe fn sqrt(self) -> Self;
     /// The larger of both; NaN in `self` stays.
     unsafe fn max(self, other: Self) -> Self;
@@ -30,6 +21,9 @@ pub trait Lanes: Copy {
 
 /// The natural logarithm of positive normal numbers, within 1.5 units in the last place; infinity and NaN stay.
 /// The polynomial is that of the Cephes library.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn ln<V: Lanes>(x: V) -> V {
     const COEFFICIENTS: [f32; 9] = [
@@ -43,7 +37,7 @@ pub(super) unsafe fn ln<V: Lanes>(x: V) -> V {
         -2.499_999_4e-1,
         3.333_333e-1,
     ];
-    // SAFETY: the caller's promise, for the whole function.
+    // SAFETY: the caller promises the instruction set of `V`.
     unsafe {
         let (exponent, mantissa) = x.split();
         let m = mantissa.sub(V::splat(1.0));
@@ -78,27 +72,7 @@ impl Portable {
     }
 }
 
-impl Lanes for Portable {
-    const N: usize = 8;
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { from.cast::<[f32; 8]>().read_unaligned() })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { to.cast::<[f32; 8]>().write_unaligned(self.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_f16(self, to: *mut half::f16) {
-        // SAFETY: the caller's promise.
-        unsafe { to.cast::<[half::f16; 8]>().write_unaligned(self.0.map(half::f16::from_f32_const)) }
-    }
-
+impl Float for Portable {
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
         Self([value; 8])
@@ -127,6 +101,30 @@ impl Lanes for Portable {
     #[inline(always)]
     unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self {
         Self(std::array::from_fn(|lane| (-self.0[lane]).mul_add(a.0[lane], b.0[lane])))
+    }
+}
+
+impl Vector for Portable {
+    const N: usize = 8;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller promises that the pointer holds eight elements.
+        Self(unsafe { from.cast::<[f32; 8]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller promises that the pointer holds eight elements.
+        unsafe { to.cast::<[f32; 8]>().write_unaligned(self.0) }
+    }
+}
+
+impl Lanes for Portable {
+    #[inline(always)]
+    unsafe fn store_f16(self, to: *mut half::f16) {
+        // SAFETY: the caller promises that the pointer holds eight elements.
+        unsafe { to.cast::<[half::f16; 8]>().write_unaligned(self.0.map(half::f16::from_f32_const)) }
     }
 
     #[inline(always)]
@@ -157,161 +155,95 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Lanes, SQRT_HALF_BITS};
+    use crate::device::vector::for_x86;
 
-    macro_rules! lanes {
-        ($type:ty, $n:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident,
-         $mul_add:ident, $neg_mul_add:ident, $sqrt:ident, $max:ident, $split:item, $or_finite:item, $store_f16:item) => {
-            impl Lanes for $type {
-                const N: usize = $n;
+    // The instructions return their second operand where either is NaN.
+    for_x86! {
+        impl Lanes for [__m256 {}, __m512 {}];
+        store_f16(self, to: *mut half::f16) = [store_f16_8, store_f16_16](self, to);
+        sqrt(self) -> Self = [_mm256_sqrt_ps, _mm512_sqrt_ps](self);
+        max(self, other: Self) -> Self = [_mm256_max_ps, _mm512_max_ps](other, self);
+        split(self) -> (Self, Self) = [split_8, split_16](self);
+        or_finite(self, finite: Self) -> Self = [or_finite_8, or_finite_16](self, finite);
+    }
 
-                #[inline(always)]
-                unsafe fn load(from: *const f32) -> Self {
-                    // SAFETY: the caller's promise, here and below.
-                    unsafe { $load(from) }
+    /// # Safety
+    /// The machine has AVX2 and F16C, and `to` holds 8 elements.
+    #[inline(always)]
+    unsafe fn store_f16_8(values: __m256, to: *mut half::f16) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values)) }
+    }
+
+    /// # Safety
+    /// The machine has AVX-512, and `to` holds 16 elements.
+    #[inline(always)]
+    unsafe fn store_f16_16(values: __m512, to: *mut half::f16) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let half = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(values);
+            _mm256_storeu_si256(to.cast(), half);
+        }
+    }
+
+    macro_rules! split {
+        ($name:ident($float:ty), $set:ident, $sub:ident, $add:ident, $and:ident, $shift:ident, $convert:ident, $bits:ident, $floats:ident) => {
+            /// # Safety
+            /// The machine has the instruction set of the vector.
+            #[inline(always)]
+            unsafe fn $name(values: $float) -> ($float, $float) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let base = $set(SQRT_HALF_BITS);
+                    let offset = $sub($bits(values), base);
+                    let mantissa = $and(offset, $set(0x007f_ffff));
+                    ($convert($shift::<23>(offset)), $floats($add(mantissa, base)))
                 }
-
-                #[inline(always)]
-                unsafe fn store(self, to: *mut f32) {
-                    // SAFETY: as above.
-                    unsafe { $store(to, self) }
-                }
-
-                $store_f16
-
-                #[inline(always)]
-                unsafe fn splat(value: f32) -> Self {
-                    // SAFETY: as above.
-                    unsafe { $splat(value) }
-                }
-
-                #[inline(always)]
-                unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    unsafe { $add(self, other) }
-                }
-
-                #[inline(always)]
-                unsafe fn sub(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    unsafe { $sub(self, other) }
-                }
-
-                #[inline(always)]
-                unsafe fn mul(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    unsafe { $mul(self, other) }
-                }
-
-                #[inline(always)]
-                unsafe fn mul_add(self, a: Self, b: Self) -> Self {
-                    // SAFETY: as above.
-                    unsafe { $mul_add(self, a, b) }
-                }
-
-                #[inline(always)]
-                unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self {
-                    // SAFETY: as above.
-                    unsafe { $neg_mul_add(self, a, b) }
-                }
-
-                #[inline(always)]
-                unsafe fn sqrt(self) -> Self {
-                    // SAFETY: as above.
-                    unsafe { $sqrt(self) }
-                }
-
-                #[inline(always)]
-                unsafe fn max(self, other: Self) -> Self {
-                    // The instruction returns its second operand where either is NaN.
-                    // SAFETY: as above.
-                    unsafe { $max(other, self) }
-                }
-
-                $split
-
-                $or_finite
             }
         };
     }
-
-    lanes!(
-        __m256,
-        8,
-        _mm256_loadu_ps,
-        _mm256_storeu_ps,
-        _mm256_set1_ps,
-        _mm256_add_ps,
-        _mm256_sub_ps,
-        _mm256_mul_ps,
-        _mm256_fmadd_ps,
-        _mm256_fnmadd_ps,
-        _mm256_sqrt_ps,
-        _mm256_max_ps,
-        #[inline(always)]
-        unsafe fn split(self) -> (Self, Self) {
-            // SAFETY: the trait's promise.
-            unsafe {
-                let base = _mm256_set1_epi32(SQRT_HALF_BITS);
-                let offset = _mm256_sub_epi32(_mm256_castps_si256(self), base);
-                let exponent = _mm256_cvtepi32_ps(_mm256_srai_epi32::<23>(offset));
-                let mantissa = _mm256_and_si256(offset, _mm256_set1_epi32(0x007f_ffff));
-                (exponent, _mm256_castsi256_ps(_mm256_add_epi32(mantissa, base)))
-            }
-        },
-        #[inline(always)]
-        unsafe fn or_finite(self, finite: Self) -> Self {
-            // SAFETY: the trait's promise.
-            unsafe {
-                let is_finite = _mm256_cmp_ps::<_CMP_LT_OQ>(self, _mm256_set1_ps(f32::INFINITY));
-                _mm256_blendv_ps(self, finite, is_finite)
-            }
-        },
-        #[inline(always)]
-        unsafe fn store_f16(self, to: *mut half::f16) {
-            // SAFETY: the trait's promise.
-            unsafe { _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self)) }
-        }
+    split!(
+        split_8(__m256),
+        _mm256_set1_epi32,
+        _mm256_sub_epi32,
+        _mm256_add_epi32,
+        _mm256_and_si256,
+        _mm256_srai_epi32,
+        _mm256_cvtepi32_ps,
+        _mm256_castps_si256,
+        _mm256_castsi256_ps
+    );
+    split!(
+        split_16(__m512),
+        _mm512_set1_epi32,
+        _mm512_sub_epi32,
+        _mm512_add_epi32,
+        _mm512_and_si512,
+        _mm512_srai_epi32,
+        _mm512_cvtepi32_ps,
+        _mm512_castps_si512,
+        _mm512_castsi512_ps
     );
 
-    lanes!(
-        __m512,
-        16,
-        _mm512_loadu_ps,
-        _mm512_storeu_ps,
-        _mm512_set1_ps,
-        _mm512_add_ps,
-        _mm512_sub_ps,
-        _mm512_mul_ps,
-        _mm512_fmadd_ps,
-        _mm512_fnmadd_ps,
-        _mm512_sqrt_ps,
-        _mm512_max_ps,
-        #[inline(always)]
-        unsafe fn split(self) -> (Self, Self) {
-            // SAFETY: the trait's promise.
-            unsafe {
-                let base = _mm512_set1_epi32(SQRT_HALF_BITS);
-                let offset = _mm512_sub_epi32(_mm512_castps_si512(self), base);
-                let exponent = _mm512_cvtepi32_ps(_mm512_srai_epi32::<23>(offset));
-                let mantissa = _mm512_and_si512(offset, _mm512_set1_epi32(0x007f_ffff));
-                (exponent, _mm512_castsi512_ps(_mm512_add_epi32(mantissa, base)))
-            }
-        },
-        #[inline(always)]
-        unsafe fn or_finite(self, finite: Self) -> Self {
-            // SAFETY: the trait's promise.
-            unsafe {
-                let is_finite = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self, _mm512_set1_ps(f32::INFINITY));
-                _mm512_mask_blend_ps(is_finite, self, finite)
-            }
-        },
-        #[inline(always)]
-        unsafe fn store_f16(self, to: *mut half::f16) {
-            // SAFETY: the trait's promise.
-            unsafe {
-                let half = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self);
-                _mm256_storeu_si256(to.cast(), half);
-            }
+    /// # Safety
+    /// The machine has AVX2.
+    #[inline(always)]
+    unsafe fn or_finite_8(values: __m256, finite: __m256) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let is_finite = _mm256_cmp_ps::<_CMP_LT_OQ>(values, _mm256_set1_ps(f32::INFINITY));
+            _mm256_blendv_ps(values, finite, is_finite)
         }
-    );
+    }
+
+    /// # Safety
+    /// The machine has AVX-512.
+    #[inline(always)]
+    unsafe fn or_finite_16(values: __m512, finite: __m512) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let is_finite = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(values, _mm512_set1_ps(f32::INFINITY));
+            _mm512_mask_blend_ps(is_finite, values, finite)
+        }
+    }
 }

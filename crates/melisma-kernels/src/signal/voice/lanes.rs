@@ -7,25 +7,19 @@ mod x86;
 
 pub(in crate::signal::voice) use quad::Quad;
 
+use crate::device::vector::{Float, Vector};
+
 /// Floats with integers of the same shape.
 ///
 /// # Safety
-/// The machine has the instruction set of the implementing type.
-pub(super) trait Number: Copy {
+/// All methods: as [`Float`].
+pub(super) trait Number: Float {
     type Int: Copy;
-    unsafe fn splat(value: f32) -> Self;
-    unsafe fn add(self, other: Self) -> Self;
-    unsafe fn sub(self, other: Self) -> Self;
-    unsafe fn mul(self, other: Self) -> Self;
     unsafe fn div(self, other: Self) -> Self;
     unsafe fn min(self, other: Self) -> Self;
     unsafe fn max(self, other: Self) -> Self;
-    /// `self * a + b`, rounded once.
-    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
     /// `self * a - b`, rounded once.
     unsafe fn mul_sub(self, a: Self, b: Self) -> Self;
-    /// `b - self * a`, rounded once.
-    unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self;
     /// Toward zero; the value fits.
     unsafe fn truncate(self) -> Self::Int;
     /// To nearest, ties to even; the value fits.
@@ -50,11 +44,8 @@ pub(super) trait Number: Copy {
 /// A vector of [`Number`]s.
 ///
 /// # Safety
-/// As there; pointers hold [`Lanes::N`] elements.
-pub(super) trait Lanes: Number {
-    const N: usize;
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn store(self, to: *mut f32);
+/// All methods: as [`Vector`].
+pub(super) trait Lanes: Number + Vector {
     unsafe fn load_int(from: *const u32) -> Self::Int;
     unsafe fn store_int(int: Self::Int, to: *mut u32);
     /// `(high, low) + (a, b)` as 64-bit numbers.
@@ -65,22 +56,6 @@ pub(super) trait Lanes: Number {
 impl Number for f32 {
     type Int = u32;
 
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        value
-    }
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        self + other
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        self - other
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        self * other
-    }
     #[inline(always)]
     unsafe fn div(self, other: Self) -> Self {
         self / other
@@ -94,16 +69,8 @@ impl Number for f32 {
         if self > other { self } else { other }
     }
     #[inline(always)]
-    unsafe fn mul_add(self, a: Self, b: Self) -> Self {
-        f32::mul_add(self, a, b)
-    }
-    #[inline(always)]
     unsafe fn mul_sub(self, a: Self, b: Self) -> Self {
         f32::mul_add(self, a, -b)
-    }
-    #[inline(always)]
-    unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self {
-        f32::mul_add(-self, a, b)
     }
     #[inline(always)]
     unsafe fn truncate(self) -> u32 {
@@ -168,26 +135,14 @@ impl Number for f32 {
 }
 
 impl Lanes for f32 {
-    const N: usize = 1;
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { *from }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { *to = self }
-    }
     #[inline(always)]
     unsafe fn load_int(from: *const u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the pointer holds one element.
         unsafe { *from }
     }
     #[inline(always)]
     unsafe fn store_int(int: u32, to: *mut u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the pointer holds one element.
         unsafe { *to = int }
     }
     #[inline(always)]

@@ -7,9 +7,12 @@ use super::sound::N_PARTIALS;
 use super::step::{LAST, N_COEFFICIENTS, PER_SAMPLE, Step};
 
 /// sin(π/2 z) for |z| ≤ 1, within 7e-9 before rounding.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn quarter_sine<V: Number>(z: V) -> V {
-    // SAFETY: the caller has the instruction set of `V`, here and below.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let square = z.mul(z);
         let mut sum = V::splat(0.000_151_671_7);
@@ -21,9 +24,12 @@ pub(super) unsafe fn quarter_sine<V: Number>(z: V) -> V {
 }
 
 /// cos(2π phase / 2^32).
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn cosine<V: Number>(phase: V::Int) -> V {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let fold = V::sub_int(V::splat_int(1 << 30), V::abs_int(phase));
         quarter_sine(V::to_float(fold).mul(V::splat(1.0 / (1u32 << 30) as f32)))
@@ -31,9 +37,12 @@ pub(super) unsafe fn cosine<V: Number>(phase: V::Int) -> V {
 }
 
 /// 2^x for x between -100 and 100, within 2e-9 before rounding.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn exp2<V: Number>(x: V) -> V {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let x = x.max(V::splat(-100.0)).min(V::splat(100.0));
         let whole = x.round();
@@ -48,9 +57,12 @@ pub(super) unsafe fn exp2<V: Number>(x: V) -> V {
 
 /// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of the rate: 2 a1 - 1, 2 a2, 2 a3 of
 /// Simper, Solving the continuous SVF equations using trapezoidal integration, 2013.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let one = V::splat(1.0);
         let half_turn = exp2(octaves.max(V::splat(-14.0)).min(V::splat(-1.152_003))).mul(V::splat(2.0));
@@ -64,9 +76,12 @@ pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
 }
 
 /// The band-limited step at a distance from its middle, in half samples: 0 to 1.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn step<V: Number>(table: &Step, distance: V) -> V {
-    // SAFETY: as above; the index is at most LAST.
+    // SAFETY: the caller has the instruction set of `V`; the index is at most LAST.
     unsafe {
         let place = distance.min(V::splat(LAST as f32));
         let index = place.truncate();
@@ -87,9 +102,12 @@ pub(super) fn period(increment: u64) -> f32 {
 
 /// A saw that falls by 2 where its phase is 0, from 1 to -1, and rises between. With `CLOSE` it may have two steps
 /// within reach, that is a period of less than 2 [`REACH`](super::step::REACH); without, the second adds nothing.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn saw<V: Number, const CLOSE: bool>(table: &Step, phase: V::Int, period: V) -> V {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let turn = V::to_float(phase);
         let magnitude = V::from_bits(V::and(turn.bits(), V::splat_int(0x7fff_ffff)));
@@ -105,9 +123,12 @@ pub(super) unsafe fn saw<V: Number, const CLOSE: bool>(table: &Step, phase: V::I
 }
 
 /// Half of white noise between -1 and 1: a hash of the sample's number.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let x = V::xor(number, V::shift_right::<16>(number));
         let x = V::mul_int(x, V::splat_int(0x7feb_352d));
@@ -119,9 +140,12 @@ pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
 }
 
 /// Σ a_k sin(k φ) is sin φ P(cos 2φ) + sin 2φ Q(cos 2φ): the coefficients of P, then those of Q, lowest power first.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn harmonics<V: Number>(a: [V; N_PARTIALS]) -> [V; N_PARTIALS] {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let times = |x: V, factor: f32| x.mul(V::splat(factor));
         [

@@ -8,6 +8,9 @@ use super::super::{Control, TICK};
 use super::CHUNK;
 
 /// Oscillators take the phase that 64 bits have kept.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn begin_tick<V: Lanes>(group: &mut Group, lane: usize) {
     let n = match group.kind {
@@ -29,12 +32,15 @@ pub(super) unsafe fn begin_tick<V: Lanes>(group: &mut Group, lane: usize) {
 }
 
 /// At `now`, where a tick or a voice begins: lines toward the tick's end for all but the level.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(in crate::signal::voice) unsafe fn aim_slow<V: Lanes>(group: &mut Group, lane: usize, now: u64, control: Control) {
     let tick = TICK as u64;
     let n = (tick - now % tick) as f32;
     let end = (now as u32).wrapping_add(n as u32);
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's; here and below.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         match group.kind {
             Kind::Tone | Kind::Noise => {
@@ -61,9 +67,11 @@ pub(in crate::signal::voice) unsafe fn aim_slow<V: Lanes>(group: &mut Group, lan
     }
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 unsafe fn aim_line<V: Lanes>(line: &mut Line, lane: usize, target: V, inverse: V) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let value = V::load(&line.target[lane]);
         value.store(&mut line.value[lane]);
@@ -79,11 +87,14 @@ pub(super) struct Ends(pub(super) [[[f32; LANES]; 4]; CHUNK / TICK]);
 
 /// Finds the ends of the ticks from `now` on whose `controls` these are, as [`aim_level`] and [`aim_slow`] do where nothing
 /// turns; none waits for another.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn find_ends<V: Lanes>(group: &Group, lane: usize, now: u64, controls: &[Control], ends: &mut Ends) {
     for ((tick, control), ends) in controls.iter().enumerate().zip(&mut ends.0) {
         let start = (now as u32).wrapping_add((tick * TICK) as u32);
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
         unsafe {
             let age = V::to_float(V::sub_int(V::splat_int(start), V::load_int(&group.segment[lane])));
             let age = age.add(V::splat(TICK as f32));
@@ -99,9 +110,12 @@ pub(super) unsafe fn find_ends<V: Lanes>(group: &Group, lane: usize, now: u64, c
 }
 
 /// Lines to the ends that [`find_ends`] has found for a whole tick.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn aim_at<V: Lanes>(group: &mut Group, lane: usize, ends: &[[f32; LANES]; 4]) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let inverse = V::splat(1.0 / TICK as f32);
         aim_line(&mut group.level, lane, V::load(&ends[0][lane]), inverse);
@@ -112,9 +126,12 @@ pub(super) unsafe fn aim_at<V: Lanes>(group: &mut Group, lane: usize, ends: &[[f
 }
 
 /// Lines of the level, which may be shorter than the tick where a segment ends.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(in crate::signal::voice) unsafe fn aim_level<V: Lanes>(group: &mut Group, lane: usize, now: u32) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let n = V::load(&group.line_len[lane]);
         let age = V::to_float(V::sub_int(V::splat_int(now), V::load_int(&group.segment[lane]))).add(n);
@@ -124,9 +141,12 @@ pub(in crate::signal::voice) unsafe fn aim_level<V: Lanes>(group: &mut Group, la
 }
 
 /// base + scale 2^(-rate age).
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 unsafe fn level<V: Lanes>(base: V, scale: V, rate: V, age: V) -> V {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe { scale.mul_add(exp2(rate.neg_mul_add(age, V::splat(0.0)).min(V::splat(0.0))), base) }
 }
 
@@ -143,9 +163,12 @@ struct Cutoff<V: Lanes> {
 
 impl<V: Lanes> Cutoff<V> {
     /// Coefficients at the sample `when`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn at(self, when: V::Int, brightness: V, motion: V) -> [V; 3] {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             let samples = V::sub_int(when, self.onset);
             let fall = self.sweep_rate.neg_mul_add(V::to_float(samples), V::splat(0.0)).min(V::splat(0.0));
@@ -158,6 +181,9 @@ impl<V: Lanes> Cutoff<V> {
 }
 
 /// The filter's coefficients at the sample `when`.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(in crate::signal::voice) unsafe fn coefficients<V: Lanes>(
     group: &Group,
@@ -165,7 +191,7 @@ pub(in crate::signal::voice) unsafe fn coefficients<V: Lanes>(
     when: u32,
     control: Control,
 ) -> [V; 3] {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let cutoff = Cutoff::<V> {
             onset: V::load_int(&group.onset[lane]),
@@ -188,6 +214,9 @@ pub(super) struct Targets {
 
 /// Targets of the ticks from `now` on whose `controls` these are, at most V::N of them, side by side: as
 /// [`aim_level`] and [`aim_slow`] find them one after the other where nothing turns.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn aim_ahead<V: Lanes>(group: &Group, lane: usize, now: u64, controls: &[Control]) -> Targets {
     let mut targets = Targets { level: [0.0; LANES], filter: [[0.0; LANES]; 3] };
@@ -196,7 +225,7 @@ pub(super) unsafe fn aim_ahead<V: Lanes>(group: &Group, lane: usize, now: u64, c
         starts[tick] = (now as u32).wrapping_add((tick * TICK) as u32);
         (brightness[tick], motion[tick]) = (control.brightness, control.motion);
     }
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let starts = V::load_int(starts.as_ptr());
         let age = V::to_float(V::sub_int(starts, V::splat_int(group.segment[lane]))).add(V::splat(TICK as f32));
@@ -220,9 +249,11 @@ pub(super) unsafe fn aim_ahead<V: Lanes>(group: &Group, lane: usize, now: u64, c
     targets
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 unsafe fn aim_drum<V: Lanes>(group: &mut Group, lane: usize, end: u32, n: f32) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let samples = V::sub_int(V::splat_int(end), V::load_int(&group.onset[lane]));
         let fall = V::load(&group.drop_rate[lane]).neg_mul_add(V::to_float(samples), V::splat(0.0)).min(V::splat(0.0));

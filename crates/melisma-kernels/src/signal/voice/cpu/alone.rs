@@ -51,6 +51,9 @@ impl Ahead {
     }
 
     /// Makes the next piece up to its filter, which continues what is already here.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     pub(super) unsafe fn push<V: Lanes>(&mut self, group: &mut Group, piece: Piece, table: &Step) {
         let lane = group.sounding.trailing_zeros() as usize % LANES;
@@ -73,7 +76,7 @@ impl Ahead {
         }
         group.level.value[lane] = value;
         let samples = &mut self.samples[self.len..];
-        // SAFETY: the caller has the instruction set of `V`, here and below; samples have room for whole vectors.
+        // SAFETY: the caller has the instruction set of `V`; samples have room for whole vectors.
         unsafe {
             match (group.kind, group.is_close) {
                 (Kind::Tone, false) => tone::<V, false>(group, lane, &mut samples[..piece.len + LANES], table),
@@ -86,10 +89,13 @@ impl Ahead {
     }
 
     /// Filters what is here and adds it to `sides`, left and right of the chunk.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     pub(super) unsafe fn finish<V: Lanes>(&mut self, group: &mut Group, sides: &mut [[i32; CHUNK + LANES]; 2]) {
         let len = std::mem::take(&mut self.len);
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             match group.kind {
                 Kind::Tone => self.filter(group, len),
@@ -110,6 +116,9 @@ impl Ahead {
     }
 
     /// The low-pass of the samples, in their place.
+    ///
+    /// # Safety
+    /// The machine has the caller's instruction set.
     #[inline(always)]
     unsafe fn filter(&mut self, group: &mut Group, len: usize) {
         // SAFETY: a single lane needs no instruction set but that of its caller.
@@ -129,11 +138,14 @@ impl Ahead {
     }
 
     /// The mix of noise, its band-pass and its low-pass.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn filter_noise<V: Lanes>(&mut self, group: &mut Group, len: usize) {
         let mut bands: Samples = [0.0; CHUNK + LANES];
         let mut lows = bands;
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             let mut svf = Svf::<f32>::load(group, self.lane);
             let mut at = 0;
@@ -156,6 +168,9 @@ impl Ahead {
 }
 
 /// A stretch of a filtered voice in which nothing turns: what is evaluated at ticks is evaluated for all of them at once.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn steady<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, table: &Step, sums: &mut Sums) {
     const TICK_LEN: u64 = TICK as u64;
@@ -164,7 +179,7 @@ pub(super) unsafe fn steady<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, t
     let first_tick = stretch.now.next_multiple_of(TICK_LEN);
     let controls = &stretch.controls[((first_tick - stretch.now) as usize).min(1)..];
     let n_ticks = end.saturating_sub(first_tick).div_ceil(TICK_LEN) as usize;
-    // SAFETY: as above; a chunk has fewer ticks than the narrowest vector has lanes.
+    // SAFETY: the caller has the instruction set of `V`; a chunk has fewer ticks than the narrowest vector has lanes.
     unsafe {
         let targets = aim_ahead::<V>(group, lane, first_tick, &controls[..n_ticks]);
         let (mut now, mut tick) = (stretch.now, 0);
@@ -184,10 +199,13 @@ pub(super) unsafe fn steady<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, t
 }
 
 /// The next V::N phases of an oscillator, and how far the next ones are away.
+///
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 unsafe fn phases<V: Lanes>(group: &Group, which: usize, lane: usize) -> [V::Int; 2] {
     let (phase, stride) = (group.oscillators[which].phase[lane], group.oscillators[which].stride[lane]);
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let steps = V::mul_int(V::splat_int(stride), V::load_int(NUMBERS.as_ptr()));
         [V::add_int(V::splat_int(phase), steps), V::splat_int(stride.wrapping_mul(V::N as u32))]
@@ -201,10 +219,12 @@ fn advance(group: &mut Group, which: usize, lane: usize, len: usize) {
     oscillator.phase[lane] = oscillator.phase[lane].wrapping_add(way);
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 unsafe fn tone<V: Lanes, const CLOSE: bool>(group: &mut Group, lane: usize, samples: &mut [f32], table: &Step) {
     let len = samples.len() - LANES;
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let [mut phase, hop] = phases::<V>(group, 0, lane);
         let [mut saw_phase, saw_hop] = phases::<V>(group, 1, lane);
@@ -218,10 +238,12 @@ unsafe fn tone<V: Lanes, const CLOSE: bool>(group: &mut Group, lane: usize, samp
     advance(group, 1, lane, len);
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 unsafe fn noises<V: Lanes>(group: &Group, lane: usize, piece: Piece, samples: &mut [f32]) {
     let first = piece.age.wrapping_sub(group.onset[lane]).wrapping_add(group.seed[lane]);
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let mut number = V::add_int(V::splat_int(first), V::load_int(NUMBERS.as_ptr()));
         for at in (0..piece.len).step_by(V::N) {
@@ -231,10 +253,12 @@ unsafe fn noises<V: Lanes>(group: &Group, lane: usize, piece: Piece, samples: &m
     }
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, samples: &mut [f32]) {
     let len = samples.len() - LANES;
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let [mut phase, hop] = phases::<V>(group, 0, lane);
         for at in (0..len).step_by(V::N) {

@@ -37,10 +37,10 @@ pub(super) struct Stretch<'a> {
 pub(super) fn render(isa: Isa, group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
     debug_assert!(stretch.len <= CHUNK);
     match isa.level() {
-        // SAFETY: an `Isa` exists only on machines that have its features, here and below.
+        // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { x86::avx512(group, stretch, sums) },
-        // SAFETY: as above.
+        // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { x86::avx2(group, stretch, sums) },
         // SAFETY: a single lane needs no instruction set.
@@ -51,10 +51,10 @@ pub(super) fn render(isa: Isa, group: &mut Group, stretch: Stretch<'_>, sums: &m
 /// One voice at a time, with the instruction set's scalar operations: what batching is measured against.
 pub(super) fn render_singly(isa: Isa, group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
     match isa.level() {
-        // SAFETY: as in `render`.
+        // SAFETY: an `Isa` exists only on machines that have its features.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 | Level::Avx2 => unsafe { x86::single(group, stretch, sums) },
-        // SAFETY: as in `render`.
+        // SAFETY: a single lane needs no instruction set.
         _ => unsafe { pieces::<f32>(group, stretch, sums) },
     }
 }
@@ -65,6 +65,8 @@ mod x86 {
 
     use super::{Group, Kind, Stretch, Sums, pieces};
 
+    /// # Safety
+    /// The machine has the instruction set, and the sums have room for the stretch.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     pub(super) unsafe fn avx512(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
         // SAFETY: the caller has the instruction set, here and below.
@@ -78,15 +80,19 @@ mod x86 {
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set, and the sums have room for the stretch.
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) unsafe fn avx2(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set, and the group is whole.
         unsafe { pieces::<__m256>(group, stretch, sums) }
     }
 
+    /// # Safety
+    /// The machine has the instruction set, and the sums have room for the stretch.
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) unsafe fn single(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set, and the group is whole.
         unsafe { pieces::<f32>(group, stretch, sums) }
     }
 }
@@ -102,6 +108,9 @@ struct Piece {
 }
 
 /// Cuts a stretch at ticks and where envelopes turn.
+///
+/// # Safety
+/// The machine has the instruction set, and the sums have room for the stretch.
 #[inline(always)]
 unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
     const TICK_LEN: u64 = TICK as u64;
@@ -172,7 +181,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     }
     if !sums.ahead.is_empty() {
         let (ahead, sides) = sums.alone();
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe { ahead.finish::<V>(group, sides) };
     }
 }

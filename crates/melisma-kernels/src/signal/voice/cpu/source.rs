@@ -20,9 +20,11 @@ struct Output<V: Lanes> {
 }
 
 impl<V: Lanes> Output<V> {
+    /// # Safety
+    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
     #[inline(always)]
     unsafe fn load(group: &Group, lane: usize, sums: &mut Sums) -> Self {
-        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's; here and below.
+        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
         unsafe {
             Self {
                 value: V::load(&group.level.value[lane]),
@@ -34,9 +36,11 @@ impl<V: Lanes> Output<V> {
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn add(&mut self, sample: V, at: usize) {
-        // SAFETY: as above; `at` is inside of the chunk, whose rows the sums have admitted.
+        // SAFETY: the caller has the instruction set of `V`; `at` is inside of the chunk, whose rows the sums have admitted.
         unsafe {
             let sample = sample.mul(self.value).min(V::splat(3.9)).max(V::splat(-3.9));
             self.value = self.value.add(self.slope);
@@ -47,9 +51,11 @@ impl<V: Lanes> Output<V> {
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn store(self, group: &mut Group) {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe { self.value.store(&mut group.level.value[self.lane]) }
     }
 }
@@ -63,9 +69,11 @@ pub(super) struct Svf<V: Lanes> {
 }
 
 impl<V: Lanes> Svf<V> {
+    /// # Safety
+    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
     #[inline(always)]
     pub(super) unsafe fn load(group: &Group, lane: usize) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
         unsafe {
             Self {
                 state: [V::load(&group.state[0][lane]), V::load(&group.state[1][lane])],
@@ -82,9 +90,12 @@ impl<V: Lanes> Svf<V> {
     }
 
     /// Band-pass and low-pass of one sample, given its half.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     pub(super) unsafe fn next(&mut self, half: V) -> [V; 2] {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             let [band, low] = self.state;
             let [keep, move_on, rest] = self.coefficients;
@@ -98,9 +109,11 @@ impl<V: Lanes> Svf<V> {
         }
     }
 
+    /// # Safety
+    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
     #[inline(always)]
     pub(super) unsafe fn store(self, group: &mut Group, lane: usize) {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
         unsafe {
             for (row, value) in group.state.iter_mut().zip(self.state) {
                 value.store(&mut row[lane]);
@@ -113,19 +126,24 @@ impl<V: Lanes> Svf<V> {
 }
 
 /// Half of sine and saw before the filter; `figures` are the saw's period and half of both levels.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn tone_input<W: Number, const CLOSE: bool>(
     table: &Step,
     [phase, saw_phase]: [W::Int; 2],
     [period, sine_level, saw_level]: [W; 3],
 ) -> W {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let ramp = saw::<W, CLOSE>(table, saw_phase, period);
         cosine::<W>(phase).mul_add(sine_level, ramp.mul(saw_level))
     }
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn tone<V: Lanes, const CLOSE: bool>(
     group: &mut Group,
@@ -134,7 +152,7 @@ pub(super) unsafe fn tone<V: Lanes, const CLOSE: bool>(
     table: &Step,
     sums: &mut Sums,
 ) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut svf = Svf::<V>::load(group, lane);
@@ -168,9 +186,11 @@ pub(super) unsafe fn tone<V: Lanes, const CLOSE: bool>(
     }
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn noises<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut svf = Svf::<V>::load(group, lane);
@@ -190,9 +210,11 @@ pub(super) unsafe fn noises<V: Lanes>(group: &mut Group, lane: usize, piece: Pie
     }
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut phase = V::load_int(&group.oscillators[0].phase[lane]);
@@ -207,9 +229,12 @@ pub(super) unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, piece: Piece
 }
 
 /// sin φ, sin 2φ and cos 2φ.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
 #[inline(always)]
 unsafe fn doubled<W: Number>(phase: W::Int) -> [W; 3] {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`.
     unsafe {
         let sine = cosine::<W>(W::sub_int(phase, W::splat_int(1 << 30)));
         let twice = sine.add(sine);
@@ -224,9 +249,11 @@ struct Shape<V: Lanes> {
 }
 
 impl<V: Lanes> Shape<V> {
+    /// # Safety
+    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
     #[inline(always)]
     unsafe fn load(group: &Group, lane: usize) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
         unsafe {
             let mut shape = Self { value: [V::splat(0.0); N_PARTIALS], slope: [V::splat(0.0); N_PARTIALS] };
             for (k, line) in group.partials.iter().enumerate() {
@@ -238,10 +265,13 @@ impl<V: Lanes> Shape<V> {
     }
 
     /// One sample, of what [`doubled`] gives.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn next(&mut self, [sine, second, x]: [V; 3]) -> V {
         let p = &mut self.value;
-        // SAFETY: as above.
+        // SAFETY: the caller has the instruction set of `V`.
         unsafe {
             let odd = p[3].mul_add(x, p[2]).mul_add(x, p[1]).mul_add(x, p[0]);
             let even = p[7].mul_add(x, p[6]).mul_add(x, p[5]).mul_add(x, p[4]);
@@ -253,9 +283,11 @@ impl<V: Lanes> Shape<V> {
     }
 }
 
+/// # Safety
+/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
 #[inline(always)]
 pub(super) unsafe fn partials<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
-    // SAFETY: as above.
+    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut shape = Shape::<V>::load(group, lane);

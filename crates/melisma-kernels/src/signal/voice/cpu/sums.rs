@@ -130,6 +130,9 @@ mod x86 {
     use super::LANES;
 
     /// Adds up the lanes of eight samples at a time; how many samples that were. `SMALL` says that a row fits into 32 bits.
+    ///
+    /// # Safety
+    /// The machine has AVX2, and `out` is as long as `sums`.
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) unsafe fn add_lanes<const SMALL: bool>(sums: &mut [[i32; LANES]], out: &mut [i64]) -> usize {
         let n = sums.len().min(out.len()) / 8;

@@ -1,6 +1,7 @@
 //! Four samples at once.
 
 use super::Number;
+use crate::device::vector::Float;
 
 /// Four samples of a vector, worked on side by side so that none waits for another.
 #[derive(Clone, Copy)]
@@ -13,9 +14,12 @@ impl<V: Number> Quad<V> {
     }
 
     /// `first` and the three that follow in steps of `stride`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
     #[inline(always)]
     pub(in crate::signal::voice) unsafe fn steps(first: V::Int, stride: V::Int) -> Quad<V::Int> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the instruction set of `V`.
         unsafe {
             let second = V::add_int(first, stride);
             let twice = V::add_int(stride, stride);
@@ -28,7 +32,7 @@ macro_rules! four {
     ($($name:ident($first:tt $(, $other:ident)*) -> $result:ty;)+) => { $(
         #[inline(always)]
         unsafe fn $name($first $(, $other: Self)*) -> $result {
-            // SAFETY: the trait's promise.
+            // SAFETY: the caller promises the instruction set of `V`.
             unsafe {
                 Quad([
                     V::$name($first.0[0] $(, $other.0[0])*),
@@ -45,7 +49,7 @@ macro_rules! four_ints {
     ($($name:ident$(<$bits:ident>)?($first:ident $(, $other:ident)*) -> $result:ty;)+) => { $(
         #[inline(always)]
         unsafe fn $name$(<const $bits: u32>)?($first: Self::Int $(, $other: Self::Int)*) -> $result {
-            // SAFETY: the trait's promise.
+            // SAFETY: the caller promises the instruction set of `V`.
             unsafe {
                 Quad([
                     V::$name$(::<$bits>)?($first.0[0] $(, $other.0[0])*),
@@ -58,18 +62,28 @@ macro_rules! four_ints {
     )+ };
 }
 
-impl<V: Number> Number for Quad<V> {
-    type Int = Quad<V::Int>;
+impl<V: Number> Float for Quad<V> {
     four! {
         add(self, a) -> Self;
         sub(self, a) -> Self;
         mul(self, a) -> Self;
+        mul_add(self, a, b) -> Self;
+        neg_mul_add(self, a, b) -> Self;
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller promises the instruction set of `V`.
+        unsafe { Self([V::splat(value); 4]) }
+    }
+}
+
+impl<V: Number> Number for Quad<V> {
+    type Int = Quad<V::Int>;
+    four! {
         div(self, a) -> Self;
         min(self, a) -> Self;
         max(self, a) -> Self;
-        mul_add(self, a, b) -> Self;
         mul_sub(self, a, b) -> Self;
-        neg_mul_add(self, a, b) -> Self;
         truncate(self) -> Self::Int;
         round(self) -> Self::Int;
         bits(self) -> Self::Int;
@@ -87,18 +101,13 @@ impl<V: Number> Number for Quad<V> {
         shift_right<BITS>(a) -> Self::Int;
     }
     #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the trait's promise, here and below.
-        unsafe { Self([V::splat(value); 4]) }
-    }
-    #[inline(always)]
     unsafe fn splat_int(value: u32) -> Self::Int {
-        // SAFETY: as above.
+        // SAFETY: the caller promises the instruction set of `V`.
         unsafe { Quad([V::splat_int(value); 4]) }
     }
     #[inline(always)]
     unsafe fn look_up(table: &[f32; 16], index: Self::Int) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller promises the instruction set of `V`.
         unsafe {
             Self([
                 V::look_up(table, index.0[0]),
