@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use melisma::optimize::cache::{Cache, Health, Listed};
 use melisma::optimize::search::{InputShape, Report};
-use melisma::runtime::device::cuda::{self, Kept};
+use melisma::runtime::device::cuda::{self, CachedKernel};
 use melisma::runtime::size;
 use melisma::runtime::table::{Align, Table};
 use melisma::{Error, Kind, Result};
@@ -31,7 +31,7 @@ pub fn run(session: &Session, args: &CacheArgs) -> Result<()> {
 }
 
 fn show(session: &Session, cache: &Cache, listed: &[Listed]) -> Result<()> {
-    let kernels = cuda::kept();
+    let kernels = cuda::cached();
     let json = json!({
         "path": cache.folder().map(|path| path.display().to_string()),
         "note": cache.note(),
@@ -73,11 +73,11 @@ fn report(entry: &Listed) -> Option<Report> {
     }
 }
 
-fn kernel_json(kernel: &Kept) -> Value {
+fn kernel_json(kernel: &CachedKernel) -> Value {
     json!({ "name": kernel.name, "bytes": kernel.bytes, "state": if kernel.is_whole { "good" } else { "damaged" } })
 }
 
-fn text(listed: &[Listed], kernels: &[Kept]) -> String {
+fn text(listed: &[Listed], kernels: &[CachedKernel]) -> String {
     let mut table = Table::new([
         ("entry", Align::Left),
         ("model", Align::Left),
@@ -135,7 +135,7 @@ fn damaged(cache: &Cache, listed: &[Listed]) -> Result<()> {
 
 fn clear(session: &Session, cache: &Cache) -> Result<()> {
     let (engines, engine_bytes) = cache.clear()?;
-    let (kernels, kernel_bytes) = cuda::clear_kept().map_err(|error| Error::io("compiled kernels", error))?;
+    let (kernels, kernel_bytes) = cuda::clear_cache().map_err(|error| Error::io("compiled kernels", error))?;
     let bytes = engine_bytes + kernel_bytes;
     let json = json!({ "engines": engines, "kernels": kernels, "bytes": bytes });
     session.print("cpu", || format!("removed {engines} engines and {kernels} kernels, {}\n", size::show(bytes)), json)

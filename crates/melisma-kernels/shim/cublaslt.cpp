@@ -4,6 +4,8 @@
 #include <functional>
 #include <new>
 
+#include "bits.h"
+
 #define API extern "C" __attribute__((visibility("default")))
 
 API int shim_submit(void* stream, std::function<void()>* work);
@@ -108,28 +110,22 @@ Status get(T* object, int attribute, void* to, size_t bytes, size_t* written) {
 }
 
 float f16_value(uint16_t bits) {
-  uint32_t sign = uint32_t(bits & 0x8000) << 16, magnitude = bits & 0x7fff, result;
+  uint32_t sign = uint32_t(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
   if (magnitude < 0x0400) {
     float value = float(magnitude) * 5.9604644775390625e-8f;  // 2^-24
     return sign ? -value : value;
   }
-  result = sign | (magnitude >= 0x7c00 ? 0x7f800000 | (magnitude & 0x3ff) << 13 : (magnitude << 13) + 0x38000000);
-  float value;
-  memcpy(&value, &result, 4);
-  return value;
+  return float_of(sign | (magnitude >= 0x7c00 ? 0x7f800000 | (magnitude & 0x3ff) << 13 : (magnitude << 13) + 0x38000000));
 }
 
 uint16_t f16_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
+  uint32_t bits = bits_of(value);
   uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return uint16_t(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
   if (magnitude >= 0x477ff000) return uint16_t(sign | 0x7c00);
   if (magnitude < 0x38800000) {
     // Adding 0.5 leaves the rounded subnormal in the lowest bits.
-    float shifted = (value < 0 ? -value : value) + 0.5f;
-    memcpy(&bits, &shifted, 4);
-    return uint16_t(sign | (bits - 0x3f000000));
+    return uint16_t(sign | (bits_of((value < 0 ? -value : value) + 0.5f) - 0x3f000000));
   }
   return uint16_t(sign | (magnitude + 0x0fff + (magnitude >> 13 & 1) - 0x38000000) >> 13);
 }
@@ -143,10 +139,7 @@ float load(const void* base, int type, size_t at) {
   if (type == F32) return static_cast<const float*>(base)[at];
   uint16_t bits = static_cast<const uint16_t*>(base)[at];
   if (type == F16) return f16_value(bits);
-  uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  memcpy(&value, &wide, 4);
-  return value;
+  return float_of(uint32_t(bits) << 16);
 }
 
 void store(void* base, int type, size_t at, float value) {
@@ -154,8 +147,7 @@ void store(void* base, int type, size_t at, float value) {
     static_cast<float*>(base)[at] = value;
     return;
   }
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
+  uint32_t bits = bits_of(value);
   uint16_t bf16 = value != value ? uint16_t(bits >> 16 | 0x40) : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   static_cast<uint16_t*>(base)[at] = type == F16 ? f16_bits(value) : bf16;
 }

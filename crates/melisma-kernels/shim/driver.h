@@ -108,6 +108,15 @@ struct Event {
 
 // Null for a handle that is not a live stream; the default streams have an object too.
 Stream* find_stream(void* handle);
+// Writes what `read` finds of a stream.
+template <class T, class Read>
+CUresult read_stream(void* handle, T* to, Read read) {
+  Lock lock;
+  const Stream* stream = find_stream(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  *to = read(*stream);
+  return CUDA_SUCCESS;
+}
 const std::vector<Stream*>& streams();
 // Does all that is pending, on one stream or on all.
 void finish(Stream& stream);

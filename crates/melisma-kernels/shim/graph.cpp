@@ -65,13 +65,7 @@ API CUresult cuStreamEndCapture(void* handle, void** graph) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuStreamIsCapturing(void* handle, int* status) {
-  Lock lock;
-  Stream* stream = find_stream(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  *status = status_of(*stream);
-  return CUDA_SUCCESS;
-}
+API CUresult cuStreamIsCapturing(void* handle, int* status) { return read_stream(handle, status, status_of); }
 
 API CUresult cuStreamGetCaptureInfo_v3(void* handle, int* status, uint64_t* id, void** graph, const void** dependencies, const void** edges,
                                        size_t* n_dependencies) {

@@ -77,7 +77,7 @@ bool fits(const Function& f, Dim grid, Dim block, unsigned shared_bytes) {
   return uint64_t(block.x) * block.y * block.z <= unsigned(f.max_threads) && shared_bytes <= unsigned(f.max_dynamic_shared);
 }
 
-// A fault inside of a kernel says which one before the process dies as it would have.
+// A fault inside a kernel says which one before the process dies as it would have.
 const char* running_kernel;
 
 void report_fault(int) {

@@ -1,6 +1,8 @@
 // usage: selftest LIBDIR SELFTEST_CU DEVICE_CUH
 #include "selftest.h"
 
+#include "bits.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,18 +23,6 @@ std::vector<float> noise(size_t count, uint32_t seed) {
     value = float(int32_t(seed) >> 8) / float(1 << 23);
   }
   return values;
-}
-
-uint32_t bits_of(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
-  return bits;
-}
-
-float float_of(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, 4);
-  return value;
 }
 
 // Whether `work` dies of the signal with all of the words in its message.

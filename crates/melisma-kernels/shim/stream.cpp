@@ -163,17 +163,7 @@ API CUresult cuStreamDestroy_v2(void* handle) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuStreamSynchronize(void* handle) {
-  Lock lock;
-  TRY(check_context());
-  Stream* stream = find_stream(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture) return invalidate(*stream->capture);
-  finish(*stream);
-  check_red_zones("cuStreamSynchronize");
-  return CUDA_SUCCESS;
-}
-
+// Does what is pending first, so that a query always finds the stream idle.
 API CUresult cuStreamQuery(void* handle) {
   Lock lock;
   TRY(check_context());
@@ -184,20 +174,19 @@ API CUresult cuStreamQuery(void* handle) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuStreamGetPriority(void* handle, int* priority) {
+API CUresult cuStreamSynchronize(void* handle) {
   Lock lock;
-  Stream* stream = find_stream(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  *priority = stream->priority;
+  TRY(cuStreamQuery(handle));
+  check_red_zones("cuStreamSynchronize");
   return CUDA_SUCCESS;
 }
 
+API CUresult cuStreamGetPriority(void* handle, int* priority) {
+  return read_stream(handle, priority, [](const Stream& stream) { return stream.priority; });
+}
+
 API CUresult cuStreamGetFlags(void* handle, unsigned* flags) {
-  Lock lock;
-  Stream* stream = find_stream(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  *flags = stream->flags;
-  return CUDA_SUCCESS;
+  return read_stream(handle, flags, [](const Stream& stream) { return stream.flags; });
 }
 
 API CUresult cuStreamWaitEvent(void* stream_handle, void* event_handle, unsigned) {
@@ -273,8 +262,7 @@ API CUresult cuEventQuery(void* event) {
 
 API CUresult cuEventSynchronize(void* event) {
   Lock lock;
-  TRY(check_event(event));
-  finish_event(*find_event(event));
+  TRY(cuEventQuery(event));
   check_red_zones("cuEventSynchronize");
   return CUDA_SUCCESS;
 }

@@ -49,7 +49,7 @@ impl Phases {
         Ok(Self { axis, phases, taps, span: reach / axis.stride + 1 })
     }
 
-    /// The inputs of phase `phase` from output `first` on, `len` of them: those inside of the image, and the input that the
+    /// The inputs of phase `phase` from output `first` on, `len` of them: those inside the image, and the input that the
     /// first of those is.
     fn inside(&self, phase: usize, first: usize, len: usize, n_inputs: usize) -> (Range<usize>, usize) {
         let Axis { stride, before, .. } = self.axis;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::block::{Area, Blocks, Layout};
 use super::narrow;
-use super::tile::{MAX_WIDTH, Shape, Start, Tile, shapes};
+use super::tile::{MAX_WIDTH, Shape, Start, Steps, Tile, shapes};
 use super::{Axis, Conv, Curve};
 use crate::queue::{CpuQueue, Disjoint};
 use crate::{Budget, Buffer, Cpu, Result};
@@ -129,6 +129,12 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// The steps at `offsets`, for the positions from `first` on.
+    fn steps(&self, offsets: &[u32], first: usize, weight: &[f32]) -> Steps {
+        let x = self.planes[first..].as_ptr();
+        Steps { len: offsets.len(), offsets: offsets.as_ptr(), x, weight: weight.as_ptr() }
+    }
+
     /// The sums of one group of outputs, rows [`Blocks::pitch`] apart.
     fn sum(&self, shapes: &[Shape; 3], (weight, bias): (&[f32], &[f32]), sums: &mut [f32]) {
         let len = (self.area.rows.len() - 1) * self.blocks.pitch + self.area.columns.len();
@@ -140,10 +146,7 @@ impl Work<'_> {
                 let left = len - first;
                 let shape = shapes.iter().find(|shape| shape.width >= left).unwrap_or(&shapes[2]);
                 let tile = Tile {
-                    n_steps: offsets.len(),
-                    offsets: offsets.as_ptr(),
-                    x: self.planes[first..].as_ptr(),
-                    weight: weight.as_ptr(),
+                    steps: self.steps(offsets, first, weight),
                     start,
                     sums: sums[first..].as_mut_ptr(),
                     stride: self.sums_stride,
@@ -171,10 +174,7 @@ impl Work<'_> {
             sums.chunks_exact_mut(strip).take(len).for_each(|sums| sums[..n].copy_from_slice(&bias[..n]));
             for first in (0..len).step_by(narrow::POSITIONS) {
                 let tile = narrow::Tile {
-                    n_steps: self.offsets.len(),
-                    offsets: self.offsets.as_ptr(),
-                    x: self.planes[first..].as_ptr(),
-                    weight: weight.as_ptr(),
+                    steps: self.steps(self.offsets, first, weight),
                     sums: sums[first * strip..].as_mut_ptr(),
                 };
                 // SAFETY: an offset and a position together lie in the planes; sums and weights are whole strips. The

@@ -89,7 +89,7 @@ impl Conv<'_> {
     /// Weights of another shape, strides or dilations of 0, or a device that is no CPU.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         let Device::Cpu(cpu) = device else {
-            return Err(Error::unsupported("conv: there is no kernel for GPUs"));
+            return Err(Error::unsupported("conv: not implemented for GPUs"));
         };
         let lens = [self.n_out, self.n_in, self.kernel[0], self.kernel[1]];
         let len = lens.into_iter().try_fold(1usize, usize::checked_mul);

@@ -1,6 +1,7 @@
 //! The innermost loop for few positions: outputs side by side in vectors, one position's input for all of them. The steps of a
 //! sum and their order are those of the other loop, and so are its bits.
 
+use super::tile::Steps;
 use crate::device::isa::{Isa, Level};
 use crate::{Budget, Buffer, Result};
 
@@ -11,16 +12,10 @@ pub(super) const POSITIONS: usize = 4;
 /// Outputs of a strip at most.
 pub(super) const MAX_STRIP: usize = 64;
 
-/// One tile's work.
+/// One tile's work; the outputs of its steps are those of a strip.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
-    pub(super) n_steps: usize,
-    /// One for each step.
-    pub(super) offsets: *const u32,
-    /// The floats that the first position's steps begin at.
-    pub(super) x: *const f32,
-    /// `[n_steps, strip]`
-    pub(super) weight: *const f32,
+    pub(super) steps: Steps,
     /// `[positions, strip]`; the sums start from what is there.
     pub(super) sums: *mut f32,
 }
@@ -79,9 +74,10 @@ unsafe fn portable<const N: usize>(tile: Tile) {
     // SAFETY: the caller's promise, for every access of this function.
     unsafe {
         let sums = &mut *tile.sums.cast::<[[f32; 16]; N]>();
-        for step in 0..tile.n_steps {
-            let x = tile.x.add(*tile.offsets.add(step) as usize);
-            let weight = &*tile.weight.add(step * 16).cast::<[f32; 16]>();
+        let Steps { len, offsets, x, weight } = tile.steps;
+        for step in 0..len {
+            let x = x.add(*offsets.add(step) as usize);
+            let weight = &*weight.add(step * 16).cast::<[f32; 16]>();
             for (position, sums) in sums.iter_mut().enumerate() {
                 let x = *x.add(position);
                 for (sum, weight) in sums.iter_mut().zip(weight) {
@@ -94,45 +90,55 @@ unsafe fn portable<const N: usize>(tile: Tile) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::*;
+    use std::arch::x86_64::{__m256, __m512};
 
-    use super::Tile;
+    use super::{Steps, Tile};
+    use crate::device::vector::Vector;
 
-    macro_rules! tile {
-        ($name:ident, $features:literal, $vectors:literal x $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
-            $fma:ident) => {
-            /// # Safety
-            /// As [`super::Run`].
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn $name<const N: usize>(tile: Tile) {
-                // SAFETY: the caller's promise, for every access of this function.
-                unsafe {
-                    let mut sums = [[$zero(); $vectors]; N];
-                    for (at, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
-                        *sum = $load(tile.sums.add($lanes * at));
-                    }
-                    let mut from = tile.weight;
-                    for step in 0..tile.n_steps {
-                        let x = tile.x.add(*tile.offsets.add(step) as usize);
-                        let mut weight = [$zero(); $vectors];
-                        for (at, weight) in weight.iter_mut().enumerate() {
-                            *weight = $load(from.add($lanes * at));
-                        }
-                        for (position, sums) in sums.iter_mut().enumerate() {
-                            let x = $set(*x.add(position));
-                            for (sum, weight) in sums.iter_mut().zip(weight) {
-                                *sum = $fma(weight, x, *sum);
-                            }
-                        }
-                        from = from.add($vectors * $lanes);
-                    }
-                    for (at, sum) in sums.as_flattened().iter().enumerate() {
-                        $store(tile.sums.add($lanes * at), *sum);
+    /// # Safety
+    /// As [`super::Run`].
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn avx512<const N: usize>(tile: Tile) {
+        // SAFETY: the caller's promise.
+        unsafe { run::<__m512, N, 4>(tile) }
+    }
+
+    /// # Safety
+    /// As [`super::Run`].
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn avx2<const N: usize>(tile: Tile) {
+        // SAFETY: the caller's promise.
+        unsafe { run::<__m256, N, 2>(tile) }
+    }
+
+    /// # Safety
+    /// As [`super::Run`], with the instruction set of `V`; a strip has `VECTORS` vectors.
+    #[inline(always)]
+    unsafe fn run<V: Vector, const N: usize, const VECTORS: usize>(tile: Tile) {
+        // SAFETY: the caller's promise, for every access of this function.
+        unsafe {
+            let mut sums = [[V::splat(0.0); VECTORS]; N];
+            for (at, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
+                *sum = V::load(tile.sums.add(V::N * at));
+            }
+            let Steps { len, offsets, x, weight: mut from } = tile.steps;
+            for step in 0..len {
+                let x = x.add(*offsets.add(step) as usize);
+                let mut weight = [V::splat(0.0); VECTORS];
+                for (at, weight) in weight.iter_mut().enumerate() {
+                    *weight = V::load(from.add(V::N * at));
+                }
+                for (position, sums) in sums.iter_mut().enumerate() {
+                    let x = V::splat(*x.add(position));
+                    for (sum, weight) in sums.iter_mut().zip(weight) {
+                        *sum = weight.mul_add(x, *sum);
                     }
                 }
+                from = from.add(VECTORS * V::N);
             }
-        };
+            for (at, sum) in sums.as_flattened().iter().enumerate() {
+                sum.store(tile.sums.add(V::N * at));
+            }
+        }
     }
-    tile!(avx512, "avx512f", 4 x 16, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps);
-    tile!(avx2, "avx2,fma", 2 x 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps);
 }

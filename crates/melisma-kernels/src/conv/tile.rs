@@ -5,16 +5,22 @@
 
 use crate::device::isa::{Isa, Level};
 
-/// One tile's work, for as many positions as its [`Shape`] is wide.
+/// The steps of k that a tile adds up.
 #[derive(Clone, Copy)]
-pub(super) struct Tile {
-    pub(super) n_steps: usize,
+pub(super) struct Steps {
+    pub(super) len: usize,
     /// One for each step.
     pub(super) offsets: *const u32,
     /// The floats that the first position's steps begin at.
     pub(super) x: *const f32,
-    /// `[n_steps, outputs]`
+    /// `[len, outputs]`
     pub(super) weight: *const f32,
+}
+
+/// One tile's work, for as many positions as its [`Shape`] is wide.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) steps: Steps,
     pub(super) start: Start,
     /// One row for each output, `stride` apart.
     pub(super) sums: *mut f32,
@@ -82,10 +88,11 @@ unsafe fn portable<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
                 }
             }
         }
-        for step in 0..tile.n_steps {
-            let x = tile.x.add(*tile.offsets.add(step) as usize);
+        let Steps { len, offsets, x, weight } = tile.steps;
+        for step in 0..len {
+            let x = x.add(*offsets.add(step) as usize);
             for (output, sums) in sums.iter_mut().enumerate() {
-                let weight = *tile.weight.add(step * OUTPUTS + output);
+                let weight = *weight.add(step * OUTPUTS + output);
                 for (vector, sums) in sums.iter_mut().enumerate() {
                     for (lane, sum) in sums.iter_mut().enumerate() {
                         *sum = weight.mul_add(*x.add(vector * 4 + lane), *sum);
@@ -102,81 +109,60 @@ unsafe fn portable<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::*;
+    use std::arch::x86_64::{__m256, __m512};
 
-    use super::{Start, Tile};
+    use super::{Start, Steps, Tile};
+    use crate::device::vector::Vector;
 
     /// # Safety
     /// As [`super::Run`].
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn avx512<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
-        // SAFETY: the caller's promise, for every access of this function.
-        unsafe {
-            let mut sums = [[_mm512_setzero_ps(); VECTORS]; OUTPUTS];
-            for (output, sums) in sums.iter_mut().enumerate() {
-                for (vector, sum) in sums.iter_mut().enumerate() {
-                    *sum = match tile.start {
-                        Start::Bias(bias) => _mm512_set1_ps(*bias.add(output)),
-                        Start::Resume => _mm512_loadu_ps(tile.sums.add(output * tile.stride + 16 * vector)),
-                    };
-                }
-            }
-            let mut weight = tile.weight;
-            for step in 0..tile.n_steps {
-                let from = tile.x.add(*tile.offsets.add(step) as usize);
-                let mut x = [_mm512_setzero_ps(); VECTORS];
-                for (vector, x) in x.iter_mut().enumerate() {
-                    *x = _mm512_loadu_ps(from.add(16 * vector));
-                }
-                for (output, sums) in sums.iter_mut().enumerate() {
-                    let weight = _mm512_set1_ps(*weight.add(output));
-                    for (sum, x) in sums.iter_mut().zip(x) {
-                        *sum = _mm512_fmadd_ps(weight, x, *sum);
-                    }
-                }
-                weight = weight.add(OUTPUTS);
-            }
-            for (output, sums) in sums.iter().enumerate() {
-                for (vector, sum) in sums.iter().enumerate() {
-                    _mm512_storeu_ps(tile.sums.add(output * tile.stride + 16 * vector), *sum);
-                }
-            }
-        }
+        // SAFETY: the caller's promise.
+        unsafe { run::<__m512, OUTPUTS, VECTORS>(tile) }
     }
 
     /// # Safety
     /// As [`super::Run`].
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn avx2<const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
+        // SAFETY: the caller's promise.
+        unsafe { run::<__m256, OUTPUTS, VECTORS>(tile) }
+    }
+
+    /// # Safety
+    /// As [`super::Run`], with the instruction set of `V`.
+    #[inline(always)]
+    unsafe fn run<V: Vector, const OUTPUTS: usize, const VECTORS: usize>(tile: Tile) {
         // SAFETY: the caller's promise, for every access of this function.
         unsafe {
-            let mut sums = [[_mm256_setzero_ps(); VECTORS]; OUTPUTS];
+            let mut sums = [[V::splat(0.0); VECTORS]; OUTPUTS];
             for (output, sums) in sums.iter_mut().enumerate() {
                 for (vector, sum) in sums.iter_mut().enumerate() {
                     *sum = match tile.start {
-                        Start::Bias(bias) => _mm256_set1_ps(*bias.add(output)),
-                        Start::Resume => _mm256_loadu_ps(tile.sums.add(output * tile.stride + 8 * vector)),
+                        Start::Bias(bias) => V::splat(*bias.add(output)),
+                        Start::Resume => V::load(tile.sums.add(output * tile.stride + V::N * vector)),
                     };
                 }
             }
-            let mut weight = tile.weight;
-            for step in 0..tile.n_steps {
-                let from = tile.x.add(*tile.offsets.add(step) as usize);
-                let mut x = [_mm256_setzero_ps(); VECTORS];
+            let Steps { len, offsets, x, mut weight } = tile.steps;
+            for step in 0..len {
+                let from = x.add(*offsets.add(step) as usize);
+                let mut x = [V::splat(0.0); VECTORS];
                 for (vector, x) in x.iter_mut().enumerate() {
-                    *x = _mm256_loadu_ps(from.add(8 * vector));
+                    *x = V::load(from.add(V::N * vector));
                 }
                 for (output, sums) in sums.iter_mut().enumerate() {
-                    let weight = _mm256_set1_ps(*weight.add(output));
+                    let weight = V::splat(*weight.add(output));
                     for (sum, x) in sums.iter_mut().zip(x) {
-                        *sum = _mm256_fmadd_ps(weight, x, *sum);
+                        *sum = weight.mul_add(x, *sum);
                     }
                 }
                 weight = weight.add(OUTPUTS);
             }
             for (output, sums) in sums.iter().enumerate() {
                 for (vector, sum) in sums.iter().enumerate() {
-                    _mm256_storeu_ps(tile.sums.add(output * tile.stride + 8 * vector), *sum);
+                    sum.store(tile.sums.add(output * tile.stride + V::N * vector));
                 }
             }
         }

@@ -164,43 +164,26 @@ mod x86 {
 
     const ROUNDING: i32 = _MM_FROUND_TO_NEAREST_INT;
 
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn f32_f16_avx512(src: &[f32], dst: &mut [f16]) {
-        in_vectors::<16, _, _>(src, dst, |src, dst| {
-            // SAFETY: both arrays hold 16 elements.
-            unsafe {
-                let half = _mm512_cvtps_ph::<ROUNDING>(_mm512_loadu_ps(src.as_ptr()));
-                _mm256_storeu_si256(dst.as_mut_ptr().cast(), half);
+    macro_rules! convert {
+        ($name:ident($src:ident: $from:ty, $dst:ident: $to:ty), $features:literal, $n:literal => $body:expr) => {
+            #[target_feature(enable = $features)]
+            pub(super) fn $name(src: &[$from], dst: &mut [$to]) {
+                in_vectors::<$n, _, _>(src, dst, |src, dst| {
+                    let ($src, $dst) = (src.as_ptr(), dst.as_mut_ptr());
+                    // SAFETY: both arrays hold a whole vector.
+                    unsafe { $body }
+                });
             }
-        });
+        };
     }
-
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn f16_f32_avx512(src: &[f16], dst: &mut [f32]) {
-        in_vectors::<16, _, _>(src, dst, |src, dst| {
-            // SAFETY: both arrays hold 16 elements.
-            unsafe { _mm512_storeu_ps(dst.as_mut_ptr(), _mm512_cvtph_ps(_mm256_loadu_si256(src.as_ptr().cast()))) }
-        });
-    }
-
-    #[target_feature(enable = "avx2,f16c")]
-    pub(super) fn f32_f16_avx2(src: &[f32], dst: &mut [f16]) {
-        in_vectors::<8, _, _>(src, dst, |src, dst| {
-            // SAFETY: both arrays hold 8 elements.
-            unsafe {
-                let half = _mm256_cvtps_ph::<ROUNDING>(_mm256_loadu_ps(src.as_ptr()));
-                _mm_storeu_si128(dst.as_mut_ptr().cast(), half);
-            }
-        });
-    }
-
-    #[target_feature(enable = "avx2,f16c")]
-    pub(super) fn f16_f32_avx2(src: &[f16], dst: &mut [f32]) {
-        in_vectors::<8, _, _>(src, dst, |src, dst| {
-            // SAFETY: both arrays hold 8 elements.
-            unsafe { _mm256_storeu_ps(dst.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(src.as_ptr().cast()))) }
-        });
-    }
+    convert!(f32_f16_avx512(src: f32, dst: f16), "avx512f", 16 =>
+        _mm256_storeu_si256(dst.cast(), _mm512_cvtps_ph::<ROUNDING>(_mm512_loadu_ps(src))));
+    convert!(f16_f32_avx512(src: f16, dst: f32), "avx512f", 16 =>
+        _mm512_storeu_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256(src.cast()))));
+    convert!(f32_f16_avx2(src: f32, dst: f16), "avx2,f16c", 8 =>
+        _mm_storeu_si128(dst.cast(), _mm256_cvtps_ph::<ROUNDING>(_mm256_loadu_ps(src))));
+    convert!(f16_f32_avx2(src: f16, dst: f32), "avx2,f16c", 8 =>
+        _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128(src.cast()))));
 
     #[inline(always)]
     fn in_vectors<const N: usize, S: crate::Element, D: crate::Element>(

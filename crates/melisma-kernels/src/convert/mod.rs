@@ -2,7 +2,7 @@
 //!
 //! | from f32 to | value |
 //! |---|---|
-//! | f16, bf16 | nearest, ties to even; infinities stay, overflow becomes infinite, NaN stays NaN (quiet, sign and top payload bits kept) |
+//! | f16, bf16 | nearest, ties to even; infinities stay, overflow becomes infinite, NaN stays NaN (quiet, with its sign and top payload bits) |
 //! | i16, i24 | nearest to x · 2^15, x · 2^23, ties to even, clipped; NaN is 0 |
 //! | u8 | nearest to x · 2^7, ties to even, plus 128, clipped; NaN is 128 |
 //!

@@ -54,8 +54,8 @@ impl<'a> Histories<'a> {
                 past.copy_from_slice(&now[now.len() - past.len()..]);
             } else {
                 past.copy_within(now.len().., 0);
-                let kept = past.len() - now.len();
-                past[kept..].copy_from_slice(now);
+                let n_left = past.len() - now.len();
+                past[n_left..].copy_from_slice(now);
             }
         }
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::layer::step::{Step, Timeline};
 use crate::matmul::tile::{BLOCK_K, Run, STRIDE_A, STRIP, Start, Tile, runs};
 use crate::queue::{CpuQueue, Disjoint};
-use crate::{Budget, Buffer, Isa, Result};
+use crate::{Budget, Buffer, Isa, Level, Result};
 
 /// Floats of A that a block of rows has at most: half of a usual L2.
 const BLOCK_FLOATS: usize = 96 << 10;
@@ -150,7 +150,8 @@ pub(crate) struct Segment {
 
 /// What one layer does around its product.
 pub(crate) trait Layer: Sync {
-    /// Writes the operand of the part's rows, and what its sums start from.
+    /// Writes the operand of the part's rows, and what its sums start from. Inlined into code for each instruction set, so
+    /// an implementation is `#[inline(always)]`.
     fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]);
     /// Sets right what the product must not have touched.
     fn finish(&self, part: &mut Part<'_>);
@@ -190,10 +191,33 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
         let (operand, scratch) = scratch.split_at_mut(operand_len);
         let floats = &mut operand[..k.div_ceil(BLOCK_K) * n_rows * STRIDE_A];
         let mut operand = Operand { floats, n_rows, k };
-        layer.prepare(&mut part, &mut operand, scratch);
+        prepare(layer, &mut part, &mut operand, scratch);
         add_product(runs, packed, &operand, &part, strips);
         layer.finish(&mut part);
     })
+}
+
+/// [`Layer::prepare`] with the features of the part's instruction set.
+fn prepare<L: Layer>(layer: &L, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn avx2<L: Layer>(layer: &L, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+        layer.prepare(part, operand, scratch);
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    fn avx512<L: Layer>(layer: &L, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
+        layer.prepare(part, operand, scratch);
+    }
+    match part.isa.level() {
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { avx2(layer, part, operand, scratch) },
+        // SAFETY: an `Isa` exists only on machines that have its features.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { avx512(layer, part, operand, scratch) },
+        _ => layer.prepare(part, operand, scratch),
+    }
 }
 
 fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part<'_>, strips: Range<usize>) {

@@ -310,3 +310,22 @@ __device__ __forceinline__ void product_short(const Layer& layer, const Factors&
   }
   layer.remember();
 }
+
+// The kernels NAME_few, NAME_wide, NAME_tall, NAME_short_wide and NAME_short_tall of a layer; SHORT is the layer of the two
+// that make its operands themselves.
+#define PRODUCT_KERNELS(NAME, LAYER, SHORT)                                                                             \
+  extern "C" __global__ void __launch_bounds__(256) NAME##_few(Shape shape, Factors factors) {                          \
+    product_few(LAYER(shape), factors);                                                                                 \
+  }                                                                                                                     \
+  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_wide(Shape shape, Factors factors) {                      \
+    product_many<2>(LAYER(shape), factors);                                                                             \
+  }                                                                                                                     \
+  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_tall(Shape shape, Factors factors) {                      \
+    product_many<4>(LAYER(shape), factors);                                                                             \
+  }                                                                                                                     \
+  extern "C" __global__ void __launch_bounds__(256, 3) NAME##_short_wide(Shape shape, Factors factors) {                \
+    product_short<2>(SHORT(shape), factors);                                                                            \
+  }                                                                                                                     \
+  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_short_tall(Shape shape, Factors factors) {                \
+    product_short<4>(SHORT(shape), factors);                                                                            \
+  }

@@ -1,6 +1,6 @@
 //! cuBLASLt. It thinks in columns: our row-major C = A·B is its C' = B'·A' on the same bytes.
 //!
-//! Half-precision matrices whose K or N is no multiple of 8 are copied into padded ones first, so that tensor cores can
+//! Half-precision matrices whose K or N is not a multiple of 8 are copied into padded ones first, so that tensor cores can
 //! be used; the pad is zero in K and is cut off in N.
 
 use std::ffi::c_void;

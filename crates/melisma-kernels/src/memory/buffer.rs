@@ -38,7 +38,7 @@ impl Buffer {
         Ok(Self::whole(Block::pinned(cuda, budget, len)?, len))
     }
 
-    /// `len` bytes of device memory, their content left open.
+    /// `len` bytes of device memory with unspecified content.
     ///
     /// # Errors
     /// The budget or the driver refuses.
@@ -76,7 +76,7 @@ impl Buffer {
     /// All of it as elements of `T`.
     ///
     /// # Errors
-    /// The length is no multiple of the element's size. A pinned buffer that a copy still writes is waited for.
+    /// The length is not a multiple of the element's size, or a copy that the view waited for failed.
     pub fn view<T: Element>(&self) -> Result<View<'_, T>> {
         let len = self.elements::<T>()?;
         Ok(match self.space() {

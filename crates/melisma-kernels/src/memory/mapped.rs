@@ -127,7 +127,7 @@ impl Mapped {
 /// Takes the room of the first `len` bytes of `file` from the disk, so that it cannot become full under a map.
 ///
 /// # Errors
-/// The disk is full. A file system that knows no such thing is no error.
+/// The disk is full. File systems that cannot reserve space are not an error.
 pub fn reserve(file: &File, len: u64) -> Result<()> {
     let len = libc::off_t::try_from(len).map_err(|_| ErrorKind::FileTooLarge)?;
     loop {

@@ -54,7 +54,7 @@ impl Pool {
         Self(Arc::new(Shelves { space, cuda, budget: budget.clone(), classes: Mutex::new(classes) }))
     }
 
-    /// A buffer of `len` bytes; what is in it is left open.
+    /// A buffer of `len` bytes with unspecified content.
     ///
     /// # Errors
     /// [`Kind::Memory`] when the budget or the system refuses even after unused buffers were released.

@@ -11,7 +11,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor where `device` works: zeroed on the CPU, its content left open on a GPU.
+    /// A tensor where `device` works: zeroed on the CPU, with unspecified content on a GPU.
     ///
     /// # Errors
     /// The size overflows, or the budget or the system refuses.
@@ -24,7 +24,7 @@ impl Tensor {
         Ok(Self { dtype, shape: shape.to_vec(), buffer })
     }
 
-    /// A tensor from `pool`; its content is left open.
+    /// A tensor from `pool`, with unspecified content.
     ///
     /// # Errors
     /// The size overflows, or the pool refuses.

@@ -126,7 +126,7 @@ impl CudaQueue {
     }
 
     /// Device memory for one run, cut into parts of `lengths` bytes. It grows at the first run that needs more; earlier
-    /// memory is kept, because recorded graphs go on using it.
+    /// memory stays allocated, because recorded graphs still use it.
     pub(crate) fn scratch<const N: usize>(&self, lengths: [usize; N]) -> Result<[Address; N]> {
         let padded = lengths.map(|len| len.next_multiple_of(256));
         let total = padded.iter().sum();

@@ -68,7 +68,7 @@ impl Status {
 pub(super) struct DeviceJob {
     pub(super) record: u64,
     pub(super) out: u64,
-    /// Where the planes that cannot be joined at once are kept.
+    /// Offset in scratch of the planes that cannot be joined while they are decoded.
     pub(super) scratch: u64,
     pub(super) number: u64,
     pub(super) hash: u64,

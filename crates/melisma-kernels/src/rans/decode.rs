@@ -64,7 +64,7 @@ impl Decoder {
     /// `segment` is 0 or no multiple of [`SEGMENT_STEP`](super::SEGMENT_STEP).
     pub fn indexing(isa: Isa, segment: u32) -> Result<Self> {
         if segment == 0 || !segment.is_multiple_of(index::SEGMENT_STEP) {
-            let message = format!("segments of {segment} elements, which is no multiple of {}", index::SEGMENT_STEP);
+            let message = format!("segments of {segment} elements, not a multiple of {}", index::SEGMENT_STEP);
             return Err(Error::invalid(message));
         }
         let mut decoder = Self::new(isa);

@@ -1,4 +1,4 @@
-// What a warp reads: one stream of states and words, kept ahead in shared memory, and escaped bytes.
+// What a warp reads: one stream of states and words, prefetched into shared memory, and escaped bytes.
 #pragma once
 #include "record.cuh"
 

@@ -34,7 +34,7 @@ pub fn report() -> CacheReport {
 
 /// A compiled kernel on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct CachedKernel {
     /// The file's name.
     pub name: String,
     /// Its bytes.
@@ -44,26 +44,26 @@ pub struct Kept {
 }
 
 /// The compiled kernels on disk, by name, each read and checked.
-pub fn kept() -> Vec<Kept> {
+pub fn cached() -> Vec<CachedKernel> {
     let entries = directory().into_iter().flat_map(std::fs::read_dir).flatten().flatten();
-    let mut kept: Vec<Kept> = entries
+    let mut kernels: Vec<CachedKernel> = entries
         .filter_map(|entry| {
             let (name, bytes) = (entry.file_name().to_string_lossy().into_owned(), entry.metadata().ok()?.len());
-            Some(Kept { name, bytes, is_whole: read(&entry.path()).is_some() })
+            Some(CachedKernel { name, bytes, is_whole: read(&entry.path()).is_some() })
         })
         .collect();
-    kept.sort_by(|a, b| a.name.cmp(&b.name));
-    kept
+    kernels.sort_by(|a, b| a.name.cmp(&b.name));
+    kernels
 }
 
 /// Removes the compiled kernels. Returns how many there were, and their bytes.
 ///
 /// # Errors
 /// The system refuses.
-pub fn clear_kept() -> std::io::Result<(usize, u64)> {
+pub fn clear_cache() -> std::io::Result<(usize, u64)> {
     let Some(directory) = directory().filter(|directory| directory.is_dir()) else { return Ok((0, 0)) };
     let mut gone = (0, 0);
-    for kernel in kept() {
+    for kernel in cached() {
         std::fs::remove_file(directory.join(&kernel.name))?;
         gone = (gone.0 + 1, gone.1 + kernel.bytes);
     }
@@ -112,7 +112,7 @@ fn machine_code_in(directory: Option<PathBuf>, source: Source, target: Target<'_
     if let Some(path) = path
         && let Err(error) = write(&path, &code)
     {
-        tracing::warn!("compiled kernels are not kept: {}: {error}", path.display());
+        tracing::warn!("compiled kernels are not cached: {}: {error}", path.display());
     }
     Ok(code)
 }

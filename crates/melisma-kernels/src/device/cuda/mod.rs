@@ -15,7 +15,9 @@ mod stream;
 mod timing;
 
 pub(crate) use blas::blas_failed;
-pub use cache::{CacheReport, Kept, clear_kept, kept, report as cache_report, set_directory as set_cache_directory};
+pub use cache::{
+    CacheReport, CachedKernel, cached, clear_cache, report as cache_report, set_directory as set_cache_directory,
+};
 pub(crate) use context::Address;
 pub use context::Cuda;
 pub(crate) use driver::failed;

@@ -103,7 +103,7 @@ impl Plan {
     /// One step of whole frames: codes `[B, T / L, S]`, y `[B, T, C]`.
     ///
     /// # Errors
-    /// T is no multiple of L, a view has another length or place than the step asks for, or the device fails.
+    /// T is not a multiple of L, a view has another length or place than the step asks for, or the device fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, codes: View<'_, i32>, y: ViewMut<'_, f32>) -> Result<()> {
         if !step.n_latents.is_multiple_of(self.frame_latents) {
             let message = format!("embed: {} latents are not whole frames of {}", step.n_latents, self.frame_latents);

@@ -1,8 +1,8 @@
 //! `norm`: layer norm over channels at each time step. x, y `[B, T, C]`.
 //!
 //! y[t, c] = g\[c\] · (x[t, c] - m) / √(v + 1e-5) + b\[c\], with mean m and variance v of row t over all C channels, which
-//! are summed in f64 on the CPU, c rising. No state, no timeline: rows that do not exist are computed like any other and
-//! are nobody's business. Between devices results agree within 1e-5.
+//! are summed in f64 on the CPU, c rising. No state, no timeline: rows outside a stream are computed like any other, and
+//! nothing reads them. Between devices results agree within 1e-5.
 
 mod cpu;
 mod cuda;

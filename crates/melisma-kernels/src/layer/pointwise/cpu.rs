@@ -1,7 +1,6 @@
 //! A product with packed weights; the sums start from bias, skip or input.
 
 use super::{Mode, Pointwise};
-use crate::device::isa::dispatch;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
 use crate::layer::step::{Step, Timeline};
 use crate::queue::CpuQueue;
@@ -47,9 +46,26 @@ struct Pass<'a> {
 }
 
 impl Layer for Pass<'_> {
+    #[inline(always)]
     fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, _scratch: &mut [f32]) {
-        let pass = self;
-        dispatch!(part.isa, prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>));
+        let n_in = self.layer.n_in;
+        for (index, row) in part.rows.clone().enumerate() {
+            let x = &self.x[row * n_in..(row + 1) * n_in];
+            let columns = part.columns.clone();
+            let (n_out, sums) = (self.layer.bias.len(), part.sums(row));
+            sums.copy_from_slice(match self.layer.mode {
+                Mode::Plain => &self.layer.bias[columns],
+                Mode::Add => &self.with[row * n_out..(row + 1) * n_out][columns],
+                Mode::Noise => &x[columns],
+            });
+            let scale = if self.layer.mode == Mode::Noise { self.with[row] } else { 1.0 };
+            for (first, to) in operand.row(index) {
+                let x = &x[first..first + to.len()];
+                for c in 0..to.len() {
+                    to[c] = scale * x[c];
+                }
+            }
+        }
     }
 
     fn finish(&self, part: &mut Part<'_>) {
@@ -67,27 +83,5 @@ impl Layer for Pass<'_> {
 
     fn scratch_len(&self, _n_rows: usize) -> usize {
         0
-    }
-}
-
-#[inline(always)]
-fn prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>) {
-    let n_in = pass.layer.n_in;
-    for (index, row) in part.rows.clone().enumerate() {
-        let x = &pass.x[row * n_in..(row + 1) * n_in];
-        let columns = part.columns.clone();
-        let (n_out, sums) = (pass.layer.bias.len(), part.sums(row));
-        sums.copy_from_slice(match pass.layer.mode {
-            Mode::Plain => &pass.layer.bias[columns],
-            Mode::Add => &pass.with[row * n_out..(row + 1) * n_out][columns],
-            Mode::Noise => &x[columns],
-        });
-        let scale = if pass.layer.mode == Mode::Noise { pass.with[row] } else { 1.0 };
-        for (first, to) in operand.row(index) {
-            let x = &x[first..first + to.len()];
-            for c in 0..to.len() {
-                to[c] = scale * x[c];
-            }
-        }
     }
 }

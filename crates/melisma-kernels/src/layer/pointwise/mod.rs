@@ -42,7 +42,7 @@ pub struct Pointwise<'a> {
     pub n_out: usize,
     /// `[C_out, C_in]`
     pub weight: &'a [f32],
-    /// `[C_out]`; none is zero. Only in [`Mode::Plain`].
+    /// `[C_out]`; `None` stands for zeros. Only in [`Mode::Plain`].
     pub bias: Option<&'a [f32]>,
     /// What is added.
     pub mode: Mode,

@@ -66,22 +66,6 @@ struct Pointwise : Shape {
 };
 
 // budget for pointwise_*: 128 registers, 0 spill
-#define POINTWISE(NAME, MODE)                                                                                            \
-  extern "C" __global__ void __launch_bounds__(256) pointwise_##NAME##_few(Shape shape, Factors factors) {               \
-    product_few(Pointwise<MODE>(shape), factors);                                                                        \
-  }                                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256, 2) pointwise_##NAME##_wide(Shape shape, Factors factors) {           \
-    product_many<2>(Pointwise<MODE>(shape), factors);                                                                    \
-  }                                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256, 2) pointwise_##NAME##_tall(Shape shape, Factors factors) {           \
-    product_many<4>(Pointwise<MODE>(shape), factors);                                                                    \
-  }                                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256, 3) pointwise_##NAME##_short_wide(Shape shape, Factors factors) {     \
-    product_short<2>(Pointwise<MODE>(shape), factors);                                                                   \
-  }                                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256, 2) pointwise_##NAME##_short_tall(Shape shape, Factors factors) {     \
-    product_short<4>(Pointwise<MODE>(shape), factors);                                                                   \
-  }
-POINTWISE(plain, PLAIN)
-POINTWISE(add, ADD)
-POINTWISE(noise, NOISE)
+PRODUCT_KERNELS(pointwise_plain, Pointwise<PLAIN>, Pointwise<PLAIN>)
+PRODUCT_KERNELS(pointwise_add, Pointwise<ADD>, Pointwise<ADD>)
+PRODUCT_KERNELS(pointwise_noise, Pointwise<NOISE>, Pointwise<NOISE>)

@@ -2,7 +2,6 @@
 //! product, whose sums start from skip and bias.
 
 use super::{Residual, TAPS};
-use crate::device::isa::dispatch;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
 use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::{LANES, Lanes, Snake, lanes};
@@ -83,12 +82,33 @@ struct Pass<'a> {
 }
 
 impl Layer for Pass<'_> {
+    #[inline(always)]
     fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
-        let pass = self;
-        dispatch!(
-            part.isa,
-            prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32])
-        );
+        let layer = self.layer;
+        let width = layer.width();
+        for segment in part.segments(self.input.step.n_latents * self.input.timeline.rate) {
+            let history = self.input.history(segment.stream);
+            // Output row t sees the rows t ..= t + 6 d of memory and step together; its skip is row t + 3 d.
+            let first = segment.rows.start;
+            for (index, z) in scratch.chunks_exact_mut(width).take(segment.rows.len() + layer.halo()).enumerate() {
+                layer.entry.apply(0, history.row(first + index), z);
+            }
+            for index in 0..segment.rows.len() {
+                let row = part.rows.start + segment.first + index;
+                let columns = part.columns.clone();
+                let skip = &history.row(first + index + 3 * layer.dilation)[columns.clone()];
+                let (bias, sums) = (&layer.mix_bias[columns], part.sums(row));
+                let (skip, bias) = (&skip[..sums.len()], &bias[..sums.len()]);
+                for c in 0..sums.len() {
+                    sums[c] = skip[c] + bias[c];
+                }
+            }
+            let z = &scratch[..(segment.rows.len() + layer.halo()) * width];
+            for (group, constants) in layer.groups.iter().enumerate() {
+                let (z, to) = (&z[group * LANES..], operand.lanes(segment.first, group * LANES));
+                wide(constants, Rows { z, width, dilation: layer.dilation, to, n_rows: segment.rows.len() });
+            }
+        }
     }
 
     fn finish(&self, part: &mut Part<'_>) {
@@ -98,35 +118,6 @@ impl Layer for Pass<'_> {
     /// The Snake of a block's rows and of those before them.
     fn scratch_len(&self, n_rows: usize) -> usize {
         (n_rows + self.layer.halo()) * self.layer.width()
-    }
-}
-
-#[inline(always)]
-fn prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
-    let layer = pass.layer;
-    let width = layer.width();
-    for segment in part.segments(pass.input.step.n_latents * pass.input.timeline.rate) {
-        let history = pass.input.history(segment.stream);
-        // Output row t sees the rows t ..= t + 6 d of memory and step together; its skip is row t + 3 d.
-        let first = segment.rows.start;
-        for (index, z) in scratch.chunks_exact_mut(width).take(segment.rows.len() + layer.halo()).enumerate() {
-            layer.entry.apply(0, history.row(first + index), z);
-        }
-        for index in 0..segment.rows.len() {
-            let row = part.rows.start + segment.first + index;
-            let columns = part.columns.clone();
-            let skip = &history.row(first + index + 3 * layer.dilation)[columns.clone()];
-            let (bias, sums) = (&layer.mix_bias[columns], part.sums(row));
-            let (skip, bias) = (&skip[..sums.len()], &bias[..sums.len()]);
-            for c in 0..sums.len() {
-                sums[c] = skip[c] + bias[c];
-            }
-        }
-        let z = &scratch[..(segment.rows.len() + layer.halo()) * width];
-        for (group, constants) in layer.groups.iter().enumerate() {
-            let (z, to) = (&z[group * LANES..], operand.lanes(segment.first, group * LANES));
-            wide(constants, Rows { z, width, dilation: layer.dilation, to, n_rows: segment.rows.len() });
-        }
     }
 }
 

@@ -21,6 +21,35 @@ struct Shape {
   __device__ __forceinline__ u32 len() const { return step.n_latents * timeline.rate; }
 };
 
+// The wide convolution and both Snakes of one channel.
+struct Channel {
+  float taps[TAPS], bias, alpha, inverse, mix_alpha, mix_inverse;
+
+  __device__ __forceinline__ Channel(const Shape& shape, u32 c) {
+#pragma unroll
+    for (u32 k = 0; k < TAPS; k++) taps[k] = __ldg(shape.taps + k * shape.n_channels + c);
+    bias = __ldg(shape.wide_bias + c);
+    alpha = __ldg(shape.entry.alpha + c), inverse = __ldg(shape.entry.inverse + c);
+    mix_alpha = __ldg(shape.middle.alpha + c), mix_inverse = __ldg(shape.middle.inverse + c);
+  }
+
+  // The N outputs of raw inputs: store(j, value) takes the j-th.
+  template <u32 N, class Store>
+  __device__ __forceinline__ void convolve(const float (&raw)[N + TAPS - 1], Store store) const {
+    float z[TAPS];
+#pragma unroll
+    for (u32 i = 0; i < N + TAPS - 1; i++) {
+      z[i % TAPS] = snake(raw[i], alpha, inverse);
+      if (i < TAPS - 1) continue;
+      const u32 j = i - (TAPS - 1);
+      float sum = bias;
+#pragma unroll
+      for (u32 k = 0; k < TAPS; k++) sum = fused_multiply_add(taps[k], z[(j + k) % TAPS], sum);
+      store(j, snake(sum, mix_alpha, mix_inverse));
+    }
+  }
+};
+
 // Grid: x over channels and runs of one stream, y over streams. A thread keeps the Snake of the last seven rows that it
 // needs, so that each is computed once for all its taps.
 // budget: 80 registers, 0 spill
@@ -31,12 +60,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
   const u32 c = index % n, run = index / n;
   const u32 first = run / dilation * (dilation * RUN) + run % dilation;
   if (run < n_runs && first < len) {
-    float taps[TAPS], z[TAPS];
-#pragma unroll
-    for (u32 k = 0; k < TAPS; k++) taps[k] = __ldg(shape.taps + k * n + c);
-    const float bias = __ldg(shape.wide_bias + c);
-    const float alpha = __ldg(shape.entry.alpha + c), inverse = __ldg(shape.entry.inverse + c);
-    const float mix_alpha = __ldg(shape.middle.alpha + c), mix_inverse = __ldg(shape.middle.inverse + c);
+    const Channel channel(shape, c);
     for (u32 stream = blockIdx.y; stream < shape.step.n_rows; stream += gridDim.y) {
       const History seen = history(shape.step, shape.memory, shape.x, stream, len);
       float raw[RUN + TAPS - 1];
@@ -53,16 +77,9 @@ extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
         }
       }
       float* to = shape.hidden + ((u64)stream * len + first) * n + c;
-#pragma unroll
-      for (u32 i = 0; i < RUN + TAPS - 1; i++) {
-        z[i % TAPS] = snake(raw[i], alpha, inverse);
-        if (i < TAPS - 1) continue;
-        const u32 j = i - (TAPS - 1);
-        float sum = bias;
-#pragma unroll
-        for (u32 k = 0; k < TAPS; k++) sum = fused_multiply_add(taps[k], z[(j + k) % TAPS], sum);
-        if (first + j * dilation < len) to[j * dilation * n] = snake(sum, mix_alpha, mix_inverse);
-      }
+      channel.convolve<RUN>(raw, [&](u32 j, float value) {
+        if (first + j * dilation < len) to[j * dilation * n] = value;
+      });
     }
   }
   roll(shape.step, shape.memory, shape.x, len);
@@ -117,27 +134,15 @@ struct Mix : Shape {
     for (u32 item = threadIdx.x; item < n_runs * n; item += blockDim.x) {
       const u32 c = item % n, run = item / n;
       const u32 own = run / dilation * (dilation * SHORT_RUN) + run % dilation;
-      float raw[SHORT_RUN + TAPS - 1], tap[TAPS], z[TAPS];
+      float raw[SHORT_RUN + TAPS - 1];
 #pragma unroll
       for (u32 i = 0; i < SHORT_RUN + TAPS - 1; i++) {
         const u32 row = start + own + i * dilation;
         raw[i] = row < end ? seen.row(row)[c] : 0.0f;
       }
-#pragma unroll
-      for (u32 k = 0; k < TAPS; k++) tap[k] = __ldg(taps + k * n + c);
-      const float bias = __ldg(wide_bias + c);
-      const float alpha = __ldg(entry.alpha + c), inverse = __ldg(entry.inverse + c);
-      const float mix_alpha = __ldg(middle.alpha + c), mix_inverse = __ldg(middle.inverse + c);
-#pragma unroll
-      for (u32 i = 0; i < SHORT_RUN + TAPS - 1; i++) {
-        z[i % TAPS] = snake(raw[i], alpha, inverse);
-        if (i < TAPS - 1) continue;
-        const u32 j = i - (TAPS - 1);
-        float sum = bias;
-#pragma unroll
-        for (u32 k = 0; k < TAPS; k++) sum = fused_multiply_add(tap[k], z[(j + k) % TAPS], sum);
-        if (own + j * dilation < TILE) rows[place(own + j * dilation, c)] = snake(sum, mix_alpha, mix_inverse);
-      }
+      Channel(*this, c).convolve<SHORT_RUN>(raw, [&](u32 j, float value) {
+        if (own + j * dilation < TILE) rows[place(own + j * dilation, c)] = value;
+      });
     }
     const u32 n_empty = stride() - ROW_GAP - n;
     for (u32 i = threadIdx.x; i < TILE * n_empty; i += blockDim.x) rows[place(i / n_empty, n + i % n_empty)] = 0.0f;
@@ -150,23 +155,9 @@ struct MixAlone : Mix {
   __device__ __forceinline__ void remember() const { roll(step, memory, x, len()); }
 };
 
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256) residual_few(Shape shape, Factors factors) {
-  product_few(Mix(shape), factors);
-}
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256, 2) residual_wide(Shape shape, Factors factors) {
-  product_many<2>(Mix(shape), factors);
-}
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256, 2) residual_tall(Shape shape, Factors factors) {
-  product_many<4>(Mix(shape), factors);
-}
-// budget: 80 registers, 8 spill
-extern "C" __global__ void __launch_bounds__(256, 3) residual_short_wide(Shape shape, Factors factors) {
-  product_short<2>(MixAlone(shape), factors);
-}
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256, 2) residual_short_tall(Shape shape, Factors factors) {
-  product_short<4>(MixAlone(shape), factors);
-}
+// budget for residual_few: 128 registers, 0 spill
+// budget for residual_wide: 128 registers, 0 spill
+// budget for residual_tall: 128 registers, 0 spill
+// budget for residual_short_wide: 80 registers, 8 spill
+// budget for residual_short_tall: 128 registers, 0 spill
+PRODUCT_KERNELS(residual, Mix, MixAlone)

@@ -1,7 +1,6 @@
 //! One product: an operand row is the Snake of two neighbouring inputs, and makes s rows of output that lie in a row.
 
 use super::Upsample;
-use crate::device::isa::dispatch;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
 use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::Snake;
@@ -53,12 +52,27 @@ impl Pass<'_> {
 }
 
 impl Layer for Pass<'_> {
+    #[inline(always)]
     fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
-        let pass = self;
-        dispatch!(
-            part.isa,
-            prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32])
-        );
+        let Prepared { n_in, snake, bias, .. } = self.layer;
+        let z = &mut scratch[..*n_in];
+        for segment in part.segments(self.inputs_per_stream()) {
+            let history = self.input.history(segment.stream);
+            // Every input is the second half of its own row and the first half of the next.
+            for index in 0..=segment.rows.len() {
+                snake.apply(0, history.row(segment.rows.start + index), z);
+                let row = segment.first + index;
+                if index > 0 {
+                    operand.write(row - 1, *n_in, z);
+                }
+                if index < segment.rows.len() {
+                    operand.write(row, 0, z);
+                    let columns = part.columns.clone();
+                    let at = part.rows.start + row;
+                    part.sums(at).copy_from_slice(&bias[columns]);
+                }
+            }
+        }
     }
 
     /// A row of the product is `stride` rows of the output.
@@ -81,28 +95,5 @@ impl Layer for Pass<'_> {
 
     fn scratch_len(&self, _n_rows: usize) -> usize {
         self.layer.n_in
-    }
-}
-
-#[inline(always)]
-fn prepare(pass: &Pass<'_>, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]) {
-    let Prepared { n_in, snake, bias, .. } = pass.layer;
-    let z = &mut scratch[..*n_in];
-    for segment in part.segments(pass.inputs_per_stream()) {
-        let history = pass.input.history(segment.stream);
-        // Every input is the second half of its own row and the first half of the next.
-        for index in 0..=segment.rows.len() {
-            snake.apply(0, history.row(segment.rows.start + index), z);
-            let row = segment.first + index;
-            if index > 0 {
-                operand.write(row - 1, *n_in, z);
-            }
-            if index < segment.rows.len() {
-                operand.write(row, 0, z);
-                let columns = part.columns.clone();
-                let at = part.rows.start + row;
-                part.sums(at).copy_from_slice(&bias[columns]);
-            }
-        }
     }
 }

@@ -55,7 +55,7 @@ impl Upsample<'_> {
         check_len("upsample: weight", self.weight.len(), n_out * stride * n_in * 2)?;
         check_len("upsample: bias", self.bias.len(), n_out)?;
         if stride == 0 || !timeline.rate.is_multiple_of(stride) {
-            return Err(Error::invalid(format!("upsample: the rate {} is no multiple of {stride}", timeline.rate)));
+            return Err(Error::invalid(format!("upsample: the rate {} is not a multiple of {stride}", timeline.rate)));
         }
         let form = Form {
             name: "upsample",

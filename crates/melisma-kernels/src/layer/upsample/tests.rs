@@ -90,7 +90,7 @@ fn refusals(bench: &Bench) {
         timeline,
         rounding: Rounding::Off,
     };
-    assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("no multiple of 2"));
+    assert!(layer.plan(&bench.device, &bench.budget).unwrap_err().to_string().contains("not a multiple of 2"));
     let layer = Upsample { weight: &[0.0; 3], ..layer };
     assert!(layer.plan(&bench.device, &bench.budget).is_err());
 }

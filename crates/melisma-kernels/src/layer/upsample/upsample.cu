@@ -83,23 +83,8 @@ struct Upsample : Shape {
   }
 };
 
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256) upsample_few(Shape shape, Factors factors) {
-  product_few(Upsample(shape), factors);
-}
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256, 2) upsample_wide(Shape shape, Factors factors) {
-  product_many<2>(Upsample(shape), factors);
-}
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256, 2) upsample_tall(Shape shape, Factors factors) {
-  product_many<4>(Upsample(shape), factors);
-}
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256, 3) upsample_short_wide(Shape shape, Factors factors) {
-  product_short<2>(Upsample(shape), factors);
-}
-// budget: 128 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256, 2) upsample_short_tall(Shape shape, Factors factors) {
-  product_short<4>(Upsample(shape), factors);
-}
+// budget for upsample_few: 128 registers, 0 spill
+// budget for upsample_wide: 128 registers, 0 spill
+// budget for upsample_tall: 128 registers, 0 spill
+// budget for upsample_short_*: 128 registers, 0 spill
+PRODUCT_KERNELS(upsample, Upsample, Upsample)

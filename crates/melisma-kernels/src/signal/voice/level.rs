@@ -77,7 +77,7 @@ pub(super) fn parts(envelope: Envelope, onset: u64, release: Option<u64>) -> Lif
     life
 }
 
-/// The level on its line at `age`, inside of the last part of `life`.
+/// The level on its line at `age`, inside the last part of `life`.
 fn level_at(life: &Life, turns: &[u64; 3], onset: u64, age: u64) -> f64 {
     let tick = TICK as u64;
     let index = life.n_parts as usize - 1;

@@ -65,7 +65,7 @@ __device__ __forceinline__ void controls_of(const Params& params, const Voice& v
   ends[1] = controls[tick + 1 < last ? tick + 1 : last];
 }
 
-// A voice of a kind: what is kept in registers.
+// The registers of one kind of voice.
 template <u32 KIND>
 struct Player {
   Tone tone;

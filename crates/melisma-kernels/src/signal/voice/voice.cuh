@@ -248,7 +248,7 @@ struct Map {
 
 // ---- oscillators ----------------------------------------------------------------------------------------------------
 
-// Phases are exact where a part begins; inside of it the sine follows its own second difference.
+// Phases are exact where a part begins; within it the sine follows its own second difference.
 struct Tone {
   u64 phase, saw_phase, increment, saw_increment;
   float period, sine_level, saw_level;

@@ -7,7 +7,7 @@ use super::super::sound::N_PARTIALS;
 use super::super::{Control, TICK};
 use super::CHUNK;
 
-/// Oscillators take the phase that 64 bits have kept.
+/// Sets the 32-bit phases of the oscillators from the 64-bit ones.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.

@@ -140,7 +140,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
             }
         }
         let tick_end = (now / TICK_LEN + 1) * TICK_LEN;
-        // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's, and the piece is inside of the chunk.
+        // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's, and the piece is inside the chunk.
         unsafe {
             if now.is_multiple_of(TICK_LEN) && is_known {
                 let ends = &sums.ends.0[((now - known_from) / TICK_LEN) as usize];

@@ -40,7 +40,7 @@ impl<V: Lanes> Output<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn add(&mut self, sample: V, at: usize) {
-        // SAFETY: the caller has the instruction set of `V`; `at` is inside of the chunk, whose rows the sums have admitted.
+        // SAFETY: the caller has the instruction set of `V`; `at` is inside the chunk, whose rows the sums have admitted.
         unsafe {
             let sample = sample.mul(self.value).min(V::splat(3.9)).max(V::splat(-3.9));
             self.value = self.value.add(self.slope);

@@ -54,7 +54,7 @@ impl Sums {
         debug_assert!(len <= CHUNK);
         if self.n_rows < len {
             for side in [&mut self.left, &mut self.right] {
-                // SAFETY: the rows are inside of the array.
+                // SAFETY: the rows are inside the array.
                 unsafe { side.as_mut_ptr().cast::<[i32; LANES]>().add(self.n_rows).write_bytes(0, len - self.n_rows) };
             }
             self.n_rows = len;

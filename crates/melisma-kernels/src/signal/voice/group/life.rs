@@ -54,7 +54,7 @@ impl Group {
         (tick_end.min(self.turn[lane]) - now) as f32
     }
 
-    /// Lines that end inside of the tick that begins at `now`.
+    /// Lines that end inside the tick that begins at `now`.
     pub(in crate::signal::voice) fn measure_lines(&mut self, now: u64) {
         for lane in 0..LANES {
             self.line_len[lane] = self.to_line_end(lane, now);

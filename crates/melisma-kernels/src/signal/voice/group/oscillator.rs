@@ -3,7 +3,7 @@
 use super::super::TICK;
 use super::{LANES, Words};
 
-/// Phases: 32 bits inside of a tick, of 64 that are kept at its beginning.
+/// Phases: 64 bits at the start of a tick, of which 32 are enough inside it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(in crate::signal::voice) struct Oscillator {
@@ -42,7 +42,7 @@ impl Oscillator {
         self.phase[lane] = ((anchor >> 32) as u32).wrapping_add(self.stride[lane].wrapping_mul(before as u32));
     }
 
-    /// Takes the phase that 64 bits have kept.
+    /// Sets the 32-bit phase from the 64-bit one.
     #[inline(always)]
     pub(super) fn begin_tick(&mut self, lane: usize) {
         let anchor = Self::wide(&self.anchor, lane).wrapping_add(Self::wide(&self.hop, lane));

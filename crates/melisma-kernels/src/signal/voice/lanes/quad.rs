@@ -3,7 +3,7 @@
 use super::Number;
 use crate::device::vector::Float;
 
-/// Four samples of a vector, worked on side by side so that none waits for another.
+/// Four samples of a vector, computed side by side to hide their latencies.
 #[derive(Clone, Copy)]
 pub(in crate::signal::voice) struct Quad<T>(pub(in crate::signal::voice) [T; 4]);
 
