@@ -53,7 +53,13 @@ fn build(folder: &Path) -> Result<()> {
     };
     let library = unpack(LIBRARY)?;
     let mut command = cargo(["build", "--lib", "--examples", "--quiet", "--manifest-path"]);
-    command.arg(library.join("Cargo.toml")).arg("--target-dir").arg(folder.join("build"));
+    // As the workspace, so that other crates need not be built again.
+    command.arg(library.join("Cargo.toml")).args([
+        "--target-dir",
+        "target",
+        "--config",
+        "profile.dev.debug='line-tables-only'",
+    ]);
     for name in SIBLINGS {
         let path = unpack(name)?;
         command.arg("--config").arg(format!("patch.crates-io.{name}.path=\"{}\"", path.display()));

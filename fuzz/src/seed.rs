@@ -1,0 +1,159 @@
+//! Inputs that the parsers accept: golden files of the repository, and what Melisma writes itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use melisma::audio::{Clip, flac, wav};
+use melisma::dataset::journal::{Header, Journal};
+use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
+use melisma::onnx::Model;
+use melisma::pack::{self, Array};
+use melisma::runtime::output::Existing;
+use melisma::snac::{Codes, tokens};
+use melisma::synth::{STYLES, compose};
+use melisma::{Budget, Device, mel, snac};
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files in `folder` whose names end with one of `suffixes`, in order.
+fn files(folder: &str, suffixes: &[&str]) -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(repository(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| suffixes.iter().any(|suffix| path.to_string_lossy().ends_with(suffix)));
+    paths.sort();
+    paths.iter().map(|path| read(path)).collect()
+}
+
+fn tone() -> Clip {
+    Clip::mono(16_000, (0..4000).map(|n| 0.5 * (n as f32 * 0.1).sin()).collect())
+}
+
+pub fn npy() -> Vec<Vec<u8>> {
+    files("golden/optimize", &[".npy"])
+}
+
+/// A small safetensors file with two tensors.
+fn weights() -> Vec<u8> {
+    let header = br#"{"a":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]},"b":{"dtype":"BF16","shape":[8],"data_offsets":[128,144]}}"#;
+    let values = (0..36).flat_map(|n| (n as f32).sin().to_le_bytes());
+    (header.len() as u64).to_le_bytes().into_iter().chain(header.iter().copied()).chain(values).collect()
+}
+
+pub fn safetensors() -> Vec<Vec<u8>> {
+    vec![weights(), snac::mini24_weights()[..32 << 10].to_vec()]
+}
+
+pub fn checkpoint() -> Vec<Vec<u8>> {
+    vec![read(&repository("golden/snac/tiny24/pytorch_model.bin")), weights()]
+}
+
+pub fn packed() -> Vec<Vec<u8>> {
+    let mut small = Vec::new();
+    pack::pack(&weights(), &mut small, &pack::Options::default(), &|_| {}).expect("small weights are packed");
+    let mut seeds = files("golden/pack", &[".packed.safetensors"]);
+    seeds.push(small);
+    seeds
+}
+
+pub fn array() -> Vec<Vec<u8>> {
+    let values: Vec<f32> = (0..4096).map(|n| (n as f32).sin()).collect();
+    let array = Array::new(&values, &[64, 64]).expect("a shape that fits");
+    vec![pack::compress(&array).expect("an array is compressed")]
+}
+
+pub fn onnx() -> Vec<Vec<u8>> {
+    let mut seeds = files("golden/optimize", &[".onnx"]);
+    let model = Model::from_bytes(&seeds[0]).expect("a golden model");
+    seeds.push(model.to_packed(&pack::Options::default()).expect("a golden model is packed"));
+    seeds
+}
+
+pub fn wav() -> Vec<Vec<u8>> {
+    let mut seeds = files("golden/mel", &["_alaw.wav", "_be.wav", "_mulaw.wav", "_rf64.wav", "_u8.wav", ".w64"]);
+    seeds.push(wav::write(&tone(), wav::SampleFormat::S16).expect("a tone is written"));
+    seeds
+}
+
+pub fn audio() -> Vec<Vec<u8>> {
+    let mut seeds = files("golden/mel", &[".flac", ".mp3", ".ogg", ".m4a", ".aiff", "_u8.wav"]);
+    seeds.push(flac::write(&tone(), flac::Depth::S16).expect("a tone is written"));
+    seeds
+}
+
+pub fn midi() -> Vec<Vec<u8>> {
+    let score = compose(&STYLES[0], 1, 10.0).expect("a style is composed");
+    vec![score.to_midi().expect("a score is written")]
+}
+
+pub fn score() -> Vec<Vec<u8>> {
+    vec![compose(&STYLES[0], 1, 5.0).expect("a style is composed").to_json().into_bytes()]
+}
+
+pub fn tokens() -> Vec<Vec<u8>> {
+    let model = snac::Model::mini24().expect("the built-in model");
+    let frames: Vec<i32> = (0..70).map(|n| n * 37 % 4096).collect();
+    let codes = Codes::from_frames(model.config(), &frames).expect("whole frames");
+    vec![
+        tokens::to_orpheus(&model, &codes).expect("tags").into_bytes(),
+        tokens::to_ids(&model, &codes).expect("ids").into_bytes(),
+        tokens::to_json(&model, &codes).into_bytes(),
+        tokens::to_npy(&model, &codes),
+        tokens::to_safetensors(&model, &codes).expect("tensors"),
+    ]
+}
+
+pub fn codec() -> Vec<Vec<u8>> {
+    vec![read(&repository("golden/snac/tiny24/config.json")), read(&repository("golden/snac/tiny44/config.json"))]
+}
+
+pub fn dataset() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sound = folder.path().join("tone.wav");
+    fs::write(&sound, wav::write(&tone(), wav::SampleFormat::S16).expect("a tone is written")).expect("room");
+    let inputs = Inputs::find(&[sound]).expect("the tone");
+    let build = |name: &str, store: StoreKind| {
+        let output = folder.path().join(name);
+        let segment = Duration::from_millis(100);
+        let preset = mel::Config::preset("whisper-80").expect("a preset");
+        let request = Request {
+            inputs: &inputs,
+            shard: (0, 1),
+            options: Options::new(preset, segment, segment, Tail::Pad).expect("options"),
+            output: &output,
+            store,
+            existing: Existing::Refuse,
+            stops_on_failure: true,
+            device: &Device::cpu().expect("a CPU"),
+            threads: 1,
+            budget: &Budget::unlimited(),
+            techniques: Techniques::default(),
+        };
+        dataset::build(&request, &Counters::default(), |_, _| {}).expect("a dataset is built");
+        read(&output)
+    };
+    vec![build("tone.h5", StoreKind::Hdf5), build("tone.safetensors", StoreKind::Safetensors)]
+}
+
+pub fn journal() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("journal");
+    let mut journal = Journal::create(&path, &Header::new("plan", "inputs")).expect("a journal");
+    journal.synced().expect("a line");
+    vec![read(&path)]
+}
+
+pub fn settings() -> Vec<Vec<u8>> {
+    let short = b"device: cpu\nthreads: 4\nmemory_limit: 2GiB\n".to_vec();
+    files("golden/config", &[".yaml"]).into_iter().chain([short]).collect()
+}
+
+pub fn record() -> Vec<Vec<u8>> {
+    files("bench/record/xeon-avx512-2c", &[".json"])
+}

@@ -1,0 +1,167 @@
+//! The targets: each hands the bytes to the public function that reads them, and uses what it accepts.
+
+use std::io::Write;
+
+use melisma::audio::Source;
+use melisma::dataset::store::Store;
+use melisma::dataset::{self, journal as journals};
+use melisma::format::checkpoint::Checkpoint;
+use melisma::format::npy as arrays;
+use melisma::format::safetensors::Header;
+use melisma::onnx::Model;
+use melisma::pack::{self, Archive};
+use melisma::runtime::Config;
+use melisma::runtime::config::Sources;
+use melisma::snac::tokens::{Format, Reader};
+use melisma::synth::Score;
+use melisma::{Budget, snac};
+use melisma_bench::Record;
+use tempfile::NamedTempFile;
+
+/// The most memory that a parser with a budget may use.
+const LIMIT: u64 = 64 << 20;
+/// Rows and samples that are read of what a file claims to have.
+const MOST_READ: usize = 1 << 16;
+
+/// npy arrays.
+pub fn npy(bytes: &[u8]) {
+    if let Ok(value) = arrays::parse(bytes) {
+        assert_eq!(arrays::parse(&arrays::write(&value)).ok(), Some(value));
+    }
+}
+
+/// Headers of safetensors files.
+pub fn safetensors(bytes: &[u8]) {
+    let _ = Header::read(&bytes);
+}
+
+/// PyTorch checkpoints (zip with pickle) and safetensors, with their values.
+pub fn checkpoint(bytes: &[u8]) {
+    if let Ok(checkpoint) = Checkpoint::read(&bytes) {
+        for name in checkpoint.names() {
+            let _ = checkpoint.get(name).map(|view| view.to_f32());
+        }
+    }
+}
+
+/// Packed files, listed and unpacked.
+pub fn packed(bytes: &[u8]) {
+    if let Ok(archive) = Archive::open(&bytes) {
+        let archive = archive.with_budget(&Budget::shared(LIMIT));
+        let _ = archive.list();
+        let _ = archive.unpack(&mut Bounded(0), 1, &|_| {});
+    }
+}
+
+/// Single compressed arrays.
+pub fn array(bytes: &[u8]) {
+    let _ = pack::decompress(bytes);
+}
+
+/// ONNX models, plain and packed.
+pub fn onnx(bytes: &[u8]) {
+    if let Ok(model) = Model::from_bytes(bytes) {
+        let written = model.to_bytes().expect("a model that was read can be written");
+        assert!(Model::from_bytes(&written).expect("a model that was written can be read") == model);
+    }
+    let _ = Model::from_packed(&bytes, LIMIT);
+}
+
+/// WAV files in memory.
+pub fn wav(bytes: &[u8]) {
+    if let Ok(wav) = melisma::audio::wav::read(bytes) {
+        let _ = wav.to_clip();
+    }
+}
+
+/// Audio files of every format, decoded.
+pub fn audio(bytes: &[u8]) {
+    let file = file(bytes, ".audio");
+    if let Ok(mut source) = Source::open(file.path(), 16_000) {
+        let n = source.facts().n_samples.min(MOST_READ as u64) as usize;
+        let _ = source.read_f32(0, &mut vec![0.0; n]);
+    }
+}
+
+/// MIDI files.
+pub fn midi(bytes: &[u8]) {
+    if let Ok(score) = Score::from_midi(bytes) {
+        let _ = score.to_midi();
+    }
+}
+
+/// Scores as JSON.
+pub fn score(bytes: &[u8]) {
+    if let Ok(score) = Score::from_json(bytes) {
+        assert!(Score::from_json(score.to_json().as_bytes()).is_ok(), "a score that was written can be read");
+    }
+}
+
+/// Token streams in every format.
+pub fn tokens(bytes: &[u8]) {
+    for format in [Format::Auto, Format::Orpheus, Format::Ids, Format::Codes] {
+        let mut frames = Vec::new();
+        let Ok(mut reader) = Reader::new(format, &snac::Config::snac_24khz()) else { continue };
+        let parts = bytes.split_at(bytes.len() / 2);
+        let pushed = reader.push(parts.0, &mut frames).and_then(|()| reader.push(parts.1, &mut frames));
+        if pushed.is_ok() {
+            let _ = reader.finish(&mut frames);
+        }
+        assert_eq!(frames.len() % 7, 0, "{format:?}");
+    }
+}
+
+/// The `config.json` of codec models.
+pub fn codec(bytes: &[u8]) {
+    let _ = snac::Config::from_json(bytes);
+}
+
+/// Datasets in one file: HDF5 and safetensors.
+pub fn dataset(bytes: &[u8]) {
+    let file = file(bytes, ".h5");
+    if let Ok(store) = Store::open(file.path()) {
+        for (index, column) in store.layout.columns.iter().enumerate() {
+            if column.row_bytes() <= MOST_READ && store.layout.n_rows > 0 {
+                let _ = store.read(index, store.layout.n_rows - 1, &mut vec![0; column.row_bytes()]);
+            }
+        }
+    }
+    let _ = dataset::verify(file.path(), 1, &Budget::shared(LIMIT));
+}
+
+/// Journals of dataset builds.
+pub fn journal(bytes: &[u8]) {
+    let _ = journals::read(file(bytes, ".journal").path());
+}
+
+/// Settings in `melisma.yaml`.
+pub fn settings(bytes: &[u8]) {
+    let file = file(bytes, ".yaml");
+    let _ = Config::load(&Sources { file: Some(file.path().to_owned()), ..Sources::default() });
+}
+
+/// Records of benches, compared with themselves.
+pub fn record(bytes: &[u8]) {
+    if let Ok(record) = serde_json::from_slice::<Record>(bytes) {
+        let _ = melisma_bench::compare(&record, &record).map(|comparison| comparison.table());
+    }
+}
+
+fn file(bytes: &[u8], suffix: &str) -> NamedTempFile {
+    let mut file = tempfile::Builder::new().suffix(suffix).tempfile().expect("a temporary file");
+    file.write_all(bytes).expect("room for a temporary file");
+    file
+}
+
+/// Counts what is unpacked, and ends it where a small file claims to be a large one.
+struct Bounded(u64);
+
+impl pack::Append for Bounded {
+    fn append(&mut self, bytes: &[u8]) -> melisma::Result<()> {
+        self.0 += bytes.len() as u64;
+        match self.0 <= LIMIT {
+            true => Ok(()),
+            false => Err(melisma::Error::unsupported("more than the target reads")),
+        }
+    }
+}
