@@ -1,14 +1,17 @@
 //! `cargo xtask bench`: runs `melisma bench`, keeps the figures, compares them with a record.
 //!
 //! Records of two days differ by the machine's mood; ratios to peers measured in the same run do not. So `--against`
-//! compares ratios, and a row that lost more than [`LOSS`] of its ratio to any peer makes the exit code 3.
+//! compares ratios, and a row that lost more than [`LOSS`] of its ratio to any peer makes the exit code 3. `--binaries`
+//! measures two builds in turns instead.
 
 mod machine;
+mod pair;
 mod row;
 
 use crate::process::{cargo, output, run as execute};
 use crate::{table, tree};
 use anyhow::{Context, Result, bail};
+use pair::{Build, Pair};
 use row::Row;
 use serde_json::Value;
 use std::fs;
@@ -30,6 +33,12 @@ pub struct Arguments {
     /// Compare the ratios to peers with those of this record
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
+    /// Measure two builds of `melisma` in turns and compare them row by row
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["against", "record"])]
+    binaries: Vec<PathBuf>,
+    /// How often each of the two builds is measured
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "binaries")]
+    rounds: usize,
     /// Store the figures as bench/record/MACHINE/ROOM.json
     #[arg(long)]
     record: bool,
@@ -42,11 +51,14 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let [old, new] = &arguments.binaries[..] {
+        return in_turns(arguments, [old, new]);
+    }
     let record = arguments.against.as_deref().map(read).transpose()?;
     execute(&mut cargo(["build", "--release", "-p", "melisma-cli"]))?;
     let mut rows = Vec::new();
     for room in rooms(arguments) {
-        let figures = measure(room, &arguments.rest)?;
+        let figures = measure(&tree::target().join("release/melisma"), room, &arguments.rest)?;
         let measured = Row::all(&figures).with_context(|| format!("melisma bench {room}"))?;
         println!("\n{room}");
         show(&measured);
@@ -71,8 +83,22 @@ fn rooms(arguments: &Arguments) -> Vec<&str> {
     }
 }
 
-fn measure(room: &str, rest: &[String]) -> Result<Value> {
-    let program = tree::target().join("release/melisma");
+fn in_turns(arguments: &Arguments, [old, new]: [&PathBuf; 2]) -> Result<ExitCode> {
+    let mut pair = Pair::default();
+    for round in 0..arguments.rounds {
+        for build in pair::order(round) {
+            let program = if build == Build::Old { old } else { new };
+            for room in rooms(arguments) {
+                println!("round {} of {}: {} bench {room}", round + 1, arguments.rounds, program.display());
+                pair.add(build, &Row::all(&measure(program, room, &arguments.rest)?)?)?;
+            }
+        }
+    }
+    println!();
+    pair.report()
+}
+
+fn measure(program: &Path, room: &str, rest: &[String]) -> Result<Value> {
     let figures = output(Command::new(program).args(["bench", room, "--json"]).args(rest))?;
     serde_json::from_str(&figures).with_context(|| format!("the output of `melisma bench {room} --json`"))
 }

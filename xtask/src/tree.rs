@@ -1,7 +1,7 @@
 //! Where things are: the repository, the target folder, and files by suffix.
 
 use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 /// The repository's root.
@@ -37,6 +37,19 @@ pub fn sources(suffix: &str) -> Result<Vec<PathBuf>> {
 /// `path` as shown to people: relative to the repository, with forward slashes.
 pub fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// The relative `path` without `.` and `..`, if it stays inside of the repository.
+pub fn resolve(path: &Path) -> Option<PathBuf> {
+    let mut found = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => found.pop().then_some(())?,
+            Component::CurDir => {}
+            part => found.push(part),
+        }
+    }
+    Some(found)
 }
 
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {

@@ -1,9 +1,9 @@
 """Peers of `melisma bench dataset`.
 
-usage: dataset.py loop | seed, then FOLDER THREADS FILES
-loop: what people write with soundfile, torchaudio and h5py, on a CPU.
-seed: the seed document's pipeline: files read by threads, batches of 128 in pinned tensors, a ring of three, a copy stream and a
-compute stream, autocast, h5py.
+usage: dataset.py loop | pipeline, then FOLDER THREADS FILES
+loop: a plain loop with soundfile, torchaudio and h5py, on a CPU.
+pipeline: PyTorch on a GPU: threads read files into pinned batches of 128, a ring of three batches, a copy
+stream and a compute stream, autocast, h5py.
 The last line of output is one JSON object {"files/s": rate}.
 """
 
@@ -51,7 +51,7 @@ class Buffers:
         self.done = torch.cuda.Event()
 
 
-def seed(paths, threads, scratch, batch=128):
+def pipeline(paths, threads, scratch, batch=128):
     mel = torchaudio.transforms.MelSpectrogram(RATE, 1024, hop_length=256, n_mels=80).cuda()
     copies, compute = torch.cuda.Stream(), torch.cuda.Stream()
     ring = [Buffers(batch) for _ in range(3)]
@@ -106,7 +106,7 @@ def seed(paths, threads, scratch, batch=128):
 def main(which, folder, threads, files):
     paths = sorted(glob.glob(os.path.join(folder, "*.wav")))[:files]
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as scratch, torch.inference_mode():
-        rate = {"loop": loop, "seed": seed}[which](paths, threads, scratch)
+        rate = {"loop": loop, "pipeline": pipeline}[which](paths, threads, scratch)
     print(json.dumps({"files/s": rate}))
 
 

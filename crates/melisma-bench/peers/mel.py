@@ -1,26 +1,13 @@
 """Peers of `melisma bench mel`: log-mel spectrograms of ten-second clips in memory.
 
-usage: mel.py torchaudio | librosa | torchaudio-cuda | flashmel | seed, then THREADS
+usage: mel.py torchaudio | librosa | torchaudio-cuda | flashmel | torchaudio-autocast, then THREADS
 The last line of output is one JSON object {"N_FFT-HOP": million frames a second}, the better of single clips and batches.
 """
 
 import json
-import statistics
 import sys
-import time
 
 SHAPES = [(1024, 256, 22050), (400, 160, 16000)]
-
-
-def median_seconds(work, least=5, seconds=0.5):
-    for _ in range(2):
-        work()
-    times, begin = [], time.perf_counter()
-    while len(times) < least or time.perf_counter() - begin < seconds:
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def frames(rate, hop):
@@ -90,7 +77,7 @@ def torchaudio_cuda(_):
     return on_cuda(make)
 
 
-def seed_cuda(_):
+def torchaudio_autocast(_):
     import torch
     import torchaudio
 
@@ -122,6 +109,6 @@ PARTS = {
     "librosa": librosa_cpu,
     "torchaudio-cuda": torchaudio_cuda,
     "flashmel": flashmel_cuda,
-    "seed": seed_cuda,
+    "torchaudio-autocast": torchaudio_autocast,
 }
 print(json.dumps(PARTS[sys.argv[1]](int(sys.argv[2]))))

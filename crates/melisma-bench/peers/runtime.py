@@ -5,20 +5,8 @@ The last line of output is one JSON object {row: {peer: figure}}, figures in the
 """
 
 import json
-import statistics
 import sys
 import time
-
-
-def median_seconds(work, least=7, seconds=0.5, warm_up=3):
-    for _ in range(warm_up):
-        work()
-    times, begin = [], time.perf_counter()
-    while len(times) < least or time.perf_counter() - begin < seconds:
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def cpu(rows):

@@ -33,17 +33,6 @@ WINDOW_FRAMES = 4
 POPULATED = (1, 4, 7, 8, 28)
 
 
-def times(work, least, seconds, warm_up=1):
-    for _ in range(warm_up):
-        work()
-    found, begin = [], time.perf_counter()
-    while len(found) < least or time.perf_counter() - begin < seconds:
-        start = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - start)
-    return sorted(found)
-
-
 def p99(found):
     return found[min(len(found) - 1, round(0.99 * (len(found) - 1)))]
 
@@ -162,7 +151,7 @@ def onnx_runtime(rows):
 
 
 def population(rows, kind):
-    """The loop of the seed document and its vectorised replacement, both with their validation."""
+    """The plain loop and its vectorised form, both with their validation."""
     import torch
 
     device = torch.device(kind)

@@ -59,6 +59,14 @@ pub fn better(unit: &str) -> Result<Better> {
     })
 }
 
+/// Parts of row names in older records, and what stands there today.
+const RENAMED: [(&str, &str); 2] = [("(seed: ", "(expected "), (": factor, the seed claims ", ": factor, expected ")];
+
+/// The name that a row of any record has today.
+fn current(name: &str) -> String {
+    RENAMED.iter().fold(name.to_owned(), |name, (old, new)| name.replace(old, new))
+}
+
 /// One row of both records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
@@ -96,7 +104,7 @@ impl Change {
             (Some(old), Some(new)) if old != new => Some([old.clone(), new.clone()]),
             _ => None,
         };
-        let (name, unit) = (before.name.clone(), before.unit.clone());
+        let (name, unit) = (current(&before.name), before.unit.clone());
         Ok(Self { name, unit, old: before.median, new: after.median, gain, winners })
     }
 
@@ -116,7 +124,7 @@ pub struct Comparison {
     pub added: Vec<String>,
 }
 
-/// Compares medians of rows with equal names.
+/// Compares medians of rows with equal names; rows that were renamed since are found by their new names.
 ///
 /// # Errors
 /// When a row's unit is unknown or differs between the records, or a median is not a positive number.
@@ -124,7 +132,7 @@ pub fn compare(old: &Record, new: &Record) -> Result<Comparison> {
     let mut changes = Vec::new();
     let mut missing = Vec::new();
     for before in &old.rows {
-        let Some(after) = new.rows.iter().find(|row| row.name == before.name) else {
+        let Some(after) = new.rows.iter().find(|row| current(&row.name) == current(&before.name)) else {
             missing.push(before.name.clone());
             continue;
         };
@@ -138,7 +146,7 @@ pub fn compare(old: &Record, new: &Record) -> Result<Comparison> {
         return Err(Error::invalid("the records have no row in common")
             .with_hint("compare records of the same room, made with `melisma bench ROOM -o FILE`"));
     }
-    let is_old = |name: &str| old.rows.iter().any(|row| row.name == name);
+    let is_old = |name: &str| old.rows.iter().any(|row| current(&row.name) == current(name));
     let added = new.rows.iter().filter(|row| !is_old(&row.name)).map(|row| row.name.clone()).collect();
     Ok(Comparison { changes, missing, added })
 }
@@ -186,16 +194,7 @@ mod tests {
     use super::*;
 
     fn record(rows: &[(&str, &str, f64)]) -> Record {
-        let row = |(name, unit, median): &(&str, &str, f64)| Row {
-            name: (*name).into(),
-            unit: (*unit).into(),
-            median: *median,
-            spread: 0.0,
-            n: 1,
-            ceiling: None,
-            peers: Vec::new(),
-            winner: None,
-        };
+        let row = |(name, unit, median): &(&str, &str, f64)| Row::single(*name, unit, *median);
         Record { machine: "test".into(), device: "cpu".into(), rows: rows.iter().map(row).collect(), notes: Vec::new() }
     }
 
@@ -236,12 +235,22 @@ mod tests {
     }
 
     #[test]
+    fn renamed_rows_are_compared() {
+        let old = record(&[("snac/populate 1 frames, over the loop (seed: 2-5x)", "x", 4.0)]);
+        let new = record(&[("snac/populate 1 frames, over the loop (expected 2-5x)", "x", 5.0)]);
+        let found = compare(&old, &new).unwrap();
+        assert_eq!((&found.changes[0].name, found.changes[0].gain), (&new.rows[0].name, 0.25));
+        assert!(found.missing.is_empty() && found.added.is_empty());
+    }
+
+    #[test]
     fn records_that_cannot_be_compared_are_refused() {
         let old = record(&[("a", "s", 1.0)]);
         for new in [record(&[("a", "ms", 1.0)]), record(&[("a", "s", 0.0)]), record(&[("a", "s", f64::NAN)])] {
             assert!(compare(&old, &new).is_err());
         }
     }
+
     /// Every record of the repository, and so every unit that benches write.
     #[test]
     fn every_row_on_record_has_a_known_unit_and_equals_itself() {

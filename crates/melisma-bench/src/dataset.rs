@@ -1,5 +1,5 @@
-//! The room `dataset`: a folder of WAV files to FP16 HDF5, beside the loop that people write in Python, beside our own transform
-//! and our own reader alone, and without each of the seed document's techniques.
+//! The room `dataset`: a folder of WAV files to FP16 HDF5, beside a plain Python loop, a PyTorch pipeline, our transform
+//! alone and our reader alone, and with each technique of the builder off.
 //!
 //! `MELISMA_BENCH_FILES` sets the number of files and `MELISMA_BENCH_FOLDER` where they are made; records are made with the
 //! defaults, 2,000 files on a CPU and 40,000 in shared memory on a GPU.
@@ -72,7 +72,7 @@ fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
         outcome?;
         let bandwidth = COPIED as f64 / copied.median / 1e9;
         bytes.ceiling = Some(bandwidth.min(reading.median));
-        middle.peers = seed(corpus);
+        middle.peers = pytorch_pipeline(corpus);
         rows.extend([
             middle,
             bytes,
@@ -96,11 +96,11 @@ fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The seed's pipeline in PyTorch.
-fn seed(corpus: &Corpus) -> Vec<Peer> {
+/// Reading threads, pinned batches and two streams in PyTorch.
+fn pytorch_pipeline(corpus: &Corpus) -> Vec<Peer> {
     let threads = available_threads().to_string();
-    let found = figure(&["seed", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]);
-    found.into_iter().map(|median| Peer { name: "seed's pipeline in PyTorch".to_owned(), median }).collect()
+    let found = figure(&["pipeline", &corpus.path(), &threads, &FILES_OF_PEERS.to_string()]);
+    found.into_iter().map(|median| Peer { name: "PyTorch pipeline".to_owned(), median }).collect()
 }
 
 fn figure(args: &[&str]) -> Option<f64> {

@@ -51,6 +51,22 @@ pub struct Row {
     pub winner: Option<String>,
 }
 
+impl Row {
+    /// A single figure, not the median of many runs.
+    pub fn single(name: impl Into<String>, unit: &str, median: f64) -> Self {
+        Self {
+            name: name.into(),
+            unit: unit.to_owned(),
+            median,
+            spread: 0.0,
+            n: 1,
+            ceiling: None,
+            peers: Vec::new(),
+            winner: None,
+        }
+    }
+}
+
 /// Another program's figure for the same work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Peer {

@@ -45,16 +45,7 @@ impl Measured {
 
     fn row(self, name: &str, unit: &str, median: f64) -> super::Row {
         let Self { spread, n, .. } = self;
-        super::Row {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            median,
-            spread,
-            n,
-            ceiling: None,
-            peers: Vec::new(),
-            winner: None,
-        }
+        super::Row { spread, n, ..super::Row::single(name, unit, median) }
     }
 }
 

@@ -13,7 +13,7 @@ use melisma::mel::{Config, Transform};
 const PEERS: &str = include_str!("../peers/mel.py");
 /// Each in a process of its own: one that is missing leaves its column out.
 const CPU_PEERS: &[&str] = &["torchaudio", "librosa"];
-const CUDA_PEERS: &[&str] = &["torchaudio-cuda", "flashmel", "seed"];
+const CUDA_PEERS: &[&str] = &["torchaudio-cuda", "flashmel", "torchaudio-autocast"];
 /// Clips of one run, each of ten seconds.
 const CLIPS: usize = 32;
 const CLIPS_CUDA: usize = 2048;

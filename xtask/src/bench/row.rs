@@ -69,6 +69,14 @@ impl Row {
     }
 }
 
+/// The share by which `new` is worse than `old`: 0.25 is a quarter more time, or less speed by as much.
+pub fn loss(unit: &str, old: f64, new: f64) -> Result<f64> {
+    Ok(match Better::of(unit)? {
+        Better::Larger => old / new - 1.0,
+        Better::Smaller => new / old - 1.0,
+    })
+}
+
 /// The ratio to one peer of one row, before and now.
 pub struct Change<'a> {
     pub row: &'a str,

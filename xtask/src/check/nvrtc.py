@@ -7,6 +7,7 @@ An answer on stdout: [{"source", "architecture", "compiled", "log"}].
 import ctypes
 import glob
 import json
+import multiprocessing
 import os
 import sys
 import sysconfig
@@ -42,7 +43,7 @@ def compile_one(nvrtc, path, text, headers, options):
         ctypes.byref(program), text.encode(), path.encode(), len(headers), strings(list(headers.values())), strings(list(headers))
     )
     if created != 0:
-        sys.exit(f"nvrtcCreateProgram failed with {created}")
+        raise RuntimeError(f"nvrtcCreateProgram failed with {created}")
     status = nvrtc.nvrtcCompileProgram(program, len(options), strings(options))
     log = read(nvrtc, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog", program).rstrip(b"\0").decode(errors="replace")
     cubin = read(nvrtc, "nvrtcGetCUBINSize", "nvrtcGetCUBIN", program) if status == 0 else b""
@@ -50,16 +51,24 @@ def compile_one(nvrtc, path, text, headers, options):
     return cubin[:4] == b"\x7fELF", log
 
 
+def compile_job(job):
+    """Runs in a process of its own: one process compiles one program at a time."""
+    nvrtc, request, path, architecture = STATE["nvrtc"], STATE["request"], *job
+    options = [f"--gpu-architecture={architecture}", *request["options"]]
+    compiled, log = compile_one(nvrtc, path, request["sources"][path], request["headers"], options)
+    return {"source": path, "architecture": architecture, "compiled": compiled, "log": log}
+
+
+STATE = {}
+
+
 def main():
     request = json.load(sys.stdin)
-    nvrtc = load()
-    answer = []
-    for path, text in request["sources"].items():
-        for architecture in request["architectures"]:
-            options = [f"--gpu-architecture={architecture}", *request["options"]]
-            compiled, log = compile_one(nvrtc, path, text, request["headers"], options)
-            answer.append({"source": path, "architecture": architecture, "compiled": compiled, "log": log})
-    json.dump(answer, sys.stdout)
+    # Set before the fork, so that every process has the library and the sources.
+    STATE.update(nvrtc=load(), request=request)
+    jobs = [(path, architecture) for path in request["sources"] for architecture in request["architectures"]]
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        json.dump(pool.map(compile_job, jobs, chunksize=1), sys.stdout)
 
 
 main()

@@ -27,16 +27,8 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
         // The system forgets the peak of what ran before; where it cannot, figures are upper bounds.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         run_with(place, &corpus, options.clone(), &Techniques::default())?;
-        rows.push(Row {
-            name: format!("dataset/peak memory, {n_files} short files"),
-            unit: "MiB".to_owned(),
-            median: peak_resident_bytes().unwrap_or(0) as f64 / f64::from(1 << 20),
-            spread: 0.0,
-            n: 1,
-            ceiling: None,
-            peers: Vec::new(),
-            winner: None,
-        });
+        let peak_mib = peak_resident_bytes().unwrap_or(0) as f64 / f64::from(1 << 20);
+        rows.push(Row::single(format!("dataset/peak memory, {n_files} short files"), "MiB", peak_mib));
     }
     Ok(rows)
 }

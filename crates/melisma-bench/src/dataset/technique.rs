@@ -1,4 +1,4 @@
-//! Each of the seed document's techniques, on and off.
+//! Each technique of the builder, on and off.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{row, worker};
+use super::worker;
 use crate::{Peer, Row};
 use melisma::engine::ours::chain;
 use melisma::engine::rten;
@@ -55,7 +55,7 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
         Ok::<_, Error>(tried.first().copied().unwrap_or_default())
     };
     let (training, sound) = run("training", 1, ours("training")?, chain::NAME)?;
-    let mut row = row("optimize/snac decoder, 60 s, peak of training", "bytes", training);
+    let mut row = Row::single("optimize/snac decoder, 60 s, peak of training", "bytes", training);
     let others = [
         ("emergency", chain::NAME, ours("emergency")?),
         ("field", chain::NAME, ours("field")?),
@@ -77,7 +77,7 @@ fn halves() -> Result<Row> {
     let mut model = whisper_encoder(1)?;
     let whole = model.to_bytes()?.len();
     pass::to_half(&mut model, &Default::default())?;
-    let mut row = row("optimize/whisper encoder, fp16", "bytes", model.to_bytes()?.len() as f64);
+    let mut row = Row::single("optimize/whisper encoder, fp16", "bytes", model.to_bytes()?.len() as f64);
     row.peers = vec![Peer { name: "fp32".to_owned(), median: whole as f64 }];
     Ok(row)
 }

@@ -227,7 +227,7 @@ impl Bench<'_> {
         Ok(Row { unit: "us".to_owned(), median: row.median * 1e6, ..row })
     }
 
-    /// The seed's last step: five layers decoded by all cores, then by the GPU in one launch.
+    /// The ladder's last step: five layers decoded by all cores, then by the GPU in one launch.
     fn ladder(&self, matrix: &Matrix) -> Result<Vec<Row>> {
         let threads = melisma_kernels::available_threads();
         let on_cores = speed::decode_on(threads, &file(std::iter::repeat_n(matrix, 5)))?;
@@ -241,7 +241,7 @@ impl Bench<'_> {
         let factor = on_cores.median / on_gpu.median;
         let before = row(on_cores, &format!("8 all cores, {threads} threads, five layers decoded"));
         let after = row(on_gpu, "9 GPU, five layers decoded");
-        let name = "pack/ladder 9 GPU: factor, the seed claims 5 ms for a layer".to_owned();
+        let name = "pack/ladder 9 GPU: factor, expected 5 ms for a layer".to_owned();
         let factor = Row { name, unit: "x".to_owned(), median: factor, ..after.clone() };
         Ok(vec![before, after, factor])
     }

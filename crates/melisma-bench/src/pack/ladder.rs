@@ -1,4 +1,5 @@
-//! The seed's ladder, step by step on five layers of 11 MB: each step's time, and its factor beside the claim.
+//! The ladder of techniques, one more at each step, on five layers of 11 MB: each step's time, and its factor beside the
+//! expected one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -44,19 +45,19 @@ enum Kept {
 pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut before = None;
-    let mut step = |name: &str, claim: &str, seconds: crate::Measured| {
+    let mut step = |name: &str, expected: &str, seconds: crate::Measured| {
         let mut row = seconds.seconds(&format!("pack/ladder {name}"));
         (row.median, row.unit) = (row.median * 1e3, "ms".to_owned());
         let factor = before.map(|before: f64| before / row.median);
         before = Some(row.median);
         rows.push(row.clone());
         if let Some(factor) = factor {
-            let name = format!("pack/ladder {name}: factor, the seed claims {claim}");
+            let name = format!("pack/ladder {name}: factor, expected {expected}");
             rows.push(Row { name, unit: "x".to_owned(), median: factor, ..row });
         }
     };
     let mut outcome = Ok(());
-    for (name, claim, kept, tile_size, cut) in [
+    for (name, expected, kept, tile_size, cut) in [
         ("1 an encoder per tile of 256", "", Kept::Nothing, 256, Cut::Squares),
         ("2 reused", "10 to 50", Kept::Coder, 256, Cut::Squares),
         ("3 tiles of 512", "2 to 5", Kept::Coder, 512, Cut::Squares),
@@ -69,7 +70,7 @@ pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
         let seconds = measure(PLAN, || {
             outcome = layers.iter().try_for_each(|layer| round_trip(layer, way, &AtomicU64::new(0)));
         });
-        step(name, claim, seconds);
+        step(name, expected, seconds);
     }
     outcome?;
     let way = Way { kept: Kept::Batch, tile_size: 512, cut: Cut::Runs };
@@ -187,20 +188,11 @@ fn tile_sizes(layer: &[u8]) -> Result<Vec<Row>> {
         encoder.encode(layout.split, 0, &layer[header.len as usize..][..tile_len], &mut Vec::new())?;
         let name = format!("pack/layer in tiles of {tile_size}");
         let row = seconds.seconds(&format!("{name}: {} tiles there and back", layout.n_tiles()));
-        let bytes = |what: &str, median: f64, peers: Vec<Peer>| Row {
-            name: format!("{name}: {what}"),
-            unit: "bytes".to_owned(),
-            median,
-            spread: 0.0,
-            n: 1,
-            ceiling: None,
-            peers,
-            winner: None,
-        };
+        let bytes = |what: &str, median: f64| Row::single(format!("{name}: {what}"), "bytes", median);
         let source = vec![Peer { name: "source".to_owned(), median: layer.len() as f64 }];
         rows.push(Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row });
-        rows.push(bytes("packed", size, source));
-        rows.push(bytes("memory of an encoder", encoder.held_bytes() as f64, vec![]));
+        rows.push(Row { peers: source, ..bytes("packed", size) });
+        rows.push(bytes("memory of an encoder", encoder.held_bytes() as f64));
     }
     Ok(rows)
 }

@@ -1,4 +1,4 @@
-//! A live stream with all techniques of the seed document, and without each of them, in multiples of real time.
+//! A live stream with every technique on, and with each of them off in turn, in multiples of real time.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ enum Population {
     Kept,
     /// All slots at once, into new buffers.
     Fresh,
-    /// The seed's loop.
+    /// Code by code, in a plain loop.
     Loop,
 }
 
@@ -94,7 +94,7 @@ fn stream(mut player: Player, model: &Model, all: &[i32], way: Way) -> Result<()
     Ok(())
 }
 
-/// The seed's loop: one assignment for each code, then one check for each level and bound.
+/// The plain loop: one assignment for each code, then one check for each level and bound.
 fn populate_by_loop(multiframe: &[i32], codebook_size: i32, out: &mut Populated) {
     let n = multiframe.len() / FRAME_CODES;
     let [codes_0, codes_1, codes_2] = &mut out.levels;

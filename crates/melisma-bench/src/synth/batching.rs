@@ -1,10 +1,10 @@
 //! What batching saves: phrases of 1 to 16 notes a chord in three densities, beside one voice at a time.
 //!
-//! One voice at a time renders every note into a buffer of its own and adds that to the mix, as the seed's first form does.
+//! One voice at a time renders every note into a buffer of its own and adds that to the mix.
 
 use std::time::{Duration, Instant};
 
-use super::{RATE, Row, beside, cpu_seconds, of_times, single};
+use super::{RATE, Row, beside, cpu_seconds, of_times};
 use melisma::Result;
 use melisma::synth::{Chord, Engine, EngineConfig, Path, Phrase, PhraseRenderer};
 
@@ -21,7 +21,7 @@ fn phrase(n_keys: usize, n_chords: usize) -> Phrase {
     Phrase { seconds: SECONDS, chords: (0..n_chords).map(chord).collect(), ..Phrase::default() }
 }
 
-/// The seed's way: a note, its buffer, the sum.
+/// One voice at a time: a note, its buffer, the sum.
 struct Sequential {
     engine: Engine,
     note: [Vec<f32>; 2],
@@ -105,15 +105,15 @@ pub(super) fn rows() -> Result<Vec<Row>> {
                 *most = most.max(ours / theirs);
             }
             if [1, 2, 4, 8, 16].contains(&n_keys) {
-                let row = single(&format!("synth/batching {density} {n_keys}"), "s", ours[0]);
+                let row = Row::single(format!("synth/batching {density} {n_keys}"), "s", ours[0]);
                 rows.push(beside(row, "one voice at a time", theirs[0]));
             }
         }
     }
     let saved =
-        |name: &str, most: f64| single(&format!("synth/batching, least {name} saved"), "%", 100.0 * (1.0 - most));
+        |name: &str, most: f64| Row::single(format!("synth/batching, least {name} saved"), "%", 100.0 * (1.0 - most));
     rows.extend([saved("latency", most[0]), saved("CPU", most[1])]);
-    let memory = single("synth/batching buffers", "B", batched.buffer_bytes() as f64);
+    let memory = Row::single("synth/batching buffers", "B", batched.buffer_bytes() as f64);
     rows.push(beside(memory, "one voice at a time", sequential.bytes() as f64));
     Ok(rows)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use melisma_kernels::signal::voice::{Bulk, Control, Controls, Note};
 use melisma_kernels::{Budget, DType, Device, Graph, Queue, Tensor};
 
-use super::{Plan, RATE, Row, long_phrase, measure, pad, patch, quantiles, single};
+use super::{Plan, RATE, Row, long_phrase, measure, pad, patch, quantiles};
 use melisma::Result;
 use melisma::runtime::trace::Busy;
 use melisma::synth::patch::{Pitch, Touch};
@@ -40,7 +40,7 @@ pub(super) fn rows(device: &Device) -> Result<Vec<Row>> {
     rows.extend(phrase(device, &budget)?);
     rows.push(short_batch(&queue, &budget)?);
     let cost = Cost::measure(device, &budget)?;
-    rows.push(single("synth/cost of a batch", "ms", 1e3 * cost.fixed));
+    rows.push(Row::single("synth/cost of a batch", "ms", 1e3 * cost.fixed));
     Ok(rows)
 }
 
@@ -83,7 +83,7 @@ fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
                 busy.add(start, start + span.duration.as_nanos() as u64);
             }
             let share = busy.covered() as f64 / 1e9 / times.iter().sum::<f64>();
-            rows.push(single(&format!("{name}, {label}"), "% busy", 100.0 * share.min(1.0)));
+            rows.push(Row::single(format!("{name}, {label}"), "% busy", 100.0 * share.min(1.0)));
         }
     }
     Ok(rows)

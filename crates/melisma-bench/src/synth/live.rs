@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use melisma_kernels::{Budget, Cpu, Isa, Queue};
 
-use super::{Device, Row, beside, cpu_seconds, quantiles, single};
+use super::{Device, Row, beside, cpu_seconds, quantiles};
 use melisma::Result;
 use melisma::synth::{Action, EngineConfig, Instrument, Stream, render_all};
 
@@ -48,7 +48,7 @@ fn cost() -> Result<Row> {
             *least = least.min((cpu_seconds() - begin) / (N_BLOCKS as f64 * PERIOD.as_secs_f64()));
         }
     }
-    let mut row = beside(single("synth/10 streams, CPU per second of one", "s", least[1]), "one stream", least[0]);
+    let mut row = beside(Row::single("synth/10 streams, CPU per second of one", "s", least[1]), "one stream", least[0]);
     row.n = TURNS as u64;
     Ok(row)
 }
@@ -70,7 +70,7 @@ fn deadlines(time: Duration) -> Result<Vec<Row>> {
     let name = format!("synth/{N_LIVE} live streams");
     let n_met = times.iter().filter(|&&time| time <= PERIOD.as_secs_f64()).count();
     let mut rows = quantiles(&name, &times, &[("p50", 0.5), ("p99", 0.99), ("max", 1.0)]);
-    let met = single(&format!("{name}, deadlines met"), "%", 100.0 * n_met as f64 / f64::from(n_blocks));
+    let met = Row::single(format!("{name}, deadlines met"), "%", 100.0 * n_met as f64 / f64::from(n_blocks));
     rows.push(Row { n: n_blocks.into(), ..met });
     Ok(rows)
 }

@@ -6,7 +6,7 @@ use melisma_kernels::device::ceiling;
 use melisma_kernels::signal::voice::{Block, Control, TICK, Voice, Voices};
 use melisma_kernels::{Budget, Cpu, Isa, Level};
 
-use super::{Device, Plan, RATE, Row, beside, measure, of_times, pad, single, sound};
+use super::{Device, Plan, RATE, Row, beside, measure, of_times, pad, sound};
 use melisma::Result;
 use melisma::synth::Instrument;
 
@@ -86,7 +86,7 @@ fn on_two_threads(isa: Isa, pads: &[Voice]) -> Result<[Row; 2]> {
     order.sort_by(|&a, &b| gains[a].0.total_cmp(&gains[b].0));
     let middle = order[ROUNDS / 2];
     let (gain, most) = gains[middle];
-    let mut row = single(&format!("synth/pads 2t by 1t {level}"), "x", gain);
+    let mut row = Row::single(format!("synth/pads 2t by 1t {level}"), "x", gain);
     (row.ceiling, row.n) = (Some(most), ROUNDS as u64);
     Ok([rows.swap_remove(middle), row])
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Row, beside, long_phrase, of_times, quantiles, single};
+use super::{Row, beside, long_phrase, of_times, quantiles};
 use melisma::Result;
 use melisma::synth::effect::{Reverb, ReverbSettings};
 use melisma::synth::{Bus, BusConfig, EngineConfig, Parameter, PhraseRenderer, Sound, Stream};
@@ -21,7 +21,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
         rows.extend(quantiles(&name, &steady, &[("p50", 0.5), ("p95", 0.95)]));
         let median = rows[rows.len() - 2].median;
         let first = of_times(first);
-        let mut row = single(&format!("{name}, first after warm-up"), "ms", 1e3 * first.median);
+        let mut row = Row::single(format!("{name}, first after warm-up"), "ms", 1e3 * first.median);
         (row.spread, row.n) = (first.spread, first.n);
         rows.push(beside(row, "steady", median));
     }

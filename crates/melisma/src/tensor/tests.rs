@@ -9,7 +9,7 @@ use crate::runtime::policy::Placement;
 use crate::runtime::{Chunking, Profile};
 use crate::{Kind, pack};
 
-/// The seed's YAML with some text replaced, and these variables.
+/// The golden YAML file with some text replaced, and these variables.
 fn seed<const N: usize>(replaced: [(&str, &str); N], variables: &[(&str, &str)]) -> TensorOptimizer {
     let mut yaml = crate::golden::TENSOR_OPTIMIZATIONS.to_owned();
     for (from, to) in replaced {

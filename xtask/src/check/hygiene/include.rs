@@ -1,11 +1,21 @@
 //! Files that source code includes at compile time: a package has only those inside of its crate.
 
-use std::path::{Component, Path, PathBuf};
+use super::File;
+use crate::tree::resolve;
+use std::path::{Path, PathBuf};
 
 const MACROS: &[&str] = &[concat!("include", "!("), concat!("include_str", "!("), concat!("include_bytes", "!(")];
 
+pub fn problems(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for File { path, text } in files.iter().filter(|file| file.has_suffix(&["rs"])) {
+        found.extend(leaving(path, text).map(|file| format!("{path}: includes `{file}`, outside of its crate")));
+    }
+    found
+}
+
 /// The included files of the source `path` of the repository that lie outside of its crate.
-pub fn leaving<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = String> + 'a {
+fn leaving<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = String> + 'a {
     let calls = MACROS.iter().flat_map(|name| text.match_indices(name)).map(|(at, name)| &text[at + name.len()..]);
     calls.filter_map(move |call| {
         let call = call.split([';', '\n']).next().unwrap_or_default();
@@ -25,18 +35,6 @@ const MANIFEST: &str = "CARGO_MANIFEST_DIR";
 fn home(path: &str) -> PathBuf {
     let depth = if path.starts_with("crates/") { 2 } else { 1 };
     Path::new(path).components().take(depth).collect()
-}
-
-/// `path` without `..`, if it stays inside of the repository.
-fn resolve(path: &Path) -> Option<PathBuf> {
-    let mut found = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => found.pop().then_some(())?,
-            part => found.push(part),
-        }
-    }
-    Some(found)
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(Splitting::Of(7).chunks("melisma"), Splitting::Of(7).chunks("rten"));
     }
 
-    /// The seed's file as it stands, and with the keys changed.
+    /// The file that the tensor tools were specified with, as it stands and with keys changed.
     #[test]
     fn the_seeds_keys_change_what_is_tried() {
         let seed = crate::golden::TENSOR_OPTIMIZATIONS;

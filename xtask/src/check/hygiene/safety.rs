@@ -1,0 +1,73 @@
+//! Every `unsafe` says on its own why it is sound.
+
+use super::File;
+
+const ABOVE: &str = concat!("as ", "above");
+
+pub fn problems(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.has_suffix(&["rs"])) {
+        let path = &file.path;
+        let lines: Vec<&str> = file.text.lines().collect();
+        for (number, line) in file.lines() {
+            if line.contains("SAFETY") && line.contains(ABOVE) {
+                found.push(format!("{path}:{number}: this SAFETY comment leans on another; say what holds here"));
+            }
+            if is_unsafe_fn(line) && !is_documented(&lines[..number - 1]) && !is_of_a_trait(&lines[..number]) {
+                found.push(format!("{path}:{number}: an unsafe function without `# Safety`"));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a function that its callers must use with care begins in this line.
+fn is_unsafe_fn(line: &str) -> bool {
+    let Some((before, after)) = line.split_once("unsafe ") else { return false };
+    let before = before.trim();
+    let head = before.is_empty() || before.starts_with("pub") || before == "const";
+    let after = after.strip_prefix("extern \"C\" ").unwrap_or(after);
+    head && after.strip_prefix("fn ").is_some_and(|name| !name.starts_with('('))
+}
+
+/// Whether the comments and attributes right above have a `# Safety`.
+fn is_documented(above: &[&str]) -> bool {
+    let head = |line: &&&str| ["///", "//", "#[", "#!["].iter().any(|start| line.trim_start().starts_with(start));
+    above.iter().rev().take_while(head).any(|line| line.contains("# Safety"))
+}
+
+/// Whether the function in the last line belongs to `impl Trait for Type`: the trait says what callers owe.
+fn is_of_a_trait(lines: &[&str]) -> bool {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let Some((last, above)) = lines.split_last() else { return false };
+    let outer = above.iter().rev().find(|line| !line.trim().is_empty() && indent(line) < indent(last));
+    outer.is_some_and(|line| {
+        line.trim_start().trim_start_matches("unsafe ").starts_with("impl") && line.contains(" for ")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    fn count(text: &str) -> usize {
+        problems(&[file("a.rs", text)]).len()
+    }
+
+    #[test]
+    fn unsafe_functions_say_what_callers_owe() {
+        assert_eq!(count("unsafe fn a() {}\n"), 1);
+        assert_eq!(count("/// Adds.\n#[inline]\npub(crate) unsafe fn a() {}\n"), 1);
+        assert_eq!(count("/// # Safety\n/// `p` is valid.\n#[inline]\npub(crate) unsafe fn a() {}\n"), 0);
+        assert_eq!(count("unsafe impl GlobalAlloc for A {\n    unsafe fn alloc() {}\n}\n"), 0);
+        assert_eq!(count("impl A {\n    unsafe fn alloc() {}\n}\n"), 1);
+        assert_eq!(count("type F = unsafe fn(u32);\nunsafe { a() }\n"), 0);
+    }
+
+    #[test]
+    fn safety_comments_stand_alone() {
+        assert_eq!(count(&format!("// SAFETY: {ABOVE}.\n")), 1);
+        assert_eq!(count("// SAFETY: `plan` checked the length.\n"), 0);
+    }
+}
