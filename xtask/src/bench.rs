@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: runs `melisma bench`, keeps the figures, compares them with a record.
+//! `cargo xtask bench`: runs `melisma bench`, records the figures, compares them with a record.
 //!
-//! Records of two days differ by the machine's mood; ratios to peers measured in the same run do not. So `--against`
+//! Records of two days differ by the machine's load; ratios to peers measured in the same run do not. So `--against`
 //! compares ratios, and a row that lost more than [`LOSS`] of its ratio to any peer makes the exit code 3. `--binaries`
 //! measures two builds in turns instead.
 

@@ -82,7 +82,7 @@ const STEPS: &[Step] = &[
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("python", "the Python package: its tests and its stubs", python::check),
     always("golden", "golden files against their manifest", golden::check),
-    always("hygiene", "no machine paths, no unfinished code, no overlong files", hygiene::check),
+    always("hygiene", "what tracked files may not contain: edges, sizes, budgets, links, words", hygiene::check),
     extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),

@@ -14,7 +14,7 @@ const RUN: &str = include_str!("cuda/run.sh");
 /// Marks a folder as ours, so that packing again may empty it.
 const MARK: &str = "run.sh";
 
-/// What the tools that copy the folder to a GPU machine take.
+/// The largest archive that the tools for GPU machines copy.
 const MAX_BYTES: u64 = 64 << 20;
 /// The package whose test files are packed, beside the kernels' suites.
 const PACKAGE: &str = "melisma";
@@ -74,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The test files to pack; what only the shim's own libraries can run is left out.
+/// The test files to pack, without those that only the shim's own libraries can run.
 fn packed_files() -> Result<Vec<String>> {
     let mut files = gpu_test::files(PACKAGE)?;
     let source = |name: &str| fs::read_to_string(source(name)).unwrap_or_default();

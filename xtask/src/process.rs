@@ -66,7 +66,7 @@ pub fn exchange(command: &mut Command, input: &str) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("output of `{}`", brief(command)))
 }
 
-/// Whether the command can be started and ends well; its output is not shown.
+/// Whether the command can be started and succeeds; its output is hidden.
 pub fn works(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }

@@ -13,7 +13,7 @@ use melisma::{Error, Kind, Result};
 
 const RUNS: usize = 7;
 
-/// A folder that goes away.
+/// A temporary folder, removed on drop.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {

@@ -127,7 +127,7 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     for room in chosen {
         rows.extend(room(place)?);
     }
-    // A row that no record could be compared by is a mistake of its bench.
+    // A row with an unknown unit could never be compared: a mistake in its bench.
     for row in &rows {
         better(&row.unit).map_err(|error| error.at(&row.name))?;
     }

@@ -11,7 +11,7 @@ use melisma::Result;
 use melisma::mel::{Config, Transform};
 
 const PEERS: &str = include_str!("../peers/mel.py");
-/// Each in a process of its own: one that is missing leaves its column out.
+/// Each runs in its own process, so that a missing package costs only its own column.
 const CPU_PEERS: &[&str] = &["torchaudio", "librosa"];
 const CUDA_PEERS: &[&str] = &["torchaudio-cuda", "flashmel", "torchaudio-autocast"];
 /// Clips of one run, each of ten seconds.

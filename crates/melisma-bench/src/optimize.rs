@@ -1,4 +1,4 @@
-//! The room `optimize`: what the search finds, beside ONNX Runtime as it comes, on models from packages and models of our
+//! The room `optimize`: what the search finds, beside ONNX Runtime with its default options, on models from packages and models of our
 //! own; what the cache saves; what profiles and FP16 save in memory.
 //!
 //! The packages are fetched by the script into the cache folder. Without Python or a network only our own models are
@@ -46,7 +46,7 @@ struct Fetched {
     inputs: BTreeMap<String, PathBuf>,
 }
 
-/// A folder that goes away.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

@@ -2,7 +2,7 @@
 //! ZipNN on the same files.
 //!
 //! The weights come from packages that the script fetches into the cache folder. Without Python or a network, only
-//! made-up weights are measured.
+//! synthetic weights are measured.
 
 mod cuda;
 mod ladder;
@@ -37,7 +37,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Where real weights lie, by name; empty where they cannot be had.
+/// Paths of real weights by name; empty where they cannot be fetched.
 fn weights() -> BTreeMap<String, String> {
     let cache = match std::env::var_os("MELISMA_CACHE_DIR") {
         Some(cache) => std::path::PathBuf::from(cache),

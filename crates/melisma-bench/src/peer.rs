@@ -10,11 +10,12 @@ use serde_json::Value;
 /// Timing functions that every script may call.
 const MEASURE: &str = include_str!("../peers/measure.py");
 const TIME: Duration = Duration::from_secs(300);
-/// A peer prints one line; what is longer is not from our scripts.
+/// A peer prints one line; longer output does not come from our scripts.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// Runs `peers/measure.py` and then `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of its last line. When there is no
-/// Python, a module is missing, or it takes longer than five minutes, the reason goes to stderr and into the record's notes.
+/// Runs `peers/measure.py` and then `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of the
+/// last line. When Python or a module is missing, or the script takes longer than five minutes, the reason goes to
+/// stderr and into the record's notes.
 pub fn peer(script: &str, args: &[&str]) -> Option<Value> {
     let python = std::env::var("MELISMA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     match run(&python, script, args, TIME) {
@@ -68,7 +69,7 @@ fn wait(child: &mut Child, time: Duration) -> Result<bool, String> {
             Ok(Some(status)) => return Ok(status.success()),
             Ok(None) if begin.elapsed() < time => std::thread::sleep(Duration::from_millis(5)),
             Ok(None) => {
-                // It may have ended just now; either way it is gone after this.
+                // Errors here mean that it has just ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("it took longer than {} s", time.as_secs()));
@@ -81,7 +82,7 @@ fn wait(child: &mut Child, time: Duration) -> Result<bool, String> {
 fn text_of(pipe: Option<impl Read>) -> String {
     let Some(mut pipe) = pipe else { return String::new() };
     let mut bytes = Vec::new();
-    // What was read before an error is all there is; the rest is taken so that the peer does not block.
+    // An error ends the text; the rest is drained so that the peer does not block.
     let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
     let _ = std::io::copy(&mut pipe, &mut std::io::sink());
     String::from_utf8_lossy(&bytes).into_owned()

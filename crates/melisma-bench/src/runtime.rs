@@ -12,7 +12,7 @@ use melisma::runtime::device::Device;
 
 const PEERS: &str = include_str!("../peers/runtime.py");
 
-/// The peers run before and after us, and the better of their two medians stands beside ours.
+/// The peers run before and after ours; the better of their two medians is reported.
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let (kind, measured): (_, Room) = match place.device {
         Device::Cpu(_) => ("cpu", cpu::rows),

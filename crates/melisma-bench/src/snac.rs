@@ -1,4 +1,4 @@
-//! The room `snac`: the published 24 kHz shape with made-up weights, beside PyTorch and ONNX Runtime.
+//! The room `snac`: the published 24 kHz shape with random weights, beside PyTorch and ONNX Runtime.
 //!
 //! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records are made with its default.
 
@@ -22,7 +22,7 @@ use melisma::snac::{Codes, Config, Engine, Model, Noise, Player, slots, tokens};
 use melisma::{Error, Result};
 
 const PEERS: &str = include_str!("../peers/snac.py");
-/// Each part in a process of its own: one that is missing leaves its column out.
+/// Each part runs in its own process, so that a missing package costs only its own column.
 const CPU_PARTS: &[&[&str]] = &[&["torch"], &["folded"], &["load"], &["onnxruntime"], &["population", "cpu"]];
 const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"]];
 

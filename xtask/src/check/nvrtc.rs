@@ -1,6 +1,6 @@
 //! Compiles every `.cu` below `crates/` with NVRTC for each architecture we serve, and holds each kernel to its budget.
 //!
-//! The options are read from the production launch code; of headers there are only our own `.cuh` files, in memory.
+//! The options are read from the production launch code; the only headers are our own `.cuh` files, in memory.
 
 mod budget;
 mod log;

@@ -53,7 +53,7 @@ def run(item):
     inputs, outputs = arrays(case, model, case.model_dir)
     plain = lambda value: isinstance(value, (numpy.ndarray, numpy.generic)) and numpy.asarray(value).dtype.kind in "fiub"
     if not all(plain(value) for value in [*inputs, *outputs]):
-        return kind, case.name, "unsupported", "values that are no arrays of numbers"
+        return kind, case.name, "unsupported", "inputs or outputs that are not numeric arrays"
     initial = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in initial]
     command = [melisma, "run", path, "-o", os.path.join(place, "out"), "--device", "cpu", "--threads", "1", "--json"]

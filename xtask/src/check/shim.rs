@@ -17,7 +17,7 @@ pub fn check() -> Result<Outcome> {
     let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("there is no .cu file yet".into())) };
     run(Command::new("bash").arg(sources().join("selftest.sh")))?;
     let mut total = Tally::default();
-    // All packages, as in the step `test`: another selection would be another set of features, and be built anew.
+    // All packages, as in the step `test`: another selection would resolve other features and compile everything again.
     shim.run(cargo(["test", "--workspace", "--lib", "--", "on_cuda", "cuda::"]), "1", &mut total)?;
     shim.run_files("1", &mut total)?;
     Ok(Outcome::Counted(total.to_string()))
@@ -37,7 +37,7 @@ struct Shim {
 }
 
 impl Shim {
-    /// None where no kernel exists.
+    /// `None` where there is no kernel.
     fn build() -> Result<Option<Self>> {
         if tree::sources("cu")?.is_empty() {
             return Ok(None);

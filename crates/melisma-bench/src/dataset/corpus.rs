@@ -1,4 +1,4 @@
-//! Sound files to measure on, which go away.
+//! Temporary audio files to measure on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct Corpus {
     pub(super) inputs: Inputs,
 }
 
-/// A folder that goes away.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Corpus {
@@ -93,7 +93,7 @@ impl Corpus {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is in a temporary folder.
+        // A drop cannot report; the folder is a temporary one.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

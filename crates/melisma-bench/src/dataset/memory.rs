@@ -1,4 +1,4 @@
-//! Memory of builds of few and of many files.
+//! Peak memory of builds of few and of many files.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const MANY: usize = 100_000;
 /// Samples of a short file, at 22,050 Hz.
 const SHORT: usize = 2205;
 
-/// The most memory that the process held in a build of few short files and in one of many.
+/// Peak memory of the process in a build of few short files and in one of many.
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let clip = Clip::mono(22_050, (0..SHORT).map(|i| (i as f32 * 0.1).sin() * 0.5).collect());
     let bytes = wav::write(&clip, wav::SampleFormat::S16)?;
@@ -24,7 +24,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for n_files in [FEW, MANY] {
         let corpus = Corpus::of(n_files, true, |_| &bytes)?;
-        // The system forgets the peak of what ran before; where it cannot, figures are upper bounds.
+        // Resets the process's peak; on systems that cannot, the figures are upper bounds.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         run_with(place, &corpus, options.clone(), &Techniques::default())?;
         let peak_mib = peak_resident_bytes().unwrap_or(0) as f64 / f64::from(1 << 20);

@@ -16,13 +16,13 @@ use melisma::mel::{Config, OutputPrecision, Transform};
 use melisma::runtime::device::{Device, Queue};
 use melisma::{Error, Result};
 
-/// A technique, how it is on, and other choices by name.
+/// A technique, the settings that turn it on, and the alternatives by name.
 type Case = (&'static str, Techniques, Vec<(&'static str, Techniques)>);
 
 /// Files of one run.
 const FILES: usize = 8000;
 
-/// The row's figure is with the technique, each peer is without it or with another choice.
+/// The row's figure has the technique on; each peer has it off, or uses an alternative.
 pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     let corpus = &corpus.first(FILES);
     let on = Techniques::default();
@@ -111,7 +111,7 @@ pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Counting on as many threads as there are.
+/// Counts on every thread of the machine.
 fn counters() -> Option<Row> {
     const COUNTS: u64 = 100_000;
     let threads = melisma::runtime::device::available_threads();
@@ -173,7 +173,7 @@ fn timed(mut work: impl FnMut() -> Result<()>) -> Result<crate::Measured> {
     outcome.map(|()| measured)
 }
 
-/// Logarithm, scale and rounding in the kernel that makes the sums, beside passes of their own over new memory.
+/// Logarithm, scale and rounding fused into the mel kernel, beside separate passes over memory.
 fn in_one_kernel(place: Place<'_>) -> Result<Row> {
     const CLIPS: usize = 32;
     let queue = place.device.queue(place.memory.budget())?;
@@ -203,7 +203,7 @@ fn in_one_kernel(place: Place<'_>) -> Result<Row> {
     Ok(row)
 }
 
-/// Copies and the kernel of a batch put on a queue one by one, and as a graph.
+/// The copies and the kernel of a batch, submitted one by one and as a graph.
 fn graphs(place: Place<'_>) -> Result<Vec<Row>> {
     let Device::Cuda(cuda) = place.device else { return Ok(Vec::new()) };
     let budget = place.memory.budget();

@@ -1,4 +1,4 @@
-//! Memory: a minute of sound under two profiles, and the weights in FP16.
+//! Peak memory for a minute of sound under two profiles, and the size of weights in FP16.
 
 use std::path::Path;
 

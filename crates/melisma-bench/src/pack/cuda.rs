@@ -16,7 +16,7 @@ use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
 use melisma::{Error, Result};
 
-/// A block of weights that is laid into memory as often as a size needs.
+/// A block of weights, repeated in memory up to a given size.
 const ROWS: u64 = 4096;
 const COLS: u64 = 4096;
 /// Layers that are decoded in turn, so that none is still in a cache.
@@ -154,7 +154,7 @@ impl Bench<'_> {
         batch.run(&self.queue, packed.view()?, out.view_mut()?, status.view_mut()?)
     }
 
-    /// Every tile must be whole, and the last copy of the matrix must be the matrix.
+    /// Every tile must decode without an error, and the last copy must equal the matrix.
     fn verify(&self, decoding: &Decoding, matrix: &Matrix) -> Result<()> {
         let mut words = vec![1i32; decoding.batch.len()];
         self.queue.copy(decoding.status.view()?, words[..].as_mut().into())?;

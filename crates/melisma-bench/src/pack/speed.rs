@@ -114,7 +114,7 @@ pub(super) fn decode_on(threads: usize, source: &[u8]) -> Result<crate::Measured
     outcome.map(|()| decoded)
 }
 
-/// Two threads, which is what the machine of the checks has.
+/// Two threads, as many as the recording machine has.
 fn on_two(name: &str, tiles: &Tiles, gigabytes: f64) -> Result<Vec<Row>> {
     let isa = Isa::best();
     let mut coders: Vec<_> = (0..2).map(|_| (Encoder::new(isa), Decoder::new(isa), Vec::new())).collect();

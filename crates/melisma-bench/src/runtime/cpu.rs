@@ -34,7 +34,7 @@ fn matmul(cpu: Cpu, shape: Matmul) -> Result<Row> {
     let plan = shape.plan::<f32>(&device)?;
     let (a, b) = (noise(shape.m * shape.k), noise(shape.k * shape.n));
     let mut c = vec![0f32; shape.m * shape.n];
-    // The ceiling moves with the clock, so it is taken while ours runs.
+    // The ceiling follows the clock frequency, so it is measured in the same run.
     let mut peaks = Vec::new();
     let mut outcome = Ok(());
     let measured = measure(Plan::default(), || {
@@ -59,7 +59,7 @@ fn conversions(cpu: Cpu) -> Result<Vec<Row>> {
     let memcpy = 2.0 * bytes / 1e9 / copied.median;
     let row = |measured: Measured, name: &str| {
         let row = measured.rate(&format!("runtime/convert {name} {}t", cpu.threads), "GB/s", 1.5 * bytes / 1e9);
-        // One thread's memcpy, as everybody has it.
+        // The standard memcpy on one thread.
         Row { peers: vec![Peer { name: "memcpy".to_owned(), median: memcpy }], ..row }
     };
     let mut outcome = Ok(());

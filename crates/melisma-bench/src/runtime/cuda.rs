@@ -1,4 +1,4 @@
-//! On a GPU. Times are of the device, between two events, except where the host's part is what is measured.
+//! On a GPU. Times are device times between two events, except for rows about the host.
 
 use std::time::Instant;
 

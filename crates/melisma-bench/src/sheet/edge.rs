@@ -1,11 +1,11 @@
-//! Clicks: what lies above 14 kHz around the edges of notes that have nothing there themselves.
+//! Clicks: energy above 14 kHz around the edges of notes that have none there themselves.
 
 use super::signal::{db, high_pass};
 use super::{Limit, RATE, Sheet};
 use melisma::Result;
 use melisma::synth::{Action, Engine, EngineConfig, Event, Instrument, Note, Score, Style, compose};
 
-/// Where a click shows.
+/// Clicks have energy above this frequency.
 const ABOVE_HZ: f64 = 14_000.0;
 /// Samples around an edge.
 const AROUND: usize = 480;
@@ -46,7 +46,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// Two phrases of a piece, without what is noise by nature.
+/// Two phrases of a piece, without its noise instruments.
 fn joins() -> Result<f64> {
     let style = Style { hat: 0, kick: 0, swell: 0, arpeggio: 0, ..Style::named("bright")? };
     let join = 32.0 * f64::from(style.beat_us) / 1e6;
@@ -54,7 +54,7 @@ fn joins() -> Result<f64> {
     loudest(&score, 256, &[join])
 }
 
-/// A note whose name is used again while it sounds.
+/// A note whose key is struck again while it sounds.
 fn again() -> Result<f64> {
     let mut engine = Engine::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
     for at in [0, 30_000, 40_000] {

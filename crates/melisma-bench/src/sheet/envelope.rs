@@ -1,4 +1,4 @@
-//! When envelopes arrive, and whether they jump.
+//! When envelopes reach their targets, and whether they jump.
 //!
 //! At a quarter of the sample rate a sine is 0, 1, 0, -1: every other sample shows the level itself.
 

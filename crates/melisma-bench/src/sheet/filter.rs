@@ -10,7 +10,7 @@ use melisma::Result;
 const CUTOFFS: [f64; 4] = [200.0, 1200.0, 5000.0, 12_000.0];
 const DAMPINGS: [f64; 3] = [0.3, 1.2, 2.0];
 const N_POINTS: u32 = 24;
-/// Below, nothing is left to measure.
+/// Below this gain, noise hides the response.
 const FLOOR: f64 = -80.0;
 
 pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {

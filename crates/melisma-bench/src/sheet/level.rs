@@ -1,4 +1,4 @@
-//! Loudness and true peak of every preset, and what a capture costs.
+//! Loudness and true peak of every preset, and the cost of a capture.
 
 use std::time::Instant;
 

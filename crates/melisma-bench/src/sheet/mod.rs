@@ -1,6 +1,7 @@
-//! The quality sheet of `synth`: what can be measured of its sound, each with the limit that it must keep.
+//! The quality sheet of `synth`: measurements of its sound, each with its limit.
 //!
-//! Oscillators, filter and envelopes are measured on voices alone, the rest on the room's own chain. Nothing is compared with a stored result.
+//! Oscillators, filter and envelopes are measured on single voices, the rest on the whole chain. Nothing is compared
+//! with a stored result.
 
 mod chart;
 mod edge;
@@ -27,30 +28,30 @@ const RATE: u32 = 48_000;
 pub struct Figure {
     /// What was measured.
     pub name: String,
-    /// What came out.
+    /// The measured value.
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
-    /// What it must keep.
+    /// Its limit.
     pub limit: Limit,
-    /// Whether it does.
+    /// Whether the value is within the limit.
     pub holds: bool,
 }
 
-/// What a figure must keep.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// It may not be more.
+    /// At most this.
     AtMost(f64),
-    /// It may not be less.
+    /// At least this.
     AtLeast(f64),
 }
 
 /// Points of a curve for the picture.
 pub type Points = Vec<(f64, f64)>;
 
-/// The figures and what the picture shows of them.
+/// The figures, and the curves of the picture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sheet {
     /// The figures.

@@ -1,4 +1,4 @@
-//! The sine's noise, early and after a day, and what a saw has beside its harmonics.
+//! The noise of the sine, at the start and after a day, and the aliases of the saw.
 
 use super::signal::{LINE, db, fit_sine, spectrum};
 use super::voice::{Player, STEADY, increment, sine, still, tone};

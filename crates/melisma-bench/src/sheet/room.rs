@@ -40,7 +40,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// The energy that is still to come, in decibels.
+/// The remaining energy at each sample, in decibels.
 fn decay(settings: ReverbSettings) -> Result<Vec<f64>> {
     let n = (1.5 * settings.rt60_s * f64::from(RATE)) as usize;
     let (mut left, mut right) = (vec![0f32; n], vec![0f32; n]);

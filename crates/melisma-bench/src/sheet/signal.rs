@@ -1,4 +1,4 @@
-//! Looking at sounds: fits of sines, spectra, filters.
+//! Signal analysis: sine fits, spectra, filters.
 
 use std::f64::consts::{PI, TAU};
 
@@ -43,7 +43,7 @@ pub(super) fn spectrum(x: &[f32]) -> Vec<f64> {
 
 /// Kaiser's window.
 const SHAPE: f64 = 20.0;
-/// Bins from the middle of a line to where the window has let go of it.
+/// Half the width of a spectral line under the window, in bins.
 pub(super) const LINE: f64 = 8.0;
 
 fn bessel(x: f64) -> f64 {
@@ -56,7 +56,7 @@ fn bessel(x: f64) -> f64 {
     sum
 }
 
-/// In place, by halves.
+/// In place, radix 2.
 fn fft(re: &mut [f64], im: &mut [f64]) {
     let n = re.len();
     let bits = n.trailing_zeros();
@@ -81,7 +81,7 @@ fn fft(re: &mut [f64], im: &mut [f64]) {
     }
 }
 
-/// What of `x` lies above `turns` per sample: Butterworth's high-pass of the eighth order.
+/// The part of `x` above `turns` per sample: an eighth-order Butterworth high-pass.
 pub(super) fn high_pass(x: &[f32], turns: f64) -> Vec<f64> {
     let mut x: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
     for stage in 0..4 {

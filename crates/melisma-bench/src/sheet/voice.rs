@@ -7,7 +7,7 @@ use melisma_kernels::signal::voice::{
 
 use melisma::{Error, Result};
 
-/// A voice that is there at once and stays.
+/// An envelope that opens at once and stays open.
 pub(super) const STEADY: Envelope = Envelope {
     attack: Segment { samples: 1, curve: 1.0 },
     decay: Segment { samples: 1, curve: 1.0 },
@@ -15,7 +15,7 @@ pub(super) const STEADY: Envelope = Envelope {
     release: Segment { samples: 480, curve: 1.0 },
 };
 
-/// A filter that stands still.
+/// A filter with a constant cutoff.
 pub(super) fn still(octaves: f32, damping: f32) -> Filter {
     Filter { octaves, sweep: 0.0, rate: 0.0, lfo_increment: 0, lfo_phase: 0, lfo_depth: 0.0, damping }
 }
@@ -54,7 +54,7 @@ impl Player {
         Ok(Self { voices, slot, now: 0 })
     }
 
-    /// Goes to a later sample without a sound: everything of a voice without a filter is a function of time.
+    /// Skips to a later sample without rendering: without a filter, a voice is a function of time alone.
     pub(super) fn leap(&mut self, to: u64) {
         self.now = to;
     }
@@ -63,7 +63,7 @@ impl Player {
         self.voices.release(self.slot, self.now);
     }
 
-    /// The next samples of the left side.
+    /// The next samples of the left channel.
     pub(super) fn play(&mut self, n: usize) -> Vec<f32> {
         let mut out = Vec::with_capacity(n);
         while out.len() < n {

@@ -1,4 +1,4 @@
-//! A checkpoint of the full size with made-up weights, written and opened.
+//! A full-size checkpoint with random weights, written and opened.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     Ok(vec![measured.seconds("snac/load")])
 }
 
-/// A folder that goes when it is dropped.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -22,7 +22,7 @@ pub(super) fn rows(rig: &Rig, model: &Arc<Model>, live_time: Duration) -> Result
     Ok(rows)
 }
 
-/// An engine with all its streams begun.
+/// An engine with all streams started.
 pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<EngineOptions>) -> Result<(Engine, Vec<StreamId>)> {
     let options = options.into();
     let mut engine = Engine::new(model, &rig.queue, &rig.budget, options)?;
@@ -31,7 +31,7 @@ pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<EngineOptions>) 
     Ok((engine, streams))
 }
 
-/// A frame of every stream, over and over, copies included; a step is submitted while the one before runs.
+/// Repeated steps of one frame for every stream, copies included; each is submitted while the previous one runs.
 fn bulk(rig: &Rig, model: &Model, options: EngineOptions) -> Result<Row> {
     let one = frames(model.config(), 1);
     let (mut engine, streams) = open(rig, model, options)?;

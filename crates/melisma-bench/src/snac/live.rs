@@ -1,4 +1,4 @@
-//! Live streams: each delivers a frame as often as it plays, and wants it decoded before the next.
+//! Live streams: each delivers frames at playing speed and needs each one decoded before the next.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::{Rig, Row, frame_time, frames, quantiles};
 use melisma::Result;
 use melisma::snac::Model;
 
-/// Streams whose frames come evenly spread over the time that a frame plays; whoever waits is served together.
+/// Streams whose frames arrive evenly spread over one frame's time; all waiting frames are decoded in one step.
 pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> Result<Vec<Row>> {
     let one = frames(model.config(), 1);
     let (mut engine, streams) = open(rig, model, n_streams as usize)?;
@@ -16,7 +16,7 @@ pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> 
     let begin = Instant::now();
     let due = |frame: u32| begin + period * (frame / n_streams) + period * (frame % n_streams) / n_streams;
     let (mut served, mut latencies) = (0, Vec::new());
-    // Hopelessly late: what is left counts as missed.
+    // Too late to catch up: the remaining frames count as missed.
     while served < n_due && begin.elapsed() < time + period {
         std::thread::sleep(due(served).saturating_duration_since(Instant::now()));
         let now = Instant::now();

@@ -15,8 +15,8 @@ const N_RUNS: usize = 3;
 /// How codes reach the decoder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Population {
-    /// All slots at once, into buffers that are kept.
-    Kept,
+    /// All slots at once, into reused buffers.
+    Reused,
     /// All slots at once, into new buffers.
     Fresh,
     /// Code by code, in a plain loop.
@@ -30,14 +30,14 @@ pub(super) fn rows(model: &Arc<Model>, rig: &Rig) -> Result<Vec<Row>> {
         row(model, name, prepare, |player| stream(player, model, &all, Way { population, chunk }))
     };
     let mut rows = vec![
-        streamed("all techniques", Population::Kept, 1)?,
+        streamed("all techniques", Population::Reused, 1)?,
         streamed("population by a loop", Population::Loop, 1)?,
         streamed("buffers not kept", Population::Fresh, 1)?,
-        streamed("chunks of 4 frames", Population::Kept, 4)?,
-        streamed("chunks of 28 frames", Population::Kept, 28)?,
+        streamed("chunks of 4 frames", Population::Reused, 4)?,
+        streamed("chunks of 28 frames", Population::Reused, 28)?,
     ];
-    let way = Way { population: Population::Kept, chunk: 1 };
-    // The model's memory is touched for the first time, and its kernels are prepared, while the clock runs.
+    let way = Way { population: Population::Reused, chunk: 1 };
+    // First touch of the model's memory and preparation of its kernels count.
     rows.push(row(
         model,
         "not warmed up",
@@ -55,7 +55,7 @@ pub(super) fn rows(model: &Arc<Model>, rig: &Rig) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Times `work` on what `prepare` makes anew for every run.
+/// Times `work`; `prepare` makes its input anew for every run.
 fn row<T>(model: &Model, name: &str, prepare: impl Fn() -> Result<T>, work: impl Fn(T) -> Result<()>) -> Result<Row> {
     let mut times = Vec::new();
     for _ in 0..N_RUNS {
@@ -84,7 +84,7 @@ fn stream(mut player: Player, model: &Model, all: &[i32], way: Way) -> Result<()
     let mut kept = Populated::default();
     for frames in all.chunks(chunk * FRAME_CODES) {
         match population {
-            Population::Kept => populate_into(frames, config.codebook_size as i32, &mut kept),
+            Population::Reused => populate_into(frames, config.codebook_size as i32, &mut kept),
             Population::Fresh => kept = populate(frames, config.codebook_size as i32),
             Population::Loop => populate_by_loop(frames, config.codebook_size as i32, &mut kept),
         }

@@ -1,4 +1,4 @@
-//! What batching saves: phrases of 1 to 16 notes a chord in three densities, beside one voice at a time.
+//! Savings by batching: phrases of 1 to 16 notes a chord in three densities, beside one voice at a time.
 //!
 //! One voice at a time renders every note into a buffer of its own and adds that to the mix.
 
@@ -65,7 +65,7 @@ impl Sequential {
     }
 }
 
-/// Seconds on the clock and of the CPU, for both in turn: medians.
+/// Medians of wall-clock and CPU seconds, both ways in turns.
 fn time(mut works: [&mut dyn FnMut() -> Result<()>; 2]) -> Result<[[f64; 2]; 2]> {
     const TIME: Duration = Duration::from_millis(250);
     const LEAST: usize = 7;
@@ -89,7 +89,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut batched = PhraseRenderer::new(EngineConfig::default(), SECONDS)?;
     let mut sequential = Sequential::new()?;
-    // What is left of clock and CPU at worst.
+    // The worst remaining shares of wall clock and CPU.
     let mut most = [0f64; 2];
     for (density, n_chords) in [("sparse", 1), ("medium", 2), ("dense", 8)] {
         for n_keys in 1..=16 {

@@ -66,7 +66,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Pads on two threads, and what the second one adds; at best that is what it adds to multiply-adds on registers.
+/// Pads on two threads, and the gain of the second; the ceiling is its gain for multiply-adds in registers.
 fn on_two_threads(isa: Isa, pads: &[Voice]) -> Result<[Row; 2]> {
     const ROUNDS: usize = 3;
     let level = isa.level().name();

@@ -10,7 +10,7 @@ use melisma::synth::{Bus, BusConfig, EngineConfig, Parameter, PhraseRenderer, So
 /// Samples that effects take at a time.
 const CHUNK: usize = 256;
 
-/// The share of the room in what is heard.
+/// The share of the reverb in the mix.
 const ROOM: f32 = 0.3;
 
 pub(super) fn rows() -> Result<Vec<Row>> {

@@ -36,14 +36,33 @@ fn is_documented(above: &[&str]) -> bool {
     above.iter().rev().take_while(head).any(|line| line.contains("# Safety"))
 }
 
-/// Whether the function in the last line belongs to `impl Trait for Type`: the trait says what callers owe.
+/// Whether a trait says what callers of the function in the last line owe: the function belongs to `impl Trait for Type`,
+/// or to a trait with a `# Safety` of its own, or a macro pastes its name.
 fn is_of_a_trait(lines: &[&str]) -> bool {
-    let indent = |line: &str| line.len() - line.trim_start().len();
     let Some((last, above)) = lines.split_last() else { return false };
-    let outer = above.iter().rev().find(|line| !line.trim().is_empty() && indent(line) < indent(last));
-    outer.is_some_and(|line| {
-        line.trim_start().trim_start_matches("unsafe ").starts_with("impl") && line.contains(" for ")
-    })
+    if last.contains("fn $") {
+        return true;
+    }
+    let mut inner = indent(last);
+    for (at, line) in above.iter().enumerate().rev() {
+        // `}, Type {` goes on with what began above it.
+        if line.trim().is_empty() || line.trim_start().starts_with('}') || indent(line) >= inner {
+            continue;
+        }
+        let head = line.trim_start().trim_start_matches("unsafe ");
+        if head.starts_with("impl") && head.contains(" for ") {
+            return true;
+        }
+        if head.starts_with("trait ") || head.starts_with("pub") && head.contains(" trait ") {
+            return is_documented(&above[..at]);
+        }
+        inner = indent(line);
+    }
+    false
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }
 
 #[cfg(test)]
@@ -62,6 +81,13 @@ mod tests {
         assert_eq!(count("/// # Safety\n/// `p` is valid.\n#[inline]\npub(crate) unsafe fn a() {}\n"), 0);
         assert_eq!(count("unsafe impl GlobalAlloc for A {\n    unsafe fn alloc() {}\n}\n"), 0);
         assert_eq!(count("impl A {\n    unsafe fn alloc() {}\n}\n"), 1);
+        assert_eq!(count("/// # Safety\n/// All.\npub trait A: B {\n    unsafe fn a();\n}\n"), 0);
+        assert_eq!(count("pub trait A: B {\n    unsafe fn a();\n}\n"), 1);
+        assert_eq!(
+            count("lanes! {\n    impl A for [B {\n        x\n    }, C {\n        unsafe fn a() {}\n    }];\n}\n"),
+            0
+        );
+        assert_eq!(count("        unsafe fn $name() {}\n"), 0);
         assert_eq!(count("type F = unsafe fn(u32);\nunsafe { a() }\n"), 0);
     }
 
