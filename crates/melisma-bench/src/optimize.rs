@@ -15,10 +15,11 @@ use std::time::Instant;
 use serde::Deserialize;
 
 use super::{Peer, Place, Row, peer};
+use melisma::engine::EngineName;
 use melisma::format::npy;
 use melisma::onnx::Model;
+use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::cache::{Cache, Options};
-use melisma::optimize::models::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::search::{self, Content, Given, Outcome, Request, Search, Sets, Terms, Wanted, Worker};
 use melisma::runtime::Config;
 use melisma::runtime::config::Sources;
@@ -29,8 +30,6 @@ use melisma::{Error, Result};
 const PEERS: &str = include_str!("../peers/optimize.py");
 /// About how long a peer is measured, each time.
 const PEER_SECONDS: &str = "1.0";
-/// Engines that are part of the program.
-const EMBEDDED: [&str; 2] = ["rten", "melisma"];
 
 /// A model to measure.
 struct Subject {
@@ -83,8 +82,7 @@ fn config(profile: &str, threads: usize) -> Result<Config> {
 }
 
 fn worker() -> Result<Worker> {
-    let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
-    Ok(Worker::Program(vec![program.into(), "optimize-worker".into()]))
+    Worker::this_program(&["optimize-worker"])
 }
 
 fn subjects(folder: &Path) -> Result<Vec<Subject>> {
@@ -138,16 +136,16 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row
             .into_iter()
             .collect::<Vec<_>>()
     };
-    let chosen = &outcome.report.candidate.engine;
+    let chosen = outcome.report.candidate.engine;
     eprintln!("note: {}: {}", subject.name, outcome.report.candidate);
     let name = &subject.name;
     let mut rows = vec![Row::single(format!("optimize/{name}"), "ms", 1e3 * outcome.report.latency_seconds.p50)];
-    rows[0].winner = Some(chosen.clone());
+    rows[0].winner = Some(chosen.to_string());
     rows[0].n = outcome.report.latency_seconds.runs as u64;
     rows[0].peers = peers(theirs);
     if let Some((engine, p50)) = embedded(&outcome) {
         let mut row = Row::single(format!("optimize/{name}, embedded"), "ms", 1e3 * p50);
-        row.winner = Some(engine.to_owned());
+        row.winner = Some(engine.to_string());
         row.peers = peers(theirs);
         rows.push(row);
     }
@@ -178,10 +176,10 @@ fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -
     Ok(row)
 }
 
-fn embedded(outcome: &Outcome) -> Option<(&str, f64)> {
+fn embedded(outcome: &Outcome) -> Option<(EngineName, f64)> {
     let candidates = outcome.report.candidates.iter();
-    let embedded = candidates.filter(|measured| EMBEDDED.contains(&measured.candidate.engine.as_str()));
-    let times = embedded.filter_map(|measured| Some((measured.candidate.engine.as_str(), measured.p50()?)));
+    let embedded = candidates.filter(|measured| !measured.candidate.engine.is_onnxruntime());
+    let times = embedded.filter_map(|measured| Some((measured.candidate.engine, measured.p50()?)));
     times.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 

@@ -53,7 +53,7 @@ fn state(entry: &Listed) -> (&'static str, String) {
 fn entry_json(entry: &Listed) -> Value {
     let (state, note) = state(entry);
     let plan = match &entry.health {
-        Health::Good(manifest) => json!({ "parts": manifest.parts, "candidate": manifest.plan["candidate"] }),
+        Health::Good(manifest) => json!({ "parts": manifest.parts.shown(), "candidate": manifest.plan["candidate"] }),
         Health::Bad(_) | Health::SetAside(_) => Value::Null,
     };
     let report = report(entry);

@@ -1,7 +1,7 @@
 //! `melisma doctor`.
 
-use melisma::engine::ours::chain as our_engine;
-use melisma::engine::{onnxruntime, rten};
+use melisma::engine::ours::{chain, mixed};
+use melisma::engine::{EngineName, onnxruntime, rten};
 use melisma::runtime::config::{Environment, default_file};
 use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};
@@ -17,7 +17,8 @@ use crate::session::Session;
 /// The folders of the cache.
 const CACHES: [&str; 2] = ["kernels", "engines"];
 /// Engines that are part of this program.
-const EMBEDDED: [(&str, &str); 2] = [(rten::NAME, rten::VERSION), (our_engine::NAME, env!("CARGO_PKG_VERSION"))];
+const EMBEDDED: [(EngineName, &str); 3] =
+    [(rten::NAME, rten::VERSION), (chain::NAME, env!("CARGO_PKG_VERSION")), (mixed::NAME, env!("CARGO_PKG_VERSION"))];
 
 pub fn run(session: &Session) -> Checked<()> {
     let _span = tracing::info_span!("doctor").entered();
@@ -181,7 +182,7 @@ fn engines() -> Vec<(&'static str, Result<Library, String>)> {
 }
 
 fn engines_json(found: &[(&str, Result<Library, String>)]) -> Value {
-    let embedded = EMBEDDED.map(|(name, version)| (name.to_owned(), json!({ "version": version })));
+    let embedded = EMBEDDED.map(|(name, version)| (name.to_string(), json!({ "version": version })));
     let found = found.iter().map(|(name, found)| {
         let value = match found {
             Ok(Library { place, version }) => json!({ "place": place, "version": version }),

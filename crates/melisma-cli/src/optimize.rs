@@ -2,42 +2,40 @@
 
 use std::path::Path;
 
+use melisma::engine::EngineName;
 use melisma::optimize::search::{self, Asked, Given, Outcome, Request, Terms, Worker};
 use melisma::runtime::{DeviceRequest, size};
 use melisma::{Error, Result};
 
 use crate::args::{OptimizeArgs, TermArgs};
+use crate::remedy;
 use crate::session::Session;
-use crate::terminal;
 
 pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
     let _span = tracing::info_span!("optimize").entered();
     let request = request(session, args)?;
     let outcome = search::optimize(&session.config, &request, worker()?, &|text| session.say(text))?;
-    let device = device(session, &outcome.report.candidate.engine);
+    let device = device(session, outcome.report.candidate.engine);
     session.print(device, || text(args, &outcome), outcome.keys())
 }
 
 /// Candidates are measured in processes of this program.
 pub fn worker() -> Result<Worker> {
-    let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
-    Ok(Worker::Program(vec![program.into(), "optimize-worker".into()]))
+    Worker::this_program(&["optimize-worker"])
 }
 
-/// Measures one candidate and prints what was measured, for the search that started this process.
+/// Measures one candidate for the search that started this process.
 pub fn work(spec: &Path) -> Result<()> {
-    terminal::write(search::serve(spec)?.as_bytes())
+    search::serve(spec, remedy::hint)
 }
 
-/// What the flags ask for, completed from the settings.
-pub fn terms(session: &Session, args: &TermArgs) -> Result<Terms> {
-    let asked =
-        Asked { precision: args.precision.as_deref(), tolerance: args.tolerance, engine: Some(args.engine.as_str()) };
-    Terms::new(&session.config, asked)
+/// What the flags ask for.
+pub fn asked(args: &TermArgs) -> Asked<'_> {
+    Asked { precision: args.precision.as_deref(), tolerance: args.tolerance, engine: Some(args.engine.as_str()) }
 }
 
 fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
-    let terms = terms(session, &args.terms)?;
+    let terms = Terms::new(&session.config, asked(&args.terms))?;
     let inputs = args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?;
     let is_twice = |(index, given): &(usize, &Given)| inputs[..*index].iter().any(|other| other.name == given.name);
     if let Some((_, given)) = inputs.iter().enumerate().find(is_twice) {
@@ -47,11 +45,11 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
 }
 
 /// The device that an engine works on.
-pub fn device(session: &Session, engine: &str) -> String {
-    match (engine, session.config.device.value) {
-        ("onnxruntime-cuda" | "onnxruntime-tensorrt", DeviceRequest::Cuda(ordinal)) => format!("cuda:{ordinal}"),
-        ("onnxruntime-cuda" | "onnxruntime-tensorrt", _) => "cuda:0".to_owned(),
-        _ => "cpu".to_owned(),
+pub fn device(session: &Session, engine: EngineName) -> String {
+    match session.config.device.value {
+        _ if !engine.is_on_gpu() => "cpu".to_owned(),
+        DeviceRequest::Cuda(ordinal) => format!("cuda:{ordinal}"),
+        _ => "cuda:0".to_owned(),
     }
 }
 
@@ -60,7 +58,7 @@ fn text(args: &OptimizeArgs, outcome: &Outcome) -> String {
     text += "\n";
     text += &match &outcome.miss {
         None => "cache     hit\n".to_owned(),
-        Some(reason) => format!("cache     miss: {reason}\n"),
+        Some(miss) => format!("cache     miss: {miss}\n"),
     };
     match &outcome.entry.uncached {
         None => {

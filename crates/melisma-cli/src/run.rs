@@ -1,16 +1,12 @@
 //! `melisma run`: a model once, arrays in and out.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use melisma::engine::Port;
+use melisma::engine::{Port, Ports};
 use melisma::format::{Value, npy};
-use melisma::onnx::Model;
-use melisma::optimize::need::Limits;
-use melisma::optimize::search::{Chosen, Subject, choose};
-use melisma::runtime::machine::free_bytes;
+use melisma::optimize::search::{Chosen, open_for_run};
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::table::{Align, Table};
 use melisma::{Error, Kind, Remedy, Result};
@@ -38,14 +34,15 @@ struct Prepared {
 }
 
 fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
-    let at_model = |error: Error| error.at(args.model.display());
-    let terms = optimize::terms(session, &args.terms)?;
-    let limits = Limits::of(&session.config, free_bytes());
-    let model = Model::open_within(&args.model, limits.most_bytes().unwrap_or(u64::MAX))?;
-    let values = inputs(&Port::inputs(&model).map_err(at_model)?, &args.input)?;
-    let paths = outputs(&Port::outputs(&model).map_err(at_model)?, &args.output, session.existing)?;
-    let subject = Subject { path: &args.model, model: Cow::Owned(model), values: &values };
-    let chosen = choose(&session.config, &terms, (subject, optimize::worker()?), &|text| session.say(text))?;
+    let mut paths = Vec::new();
+    let values = |ports: &Ports| {
+        let values = inputs(ports, &args.input)?;
+        paths = outputs(&ports.outputs, &args.output, session.existing)?;
+        Ok(values)
+    };
+    let model = (args.model.as_path(), optimize::asked(&args.terms));
+    let say = |text: &str| session.say(text);
+    let (chosen, values) = open_for_run(&session.config, model, (values, optimize::worker()?), &say)?;
     Ok(Prepared { chosen, values, paths })
 }
 
@@ -76,27 +73,19 @@ fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[Pat
 }
 
 /// The arrays that were named, in the model's order.
-fn inputs(ports: &[Port], named: &[String]) -> Result<Vec<Value>> {
-    let takes = || {
-        let ports: Vec<String> = ports.iter().map(|port| format!("{}={}", port.name, port.describe())).collect();
-        format!("the model takes {}", if ports.is_empty() { "no inputs".to_owned() } else { ports.join(", ") })
-    };
-    let mut values: Vec<Option<Value>> = vec![None; ports.len()];
-    for text in named {
-        let (name, path) = text
+fn inputs(ports: &Ports, named: &[String]) -> Result<Vec<Value>> {
+    let at_flag = |error: Error| error.at("--input");
+    let read = |text: &String| {
+        let pair = text
             .split_once('=')
-            .ok_or_else(|| Error::invalid(format!("--input: `{text}` is not NAME=FILE.npy")).with_hint(takes()))?;
-        let index = ports.iter().position(|port| port.name == name);
-        let index =
-            index.ok_or_else(|| Error::invalid(format!("--input: no input is called `{name}`")).with_hint(takes()))?;
+            .ok_or_else(|| Error::invalid(format!("--input: `{text}` is not NAME=FILE.npy")).with_hint(ports.takes()));
+        let (name, path) = pair?;
+        let port = ports.input(name).map_err(at_flag)?;
         let value = npy::read(Path::new(path))?;
-        ports[index].check(&value).map_err(|error| error.at(path))?;
-        if values[index].replace(value).is_some() {
-            return Err(Error::invalid(format!("--input: `{name}` is given twice")));
-        }
-    }
-    let missing = |port: &Port| Error::invalid(format!("--input: `{}` is missing", port.name)).with_hint(takes());
-    ports.iter().zip(values).map(|(port, value)| value.ok_or_else(|| missing(port))).collect()
+        port.check(&value).map_err(|error| error.at(path))?;
+        Ok((name.to_owned(), value))
+    };
+    ports.arrange(named.iter().map(read).collect::<Result<_>>()?).map_err(at_flag)
 }
 
 /// A file for each output, none of which may exist.

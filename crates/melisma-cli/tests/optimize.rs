@@ -39,7 +39,7 @@ fn the_second_time_is_a_hit() {
     let sandbox = sandbox();
     let first = json(&sandbox, &OPTIMIZE);
     assert_eq!(first["cache"]["hit"], false);
-    assert!(["rten", "melisma"].contains(&first["engine"].as_str().unwrap()), "{}", first["engine"]);
+    assert!(["rten", "melisma-chain"].contains(&first["engine"].as_str().unwrap()), "{}", first["engine"]);
     assert!(
         Path::new(first["cache"]["path"].as_str().unwrap()).join("manifest.json").is_file() || {
             sandbox.path(first["cache"]["path"].as_str().unwrap()).join("manifest.json").is_file()

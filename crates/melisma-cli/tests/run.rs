@@ -97,7 +97,7 @@ fn the_cached_engine_is_used_whichever_flags_made_it() {
         assert!(said.contains("no cached engine qualifies: "), "{said}");
     }
     let (named, said) = json(&sandbox, &[&RUN[..], &["--engine", "melisma"], &terms].concat());
-    assert_eq!((&named["cached"], &named["engine"]), (&false.into(), &"melisma".into()));
+    assert_eq!((&named["cached"], &named["engine"]), (&false.into(), &"melisma-chain".into()));
     assert!(said.contains("its engine is rten"), "{said}");
     assert_eq!(run(&sandbox, &[&RUN[..], &["--quiet"], &CPU].concat()).stderr, "");
 }

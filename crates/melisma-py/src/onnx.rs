@@ -1,17 +1,13 @@
 //! Models in ONNX: the best engine for this machine, found, cached and run.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use melisma::engine::Port;
+use melisma::engine::Ports;
 use melisma::format::{DType, Value};
-use melisma::onnx::Model;
-use melisma::optimize::need::Limits;
-use melisma::optimize::search::{self, Asked, Chosen, Content, Given, Request, Subject, Terms, Worker};
+use melisma::optimize::search::{self, Asked, Content, Given, Request, Terms, Worker};
 use melisma::runtime::Config;
-use melisma::runtime::machine::free_bytes;
-use melisma::{Error, Kind, Result};
+use melisma::{Error, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -29,9 +25,9 @@ pub struct Asks {
 }
 
 impl Asks {
-    fn terms(&self, config: &Config) -> Result<Terms> {
+    fn asked(&self) -> Asked<'_> {
         let (precision, engine) = (self.precision.as_deref(), self.engine.as_deref());
-        Terms::new(config, Asked { precision, tolerance: self.tolerance, engine })
+        Asked { precision, tolerance: self.tolerance, engine }
     }
 }
 
@@ -50,7 +46,8 @@ pub fn optimize(config: &Config, task: Task, asks: &Asks, worker: Worker) -> (Re
     said(|say| {
         let given = |(name, shape)| Given { name, content: Content::Shape(shape) };
         let inputs = task.inputs.into_iter().map(given).collect();
-        let request = Request { model: task.model, inputs, terms: asks.terms(config)?, calibrate: task.calibrate };
+        let terms = Terms::new(config, asks.asked())?;
+        let request = Request { model: task.model, inputs, terms, calibrate: task.calibrate };
         search::optimize(config, &request, worker, say).map(|outcome| outcome.keys().to_string())
     })
 }
@@ -69,48 +66,18 @@ pub fn run(
     worker: Worker,
 ) -> (Result<Ran>, Notes) {
     said(|say| {
-        let terms = asks.terms(config)?;
-        let limits = Limits::of(config, free_bytes());
-        let model = Model::open_within(path, limits.most_bytes().unwrap_or(u64::MAX))?;
-        let values = arranged(&Port::inputs(&model)?, inputs)?;
-        let subject = Subject { path, model: Cow::Owned(model), values: &values };
-        let mut chosen = search::choose(config, &terms, (subject, worker), say)?;
+        let values = |ports: &Ports| ports.arrange(inputs).map_err(|error| error.at("inputs"));
+        let (mut chosen, values) = search::open_for_run(config, (path, asks.asked()), (values, worker), say)?;
         let results = chosen.engine.run(&values).map_err(|error| error.at(path.display()))?;
         let names = chosen.engine.outputs().iter().map(|port| port.name.clone());
-        Ok(Ran { outputs: names.zip(results).collect(), report: report(&chosen) })
+        Ok(Ran { outputs: names.zip(results).collect(), report: chosen.keys().to_string() })
     })
-}
-
-fn report(chosen: &Chosen) -> String {
-    chosen.keys().to_string()
 }
 
 fn said<R>(work: impl FnOnce(&dyn Fn(&str)) -> Result<R>) -> (Result<R>, Notes) {
     let notes = std::cell::RefCell::new(Notes::new());
     let result = work(&|text: &str| notes.borrow_mut().push(text.to_owned()));
     (result, notes.into_inner())
-}
-
-/// A value for each input, in the model's order.
-fn arranged(ports: &[Port], mut inputs: Vec<(String, Value)>) -> Result<Vec<Value>> {
-    let mut values = Vec::with_capacity(ports.len());
-    for port in ports {
-        let at = inputs.iter().position(|(name, _)| *name == port.name);
-        let at =
-            at.ok_or_else(|| Error::invalid(format!("the input `{}` is missing", port.name)).with_hint(takes(ports)))?;
-        let (name, value) = inputs.swap_remove(at);
-        port.check(&value).map_err(|error| error.at(name))?;
-        values.push(value);
-    }
-    match inputs.first() {
-        Some((name, _)) => Err(Error::invalid(format!("no input is called `{name}`")).with_hint(takes(ports))),
-        None => Ok(values),
-    }
-}
-
-fn takes(ports: &[Port]) -> String {
-    let ports: Vec<String> = ports.iter().map(|port| format!("{}: {}", port.name, port.describe())).collect();
-    format!("the model takes {}", if ports.is_empty() { "no inputs".to_owned() } else { ports.join(", ") })
 }
 
 /// numpy's name of each type that both have.
@@ -165,20 +132,8 @@ pub fn worker(py: Python<'_>) -> PyResult<Worker> {
     Ok(Worker::Program(vec![python, script]))
 }
 
-/// Measures one candidate for the search that started this process, prints what was measured, and returns the exit code.
+/// Measures one candidate for the search that started this process, and returns the exit code.
 #[pyfunction(name = "_work")]
 pub fn work(py: Python<'_>, spec: PathBuf) -> i32 {
-    match py.detach(|| search::serve(&spec)) {
-        Ok(done) => {
-            println!("{done}");
-            0
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            if let Some(hint) = remedy::hint(&error) {
-                eprintln!("hint: {hint}");
-            }
-            if matches!(error.kind(), Kind::Device | Kind::Memory) { 4 } else { 2 }
-        }
-    }
+    i32::from(py.detach(|| search::serve(&spec, remedy::hint)).is_err())
 }

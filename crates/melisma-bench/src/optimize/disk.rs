@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::{Plan, Row, measure};
 use melisma::Result;
-use melisma::optimize::cache::{Built, Cache, Found, Options, Parts, hash};
+use melisma::format::hash;
+use melisma::optimize::cache::{Built, Cache, Found, Options, Parts};
 use melisma::runtime::output::{self, failed};
 
 const BYTES: usize = 512 << 20;

@@ -5,11 +5,11 @@ use std::path::Path;
 use super::worker;
 use crate::{Peer, Row};
 use melisma::engine::ours::chain;
-use melisma::engine::rten;
+use melisma::engine::{EngineName, rten};
 use melisma::format::{DType, Value, npy};
 use melisma::onnx::pass;
-use melisma::optimize::models::{Snac, snac_decoder, whisper_encoder};
-use melisma::optimize::search::{Candidate, Chunk, Spec, Surroundings, Task, compare};
+use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
+use melisma::optimize::search::{Candidate, Chunk, EngineSettings, Spec, Task, compare};
 use melisma::runtime::output::{self, Existing};
 use melisma::runtime::precision::Format;
 use melisma::{Error, Kind, Result};
@@ -32,13 +32,13 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
     }
     let input = folder.join("minute.npy");
     output::write(&input, &npy::write(&z), Existing::Replace)?;
-    let run = |name: &str, threads: usize, chunk: Chunk, engine: &str| {
+    let run = |name: &str, threads: usize, chunk: Chunk, engine: EngineName| {
         let outputs = folder.join(name);
         std::fs::create_dir_all(&outputs).map_err(|error| output::failed(&outputs, error))?;
         let spec = Spec {
             model: model.clone(),
-            candidate: Candidate { engine: engine.to_owned(), precision: Format::Fp32, threads, chunk },
-            surroundings: Surroundings::cpu(),
+            candidate: Candidate { engine, precision: Format::Fp32, threads, chunk },
+            settings: EngineSettings::cpu(),
             inputs: vec![vec![input.clone()]],
             outputs,
             seconds: 0.0,

@@ -30,8 +30,8 @@ pub struct TermArgs {
     /// The largest error, relative to an output's largest value [default: 1e-3, or the setting]
     #[arg(long, value_name = "T")]
     pub tolerance: Option<f64>,
-    /// auto, or an engine by name: rten, melisma, onnxruntime, onnxruntime-cuda or
-    /// onnxruntime-tensorrt
+    /// auto, or an engine by name: rten, melisma-chain, melisma-mixed, melisma (whichever of these
+    /// two fits the model), onnxruntime, onnxruntime-cuda or onnxruntime-tensorrt
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
 }

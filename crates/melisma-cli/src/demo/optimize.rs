@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
-use melisma::optimize::models::{Snac, snac_decoder};
 use melisma::optimize::search::{Request, Search, Terms, Wanted};
 use melisma::runtime::machine::free_bytes;
 use melisma::runtime::output::{self, Existing};

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::{Engine, Operator, Port, check_inputs};
+use super::{Engine, EngineName, Operator, Port, Ports, check_inputs};
 use crate::format::Value;
 use crate::onnx::pass::DOMAIN;
 use crate::onnx::{Graph, Model, Node};
@@ -129,7 +129,6 @@ impl Chunked {
         inputs: &[Value],
         mut run: impl FnMut(&mut dyn Engine, &[Value]) -> Result<Vec<Value>>,
     ) -> Result<Vec<Value>> {
-        check_inputs(self.inner.inputs(), inputs)?;
         let (&[_, _, total], Reach { latents, rate }) = (inputs[0].shape(), self.reach) else {
             return Err(Error::invalid("in pieces: the input does not have three axes"));
         };
@@ -162,23 +161,26 @@ impl Chunked {
 }
 
 impl Engine for Chunked {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> EngineName {
         self.inner.name()
     }
 
-    fn inputs(&self) -> &[Port] {
-        self.inner.inputs()
+    fn ports(&self) -> &Ports {
+        self.inner.ports()
     }
 
-    fn outputs(&self) -> &[Port] {
-        self.inner.outputs()
-    }
-
+    /// Each piece is a run of the inner engine, with a span of its own.
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        check_inputs(self.inputs(), inputs)?;
+        self.execute(inputs)
+    }
+
+    fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.pieces(inputs, |engine, piece| engine.run(piece))
     }
 
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        check_inputs(self.inputs(), inputs)?;
         let mut operators = Vec::new();
         let outputs = self.pieces(inputs, |engine, piece| {
             let (outputs, more) = engine.profile(piece)?;
@@ -218,17 +220,19 @@ fn paste(piece: &Value, from: usize, whole: &mut Value, to: std::ops::Range<usiz
 
 #[cfg(test)]
 mod tests {
+    use melisma_kernels::Budget;
+
     use super::*;
     use crate::engine::ours::chain;
     use crate::engine::{Options, rten};
     use crate::onnx::pass;
-    use crate::optimize::models::{Snac, snac_decoder, whisper_encoder};
+    use crate::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 
     #[test]
     fn pieces_make_the_whole() {
         let model = snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[3, 2] }, 3).unwrap();
         let reach = Reach::of(&model).unwrap();
-        let ours = chain::build(&model, &Options::default()).unwrap();
+        let ours = chain::build(&model, &Options::default(), &Budget::unlimited()).unwrap();
         assert!(reach.rate == 6 && reach.latents >= ours.reach() && reach.latents < 2 * ours.reach(), "{reach:?}");
         let values: Vec<f32> = (0..8 * 100).map(|i| (i as f32 * 0.7).sin()).collect();
         let x = [Value::from_slice(&values, &[1, 8, 100]).unwrap()];

@@ -1,35 +1,56 @@
-//! Engines: what runs a model. Each is made from a [`Model`] once and run many times.
+//! Engines: what runs a model. Each is built from a [`Model`](crate::onnx::Model) once and run many times.
 
 pub(crate) mod chunked;
+mod name;
+pub mod need;
 pub mod onnxruntime;
 pub mod ours;
+mod port;
 pub mod rten;
-
-use std::collections::HashSet;
+mod shape;
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{DType, Value};
-use crate::onnx::{Dim, Model, ValueType};
+pub use name::EngineName;
+pub use port::{Port, Ports, check_inputs};
+
+use crate::Result;
+use crate::format::Value;
 use crate::runtime::precision::Format;
-use crate::{Error, Result};
 
 /// A model, ready to run.
 pub trait Engine: Send {
-    /// The engine's name, as `--engine` takes it.
-    fn name(&self) -> &'static str;
+    /// The engine's name.
+    fn name(&self) -> EngineName;
+
+    /// What a run takes and gives.
+    fn ports(&self) -> &Ports;
 
     /// What a run takes, in order.
-    fn inputs(&self) -> &[Port];
+    fn inputs(&self) -> &[Port] {
+        &self.ports().inputs
+    }
 
     /// What a run gives, in order.
-    fn outputs(&self) -> &[Port];
+    fn outputs(&self) -> &[Port] {
+        &self.ports().outputs
+    }
 
     /// One run: a value for every input, in the order of [`Engine::inputs`].
     ///
     /// # Errors
     /// `InvalidArgument` for values that do not fit the inputs; otherwise the engine failed.
-    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>>;
+    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let _span = tracing::info_span!("execute", engine = self.name().as_str()).entered();
+        check_inputs(self.inputs(), inputs)?;
+        self.execute(inputs)
+    }
+
+    /// One run with inputs that were checked.
+    ///
+    /// # Errors
+    /// The engine failed.
+    fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>>;
 
     /// One run, with the time of each operator. Code that can only print it does so on standard output, in lines
     /// `NAME 12.34ms (56.78%)`: this is for a process of its own, whose output is read.
@@ -108,83 +129,4 @@ impl Default for Options {
     fn default() -> Self {
         Self { threads: 1, precision: Format::Fp32, weights: Weights::Packed }
     }
-}
-
-/// An input or an output.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Port {
-    /// Its name in the model.
-    pub name: String,
-    /// The type of its elements.
-    pub dtype: DType,
-    /// Its axes; none where the model does not say how many there are.
-    pub shape: Option<Vec<Dim>>,
-}
-
-impl Port {
-    /// The inputs of a model that are not initialisers, in order.
-    ///
-    /// # Errors
-    /// `Unsupported` for an input that is not a tensor of numbers.
-    pub fn inputs(model: &Model) -> Result<Vec<Self>> {
-        let constants: HashSet<&str> = model.graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
-        let inputs = model.graph.inputs.iter().filter(|input| !constants.contains(input.name.as_str()));
-        inputs.map(|input| Self::new(&input.name, &input.r#type)).collect()
-    }
-
-    /// The outputs of a model, in order.
-    ///
-    /// # Errors
-    /// `Unsupported` for an output that is not a tensor of numbers.
-    pub fn outputs(model: &Model) -> Result<Vec<Self>> {
-        model.graph.outputs.iter().map(|output| Self::new(&output.name, &output.r#type)).collect()
-    }
-
-    fn new(name: &str, r#type: &ValueType) -> Result<Self> {
-        let ValueType::Tensor { dtype, shape } = r#type else {
-            return Err(Error::unsupported(format!("`{name}` is not a tensor")));
-        };
-        let dtype = DType::from_code(*dtype).map_err(|error| error.at(format!("`{name}`")))?;
-        Ok(Self { name: name.to_owned(), dtype, shape: shape.clone() })
-    }
-
-    /// Whether `value` fits.
-    ///
-    /// # Errors
-    /// `InvalidArgument` names the port, what it takes and what it got.
-    pub fn check(&self, value: &Value) -> Result<()> {
-        let fits = |shape: &[Dim]| {
-            let same = |(dim, &len): (&Dim, &usize)| !matches!(dim, Dim::Known(known) if *known != len as i64);
-            shape.len() == value.shape().len() && shape.iter().zip(value.shape()).all(same)
-        };
-        if value.dtype() == self.dtype && self.shape.as_deref().is_none_or(fits) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("input `{}`: {} is expected, not {value:?}", self.name, self.describe())))
-    }
-
-    /// Whether the model says the length of every axis.
-    pub fn is_fixed(&self) -> bool {
-        self.shape.as_ref().is_some_and(|shape| shape.iter().all(|dim| matches!(dim, Dim::Known(_))))
-    }
-
-    /// Type and shape for people: `f32[1, 80, T]`.
-    pub fn describe(&self) -> String {
-        let axes = self.shape.as_ref().map(|shape| {
-            let axes: Vec<String> = shape.iter().map(ToString::to_string).collect();
-            format!("[{}]", axes.join(", "))
-        });
-        format!("{}{}", self.dtype.name(), axes.as_deref().unwrap_or("[...]"))
-    }
-}
-
-/// Checks that there is one fitting value for each port.
-///
-/// # Errors
-/// `InvalidArgument` for a wrong number of values or one that does not fit.
-pub fn check_inputs(ports: &[Port], values: &[Value]) -> Result<()> {
-    if ports.len() != values.len() {
-        return Err(Error::invalid(format!("the model takes {} inputs, not {}", ports.len(), values.len())));
-    }
-    ports.iter().zip(values).try_for_each(|(port, value)| port.check(value))
 }

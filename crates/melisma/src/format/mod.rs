@@ -3,6 +3,7 @@
 
 pub mod checkpoint;
 mod dtype;
+pub mod hash;
 pub mod npy;
 mod pickle;
 pub mod png;

@@ -151,6 +151,11 @@ impl Node {
 }
 
 impl Graph {
+    /// How many nodes it has, with those of the graphs inside its nodes.
+    pub fn n_nodes(&self) -> usize {
+        self.nodes.iter().map(|node| 1 + node.graphs().map(Self::n_nodes).sum::<usize>()).sum()
+    }
+
     /// The initialiser of a name.
     pub fn initializer(&self, name: &str) -> Option<&Tensor> {
         self.initializers.iter().find(|tensor| tensor.name == name)

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::external;
-use crate::optimize::cache::hash;
+use crate::format::hash;
 use crate::pack::ReadAt;
 use crate::{Error, Result};
 

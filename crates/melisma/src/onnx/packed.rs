@@ -110,7 +110,7 @@ fn code(dtype: &str) -> Option<i32> {
 mod tests {
     use super::*;
     use crate::onnx::pass;
-    use crate::optimize::models::{Snac, snac_decoder};
+    use crate::onnx::synthetic::{Snac, snac_decoder};
 
     #[test]
     fn weights_come_back_and_take_less() {

@@ -1,6 +1,4 @@
 //! The best engine for an ONNX model on the device at hand: [`search`] measures candidates, [`cache`] stores the winner.
 
 pub mod cache;
-pub mod models;
-pub mod need;
 pub mod search;

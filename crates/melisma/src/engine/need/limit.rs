@@ -1,7 +1,6 @@
 //! Whether a run fits into the memory that it may take, and how.
 
-use super::{Fact, Hidden, Largest, Need, facts};
-use crate::engine::Options;
+use super::{Hidden, Need, facts};
 use crate::engine::chunked::Reach;
 use crate::engine::ours::chain;
 use crate::format::Value;
@@ -71,17 +70,14 @@ impl Limits {
         if self.chunking != Chunking::Off
             && need.hidden.is_empty()
             && let Ok(reach) = Reach::of(model)
-            && let [(name, fact)] = whole.as_slice()
-            && let &[batch, channels, len] = fact.shape.as_slice()
+            && let [(_, fact)] = whole.as_slice()
+            && let &[_, _, len] = fact.shape.as_slice()
         {
             let mut piece = len.div_ceil(2);
-            while piece >= SHORTEST_PIECE {
-                let shape = vec![batch, channels, len.min(piece.saturating_add(2 * reach.latents as u64))];
-                let part = Need::with(model, &[(*name, Fact { shape, numbers: None, ..fact.clone() })]);
-                // The whole input and output are there beside the piece.
-                let beside = fact.bytes().saturating_add(need.output_bytes);
-                let model_bytes = lean.model_bytes;
-                let part = Need { model_bytes, run_bytes: part.run_bytes.saturating_add(beside), ..part };
+            while piece >= SHORTEST_PIECE
+                && let Some(part) = Need::piece(model, &whole, (reach, piece), need.output_bytes)
+            {
+                let part = Need { model_bytes: lean.model_bytes, ..part };
                 if self.fits(&part) {
                     return Ok(Admission::Pieces(usize::try_from(piece).unwrap_or(usize::MAX)));
                 }
@@ -100,7 +96,7 @@ impl Limits {
         let need = Need::of(model, inputs)?;
         let largest = need.largest.as_ref().map_or(0, |largest| largest.bytes);
         let is_hopeless = self.most_bytes().is_some_and(|most| largest > most);
-        if is_hopeless && Reach::of(model).is_err() && chain::build(model, &Options::default()).is_err() {
+        if is_hopeless && Reach::of(model).is_err() && !chain::takes(model) {
             return Err(self.refusal(&need, need.bytes()));
         }
         Ok(())
@@ -112,16 +108,7 @@ impl Limits {
     }
 
     fn refusal(&self, need: &Need, least: u64) -> Error {
-        let all = size::show(need.bytes());
-        let what = match &need.largest {
-            _ if need.model_bytes > need.run_bytes => {
-                format!("its weights need {}; the run needs {all}", size::show(need.model_bytes))
-            }
-            Some(Largest { label, bytes, shape }) => {
-                format!("{label} needs {} for its output of shape {shape:?}; the run needs {all}", size::show(*bytes))
-            }
-            None => format!("the run needs {all}"),
-        };
+        let what = need.describe();
         let is_user = self.limit_bytes.is_some_and(|limit| need.bytes() > limit);
         match self.limit_bytes.filter(|_| is_user) {
             Some(limit) => {

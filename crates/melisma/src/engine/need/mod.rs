@@ -5,29 +5,23 @@
 //! not known in advance: [`Need::hidden`] names the nodes, and [`Admission`] sends such a run into a process with a hard
 //! limit.
 
-mod admit;
-mod apart;
-mod embedded;
-mod fact;
+mod limit;
 mod pool;
-mod rule;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
-pub use admit::{Admission, Limits};
-pub use apart::Apart;
-pub use embedded::Embedded;
+pub use limit::{Admission, Limits};
 
-use super::search::InputShape;
+use super::Port;
+use super::chunked::Reach;
+use super::shape::{self, Call, Fact};
 use crate::Result;
-use crate::engine::Port;
 use crate::format::Value;
-use crate::onnx::{Content, Graph, Model, Node, Tensor};
-use fact::Fact;
+use crate::onnx::{Content, Graph, Model, Node};
+use crate::runtime::size;
 use pool::Pool;
-use rule::Call;
 
 /// Branches in branches.
 const MOST_DEPTH: usize = 24;
@@ -78,15 +72,38 @@ impl Need {
         Ok(Self::with(model, &facts(model, inputs)?))
     }
 
+    /// What `model` needs where `len` elements of the long axis are computed at a time; none where the model does not allow
+    /// that, or a size depends on data.
+    pub fn of_piece(model: &Model, inputs: &[Value], len: u64) -> Option<Self> {
+        let whole = facts(model, inputs).ok()?;
+        let output_bytes = Self::with(model, &whole).output_bytes;
+        Self::piece(model, &whole, (Reach::of(model).ok()?, len), output_bytes).filter(|need| need.hidden.is_empty())
+    }
+
+    fn piece<'m>(
+        model: &'m Model,
+        whole: &[(&'m str, Fact)],
+        (reach, len): (Reach, u64),
+        output_bytes: u64,
+    ) -> Option<Self> {
+        let [(name, fact)] = whole else { return None };
+        let &[batch, channels, total] = fact.shape.as_slice() else { return None };
+        let shape = vec![batch, channels, total.min(len.saturating_add(2 * reach.latents as u64))];
+        let part = Self::with(model, &[(*name, Fact { shape, numbers: None, ..fact.clone() })]);
+        // The whole input and output are there beside the piece.
+        let beside = fact.bytes().saturating_add(output_bytes);
+        Some(Self { run_bytes: part.run_bytes.saturating_add(beside), output_bytes, ..part })
+    }
+
     /// What `model` needs with any inputs of these shapes.
     ///
     /// # Errors
     /// As [`Need::of`].
-    pub fn of_shapes(model: &Model, inputs: &[InputShape]) -> Result<Self> {
+    pub fn of_shapes<'a>(model: &Model, inputs: impl IntoIterator<Item = (&'a str, &'a [usize])>) -> Result<Self> {
         let ports = Port::inputs(model)?;
-        let sizes: HashMap<&str, u64> = ports.iter().map(|port| (port.name.as_str(), fact::size(port.dtype))).collect();
-        let shapes: HashMap<&str, &Vec<usize>> =
-            inputs.iter().map(|input| (input.name.as_str(), &input.shape)).collect();
+        let sizes: HashMap<&str, u64> =
+            ports.iter().map(|port| (port.name.as_str(), shape::size(port.dtype))).collect();
+        let shapes: HashMap<&str, &[usize]> = inputs.into_iter().collect();
         let fact =
             |name: &'_ str| Fact::new(*sizes.get(name)?, shapes.get(name)?.iter().map(|&axis| axis as u64).collect());
         let named = model.graph.inputs.iter().map(|input| input.name.as_str());
@@ -113,23 +130,24 @@ impl Need {
         Self { largest: walk.largest, hidden: walk.hidden, ..need }
     }
 
+    /// What takes the memory, in words.
+    pub fn describe(&self) -> String {
+        let all = size::show(self.bytes());
+        match &self.largest {
+            _ if self.model_bytes > self.run_bytes => {
+                format!("its weights need {}; the run needs {all}", size::show(self.model_bytes))
+            }
+            Some(Largest { label, bytes, shape }) => {
+                format!("{label} needs {} for its output of shape {shape:?}; the run needs {all}", size::show(*bytes))
+            }
+            None => format!("the run needs {all}"),
+        }
+    }
+
     /// All bytes together.
     pub fn bytes(&self) -> u64 {
         self.model_bytes.saturating_add(self.run_bytes)
     }
-}
-
-/// The bytes of the output of one node alone, whose inputs are constants; none where that depends on data.
-pub(crate) fn constant_bytes(known: &HashMap<String, Tensor>, node: &Node, opset: i64) -> Option<u64> {
-    let fact = |name: &String| match name.is_empty() {
-        true => Some(None),
-        false => Fact::of_tensor(known.get(name)?).map(Some),
-    };
-    let facts: Vec<Option<Fact>> = node.inputs.iter().map(fact).collect::<Option<_>>()?;
-    let call = Call { node, inputs: facts.iter().map(Option::as_ref).collect(), opset };
-    let outputs = rule::outputs(&call)?;
-    let bytes = rule::scratch_bytes(&call, &outputs);
-    Some(outputs.iter().fold(bytes, |sum, fact| sum.saturating_add(fact.bytes())))
 }
 
 fn facts<'m>(model: &'m Model, inputs: &[Value]) -> Result<Vec<(&'m str, Fact)>> {
@@ -211,10 +229,10 @@ impl<'m> Walk<'m> {
         let inputs: Option<Vec<Option<&Fact>>> = node.inputs.iter().map(known).collect();
         let inferred = inputs.and_then(|inputs| {
             let call = Call { node, inputs, opset: self.opset };
-            let mut outputs = rule::outputs(&call)?;
+            let mut outputs = shape::outputs(&call)?;
             let is_constant = call.inputs.iter().flatten().all(|fact| fact.is_constant);
             outputs.iter_mut().for_each(|fact| fact.is_constant = is_constant);
-            Some((rule::scratch_bytes(&call, &outputs), outputs))
+            Some((shape::scratch_bytes(&call, &outputs), outputs))
         });
         let Some((scratch, outputs)) = inferred else { return self.hide(node) };
         let Some(first) = outputs.first() else { return self.hide(node) };
@@ -239,7 +257,7 @@ impl<'m> Walk<'m> {
 
     /// Whether the output comes into the place of an input that is not read again.
     fn reuses(&mut self, node: &'m Node, output: &'m str, bytes: u64) -> bool {
-        if !rule::is_in_place(node) {
+        if !shape::is_in_place(node) {
             return false;
         }
         let reads = &self.reads;

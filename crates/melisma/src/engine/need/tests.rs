@@ -4,9 +4,7 @@ use super::*;
 use crate::engine::{Engine, Options, rten};
 use crate::golden::optimize as golden;
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
-use crate::optimize::search::{Candidate, Chunk, InputShape, Surroundings, Worker};
 use crate::runtime::Chunking;
-use crate::runtime::precision::Format;
 use crate::{Kind, Remedy, Result};
 
 /// A model of these nodes with inputs of any shape, and outputs of any shape.
@@ -82,8 +80,7 @@ fn numbers_that_are_inputs_count() {
     assert_eq!(limits(Some(MIB)).admit(&tile, &times(10)).unwrap(), Admission::Whole);
     let refused = limits(Some(MIB)).admit(&tile, &times(1_000_000)).unwrap_err();
     assert!(refused.to_string().contains("node `y` (Tile) needs 3.73GiB"), "{refused}");
-    let shape = |name: &str, len| InputShape { name: name.to_owned(), shape: vec![len] };
-    let need = Need::of_shapes(&tile, &[shape("x", 1000), shape("n", 1)]).unwrap();
+    let need = Need::of_shapes(&tile, [("x", &[1000][..]), ("n", &[1])]).unwrap();
     assert_eq!(need.hidden[0].label, "node `y` (Tile)", "other values, other sizes");
 }
 
@@ -111,7 +108,7 @@ fn shapes_are_those_of_the_engine() -> Result<()> {
         let x = [crate::format::npy::read(&golden(inputs))?];
         let need = Need::of(&model, &x)?;
         let outputs = rten::build(&model, &Options::default())?.run(&x)?;
-        let bytes: usize = outputs.iter().map(|value| value.len() * fact::size(value.dtype()) as usize).sum();
+        let bytes: usize = outputs.iter().map(|value| value.len() * shape::size(value.dtype()) as usize).sum();
         let is_known = need.hidden.is_empty();
         assert!(!is_known || need.output_bytes == bytes as u64, "{name}: {need:?}, {bytes}");
         assert!(is_known || name == "control.onnx", "{:?}", need.hidden);
@@ -246,17 +243,6 @@ fn long_signals_are_cut_before_they_are_refused() {
     assert_eq!(off.admit(&fan, &x).unwrap_err().kind(), Kind::Memory);
     let refused = limits(Some(1000)).admit(&fan, &x).unwrap_err();
     assert_eq!(refused.remedies()[0], Remedy::RaiseMemoryLimit { least: Some(MIB) });
-    let run = |limit| {
-        let embedded = Embedded {
-            path: Path::new(""),
-            limits: limits(Some(limit)),
-            candidate: Candidate { engine: "rten".into(), precision: Format::Fp32, threads: 1, chunk: Chunk::Own },
-            surroundings: Surroundings::cpu(),
-            worker: Worker::Here,
-        };
-        embedded.open(fan.clone(), &x).unwrap().0.run(&x).unwrap()
-    };
-    assert_eq!(run(64 * MIB), run(8 * MIB));
 }
 
 /// Many nodes, values and constants: nothing that grows with their square.

@@ -21,7 +21,7 @@ use ort::value::{DynValue, PrimitiveTensorElementType, TensorRef};
 pub use library::{Runtime, find, find_provider, find_tensorrt, runtime, tensorrt_version};
 pub use provider::{Algorithms, Cuda, Cudnn, Provider, Register, TensorRt, Workspace};
 
-use super::{Engine, Operator, Options, Port, check_inputs};
+use super::{Engine, EngineName, Operator, Options, Port, Ports};
 use crate::format::{DType, Number, Value};
 use crate::onnx::Model;
 use crate::{Error, Kind, Result};
@@ -30,9 +30,8 @@ use crate::{Error, Kind, Result};
 #[derive(Debug)]
 pub struct Onnxruntime {
     session: Session,
-    name: &'static str,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    name: EngineName,
+    ports: Ports,
     times: Times,
 }
 
@@ -59,31 +58,25 @@ impl Onnxruntime {
         }
         let times = if folder.is_some() { Times::On { n_runs: 0, first: None } } else { Times::Off };
         let (session, name) = (commit(builder, model)?, provider.name());
-        Ok(Self { session, name, inputs: Port::inputs(model)?, outputs: Port::outputs(model)?, times })
+        Ok(Self { session, name, ports: Ports::of(model)?, times })
     }
 }
 
 impl Engine for Onnxruntime {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> EngineName {
         self.name
     }
 
-    fn inputs(&self) -> &[Port] {
-        &self.inputs
+    fn ports(&self) -> &Ports {
+        &self.ports
     }
 
-    fn outputs(&self) -> &[Port] {
-        &self.outputs
-    }
-
-    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
-        let _span = tracing::info_span!("execute", engine = self.name()).entered();
-        check_inputs(&self.inputs, inputs)?;
+    fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         if let Times::On { n_runs, .. } = &mut self.times {
             *n_runs += 1;
         }
         let flags: Vec<Vec<bool>> = inputs.iter().map(flags).collect();
-        let named = self.inputs.iter().zip(inputs).zip(&flags);
+        let named = self.ports.inputs.iter().zip(inputs).zip(&flags);
         let named = named.map(|((port, value), flags)| Ok((port.name.as_str(), given(value, flags)?)));
         let results = self.session.run(named.collect::<Result<Vec<_>>>()?).map_err(|error| failed(&error))?;
         let output = |port: &Port| {
@@ -91,7 +84,7 @@ impl Engine for Onnxruntime {
             let value = value.ok_or_else(|| Error::device(format!("onnxruntime: no output `{}`", port.name)))?;
             taken(value).map_err(|error| error.at(format!("output `{}`", port.name)))
         };
-        self.outputs.iter().map(output).collect()
+        self.ports.outputs.iter().map(output).collect()
     }
 
     /// The times come with [`Engine::end_profile`]: the library writes them at the end.

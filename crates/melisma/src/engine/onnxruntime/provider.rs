@@ -9,6 +9,7 @@ use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use ort::session::builder::SessionBuilder;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::EngineName;
 use crate::runtime::precision::Format;
 use crate::{Error, Kind, Remedy, Result};
 
@@ -98,11 +99,11 @@ const TENSORRT: &str = "TensorrtExecutionProvider";
 
 impl Provider {
     /// The engine's name with this provider.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> EngineName {
         match self {
-            Self::Cpu => "onnxruntime",
-            Self::Cuda(_) => "onnxruntime-cuda",
-            Self::TensorRt(_) => "onnxruntime-tensorrt",
+            Self::Cpu => EngineName::Onnxruntime,
+            Self::Cuda(_) => EngineName::OnnxruntimeCuda,
+            Self::TensorRt(_) => EngineName::OnnxruntimeTensorrt,
         }
     }
 

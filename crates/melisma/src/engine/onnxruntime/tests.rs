@@ -138,7 +138,7 @@ fn golden_models_give_golden_outputs() {
 /// Each piece is a run of the session, and the table has all of them.
 fn in_pieces(options: &Options) {
     use crate::engine::chunked::{Chunked, Reach};
-    use crate::optimize::models::{Snac, snac_decoder};
+    use crate::onnx::synthetic::{Snac, snac_decoder};
     let model = snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[3, 2] }, 3).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let engine = Onnxruntime::new(&model, options, (&Provider::Cpu, Some(folder.path()))).unwrap();

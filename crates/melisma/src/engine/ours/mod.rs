@@ -2,3 +2,23 @@
 
 pub mod chain;
 pub mod mixed;
+
+use melisma_kernels::Device;
+
+use super::{EngineName, Options};
+use crate::Result;
+use crate::onnx::Model;
+
+/// The one of our engines for `model`: the chain where it takes the model, since its activations stay in the cache.
+pub fn fitting(model: &Model) -> EngineName {
+    if chain::takes(model) { chain::NAME } else { mixed::NAME }
+}
+
+/// The CPU with as many threads as the options say.
+fn device(options: &Options) -> Result<Device> {
+    let mut device = Device::cpu()?;
+    if let Device::Cpu(cpu) = &mut device {
+        cpu.threads = options.threads.max(1);
+    }
+    Ok(device)
+}

@@ -1,12 +1,13 @@
 //! Panics of the crate as errors that name its code and, where that tells, the node.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::{Mutex, Once, PoisonError};
 
 use rten::ThreadPool;
 
 use super::NAME;
-use crate::onnx::Model;
+use crate::onnx::{Graph, Model};
 use crate::{Error, Remedy, Result};
 
 /// Threads of the crate's pools are called so.
@@ -14,7 +15,8 @@ const THREADS: &str = "rten-";
 /// More nodes than this say nothing.
 const MOST_SUSPECTS: usize = 3;
 
-/// Nodes whose plan the crate makes on any thread: it goes down a chain of them by recursion.
+/// Nodes whose plan the crate makes on any thread: it goes down a chain of them by recursion. Branches are planned on the
+/// pool's own threads, whose stacks the crate does not let us choose.
 pub(in crate::engine) const MOST_SHALLOW: usize = 1000;
 /// More nodes would need more stack than a thread should have.
 const MOST_NODES: usize = 250_000;
@@ -31,10 +33,48 @@ pub(super) struct Suspect {
     label: String,
 }
 
-/// The nodes of a model.
+/// The nodes of a model, with those of the graphs inside its nodes.
 pub(super) fn suspects(model: &Model) -> Vec<Suspect> {
-    let of = |node: &crate::onnx::Node| Suspect { operator: node.op.to_lowercase(), label: node.label() };
-    model.graph.nodes.iter().map(of).collect()
+    let mut all = Vec::new();
+    collect(&model.graph, &mut all);
+    all
+}
+
+fn collect(graph: &Graph, all: &mut Vec<Suspect>) {
+    for node in &graph.nodes {
+        all.push(Suspect { operator: node.op.to_lowercase(), label: node.label() });
+        node.graphs().for_each(|inner| collect(inner, all));
+    }
+}
+
+/// Refuses a model with a graph inside of a node whose chains are too long for the pool's threads.
+pub(super) fn check_depth(graph: &Graph) -> Result<()> {
+    for node in &graph.nodes {
+        for inner in node.graphs() {
+            let depth = depth(inner);
+            if depth > MOST_SHALLOW {
+                let message = format!(
+                    "{NAME}: {} has a graph with a chain of {depth} nodes; at most {MOST_SHALLOW}",
+                    node.label()
+                );
+                return Err(Error::unsupported(message).with_hint(Remedy::UseEngine(Some("onnxruntime"))));
+            }
+            check_depth(inner)?;
+        }
+    }
+    Ok(())
+}
+
+/// The nodes of the longest chain of a graph, without those of graphs inside of it.
+fn depth(graph: &Graph) -> usize {
+    let mut depths: HashMap<&str, usize> = HashMap::new();
+    let mut deepest = 0;
+    for node in &graph.nodes {
+        let depth = 1 + node.inputs.iter().filter_map(|name| depths.get(name.as_str())).max().copied().unwrap_or(0);
+        depths.extend(node.outputs.iter().map(|name| (name.as_str(), depth)));
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 /// Runs foreign code on the pool's threads; its panics are errors, and are not printed.

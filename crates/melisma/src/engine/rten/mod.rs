@@ -6,6 +6,7 @@
 pub(super) mod adapt;
 pub(super) mod convert;
 mod crash;
+mod evaluate;
 pub(super) mod operators;
 mod rewrite;
 
@@ -13,15 +14,17 @@ use std::sync::Arc;
 
 use ::rten::{ModelOptions, NodeId, RunOptions, ThreadPool, ValueOrView};
 
-use super::{Engine, Operator, Options, Port, Weights, check_inputs};
+use super::{Engine, EngineName, Operator, Options, Port, Ports, Weights, check_inputs};
 use crate::format::Value;
 use crate::onnx::{Detached, Model};
 use crate::{Error, Result};
 
+pub use evaluate::evaluate;
+
 pub(super) use crash::{MOST_SHALLOW, guarded};
 
-/// The name that `--engine` takes.
-pub const NAME: &str = "rten";
+/// The engine's name.
+pub const NAME: EngineName = EngineName::Rten;
 /// The crate's version, as engines depend on it.
 pub const VERSION: &str = "0.27";
 
@@ -29,8 +32,7 @@ pub const VERSION: &str = "0.27";
 pub struct Rten {
     model: ::rten::Model,
     pool: Arc<ThreadPool>,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    ports: Ports,
     input_ids: Vec<NodeId>,
     output_ids: Vec<NodeId>,
     nodes: Vec<crash::Suspect>,
@@ -49,7 +51,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
 /// # Errors
 /// As [`build`].
 pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
-    let (inputs, outputs) = check(&model)?;
+    let ports = check(&model)?;
     let nodes = crash::suspects(&model);
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
     let parts = adapt::adapted(model)?.detached()?;
@@ -57,20 +59,21 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     let id = |port: &Port| {
         model.node_id(&port.name).map_err(|error| Error::unsupported(format!("{NAME}: `{}`: {error}", port.name)))
     };
-    let input_ids = inputs.iter().map(id).collect::<Result<_>>()?;
-    let output_ids = outputs.iter().map(id).collect::<Result<_>>()?;
-    Ok(Rten { model, pool, inputs, outputs, input_ids, output_ids, nodes })
+    let input_ids = ports.inputs.iter().map(id).collect::<Result<_>>()?;
+    let output_ids = ports.outputs.iter().map(id).collect::<Result<_>>()?;
+    Ok(Rten { model, pool, ports, input_ids, output_ids, nodes })
 }
 
 /// The inputs and outputs of a model that the engine has everything for, as far as can be said without running it.
 ///
 /// # Errors
 /// As [`build`].
-pub fn check(model: &Model) -> Result<(Vec<Port>, Vec<Port>)> {
-    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
+pub fn check(model: &Model) -> Result<Ports> {
+    let ports = Ports::of(model)?;
     operators::check(model)?;
-    inputs.iter().chain(&outputs).try_for_each(convert::check)?;
-    Ok((inputs, outputs))
+    crash::check_depth(&model.graph)?;
+    ports.inputs.iter().chain(&ports.outputs).try_for_each(convert::check)?;
+    Ok(ports)
 }
 
 /// A model in parts as the crate's.
@@ -84,51 +87,47 @@ pub(super) fn load(parts: Detached, weights: Weights) -> Result<::rten::Model> {
 }
 
 impl Engine for Rten {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> EngineName {
         NAME
     }
 
-    fn inputs(&self) -> &[Port] {
-        &self.inputs
+    fn ports(&self) -> &Ports {
+        &self.ports
     }
 
-    fn outputs(&self) -> &[Port] {
-        &self.outputs
-    }
-
-    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
-        let _span = tracing::info_span!("execute", engine = self.name()).entered();
+    fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.run_with(inputs, RunOptions::default())
     }
 
     /// The crate prints its times.
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        check_inputs(self.inputs(), inputs)?;
         let options = RunOptions::default().with_timing(true).with_timing_by_shape(true);
         Ok((self.run_with(inputs, options)?, Vec::new()))
     }
 
     fn trace(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
+        check_inputs(self.inputs(), inputs)?;
         self.run_with(inputs, RunOptions::default().with_verbose(true))
     }
 }
 
 impl Rten {
     fn run_with(&self, inputs: &[Value], options: RunOptions) -> Result<Vec<Value>> {
-        check_inputs(&self.inputs, inputs)?;
-        let values = self.inputs.iter().zip(inputs).map(|(port, value)| convert::to_engine(&port.name, value));
+        let values = self.ports.inputs.iter().zip(inputs).map(|(port, value)| convert::to_engine(&port.name, value));
         let values = values.collect::<Result<Vec<_>>>()?;
         let fed = self.input_ids.iter().copied().zip(values.into_iter().map(ValueOrView::Value)).collect();
         let options = options.with_thread_pool(Some(Arc::clone(&self.pool)));
         let run = || self.model.run(fed, &self.output_ids, Some(options));
         let results = crash::guarded_at(&self.pool, &self.nodes, run)?;
         let results = results.map_err(|error| Error::invalid(format!("{NAME}: {error}")))?;
-        self.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()
+        self.ports.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()
     }
 }
 
 impl std::fmt::Debug for Rten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rten").field("inputs", &self.inputs).field("outputs", &self.outputs).finish_non_exhaustive()
+        f.debug_struct("Rten").field("ports", &self.ports).finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::format::DType;
 use crate::golden;
-use crate::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
+use crate::onnx::{Content, Dim, Graph, Node, Opset, Tensor, ValueInfo, ValueType};
 use crate::{Kind, Remedy};
 
 fn model(nodes: Vec<Node>, input: (DType, &[usize]), output: DType) -> Model {
@@ -13,7 +13,7 @@ fn model(nodes: Vec<Node>, input: (DType, &[usize]), output: DType) -> Model {
         inputs: vec![ValueInfo::tensor("x", input.0.code(), &axes(input.1))],
         outputs: vec![ValueInfo {
             name: "y".to_owned(),
-            r#type: crate::onnx::ValueType::Tensor { dtype: output.code(), shape: None },
+            r#type: ValueType::Tensor { dtype: output.code(), shape: None },
             rest: vec![],
         }],
         ..Graph::default()
@@ -212,6 +212,34 @@ fn long_chains_have_a_deep_enough_stack() {
     let x = Value::from_slice(&[-1.0f32, 2.0], &[2]).unwrap();
     let y = run(&model(chain, (DType::F32, &[2]), DType::F32), &x).unwrap();
     assert_eq!(y.as_slice::<f32>().unwrap(), [0.0, 2.0]);
+}
+
+/// Branches are planned on threads of ordinary depth, where a longer chain would end the process.
+#[test]
+fn long_chains_in_branches_are_refused() {
+    let branching = |n_nodes: usize| {
+        let way = |op: &str| {
+            let mut names: Vec<String> = (0..=n_nodes).map(|i| format!("{op}{i}")).collect();
+            names[0] = "x".to_owned();
+            let r#type = ValueType::Tensor { dtype: DType::F32.code(), shape: None };
+            let output = ValueInfo { name: names[n_nodes].clone(), r#type, rest: Vec::new() };
+            let nodes = names.windows(2).map(|pair| Node::new(op, &[&pair[0]], &[&pair[1]])).collect();
+            Content::Graph(Box::new(Graph { name: op.to_owned(), nodes, outputs: vec![output], ..Graph::default() }))
+        };
+        let nodes = vec![
+            Node::new("ReduceMax", &["x"], &["m"]).with("keepdims", 0),
+            Node::new("Cast", &["m"], &["c"]).with("to", i64::from(DType::Bool.code())),
+            Node::new("If", &["c"], &["y"]).with("then_branch", way("Relu")).with("else_branch", way("Identity")),
+        ];
+        model(nodes, (DType::F32, &[2]), DType::F32)
+    };
+    let x = Value::from_slice(&[-1.0f32, 2.0], &[2]).unwrap();
+    assert_eq!(run(&branching(900), &x).unwrap().as_slice::<f32>().unwrap(), [0.0, 2.0]);
+    let refused = run(&branching(3000), &x).unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.to_string().as_str()),
+        (Kind::Unsupported, "rten: node `y` (If) has a graph with a chain of 3000 nodes; at most 1000")
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Operators that move values, repeat them or make new ones.
 
+use super::fact::{Fact, size};
 use super::{Call, axis, broadcast, length, one};
 use crate::format::DType;
 use crate::onnx::Content;
-use crate::optimize::need::fact::{Fact, size};
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     match call.node.op.as_str() {

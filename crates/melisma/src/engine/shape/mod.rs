@@ -1,5 +1,6 @@
 //! The shapes of a node's outputs, from what is known of its inputs.
 
+mod fact;
 mod layout;
 mod number;
 mod product;
@@ -8,10 +9,11 @@ mod reduce;
 mod view;
 mod window;
 
-use super::fact::{Fact, size};
+pub(super) use fact::{Fact, size};
+
 use crate::format::DType;
 use crate::onnx::pass::DOMAIN;
-use crate::onnx::{Content, Node};
+use crate::onnx::{Content, Model, Node};
 
 /// A node with what is known of its inputs, none where one is left out.
 pub(super) struct Call<'a> {
@@ -145,6 +147,21 @@ pub(super) fn is_in_place(node: &Node) -> bool {
     let is_moved =
         matches!(node.op.as_str(), "Cast" | "Flatten" | "Not" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze");
     is_moved || matches!(class(&node.op), Class::Same | Class::Together)
+}
+
+/// Bytes of the output of a model's first node, whose inputs are all initialisers, and of what the engine takes to compute it;
+/// none where that depends on data.
+pub(super) fn constant_bytes(model: &Model) -> Option<u64> {
+    let node = model.graph.nodes.first()?;
+    let fact = |name: &String| match name.is_empty() {
+        true => Some(None),
+        false => Fact::of_tensor(model.graph.initializer(name)?).map(Some),
+    };
+    let facts: Vec<Option<Fact>> = node.inputs.iter().map(fact).collect::<Option<_>>()?;
+    let call = Call { node, inputs: facts.iter().map(Option::as_ref).collect(), opset: model.opset("")? };
+    let outputs = outputs(&call)?;
+    let bytes = scratch_bytes(&call, &outputs);
+    Some(outputs.iter().fold(bytes, |sum, fact| sum.saturating_add(fact.bytes())))
 }
 
 fn one(fact: Fact) -> Option<Vec<Fact>> {

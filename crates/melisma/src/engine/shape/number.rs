@@ -1,7 +1,7 @@
 //! Small values that shapes are computed with.
 
 use super::Call;
-use crate::optimize::need::fact::Fact;
+use super::fact::Fact;
 
 pub(super) fn unary(op: &str, x: &Fact) -> Option<Vec<f64>> {
     let function: fn(f64) -> f64 = match op {

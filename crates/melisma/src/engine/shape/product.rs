@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::fact::Fact;
 use super::{Call, broadcast, one};
-use crate::optimize::need::fact::Fact;
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     let a = call.input(0)?;

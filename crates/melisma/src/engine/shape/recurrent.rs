@@ -1,7 +1,7 @@
 //! Recurrent layers and Fourier transforms.
 
+use super::fact::Fact;
 use super::{Call, axis, length};
-use crate::optimize::need::fact::Fact;
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     match call.node.op.as_str() {

@@ -1,7 +1,7 @@
 //! Operators that leave one value of many.
 
+use super::fact::Fact;
 use super::{Call, axis, number, one};
-use crate::optimize::need::fact::Fact;
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     if !(call.node.op.starts_with("Reduce") || matches!(call.node.op.as_str(), "ArgMax" | "ArgMin")) {

@@ -1,7 +1,7 @@
 //! Operators that put the same values into another shape, or take some of them.
 
+use super::fact::Fact;
 use super::{Call, axis, length, one};
-use crate::optimize::need::fact::Fact;
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     let x = call.input(0)?;

@@ -1,7 +1,7 @@
 //! Convolutions and pools.
 
+use super::fact::Fact;
 use super::{Call, one};
-use crate::optimize::need::fact::Fact;
 
 pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     let x = call.input(0)?;

@@ -1,38 +1,41 @@
-//! Constant folding: nodes whose inputs are all constant run once, here, in the embedded engine.
+//! Constant folding: nodes whose inputs are all constant are computed once, by an engine that the caller hands in.
 
 use std::collections::{HashMap, HashSet};
 
 use super::reads;
 use crate::Result;
-use crate::engine::{Engine, Options, rten};
-use crate::format::DType;
+use crate::format::{DType, Value};
 use crate::onnx::{Content, Graph, Model, Node, Opset, Tensor, ValueInfo, ValueType};
-use crate::optimize::need;
 
 /// A result larger than this stays a computation: it would only make the file grow.
 const MAX_BYTES: usize = 64 << 20;
 /// And all results together.
 const MAX_TOTAL_BYTES: usize = 256 << 20;
 
-/// Folds what it can, also in the graphs of nodes, and says how many nodes are gone. Nodes that the engine refuses, that draw
-/// random numbers or have graphs stay, and so do those whose result is large or not known in advance.
+/// Computes the output of a model of one node whose inputs are all initialisers; none where it cannot, and where the output is
+/// not known beforehand to have at most so many bytes.
+pub type Evaluate<'a> = &'a dyn Fn(&Model, u64) -> Option<Value>;
+
+/// Folds what it can, also in the graphs of nodes, and says how many nodes are gone. Nodes that `evaluate` refuses, that
+/// draw random numbers or have graphs stay, and so do those whose result is large.
 ///
 /// # Errors
 /// The result is no sound model, which would be a fault of this pass.
-pub fn fold_constants(model: &mut Model) -> Result<usize> {
-    let language = Language { ir_version: model.ir_version, opsets: model.opsets.clone() };
+pub fn fold_constants(model: &mut Model, evaluate: Evaluate<'_>) -> Result<usize> {
+    let language = Language { ir_version: model.ir_version, opsets: model.opsets.clone(), evaluate };
     let folded = fold(&mut model.graph, &language);
     *model = std::mem::take(model).checked()?;
     Ok(folded)
 }
 
-/// What the nodes of a model are written in.
-struct Language {
+/// What the nodes of a model are written in, and what computes them.
+struct Language<'e> {
     ir_version: i64,
     opsets: Vec<Opset>,
+    evaluate: Evaluate<'e>,
 }
 
-fn fold(graph: &mut Graph, language: &Language) -> usize {
+fn fold(graph: &mut Graph, language: &Language<'_>) -> usize {
     let before = graph.nodes.len();
     name_constants(graph);
     // An input with a default may be given another value.
@@ -109,7 +112,7 @@ fn is_pure(node: &Node) -> bool {
 }
 
 /// The output of one node, where it has at most `most` bytes.
-fn run(known: &HashMap<String, Tensor>, language: &Language, node: &Node, most: usize) -> Option<Tensor> {
+fn run(known: &HashMap<String, Tensor>, language: &Language<'_>, node: &Node, most: usize) -> Option<Tensor> {
     if node.outputs.len() != 1 || node.outputs[0].is_empty() {
         return None;
     }
@@ -126,12 +129,6 @@ fn run(known: &HashMap<String, Tensor>, language: &Language, node: &Node, most: 
     if !fits_32_bits(node, dtype, &initializers) {
         return None;
     }
-    // Known before it is computed: a few bytes can ask for any number.
-    let most = most.min(MAX_BYTES);
-    let opset = language.opsets.iter().find(|opset| matches!(opset.domain.as_str(), "" | "ai.onnx"))?.version;
-    if need::constant_bytes(known, node, opset).is_none_or(|bytes| bytes > most as u64) {
-        return None;
-    }
     let output =
         ValueInfo { name: node.outputs[0].clone(), r#type: ValueType::Tensor { dtype, shape: None }, rest: Vec::new() };
     let mut seen = HashSet::new();
@@ -141,10 +138,10 @@ fn run(known: &HashMap<String, Tensor>, language: &Language, node: &Node, most: 
         outputs: vec![output],
         ..Graph::default()
     };
-    let Language { ir_version, opsets } = language;
+    let Language { ir_version, opsets, evaluate } = language;
     let alone = Model { ir_version: *ir_version, opsets: opsets.clone(), graph: alone, rest: Vec::new() };
-    let value = rten::build(&alone, &Options::default()).ok()?.run(&[]).ok()?.pop()?;
-    (value.bytes().len() <= most).then(|| Tensor::new(&node.outputs[0], &value))
+    let value = evaluate(&alone, most.min(MAX_BYTES) as u64)?;
+    Some(Tensor::new(&node.outputs[0], &value))
 }
 
 /// Operators that only move values.

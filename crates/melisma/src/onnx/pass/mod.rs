@@ -25,7 +25,7 @@ mod tests;
 pub use branch::inline_branches;
 pub use dead::share_initializers;
 pub use fix::fix_shapes;
-pub use fold::fold_constants;
+pub use fold::{Evaluate, fold_constants};
 pub use half::to_half;
 pub use int8::to_int8;
 pub use sensitivity::{error, keep_list};

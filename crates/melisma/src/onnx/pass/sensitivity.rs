@@ -6,22 +6,23 @@ use std::sync::Arc;
 
 use half::f16;
 
-use crate::engine::{Engine, Options, rten};
 use crate::format::{DType, Value};
 use crate::onnx::{Data, Model};
 use crate::{Error, Kind, Result};
 
 /// The nodes to keep in FP32, so that rounding the weights of all others changes no output by more than `tolerance`, relative
-/// to its largest value. As few as this way of choosing finds: the most sensitive first.
+/// to its largest value. As few as this way of choosing finds: the most sensitive first. `run` computes
+/// the outputs of a model, always with the same inputs.
 ///
 /// # Errors
-/// The embedded engine does not run the model, or `Check` when even the list of all nodes is not enough.
-pub fn keep_list(model: &Model, inputs: &[Value], tolerance: f32, options: &Options) -> Result<BTreeSet<String>> {
-    let expected = rten::build(model, options)?.run(inputs)?;
-    let trial = |kept: &dyn Fn(usize) -> bool| -> Result<f32> {
-        let outputs = rten::build(&rounded(model, kept), options)?.run(inputs)?;
-        Ok(error(&expected, &outputs))
-    };
+/// Those of `run`, or `Check` when even the list of all nodes is not enough.
+pub fn keep_list(
+    model: &Model,
+    tolerance: f32,
+    run: &dyn Fn(&Model) -> Result<Vec<Value>>,
+) -> Result<BTreeSet<String>> {
+    let expected = run(model)?;
+    let trial = |kept: &dyn Fn(usize) -> bool| -> Result<f32> { Ok(error(&expected, &run(&rounded(model, kept))?)) };
     if trial(&|_| false)? <= tolerance {
         return Ok(BTreeSet::new());
     }

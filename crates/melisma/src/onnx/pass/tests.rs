@@ -62,13 +62,13 @@ fn shapes_are_fixed_or_refused() {
 fn constants_are_folded() {
     let (mut model, inputs) = vocoder();
     let raw = run(&model, &inputs);
-    assert_eq!(fold_constants(&mut model).unwrap(), 2);
+    assert_eq!(fold_constants(&mut model, &rten::evaluate).unwrap(), 2);
     assert!(model.graph.initializer("ra").is_some() && model.graph.initializer("tiny").is_none());
     assert_eq!(run(&model, &inputs), raw);
     let mut control = Model::from_bytes(CONTROL).unwrap();
     let x = npy::read(&golden::optimize("control.x.npy")).unwrap();
     let raw = run(&control, std::slice::from_ref(&x));
-    fold_constants(&mut control).unwrap();
+    fold_constants(&mut control, &rten::evaluate).unwrap();
     assert_eq!(run(&control, std::slice::from_ref(&x)), raw);
     // In a branch: two constants and their sum, and a constant that the branch gives.
     let branch = control.graph.nodes.iter_mut().find(|node| node.is("If")).unwrap();
@@ -82,7 +82,7 @@ fn constants_are_folded() {
         way.outputs[0].name = "scaled".to_owned();
     }
     let raw = run(&control, std::slice::from_ref(&x));
-    assert_eq!(fold_constants(&mut control).unwrap(), 4);
+    assert_eq!(fold_constants(&mut control, &rten::evaluate).unwrap(), 4);
     assert_eq!(run(&control, &[x]), raw);
 }
 
@@ -91,7 +91,7 @@ fn snake_is_fused_and_lowered() {
     let (mut model, inputs) = vocoder();
     let raw = run(&model, &inputs);
     assert_eq!(fuse_snake(&mut model), 0, "its factor is not a constant yet");
-    fold_constants(&mut model).unwrap();
+    fold_constants(&mut model, &rten::evaluate).unwrap();
     assert_eq!(fuse_snake(&mut model), 1);
     let ops: Vec<String> = model.graph.nodes.iter().map(Node::operator).collect();
     assert_eq!(ops, ["Conv", "ai.melisma.Snake", "ConvTranspose", "Tanh"]);
@@ -107,17 +107,17 @@ fn what_is_not_quite_a_snake_stays() {
     for change in ["Cos", "Tan"] {
         let (mut model, _) = vocoder();
         model.graph.nodes[2].op = change.to_owned();
-        fold_constants(&mut model).unwrap();
+        fold_constants(&mut model, &rten::evaluate).unwrap();
         assert_eq!(fuse_snake(&mut model), 0);
     }
     let (mut model, _) = vocoder();
     let two = model.graph.initializers.iter_mut().find(|tensor| tensor.name == "two").unwrap();
     *two = Tensor::from_slice("two", &[3.0f32], &[]).unwrap();
-    fold_constants(&mut model).unwrap();
+    fold_constants(&mut model, &rten::evaluate).unwrap();
     assert_eq!(fuse_snake(&mut model), 0, "a cube");
     let (mut model, _) = vocoder();
     model.graph.outputs.push(ValueInfo::tensor("s", 1, &[]));
-    fold_constants(&mut model).unwrap();
+    fold_constants(&mut model, &rten::evaluate).unwrap();
     assert_eq!(fuse_snake(&mut model), 0, "the sine is wanted too");
 }
 
@@ -137,7 +137,7 @@ fn equal_tensors_are_kept_once() {
 #[test]
 fn halves_halve_the_weights() {
     for (mut model, inputs) in [vocoder(), perceptron()] {
-        fold_constants(&mut model).unwrap();
+        fold_constants(&mut model, &rten::evaluate).unwrap();
         let bytes = |model: &Model| model.graph.initializers.iter().map(Tensor::byte_len).sum::<usize>();
         let (raw, before) = (run(&model, &inputs), bytes(&model));
         to_half(&mut model, &BTreeSet::new()).unwrap();
@@ -179,9 +179,10 @@ fn sensitive_nodes_are_found_by_measuring() {
         *tensor = Tensor::from_slice(&tensor.name.clone(), &exact, &tensor.shape.clone()).unwrap();
     }
     model.graph.initializers[2] = Tensor::from_slice("b2", &[3.3333f32; 50], &[50]).unwrap();
-    let keep = keep_list(&model, &inputs, 1e-5, &Options::default()).unwrap();
+    let run = |model: &Model| rten::build(model, &Options::default())?.run(&inputs);
+    let keep = keep_list(&model, 1e-5, &run).unwrap();
     assert_eq!(keep.into_iter().collect::<Vec<_>>(), ["y"]);
-    assert!(keep_list(&model, &inputs, 0.1, &Options::default()).unwrap().is_empty());
+    assert!(keep_list(&model, 0.1, &run).unwrap().is_empty());
 }
 
 #[test]
@@ -255,11 +256,11 @@ fn decided_branches_take_the_place_of_their_nodes() {
         for passed in ["v", "x"] {
             let mut model = branches((outer, inner), passed);
             assert_eq!(inline_branches(&mut model).unwrap(), 0, "the condition is not folded yet");
-            fold_constants(&mut model).unwrap();
+            fold_constants(&mut model, &rten::evaluate).unwrap();
             assert_eq!(inline_branches(&mut model).unwrap(), 1 + usize::from(outer));
             assert!(model.graph.nodes.iter().all(|node| !node.is("If")));
             assert_eq!(run(&model, &x), raw, "{outer} {inner}");
-            fold_constants(&mut model).unwrap();
+            fold_constants(&mut model, &rten::evaluate).unwrap();
             share_initializers(&mut model);
             assert_eq!(run(&model, &x), raw, "{outer} {inner}");
         }
@@ -288,7 +289,7 @@ fn products_beyond_32_bits_are_not_folded() {
         };
         let opsets = vec![Opset { domain: String::new(), version: 17 }];
         let mut model = Model { ir_version: 8, opsets, graph, rest: vec![] }.checked().unwrap();
-        fold_constants(&mut model).unwrap();
+        fold_constants(&mut model, &rten::evaluate).unwrap();
         assert_eq!(model.graph.nodes.len() == 1, is_folded, "{factor}");
     }
 }
@@ -340,7 +341,7 @@ fn constants_that_would_be_huge_are_not_computed() {
         let opsets = vec![Opset { domain: String::new(), version: 17 }];
         let mut model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
         let before = crate::runtime::machine::peak_resident_bytes();
-        fold_constants(&mut model).unwrap();
+        fold_constants(&mut model, &rten::evaluate).unwrap();
         assert!(model.graph.nodes.iter().any(|node| node.label() == label), "{label}");
         let grown = crate::runtime::machine::peak_resident_bytes().zip(before).map(|(after, before)| after - before);
         assert!(grown.is_none_or(|bytes| bytes < 1 << 30), "{label}: {grown:?}");
@@ -365,7 +366,7 @@ fn long_chains_of_constants_are_folded_at_once() {
     };
     let opsets = vec![Opset { domain: String::new(), version: 17 }];
     let mut model = Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap();
-    assert_eq!(fold_constants(&mut model).unwrap(), n_nodes);
+    assert_eq!(fold_constants(&mut model, &rten::evaluate).unwrap(), n_nodes);
     let folded = model.graph.initializer(&format!("c{n_nodes}")).unwrap().value().unwrap();
     assert_eq!(folded.as_slice::<f32>().unwrap(), [0.5 * (n_nodes + 1) as f32]);
 }

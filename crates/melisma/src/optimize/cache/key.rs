@@ -31,6 +31,11 @@ impl Parts {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// All parts in plain words. Some are stored in Rust's notation, and stay so: the key is a hash of them.
+    pub fn shown(&self) -> BTreeMap<&str, String> {
+        self.iter().map(|(name, value)| (name, plain(value))).collect()
+    }
+
     /// The key of all of them.
     pub fn key(&self) -> Key {
         let mut hasher = blake3::Hasher::new_derive_key("melisma optimize key v1");
@@ -43,9 +48,26 @@ impl Parts {
     /// The parts that differ, as `name: theirs -> ours`.
     pub fn changes_from(&self, other: &Self) -> Vec<String> {
         let names: std::collections::BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
-        let show = |parts: &Self, name: &String| parts.0.get(name).cloned().unwrap_or_else(|| "none".to_owned());
+        let show =
+            |parts: &Self, name: &String| parts.0.get(name).map_or_else(|| "none".to_owned(), |text| plain(text));
         let changed = names.into_iter().filter(|name| self.0.get(*name) != other.0.get(*name));
         changed.map(|name| format!("{name}: {} -> {}", show(other, name), show(self, name))).collect()
+    }
+}
+
+/// `Some(64)` as `64`, `Of(64)` as `64`, `None` as `none`, `AsNeeded` as `as needed`, `(12, 4)` as `12.4`.
+fn plain(value: &str) -> String {
+    let inside = |open: &str| value.strip_prefix(open).and_then(|rest| rest.strip_suffix(')'));
+    match value {
+        "None" | "Off" | "Short" => value.to_lowercase(),
+        "AsNeeded" => "as needed".to_owned(),
+        _ => match (inside("Some(").or(inside("Of(")), inside("(")) {
+            (Some(inner), _) => inner.to_owned(),
+            (None, Some(version)) if version.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b',' | b' ')) => {
+                version.replace(", ", ".")
+            }
+            _ => value.to_owned(),
+        },
     }
 }
 
@@ -83,5 +105,15 @@ mod tests {
         let old = Parts::default().with("engine", "rten 0.26").with("model", "x");
         let new = Parts::default().with("engine", "rten 0.27").with("model", "x").with("threads", 2);
         assert_eq!(new.changes_from(&old), ["engine: rten 0.26 -> rten 0.27", "threads: none -> 2"]);
+    }
+
+    #[test]
+    fn values_are_shown_in_plain_words() {
+        let old = Parts::default().with("chunking", "AsNeeded").with("driver", "(12, 4)").with("tensorrt", "None");
+        let new =
+            Parts::default().with("chunking", "Of(64)").with("driver", "none").with("tensorrt", "Some(1073741824)");
+        let changes = ["chunking: as needed -> 64", "driver: 12.4 -> none", "tensorrt: none -> 1073741824"];
+        assert_eq!(new.changes_from(&old), changes);
+        assert_eq!((new.shown()["chunking"].as_str(), new.get("chunking")), ("64", Some("Of(64)")));
     }
 }

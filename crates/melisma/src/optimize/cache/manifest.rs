@@ -8,7 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Key, Parts, hash};
+use super::{Key, Parts};
+use crate::format::hash;
 use crate::{Error, Kind, Result};
 
 /// The version that this build writes and reads; an entry of another one is made again.

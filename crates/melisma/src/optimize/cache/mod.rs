@@ -20,9 +20,9 @@
 //! hashes on every use, and outputs once for each state of the files, the machine and the engine's
 //! library: a wrong engine would have to be wrong in the same way as when it was built.
 
-pub mod hash;
 mod key;
 mod manifest;
+mod miss;
 mod passed;
 mod place;
 mod room;
@@ -38,6 +38,7 @@ use serde_json::Value;
 
 pub use key::{Key, Parts};
 pub use manifest::{FileEntry, Manifest, Sample, VERSION};
+pub use miss::Miss;
 pub use room::{Health, Listed};
 
 pub use temporary::Temporary;
@@ -52,8 +53,6 @@ const USED: &str = "used";
 const LOCKS: &str = "locks";
 const QUARANTINE: &str = "quarantine";
 const BUILDING: &str = ".building-";
-/// Why there is no entry, when nothing is like it.
-const NONE: &str = "no engine is cached for this model";
 
 /// A folder of engines.
 #[derive(Debug, Clone)]
@@ -78,7 +77,7 @@ pub enum Found {
     /// An entry whose files are what they were.
     Hit(Entry),
     /// None, and why.
-    Miss(String),
+    Miss(Miss),
 }
 
 /// An entry, checked.
@@ -154,14 +153,16 @@ impl Cache {
 
     /// The entry of `key`, checked. One that is not what it should be is set aside, and the reason says so.
     pub fn take(&self, key: &Key) -> Found {
-        let Some(folder) = self.folder() else { return Found::Miss(self.note().unwrap_or_default().to_owned()) };
+        let Some(folder) = self.folder() else {
+            return Found::Miss(Miss::Unusable(self.note().unwrap_or_default().to_owned()));
+        };
         let entry = folder.join(key.as_str());
         match self.check(&entry, key) {
             Ok(manifest) => {
                 touch(&entry);
                 Found::Hit(Entry { folder: entry, manifest, uncached: None })
             }
-            Err(error) => Found::Miss(self.set_aside(key, &error.to_string())),
+            Err(error) => Found::Miss(Miss::Rejected(self.set_aside(key, &error.to_string()))),
         }
     }
 
@@ -175,42 +176,42 @@ impl Cache {
         &self,
         parts: &Parts,
         build: &mut dyn FnMut(&Path) -> Result<Built>,
-    ) -> Result<(Entry, Option<String>)> {
-        let reason = match self.find(parts) {
+    ) -> Result<(Entry, Option<Miss>)> {
+        let miss = match self.find(parts) {
             Found::Hit(entry) => return Ok((entry, None)),
-            Found::Miss(reason) => reason,
+            Found::Miss(miss) => miss,
         };
         let Place::Open(folder) = &self.place else {
             let why = self.note().unwrap_or_default().to_owned();
-            return self.build_outside(parts, &reason, why, build).map(|entry| (entry, Some(reason)));
+            return self.build_outside(parts, &miss, why, build).map(|entry| (entry, Some(miss)));
         };
         let key = parts.key();
         let _lock = lock(folder, &key);
         // Whoever held the lock may have built it.
-        let reason = match self.find(parts) {
+        let miss = match self.find(parts) {
             Found::Hit(entry) => return Ok((entry, None)),
-            Found::Miss(again) if again == NONE => reason,
+            Found::Miss(Miss::Unknown) => miss,
             Found::Miss(again) => again,
         };
         self.remove_leftovers(&key);
         let work = folder.join(format!("{BUILDING}{}-{}", key.as_str(), std::process::id()));
         let made = std::fs::create_dir(&work).map_err(|error| failed(&work, error)).and_then(|()| {
-            let manifest = self.build_in(&work, parts, &reason, build)?;
+            let manifest = self.build_in(&work, parts, &miss, build)?;
             self.publish(&work, &key)?;
             Ok(manifest)
         });
         match made {
             Ok(manifest) => {
                 self.make_room(&key);
-                Ok((Entry { folder: folder.join(key.as_str()), manifest, uncached: None }, Some(reason)))
+                Ok((Entry { folder: folder.join(key.as_str()), manifest, uncached: None }, Some(miss)))
             }
             Err(error) => {
                 let _ = std::fs::remove_dir_all(&work);
                 if error.kind() != Kind::Io {
                     return Err(error);
                 }
-                let entry = self.build_outside(parts, &reason, error.to_string(), build)?;
-                Ok((entry, Some(reason)))
+                let entry = self.build_outside(parts, &miss, error.to_string(), build)?;
+                Ok((entry, Some(miss)))
             }
         }
     }
@@ -231,7 +232,7 @@ impl Cache {
         &self,
         work: &Path,
         parts: &Parts,
-        reason: &str,
+        miss: &Miss,
         build: &mut dyn FnMut(&Path) -> Result<Built>,
     ) -> Result<Manifest> {
         let begin = Instant::now();
@@ -242,7 +243,7 @@ impl Cache {
             files: Default::default(),
             plan,
             self_check,
-            reason: reason.to_owned(),
+            reason: miss.to_string(),
             build_seconds: begin.elapsed().as_secs_f64(),
         };
         manifest.write(work, self.threads)?;
@@ -262,25 +263,22 @@ impl Cache {
     fn build_outside(
         &self,
         parts: &Parts,
-        reason: &str,
+        miss: &Miss,
         why: String,
         build: &mut dyn FnMut(&Path) -> Result<Built>,
     ) -> Result<Entry> {
         let temporary = Temporary::new()?;
         let folder = temporary.path().to_owned();
-        let manifest = self.build_in(&folder, parts, reason, build)?;
+        let manifest = self.build_in(&folder, parts, miss, build)?;
         Ok(Entry { folder, manifest, uncached: Some(Uncached { reason: why, _folder: temporary }) })
     }
 
     /// Why there is no entry: what changed since the nearest one of the same model.
-    fn nearest(&self, parts: &Parts) -> String {
+    fn nearest(&self, parts: &Parts) -> Miss {
         let (entries, _) = self.entries();
         let of_model = entries.iter().filter(|(_, manifest)| manifest.parts.get("model") == parts.get("model"));
         let changes = of_model.map(|(_, manifest)| parts.changes_from(&manifest.parts)).min_by_key(Vec::len);
-        match changes {
-            Some(changes) => format!("changed since the last time: {}", changes.join("; ")),
-            None => NONE.to_owned(),
-        }
+        changes.map_or(Miss::Unknown, Miss::Changed)
     }
 }
 

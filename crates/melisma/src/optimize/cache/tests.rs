@@ -21,7 +21,7 @@ fn build(folder: &Path) -> Result<Built> {
     Ok(Built { plan: json!({ "engine": "rten", "threads": 2 }), self_check })
 }
 
-fn made(cache: &Cache, parts: &Parts) -> (Entry, Option<String>) {
+fn made(cache: &Cache, parts: &Parts) -> (Entry, Option<Miss>) {
     cache.find_or_build(parts, &mut build).unwrap()
 }
 
@@ -30,15 +30,16 @@ fn the_second_time_is_a_hit_and_a_miss_says_what_changed() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(root.path()), options());
     let (entry, reason) = made(&cache, &parts("a"));
-    assert_eq!(reason.unwrap(), "no engine is cached for this model");
+    assert_eq!(reason, Some(Miss::Unknown));
     assert!(entry.folder.join("model.onnx").is_file() && entry.uncached.is_none());
     let (entry, reason) = made(&cache, &parts("a"));
     assert_eq!((reason, &entry.manifest.plan["engine"]), (None, &json!("rten")));
     assert_eq!(uses(&entry.folder), 2);
     let (_, reason) = made(&cache, &parts("a").with("engine", "rten 0.28"));
-    assert_eq!(reason.unwrap(), "changed since the last time: engine: rten 0.27 -> rten 0.28");
+    let reason = reason.unwrap().to_string();
+    assert_eq!(reason, "changed since the last time: engine: rten 0.27 -> rten 0.28");
     let (_, reason) = made(&cache, &parts("b"));
-    assert_eq!(reason.unwrap(), "no engine is cached for this model", "other weights are another model");
+    assert_eq!(reason, Some(Miss::Unknown), "other weights are another model");
     assert_eq!(cache.list().len(), 3);
     // The folder may be moved as a whole.
     let elsewhere = root.path().join("elsewhere");
@@ -70,7 +71,7 @@ fn no_damage_is_ever_served() {
         }
         std::fs::write(entry.folder.join(names[which]), &bytes).unwrap();
         let Found::Miss(reason) = cache.find(&parts("a")) else { panic!("{round}: {} was served", names[which]) };
-        assert!(reason.starts_with("the entry was set aside: "), "{reason}");
+        assert!(matches!(&reason, Miss::Rejected(why) if why.starts_with("the entry was set aside: ")), "{reason}");
         let (again, reason) = made(&cache, &parts("a"));
         assert!(reason.is_some() && again.folder == entry.folder);
         for (name, bytes) in names.iter().zip(&whole).take(2) {
@@ -91,7 +92,7 @@ fn an_entry_under_another_key_is_foreign() {
     let wrong = entry.folder.with_file_name(parts("b").key().as_str());
     std::fs::rename(&entry.folder, &wrong).unwrap();
     let Found::Miss(reason) = cache.find(&parts("b")) else { panic!("the engine of another model was served") };
-    assert_eq!(reason, "the entry was set aside: it is the entry of another key");
+    assert_eq!(reason.to_string(), "the entry was set aside: it is the entry of another key");
     std::os::unix::fs::symlink("/etc/passwd", root.path().join("engines").join(parts("c").key().as_str())).unwrap();
     assert!(matches!(cache.find(&parts("c")), Found::Miss(_)));
     std::fs::create_dir(root.path().join("engines/holiday")).unwrap();
@@ -210,7 +211,7 @@ fn without_a_usable_folder_everything_still_works() {
     let note = std::fs::read(made_before.folder.join("note")).unwrap();
     std::fs::write(made_before.folder.join("note"), b"SMALL").unwrap();
     let Found::Miss(reason) = read_only.find(&parts("kept")) else { panic!("damage was served") };
-    assert_eq!(reason, "the entry cannot be used: note: its content changed; it stays where it is");
+    assert_eq!(reason.to_string(), "the entry cannot be used: note: its content changed; it stays where it is");
     std::fs::write(made_before.folder.join("note"), note).unwrap();
 
     let mut calls = 0;

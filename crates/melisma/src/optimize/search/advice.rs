@@ -6,17 +6,17 @@ use super::candidate::Wanted;
 use super::chunk::{Chunk, Splitting};
 use super::pick::{is_clearly_faster, ranked};
 use super::report::milliseconds;
-use super::select::Workshop;
-use crate::engine::{Operator, onnxruntime};
+use super::selection::Selection;
+use crate::engine::{Operator, onnxruntime, rten};
 use crate::runtime::precision::Format;
 use crate::runtime::size;
 
 /// An operator above this share of the time is named.
 const SHARE: f64 = 0.4;
 
-pub(super) fn advise(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured]) -> Vec<String> {
-    let mut advice: Vec<String> = adapted(workshop, winner, all).into_iter().collect();
-    let request = workshop.request;
+pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Vec<String> {
+    let mut advice: Vec<String> = adapted(selection, winner, all).into_iter().collect();
+    let request = selection.request;
     if request.terms.engine.is_none()
         && let Err(error) = onnxruntime::find()
     {
@@ -27,14 +27,14 @@ pub(super) fn advise(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured
     }
     advice.extend(too_little(winner, all));
     let Some(p50) = winner.p50() else { return advice };
-    let embedded = all.iter().find(|other| other.candidate.engine == "rten" && other.p50().is_some());
-    if let Some(other) = embedded.filter(|_| winner.candidate.engine.starts_with("onnxruntime"))
+    let embedded = all.iter().find(|other| other.candidate.engine == rten::NAME && other.p50().is_some());
+    if let Some(other) = embedded.filter(|_| winner.candidate.engine.is_onnxruntime())
         && let Some(embedded) = other.p50().filter(|embedded| *embedded < 1.05 * p50)
     {
         advice.push(format!("{} takes {} and needs no library", other.candidate, milliseconds(embedded)));
     }
     let peak = winner.outcome.and_then(|outcome| outcome.peak_bytes);
-    if let (Some(peak), Some(bound)) = (peak, workshop.bound())
+    if let (Some(peak), Some(bound)) = (peak, selection.bound())
         && peak > bound.bytes() / 10 * 8
     {
         advice.push(format!("memory is short: it takes {}, {bound}", size::show(peak)));
@@ -54,12 +54,12 @@ fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
 }
 
 /// What was changed because the memory did not hold the model as it is.
-fn adapted(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured]) -> Option<String> {
-    let bound = workshop.bound()?;
+fn adapted(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Option<String> {
+    let bound = selection.bound()?;
     let is_whole = |measured: &&Measured| {
         measured.candidate.precision == Format::Fp32 && !matches!(measured.candidate.chunk, Chunk::Of(_))
     };
-    let whole = all.iter().filter(is_whole).find(|measured| workshop.is_over(measured))?;
+    let whole = all.iter().filter(is_whole).find(|measured| measured.is_over_memory())?;
     let how = match (winner.candidate.chunk, winner.candidate.precision) {
         (Chunk::Of(len), Format::Fp32) => format!("in pieces of {len}"),
         (Chunk::Of(len), format) => format!("in pieces of {len}, in {format}"),
@@ -67,7 +67,7 @@ fn adapted(workshop: &Workshop<'_>, winner: &Measured, all: &[Measured]) -> Opti
         (_, format) => format!("in {format}"),
     };
     let more = match bound {
-        _ if workshop.splitting() != Splitting::AsNeeded => "",
+        _ if selection.splitting() != Splitting::AsNeeded => "",
         Bound::Limit(_) => "; a higher memory limit may be faster",
         Bound::Free(_) => "; once more memory is free, clear the cache and optimize again",
     };

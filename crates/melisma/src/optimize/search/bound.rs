@@ -31,10 +31,10 @@ impl Bound {
         bytes
     }
 
-    /// How the user gets more.
-    pub(super) fn remedy(self) -> Remedy {
+    /// How the user gets more; `least` is a limit that suffices.
+    pub(super) fn remedy(self, least: Option<u64>) -> Remedy {
         match self {
-            Self::Limit(_) => Remedy::RaiseMemoryLimit { least: None },
+            Self::Limit(_) => Remedy::RaiseMemoryLimit { least },
             Self::Free(_) => "end other programs, or make the input shorter".into(),
         }
     }

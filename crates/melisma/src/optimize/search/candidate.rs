@@ -6,8 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::chunk::Chunk;
-use super::engines::is_on_gpu;
-use crate::engine::Options;
+use crate::engine::{EngineName, Options};
 use crate::runtime::config::Origin;
 use crate::runtime::precision::{Format, Lowering};
 use crate::runtime::{Config, Policy, Profile};
@@ -57,19 +56,19 @@ impl Wanted {
     }
 
     /// The formats to try with `engine`.
-    pub(super) fn formats(self, profile: Profile, engine: &str) -> &'static [Format] {
+    pub(super) fn formats(self, profile: Profile, engine: EngineName) -> &'static [Format] {
         match self {
             _ if profile == Profile::Training => &[Format::Fp32],
             Self::Fp32 => &[Format::Fp32],
             Self::Fp16 => &[Format::Fp32, Format::Fp16],
-            Self::Mixed if is_on_gpu(engine) => &[Format::Fp32, Format::Fp16],
+            Self::Mixed if engine.is_on_gpu() => &[Format::Fp32, Format::Fp16],
             Self::Int8 | Self::Mixed => &[Format::Fp32, Format::Int8],
             Self::Auto => &[Format::Fp32, Format::Fp16, Format::Int8],
         }
     }
 
     /// Whether an engine in `format` is exact enough: INT8 allows everything above it too.
-    pub(super) fn allows(self, profile: Profile, engine: &str, format: Format) -> bool {
+    pub(super) fn allows(self, profile: Profile, engine: EngineName, format: Format) -> bool {
         let is_above = self == Self::Int8 && profile != Profile::Training && format == Format::Fp16;
         is_above || self.formats(profile, engine).contains(&format)
     }
@@ -102,8 +101,8 @@ impl FromStr for Wanted {
 /// One way to run a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The engine's name.
-    pub engine: String,
+    /// The engine.
+    pub engine: EngineName,
     /// The format of weights.
     #[serde(with = "format")]
     pub precision: Format,
@@ -165,9 +164,9 @@ mod tests {
     fn nothing_is_lowered_without_being_asked_for() {
         let config = Config::default();
         assert_eq!(Wanted::of(&config).unwrap(), Wanted::Fp32);
-        assert_eq!(Wanted::Fp32.formats(Profile::Emergency, "rten"), [Format::Fp32]);
-        assert_eq!(Wanted::Auto.formats(Profile::Training, "rten"), [Format::Fp32], "training keeps FP32");
-        assert_eq!(Wanted::Auto.formats(Profile::Field, "rten").len(), 3);
+        assert_eq!(Wanted::Fp32.formats(Profile::Emergency, EngineName::Rten), [Format::Fp32]);
+        assert_eq!(Wanted::Auto.formats(Profile::Training, EngineName::Rten), [Format::Fp32], "training keeps FP32");
+        assert_eq!(Wanted::Auto.formats(Profile::Field, EngineName::Rten).len(), 3);
         let training = Config::with_profile(Profile::Training).unwrap();
         assert_eq!(threads(&training), [1]);
     }
@@ -186,10 +185,10 @@ mod tests {
         assert_eq!(of(&[mixed, ("tensor_optimizations.enabled", "false")]), Wanted::Fp32);
         assert_eq!(of(&[(target, "int8")]), Wanted::Fp32);
         let formats = |engine| Wanted::Mixed.formats(Profile::Field, engine);
-        for engine in ["rten", "melisma", "onnxruntime"] {
+        for engine in [EngineName::Rten, EngineName::MelismaChain, EngineName::Onnxruntime] {
             assert_eq!(formats(engine), [Format::Fp32, Format::Int8], "{engine}");
         }
-        for engine in ["onnxruntime-cuda", "onnxruntime-tensorrt"] {
+        for engine in [EngineName::OnnxruntimeCuda, EngineName::OnnxruntimeTensorrt] {
             assert_eq!(formats(engine), [Format::Fp32, Format::Fp16], "{engine}");
         }
     }
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn a_precision_allows_what_is_not_below_it() {
         let all = [Format::Fp32, Format::Fp16, Format::Int8];
-        let allowed = |wanted: Wanted, profile| all.map(|format| wanted.allows(profile, "rten", format));
+        let allowed = |wanted: Wanted, profile| all.map(|format| wanted.allows(profile, EngineName::Rten, format));
         assert_eq!(allowed(Wanted::Fp32, Profile::Field), [true, false, false]);
         assert_eq!(allowed(Wanted::Fp16, Profile::Field), [true, true, false]);
         assert_eq!(allowed(Wanted::Int8, Profile::Field), [true, true, true]);
@@ -207,7 +206,8 @@ mod tests {
 
     #[test]
     fn candidates_survive_json() {
-        let candidate = Candidate { engine: "rten".into(), precision: Format::Int8, threads: 2, chunk: Chunk::Of(64) };
+        let candidate =
+            Candidate { engine: EngineName::Rten, precision: Format::Int8, threads: 2, chunk: Chunk::Of(64) };
         let json = serde_json::to_string(&candidate).unwrap();
         assert_eq!(serde_json::from_str::<Candidate>(&json).unwrap(), candidate);
         assert_eq!(candidate.to_string(), "rten, int8, 2 threads, chunks of 64");

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use super::engines::{is_on_gpu, version};
+use super::engines::version;
 use super::pick::pick;
 use super::report::{InputShape, milliseconds};
-use super::{Candidate, Chunk, Measured, Report, Search, Surroundings, Terms, Worker, available, key};
-use crate::engine::{Engine, Port, onnxruntime, rten};
+use super::{Asked, Candidate, Chunk, Direct, EngineSettings, Measured, Report, Search, Terms, Worker, available, key};
+use crate::engine::need::Limits;
+use crate::engine::{Engine, EngineName, Port, Ports, onnxruntime, rten};
 use crate::format::Value;
 use crate::onnx::{Model, fingerprint};
 use crate::optimize::cache::{Cache, Found, Key, Manifest, Parts};
-use crate::optimize::need::Embedded;
 use crate::runtime::precision::Format;
 use crate::runtime::{Config, DeviceRequest, machine, size};
 use crate::{Error, Kind, Remedy, Result};
@@ -72,13 +72,29 @@ pub fn choose(
     say: &dyn Fn(&str),
 ) -> Result<Chosen> {
     let cache = Cache::of(config);
-    if let Some(note) = cache.note() {
-        say(&format!("note: {note}"));
-    }
-    let search = Search { config, cache: &cache, worker, free_bytes: machine::free_bytes(), say };
-    let chosen = search.choose(terms, subject)?;
+    let chosen = Search::with_cache(config, &cache, worker, say).choose(terms, subject)?;
     say(&format!("engine: {chosen}"));
     Ok(chosen)
+}
+
+/// Reads the model at `path` within the memory that a run may take, and chooses the engine for a run of it. `values` is given
+/// the model's inputs and outputs and returns a value for each input.
+///
+/// # Errors
+/// The model cannot be read, and those of `values` and [`choose`].
+pub fn open_for_run(
+    config: &Config,
+    (path, asked): (&Path, Asked<'_>),
+    (values, worker): (impl FnOnce(&Ports) -> Result<Vec<Value>>, Worker),
+    say: &dyn Fn(&str),
+) -> Result<(Chosen, Vec<Value>)> {
+    let terms = Terms::new(config, asked)?;
+    let most_bytes = Limits::of(config, machine::free_bytes()).most_bytes().unwrap_or(u64::MAX);
+    let model = Model::open_within(path, most_bytes)?;
+    let values = values(&Ports::of(&model).map_err(|error| error.at(path.display()))?)?;
+    let subject = Subject { path, model: Cow::Owned(model), values: &values };
+    let chosen = choose(config, &terms, (subject, worker), say)?;
+    Ok((chosen, values))
 }
 
 impl Search<'_> {
@@ -156,25 +172,25 @@ impl Search<'_> {
         if report.inputs != shapes {
             return Err(format!("made for other shapes ({})", InputShape::list(&report.inputs)));
         }
-        if terms.engine.as_ref().is_some_and(|named| named != engine) {
+        if terms.engine.is_some_and(|named| !named.includes(*engine)) {
             return Err(format!("its engine is {engine}"));
         }
         match self.config.device.value {
-            DeviceRequest::Cpu if is_on_gpu(engine) => return Err(format!("{engine} works on a GPU")),
-            DeviceRequest::Cuda(_) if !is_on_gpu(engine) => return Err(format!("{engine} works on the CPU")),
+            DeviceRequest::Cpu if engine.is_on_gpu() => return Err(format!("{engine} works on a GPU")),
+            DeviceRequest::Cuda(_) if !engine.is_on_gpu() => return Err(format!("{engine} works on the CPU")),
             _ => {}
         }
-        if !terms.precision.allows(self.config.profile.value, engine, *precision) {
+        if !terms.precision.allows(self.config.profile.value, *engine, *precision) {
             return Err(format!("its precision is {precision}, {} was asked for", terms.precision));
         }
         let (error, tolerance) = (report.accuracy.relative, terms.tolerance);
         if error.is_nan() || error > tolerance {
             return Err(format!("its error of {error:.1e} is above the tolerance of {tolerance:.1e}"));
         }
-        if let Some(change) = key::machine_change(&manifest.parts, machine, engine) {
+        if let Some(change) = key::machine_change(&manifest.parts, machine, *engine) {
             return Err(format!("made on another machine: {change}"));
         }
-        let now = version(engine).map_err(|error| error.to_string())?;
+        let now = version(*engine).map_err(|error| error.to_string())?;
         if now != report.engine_version {
             return Err(format!("made with {engine} {}, found {now}", report.engine_version));
         }
@@ -196,33 +212,34 @@ impl Search<'_> {
                 let loaded = self.load(&entry, report);
                 loaded.map_err(|error| Error::new(Kind::Check, self.cache.reject(key, &error.to_string())))
             }
-            Found::Miss(reason) => Err(Error::new(Kind::Check, reason)),
+            Found::Miss(miss) => Err(Error::new(Kind::Check, miss.to_string())),
         }
     }
 
     /// An engine with the model as it is, in FP32: the one that was named, else the embedded one, else ONNX Runtime, and why
     /// those before it refused the model.
     fn plain(&self, terms: &Terms, subject: Subject<'_>) -> Result<(Box<dyn Engine>, Candidate, Option<Error>)> {
-        let names: Vec<&str> = match (&terms.engine, self.config.device.value) {
+        let names: Vec<EngineName> = match (terms.engine, self.config.device.value) {
             (Some(name), _) => vec![name],
             (None, DeviceRequest::Cuda(_)) => available(self.config, None)?.iter().map(|(name, _)| *name).collect(),
-            (None, _) if onnxruntime::find().is_ok() => vec![rten::NAME, "onnxruntime"],
+            (None, _) if onnxruntime::find().is_ok() => vec![rten::NAME, EngineName::Onnxruntime],
             (None, _) => vec![rten::NAME],
         };
         let threads = self.config.threads.value.count();
-        let surroundings = Surroundings::new(self.config, Default::default(), "");
+        let settings = EngineSettings::new(self.config, Default::default(), "");
         let mut refused: Option<Error> = None;
         let Subject { path, model, values } = subject;
-        let names: Vec<&str> = names.into_iter().filter(|name| names_plain(name)).collect();
+        // TensorRT takes minutes to build its engine: it only runs from the cache.
+        let names: Vec<EngineName> =
+            names.into_iter().filter(|name| *name != EngineName::OnnxruntimeTensorrt).collect();
         let mut model = Some(model);
-        for (index, name) in names.iter().enumerate() {
-            let candidate =
-                Candidate { engine: (*name).to_owned(), precision: Format::Fp32, threads, chunk: Chunk::Own };
-            let plain = Embedded {
+        for (index, &engine) in names.iter().enumerate() {
+            let candidate = Candidate { engine, precision: Format::Fp32, threads, chunk: Chunk::Own };
+            let plain = Direct {
                 path,
                 limits: self.limits(),
                 candidate,
-                surroundings: surroundings.clone(),
+                settings: settings.clone(),
                 worker: self.worker.clone(),
             };
             let own = if index + 1 == names.len() { model.take() } else { model.clone() };
@@ -244,11 +261,6 @@ impl Search<'_> {
         };
         Err(refused.unwrap_or_else(none).at(path.display()))
     }
-}
-
-/// Whether an engine is used without a cache: TensorRT takes minutes to build its own.
-fn names_plain(engine: &str) -> bool {
-    engine != "onnxruntime-tensorrt"
 }
 
 fn with_second(first: &Error, second: &Error) -> Error {

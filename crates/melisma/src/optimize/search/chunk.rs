@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::engine::ours::chain;
+use crate::engine::EngineName;
 use crate::runtime::config::Origin;
 use crate::runtime::policy::Chunking;
 use crate::runtime::{Config, Policy, Profile};
@@ -29,7 +29,7 @@ pub enum Chunk {
 
 impl Chunk {
     /// What the settings have tried with `engine` first.
-    pub fn tried(config: &Config, engine: &str) -> Vec<Self> {
+    pub fn tried(config: &Config, engine: EngineName) -> Vec<Self> {
         Splitting::of(config).chunks(engine)
     }
 }
@@ -97,8 +97,8 @@ impl Splitting {
     }
 
     /// What to try with `engine` first.
-    pub(super) fn chunks(self, engine: &str) -> Vec<Chunk> {
-        let is_ours = engine == chain::NAME;
+    pub(super) fn chunks(self, engine: EngineName) -> Vec<Chunk> {
+        let is_ours = engine.is_ours();
         match self {
             Self::Off if is_ours => vec![Chunk::Whole],
             Self::Off | Self::AsNeeded => vec![Chunk::Own],
@@ -131,9 +131,9 @@ mod tests {
             assert_eq!(of(&[("profile", profile), (size, "7"), (on, "false")]), Splitting::Off);
         }
         assert_eq!(of(&[(size, "auto")]), Splitting::AsNeeded);
-        assert_eq!(Splitting::Off.chunks("melisma"), [Chunk::Whole], "its own steps would be chunks");
-        assert_eq!(Splitting::Off.chunks("rten"), [Chunk::Own]);
-        assert_eq!(Splitting::Of(7).chunks("melisma"), Splitting::Of(7).chunks("rten"));
+        assert_eq!(Splitting::Off.chunks(EngineName::Melisma), [Chunk::Whole], "its own steps would be chunks");
+        assert_eq!(Splitting::Off.chunks(EngineName::Rten), [Chunk::Own]);
+        assert_eq!(Splitting::Of(7).chunks(EngineName::Melisma), Splitting::Of(7).chunks(EngineName::Rten));
     }
 
     /// The file that the tensor tools were specified with, as it stands and with keys changed.

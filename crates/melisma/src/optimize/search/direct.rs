@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use super::{Admission, Apart, Hidden, Limits, Need};
+use super::{Candidate, Chunk, EngineSettings, ProcessEngine, Worker, open};
 use crate::Result;
 use crate::engine::chunked::{Chunked, Reach};
-use crate::engine::{Engine, Options, Port, Weights, rten};
+use crate::engine::need::{Admission, Hidden, Limits, Need};
+use crate::engine::{Engine, Options, Ports, Weights, rten};
 use crate::format::Value;
 use crate::onnx::Model;
-use crate::optimize::search::{Candidate, Chunk, Surroundings, Worker, open};
 
 /// What the engine is opened with.
 #[derive(Debug)]
-pub struct Embedded<'a> {
+pub struct Direct<'a> {
     /// The model's file.
     pub path: &'a Path,
     /// The memory that a run may take.
@@ -20,12 +20,12 @@ pub struct Embedded<'a> {
     /// Which engine, and how it works.
     pub candidate: Candidate,
     /// What the engine is told beside that.
-    pub surroundings: Surroundings,
+    pub settings: EngineSettings,
     /// What starts a process for a run whose memory is not known in advance.
     pub worker: Worker,
 }
 
-impl Embedded<'_> {
+impl Direct<'_> {
     /// An engine that can run `model` with these inputs, and how: whole, in pieces, or in a process with a hard limit.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Embedded<'_> {
                 let engine = Chunked::new(Box::new(rten::build_from(model, &lean)?), reach, len);
                 Ok((Box::new(engine), Candidate { chunk: Chunk::Of(len), ..self.candidate }))
             }
-            Admission::Apart(hidden) => self.apart(&model, hidden),
+            Admission::Apart(hidden) => self.in_process(&model, hidden),
         }
     }
 
@@ -53,15 +53,17 @@ impl Embedded<'_> {
     fn open_other(self, model: Model, inputs: &[Value]) -> Result<(Box<dyn Engine>, Candidate)> {
         self.limits.refuse_hopeless(&model, inputs)?;
         let hidden = Need::of(&model, inputs)?.hidden;
-        if hidden.is_empty() || self.candidate.engine.starts_with("onnxruntime-") {
-            return Ok((open(&model, &self.candidate, &self.surroundings)?, self.candidate));
+        if hidden.is_empty() || self.candidate.engine.is_on_gpu() {
+            let engine = open(&model, &self.candidate, &self.settings)?;
+            let candidate = Candidate { engine: engine.name(), ..self.candidate };
+            return Ok((engine, candidate));
         }
-        self.apart(&model, hidden)
+        self.in_process(&model, hidden)
     }
 
-    fn apart(self, model: &Model, hidden: Vec<Hidden>) -> Result<(Box<dyn Engine>, Candidate)> {
-        let ports = (Port::inputs(model)?, Port::outputs(model)?);
-        let apart = Apart::new(self.path, ports, self.worker).running(&self.candidate, self.surroundings);
-        Ok((Box::new(apart.within(self.limits, hidden)), self.candidate))
+    fn in_process(self, model: &Model, hidden: Vec<Hidden>) -> Result<(Box<dyn Engine>, Candidate)> {
+        let process =
+            ProcessEngine::new(self.path, Ports::of(model)?, self.worker).running(&self.candidate, self.settings);
+        Ok((Box::new(process.within(self.limits, hidden)), self.candidate))
     }
 }

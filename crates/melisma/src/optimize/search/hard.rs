@@ -1,6 +1,7 @@
 //! The hard limit of a worker's memory, and what a worker leaves behind that came to it.
 
 use super::Spec;
+use crate::engine::EngineName;
 use crate::runtime::{machine, size};
 use crate::{Error, Kind, Result};
 
@@ -15,11 +16,13 @@ pub(super) fn limit(spec: &Spec) -> Result<()> {
     let Some(most) = spec.most_bytes else { return Ok(()) };
     let threads = spec.candidate.threads as u64;
     let own = PROGRAM_BYTES.saturating_add(threads.saturating_mul(THREAD_BYTES));
-    let bytes = match spec.candidate.engine.as_str() {
+    let bytes = match spec.candidate.engine {
         // Its arena grows in powers of two.
-        "onnxruntime" => most.saturating_mul(2).saturating_add(4 * own),
-        engine if engine.starts_with("onnxruntime-") => return Ok(()),
-        _ => most.saturating_add(own),
+        EngineName::Onnxruntime => most.saturating_mul(2).saturating_add(4 * own),
+        EngineName::OnnxruntimeCuda | EngineName::OnnxruntimeTensorrt => return Ok(()),
+        EngineName::Rten | EngineName::Melisma | EngineName::MelismaChain | EngineName::MelismaMixed => {
+            most.saturating_add(own)
+        }
     };
     machine::limit_memory(bytes)
 }

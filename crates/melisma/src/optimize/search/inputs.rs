@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use half::{bf16, f16};
 
-use super::{Request, SEED, accuracy};
+use super::accuracy;
+use super::request::{Request, SEED};
 use crate::engine::Port;
 use crate::format::{DType, Value, npy};
 use crate::onnx::{Dim, Model};

@@ -5,9 +5,10 @@ use std::path::Path;
 use super::chunk::Splitting;
 use super::{Request, engines, inputs};
 use crate::Result;
-use crate::engine::onnxruntime;
+use crate::engine::{EngineName, onnxruntime};
+use crate::format::hash;
 use crate::onnx;
-use crate::optimize::cache::{Parts, hash};
+use crate::optimize::cache::Parts;
 use crate::runtime::device::instruction_set;
 use crate::runtime::machine::{Machine, cpu_model};
 use crate::runtime::{Config, DeviceRequest, Policy};
@@ -22,14 +23,14 @@ const TENSORRT: [&str; 2] = ["tensorrt", "tensorrt_library"];
 pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
     let threads = config.threads.value.count();
     let terms = &request.terms;
-    let engines = engines::available(config, terms.engine.as_deref())?;
+    let engines = engines::available(config, terms.engine)?;
     let engines: Vec<String> = engines.iter().map(|(name, version)| format!("{name} {version}")).collect();
     Ok(machine(config)?
         .with("model", onnx::fingerprint(&request.model, threads)?)
         .with("inputs", inputs::describe(request)?)
         .with("precision", terms.precision)
         .with("tolerance", format!("{:e}", terms.tolerance))
-        .with("engine", terms.engine.as_deref().unwrap_or("auto"))
+        .with("engine", terms.engine.map_or("auto", EngineName::as_str))
         .with("engines", engines.join(", "))
         .with("threads", threads)
         .with("profile", config.profile.value)
@@ -55,22 +56,22 @@ pub(super) fn machine(config: &Config) -> Result<Parts> {
 }
 
 /// The parts of [`machine`] that `engine` depends on.
-fn needed(machine: &Parts, engine: &str) -> Parts {
-    let gpu = GPU.iter().filter(|_| engines::is_on_gpu(engine));
-    let tensorrt = TENSORRT.iter().filter(|_| engine == "onnxruntime-tensorrt");
+fn needed(machine: &Parts, engine: EngineName) -> Parts {
+    let gpu = GPU.iter().filter(|_| engine.is_on_gpu());
+    let tensorrt = TENSORRT.iter().filter(|_| engine == EngineName::OnnxruntimeTensorrt);
     let names = CPU.iter().chain(gpu).chain(tensorrt);
     names.fold(Parts::default(), |parts, name| parts.with(name, machine.get(name).unwrap_or("none")))
 }
 
 /// The first part of the machine that differs from `made` and matters to `engine`, as `name: theirs -> ours`.
-pub(super) fn machine_change(made: &Parts, now: &Parts, engine: &str) -> Option<String> {
+pub(super) fn machine_change(made: &Parts, now: &Parts, engine: EngineName) -> Option<String> {
     needed(now, engine).changes_from(&needed(made, engine)).into_iter().next()
 }
 
 /// What a passed self-check of `engine` depends on beside the entry's own files: the machine and the engine's code.
-pub(super) fn state(config: &Config, engine: &str) -> Result<String> {
+pub(super) fn state(config: &Config, engine: EngineName) -> Result<String> {
     let machine = needed(&machine(config)?, engine);
-    let library = match engine.starts_with("onnxruntime") {
+    let library = match engine.is_onnxruntime() {
         true => file_state(&onnxruntime::runtime()?.path)?,
         false => String::new(),
     };

@@ -39,7 +39,46 @@ pub struct Measured {
     /// What was measured; none when it was refused before.
     pub outcome: Option<Outcome>,
     /// Why it cannot be chosen.
-    pub refused: Option<String>,
+    pub refused: Option<Refusal>,
+}
+
+/// Why a candidate cannot be chosen. Reports hold the words alone: a refusal that was read back is `Failed`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Refusal {
+    /// It takes more memory than it may.
+    Memory(String),
+    /// Its outputs are too far from the reference.
+    Inexact(String),
+    /// It does not take the model, or did not finish.
+    Failed(String),
+}
+
+impl Refusal {
+    /// The reason in words.
+    pub fn as_str(&self) -> &str {
+        let (Self::Memory(reason) | Self::Inexact(reason) | Self::Failed(reason)) = self;
+        reason
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+impl From<Refusal> for String {
+    fn from(refusal: Refusal) -> Self {
+        let (Refusal::Memory(reason) | Refusal::Inexact(reason) | Refusal::Failed(reason)) = refusal;
+        reason
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// What a run of a candidate gave.
@@ -58,6 +97,11 @@ pub struct Outcome {
 }
 
 impl Measured {
+    /// Whether it was refused because of its memory.
+    pub(super) fn is_over_memory(&self) -> bool {
+        matches!(self.refused, Some(Refusal::Memory(_)))
+    }
+
     /// Its median, where it can be chosen.
     pub fn p50(&self) -> Option<f64> {
         self.outcome.filter(|_| self.refused.is_none()).map(|outcome| outcome.latency_seconds.p50)

@@ -1,6 +1,7 @@
 //! The choice among what was measured.
 
 use super::Measured;
+use crate::engine::EngineName;
 use crate::runtime::Profile;
 use crate::runtime::precision::Format;
 
@@ -15,7 +16,7 @@ pub(super) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
     match profile {
         Profile::Training => least(all),
         Profile::Emergency => {
-            let tensorrt = |measured: &&Measured| measured.candidate.engine == "onnxruntime-tensorrt";
+            let tensorrt = |measured: &&Measured| measured.candidate.engine == EngineName::OnnxruntimeTensorrt;
             fastest(&ranked(all).into_iter().filter(tensorrt).collect::<Vec<_>>()).or_else(|| fastest(&ranked(all)))
         }
         Profile::Field => fastest(&ranked(all)),
@@ -71,11 +72,11 @@ fn least(all: &[Measured]) -> Option<&Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::search::{Accuracy, Candidate, Chunk, Latency, Measurement};
+    use crate::optimize::search::{Accuracy, Candidate, Chunk, Latency, Measurement, Refusal};
 
-    fn measured(engine: &str, precision: Format, [p50, p90]: [f64; 2]) -> Measured {
+    fn measured(engine: EngineName, precision: Format, [p50, p90]: [f64; 2]) -> Measured {
         Measured {
-            candidate: Candidate { engine: engine.to_owned(), precision, threads: 1, chunk: Chunk::Own },
+            candidate: Candidate { engine, precision, threads: 1, chunk: Chunk::Own },
             outcome: Some(Measurement {
                 load_seconds: 0.1,
                 first_seconds: 0.1,
@@ -93,13 +94,16 @@ mod tests {
 
     #[test]
     fn a_lower_precision_needs_a_gain_beyond_the_noise() {
-        let fp32 = measured("rten", Format::Fp32, [1.00, 1.02]);
-        let fp16 = |p50, p90| [measured("rten", Format::Fp16, [p50, p90]), fp32.clone()];
+        let fp32 = measured(EngineName::Rten, Format::Fp32, [1.00, 1.02]);
+        let fp16 = |p50, p90| [measured(EngineName::Rten, Format::Fp16, [p50, p90]), fp32.clone()];
         assert_eq!(chosen(&fp16(0.98, 0.99)), Format::Fp32, "2 % is noise");
         assert_eq!(chosen(&fp16(0.91, 0.92)), Format::Fp32, "less than 10 %");
         assert_eq!(chosen(&fp16(0.85, 1.05)), Format::Fp32, "15 %, and single runs differ by 20 %");
         assert_eq!(chosen(&fp16(0.85, 0.86)), Format::Fp16);
-        let noisy = [measured("rten", Format::Fp32, [1.0, 1.3]), measured("rten", Format::Fp16, [0.8, 0.81])];
+        let noisy = [
+            measured(EngineName::Rten, Format::Fp32, [1.0, 1.3]),
+            measured(EngineName::Rten, Format::Fp16, [0.8, 0.81]),
+        ];
         assert_eq!(chosen(&noisy), Format::Fp32, "the noise of either counts");
         assert_eq!(chosen(&fp16(0.98, 0.99)[..1]), Format::Fp16, "there is nothing else");
     }
@@ -108,9 +112,9 @@ mod tests {
     fn each_lower_precision_must_beat_the_one_above_it() {
         let of = |int8| {
             chosen(&[
-                measured("rten", Format::Int8, [int8, int8]),
-                measured("rten", Format::Fp32, [1.0, 1.0]),
-                measured("rten", Format::Fp16, [0.5, 0.5]),
+                measured(EngineName::Rten, Format::Int8, [int8, int8]),
+                measured(EngineName::Rten, Format::Fp32, [1.0, 1.0]),
+                measured(EngineName::Rten, Format::Fp16, [0.5, 0.5]),
             ])
         };
         assert_eq!((of(0.48), of(0.3)), (Format::Fp16, Format::Int8));
@@ -118,14 +122,18 @@ mod tests {
 
     #[test]
     fn the_fastest_of_the_same_precision_needs_no_margin() {
-        let all = [measured("rten", Format::Fp32, [1.0, 1.1]), measured("melisma", Format::Fp32, [0.99, 1.1])];
-        assert_eq!(pick(Profile::Field, &all).unwrap().candidate.engine, "melisma");
+        let all = [
+            measured(EngineName::Rten, Format::Fp32, [1.0, 1.1]),
+            measured(EngineName::MelismaChain, Format::Fp32, [0.99, 1.1]),
+        ];
+        assert_eq!(pick(Profile::Field, &all).unwrap().candidate.engine, EngineName::MelismaChain);
     }
 
     #[test]
     fn the_best_in_fp32_is_always_among_the_leaders() {
-        let mut all: Vec<Measured> = (1..5).map(|i| measured("rten", Format::Fp16, [f64::from(i) / 10.0; 2])).collect();
-        all.push(measured("rten", Format::Fp32, [1.0; 2]));
+        let mut all: Vec<Measured> =
+            (1..5).map(|i| measured(EngineName::Rten, Format::Fp16, [f64::from(i) / 10.0; 2])).collect();
+        all.push(measured(EngineName::Rten, Format::Fp32, [1.0; 2]));
         let formats = |n| leaders(&all, n).iter().map(|one| one.candidate.precision).collect::<Vec<_>>();
         assert_eq!(formats(2), [Format::Fp16, Format::Fp16, Format::Fp32]);
         assert_eq!(leaders(&all[4..], 2).len(), 1);
@@ -134,16 +142,16 @@ mod tests {
     #[test]
     fn emergency_prefers_tensorrt_and_training_the_least_memory() {
         let mut all = vec![
-            measured("onnxruntime-cuda", Format::Fp32, [1.0; 2]),
-            measured("onnxruntime-tensorrt", Format::Fp32, [1.5; 2]),
-            measured("rten", Format::Fp32, [3.0; 2]),
+            measured(EngineName::OnnxruntimeCuda, Format::Fp32, [1.0; 2]),
+            measured(EngineName::OnnxruntimeTensorrt, Format::Fp32, [1.5; 2]),
+            measured(EngineName::Rten, Format::Fp32, [3.0; 2]),
         ];
         let engine = |profile, all: &[Measured]| pick(profile, all).unwrap().candidate.engine.clone();
-        assert_eq!(engine(Profile::Emergency, &all), "onnxruntime-tensorrt");
-        assert_eq!(engine(Profile::Field, &all), "onnxruntime-cuda");
+        assert_eq!(engine(Profile::Emergency, &all), EngineName::OnnxruntimeTensorrt);
+        assert_eq!(engine(Profile::Field, &all), EngineName::OnnxruntimeCuda);
         all[2].outcome.as_mut().unwrap().peak_bytes = Some(1 << 10);
-        assert_eq!(engine(Profile::Training, &all), "rten");
-        all[1].refused = Some("its error is above the tolerance".to_owned());
-        assert_eq!(engine(Profile::Emergency, &all), "onnxruntime-cuda");
+        assert_eq!(engine(Profile::Training, &all), EngineName::Rten);
+        all[1].refused = Some(Refusal::Inexact("its error is above the tolerance".to_owned()));
+        assert_eq!(engine(Profile::Emergency, &all), EngineName::OnnxruntimeCuda);
     }
 }

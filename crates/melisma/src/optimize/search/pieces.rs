@@ -3,42 +3,41 @@
 
 use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
-use super::select::{Bench, Reference, Workshop};
+use super::selection::{Reference, Scratch, Selection};
 use super::{Candidate, Measured};
-use crate::engine::ours::chain;
 use crate::runtime::precision::Format;
 
 /// Lengths are multiples of this.
 const GRAIN: usize = 16;
 
-impl Workshop<'_> {
+impl Selection<'_> {
     /// Adds candidates in pieces until something fits. Models that do not allow pieces refuse.
-    pub(super) fn measure_in_pieces(&self, bench: &Bench, reference: &Reference, all: &mut Vec<Measured>) {
+    pub(super) fn measure_in_pieces(&self, scratch: &Scratch, reference: &Reference, all: &mut Vec<Measured>) {
         for format in [Format::Fp32, Format::Fp16, Format::Int8] {
             let counts = |measured: &&Measured| format != Format::Fp32 || measured.candidate.precision == Format::Fp32;
             if ranked(all).iter().any(counts) {
                 return;
             }
-            let too_large = all.iter().filter(|measured| self.is_over(measured));
+            let too_large = all.iter().filter(|measured| measured.is_over_memory());
             let too_large = too_large.filter(|measured| measured.candidate.precision == format);
             for whole in too_large.cloned().collect::<Vec<_>>() {
-                all.extend(self.in_pieces(bench, reference, &whole));
+                all.extend(self.in_pieces(scratch, reference, &whole));
             }
         }
     }
 
-    fn in_pieces(&self, bench: &Bench, reference: &Reference, whole: &Measured) -> Vec<Measured> {
+    fn in_pieces(&self, scratch: &Scratch, reference: &Reference, whole: &Measured) -> Vec<Measured> {
         let measure = |len: usize| {
             let candidate = Candidate { chunk: Chunk::Of(len), ..whole.candidate.clone() };
-            self.measure(bench, reference, candidate)
+            self.measure(scratch, reference, candidate)
         };
-        if whole.candidate.engine == chain::NAME {
+        if whole.candidate.engine.is_ours() {
             return vec![measure(SMALL_CHUNK)];
         }
         let total = self.sets.values[0].first().and_then(|input| input.shape().last().copied()).unwrap_or(0);
         let mut tried = vec![measure(PIECE)];
         let Some(short) = peak(&tried[0]) else {
-            if self.is_over(&tried[0]) {
+            if tried[0].is_over_memory() {
                 tried.push(measure(GRAIN));
             }
             return tried;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::Result;
-use crate::engine::{Options, Port};
+use crate::engine::{Engine, Options, Port, rten};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::onnx::pass;
@@ -37,7 +37,8 @@ pub(super) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Mo
         Format::Fp32 => {}
         Format::Fp16 => {
             let options = Options { threads: aim.threads, ..Options::default() };
-            let keep = pass::keep_list(&model, aim.values, aim.tolerance as f32, &options)?;
+            let run = |model: &Model| rten::build(model, &options)?.run(aim.values);
+            let keep = pass::keep_list(&model, aim.tolerance as f32, &run)?;
             pass::to_half(&mut model, &keep)?;
         }
         Format::Int8 => {
@@ -72,9 +73,9 @@ fn exact(model: &Model, values: &[Value]) -> Result<Model> {
 
 /// Folds constants and takes the branches that they decide, as often as there are any.
 fn resolve(model: &mut Model) -> Result<()> {
-    pass::fold_constants(model)?;
+    pass::fold_constants(model, &rten::evaluate)?;
     while pass::inline_branches(model)? > 0 {
-        pass::fold_constants(model)?;
+        pass::fold_constants(model, &rten::evaluate)?;
     }
     pass::share_initializers(model);
     Ok(())

@@ -2,44 +2,40 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Hidden, Limits};
-use crate::engine::{Engine, Port, check_inputs, rten};
+use super::{Candidate, Chunk, Done, EngineSettings, Spec, Task, Worker, worker};
+use crate::engine::need::{Hidden, Limits};
+use crate::engine::{Engine, EngineName, Ports, rten};
 use crate::format::Value;
 use crate::optimize::cache::Temporary;
-use crate::optimize::search::{
-    Candidate, Chunk, Done, NAMES, Spec, Surroundings, Task, Worker, read_files, write_files,
-};
 use crate::runtime::precision::Format;
 use crate::runtime::size;
 use crate::{Error, Kind, Remedy, Result};
 
 /// A model whose memory depends on data.
 #[derive(Debug)]
-pub struct Apart {
+pub struct ProcessEngine {
     path: PathBuf,
     candidate: Candidate,
-    surroundings: Surroundings,
+    settings: EngineSettings,
     worker: Worker,
     limits: Limits,
     hidden: Vec<Hidden>,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    ports: Ports,
 }
 
-impl Apart {
+impl ProcessEngine {
     /// The model at `path` with these inputs and outputs, in the embedded engine, in a process that `worker` starts.
-    pub fn new(path: &Path, (inputs, outputs): (Vec<Port>, Vec<Port>), worker: Worker) -> Self {
-        let candidate =
-            Candidate { engine: rten::NAME.to_owned(), precision: Format::Fp32, threads: 1, chunk: Chunk::Own };
-        let (limits, surroundings) = (Limits::NONE, Surroundings::cpu());
-        Self { path: path.to_owned(), candidate, surroundings, worker, limits, hidden: Vec::new(), inputs, outputs }
+    pub fn new(path: &Path, ports: Ports, worker: Worker) -> Self {
+        let candidate = Candidate { engine: rten::NAME, precision: Format::Fp32, threads: 1, chunk: Chunk::Own };
+        let (limits, settings) = (Limits::NONE, EngineSettings::cpu());
+        Self { path: path.to_owned(), candidate, settings, worker, limits, hidden: Vec::new(), ports }
     }
 
     /// In another engine.
     #[must_use]
-    pub fn running(mut self, candidate: &Candidate, surroundings: Surroundings) -> Self {
+    pub fn running(mut self, candidate: &Candidate, settings: EngineSettings) -> Self {
         self.candidate = candidate.clone();
-        self.surroundings = surroundings;
+        self.settings = settings;
         self
     }
 
@@ -53,13 +49,13 @@ impl Apart {
 
     fn go(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         let folder = Temporary::new()?;
-        let given = write_files(inputs, folder.path(), 0)?;
+        let given = worker::write(inputs, folder.path(), 0)?;
         let outputs = folder.path().join("outputs");
         std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
         let spec = Spec {
             model: self.path.clone(),
             candidate: self.candidate.clone(),
-            surroundings: self.surroundings.clone(),
+            settings: self.settings.clone(),
             inputs: vec![given],
             outputs,
             seconds: 0.0,
@@ -69,7 +65,7 @@ impl Apart {
         };
         match self.worker.measure(&spec) {
             Ok(Done { outputs, .. }) => match outputs.first() {
-                Some(set) => read_files(set),
+                Some(set) => worker::read(set),
                 None => Err(Error::new(Kind::Device, "the worker gave no outputs")),
             },
             Err(error) if error.kind() == Kind::Memory => Err(self.named(&error, &spec)),
@@ -103,21 +99,16 @@ impl Apart {
     }
 }
 
-impl Engine for Apart {
-    fn name(&self) -> &'static str {
-        NAMES.into_iter().find(|name| *name == self.candidate.engine).unwrap_or("unknown")
+impl Engine for ProcessEngine {
+    fn name(&self) -> EngineName {
+        self.candidate.engine
     }
 
-    fn inputs(&self) -> &[Port] {
-        &self.inputs
+    fn ports(&self) -> &Ports {
+        &self.ports
     }
 
-    fn outputs(&self) -> &[Port] {
-        &self.outputs
-    }
-
-    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
-        check_inputs(&self.inputs, inputs)?;
+    fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.go(inputs)
     }
 }

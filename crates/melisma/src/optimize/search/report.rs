@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Accuracy, Candidate, Latency, Measured};
+use super::{Accuracy, Candidate, Latency, Measured, Refusal};
 use crate::engine::Operator;
 use crate::runtime::size;
 use crate::runtime::table::{Align, Table};
@@ -137,7 +137,7 @@ impl Report {
         ]);
         for measured in &self.candidates {
             let chosen = if measured.candidate == self.candidate { "chosen" } else { "" };
-            let note = measured.refused.clone().unwrap_or_else(|| chosen.to_owned());
+            let note = measured.refused.as_ref().map_or(chosen, Refusal::as_str).to_owned();
             let cells = match &measured.outcome {
                 Some(outcome) => [
                     milliseconds(outcome.latency_seconds.p50),

@@ -1,6 +1,7 @@
 //! What an engine must satisfy, for a search and for a run alike.
 
 use super::{Wanted, engines};
+use crate::engine::EngineName;
 use crate::runtime::{Config, DeviceRequest};
 use crate::{Error, Remedy, Result};
 
@@ -12,7 +13,7 @@ pub struct Terms {
     /// The largest error, relative to the largest value of an output.
     pub tolerance: f64,
     /// The engine by name; none for the best.
-    pub engine: Option<String>,
+    pub engine: Option<EngineName>,
 }
 
 /// The terms as a front receives them; what is left out comes from the settings.
@@ -41,14 +42,13 @@ impl Terms {
             Some(text) => text.parse()?,
             None => Wanted::of(config)?,
         };
-        let engine = asked.engine.filter(|name| *name != "auto");
-        engine.map(engines::known).transpose()?;
-        Ok(Self { precision, tolerance, engine: engine.map(str::to_owned) })
+        let engine = asked.engine.filter(|name| *name != "auto").map(str::parse).transpose()?;
+        Ok(Self { precision, tolerance, engine })
     }
 
     /// Refuses a GPU that no engine works on.
     pub(super) fn check_device(&self, config: &Config) -> Result<()> {
-        match (&self.engine, config.device.value) {
+        match (self.engine, config.device.value) {
             (Some(name), _) => engines::available(config, Some(name)).map(drop),
             (None, DeviceRequest::Cuda(ordinal)) => engines::available(config, None).map(drop).map_err(|_| {
                 Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(terms, Terms { precision: Wanted::Int8, tolerance: 0.5, engine: None });
         let asked = Asked { precision: Some("fp32"), tolerance: Some(0.0), engine: Some("rten") };
         let terms = Terms::new(&config, asked).unwrap();
-        assert_eq!(terms, Terms { precision: Wanted::Fp32, tolerance: 0.0, engine: Some("rten".to_owned()) });
+        assert_eq!(terms, Terms { precision: Wanted::Fp32, tolerance: 0.0, engine: Some(EngineName::Rten) });
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::engines::open_from;
-use super::{Candidate, Surroundings, hard, operators, prepare};
-use crate::engine::{Engine, Operator};
+use super::{Candidate, EngineSettings, hard, operators, prepare};
+use crate::engine::{Engine, EngineName, Operator};
 use crate::format::{Value, npy};
 use crate::runtime::machine::{peak_resident_bytes, peak_resident_bytes_of};
 use crate::runtime::output::{self, Existing};
@@ -24,8 +24,8 @@ use crate::{Error, Kind, Result};
 
 /// A candidate that takes longer than this is ended.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// With which a worker says that a device or memory is missing.
-const RESOURCE_EXIT_CODE: i32 = 4;
+/// The file in [`Spec::outputs`] that a worker answers in.
+const ANSWER: &str = "answer.json";
 const WARM_UP_RUNS: usize = 3;
 const FEWEST_RUNS: usize = 5;
 /// Operators together take no longer than their run; more is not believed.
@@ -36,7 +36,7 @@ const KILL: i32 = 9;
 /// What measures candidates.
 #[derive(Debug, Clone)]
 pub enum Worker {
-    /// A program that is given the path of a [`Spec`] as its last argument and calls [`work`].
+    /// A program that is given the path of a [`Spec`] as its last argument and calls [`serve`](super::serve).
     Program(Vec<OsString>),
     /// This process: peaks of memory are then those of everything in it.
     Here,
@@ -50,7 +50,7 @@ pub struct Spec {
     /// What to try.
     pub candidate: Candidate,
     /// What engines are told beside it.
-    pub surroundings: Surroundings,
+    pub settings: EngineSettings,
     /// Files of inputs, set by set.
     pub inputs: Vec<Vec<PathBuf>>,
     /// Where outputs go.
@@ -75,11 +75,15 @@ pub enum Task {
     Profile,
     /// Which nodes a run comes to, printed as each ends.
     Trace,
+    /// The memory of the process itself: nothing is loaded.
+    Start,
 }
 
-/// What a worker says.
+/// What a worker measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
+    /// The engine that was opened: for `melisma` the one of ours that takes the model.
+    pub engine: EngineName,
     /// From the file to an engine that can run.
     pub load_seconds: f64,
     /// The first run.
@@ -94,6 +98,53 @@ pub struct Done {
     pub operators: Vec<Operator>,
 }
 
+/// What a worker leaves in the file [`ANSWER`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    Done(Done),
+    Failed { kind: String, message: String, hint: Option<String> },
+}
+
+/// Kinds of errors that come back from a worker; any other is `Unsupported`.
+const KINDS: [Kind; 8] = [
+    Kind::InvalidArgument,
+    Kind::Corrupt,
+    Kind::Truncated,
+    Kind::Version,
+    Kind::Device,
+    Kind::Memory,
+    Kind::Io,
+    Kind::Check,
+];
+
+impl Answer {
+    pub(super) fn failed(error: &Error, hint: Option<String>) -> Self {
+        Self::Failed { kind: format!("{:?}", error.kind()), message: error.to_string(), hint }
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_vec(self).map_err(|error| Error::invalid(error.to_string()))?;
+        output::write(&folder.join(ANSWER), &text, Existing::Replace)
+    }
+
+    /// The answer in `folder`; none where the worker ended without one.
+    fn read(folder: &Path) -> Option<Result<Done>> {
+        let text = std::fs::read(folder.join(ANSWER)).ok()?;
+        Some(match serde_json::from_slice(&text).ok()? {
+            Self::Done(done) => Ok(done),
+            Self::Failed { kind, message, hint } => {
+                let kind = KINDS.into_iter().find(|known| format!("{known:?}") == kind).unwrap_or(Kind::Unsupported);
+                let error = Error::new(kind, message);
+                Err(match hint {
+                    Some(hint) => error.with_hint(hint),
+                    None => error,
+                })
+            }
+        })
+    }
+}
+
 /// Does what `spec` says, in this process.
 ///
 /// # Errors
@@ -101,13 +152,16 @@ pub struct Done {
 pub fn work(spec: &Spec) -> Result<Done> {
     let begin = Instant::now();
     hard::limit(spec)?;
+    if spec.task == Task::Start {
+        return Ok(started(spec));
+    }
     let model = prepare::given(&spec.model)?;
     let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
-    let surroundings = Surroundings { profile_folder, ..spec.surroundings.clone() };
-    let mut engine = open_from(model, &spec.candidate, &surroundings)?;
+    let settings = EngineSettings { profile_folder, ..spec.settings.clone() };
+    let mut engine = open_from(model, &spec.candidate, &settings)?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let mut outputs = Vec::new();
-    let mut first_seconds = f64::NAN;
+    let mut first_seconds = 0.0;
     let (mut seconds, mut operators) = (Vec::new(), Vec::new());
     for (index, set) in spec.inputs.iter().enumerate() {
         let inputs = read(set)?;
@@ -120,12 +174,25 @@ pub fn work(spec: &Spec) -> Result<Done> {
             drop(values);
             match spec.task {
                 Task::Measure if spec.seconds > 0.0 => seconds = timed(|| engine.run(&inputs).map(drop), spec)?,
-                Task::Measure | Task::Trace => {}
+                Task::Measure | Task::Trace | Task::Start => {}
                 Task::Profile => (seconds, operators) = profiled(engine.as_mut(), &inputs)?,
             }
         }
     }
-    Ok(Done { load_seconds, first_seconds, seconds, peak_bytes: peak_resident_bytes(), outputs, operators })
+    let (engine, peak_bytes) = (engine.name(), peak_resident_bytes());
+    Ok(Done { engine, load_seconds, first_seconds, seconds, peak_bytes, outputs, operators })
+}
+
+fn started(spec: &Spec) -> Done {
+    Done {
+        engine: spec.candidate.engine,
+        load_seconds: 0.0,
+        first_seconds: 0.0,
+        seconds: Vec::new(),
+        peak_bytes: peak_resident_bytes(),
+        outputs: Vec::new(),
+        operators: Vec::new(),
+    }
 }
 
 fn profiled(engine: &mut dyn Engine, inputs: &[Value]) -> Result<(Vec<f64>, Vec<Operator>)> {
@@ -169,6 +236,16 @@ pub(in crate::optimize) fn write(values: &[Value], folder: &Path, set: usize) ->
 }
 
 impl Worker {
+    /// Processes of this program, which gets `arguments` and then the path of a [`Spec`].
+    ///
+    /// # Errors
+    /// The system does not say which program this is.
+    pub fn this_program(arguments: &[&str]) -> Result<Self> {
+        let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
+        let arguments = arguments.iter().map(OsString::from);
+        Ok(Self::Program(std::iter::once(program.into()).chain(arguments).collect()))
+    }
+
     /// Measures as `spec` says.
     ///
     /// # Errors
@@ -179,6 +256,13 @@ impl Worker {
             Self::Here => work(&Spec { most_bytes: None, ..spec.clone() }),
             Self::Program(program) => in_process(program, spec).map(|(done, _)| done),
         }
+    }
+
+    /// The memory that a worker takes before it loads anything; none where candidates run in this process.
+    pub(super) fn process_bytes(&self, spec: &Spec) -> Option<u64> {
+        let Self::Program(program) = self else { return None };
+        let spec = Spec { task: Task::Start, most_bytes: None, ..spec.clone() };
+        in_process(program, &spec).ok()?.0.peak_bytes
     }
 
     /// Where the time of a run goes, the slowest operator first. Engines print some of it, so only a process has it.
@@ -201,8 +285,10 @@ impl Worker {
     }
 }
 
-/// What a worker says, and what it printed before.
+/// What a worker answers, and what it printed before.
 fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
+    // A folder may be used again, and an old answer must not count.
+    let _ = std::fs::remove_file(spec.outputs.join(ANSWER));
     let path = spec.outputs.join("spec.json");
     let text = serde_json::to_vec(spec).map_err(|error| Error::invalid(error.to_string()))?;
     output::write(&path, &text, Existing::Replace)?;
@@ -241,27 +327,13 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
         let _ = child.wait();
         return Err(reason);
     };
-    let text = std::fs::read(&out).map_err(|error| Error::io(out.display(), error))?;
-    let text = String::from_utf8_lossy(&text);
-    if status.success() {
-        let line = text.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
-        let done = serde_json::from_str(line);
-        let done = done.map_err(|error| Error::new(Kind::Device, format!("the worker: {error}")))?;
-        return Ok((done, text.into_owned()));
+    let said = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+    if let Some(answer) = Answer::read(&spec.outputs) {
+        return Ok((answer?, said(&out)));
     }
     if status.signal() == Some(KILL) {
         return Err(Error::new(Kind::Memory, "the system ended it, as it does when memory is short"));
     }
-    let said = std::fs::read(&err).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    if let Some(error) = hard::refused(&said) {
-        return Err(error);
-    }
-    let line = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
-    let kind = if status.code() == Some(RESOURCE_EXIT_CODE) { Kind::Device } else { Kind::Unsupported };
-    let error = Error::new(kind, line("error: ").map_or_else(|| format!("it crashed: {status}"), str::to_owned));
-    Err(match line("hint: ") {
-        Some(hint) => error.with_hint(hint),
-        None => error,
-    })
+    let crashed = || Error::unsupported(format!("it crashed: {status}"));
+    Err(hard::refused(&said(&err)).unwrap_or_else(crashed))
 }

@@ -18,17 +18,18 @@ mod stage;
 mod tests;
 
 use melisma_kernels::layer::step::Rows;
-use melisma_kernels::{Budget, Device, Queue};
+use melisma_kernels::{Budget, Queue};
 
-use crate::engine::{Engine, Operator, Options, Port, check_inputs};
+use crate::engine::{Engine, EngineName, Operator, Options, Port, Ports, check_inputs, rten};
 use crate::format::{DType, Value};
 use crate::onnx::pass;
 use crate::onnx::{Dim, Model};
 use crate::{Error, Result};
 use layer::{Builder, Flow, Layer, Shared};
+use stage::Stage;
 
-/// The name that `--engine` takes.
-pub const NAME: &str = "melisma";
+/// The engine's name.
+pub const NAME: EngineName = EngineName::MelismaChain;
 /// Activations of a step are to stay in the second-level cache of a few cores.
 const STEP_BYTES: usize = 4 << 20;
 
@@ -47,33 +48,30 @@ pub struct Chain {
     rate: usize,
     n_in: usize,
     n_out: usize,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    ports: Ports,
 }
 
-/// Prepares a model.
+/// Whether the graph of `model` is a chain that this engine takes.
+pub fn takes(model: &Model) -> bool {
+    Port::inputs(model).is_ok_and(|inputs| stages(model).is_ok_and(|stages| channels(&inputs, &stages).is_ok()))
+}
+
+/// Prepares a model; packed weights and scratch memory are counted in `budget`.
 ///
 /// # Errors
-/// `Unsupported` names the operators and nodes that do not fit a chain.
-pub fn build(model: &Model, options: &Options) -> Result<Chain> {
-    let (inputs, outputs) = (Port::inputs(model)?, Port::outputs(model)?);
-    let mut model = model.clone();
-    pass::fold_constants(&mut model)?;
-    pass::fuse_snake(&mut model);
-    let stages = stage::stages(&model)?;
-    let n_in = channels(&inputs, &stages)?;
-    let mut device = Device::cpu()?;
-    if let Device::Cpu(cpu) = &mut device {
-        cpu.threads = options.threads.max(1);
-    }
-    let budget = Budget::unlimited();
-    let mut builder = Builder { device: &device, budget: &budget, scale: 1, n_channels: n_in, slot_len: 0 };
+/// `Unsupported` names the operators and nodes that do not fit a chain; `Memory` when the budget is too small.
+pub fn build(model: &Model, options: &Options, budget: &Budget) -> Result<Chain> {
+    let ports = Ports::of(model)?;
+    let stages = stages(model)?;
+    let n_in = channels(&ports.inputs, &stages)?;
+    let device = super::device(options)?;
+    let mut builder = Builder { device: &device, budget, scale: 1, n_channels: n_in, slot_len: 0 };
     let layers = builder.layers(&stages)?;
     let (rate, n_out, slot_len) = (builder.scale, builder.n_channels, builder.slot_len);
     let widest = layers.iter().map(Layer::widest).max().unwrap_or(n_in).max(1);
     Ok(Chain {
-        rows: Rows::new(&device, &budget, 1, 1)?,
-        queue: device.queue(&budget)?,
+        rows: Rows::new(&device, budget, 1, 1)?,
+        queue: device.queue(budget)?,
         arena: vec![0.0; slot_len],
         now: Vec::new(),
         next: Vec::new(),
@@ -82,20 +80,26 @@ pub fn build(model: &Model, options: &Options) -> Result<Chain> {
         layers,
         n_in,
         n_out,
-        inputs,
-        outputs,
+        ports,
     })
 }
 
+fn stages(model: &Model) -> Result<Vec<Stage>> {
+    let mut model = model.clone();
+    pass::fold_constants(&mut model, &rten::evaluate)?;
+    pass::fuse_snake(&mut model);
+    stage::stages(&model)
+}
+
 /// The channels of the input, which must be `f32[B, C, T]`.
-fn channels(inputs: &[Port], stages: &[stage::Stage]) -> Result<usize> {
+fn channels(inputs: &[Port], stages: &[Stage]) -> Result<usize> {
     let [Port { dtype: DType::F32, shape: Some(axes), .. }] = inputs else {
         return Err(Error::unsupported(format!("{NAME}: the input is not f32 with three axes")));
     };
     let first = stages.iter().find_map(|stage| match stage {
-        stage::Stage::Conv(conv) => Some(conv.n_in),
-        stage::Stage::Transposed(up) => Some(up.n_in),
-        stage::Stage::Snake(alpha) => Some(alpha.len()),
+        Stage::Conv(conv) => Some(conv.n_in),
+        Stage::Transposed(up) => Some(up.n_in),
+        Stage::Snake(alpha) => Some(alpha.len()),
         _ => None,
     });
     match (axes.as_slice(), first) {
@@ -158,24 +162,20 @@ impl Chain {
 }
 
 impl Engine for Chain {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> EngineName {
         NAME
     }
 
-    fn inputs(&self) -> &[Port] {
-        &self.inputs
+    fn ports(&self) -> &Ports {
+        &self.ports
     }
 
-    fn outputs(&self) -> &[Port] {
-        &self.outputs
-    }
-
-    fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
-        let _span = tracing::info_span!("execute", engine = self.name()).entered();
+    fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.batch(inputs, None)
     }
 
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
+        check_inputs(self.inputs(), inputs)?;
         let mut times = Vec::new();
         Ok((self.batch(inputs, Some(&mut times))?, times))
     }
@@ -183,7 +183,6 @@ impl Engine for Chain {
 
 impl Chain {
     fn batch(&mut self, inputs: &[Value], mut times: Option<&mut Vec<Operator>>) -> Result<Vec<Value>> {
-        check_inputs(&self.inputs, inputs)?;
         let &[batch, n_in, len] = inputs[0].shape() else {
             return Err(Error::invalid(format!("{NAME}: an input of {} axes", inputs[0].shape().len())));
         };

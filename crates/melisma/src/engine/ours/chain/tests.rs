@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engine::rten;
+use crate::onnx::synthetic::{Snac, snac_decoder};
 use crate::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
-use crate::optimize::models::{Snac, snac_decoder};
 
 fn noise(shape: &[usize], seed: u32) -> Value {
     let hash = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
@@ -46,11 +46,15 @@ fn conv(x: &str, y: &str, weight: &str, [taps, dilation]: [i64; 2]) -> Node {
 
 fn check(model: &Model, x: &Value, tolerance: f32) {
     let expected = rten::build(model, &options(1)).unwrap().run(std::slice::from_ref(x)).unwrap();
-    let found = build(model, &options(1)).unwrap().run(std::slice::from_ref(x)).unwrap();
+    let found = build(model, &options(1), &Budget::unlimited()).unwrap().run(std::slice::from_ref(x)).unwrap();
     let error = pass::error(&expected, &found);
     assert!(error < tolerance, "{x:?}: {error}");
     for (threads, step) in [(1, 1), (2, 3), (3, 1000)] {
-        let again = build(model, &options(threads)).unwrap().with_step(step).run(std::slice::from_ref(x)).unwrap();
+        let again = build(model, &options(threads), &Budget::unlimited())
+            .unwrap()
+            .with_step(step)
+            .run(std::slice::from_ref(x))
+            .unwrap();
         assert_eq!(again, found, "{threads} threads, steps of {step}");
     }
 }
@@ -100,7 +104,8 @@ fn a_depthwise_dilated_convolution_alone() {
 
 #[test]
 fn the_time_of_each_kernel_is_told() {
-    let (mut engine, x) = (build(&small(), &options(1)).unwrap().with_step(4), noise(&[1, 24, 9], 1));
+    let (mut engine, x) =
+        (build(&small(), &options(1), &Budget::unlimited()).unwrap().with_step(4), noise(&[1, 24, 9], 1));
     let (outputs, operators) = engine.profile(std::slice::from_ref(&x)).unwrap();
     assert_eq!(outputs, engine.run(&[x]).unwrap());
     let names: Vec<&str> = operators.iter().map(|operator| operator.name.as_str()).collect();
@@ -110,7 +115,7 @@ fn the_time_of_each_kernel_is_told() {
 
 #[test]
 fn no_signal_is_no_output() {
-    let mut engine = build(&small(), &options(2)).unwrap();
+    let mut engine = build(&small(), &options(2), &Budget::unlimited()).unwrap();
     let out = engine.run(&[Value::zeros(DType::F32, &[1, 24, 0]).unwrap()]).unwrap();
     assert_eq!(out[0].shape(), [1, 1, 0]);
     let first = engine.run(&[noise(&[1, 24, 9], 1)]).unwrap();
@@ -120,13 +125,14 @@ fn no_signal_is_no_output() {
 
 #[test]
 fn what_does_not_fit_is_named() {
-    let refusal =
-        |nodes: Vec<Node>, tensors: Vec<Tensor>| build(&model(nodes, tensors), &options(1)).unwrap_err().to_string();
+    let refusal = |nodes: Vec<Node>, tensors: Vec<Tensor>| {
+        build(&model(nodes, tensors), &options(1), &Budget::unlimited()).unwrap_err().to_string()
+    };
     let w = || vec![weight("w", &[6, 6, 3], 1)];
     let unknown = refusal(vec![Node::new("Sigmoid", &["x"], &["a"]), Node::new("Gelu", &["a"], &["y"])], vec![]);
-    assert_eq!(unknown, "melisma: no such operator: Gelu, Sigmoid");
+    assert_eq!(unknown, "melisma-chain: no such operator: Gelu, Sigmoid");
     let strided = refusal(vec![conv("x", "y", "w", [3, 1]).with("strides", vec![2])], w());
-    assert!(strided.starts_with("melisma: node `y` (Conv): only stride 1"), "{strided}");
+    assert!(strided.starts_with("melisma-chain: node `y` (Conv): only stride 1"), "{strided}");
     let ways = refusal(
         vec![
             conv("x", "a", "w", [3, 1]),
@@ -137,7 +143,7 @@ fn what_does_not_fit_is_named() {
         ],
         w(),
     );
-    assert_eq!(ways, "melisma: `x` is read by 3 nodes");
+    assert_eq!(ways, "melisma-chain: `x` is read by 3 nodes");
     let alone = refusal(vec![Node::new("Add", &["x", "w"], &["y"])], vec![weight("w", &[1, 6, 1], 1)]);
     assert!(alone.contains("node `y` (Add) does not close a branch"), "{alone}");
     let far = refusal(vec![conv("x", "y", "w", [3, 1 << 40])], w());

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use ::rten::{NodeId, RunOptions, Value, ValueOrView};
 
 use super::NAME;
-use super::program::Slots;
 use super::scope::{Scope, reads};
+use super::slot::Slots;
 use crate::engine::{Weights, rten};
 use crate::onnx::{Graph, Model, Node, Opset, ValueInfo, ValueType};
 use crate::{Error, Result};

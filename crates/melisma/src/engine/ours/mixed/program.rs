@@ -11,6 +11,7 @@ use rten_tensor::{Tensor, TensorView};
 
 use super::NAME;
 use super::piece::Piece;
+use super::slot::Slots;
 use crate::engine::Operator;
 use crate::{Error, Result};
 
@@ -84,39 +85,6 @@ impl Work {
     }
 }
 
-/// Values by number.
-#[derive(Debug)]
-pub(super) struct Slots(Vec<Option<Value>>);
-
-impl Slots {
-    pub(super) fn get(&self, slot: usize) -> Result<&Value> {
-        self.0.get(slot).and_then(Option::as_ref).ok_or_else(missing)
-    }
-
-    pub(super) fn take(&mut self, slot: usize) -> Result<Value> {
-        self.0.get_mut(slot).and_then(Option::take).ok_or_else(missing)
-    }
-
-    /// The value of `outputs[at]`, copied only where it is an output once more.
-    fn output(&mut self, outputs: &[usize], at: usize) -> Result<Value> {
-        if outputs[at + 1..].contains(&outputs[at]) {
-            Ok(self.get(outputs[at])?.as_view().to_owned())
-        } else {
-            self.take(outputs[at])
-        }
-    }
-
-    pub(super) fn set(&mut self, slot: usize, value: Value) {
-        if let Some(place) = self.0.get_mut(slot) {
-            *place = Some(value);
-        }
-    }
-}
-
-fn missing() -> Error {
-    Error::invalid(format!("{NAME}: a value that was not computed is read"))
-}
-
 /// What programs work with, kept from run to run.
 pub(super) struct Memory {
     values: Slots,
@@ -136,12 +104,12 @@ impl std::fmt::Debug for Memory {
 
 impl Memory {
     pub(super) fn new(n_slots: usize, queue: Queue, pool: Arc<ThreadPool>) -> Self {
-        Self { values: Slots((0..n_slots).map(|_| None).collect()), queue, pool, spare: Vec::new(), times: None }
+        Self { values: Slots::new(n_slots), queue, pool, spare: Vec::new(), times: None }
     }
 
     /// One run of the whole program.
     pub(super) fn run(&mut self, program: &Program, inputs: Vec<Value>) -> Result<Vec<Value>> {
-        self.values.0.iter_mut().for_each(|value| *value = None);
+        self.values.clear_all();
         program.inputs.iter().zip(inputs).for_each(|(&slot, value)| self.values.set(slot, value));
         self.steps(program)?;
         program.outputs.iter().enumerate().map(|(at, _)| self.values.output(&program.outputs, at)).collect()
@@ -167,8 +135,7 @@ impl Memory {
                 Work::Branch(branch) => self.branch(branch).map_err(|error| error.at(&branch.label))?,
             }
             for &slot in last {
-                let value = self.values.0.get_mut(slot).and_then(Option::take);
-                if let Some(Value::FloatTensor(tensor)) = value
+                if let Some(Value::FloatTensor(tensor)) = self.values.clear(slot)
                     && tensor.len() >= WORTH_KEEPING
                     && self.spare.len() < MOST_KEPT
                 {

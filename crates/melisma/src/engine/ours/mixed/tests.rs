@@ -38,14 +38,14 @@ fn options(threads: usize) -> Options {
 
 fn check(model: &Model, inputs: &[Value]) {
     let expected = rten::build(model, &options(1)).unwrap().run(inputs).unwrap();
-    let mut engine = build(model, &options(1)).unwrap();
+    let mut engine = build(model, &options(1), &Budget::unlimited()).unwrap();
     let found = engine.run(inputs).unwrap();
     let shapes = |values: &[Value]| values.iter().map(|value| value.shape().to_vec()).collect::<Vec<_>>();
     assert_eq!(shapes(&found), shapes(&expected));
     let error = pass::error(&expected, &found);
     assert!(error < 1e-5, "{inputs:?}: {error}");
     assert_eq!(engine.run(inputs).unwrap(), found, "a second run");
-    assert_eq!(build(model, &options(3)).unwrap().run(inputs).unwrap(), found, "three threads");
+    assert_eq!(build(model, &options(3), &Budget::unlimited()).unwrap().run(inputs).unwrap(), found, "three threads");
 }
 
 fn image(n_axes: usize) -> Vec<ValueInfo> {
@@ -91,7 +91,7 @@ fn signals_whose_values_are_read_again() {
     check(&model, &[noise(&[3, 4, 17], 2)]);
     let mut twice = model.clone();
     twice.graph.outputs.push(untyped("a"));
-    let outputs = build(&twice, &options(1)).unwrap().run(&[noise(&[3, 4, 17], 2)]).unwrap();
+    let outputs = build(&twice, &options(1), &Budget::unlimited()).unwrap().run(&[noise(&[3, 4, 17], 2)]).unwrap();
     assert_eq!(outputs[1], outputs[2], "an output that is there twice");
 }
 
@@ -123,7 +123,7 @@ fn branches_are_taken_apart() {
     for n in [16i64, 8] {
         check(&model, &[noise(&[1, 2, 30], 3), Value::from_slice(&[n], &[]).unwrap()]);
     }
-    let engine = build(&model, &options(1)).unwrap();
+    let engine = build(&model, &options(1), &Budget::unlimited()).unwrap();
     let has_branch = engine.program.steps.iter().any(|step| matches!(step.work, program::Work::Branch(_)));
     assert!(has_branch, "{:?}", engine.program);
 }
@@ -133,7 +133,7 @@ fn relu_is_part_of_the_convolution_before_it() {
     let nodes = vec![Node::new("Conv", &["x", "w"], &["a"]), Node::new("Relu", &["a"], &["y"])];
     let model = model(nodes, vec![tensor("w", &[2, 2, 1, 1], 1)], image(4), &["y"]);
     check(&model, &[noise(&[1, 2, 3, 4], 1)]);
-    let mut engine = build(&model, &options(1)).unwrap();
+    let mut engine = build(&model, &options(1), &Budget::unlimited()).unwrap();
     assert_eq!(engine.program.steps.len(), 1);
     let (_, operators) = engine.profile(&[noise(&[1, 2, 3, 4], 1)]).unwrap();
     assert_eq!((operators[0].name.as_str(), operators[0].calls), ("Conv + Relu", 1));
@@ -148,15 +148,16 @@ fn convolutions_that_are_not_ours_stay_in_the_pieces() {
     ];
     let tensors = || vec![tensor("w", &[4, 2, 1], 1), tensor("v", &[4, 4, 2], 2)];
     check(&model(nodes.clone(), tensors(), image(3), &["y"]), &[noise(&[1, 4, 9], 1)]);
-    let alone = build(&model(nodes[..2].to_vec(), tensors(), image(3), &["b"]), &options(1)).unwrap_err();
-    assert_eq!(alone.to_string(), "melisma: the graph is no chain, and has no dense convolution");
+    let alone =
+        build(&model(nodes[..2].to_vec(), tensors(), image(3), &["b"]), &options(1), &Budget::unlimited()).unwrap_err();
+    assert_eq!(alone.to_string(), "melisma-mixed: the graph has no dense convolution with constant weights");
 }
 
 #[test]
 fn what_does_not_fit_is_named() {
     let nodes = vec![Node::new("Conv", &["x", "w"], &["a"]), Node::new("Exp", &["a"], &["y"])];
     let model = model(nodes, vec![tensor("w", &[2, 3, 4], 1)], image(3), &["y"]);
-    let mut engine = build(&model, &options(1)).unwrap();
+    let mut engine = build(&model, &options(1), &Budget::unlimited()).unwrap();
     let channels = engine.run(&[noise(&[1, 2, 9], 1)]).unwrap_err().to_string();
     assert_eq!(channels, "node `a` (Conv): its input is [1, 2, 9]; its weights are for 3 axes and 3 channels");
     let short = engine.run(&[noise(&[1, 3, 2], 1)]).unwrap_err().to_string();

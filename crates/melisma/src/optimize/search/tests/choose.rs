@@ -67,7 +67,7 @@ fn any(precision: Wanted, tolerance: f64) -> Terms {
 fn an_engine_is_found_whichever_flags_made_it() {
     let shelf = Shelf::new();
     let none = shelf.choose(&shelf.config, &any(Wanted::Fp32, 1e-3)).0;
-    assert_eq!((none.reason.as_str(), none.candidate.engine.as_str()), ("no engine is cached for this model", "rten"));
+    assert_eq!((none.reason.as_str(), none.candidate.engine), ("no engine is cached for this model", EngineName::Rten));
     let made = shelf.optimize(terms(Wanted::Fp32, 0.25));
     let (found, _) = shelf.choose(&shelf.config, &any(Wanted::Fp32, 1e-3));
     let cached = found.cached.as_ref().unwrap();
@@ -105,11 +105,36 @@ fn the_terms_decide_what_qualifies() {
     assert!(reason.ends_with("its error of 5.0e-4 is above the tolerance of 1.0e-4"), "{reason}");
     let reason = shelf.reason(&config(&[("profile", "training")]), &any(Wanted::Auto, 1e-3));
     assert!(reason.ends_with("its precision is fp16, auto was asked for"), "{reason}");
-    let named = Terms { engine: Some("melisma".to_owned()), ..any(Wanted::Auto, 1e-3) };
+    let named = Terms { engine: Some(EngineName::Melisma), ..any(Wanted::Auto, 1e-3) };
     let values = Sets::make(&shelf.model, &shelf.request(named.clone())).unwrap().values.remove(0);
     let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&shelf.model), values: &values };
     let refused = with_search(shelf.root.path(), &shelf.config, |search| search.choose(&named, subject)).0;
     assert!(refused.unwrap_err().kind() == Kind::Unsupported, "never another engine in its place");
+}
+
+/// Entries say `melisma` where they were made before our two engines had names of their own.
+#[test]
+fn entries_of_the_common_name_are_understood() {
+    let (root, config) = (tempfile::tempdir().unwrap(), config(&[("threads", "1")]));
+    let ours = |engine| Terms { engine: Some(engine), ..any(Wanted::Fp32, 1e-3) };
+    let request = Request { terms: ours(EngineName::Melisma), ..request(&["x=1x3x64"]) };
+    let made = optimize(root.path(), &config, &request).unwrap();
+    assert_eq!(made.report.candidate.engine, EngineName::MelismaChain, "new entries name the engine");
+    let mut manifest = made.entry.manifest.clone();
+    manifest.plan["candidate"]["engine"] = "melisma".into();
+    manifest.plan["candidates"][0]["engine"] = "melisma".into();
+    seal(&made.entry.folder, &manifest);
+    let model = Model::open(&request.model).unwrap();
+    let values = Sets::make(&model, &request).unwrap().values.remove(0);
+    let choose = |terms: &Terms| {
+        let subject = Subject { path: &request.model, model: Cow::Borrowed(&model), values: &values };
+        with_search(root.path(), &config, |search| search.choose(terms, subject).unwrap()).0
+    };
+    for terms in [any(Wanted::Fp32, 1e-3), ours(EngineName::Melisma)] {
+        let chosen = choose(&terms);
+        assert!(chosen.cached.is_some() && chosen.engine.name() == EngineName::MelismaChain, "{chosen}");
+    }
+    assert!(choose(&ours(EngineName::MelismaMixed)).cached.is_none(), "it may be the other one");
 }
 
 #[test]
@@ -134,10 +159,10 @@ fn what_was_made_elsewhere_or_takes_too_much_does_not_qualify() {
     let parts = made.entry.manifest.parts.clone();
     let now = key::machine(&shelf.config).unwrap();
     let other = parts.clone().with("cpu", "another");
-    assert!(key::machine_change(&other, &now, "rten").unwrap().starts_with("cpu: another -> "));
+    assert!(key::machine_change(&other, &now, EngineName::Rten).unwrap().starts_with("cpu: another -> "));
     let other = parts.with("driver", "another");
-    assert_eq!(key::machine_change(&other, &now, "rten"), None, "the CPU does not need it");
-    assert!(key::machine_change(&other, &now, "onnxruntime-cuda").unwrap().starts_with("driver: "));
+    assert_eq!(key::machine_change(&other, &now, EngineName::Rten), None, "the CPU does not need it");
+    assert!(key::machine_change(&other, &now, EngineName::OnnxruntimeCuda).unwrap().starts_with("driver: "));
 }
 
 #[test]
@@ -179,8 +204,8 @@ fn an_engine_that_passed_is_not_run_again_until_something_changes() {
     let mut manifest = made.entry.manifest.clone();
     manifest.self_check[0].values[3] = Some(7.0);
     seal(&made.entry.folder, &manifest);
-    let entry = Entry { folder: made.entry.folder.clone(), manifest, uncached: None };
-    let state = key::state(&shelf.config, "rten").unwrap();
+    let entry = crate::optimize::cache::Entry { folder: made.entry.folder.clone(), manifest, uncached: None };
+    let state = key::state(&shelf.config, EngineName::Rten).unwrap();
     assert!(!entry.has_passed(&state), "the manifest changed");
     entry.record_pass(&state);
     assert!(shelf.choose(&shelf.config, &fp32).0.cached.is_some(), "it passed, and is not run");
@@ -195,7 +220,7 @@ fn an_engine_that_passed_is_not_run_again_until_something_changes() {
 fn a_pass_holds_for_the_same_files_and_the_same_state() {
     let shelf = Shelf::new();
     let entry = shelf.optimize(terms(Wanted::Fp32, 1e-3)).entry;
-    let state = key::state(&shelf.config, "rten").unwrap();
+    let state = key::state(&shelf.config, EngineName::Rten).unwrap();
     assert!(entry.has_passed(&state), "optimize reads back what it wrote");
     assert!(!entry.has_passed("another machine"));
     let passed = entry.folder.join("passed");
@@ -255,15 +280,15 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
     model.graph.initializers.clear();
     let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&model), values: &[] };
     let chosen = choose(&any, &subject).unwrap();
-    assert_eq!(chosen.candidate.engine, "onnxruntime");
+    assert_eq!(chosen.candidate.engine, EngineName::Onnxruntime);
     assert_eq!(chosen.reason, "no engine is cached for this model; rten: no such operator: Det");
 }
 
 /// From the choice of a profile to what ONNX Runtime is told, without a GPU.
 #[test]
 fn emergency_takes_tensorrt_and_tells_it_so() {
-    let measured = |engine: &str, p50: f64| Measured {
-        candidate: Candidate { engine: engine.to_owned(), precision: Format::Fp16, threads: 1, chunk: Chunk::Own },
+    let measured = |engine: EngineName, p50: f64| Measured {
+        candidate: Candidate { engine, precision: Format::Fp16, threads: 1, chunk: Chunk::Own },
         outcome: Some(Measurement {
             load_seconds: 1.0,
             first_seconds: 1.0,
@@ -273,12 +298,16 @@ fn emergency_takes_tensorrt_and_tells_it_so() {
         }),
         refused: None,
     };
-    let all = [measured("onnxruntime-cuda", 1.0), measured("onnxruntime-tensorrt", 2.0), measured("rten", 3.0)];
+    let all = [
+        measured(EngineName::OnnxruntimeCuda, 1.0),
+        measured(EngineName::OnnxruntimeTensorrt, 2.0),
+        measured(EngineName::Rten, 3.0),
+    ];
     let told = |profile: Profile| {
         let config = config(&[("profile", &profile.to_string()), ("tensor_optimizations.use_tensorrt", "true")]);
         let chosen = pick::pick(profile, &all).unwrap();
-        let surroundings = Surroundings::new(&config, "/cache/key".into(), "key");
-        recorded(&engines::provider(&perceptron(), &chosen.candidate, &surroundings).unwrap())
+        let settings = EngineSettings::new(&config, "/cache/key".into(), "key");
+        recorded(&engines::provider(&perceptron(), &chosen.candidate, &settings).unwrap().unwrap())
     };
     let emergency = told(Profile::Emergency);
     assert_eq!(

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 
 use super::*;
+use crate::engine::need::Limits;
+use crate::onnx::synthetic::{Snac, snac_decoder};
 use crate::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
-use crate::optimize::models::{Snac, snac_decoder};
 use crate::runtime::precision::Format;
+use crate::runtime::size;
 
 const WORKER: &str = "optimize::search::tests::memory::measures_one";
 
@@ -14,13 +16,8 @@ const WORKER: &str = "optimize::search::tests::memory::measures_one";
 #[ignore = "extended: started by the tests beside it"]
 fn measures_one() {
     let Some(path) = std::env::args().next_back().filter(|path| path.ends_with("spec.json")) else { return };
-    let spec: Spec = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    match work(&spec) {
-        Ok(done) => println!("\n{}", serde_json::to_string(&done).unwrap()),
-        Err(error) => {
-            eprintln!("error: {error}");
-            std::process::exit(2);
-        }
+    if serve(Path::new(&path), Error::hint).is_err() {
+        std::process::exit(2);
     }
 }
 
@@ -52,12 +49,12 @@ impl Bench {
     }
 
     /// The peak of a process that runs it once.
-    fn peak(&self, engine: &str, chunk: Chunk) -> u64 {
+    fn peak(&self, engine: EngineName, chunk: Chunk) -> u64 {
         let sets = Sets::make(&Model::open(&self.request.model).unwrap(), &self.request).unwrap();
         let done = program().measure(&Spec {
             model: self.request.model.clone(),
-            candidate: Candidate { engine: engine.to_owned(), precision: Format::Fp32, threads: 1, chunk },
-            surroundings: Surroundings::cpu(),
+            candidate: Candidate { engine, precision: Format::Fp32, threads: 1, chunk },
+            settings: EngineSettings::cpu(),
             inputs: vec![worker::write(&sets.values[0], self.root.path(), 0).unwrap()],
             outputs: self.root.path().to_owned(),
             seconds: 0.0,
@@ -94,7 +91,8 @@ fn fan() -> Model {
 #[test]
 fn pieces_follow_the_free_memory() {
     let bench = Bench::new(&fan(), "x=1x1x20000");
-    let (whole, short) = (bench.peak("rten", Chunk::Own), bench.peak("rten", Chunk::Of(chunk::PIECE)));
+    let (whole, short) =
+        (bench.peak(EngineName::Rten, Chunk::Own), bench.peak(EngineName::Rten, Chunk::Of(chunk::PIECE)));
     assert!(whole > short + (16 << 20), "{whole} whole, {short} in pieces");
     let free = (whole + short) / 2;
     let report = bench.optimize(&[], Some(free)).unwrap();
@@ -103,7 +101,7 @@ fn pieces_follow_the_free_memory() {
     let is_longer = |measured: &Measured| matches!(measured.candidate.chunk, Chunk::Of(len) if len > chunk::PIECE);
     let longer = report.candidates.iter().filter(|measured| is_longer(measured) && measured.refused.is_none());
     assert!(longer.count() > 0, "as long as the memory allows: {:?}", report.candidates);
-    let is_refused = |measured: &Measured| measured.refused.as_ref().is_some_and(|why| why.ends_with("memory is free"));
+    let is_refused = |measured: &Measured| matches!(&measured.refused, Some(Refusal::Memory(why)) if why.ends_with("memory is free"));
     assert!(report.candidates.iter().any(is_refused));
     assert!(report.advice.iter().any(|line| line.contains(&format!("in pieces of {len}"))), "{:?}", report.advice);
     let conv = report.operators.iter().find(|operator| operator.name == "Conv").unwrap();
@@ -113,8 +111,52 @@ fn pieces_follow_the_free_memory() {
     assert_eq!(refused.remedies()[0], Remedy::Set { key: "chunk_large_tensors", value: "true" });
 }
 
+/// A limit that is too small is refused with one that then works, whether or not the model can be split.
+#[test]
+fn the_least_limit_that_is_named_works() {
+    for (model, input) in [(fan(), "x=1x1x200000"), (whole(), "x=1x1x200000")] {
+        let bench = Bench::new(&model, input);
+        let optimize = |limit: &str| bench.optimize(&[("memory_limit", limit)], None);
+        let refused = optimize("1MiB").unwrap_err();
+        assert_eq!(refused.kind(), Kind::Memory, "{refused}");
+        assert!(refused.to_string().ends_with("; the limit is 1MiB"), "{refused}");
+        let [Remedy::RaiseMemoryLimit { least: Some(least) }] = refused.remedies() else { panic!("{refused:?}") };
+        assert!(least.is_multiple_of(1 << 20), "{least}");
+        let report = optimize(&size::exact(*least)).unwrap();
+        let peak = report.peak_bytes.unwrap();
+        assert!(peak <= *least && *least < peak + peak / 2 + (16 << 20), "{least} named, {peak} taken");
+    }
+}
+
+/// As [`fan`], with outputs that depend on the whole signal.
+fn whole() -> Model {
+    let mut model = fan();
+    model.graph.nodes[1].outputs[0] = "z".to_owned();
+    model.graph.nodes.push(Node::new("Softmax", &["z"], &["y"]).with("axis", -1));
+    model.checked().unwrap()
+}
+
 const ON: &str = "tensor_optimizations.chunk_large_tensors";
 const SIZE: &str = "tensor_optimizations.chunk_size";
+
+#[test]
+fn a_direct_run_in_pieces_equals_the_whole() {
+    let x = [Value::zeros(crate::format::DType::F32, &[1, 1, 20_000]).unwrap()];
+    let run = |limit_bytes: u64| {
+        let direct = Direct {
+            path: Path::new(""),
+            limits: Limits { limit_bytes: Some(limit_bytes), ..Limits::NONE },
+            candidate: Candidate { engine: EngineName::Rten, precision: Format::Fp32, threads: 1, chunk: Chunk::Own },
+            settings: EngineSettings::cpu(),
+            worker: Worker::Here,
+        };
+        let (mut engine, candidate) = direct.open(fan(), &x).unwrap();
+        (candidate.chunk, engine.run(&x).unwrap())
+    };
+    let (whole, pieces) = (run(64 << 20), run(8 << 20));
+    assert!(whole.0 == Chunk::Own && matches!(pieces.0, Chunk::Of(64..20_000)), "{:?}", pieces.0);
+    assert_eq!(whole.1, pieces.1);
+}
 
 #[test]
 fn the_keys_of_the_settings_decide_on_pieces() {
@@ -134,7 +176,7 @@ fn our_engine_takes_the_signal_whole_under_emergency() {
     let bench = Bench::new(&model, "z=1x8x20000");
     let peak = |profile: &str| {
         let config = config(&[("profile", profile)]);
-        bench.peak("melisma", Chunk::tried(&config, "melisma")[0])
+        bench.peak(EngineName::Melisma, Chunk::tried(&config, EngineName::Melisma)[0])
     };
     let (emergency, training) = (peak("emergency"), peak("training"));
     assert!(10 * training < 8 * emergency, "{training} beside {emergency}");
@@ -145,8 +187,8 @@ fn our_engine_takes_the_signal_whole_under_emergency() {
 fn training_takes_at_most_six_tenths_of_emergency() {
     let bench = Bench::new(&snac_decoder(&Snac::SNAC_24KHZ, 1).unwrap(), "z=1x768x2813");
     let peaks = ["emergency", "field", "training"].map(|profile| {
-        let chunk = Chunk::tried(&config(&[("profile", profile)]), "melisma")[0];
-        bench.peak("melisma", chunk)
+        let chunk = Chunk::tried(&config(&[("profile", profile)]), EngineName::Melisma)[0];
+        bench.peak(EngineName::Melisma, chunk)
     });
     println!("bytes of emergency, field and training: {peaks:?}");
     assert!(10 * peaks[2] <= 6 * peaks[0], "{peaks:?}");
@@ -159,5 +201,9 @@ fn what_cannot_be_split_is_run_whole() {
     let bench = Bench::new(&Model::open(&golden("control.onnx")).unwrap(), &x);
     let report = bench.optimize(&[("profile", "training")], None).unwrap();
     assert_eq!(report.candidate.chunk, Chunk::Own);
-    assert!(report.candidates[0].refused.as_ref().unwrap().contains("in pieces: "), "{:?}", report.candidates[0]);
+    assert!(
+        report.candidates[0].refused.as_ref().unwrap().as_str().contains("in pieces: "),
+        "{:?}",
+        report.candidates[0]
+    );
 }

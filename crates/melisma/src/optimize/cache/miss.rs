@@ -1,0 +1,26 @@
+//! Why the cache has no entry.
+
+use std::fmt;
+
+/// Why the cache has no entry for what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Miss {
+    /// No engine is cached for the model.
+    Unknown,
+    /// These parts changed since the nearest entry of the model, as `name: theirs -> ours`.
+    Changed(Vec<String>),
+    /// There was an entry, and it cannot be used; what became of it.
+    Rejected(String),
+    /// The cache itself cannot be used.
+    Unusable(String),
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("no engine is cached for this model"),
+            Self::Changed(changes) => write!(f, "changed since the last time: {}", changes.join("; ")),
+            Self::Rejected(reason) | Self::Unusable(reason) => f.write_str(reason),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a search works with.
+
+use std::path::Path;
+
+use super::{EngineSettings, Worker};
+use crate::engine::need::Limits;
+use crate::optimize::cache::{Cache, Parts};
+use crate::runtime::{Config, machine};
+
+/// What a search works with.
+pub struct Search<'a> {
+    /// Profile, threads, memory limit and the section `tensor_optimizations`.
+    pub config: &'a Config,
+    /// Where engines are cached.
+    pub cache: &'a Cache,
+    /// What measures candidates.
+    pub worker: Worker,
+    /// Memory that candidates may use, in bytes; see [`machine::free_bytes`].
+    pub free_bytes: Option<u64>,
+    /// Says what is being done.
+    pub say: &'a dyn Fn(&str),
+}
+
+impl<'a> Search<'a> {
+    /// A search with the settings' own cache and the memory that the machine has free. `say` is told where the cache cannot be
+    /// used.
+    pub(super) fn with_cache(config: &'a Config, cache: &'a Cache, worker: Worker, say: &'a dyn Fn(&str)) -> Self {
+        if let Some(note) = cache.note() {
+            say(&format!("note: {note}"));
+        }
+        Self { config, cache, worker, free_bytes: machine::free_bytes(), say }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits::of(self.config, self.free_bytes)
+    }
+
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.limits().most_bytes().unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn settings(&self, folder: &Path, parts: &Parts) -> EngineSettings {
+        EngineSettings::new(self.config, folder.join("tensorrt"), parts.key().as_str())
+    }
+}

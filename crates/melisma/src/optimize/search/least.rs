@@ -1,0 +1,55 @@
+//! The least memory limit under which a search finds an engine, for messages about one that is too small.
+
+use super::chunk::{Chunk, PIECE, Splitting};
+use super::selection::{Scratch, Selection};
+use super::{Candidate, Measured};
+use crate::engine::need::Need;
+use crate::engine::rten;
+use crate::runtime::precision::Format;
+use crate::runtime::size;
+
+const MIB: u64 = 1 << 20;
+
+/// What the model takes in a worker with the embedded engine.
+pub(super) struct LeastMemory {
+    need: Need,
+    process_bytes: u64,
+}
+
+impl LeastMemory {
+    /// None where the sizes depend on the values of the inputs, and where no process can be measured.
+    pub(super) fn of(selection: &Selection<'_>, scratch: &Scratch) -> Option<Self> {
+        let inputs = selection.sets.values.first()?;
+        let whole = Need::of(selection.model, inputs).ok().filter(|need| need.hidden.is_empty())?;
+        let piece = match selection.splitting() {
+            Splitting::Off => None,
+            Splitting::AsNeeded | Splitting::Short | Splitting::Of(_) => {
+                Need::of_piece(selection.model, inputs, PIECE as u64)
+            }
+        };
+        let need = piece.filter(|piece| piece.bytes() < whole.bytes()).unwrap_or(whole);
+        let candidate = Candidate { engine: rten::NAME, precision: Format::Fp32, threads: 1, chunk: Chunk::Own };
+        let spec = selection.spec(scratch, std::path::Path::new(""), &candidate, 0.0).ok()?;
+        Some(Self { need, process_bytes: selection.search.worker.process_bytes(&spec)? })
+    }
+
+    /// A limit that suffices. The worker also holds each output once more, as the bytes of a file; the rest is a margin for its
+    /// allocator.
+    pub(super) fn limit_bytes(&self) -> u64 {
+        let run = self.need.bytes().saturating_add(self.need.output_bytes);
+        let margin = run / 8 + 8 * MIB;
+        self.process_bytes.saturating_add(run).saturating_add(margin).next_multiple_of(MIB)
+    }
+
+    /// What takes the memory.
+    pub(super) fn describe(&self) -> String {
+        format!("{}, beside {} of the process itself", self.need.describe(), size::show(self.process_bytes))
+    }
+}
+
+/// A limit under which one of the candidates fits whose peak was measured.
+pub(super) fn measured_limit_bytes(all: &[Measured]) -> Option<u64> {
+    let too_large = all.iter().filter(|measured| measured.is_over_memory());
+    let peak = too_large.filter_map(|measured| measured.outcome?.peak_bytes).min()?;
+    Some((peak + peak / 16 + 4 * MIB).next_multiple_of(MIB))
+}

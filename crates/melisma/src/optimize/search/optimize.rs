@@ -1,0 +1,161 @@
+//! The search: an engine is found in the cache, or candidates are measured and the best of them is stored there.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::selection::Selection;
+use super::{Content, ProcessEngine, Report, Request, Search, Sets, Worker};
+use super::{accuracy, bound, engines, inputs, key, prepare};
+use crate::engine::need::Need;
+use crate::engine::{Engine, Ports};
+use crate::format::Value;
+use crate::onnx::Model;
+use crate::optimize::cache::{Built, Cache, Entry, Miss, Parts, Sample};
+use crate::runtime::{Config, size};
+use crate::{Error, Kind, Remedy, Result};
+
+/// How far a run may be from the recorded one, relative to the largest value: threads may change the order of sums.
+const SELF_CHECK_TOLERANCE: f32 = 1e-4;
+
+/// What a search gives.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured when the engine was made.
+    pub report: Report,
+    /// The engine's files and manifest.
+    pub entry: Entry,
+    /// The key.
+    pub key: String,
+    /// Why it was made; none when it was found.
+    pub miss: Option<Miss>,
+}
+
+/// Finds or makes the engine that `request` asks for, with the cache that `config` names. `say` is told what is done.
+///
+/// # Errors
+/// As [`Search::optimize`].
+pub fn optimize(config: &Config, request: &Request, worker: Worker, say: &dyn Fn(&str)) -> Result<Outcome> {
+    let cache = Cache::of(config);
+    let outcome = Search::with_cache(config, &cache, worker, say).optimize(request)?;
+    if let Some(uncached) = &outcome.entry.uncached {
+        say(&format!("note: the engine is not cached: {}", uncached.reason));
+    }
+    Ok(outcome)
+}
+
+impl Outcome {
+    /// What `melisma optimize --json` says.
+    pub fn keys(&self) -> serde_json::Value {
+        let mut json = self.report.keys();
+        let path = self.entry.uncached.is_none().then(|| self.entry.folder.display().to_string());
+        let reason = self.miss.as_ref().map(ToString::to_string);
+        json["cache"] = json!({ "key": self.key, "hit": self.miss.is_none(), "path": path, "reason": reason });
+        json
+    }
+}
+
+impl Search<'_> {
+    /// Finds or makes the engine. It is read back from the cache and must give what it gave when it was made; that it did is
+    /// recorded, and not tried again while nothing changes.
+    ///
+    /// # Errors
+    /// A model or inputs that are wrong; no engine that can run it, or is exact enough, or fits into the memory.
+    pub fn optimize(&self, request: &Request) -> Result<Outcome> {
+        self.check_files(request)?;
+        let parts = key::parts(self.config, request)?;
+        let key = parts.key();
+        for _ in 0..2 {
+            let (entry, miss) = self.cache.find_or_build(&parts, &mut |folder| self.build(request, &parts, folder))?;
+            let report = Report::read(&entry.manifest.plan)?;
+            let checked = match entry.uncached {
+                Some(_) => Ok(()),
+                None => self.load(&entry, &report).map(drop),
+            };
+            match checked {
+                Ok(()) => {
+                    if miss.is_none() {
+                        self.say_if_short(&report);
+                    }
+                    return Ok(Outcome { report, entry, key: key.as_str().to_owned(), miss });
+                }
+                Err(error) => (self.say)(&self.cache.reject(&key, &error.to_string())),
+            }
+        }
+        Err(Error::new(Kind::Check, "the engine does not give twice what it gave once")
+            .with_hint(Remedy::UseEngine(None)))
+    }
+
+    /// Free memory is not part of the key: a cached engine may take more.
+    fn say_if_short(&self, report: &Report) {
+        let bound = bound::Bound::of(self.config, self.free_bytes);
+        if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
+            let peak = size::show(peak);
+            (self.say)(&format!(
+                "note: the cached engine takes {peak}, {bound}; optimize under a memory limit to find one that takes less"
+            ));
+        }
+    }
+
+    /// Files of inputs are wrong or right whether or not an engine is cached.
+    fn check_files(&self, request: &Request) -> Result<()> {
+        if !request.inputs.iter().any(|given| matches!(given.content, Content::File(_))) {
+            return Ok(());
+        }
+        inputs::check_files(&Model::open_within(&request.model, self.most_bytes())?, request)
+    }
+
+    /// Opens an entry's engine. Unless it passed with these files on this machine before, it is run once and compared with
+    /// the recorded outputs.
+    pub(super) fn load(&self, entry: &Entry, report: &Report) -> Result<Box<dyn Engine>> {
+        let model = prepare::cached(&entry.folder, self.config.memory_limit.value.bytes())?;
+        let settings = self.settings(&entry.folder, &entry.manifest.parts);
+        let shapes = report.inputs.iter().map(|input| (input.name.as_str(), input.shape.as_slice()));
+        let hidden = Need::of_shapes(&model, shapes)?.hidden;
+        let ports = if hidden.is_empty() { None } else { Some(Ports::of(&model)?) };
+        let mut engine = engines::open_from(model, &report.candidate, &settings)?;
+        let state = key::state(self.config, report.candidate.engine)?;
+        if !entry.has_passed(&state) {
+            check(&entry.manifest.self_check, engine.as_mut(), &inputs::read(&entry.folder)?)?;
+            entry.record_pass(&state);
+        }
+        let Some(ports) = ports else { return Ok(engine) };
+        // Other values than those that were measured may need more memory.
+        let process = ProcessEngine::new(&entry.folder.join(prepare::PACKED), ports, self.worker.clone());
+        Ok(Box::new(process.running(&report.candidate, settings).within(self.limits(), hidden)))
+    }
+
+    fn build(&self, request: &Request, parts: &Parts, folder: &Path) -> Result<Built> {
+        let model = Model::open_within(&request.model, self.most_bytes())?;
+        let sets = Sets::make(&model, request)?;
+        sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(&model, set))?;
+        let settings = self.settings(folder, parts);
+        let selection = Selection { search: self, request, model: &model, sets: &sets, settings: &settings };
+        let (report, prepared) = selection.select()?;
+        prepare::store(&prepared, folder, self.config.threads.value.count())?;
+        inputs::write(folder, &sets.values[0])?;
+        let ports = Ports::of(&prepared)?;
+        drop(prepared);
+        let process = ProcessEngine::new(&folder.join(prepare::PACKED), ports, self.worker.clone());
+        let mut engine = process.running(&report.candidate, settings).within(self.limits(), Vec::new());
+        let outputs = engine.run(&sets.values[0])?;
+        let ports = engine.outputs().iter().map(|port| port.name.clone());
+        let self_check = ports.zip(&outputs).map(|(name, value)| sample(&name, value)).collect::<Result<_>>()?;
+        Ok(Built { plan: report.json()?, self_check })
+    }
+}
+
+fn sample(name: &str, value: &Value) -> Result<Sample> {
+    Ok(Sample::take(name, value.shape(), &accuracy::floats(value)?))
+}
+
+fn check(samples: &[Sample], engine: &mut dyn Engine, inputs: &[Value]) -> Result<()> {
+    let outputs = engine.run(inputs)?;
+    if outputs.len() != samples.len() {
+        return Err(Error::new(Kind::Check, format!("self-check: {} outputs, not {}", outputs.len(), samples.len())));
+    }
+    samples
+        .iter()
+        .zip(&outputs)
+        .try_for_each(|(sample, output)| sample.check(output.shape(), &accuracy::floats(output)?, SELF_CHECK_TOLERANCE))
+}

@@ -1,0 +1,64 @@
+//! The outputs that candidates are compared with.
+
+use super::chunk::{Chunk, PIECE};
+use super::least::LeastMemory;
+use super::selection::{Reference, Scratch, Selection};
+use super::{Candidate, worker};
+use crate::engine::{EngineName, onnxruntime, rten};
+use crate::runtime::precision::Format;
+use crate::{Error, Kind, Remedy, Result};
+
+impl Selection<'_> {
+    /// FP32 of the model as it is, from ONNX Runtime where it is there, so that no engine of ours judges itself, else from the
+    /// embedded engine or whichever runs it.
+    pub(super) fn reference(&self, scratch: &Scratch) -> Result<Reference> {
+        let folder = scratch.store("reference", self.model)?;
+        let mut reasons = Vec::new();
+        let mut names = vec![rten::NAME];
+        if onnxruntime::find().is_ok() {
+            names.insert(0, EngineName::Onnxruntime);
+        }
+        names.extend(self.request.terms.engine.filter(|name| !names.contains(name)));
+        let threads = self.search.config.threads.value.count();
+        let (mut is_short, mut is_embedded_short, mut first) = (false, false, None);
+        for chunk in [Chunk::Own, Chunk::Of(PIECE)] {
+            if chunk != Chunk::Own && !is_short {
+                break;
+            }
+            for &engine in &names {
+                let candidate = Candidate { engine, precision: Format::Fp32, threads, chunk };
+                let spec = self.spec(scratch, &folder, &candidate, 0.0)?;
+                match self.search.worker.measure(&spec) {
+                    Ok(done) => {
+                        let outputs = done.outputs.iter().map(|files| worker::read(files)).collect::<Result<_>>()?;
+                        return Ok(Reference { engine: done.engine, outputs });
+                    }
+                    Err(error) if error.kind() == Kind::Io => return Err(error),
+                    Err(error) => {
+                        is_short |= error.kind() == Kind::Memory;
+                        is_embedded_short |= error.kind() == Kind::Memory && engine == rten::NAME;
+                        reasons.push(named(engine, &error.to_string()));
+                        first = first.or((!error.remedies().is_empty()).then_some(error));
+                    }
+                }
+            }
+        }
+        let message = format!("no engine runs this model in fp32: {}", reasons.join("; "));
+        if let Some(bound) = self.bound().filter(|_| is_short) {
+            if let Some(least) = LeastMemory::of(self, scratch).filter(|_| is_embedded_short) {
+                let error = Error::new(Kind::Memory, format!("{}; {bound}", least.describe()));
+                return Err(error.with_hint(bound.remedy(Some(least.limit_bytes()))));
+            }
+            return Err(Error::new(Kind::Memory, format!("{message}; {bound}")).with_hint(bound.remedy(None)));
+        }
+        Err(match first {
+            Some(first) => Error::unsupported(message).with_remedies_of(&first),
+            None => Error::unsupported(message).with_hint(Remedy::GiveInputValues),
+        })
+    }
+}
+
+/// An engine's error under its name, once.
+fn named(engine: EngineName, error: &str) -> String {
+    if error.starts_with(engine.as_str()) { error.to_owned() } else { format!("{engine}: {error}") }
+}

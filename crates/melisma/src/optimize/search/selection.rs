@@ -1,0 +1,154 @@
+//! A search under way: what it is for, the files that its workers share, and the measurement of one candidate.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use super::bound::Bound;
+use super::chunk::Splitting;
+use super::measure::Outcome;
+use super::worker::{self, Done, Spec, Task};
+use super::{Accuracy, Candidate, EngineSettings, Latency, Measured, Refusal, Request, Search, Sets};
+use super::{compare, prepare};
+use crate::engine::{EngineName, Operator};
+use crate::format::Value;
+use crate::onnx::Model;
+use crate::optimize::cache::Temporary;
+use crate::runtime::size;
+use crate::{Error, Kind, Result};
+
+/// About how long a candidate is measured.
+const SECONDS: f64 = 1.0;
+const MOST_RUNS: usize = 300;
+
+/// A search under way.
+#[derive(Clone, Copy)]
+pub(super) struct Selection<'a> {
+    pub(super) search: &'a Search<'a>,
+    pub(super) request: &'a Request,
+    pub(super) model: &'a Model,
+    pub(super) sets: &'a Sets,
+    pub(super) settings: &'a EngineSettings,
+}
+
+/// Files that workers share; they are removed when it is dropped.
+pub(super) struct Scratch {
+    folder: Temporary,
+    inputs: Vec<Vec<PathBuf>>,
+    n_runs: Cell<usize>,
+}
+
+/// Outputs to compare with, set by set, and the engine that computed them.
+pub(super) struct Reference {
+    pub(super) engine: EngineName,
+    pub(super) outputs: Vec<Vec<Value>>,
+}
+
+impl Scratch {
+    /// A folder with the model for workers under `name`.
+    pub(super) fn store(&self, name: &str, model: &Model) -> Result<PathBuf> {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;
+        prepare::write(model, &folder)?;
+        Ok(folder)
+    }
+
+    fn prepared(&self, candidate: &Candidate) -> PathBuf {
+        self.folder.path().join(candidate.precision.to_string())
+    }
+}
+
+impl Selection<'_> {
+    pub(super) fn scratch(&self) -> Result<Scratch> {
+        // Not in the cache, so that a nearly full one does not decide what can be measured.
+        let folder = Temporary::new()?;
+        let mut scratch = Scratch { folder, inputs: Vec::new(), n_runs: Cell::default() };
+        for (index, set) in self.sets.values.iter().enumerate() {
+            scratch.inputs.push(worker::write(set, scratch.folder.path(), index)?);
+        }
+        Ok(scratch)
+    }
+
+    pub(super) fn splitting(&self) -> Splitting {
+        Splitting::of(self.search.config)
+    }
+
+    /// The memory that a candidate may take.
+    pub(super) fn bound(&self) -> Option<Bound> {
+        Bound::of(self.search.config, self.search.free_bytes)
+    }
+
+    pub(super) fn spec(&self, scratch: &Scratch, folder: &Path, candidate: &Candidate, seconds: f64) -> Result<Spec> {
+        let number = scratch.n_runs.replace(scratch.n_runs.get() + 1);
+        let outputs = scratch.folder.path().join(format!("run{number}"));
+        std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
+        Ok(Spec {
+            model: folder.join(prepare::FILE),
+            candidate: candidate.clone(),
+            settings: self.settings.clone(),
+            inputs: scratch.inputs.clone(),
+            outputs,
+            seconds,
+            most_runs: MOST_RUNS,
+            most_bytes: self.bound().map(Bound::bytes).or(self.search.free_bytes),
+            task: Task::Measure,
+        })
+    }
+
+    fn run(&self, scratch: &Scratch, candidate: &Candidate) -> Result<Done> {
+        self.search.worker.measure(&self.spec(scratch, &scratch.prepared(candidate), candidate, SECONDS)?)
+    }
+
+    pub(super) fn measure(&self, scratch: &Scratch, reference: &Reference, candidate: Candidate) -> Measured {
+        (self.search.say)(&format!("measuring {candidate}"));
+        let outcome = self.run(scratch, &candidate).and_then(|done| {
+            let mut accuracy = Accuracy::EXACT;
+            for (files, reference) in done.outputs.iter().zip(&reference.outputs) {
+                accuracy = accuracy.and(compare(&worker::read(files)?, reference)?);
+            }
+            let outcome = Outcome {
+                load_seconds: done.load_seconds,
+                first_seconds: done.first_seconds,
+                latency_seconds: Latency::of(&done.seconds),
+                peak_bytes: done.peak_bytes,
+                accuracy,
+            };
+            Ok((done.engine, outcome))
+        });
+        match outcome {
+            Ok((engine, outcome)) => Measured {
+                refused: self.refusal(&outcome),
+                candidate: Candidate { engine, ..candidate },
+                outcome: Some(outcome),
+            },
+            Err(error) => Measured { candidate, outcome: None, refused: Some(self.failure(&error)) },
+        }
+    }
+
+    fn failure(&self, error: &Error) -> Refusal {
+        match self.bound().filter(|_| error.kind() == Kind::Memory) {
+            Some(bound) => Refusal::Memory(format!("{error}, {bound}")),
+            None => Refusal::Failed(error.to_string()),
+        }
+    }
+
+    fn refusal(&self, outcome: &Outcome) -> Option<Refusal> {
+        let Accuracy { relative, .. } = outcome.accuracy;
+        let tolerance = self.request.terms.tolerance;
+        if relative.is_nan() || relative > tolerance {
+            let reason = format!("its error of {relative:.1e} is above the tolerance of {tolerance:.1e}");
+            return Some(Refusal::Inexact(reason));
+        }
+        let bound = self.bound()?;
+        let peak = outcome.peak_bytes.filter(|peak| *peak > bound.bytes())?;
+        Some(Refusal::Memory(format!("it takes {}, {bound}", size::show(peak))))
+    }
+
+    /// Where the time goes; the table is an extra, and without it the search goes on.
+    pub(super) fn operators(&self, scratch: &Scratch, winner: &Candidate) -> Vec<Operator> {
+        let rows = self.spec(scratch, &scratch.prepared(winner), winner, 0.0).and_then(|spec| {
+            let inputs = spec.inputs[..1].to_vec();
+            self.search.worker.operators(&Spec { inputs, ..spec })
+        });
+        rows.unwrap_or_default()
+    }
+}

@@ -1,0 +1,83 @@
+//! What engines are told beside the candidate.
+
+use std::path::PathBuf;
+
+use melisma_kernels::Budget;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::onnxruntime::{Algorithms, Cudnn, Workspace};
+use crate::runtime::{Config, DeviceRequest, Policy, Profile};
+
+/// What engines are told beside the candidate: memory, device, TensorRT and cuDNN.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineSettings {
+    /// The most bytes of memory.
+    pub memory_limit: Option<u64>,
+    /// Which GPU.
+    pub ordinal: usize,
+    /// Whether f32 products may be rounded to TF32.
+    pub tf32: bool,
+    /// TensorRT's workspace; none switches it off.
+    pub tensorrt_workspace: Option<u64>,
+    /// Where TensorRT stores what it builds.
+    pub tensorrt_folder: PathBuf,
+    /// The key of the engine.
+    pub key: String,
+    /// How cuDNN chooses its convolutions.
+    pub cudnn: Cudnn,
+    /// Where ONNX Runtime writes its times, if anybody asks.
+    #[serde(default)]
+    pub profile_folder: Option<PathBuf>,
+}
+
+impl EngineSettings {
+    /// Nothing but a CPU.
+    pub fn cpu() -> Self {
+        Self {
+            memory_limit: None,
+            ordinal: 0,
+            tf32: false,
+            tensorrt_workspace: None,
+            tensorrt_folder: PathBuf::new(),
+            key: String::new(),
+            cudnn: Cudnn::default(),
+            profile_folder: None,
+        }
+    }
+
+    /// Those of `config`.
+    pub fn new(config: &Config, tensorrt_folder: PathBuf, key: &str) -> Self {
+        let policy = Policy::new(config);
+        let ordinal = match config.device.value {
+            DeviceRequest::Cuda(ordinal) => ordinal.into(),
+            DeviceRequest::Auto | DeviceRequest::Cpu => 0,
+        };
+        Self {
+            memory_limit: config.memory_limit.value.bytes(),
+            ordinal,
+            tf32: policy.precision.tf32,
+            tensorrt_workspace: policy.tensorrt.map(|tensorrt| tensorrt.workspace_bytes),
+            tensorrt_folder,
+            key: key.to_owned(),
+            cudnn: cudnn(config),
+            profile_folder: None,
+        }
+    }
+}
+
+impl EngineSettings {
+    /// What our own engines may allocate.
+    pub(super) fn budget(&self) -> Budget {
+        Budget::new(self.memory_limit.unwrap_or(u64::MAX), u64::MAX)
+    }
+}
+
+/// `emergency` has cuDNN try every algorithm; others take its heuristic, which gives the same one at every start. Its largest
+/// workspace is only for those who have the memory.
+fn cudnn(config: &Config) -> Cudnn {
+    let is_tight = config.profile.value == Profile::Training || config.memory_limit.value.bytes().is_some();
+    Cudnn {
+        search: if config.profile.value == Profile::Emergency { Algorithms::Exhaustive } else { Algorithms::Heuristic },
+        workspace: if is_tight { Workspace::Small } else { Workspace::Largest },
+    }
+}
