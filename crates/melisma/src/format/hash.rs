@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use super::checkpoint::ReadAt;
+use super::ReadAt;
 use crate::{Error, Result};
 
 /// What threads take at a time. Part of the definition: other segments give other hashes.

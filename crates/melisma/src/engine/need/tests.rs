@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use super::*;
 use crate::engine::{Engine, Options, rten};
 use crate::golden::optimize as golden;
