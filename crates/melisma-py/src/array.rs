@@ -134,7 +134,7 @@ pub fn dtype(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
         "float16" | "fp16" | "f16" => Ok(Some(DType::F16)),
         "bfloat16" | "bf16" => Ok(Some(DType::BF16)),
         other => Err(raise(
-            Error::invalid(format!("the type `{other}` is none that tensors are brought to"))
+            Error::invalid(format!("tensors are not converted to the type `{other}`"))
                 .with_hint("use float32, float16 or bfloat16"),
         )),
     }

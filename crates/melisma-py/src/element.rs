@@ -94,7 +94,7 @@ fn on_array<T: Scalar + numpy::Element>(
     py.detach(|| tools.combine_slices(operation, y, Values::Each(x))).map_err(raise)
 }
 
-/// A number, but no array of one.
+/// A plain number; an array with one element does not count.
 fn number(value: &Bound<'_, PyAny>) -> Option<f32> {
     let is_array = value.cast::<PyTensor>().is_ok() || value.cast::<PyUntypedArray>().is_ok();
     if is_array { None } else { value.extract().ok() }

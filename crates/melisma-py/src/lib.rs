@@ -1,6 +1,6 @@
 //! The native part of the Python package `melisma`: the library's tensor tools on numpy arrays.
 //!
-//! No logic of its own: arguments are converted, the interpreter is let go while the library works, and its errors
+//! No logic of its own: arguments are converted, the interpreter is released while the library works, and its errors
 //! become exceptions that keep kind, message and hint.
 //!
 //! # Why is the package built by name only?

@@ -31,7 +31,7 @@ impl Asks {
     }
 }
 
-/// What was said meanwhile, for Python's log.
+/// Notes for Python's log.
 pub type Notes = Vec<String>;
 
 /// A model and the shapes of its inputs.

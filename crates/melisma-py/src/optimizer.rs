@@ -190,7 +190,7 @@ impl PrecisionScope {
         self.is_open.store(false, Ordering::Relaxed);
     }
 
-    /// The format that operands are kept in.
+    /// The format of operands.
     #[getter]
     fn dtype(&self) -> &'static str {
         self.optimizer.get().optimizer.mixed_precision(|scope| scope.dtype().name())

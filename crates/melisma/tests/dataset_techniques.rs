@@ -78,20 +78,20 @@ const TECHNIQUES: [&str; 13] = [
     "streams=own",
     "streams=one",
     "pinned=off",
-    "num_mega_buffers=1",
-    "seg_microbatch_segments=1",
-    "seg_microbatch_segments=8192",
+    "buffers_in_flight=1",
+    "segments_per_buffer=1",
+    "segments_per_buffer=8192",
     "autosize_gpu_batch=off",
 ];
 
 /// What only a GPU has: buffers in flight, and copies and kernels on streams of their own.
 const PIPELINES: [&[&str]; 6] = [
-    &["num_mega_buffers=2", "streams=split"],
-    &["num_mega_buffers=3", "streams=split"],
-    &["num_mega_buffers=2", "streams=own"],
-    &["num_mega_buffers=3", "streams=one"],
-    &["num_mega_buffers=3", "streams=split", "pinned=off"],
-    &["num_mega_buffers=2", "streams=one", "conversion=per-file"],
+    &["buffers_in_flight=2", "streams=split"],
+    &["buffers_in_flight=3", "streams=split"],
+    &["buffers_in_flight=2", "streams=own"],
+    &["buffers_in_flight=3", "streams=one"],
+    &["buffers_in_flight=3", "streams=split", "pinned=off"],
+    &["buffers_in_flight=2", "streams=one", "conversion=per-file"],
 ];
 
 fn no_technique_changes_a_byte(device: &Device, cases: &[&[&str]]) {
@@ -103,7 +103,7 @@ fn no_technique_changes_a_byte(device: &Device, cases: &[&[&str]]) {
     assert_eq!((outcome.files_ok, outcome.failures.len()), (n_files as usize, 0));
     for texts in cases {
         // Batches that are small enough for every buffer to be used again and again.
-        let mut techniques = Techniques { seg_microbatch_segments: Some(3), ..Techniques::default() };
+        let mut techniques = Techniques { segments_per_buffer: Some(3), ..Techniques::default() };
         texts.iter().for_each(|text| techniques.set(text).unwrap());
         let (_, bytes) = run(device, &budget, &files, techniques, || {});
         assert!(bytes == expected, "{device}: {texts:?} changes the dataset");
@@ -111,7 +111,7 @@ fn no_technique_changes_a_byte(device: &Device, cases: &[&[&str]]) {
     // Too little memory for the first, a middle and, again and again, every following launch of one thread.
     for launch in [1, 3, 7] {
         let techniques =
-            Techniques { fail_launch: Some(launch), seg_microbatch_segments: Some(2), ..Techniques::default() };
+            Techniques { fail_launch: Some(launch), segments_per_buffer: Some(2), ..Techniques::default() };
         let (outcome, bytes) = run(device, &budget, &files, techniques, || {});
         assert_eq!(outcome.counters.recovered, 1);
         assert!(bytes == expected, "{device}: recovery at launch {launch} changes the dataset");
@@ -168,8 +168,8 @@ fn files_that_shrink_or_vanish_lose_only_themselves() {
 fn generated_sound_goes_through_the_pipeline(device: &Device, n_segments: usize) {
     for n_buffers in [1, 2, 3] {
         let techniques = Techniques {
-            seg_microbatch_segments: Some(3),
-            num_mega_buffers: n_buffers,
+            segments_per_buffer: Some(3),
+            buffers_in_flight: n_buffers,
             autosize_gpu_batch: false,
             ..Techniques::default()
         };

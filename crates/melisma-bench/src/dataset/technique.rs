@@ -48,14 +48,14 @@ pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
         (
             // Slots of several rows: one row cannot become smaller.
             "recovery from too little memory",
-            Techniques { seg_microbatch_segments: Some(8), ..on },
-            vec![("once", Techniques { seg_microbatch_segments: Some(8), fail_launch: Some(5), ..on })],
+            Techniques { segments_per_buffer: Some(8), ..on },
+            vec![("once", Techniques { segments_per_buffer: Some(8), fail_launch: Some(5), ..on })],
         ),
         (
-            "seg_microbatch_segments by bytes",
+            "segments_per_buffer by bytes",
             on,
             [("1", 1), ("8", 8), ("128", 128)]
-                .map(|(name, n)| (name, Techniques { seg_microbatch_segments: Some(n), ..on }))
+                .map(|(name, n)| (name, Techniques { segments_per_buffer: Some(n), ..on }))
                 .to_vec(),
         ),
     ];
@@ -71,13 +71,13 @@ pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
                 ],
             ),
             (
-                "num_mega_buffers of 1",
+                "buffers_in_flight of 1",
                 on,
-                [("2", 2), ("3", 3)].map(|(name, n)| (name, Techniques { num_mega_buffers: n, ..on })).to_vec(),
+                [("2", 2), ("3", 3)].map(|(name, n)| (name, Techniques { buffers_in_flight: n, ..on })).to_vec(),
             ),
             (
                 "autosize_gpu_batch of 8192 segments",
-                Techniques { seg_microbatch_segments: Some(8192), ..on },
+                Techniques { segments_per_buffer: Some(8192), ..on },
                 vec![("off, as many as by bytes", Techniques { autosize_gpu_batch: false, ..on })],
             ),
         ]);

@@ -99,11 +99,16 @@ pub struct BuildArgs {
     #[arg(long, value_name = "POLICY", default_value = "skip", value_parser = PossibleValuesParser::new(["skip", "fail"]))]
     pub on_error: String,
     /// Buffers in flight per thread on a GPU [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub num_mega_buffers: Option<u16>,
+    #[arg(long, alias = "num-mega-buffers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub buffers_in_flight: Option<u16>,
     /// Segments of one buffer [default: by bytes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    pub seg_microbatch_segments: Option<u32>,
+    #[arg(
+        long,
+        alias = "seg-microbatch-segments",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_048_576)
+    )]
+    pub segments_per_buffer: Option<u32>,
     /// Cut buffers to the memory that a GPU has free [default: true]
     #[arg(long, value_name = "BOOL")]
     pub autosize_gpu_batch: Option<bool>,

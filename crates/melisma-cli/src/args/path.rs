@@ -96,6 +96,7 @@ mod tests {
     /// Arguments whose values are not paths.
     const VALUES: &[&str] = &[
         "autosize_gpu_batch",
+        "buffers_in_flight",
         "chunk",
         "clips",
         "device",
@@ -105,7 +106,6 @@ mod tests {
         "loudness",
         "memory_limit",
         "noise",
-        "num_mega_buffers",
         "on_error",
         "precision",
         "preset",
@@ -117,9 +117,9 @@ mod tests {
         "sample_format",
         "seconds",
         "seed",
-        "seg_microbatch_segments",
         "segment",
         "segment_hop",
+        "segments_per_buffer",
         "set",
         "shard",
         "shell",

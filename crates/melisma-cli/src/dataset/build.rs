@@ -74,9 +74,8 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
 fn techniques(args: &BuildArgs) -> Result<Techniques> {
     let mut techniques = Techniques::default();
     args.technique.iter().try_for_each(|text| techniques.set(text))?;
-    techniques.num_mega_buffers = args.num_mega_buffers.map_or(techniques.num_mega_buffers, usize::from);
-    techniques.seg_microbatch_segments =
-        args.seg_microbatch_segments.map(|n| n as usize).or(techniques.seg_microbatch_segments);
+    techniques.buffers_in_flight = args.buffers_in_flight.map_or(techniques.buffers_in_flight, usize::from);
+    techniques.segments_per_buffer = args.segments_per_buffer.map(|n| n as usize).or(techniques.segments_per_buffer);
     techniques.autosize_gpu_batch = args.autosize_gpu_batch.unwrap_or(techniques.autosize_gpu_batch);
     Ok(techniques)
 }

@@ -162,8 +162,8 @@ pub fn rehearsal_json(rehearsal: &Rehearsal) -> Value {
         "audio_seconds": rehearsal.audio_seconds,
         "segments_per_second": rehearsal.segments as f64 / seconds,
         "x_realtime": rehearsal.audio_seconds / seconds,
-        "seg_microbatch_segments": rows,
-        "num_mega_buffers": slots,
+        "segments_per_buffer": rows,
+        "buffers_in_flight": slots,
     });
     if let Value::Object(own) = own {
         all.extend(own);

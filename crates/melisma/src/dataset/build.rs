@@ -239,19 +239,18 @@ pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques
     let samples = samples / 2;
     let by_bytes = |bytes: usize| (bytes / samples).clamp(1, 1 << 16);
     let Device::Cuda(cuda) = device else {
-        let n_rows =
-            techniques.seg_microbatch_segments.unwrap_or_else(|| by_bytes(SLOT_BYTES)).min(by_bytes(MOST_BYTES));
+        let n_rows = techniques.segments_per_buffer.unwrap_or_else(|| by_bytes(SLOT_BYTES)).min(by_bytes(MOST_BYTES));
         return Tuning { threads, n_slots: 1, n_rows };
     };
-    let n_rows = techniques.seg_microbatch_segments.unwrap_or_else(|| by_bytes(SLOT_BYTES_CUDA));
-    let n_slots = techniques.num_mega_buffers.max(1);
+    let n_rows = techniques.segments_per_buffer.unwrap_or_else(|| by_bytes(SLOT_BYTES_CUDA));
+    let n_slots = techniques.buffers_in_flight.max(1);
     if !techniques.autosize_gpu_batch {
         return Tuning { threads, n_slots, n_rows };
     }
     let free = cuda.memory().map_or(usize::MAX, |(free, _)| free as usize);
     // Rows that all slots may hold together.
     let most = (DEVICE_BYTES.min(free / 2) / (samples + values)).max(1);
-    let n_rows = match techniques.seg_microbatch_segments {
+    let n_rows = match techniques.segments_per_buffer {
         Some(n_rows) => n_rows.min(most),
         None => n_rows.min((most / (threads * n_slots)).max(1)),
     };

@@ -8,9 +8,9 @@ use crate::{Error, Result};
 pub struct Techniques {
     /// Slots of each thread on a GPU. With several, one is filled while others are copied, transformed and written; with one,
     /// other threads work meanwhile, and more of it stays in caches.
-    pub num_mega_buffers: usize,
+    pub buffers_in_flight: usize,
     /// Rows of a slot; by bytes when left out.
-    pub seg_microbatch_segments: Option<usize>,
+    pub segments_per_buffer: Option<usize>,
     /// Whether slots are cut to what a GPU has free.
     pub autosize_gpu_batch: bool,
     /// Whether the host's side of a slot is pinned, so that copies run beside everything else.
@@ -63,8 +63,8 @@ pub enum Writes {
 impl Default for Techniques {
     fn default() -> Self {
         Self {
-            num_mega_buffers: 1,
-            seg_microbatch_segments: None,
+            buffers_in_flight: 1,
+            segments_per_buffer: None,
             autosize_gpu_batch: true,
             pinned: true,
             conversion: Conversion::Batched,
@@ -94,8 +94,8 @@ impl Techniques {
         };
         let number = || value.parse::<usize>().ok().filter(|&n| n > 0).ok_or_else(|| unknown("1, 2, 3 and so on"));
         match key {
-            "num_mega_buffers" => self.num_mega_buffers = number()?,
-            "seg_microbatch_segments" => self.seg_microbatch_segments = Some(number()?),
+            "buffers_in_flight" | "num_mega_buffers" => self.buffers_in_flight = number()?,
+            "segments_per_buffer" | "seg_microbatch_segments" => self.segments_per_buffer = Some(number()?),
             "autosize_gpu_batch" => self.autosize_gpu_batch = switch()?,
             "pinned" => self.pinned = switch()?,
             "conversion" => {
@@ -132,7 +132,7 @@ impl Techniques {
             }
             "fail_launch" => self.fail_launch = Some(number()? as u64),
             _ => {
-                let known = "num_mega_buffers, seg_microbatch_segments, autosize_gpu_batch, pinned, conversion, streams, \
+                let known = "buffers_in_flight, segments_per_buffer, autosize_gpu_batch, pinned, conversion, streams, \
                              reads, writes, fail_launch";
                 return Err(Error::invalid(format!("unknown technique `{key}`"))
                     .with_hint(format!("the techniques are {known}")));
@@ -149,20 +149,23 @@ mod tests {
     #[test]
     fn techniques_are_read_and_wrong_ones_are_named() {
         let mut techniques = Techniques::default();
-        for text in ["reads=mapped", "pinned=off", "num_mega_buffers=2", "streams=one", "writes=copied"] {
+        for text in ["reads=mapped", "pinned=off", "buffers_in_flight=2", "streams=one", "writes=copied"] {
             techniques.set(text).unwrap();
         }
         let expected = Techniques {
             reads: Reads::Mapped,
             pinned: false,
-            num_mega_buffers: 2,
+            buffers_in_flight: 2,
             streams: Streams::One,
             writes: Writes::Copied,
             ..Techniques::default()
         };
         assert_eq!(techniques, expected);
+        let mut older = Techniques::default();
+        ["num_mega_buffers=3", "seg_microbatch_segments=7"].iter().for_each(|text| older.set(text).unwrap());
+        assert_eq!((older.buffers_in_flight, older.segments_per_buffer), (3, Some(7)), "older names");
         for (text, message) in
-            [("reads=slow", "direct, buffered, mapped"), ("num_mega_buffers=0", "1, 2"), ("x=1", "pinned")]
+            [("reads=slow", "direct, buffered, mapped"), ("buffers_in_flight=0", "1, 2"), ("x=1", "pinned")]
         {
             let error = techniques.set(text).unwrap_err();
             assert!(error.hint().unwrap_or_default().contains(message), "{text}: {error}");

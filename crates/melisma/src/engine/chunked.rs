@@ -21,7 +21,7 @@ pub struct Reach {
     pub rate: usize,
 }
 
-/// Functions of single values, or of values at the same time.
+/// Operators that work on single values, or on values at the same time.
 const LOCAL: &str = "Abs Add Cast Ceil Clip Cos Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max Min Mul \
     Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Sub Sum Tan Tanh";
 

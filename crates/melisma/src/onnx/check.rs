@@ -1,11 +1,11 @@
-//! What holds for every model: values have one maker each, makers come before readers, nothing goes in circles.
+//! What holds for every model: each value has one source, nodes come before their readers, and there are no cycles.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Graph, Model, Node};
 use crate::{Error, Kind, Result};
 
-/// Newer ones may mean anything.
+/// The newest format version that this build knows.
 const MAX_IR_VERSION: i64 = 20;
 
 /// The model with its nodes in order.
@@ -80,7 +80,7 @@ fn makers(nodes: &[Node], given: &Scope<'_>) -> Result<HashMap<String, usize>> {
     Ok(makers)
 }
 
-/// Puts makers before readers; where they already are, nothing moves.
+/// Puts nodes before their readers; a graph in order stays as it is.
 fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) -> Result<()> {
     let n_nodes = graph.nodes.len();
     let (mut waits, mut readers) = (vec![0usize; n_nodes], vec![Vec::new(); n_nodes]);
@@ -119,7 +119,7 @@ fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) 
         }
     }
     if let Some(index) = waits.iter().position(|&waits| waits > 0) {
-        return Err(Error::corrupt(format!("the graph goes in a circle through {}", graph.nodes[index].label())));
+        return Err(Error::corrupt(format!("the graph has a cycle through {}", graph.nodes[index].label())));
     }
     let mut nodes: Vec<Option<Node>> = std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
     graph.nodes = sorted.into_iter().filter_map(|index| nodes[index].take()).collect();

@@ -41,7 +41,7 @@ pub(super) struct Folder {
 }
 
 impl Place {
-    /// Takes one pair of key and value.
+    /// Reads one pair of key and value.
     pub(super) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let (mut key, mut value) = (String::new(), String::new());
         let mut fields = entry.message()?;
@@ -61,7 +61,7 @@ impl Place {
         Ok(())
     }
 
-    /// Offset and length where they are numbers whose sum is one.
+    /// Offset and length; none where one of them is not a number or their sum overflows.
     fn range(&self, len: usize) -> Result<u64> {
         let number = |text: &Option<String>, other: u64| match text {
             None => Ok(other),
@@ -130,7 +130,7 @@ impl Source for Folder {
     }
 }
 
-/// Opens what is found at every step to be a folder, and at the end a file with one name.
+/// Opens a file that has one name, after checking that every step on the way is a folder.
 pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
     if location.is_empty() || location.contains('\0') {
         return Err(outside(location, "is not a file name"));
@@ -163,7 +163,7 @@ pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
     let seen = seen.ok_or_else(|| outside(location, "is not a file name"))?;
     plain(&seen, location)?;
     let file = File::open(&path).map_err(|error| Error::io(format!("external data `{location}`"), error))?;
-    // What was opened is what was looked at, and still lies where it was.
+    // The opened file must be the one that was checked, still in its place.
     let opened = file.metadata().map_err(|error| Error::io(format!("external data `{location}`"), error))?;
     plain(&opened, location)?;
     let is_same = (opened.dev(), opened.ino()) == (seen.dev(), seen.ino());

@@ -1,4 +1,4 @@
-//! Graphs: nodes in order, the tensors that they know, and what goes in and out.
+//! Graphs: nodes in order, constant tensors, inputs and outputs.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Opset {
     pub version: i64,
 }
 
-/// A computation. Every name is made once: by an input, an initialiser or a node before its readers.
+/// A computation. Each value has one source: an input, an initialiser, or a node before its readers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Graph {
     /// Its name.
@@ -69,7 +69,7 @@ pub enum ValueType {
     Tensor {
         /// The number of the element type.
         dtype: i32,
-        /// Its axes; none where even their number is open.
+        /// Its axes; none where their number is unknown.
         shape: Option<Vec<Dim>>,
     },
     /// Sequences, maps, optionals, or nothing, as they stand in the file.
@@ -121,7 +121,7 @@ impl Node {
         self.op == op && matches!(self.domain.as_str(), "" | "ai.onnx")
     }
 
-    /// How messages call it: its name, else what it makes.
+    /// Its name in messages: its own, else that of its first output.
     pub fn label(&self) -> String {
         if self.name.starts_with("node `") {
             return self.name.clone();

@@ -10,14 +10,14 @@ use crate::format::hash;
 use crate::pack::ReadAt;
 use crate::{Error, Result};
 
-/// Graphs inside of graphs beyond this are refused.
+/// The deepest nesting of graphs.
 const MAX_DEPTH: usize = 32;
 const WINDOW: usize = 64 << 10;
 
 /// The hash of the model at `path` and of the files that its tensors are in, by name and content.
 ///
 /// # Errors
-/// It is no model, or its external data is not where it may be.
+/// The file is not a model, or its external data lies outside of its folder.
 pub fn fingerprint(path: &Path, threads: usize) -> Result<hash::Digest> {
     let (file, _) = super::open(path)?;
     let locations = locations(&file).map_err(|error| error.at(path.display()).with_hint(super::EXPECTED))?;

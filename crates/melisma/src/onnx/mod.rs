@@ -60,7 +60,7 @@ impl Model {
     /// Reads a model and its external data.
     ///
     /// # Errors
-    /// The file cannot be read, is no model, or its external data lies outside of its folder.
+    /// The file cannot be read, is not a model, or its external data lies outside of its folder.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_within(path, u64::MAX)
     }
@@ -79,7 +79,7 @@ impl Model {
     /// Reads a model that has no external data.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated` for bytes that are no sound model, `Unsupported` for external data or a format we do not know.
+    /// `Corrupt` or `Truncated` for bytes that are not a sound model, `Unsupported` for external data or an unknown format.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         read::model(&bytes, &mut Nowhere).and_then(check::checked)
     }
@@ -114,10 +114,10 @@ impl Model {
     }
 }
 
-/// A model's file and its length: one that can end, and not above what one message can have.
+/// A model's file and its length: a plain file no longer than one message can be.
 fn open(path: &Path) -> Result<(File, u64)> {
     let failed = |error| Error::io(path.display(), error);
-    // Looked at first: a pipe would wait for its other end.
+    // Checked before it is opened: opening a pipe would wait for its other end.
     let data = std::fs::metadata(path).map_err(|error| failed(error).with_hint(EXPECTED))?;
     if !data.is_file() {
         return Err(Error::invalid(format!("{}: not a plain file", path.display())).with_hint(EXPECTED));

@@ -19,7 +19,7 @@ impl Model {
     /// The model as a packed file.
     ///
     /// # Errors
-    /// The weights cannot be packed, which memory alone can cause.
+    /// The weights cannot be packed for lack of memory.
     pub fn to_packed(&self, options: &pack::Options<'_>) -> Result<Vec<u8>> {
         let mut bare = self.clone();
         let mut weights = Vec::new();
@@ -59,7 +59,7 @@ impl Model {
             return Err(Error::new(Kind::Memory, message));
         }
         archive.check_hash()?;
-        // One tensor after the other, so that there is no whole file in memory beside them.
+        // One tensor at a time, so that memory never holds the whole file as well.
         let unpacked = |name: &str| -> Result<Vec<u8>> {
             let mut bytes = Vec::new();
             archive.unpack_tensor(name, &mut bytes, melisma_kernels::available_threads())?;

@@ -1,4 +1,4 @@
-//! Bytes to models. What is not known here is kept as it stands.
+//! Bytes to models. Unknown fields are carried along unchanged.
 
 mod carried;
 mod stream;
@@ -16,9 +16,9 @@ use tensor::tensor;
 const GRAPH_OF_MODEL: u32 = 7;
 const TENSOR_OF_GRAPH: u32 = 5;
 
-/// A message of two bytes becomes a struct of some hundred; more than this many are refused.
+/// The most messages in a model: one of two bytes becomes a struct of a few hundred.
 const MAX_ITEMS: usize = 1 << 21;
-/// Graphs in graphs in graphs.
+/// The deepest nesting of graphs.
 const MAX_DEPTH: usize = 24;
 
 /// What the reader carries through a file.
@@ -33,7 +33,7 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
     let mut model = Model::default();
     let mut found = None;
     let mut fields = Stream::new(file)?;
-    // Until a graph is found the bytes may be of any file; then they are a model with an error.
+    // Until a graph is found the bytes may belong to any kind of file; after that they are a damaged model.
     while let Some(item) =
         fields.next(GRAPH_OF_MODEL).map_err(|error| if found.is_none() { foreign(error) } else { error })?
     {
@@ -156,7 +156,7 @@ fn node(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Node> {
     Ok(node)
 }
 
-/// Everything that an attribute's fields can hold; the type says which of it counts.
+/// Everything that an attribute's fields can hold; the type says which field counts.
 #[derive(Default)]
 struct Fields {
     float: f32,

@@ -5,7 +5,7 @@ use super::wire::Writer;
 use super::{Attribute, Content, Dim, Graph, Model, Node, Tensor, ValueInfo, ValueType};
 
 pub(super) fn model(model: &Model) -> Vec<u8> {
-    // Room for most of it, so that no larger buffer is ever needed beside one that became too small.
+    // Room for most of it: growing later would hold the old and the new buffer at once.
     let bytes: usize = model.graph.initializers.iter().map(|tensor| tensor.byte_len() + 64).sum();
     let mut to = Writer(Vec::with_capacity(bytes + bytes / 64 + 4096));
     to.int(1, model.ir_version);
@@ -37,7 +37,7 @@ pub(super) fn graph(graph: &Graph, to: &mut Writer) {
 }
 
 pub(super) fn node(node: &Node, to: &mut Writer) {
-    // Empty names hold a place, so they are written.
+    // An empty name marks an omitted value, so it is written.
     node.inputs.iter().for_each(|name| to.bytes(1, name.as_bytes()));
     node.outputs.iter().for_each(|name| to.bytes(2, name.as_bytes()));
     to.text(3, &node.name);

@@ -5,7 +5,7 @@ use crate::runtime::memory::{Available, Space};
 use crate::runtime::{Chunking, size};
 use crate::{Error, Kind, Remedy, Result};
 
-/// Work that needs less is not worth a look at the machine.
+/// For work that needs less, the machine's free memory is not looked up.
 const SMALL_BYTES: u64 = 8 << 20;
 
 impl TensorOptimizer {

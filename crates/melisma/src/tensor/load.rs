@@ -1,4 +1,4 @@
-//! Large files of weights, tensor by tensor: at any time memory holds one tensor, and what the caller kept.
+//! Large files of weights, tensor by tensor: memory holds one tensor at a time, beside those that the caller holds.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Weights {
     /// Opens `path`; nothing but its header is read.
     ///
     /// # Errors
-    /// There is no such file, or it is none of weights.
+    /// The file does not exist, or does not hold weights.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
         let format = if pack::is_checkpoint(&file) {
@@ -42,7 +42,7 @@ impl Weights {
         Ok(Self { path: path.to_owned(), file, format })
     }
 
-    /// Reads one tensor after another, optimizes it and gives it away. The limit holds for what is alive at one time: a
+    /// Reads the tensors one at a time, optimizes each and hands it to `take`. The limit holds for what is alive at one time: a
     /// tensor that was dropped or whose memory was given back no longer counts.
     ///
     /// # Errors

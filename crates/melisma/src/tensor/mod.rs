@@ -54,7 +54,7 @@ impl TensorOptimizer {
     /// Tools as `config` asks for: its device, threads, memory limit and section `tensor_optimizations`.
     ///
     /// # Errors
-    /// The device that was asked for is not there.
+    /// The device that was asked for is missing.
     pub fn new(config: &Config) -> Result<Self> {
         let device = device::select(config.device.value, config.threads.value)?;
         let memory = MemoryTracker::new(memory::budget(config.memory_limit.value, &device));
@@ -67,7 +67,7 @@ impl TensorOptimizer {
         Self { policy, queue, memory, available: None }
     }
 
-    /// Tools for which so much memory is free, whatever the machine says.
+    /// Tools that take this much memory to be free, whatever the machine reports.
     #[must_use]
     pub fn with_available(mut self, available: Available) -> Self {
         self.available = Some(available);
@@ -93,7 +93,7 @@ impl TensorOptimizer {
     ///
     /// # Errors
     /// [`Kind::Check`](crate::Kind) when `dtype` cannot hold a finite value of the tensor; by policy such a tensor keeps
-    /// its type instead. `Unsupported` for a `dtype` that is no float; `Memory` when the limit refuses.
+    /// its type instead. `Unsupported` for a `dtype` that is not a float type; `Memory` when the limit refuses.
     pub fn optimize_tensor(&self, tensor: Tensor, dtype: impl Into<Option<DType>>) -> Result<Tensor> {
         match dtype.into() {
             Some(dtype) => lower::to(self, tensor, dtype),
@@ -126,7 +126,7 @@ impl TensorOptimizer {
     /// a `[M, K]` · b `[K, N]`, in the type of `a`.
     ///
     /// # Errors
-    /// The shapes do not match, the elements are no floats, or the memory limit refuses.
+    /// The shapes do not match, the elements are not floats, or the memory limit refuses.
     pub fn matmul(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         product::matmul(self, a.dtype(), a, b)
     }
@@ -150,7 +150,7 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The format that operands are kept in.
+    /// The format of operands.
     pub fn dtype(&self) -> DType {
         self.dtype
     }

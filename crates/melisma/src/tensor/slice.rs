@@ -1,4 +1,4 @@
-//! Elementwise operations on memory of the caller's.
+//! Elementwise operations on the caller's memory.
 
 use melisma_kernels::elementwise::{self, Operand, Operation};
 use melisma_kernels::matmul::Scalar;

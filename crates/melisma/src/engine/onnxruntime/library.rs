@@ -12,7 +12,7 @@ use crate::{Error, Kind, Result};
 pub struct Runtime {
     /// Its file.
     pub path: PathBuf,
-    /// What it says of its version.
+    /// Its version.
     pub version: String,
     pub(super) environment: ort::environment::Environment,
 }
@@ -34,7 +34,7 @@ pub fn runtime() -> Result<&'static Runtime> {
 /// The file of the library.
 ///
 /// # Errors
-/// It is nowhere, or not where `MELISMA_ONNXRUNTIME` says.
+/// It is not found, or not where `MELISMA_ONNXRUNTIME` says.
 pub fn find() -> Result<PathBuf> {
     let named = var_os("MELISMA_ONNXRUNTIME").filter(|value| !value.is_empty()).map(PathBuf::from);
     find_in(named, usual_folders())
@@ -55,7 +55,7 @@ pub(super) fn find_in(named: Option<PathBuf>, folders: impl IntoIterator<Item = 
 /// The library of a provider, `cuda` or `tensorrt`, which is beside the runtime's own.
 ///
 /// # Errors
-/// The runtime is nowhere, or was built without that provider.
+/// The runtime is not found, or was built without that provider.
 pub fn find_provider(name: &str) -> Result<PathBuf> {
     let runtime = find()?;
     let path = runtime.with_file_name(format!("libonnxruntime_providers_{name}.so"));
@@ -70,7 +70,7 @@ pub fn find_provider(name: &str) -> Result<PathBuf> {
 /// TensorRT's own library, which is found by its name and not loaded.
 ///
 /// # Errors
-/// It is nowhere.
+/// It is not found.
 pub fn find_tensorrt() -> Result<PathBuf> {
     let runtime = find().ok();
     let beside = runtime.iter().filter_map(|path| path.parent()).map(Path::to_owned);
@@ -103,7 +103,7 @@ pub(super) fn tensorrt_version_of(path: &Path) -> String {
 
 pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
     let place = path.display();
-    // The bindings assert what a library of another make may not keep.
+    // The bindings assert properties that a library from elsewhere may not have.
     let loaded = catch_unwind(|| {
         let environment = ort::init_from(path).map_err(|error| error.to_string())?;
         let environment = environment.with_name("melisma").with_telemetry(false).build();

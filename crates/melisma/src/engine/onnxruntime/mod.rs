@@ -1,7 +1,7 @@
 //! ONNX Runtime, where the user has it: its library is found and loaded at run time.
 //!
 //! What a provider is told is made in [`TensorRt::options`] and [`Cuda::options`], and handed over by [`Register`], so that tests can record it.
-//! TensorRT and CUDA providers are registered as demands: one that cannot be had is an error.
+//! A session with the TensorRT or CUDA provider fails where that provider is not available.
 
 mod library;
 mod profile;
@@ -50,7 +50,7 @@ impl Onnxruntime {
     /// Makes a session for `model`. With a folder it writes its times there, for [`Engine::profile`].
     ///
     /// # Errors
-    /// The library or the provider is not there, or it refuses the model.
+    /// The library or the provider is not available, or it refuses the model.
     pub fn new(model: &Model, options: &Options, (provider, folder): (&Provider, Option<&Path>)) -> Result<Self> {
         let mut builder = builder(options, provider)?;
         if let Some(folder) = folder {
@@ -120,7 +120,7 @@ fn commit(mut builder: SessionBuilder, model: &Model) -> Result<Session> {
     })
 }
 
-/// The elements of a tensor of truth values; the library wants them as such.
+/// The elements of a tensor of truth values, in the type that the library takes.
 fn flags(value: &Value) -> Vec<bool> {
     if value.dtype() == DType::Bool { value.bytes().iter().map(|byte| *byte != 0).collect() } else { Vec::new() }
 }

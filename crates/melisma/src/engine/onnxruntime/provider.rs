@@ -1,6 +1,6 @@
 //! Providers and what they are told.
 //!
-//! TensorRT keeps engines under names that do not depend on weights, so that it may take the engine of one model for
+//! TensorRT caches engines under names that do not depend on weights, so that it may take the engine of one model for
 //! another. Each key of our cache therefore has a folder and a prefix of its own.
 
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ pub enum Algorithms {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workspace {
-    /// As much as the fastest one wants.
+    /// As much as the fastest one needs.
     #[default]
     Largest,
     /// At most ONNX Runtime's own limit of 32 MiB.
@@ -79,7 +79,7 @@ pub struct TensorRt {
     pub precision: Format,
     /// The shape of each input.
     pub shapes: Vec<(String, Vec<usize>)>,
-    /// Where it keeps its engines: a folder of this key alone.
+    /// Where it caches its engines: a folder of this key alone.
     pub folder: PathBuf,
     /// The key, which its files begin with.
     pub key: String,
@@ -87,10 +87,10 @@ pub struct TensorRt {
 
 /// Where providers are registered: a session, or a recorder in tests.
 pub trait Register {
-    /// Demands the provider called `name`, told `options`.
+    /// Registers the provider called `name` with `options`; the session fails without it.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The provider is not available.
     fn demand(&mut self, name: &'static str, options: &[(String, String)]) -> Result<()>;
 }
 
@@ -110,7 +110,7 @@ impl Provider {
     /// Registers it, and what it falls back to node by node.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The provider is not available.
     pub fn register(&self, session: &mut dyn Register) -> Result<()> {
         match self {
             Self::Cpu => Ok(()),

@@ -12,7 +12,7 @@ use crate::{Error, Remedy, Result};
 
 /// Threads of the crate's pools are called so.
 const THREADS: &str = "rten-";
-/// More nodes than this say nothing.
+/// A longer list of nodes would not help.
 const MOST_SUSPECTS: usize = 3;
 
 /// Nodes whose plan the crate makes on any thread: it goes down a chain of them by recursion. Branches are planned on the
@@ -118,7 +118,7 @@ fn caught<R>(nodes: &[Suspect], work: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner).take();
-        error(text.unwrap_or("it did not say why"), place.as_deref().unwrap_or("unknown place"), nodes)
+        error(text.unwrap_or("no message"), place.as_deref().unwrap_or("unknown place"), nodes)
     })
 }
 

@@ -46,7 +46,7 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
     build_from(model.clone(), options)
 }
 
-/// Prepares a model that is not needed any more: its weights are moved and not copied.
+/// As [`build`] for a model that is no longer needed: its weights are moved, not copied.
 ///
 /// # Errors
 /// As [`build`].
@@ -64,7 +64,7 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     Ok(Rten { model, pool, ports, input_ids, output_ids, nodes })
 }
 
-/// The inputs and outputs of a model that the engine has everything for, as far as can be said without running it.
+/// The inputs and outputs of a model, after all checks that need no run.
 ///
 /// # Errors
 /// As [`build`].

@@ -5,7 +5,7 @@ use crate::onnx::{Data, Tensor};
 
 /// Values with more elements are known by their shape only.
 const MOST_NUMBERS: u64 = 4096;
-/// Shapes with more axes are not followed.
+/// Shapes with more axes are treated as unknown.
 const MOST_AXES: usize = 64;
 
 /// The shape of a value and, where they are few, its elements.
@@ -63,7 +63,7 @@ impl Fact {
     }
 }
 
-/// The bytes that the embedded engine has for an element: 16-bit floats are widened, 64-bit integers narrowed.
+/// Bytes of an element in the embedded engine: 16-bit floats are widened, 64-bit integers narrowed.
 pub(in crate::engine) fn size(dtype: DType) -> u64 {
     match dtype {
         DType::I8 | DType::U8 => 1,

@@ -126,7 +126,7 @@ fn resized(call: &Call<'_>) -> Option<Vec<Fact>> {
         Some(axes) => axes.iter().map(|&at| axis(at, x.shape.len())).collect::<Option<_>>()?,
         None => (0..x.shape.len()).collect(),
     };
-    // Before version 11 the second input was the scales.
+    // Before version 11 the scales were the second input.
     let (scales, sizes) = if call.opset < 11 { (given(1), None) } else { (given(2), given(3)) };
     let (scales, sizes) = (scales.and_then(|fact| fact.numbers.as_ref()), sizes.and_then(|fact| fact.numbers.as_ref()));
     let mut shape = x.shape.clone();

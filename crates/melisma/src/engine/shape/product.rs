@@ -60,7 +60,7 @@ fn product(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     }
 }
 
-/// `ij,jk->ik`: the length of a letter is that of an axis that it names.
+/// `ij,jk->ik`: each letter has the length of the axis that it names.
 fn einsum(call: &Call<'_>) -> Option<Vec<Fact>> {
     let equation = call.node.attribute("equation")?.text()?.replace(' ', "");
     let (terms, result) = equation.split_once("->")?;

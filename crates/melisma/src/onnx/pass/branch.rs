@@ -6,10 +6,10 @@ use super::{Names, dead};
 use crate::Result;
 use crate::onnx::{Content, Data, Graph, Model, Node, Tensor};
 
-/// Puts decided branches in place of their nodes, also those that lie in them, and says how many.
+/// Replaces each `If` whose condition is constant by its branch, also inside of branches, and returns how many.
 ///
 /// # Errors
-/// The result is no sound model, which would be a fault of this pass.
+/// The result is not a sound model, which would be a defect of this pass.
 pub fn inline_branches(model: &mut Model) -> Result<usize> {
     let mut names = Names::of(model);
     let graph = &mut model.graph;

@@ -1,12 +1,12 @@
-//! Shapes of inputs, fixed: engines plan better, and a cache knows what it keeps.
+//! Fixed input shapes: engines plan better, and the cache knows what it stores.
 
 use std::collections::HashMap;
 
 use crate::onnx::{Dim, Model, ValueInfo, ValueType};
 use crate::{Error, Result};
 
-/// Gives inputs their shapes. A named axis has its length everywhere; what the model says about values in between is
-/// dropped, because it may no longer hold.
+/// Fixes the shapes of inputs, and the lengths of their named axes everywhere. Declared shapes of values between nodes are
+/// dropped, because they may no longer hold.
 ///
 /// # Errors
 /// `InvalidArgument` for an unknown input, another number of axes, a length that the model contradicts, or two lengths of one name.

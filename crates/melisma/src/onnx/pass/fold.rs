@@ -7,20 +7,20 @@ use crate::Result;
 use crate::format::{DType, Value};
 use crate::onnx::{Content, Graph, Model, Node, Opset, Tensor, ValueInfo, ValueType};
 
-/// A result larger than this stays a computation: it would only make the file grow.
+/// A larger result is not folded: it would only make the file grow.
 const MAX_BYTES: usize = 64 << 20;
-/// And all results together.
+/// The most bytes of all results together.
 const MAX_TOTAL_BYTES: usize = 256 << 20;
 
 /// Computes the output of a model of one node whose inputs are all initialisers; none where it cannot, and where the output is
 /// not known beforehand to have at most so many bytes.
 pub type Evaluate<'a> = &'a dyn Fn(&Model, u64) -> Option<Value>;
 
-/// Folds what it can, also in the graphs of nodes, and says how many nodes are gone. Nodes that `evaluate` refuses, that
+/// Folds what it can, also in the graphs of nodes, and returns how many nodes it removed. Nodes that `evaluate` refuses, that
 /// draw random numbers or have graphs stay, and so do those whose result is large.
 ///
 /// # Errors
-/// The result is no sound model, which would be a fault of this pass.
+/// The result is not a sound model, which would be a defect of this pass.
 pub fn fold_constants(model: &mut Model, evaluate: Evaluate<'_>) -> Result<usize> {
     let language = Language { ir_version: model.ir_version, opsets: model.opsets.clone(), evaluate };
     let folded = fold(&mut model.graph, &language);
@@ -40,12 +40,12 @@ fn fold(graph: &mut Graph, language: &Language<'_>) -> usize {
     name_constants(graph);
     // An input with a default may be given another value.
     let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
-    // What the graph gives is made by a node: not every engine takes a constant for it.
+    // Outputs of the graph stay outputs of nodes: not every engine takes a constant there.
     let outputs: HashSet<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
     let fixed = graph.initializers.iter().filter(|tensor| !inputs.contains(tensor.name.as_str()));
     let mut known: HashMap<String, Tensor> = fixed.map(|tensor| (tensor.name.clone(), tensor.clone())).collect();
     let (mut made, mut left) = (Vec::new(), MAX_TOTAL_BYTES);
-    // Makers come before readers, so that one pass finds all.
+    // Nodes come before their readers, so that one pass finds all.
     for node in std::mem::take(&mut graph.nodes) {
         let is_ready = is_pure(&node)
             && !node.outputs.iter().any(|name| outputs.contains(name.as_str()))
@@ -119,7 +119,7 @@ fn run(known: &HashMap<String, Tensor>, language: &Language<'_>, node: &Node, mo
     let named = node.inputs.iter().filter(|name| !name.is_empty());
     let initializers: Vec<Tensor> = named.map(|name| known.get(name).cloned()).collect::<Option<_>>()?;
     let dtype = super::kind::output(node, initializers.first().map(|tensor| tensor.dtype)?)?;
-    // What the engine would widen or narrow on the way is left alone.
+    // Types that the engine would widen or narrow on the way are left alone.
     let exact = |code: i32| {
         matches!(DType::from_code(code), Ok(DType::F32 | DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool))
     };
@@ -161,7 +161,7 @@ const MOVES: [&str; 14] = [
     "Transpose",
     "Unsqueeze",
 ];
-/// Those whose results fit into 32 bits where their inputs fit into 16.
+/// Operators whose results fit into 32 bits where their inputs fit into 16.
 const SMALL: [&str; 14] = [
     "Abs",
     "Add",
@@ -179,7 +179,7 @@ const SMALL: [&str; 14] = [
     "Sub",
 ];
 
-/// Whether the engine, which has 32 bits, gives what 64 would.
+/// Whether the engine, which computes with 32 bits, gives the result of 64.
 fn fits_32_bits(node: &Node, output: i32, inputs: &[Tensor]) -> bool {
     let wide = DType::I64.code();
     if (output != wide && inputs.iter().all(|input| input.dtype != wide)) || MOVES.contains(&node.op.as_str()) {

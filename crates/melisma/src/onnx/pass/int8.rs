@@ -9,10 +9,10 @@ use crate::onnx::{Model, Node, Tensor};
 /// Smaller matrices gain nothing.
 const MIN_ELEMENTS: usize = 4096;
 
-/// Converts `MatMul` and plain `Gemm` with a constant second factor, and says how many.
+/// Converts `MatMul` and plain `Gemm` with a constant second factor, and returns how many.
 ///
 /// # Errors
-/// The result is no sound model, which would be a fault of this pass.
+/// The result is not a sound model, which would be a defect of this pass.
 pub fn to_int8(model: &mut Model) -> Result<usize> {
     let mut names = Names::of(model);
     let mut n_converted = 0;

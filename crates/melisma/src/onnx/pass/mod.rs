@@ -1,4 +1,4 @@
-//! Passes: a model becomes another that computes the same, or the same within a measured error.
+//! Passes: each turns a model into one that computes the same, exactly or within a measured error.
 //!
 //! | pass | what it does | exact |
 //! |---|---|---|
@@ -35,7 +35,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::onnx::{Graph, Model, Node};
 
-/// Names for new values: one that the model does not have.
+/// Unused names for new values.
 struct Names {
     taken: HashSet<String>,
     /// The number that the next name of a base is tried with.

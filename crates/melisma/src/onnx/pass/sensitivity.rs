@@ -32,7 +32,7 @@ pub fn keep_list(
         ranked.push((trial(&|other| other != at)?, at));
     }
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    // The error falls with the number of kept nodes, so the least number is found by halves.
+    // The error falls with the number of kept nodes, so the least number is found by bisection.
     let (mut low, mut high) = (1, ranked.len());
     let kept = |count: usize| ranked[..count].iter().map(|&(_, at)| at).collect::<BTreeSet<_>>();
     while low < high {
@@ -52,7 +52,7 @@ pub fn keep_list(
 }
 
 /// The largest difference of two sets of outputs, relative to the largest value of each output. Infinite where shapes differ
-/// or a number became none.
+/// or an output became NaN.
 pub fn error(expected: &[Value], found: &[Value]) -> f32 {
     let one = |(expected, found): (&Value, &Value)| {
         let (Ok(a), Ok(b)) = (expected.as_slice::<f32>(), found.as_slice::<f32>()) else {

@@ -15,11 +15,11 @@ struct Found {
     x: String,
     alpha: String,
     inverse: String,
-    /// Nodes that make nothing else.
+    /// Nodes whose outputs are read nowhere else.
     nodes: [usize; 4],
 }
 
-/// Fuses every Snake, and says how many there were. Constants must have been folded.
+/// Fuses every Snake, and returns how many there were. Constants must have been folded.
 pub fn fuse_snake(model: &mut Model) -> usize {
     let graph = &model.graph;
     let makers: HashMap<&str, usize> = graph
@@ -113,7 +113,7 @@ impl<'m> Search<'m> {
         node.is(op).then(|| names.map(String::as_str))
     }
 
-    /// The node that makes a value which is read so often, and nowhere else.
+    /// The node that makes a value, where that is read exactly so often.
     fn maker(&self, name: &str, n_reads: usize) -> Option<(usize, &'m Node)> {
         let at = *self.makers.get(name)?;
         (self.counts.get(name) == Some(&n_reads)).then(|| (at, &self.graph.nodes[at]))

@@ -56,7 +56,7 @@ impl<'f> Stream<'f> {
         self.at as usize
     }
 
-    /// The next field; of field `streamed` only where its content is.
+    /// The next field; for the field `streamed` only the place of its content.
     pub fn next(&mut self, streamed: u32) -> Result<Option<Item>> {
         if self.at == self.end {
             return Ok(None);

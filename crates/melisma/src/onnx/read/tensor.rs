@@ -35,7 +35,7 @@ struct Fields {
     is_external: bool,
 }
 
-/// A tensor in a file, whose elements are read where they stay.
+/// A tensor in a file, whose elements are read into their final place.
 pub(super) fn streamed(mut fields: Stream<'_>, context: &mut Context<'_>) -> Result<Tensor> {
     context.count()?;
     let (place, mut parts) = (fields.place(), Parts::default());

@@ -19,7 +19,7 @@ struct Sketch {
 }
 
 impl Sketch {
-    /// Appends a node and gives the name of its output.
+    /// Appends a node and returns the name of its output.
     fn node(&mut self, op: &str, inputs: &[&str]) -> String {
         self.with(Node::new(op, inputs, &[]))
     }

@@ -21,7 +21,7 @@ impl Snac<'_> {
     pub const SNAC_24KHZ: Snac<'static> = Snac { latent_dim: 768, dim: 1024, strides: &[8, 8, 4, 2] };
 }
 
-/// Builds a decoder with weights of a seed.
+/// Builds a decoder with random weights from a seed.
 ///
 /// # Errors
 /// Sizes that overflow.
@@ -53,7 +53,7 @@ pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
             let wide = Conv { n_in: n_channels, n_out: n_channels, taps: 7, dilation, groups: n_channels, gain: 0.5 };
             let h = conv(&mut sketch, &h, wide)?;
             let h = snake(&mut sketch, &h, n_channels)?;
-            // A small share, so that units in a row do not make the signal grow.
+            // A small gain, so that the signal does not grow from unit to unit.
             let h = conv(&mut sketch, &h, Conv { taps: 1, dilation: 1, groups: 1, gain: 0.25, ..wide })?;
             x = sketch.node("Add", &[&x, &h]);
         }

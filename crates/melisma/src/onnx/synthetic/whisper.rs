@@ -10,10 +10,10 @@ const HEADS: usize = 6;
 const LAYERS: usize = 4;
 const FRAMES: usize = 3000;
 
-/// Builds an encoder with weights of a seed.
+/// Builds an encoder with random weights from a seed.
 ///
 /// # Errors
-/// None that these sizes can cause.
+/// Never for these sizes.
 pub fn whisper_encoder(seed: u64) -> Result<Model> {
     let mut sketch = Sketch { random: SplitMix64::new(seed), ..Sketch::default() };
     let x = conv(&mut sketch, "mel", 80, 1)?;

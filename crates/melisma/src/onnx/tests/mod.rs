@@ -48,7 +48,7 @@ fn models_come_back() {
 }
 
 #[test]
-fn a_field_that_nobody_knows_is_kept() {
+fn unknown_fields_are_carried_along() {
     let mut model = sum();
     let mut unknown = Writer::default();
     unknown.bytes(4711, b"from the future");
@@ -83,17 +83,17 @@ fn every_truncation_is_an_error() {
 }
 
 #[test]
-fn circles_are_found_and_disorder_is_mended() {
+fn cycles_are_found_and_disorder_is_mended() {
     let mut model = sum();
     model.graph.nodes = vec![Node::new("Add", &["b", "x"], &["y"]), Node::new("Relu", &["w"], &["b"])];
     let mended = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
     assert_eq!(mended.graph.nodes[0].op, "Relu");
     model.graph.nodes[1].inputs[0] = "y".to_owned();
-    assert_eq!(message(model), "the graph goes in a circle through node `y` (Add)");
+    assert_eq!(message(model), "the graph has a cycle through node `y` (Add)");
 }
 
 #[test]
-fn a_circle_through_an_inner_graph_is_one() {
+fn a_cycle_through_an_inner_graph_is_found() {
     let mut model = Model::from_bytes(CONTROL).unwrap();
     let Some(Content::Graph(inner)) =
         model.graph.nodes[2].attributes.iter_mut().map(|attribute| &mut attribute.content).next()
@@ -101,7 +101,7 @@ fn a_circle_through_an_inner_graph_is_one() {
         panic!("the node has graphs")
     };
     inner.nodes[0].inputs[0] = "y".to_owned();
-    assert!(message(model).contains("circle"));
+    assert!(message(model).contains("cycle"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that an engine depends on. Paths and times are no parts: a model that is moved is the same model.
+/// Everything that an engine depends on. Paths and times do not count: a model that is moved is the same model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Parts(BTreeMap<String, String>);
@@ -14,7 +14,7 @@ pub struct Parts(BTreeMap<String, String>);
 pub struct Key(String);
 
 impl Parts {
-    /// Names a part.
+    /// Adds a part.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.0.insert(name.to_owned(), value.to_string());
@@ -72,7 +72,7 @@ fn plain(value: &str) -> String {
 }
 
 impl Key {
-    /// The key whose digits are `text`, if they are a key's.
+    /// The key with these digits, where `text` has the form of a key.
     pub fn parse(text: &str) -> Option<Self> {
         let is_key = text.len() == 64 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         is_key.then(|| Self(text.to_owned()))

@@ -12,7 +12,7 @@ use super::{Key, Parts};
 use crate::format::hash;
 use crate::{Error, Kind, Result};
 
-/// The version that this build writes and reads; an entry of another one is made again.
+/// The version that this build writes and reads; entries of other versions are built again.
 pub const VERSION: u32 = 2;
 pub(super) const NAME: &str = "manifest.json";
 /// BLAKE3 of the manifest's bytes.
@@ -31,7 +31,7 @@ pub struct Manifest {
     pub files: BTreeMap<String, FileEntry>,
     /// How to use the files, and what was measured.
     pub plan: Value,
-    /// What the engine must give.
+    /// Outputs that the engine must reproduce.
     pub self_check: Vec<Sample>,
     /// Why it was made.
     pub reason: String,
@@ -59,7 +59,7 @@ pub struct Sample {
     pub shape: Vec<usize>,
     /// The largest absolute value of all elements.
     pub largest: f32,
-    /// Every so many elements one is recorded.
+    /// The distance between recorded elements.
     pub stride: usize,
     /// The recorded elements; null stands for infinities and NaN.
     pub values: Vec<Option<f32>>,
@@ -148,7 +148,7 @@ impl Manifest {
         for file in std::fs::read_dir(folder).map_err(failed)? {
             let file = file.map_err(failed)?;
             let data = file.metadata().map_err(failed)?;
-            // Folders are for engines that keep things of their own there and check them themselves.
+            // Folders belong to engines that store their own files there and check them themselves.
             if data.is_file() {
                 let name = file.file_name().into_string().map_err(|_| Error::corrupt("a file name is not UTF-8"))?;
                 let entry = FileEntry { bytes: data.len(), blake3: hash::file(&file.path(), threads)? };

@@ -7,7 +7,7 @@
 //! engines/KEY/...              the files of the engine
 //! engines/KEY/passed           that it passed its self-check with these files
 //! engines/locks/KEY            held while KEY is being built
-//! engines/quarantine/KEY.N     an entry that was not what it should be, with the reason beside it
+//! engines/quarantine/KEY.N     an entry that failed a check, with the reason beside it
 //! ```
 //!
 //! An entry is built in a folder of its own under the lock and appears by a rename. It is used when its seal, its key and
@@ -45,7 +45,7 @@ pub use temporary::Temporary;
 
 use crate::runtime::Config;
 use crate::runtime::output::failed;
-use crate::{Error, Kind, Result};
+use crate::{Kind, Result};
 
 use place::Place;
 
@@ -65,18 +65,18 @@ pub struct Cache {
 /// How a cache is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The least recently used entries go when all of them have more bytes than this.
+    /// The most bytes of all entries; beyond it the least recently used ones are removed.
     pub limit_bytes: u64,
     /// Threads that hash.
     pub threads: usize,
 }
 
-/// What a look into the cache gave.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Found {
-    /// An entry whose files are what they were.
+    /// An entry whose files are unchanged.
     Hit(Entry),
-    /// None, and why.
+    /// No entry, and why.
     Miss(Miss),
 }
 
@@ -87,11 +87,11 @@ pub struct Entry {
     pub folder: PathBuf,
     /// What it says of itself.
     pub manifest: Manifest,
-    /// Set when it could not be cached, with the reason; its folder goes away with it.
+    /// Set when it could not be cached, with the reason; its folder is removed when it is dropped.
     pub uncached: Option<Uncached>,
 }
 
-/// An entry outside of the cache, which goes away when dropped.
+/// An entry outside of the cache, which is removed when dropped.
 #[derive(Debug)]
 pub struct Uncached {
     /// Why it is not in the cache.
@@ -99,12 +99,12 @@ pub struct Uncached {
     _folder: Temporary,
 }
 
-/// What a builder hands back beside the files that it wrote.
+/// What a builder returns beside the files that it wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
     /// How to use the files, and what was measured.
     pub plan: Value,
-    /// What the engine must give.
+    /// Outputs that the engine must reproduce.
     pub self_check: Vec<Sample>,
 }
 
@@ -141,7 +141,7 @@ impl Cache {
         }
     }
 
-    /// Looks for the entry of `parts`. One that is not what it should be is set aside, and the reason says so.
+    /// Looks for the entry of `parts`. One that fails a check is set aside, and the miss says so.
     pub fn find(&self, parts: &Parts) -> Found {
         let key = parts.key();
         let is_there = |folder: &Path| std::fs::symlink_metadata(folder.join(key.as_str())).is_ok();
@@ -151,7 +151,7 @@ impl Cache {
         self.take(&key)
     }
 
-    /// The entry of `key`, checked. One that is not what it should be is set aside, and the reason says so.
+    /// The entry of `key`, checked. One that fails a check is set aside, and the miss says so.
     pub fn take(&self, key: &Key) -> Found {
         let Some(folder) = self.folder() else {
             return Found::Miss(Miss::Unusable(self.note().unwrap_or_default().to_owned()));
@@ -166,8 +166,8 @@ impl Cache {
         }
     }
 
-    /// The entry of `parts`, found, or made by `build` in the folder that it is given. Of many that ask at one time
-    /// only one builds. The second value says why it was made; none says that it was found.
+    /// The entry of `parts`, found, or built by `build` in the folder that it is given. Of many callers at the same time
+    /// only one builds. The second value says why it was built, and is none where it was found.
     ///
     /// # Errors
     /// Those of `build`. A cache that cannot be written is not an error: the entry is then outside of it, see
@@ -216,7 +216,7 @@ impl Cache {
         }
     }
 
-    /// Sets an entry aside that failed its self-check; returns the reason as it is told.
+    /// Sets aside an entry that failed its self-check, and returns what became of it in words.
     pub fn reject(&self, key: &Key, reason: &str) -> String {
         self.set_aside(key, reason)
     }
@@ -282,7 +282,7 @@ impl Cache {
     }
 }
 
-/// Held until dropped; a file system without locks goes without, and the rename decides.
+/// Held until dropped. On a file system without locks there is none, and the rename decides.
 fn lock(folder: &Path, key: &Key) -> Option<File> {
     let locks = folder.join(LOCKS);
     std::fs::create_dir_all(&locks).ok()?;
@@ -291,7 +291,7 @@ fn lock(folder: &Path, key: &Key) -> Option<File> {
     Some(file)
 }
 
-/// Notes that an entry was used now, and how often. A cache that cannot be written does without.
+/// Records that an entry was used now, and how often, where the cache can be written.
 fn touch(entry: &Path) {
     let path = entry.join(USED);
     let uses = uses(entry).saturating_add(1);
@@ -301,9 +301,4 @@ fn touch(entry: &Path) {
 
 fn uses(entry: &Path) -> u64 {
     std::fs::read_to_string(entry.join(USED)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-}
-
-fn foreign(path: &Path, owner: impl std::fmt::Display) -> Error {
-    Error::new(Kind::InvalidArgument, format!("{}: it belongs to {owner}", path.display()))
-        .with_hint("set MELISMA_CACHE_DIR to a folder of your own")
 }

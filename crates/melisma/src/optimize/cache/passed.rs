@@ -19,7 +19,7 @@ impl Entry {
         read.is_ok() && self.pass(state).is_some_and(|pass| pass == found)
     }
 
-    /// Records that the engine passed. A cache that cannot be written goes without, and checks every time.
+    /// Records that the engine passed, where the cache can be written; elsewhere it is checked every time.
     pub fn record_pass(&self, state: &str) {
         if let Some(pass) = self.pass(state) {
             let _ = output::write(&self.folder.join(PASSED), pass.as_bytes(), Existing::Replace);

@@ -1,13 +1,12 @@
-//! Whether a folder can hold the cache: it must be a folder, ours, and not writable by everybody.
+//! Whether a folder can hold the cache: it must be a folder, belong to this user, and not be writable by everybody.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::foreign;
 use crate::runtime::output::failed;
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 
 /// What can be done with the folder.
 #[derive(Debug, Clone)]
@@ -35,7 +34,7 @@ impl Place {
 }
 
 /// # Errors
-/// It is not a folder, belongs to somebody else, or everybody may write to it.
+/// It is not a folder, belongs to another user, or everybody may write to it.
 pub(super) fn is_ours(folder: &Path) -> Result<()> {
     let data = std::fs::metadata(folder).map_err(|error| Error::io(folder.display(), error))?;
     if !data.is_dir() {
@@ -65,3 +64,8 @@ fn is_writable(folder: &Path) -> Result<()> {
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
+
+fn foreign(path: &Path, owner: impl std::fmt::Display) -> Error {
+    Error::new(Kind::InvalidArgument, format!("{}: it belongs to {owner}", path.display()))
+        .with_hint("set MELISMA_CACHE_DIR to a folder of your own")
+}

@@ -1,4 +1,4 @@
-//! Room in the cache: what is in it, what goes first, what is set aside.
+//! The contents of the cache: listing, eviction, and entries that are set aside.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -8,7 +8,7 @@ use crate::Result;
 use crate::runtime::machine::disk_use;
 use crate::runtime::output::failed;
 
-/// So many entries that were set aside stay for a look.
+/// The most entries that are set aside; beyond it the oldest are removed.
 const MOST_SET_ASIDE: usize = 8;
 
 /// What a listing says of an entry.
@@ -31,7 +31,7 @@ pub struct Listed {
 pub enum Health {
     /// Its manifest is right, and its files too if they were looked at.
     Good(Box<Manifest>),
-    /// It is damaged, made by another version, or somebody else's.
+    /// It is damaged, made by another version, or another user's.
     Bad(String),
     /// It was set aside before, with this reason.
     SetAside(String),
@@ -93,7 +93,7 @@ impl Cache {
         (entries, n_bad)
     }
 
-    /// Moves an entry out of the way and returns the reason as it is told.
+    /// Moves an entry out of the way, and returns what became of it in words.
     pub(super) fn set_aside(&self, key: &Key, reason: &str) -> String {
         let Some(folder) = self.folder() else { return reason.to_owned() };
         if let Place::ReadOnly(..) = self.place {
@@ -120,7 +120,7 @@ impl Cache {
         }
     }
 
-    /// Removes what dead builders left, then what was used or set aside least recently, until the rest fits; `keep` stays.
+    /// Removes what dead builders left, then the entries used or set aside least recently, until the rest fits; `keep` stays.
     pub(super) fn make_room(&self, keep: &Key) {
         let Some(folder) = self.folder() else { return };
         let all = names(folder);
@@ -172,7 +172,7 @@ impl Cache {
         }
     }
 
-    /// Whether nobody holds the lock of a folder that is being built.
+    /// Whether the builder of a folder is gone.
     fn is_left(&self, name: &str) -> bool {
         let key = name.strip_prefix(BUILDING).and_then(|rest| Key::parse(rest.get(..64)?));
         let (Some(folder), Some(key)) = (self.folder(), key) else { return true };

@@ -1,5 +1,4 @@
-//! Folders among the temporary ones, for one search each. A process that is killed leaves its own behind; the next search
-//! removes it.
+//! Temporary folders, one for each search. A process that is killed leaves its folder behind, and the next search removes it.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
@@ -15,11 +14,11 @@ const PREFIX: &str = "melisma-optimize-";
 /// Locked as long as the folder is in use.
 const LOCK: &str = ".lock";
 
-/// A folder for this user alone, which goes away when dropped.
+/// A folder for this user alone, which is removed when dropped.
 #[derive(Debug)]
 pub struct Temporary {
     folder: PathBuf,
-    /// Nobody takes the folder for a leftover while this is open; not every file system has locks.
+    /// No search takes the folder for a leftover while this is open; not every file system has locks.
     _lock: Option<File>,
 }
 
@@ -27,7 +26,7 @@ impl Temporary {
     /// A new folder; those that dead processes of this user left are removed.
     ///
     /// # Errors
-    /// No folder can be made.
+    /// The folder cannot be created.
     pub fn new() -> Result<Self> {
         Self::new_in(&std::env::temp_dir())
     }

@@ -1,4 +1,4 @@
-//! What may make it better, from what was measured.
+//! Ways to make an engine faster or smaller, from what was measured.
 
 use super::Measured;
 use super::bound::Bound;

@@ -5,12 +5,12 @@ use std::fmt;
 use crate::Remedy;
 use crate::runtime::{Config, Profile, size};
 
-/// A number of bytes, and who says so.
+/// A number of bytes, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// The user.
+    /// The user's limit.
     Limit(u64),
-    /// The machine, which has no more.
+    /// The memory that the machine has free.
     Free(u64),
 }
 

@@ -18,7 +18,7 @@ use crate::runtime::precision::Format;
 use crate::runtime::{Config, DeviceRequest, machine, size};
 use crate::{Error, Kind, Remedy, Result};
 
-/// So many reasons are told.
+/// The most reasons in a message.
 const MOST_REASONS: usize = 3;
 
 /// What is to be run.
@@ -26,7 +26,7 @@ const MOST_REASONS: usize = 3;
 pub struct Subject<'a> {
     /// The model's file.
     pub path: &'a Path,
-    /// The model; one that is not needed any more gives its weights to the engine instead of copies.
+    /// The model; an owned one gives its weights to the engine instead of copies.
     pub model: Cow<'a, Model>,
     /// A value for each input, in the model's order.
     pub values: &'a [Value],
@@ -64,7 +64,7 @@ struct Offer {
 /// in advance, and `say` is told which one it is and why.
 ///
 /// # Errors
-/// No engine is there for the device, or none takes the model.
+/// No engine works on the device, or none takes the model.
 pub fn choose(
     config: &Config,
     terms: &Terms,

@@ -1,4 +1,4 @@
-//! How much of a long signal is computed at a time, and what of it is tried.
+//! How much of a long signal is computed at a time, and which lengths are tried.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub enum Chunk {
 }
 
 impl Chunk {
-    /// What the settings have tried with `engine` first.
+    /// The lengths that the search tries first with `engine` under these settings.
     pub fn tried(config: &Config, engine: EngineName) -> Vec<Self> {
         Splitting::of(config).chunks(engine)
     }
@@ -76,11 +76,11 @@ impl<'de> Deserialize<'de> for Chunk {
 pub(super) enum Splitting {
     /// Never.
     Off,
-    /// Where the memory needs it, as long as it allows.
+    /// Where the memory requires it, into pieces as long as it allows.
     AsNeeded,
-    /// Where the model allows it, into short ones.
+    /// Where the model allows it, into short pieces.
     Short,
-    /// Where the model allows it, so long.
+    /// Where the model allows it, into pieces of this length.
     Of(usize),
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     /// The file that the tensor tools were specified with, as it stands and with keys changed.
     #[test]
-    fn the_seeds_keys_change_what_is_tried() {
+    fn the_original_keys_change_what_is_tried() {
         let seed = crate::golden::TENSOR_OPTIMIZATIONS;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("melisma.yaml");

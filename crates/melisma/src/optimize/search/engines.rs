@@ -1,4 +1,4 @@
-//! The engines that there are on this machine, by name, and how each is opened.
+//! The engines of this machine, and how each is opened.
 
 use std::sync::OnceLock;
 
@@ -24,7 +24,7 @@ const TRIED: [EngineName; 5] = [
 /// The engines to try with their versions. A named engine is returned alone; opening it may fail.
 ///
 /// # Errors
-/// The named engine is unknown, its library is missing, or no engine works on the device.
+/// The named engine's library is missing, or no engine works on the device.
 pub fn available(config: &Config, named: Option<EngineName>) -> Result<Vec<(EngineName, String)>> {
     let on_gpu = on_gpu(config)?;
     let device = config.device.value;
@@ -59,7 +59,7 @@ pub(super) fn probe() -> &'static cuda::Probe {
 /// Whether a GPU is used.
 ///
 /// # Errors
-/// One is asked for that is not there.
+/// The GPU that was asked for is missing.
 fn on_gpu(config: &Config) -> Result<bool> {
     // Probing starts the driver, which takes a third of a second: not for the CPU.
     let count = || probe().gpus.as_ref().map_or(0, Vec::len);
@@ -71,7 +71,7 @@ fn on_gpu(config: &Config) -> Result<bool> {
     }
 }
 
-/// The version of an engine that is here.
+/// The version of an engine on this machine.
 pub(super) fn version(name: EngineName) -> Result<String> {
     Ok(match name {
         EngineName::Rten => rten::VERSION.to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn version(name: EngineName) -> Result<String> {
 /// own are run on pieces where the candidate has chunks.
 ///
 /// # Errors
-/// The engine is not there, or does not take the model.
+/// The engine is not available, or does not take the model.
 pub fn open(model: &Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     match candidate.engine {
         EngineName::MelismaChain => return open_chain(model, candidate, settings),
@@ -118,7 +118,7 @@ fn open_chain(model: &Model, candidate: &Candidate, settings: &EngineSettings) -
     })
 }
 
-/// As [`open`], with a model that is not needed any more: the embedded engine takes its weights instead of copies.
+/// As [`open`] for a model that is no longer needed: the embedded engine takes its weights instead of copies.
 pub(super) fn open_from(model: Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     match candidate.chunk {
         Chunk::Own | Chunk::Whole if candidate.engine == rten::NAME => {

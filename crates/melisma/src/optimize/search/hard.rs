@@ -1,11 +1,11 @@
-//! The hard limit of a worker's memory, and what a worker leaves behind that came to it.
+//! The hard limit of a worker's memory, and what a worker prints that reaches it.
 
 use super::Spec;
 use crate::engine::EngineName;
 use crate::runtime::{machine, size};
 use crate::{Error, Kind, Result};
 
-/// Beside what a model takes: the program itself, and the stacks of a thread.
+/// Memory beside the model's: the program itself, and the stack of a thread.
 const PROGRAM_BYTES: u64 = 64 << 20;
 const THREAD_BYTES: u64 = 4 << 20;
 /// What Rust says when an allocation fails, around the number of bytes.

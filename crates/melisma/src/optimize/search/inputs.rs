@@ -1,12 +1,11 @@
 //! Inputs to measure with: made from a seed, or read from files.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use half::{bf16, f16};
 
 use super::accuracy;
-use super::request::{Request, SEED};
+use super::request::{Content, Given, Request, SEED};
 use crate::engine::Port;
 use crate::format::{DType, Value, npy};
 use crate::onnx::{Dim, Model};
@@ -14,49 +13,10 @@ use crate::random::SplitMix64;
 use crate::runtime::output::{self, Existing};
 use crate::{Error, Kind, Remedy, Result};
 
-/// More sets than this only take time.
+/// The most sets of a calibration folder.
 const MOST_SETS: usize = 64;
-/// Elements of a generated input.
+/// The most elements of a generated input.
 const MOST_ELEMENTS: usize = 1 << 28;
-
-/// What the user says of an input: `NAME=SHAPE` or `NAME=FILE.npy`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
-    /// The input's name.
-    pub name: String,
-    /// Its shape or values.
-    pub content: Content,
-}
-
-/// A shape, or a file of values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
-    /// The extents of its axes.
-    Shape(Vec<usize>),
-    /// An array in a file.
-    File(PathBuf),
-}
-
-impl FromStr for Given {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let wrong = |what: &str| {
-            Error::invalid(format!("input `{text}`: {what}"))
-                .with_hint("write NAME=SHAPE such as mel=1x80x3000, or NAME=FILE.npy")
-        };
-        let (name, content) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
-        if name.is_empty() {
-            return Err(wrong("there is no name"));
-        }
-        if content.ends_with(".npy") {
-            return Ok(Self { name: name.to_owned(), content: Content::File(content.into()) });
-        }
-        let axes = content.split(['x', ',']).filter(|axis| !axis.is_empty());
-        let shape = axes.map(|axis| axis.trim().parse::<usize>().map_err(|_| wrong("this is not a shape")));
-        Ok(Self { name: name.to_owned(), content: Content::Shape(shape.collect::<Result<_>>()?) })
-    }
-}
 
 /// Sets of values, each with one for every input in order. Times are taken with the first.
 #[derive(Debug, Clone)]
@@ -103,15 +63,6 @@ impl Sets {
     }
 }
 
-impl Content {
-    fn shape(&self) -> Result<Vec<usize>> {
-        match self {
-            Self::Shape(shape) => Ok(shape.clone()),
-            Self::File(path) => Ok(npy::read(path)?.shape().to_vec()),
-        }
-    }
-}
-
 /// Checks that a set has a fitting value for each port.
 fn check(ports: &[Port], set: &[Value]) -> Result<()> {
     ports.iter().zip(set).try_for_each(|(port, value)| port.check(value))
@@ -121,8 +72,8 @@ fn known_dims(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&axis| Dim::Known(axis as i64)).collect()
 }
 
-/// The shapes that are given, by name, as they are part of the key. What the model itself says is part of the model. Values
-/// are part of it where the search measures with them: not beside `--calibrate`, whose files it takes instead.
+/// The given shapes by name, as part of the key; shapes that the model fixes are part of the model. Values of files count
+/// where the search measures with them, which it does not where there is calibration data.
 pub(super) fn describe(request: &Request) -> Result<String> {
     let text = |given: &Given| {
         Ok(match &given.content {
@@ -246,18 +197,6 @@ fn random_value(random: &mut SplitMix64, dtype: DType, shape: &[usize]) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shapes_and_files_are_told_apart() {
-        let given = |text: &str| text.parse::<Given>();
-        assert_eq!(given("x=1x80x3000").unwrap().content, Content::Shape(vec![1, 80, 3000]));
-        assert_eq!(given("x=1,80").unwrap().content, Content::Shape(vec![1, 80]));
-        assert_eq!(given("sr=").unwrap().content, Content::Shape(vec![]));
-        assert_eq!(given("a:b=in.npy").unwrap().content, Content::File("in.npy".into()));
-        for text in ["", "x", "=1x2", "x=1xT", "x=-1"] {
-            assert!(given(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn the_seed_gives_the_same_numbers_everywhere() {

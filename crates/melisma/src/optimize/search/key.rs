@@ -39,7 +39,7 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
         .with("calibration", calibration(request)?))
 }
 
-/// The parts that say where an engine works, whatever the model.
+/// The parts of the machine and its libraries, for any model.
 pub(super) fn machine(config: &Config) -> Result<Parts> {
     let machine = Machine::look();
     let policy = Policy::new(config);

@@ -30,7 +30,7 @@ impl Latency {
     }
 }
 
-/// A candidate and what came of it.
+/// A candidate and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// What was tried.
@@ -81,12 +81,12 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What a run of a candidate gave.
+/// What was measured of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// From the file to an engine that can run.
     pub load_seconds: f64,
-    /// The first run, warm-up and all.
+    /// The first run, with all its one-time costs.
     pub first_seconds: f64,
     /// The runs after warm-up.
     pub latency_seconds: Latency,

@@ -11,7 +11,7 @@
 
 use crate::engine::Operator;
 
-/// The operators in `text`, which may have any number of tables. Lines of another form say nothing.
+/// The operators in `text`, which may have any number of tables. Other lines are skipped.
 pub(super) fn parse(text: &str) -> Vec<Operator> {
     let mut rows: Vec<Operator> = Vec::new();
     let mut is_table = false;
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Vec<Operator> {
             is_table &= line.is_empty() || line.starts_with("    ");
         }
     }
-    // The time of what runs other graphs is that of the operators in them.
+    // The time of an operator that runs a graph is that of the operators in it.
     rows.retain(|row| !matches!(row.name.as_str(), "If" | "Loop" | "Scan"));
     let mut all = Vec::new();
     Operator::add(&mut all, rows.into_iter().map(|row| Operator { calls: row.calls.max(1), ..row }));

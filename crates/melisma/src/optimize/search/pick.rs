@@ -10,7 +10,7 @@ const MOST_TIME: f64 = 0.9;
 /// From the most exact to the least.
 const DESCENDING: [Format; 4] = [Format::Fp32, Format::Bf16, Format::Fp16, Format::Int8];
 
-/// The candidate that `profile` prefers: `emergency` takes TensorRT where it is, `training` the least memory, then the
+/// The candidate that `profile` prefers: `emergency` takes TensorRT where it is installed, `training` the least memory, then the
 /// fastest. A lower precision is taken only for a gain that is larger than the noise.
 pub(super) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
     match profile {
@@ -38,7 +38,7 @@ pub(super) fn leaders(all: &[Measured], n: usize) -> Vec<&Measured> {
     ranked.into_iter().take(n).chain(exact).collect()
 }
 
-/// The fastest in FP32, then that of each lower precision if it is clearly faster than what there is.
+/// The fastest in FP32, then that of each lower precision if it is clearly faster than the best so far.
 fn fastest<'m>(ranked: &[&'m Measured]) -> Option<&'m Measured> {
     let mut best: Option<&Measured> = None;
     for format in DESCENDING {
@@ -50,7 +50,7 @@ fn fastest<'m>(ranked: &[&'m Measured]) -> Option<&'m Measured> {
     best
 }
 
-/// Whether a gain is at least 10 %, and larger than what separates one run of either from its next.
+/// Whether a gain is at least 10 %, and larger than the spread of either candidate's runs.
 pub(super) fn is_clearly_faster(lower: &Measured, higher: &Measured) -> bool {
     let (Some(lower), Some(higher)) = (latency(lower), latency(higher)) else { return false };
     let spread = (lower.p90 - lower.p50).max(higher.p90 - higher.p50);

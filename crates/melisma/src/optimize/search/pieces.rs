@@ -1,5 +1,5 @@
-//! What does not fit into the memory, in pieces: short ones first, then as long as the memory allows. A lower precision is
-//! for what does not fit otherwise.
+//! Candidates that do not fit into the memory, in pieces: short ones first, then as long as the memory allows. A lower
+//! precision is split only where FP32 does not fit at all.
 
 use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
@@ -11,7 +11,7 @@ use crate::runtime::precision::Format;
 const GRAIN: usize = 16;
 
 impl Selection<'_> {
-    /// Adds candidates in pieces until something fits. Models that do not allow pieces refuse.
+    /// Adds candidates in pieces until one fits. Models that cannot be split are refused by their engines.
     pub(super) fn measure_in_pieces(&self, scratch: &Scratch, reference: &Reference, all: &mut Vec<Measured>) {
         for format in [Format::Fp32, Format::Fp16, Format::Int8] {
             let counts = |measured: &&Measured| format != Format::Fp32 || measured.candidate.precision == Format::Fp32;

@@ -16,7 +16,7 @@ use crate::{Error, Kind};
 pub(super) const FILE: &str = "model.onnx";
 /// The model's file in an entry: its weights packed.
 pub(super) const PACKED: &str = "model.packed";
-/// More than any machine that runs a model has.
+/// More bytes than any machine has.
 const MOST_BYTES: u64 = 1 << 40;
 
 /// What a model is prepared with.
@@ -71,7 +71,7 @@ fn exact(model: &Model, values: &[Value]) -> Result<Model> {
     Ok(exact)
 }
 
-/// Folds constants and takes the branches that they decide, as often as there are any.
+/// Folds constants and inlines the branches that they decide, until there are none.
 fn resolve(model: &mut Model) -> Result<()> {
     pass::fold_constants(model, &rten::evaluate)?;
     while pass::inline_branches(model)? > 0 {

@@ -1,8 +1,8 @@
-//! An engine in a process of its own, which the system gives no more memory than it may take.
+//! An engine in a process of its own, under a hard memory limit.
 
 use std::path::{Path, PathBuf};
 
-use super::{Candidate, Chunk, Done, EngineSettings, Spec, Task, Worker, worker};
+use super::{Candidate, Chunk, Done, EngineSettings, Spec, Task, Worker, work};
 use crate::engine::need::{Hidden, Limits};
 use crate::engine::{Engine, EngineName, Ports, rten};
 use crate::format::Value;
@@ -49,7 +49,7 @@ impl ProcessEngine {
 
     fn go(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         let folder = Temporary::new()?;
-        let given = worker::write(inputs, folder.path(), 0)?;
+        let given = work::write(inputs, folder.path(), 0)?;
         let outputs = folder.path().join("outputs");
         std::fs::create_dir_all(&outputs).map_err(|error| Error::io(outputs.display(), error))?;
         let spec = Spec {
@@ -65,7 +65,7 @@ impl ProcessEngine {
         };
         match self.worker.measure(&spec) {
             Ok(Done { outputs, .. }) => match outputs.first() {
-                Some(set) => worker::read(set),
+                Some(set) => work::read(set),
                 None => Err(Error::new(Kind::Device, "the worker gave no outputs")),
             },
             Err(error) if error.kind() == Kind::Memory => Err(self.named(&error, &spec)),
@@ -73,7 +73,7 @@ impl ProcessEngine {
         }
     }
 
-    /// Runs once more, with every node written down that ends: the one that is missing took the memory.
+    /// Runs once more and records each node as it ends: the first one that is missing took the memory.
     fn named(&self, error: &Error, spec: &Spec) -> Error {
         let said = match self.worker.measure(&Spec { task: Task::Trace, ..spec.clone() }) {
             Err(_) => std::fs::read_to_string(spec.outputs.join("stdout")).unwrap_or_default(),

@@ -3,14 +3,14 @@
 use super::chunk::{Chunk, PIECE};
 use super::least::LeastMemory;
 use super::selection::{Reference, Scratch, Selection};
-use super::{Candidate, worker};
+use super::{Candidate, work};
 use crate::engine::{EngineName, onnxruntime, rten};
 use crate::runtime::precision::Format;
 use crate::{Error, Kind, Remedy, Result};
 
 impl Selection<'_> {
-    /// FP32 of the model as it is, from ONNX Runtime where it is there, so that no engine of ours judges itself, else from the
-    /// embedded engine or whichever runs it.
+    /// Outputs of the original model in FP32: from ONNX Runtime where it is installed, so that no engine of ours judges itself,
+    /// else from the embedded engine, else from the engine that was named.
     pub(super) fn reference(&self, scratch: &Scratch) -> Result<Reference> {
         let folder = scratch.store("reference", self.model)?;
         let mut reasons = Vec::new();
@@ -30,7 +30,7 @@ impl Selection<'_> {
                 let spec = self.spec(scratch, &folder, &candidate, 0.0)?;
                 match self.search.worker.measure(&spec) {
                     Ok(done) => {
-                        let outputs = done.outputs.iter().map(|files| worker::read(files)).collect::<Result<_>>()?;
+                        let outputs = done.outputs.iter().map(|files| work::read(files)).collect::<Result<_>>()?;
                         return Ok(Reference { engine: done.engine, outputs });
                     }
                     Err(error) if error.kind() == Kind::Io => return Err(error),
@@ -58,7 +58,7 @@ impl Selection<'_> {
     }
 }
 
-/// An engine's error under its name, once.
+/// An engine's error with its name in front, once.
 fn named(engine: EngineName, error: &str) -> String {
     if error.starts_with(engine.as_str()) { error.to_owned() } else { format!("{engine}: {error}") }
 }

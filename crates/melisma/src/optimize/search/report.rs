@@ -56,7 +56,7 @@ pub struct Report {
     pub candidates: Vec<Measured>,
     /// Where the time goes, the slowest first; empty where the engine could not be profiled.
     pub operators: Vec<Operator>,
-    /// What may make it better.
+    /// Ways to make it faster or smaller.
     pub advice: Vec<String>,
 }
 

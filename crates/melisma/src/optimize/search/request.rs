@@ -1,8 +1,11 @@
 //! What a search is asked for.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use super::{Given, Terms};
+use super::Terms;
+use crate::format::npy;
+use crate::{Error, Result};
 
 /// The seed of generated inputs.
 pub const SEED: u64 = 0x6d65_6c69_736d_6121;
@@ -18,4 +21,70 @@ pub struct Request {
     pub terms: Terms,
     /// A folder of inputs to measure accuracy with.
     pub calibrate: Option<PathBuf>,
+}
+
+/// What the user says of an input: `NAME=SHAPE` or `NAME=FILE.npy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The input's name.
+    pub name: String,
+    /// Its shape or values.
+    pub content: Content,
+}
+
+/// A shape, or a file of values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// The extents of its axes.
+    Shape(Vec<usize>),
+    /// An array in a file.
+    File(PathBuf),
+}
+
+impl FromStr for Given {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = |what: &str| {
+            Error::invalid(format!("input `{text}`: {what}"))
+                .with_hint("write NAME=SHAPE such as mel=1x80x3000, or NAME=FILE.npy")
+        };
+        let (name, content) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+        if name.is_empty() {
+            return Err(wrong("there is no name"));
+        }
+        if content.ends_with(".npy") {
+            return Ok(Self { name: name.to_owned(), content: Content::File(content.into()) });
+        }
+        let axes = content.split(['x', ',']).filter(|axis| !axis.is_empty());
+        let shape = axes.map(|axis| axis.trim().parse::<usize>().map_err(|_| wrong("this is not a shape")));
+        Ok(Self { name: name.to_owned(), content: Content::Shape(shape.collect::<Result<_>>()?) })
+    }
+}
+
+impl Content {
+    /// The shape itself, or that of the array in the file.
+    pub(super) fn shape(&self) -> Result<Vec<usize>> {
+        match self {
+            Self::Shape(shape) => Ok(shape.clone()),
+            Self::File(path) => Ok(npy::read(path)?.shape().to_vec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_and_files_are_told_apart() {
+        let given = |text: &str| text.parse::<Given>();
+        assert_eq!(given("x=1x80x3000").unwrap().content, Content::Shape(vec![1, 80, 3000]));
+        assert_eq!(given("x=1,80").unwrap().content, Content::Shape(vec![1, 80]));
+        assert_eq!(given("sr=").unwrap().content, Content::Shape(vec![]));
+        assert_eq!(given("a:b=in.npy").unwrap().content, Content::File("in.npy".into()));
+        for text in ["", "x", "=1x2", "x=1xT", "x=-1"] {
+            assert!(given(text).is_err(), "{text}");
+        }
+    }
 }

@@ -93,7 +93,7 @@ impl Selection<'_> {
         all
     }
 
-    /// The best once more, in the other order, so that a disturbance does not decide.
+    /// Measures the best once more, in the other order, so that a disturbance does not decide.
     fn measure_again(&self, scratch: &Scratch, reference: &Reference, all: &mut [Measured]) {
         let finalists: Vec<Candidate> =
             leaders(all, FINALISTS).into_iter().map(|measured| measured.candidate.clone()).collect();

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use super::bound::Bound;
 use super::chunk::Splitting;
 use super::measure::Outcome;
-use super::worker::{self, Done, Spec, Task};
-use super::{Accuracy, Candidate, EngineSettings, Latency, Measured, Refusal, Request, Search, Sets};
-use super::{compare, prepare};
+use super::{Accuracy, Candidate, Done, EngineSettings, Latency, Measured, Refusal, Request, Search, Sets, Spec, Task};
+use super::{compare, prepare, work};
 use crate::engine::{EngineName, Operator};
 use crate::format::Value;
 use crate::onnx::Model;
@@ -63,7 +62,7 @@ impl Selection<'_> {
         let folder = Temporary::new()?;
         let mut scratch = Scratch { folder, inputs: Vec::new(), n_runs: Cell::default() };
         for (index, set) in self.sets.values.iter().enumerate() {
-            scratch.inputs.push(worker::write(set, scratch.folder.path(), index)?);
+            scratch.inputs.push(work::write(set, scratch.folder.path(), index)?);
         }
         Ok(scratch)
     }
@@ -103,7 +102,7 @@ impl Selection<'_> {
         let outcome = self.run(scratch, &candidate).and_then(|done| {
             let mut accuracy = Accuracy::EXACT;
             for (files, reference) in done.outputs.iter().zip(&reference.outputs) {
-                accuracy = accuracy.and(compare(&worker::read(files)?, reference)?);
+                accuracy = accuracy.and(compare(&work::read(files)?, reference)?);
             }
             let outcome = Outcome {
                 load_seconds: done.load_seconds,

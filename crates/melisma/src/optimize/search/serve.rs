@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::worker::Answer;
+use super::spec::Answer;
 use super::{Spec, work};
 use crate::{Error, Result};
 

@@ -25,13 +25,13 @@ pub struct EngineSettings {
     pub key: String,
     /// How cuDNN chooses its convolutions.
     pub cudnn: Cudnn,
-    /// Where ONNX Runtime writes its times, if anybody asks.
+    /// Where ONNX Runtime writes its times, for a profile.
     #[serde(default)]
     pub profile_folder: Option<PathBuf>,
 }
 
 impl EngineSettings {
-    /// Nothing but a CPU.
+    /// Settings for the CPU, without limits.
     pub fn cpu() -> Self {
         Self {
             memory_limit: None,
@@ -73,7 +73,7 @@ impl EngineSettings {
 }
 
 /// `emergency` has cuDNN try every algorithm; others take its heuristic, which gives the same one at every start. Its largest
-/// workspace is only for those who have the memory.
+/// workspace needs memory to spare.
 fn cudnn(config: &Config) -> Cudnn {
     let is_tight = config.profile.value == Profile::Training || config.memory_limit.value.bytes().is_some();
     Cudnn {

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(refused(Asked { precision: Some("bf16"), ..Asked::default() }), "unknown precision `bf16`");
     }
 
-    /// BF16 was taken for FP32 without a word.
+    /// BF16 must not become FP32 silently.
     #[test]
     fn bf16_is_refused_and_a_flag_overrides_it() {
         for flags in [

@@ -240,7 +240,7 @@ pub(super) struct Shared<'a> {
     pub queue: &'a Queue,
     pub rows: &'a mut Rows,
     pub arena: &'a mut [f32],
-    /// Where the time of each layer is kept, if anybody asks.
+    /// Times of the layers, where they are recorded.
     pub times: Option<&'a mut Vec<Operator>>,
 }
 

@@ -16,8 +16,8 @@ use crate::engine::Operator;
 use crate::{Error, Result};
 
 /// Buffers of at least this many floats are used again.
-const WORTH_KEEPING: usize = 16 << 10;
-const MOST_KEPT: usize = 8;
+const LEAST_REUSED: usize = 16 << 10;
+const MOST_SPARE: usize = 8;
 
 /// A graph, or a branch of one.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct Program {
     pub outputs: Vec<usize>,
 }
 
-/// A step, and the slots that nobody reads after it.
+/// A step, and the slots that no later step reads.
 #[derive(Debug)]
 pub(super) struct Step {
     pub work: Work,
@@ -85,14 +85,14 @@ impl Work {
     }
 }
 
-/// What programs work with, kept from run to run.
+/// What programs work with, reused from run to run.
 pub(super) struct Memory {
     values: Slots,
     queue: Queue,
     pool: Arc<ThreadPool>,
     /// Buffers that are free.
     spare: Vec<Vec<f32>>,
-    /// Where the time of our kernels is kept, if anybody asks.
+    /// Times of our kernels, where they are recorded.
     pub times: Option<Vec<Operator>>,
 }
 
@@ -136,8 +136,8 @@ impl Memory {
             }
             for &slot in last {
                 if let Some(Value::FloatTensor(tensor)) = self.values.clear(slot)
-                    && tensor.len() >= WORTH_KEEPING
-                    && self.spare.len() < MOST_KEPT
+                    && tensor.len() >= LEAST_REUSED
+                    && self.spare.len() < MOST_SPARE
                 {
                     self.spare.push(tensor.into_non_contiguous_data());
                 }

@@ -34,7 +34,7 @@ impl<'m> Scope<'m> {
         self.slots.insert(name, slot);
     }
 
-    /// The names that are no constants.
+    /// The names of values that are not constants.
     pub(super) fn variable(&self, names: impl IntoIterator<Item = &'m str>) -> Vec<&'m str> {
         names.into_iter().filter(|name| !name.is_empty() && self.initializer(name).is_none()).collect()
     }

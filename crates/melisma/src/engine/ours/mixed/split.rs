@@ -1,4 +1,5 @@
-//! The graph, taken apart: in turn all that the embedded engine can do next, then the convolutions and branches that wait.
+//! The graph as steps: in turn all nodes that the embedded engine can run next, then the convolutions and branches that are
+//! ready.
 
 use std::collections::HashSet;
 
@@ -104,7 +105,7 @@ impl<'m> Cutter<'m, '_> {
         }
         let slot = |name: &&str| {
             let slot = scope.slot(name).filter(|slot| own.contains(slot));
-            slot.ok_or_else(|| Error::unsupported(format!("{NAME}: output `{name}` is made by no node")))
+            slot.ok_or_else(|| Error::unsupported(format!("{NAME}: no node makes output `{name}`")))
         };
         let outputs = outputs.iter().map(slot).collect::<Result<Vec<_>>>()?;
         Ok(Program { steps: with_last_reads(works, &own, &outputs), inputs: Vec::new(), outputs })
@@ -189,7 +190,7 @@ fn is_branch<'m>(node: &'m Node, scope: &Scope<'m>) -> bool {
         && node.graphs().any(has_ours)
 }
 
-/// Takes out, again and again, the units of a kind that have what they read.
+/// Takes out the units of a kind whose inputs are there, until there are no more.
 fn take<'m>(
     waiting: &mut Vec<Unit<'m>>,
     made: &mut HashSet<&'m str>,
@@ -208,7 +209,7 @@ fn take<'m>(
     }
 }
 
-/// Takes out what has what it reads now.
+/// Takes out the units whose inputs are there now.
 fn take_ready<'m>(waiting: &mut Vec<Unit<'m>>, made: &HashSet<&'m str>, scope: &Scope<'m>) -> Vec<Unit<'m>> {
     waiting.extract_if(.., |unit| unit.is_ready(made, scope)).collect()
 }
@@ -219,7 +220,7 @@ impl<'m> Unit<'m> {
     }
 }
 
-/// Each step with the slots that are read by none after it.
+/// Each step with the slots that no later step reads.
 fn with_last_reads(works: Vec<Work>, own: &[usize], outputs: &[usize]) -> Vec<Step> {
     let mut needed: HashSet<usize> = outputs.iter().copied().collect();
     let mut steps: Vec<Step> = Vec::new();

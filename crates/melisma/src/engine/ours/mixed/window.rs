@@ -8,7 +8,7 @@ use crate::Result;
 use crate::format::{DType, Value};
 use crate::onnx::{Node, Tensor};
 
-/// What makes kernels.
+/// Builds kernels on a device, within a budget.
 pub(super) struct Maker<'a> {
     pub device: &'a Device,
     pub budget: &'a Budget,
@@ -78,7 +78,7 @@ fn shape<'m>(node: &Node, scope: &Scope<'m>) -> Option<Shape<'m>> {
 }
 
 impl Maker<'_> {
-    /// The kernel of a node; none where the kernel does not take it.
+    /// The kernel of a node; none where it has to run in the embedded engine.
     pub(super) fn plan(&self, node: &Node, scope: &Scope<'_>, curve: Curve) -> Result<Option<Plan>> {
         let Some(shape) = shape(node, scope) else { return Ok(None) };
         let weight = floats(shape.weight)?;

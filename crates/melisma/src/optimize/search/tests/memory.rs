@@ -55,7 +55,7 @@ impl Bench {
             model: self.request.model.clone(),
             candidate: Candidate { engine, precision: Format::Fp32, threads: 1, chunk },
             settings: EngineSettings::cpu(),
-            inputs: vec![worker::write(&sets.values[0], self.root.path(), 0).unwrap()],
+            inputs: vec![work::write(&sets.values[0], self.root.path(), 0).unwrap()],
             outputs: self.root.path().to_owned(),
             seconds: 0.0,
             most_runs: 1,
