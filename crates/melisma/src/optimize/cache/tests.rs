@@ -225,7 +225,7 @@ fn without_a_usable_folder_everything_still_works() {
         })
         .unwrap();
     assert!(entry.uncached.as_ref().unwrap().reason.contains("storage"), "{:?}", entry.uncached);
-    let failing = open.find_or_build(&parts("x"), &mut |_| Err(Error::invalid("no"))).unwrap_err();
+    let failing = open.find_or_build(&parts("x"), &mut |_| Err(crate::Error::invalid("no"))).unwrap_err();
     assert_eq!(failing.to_string(), "no");
     assert!(!names_below(root.path()).iter().any(|name| name.starts_with(BUILDING)), "nothing half-made is left");
 }

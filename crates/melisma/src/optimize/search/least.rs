@@ -28,7 +28,8 @@ impl LeastMemory {
             }
         };
         let need = piece.filter(|piece| piece.bytes() < whole.bytes()).unwrap_or(whole);
-        let candidate = Candidate { engine: rten::NAME, precision: Format::Fp32, threads: 1, chunk: Chunk::Own };
+        let threads = selection.search.config.threads.value.count();
+        let candidate = Candidate { engine: rten::NAME, precision: Format::Fp32, threads, chunk: Chunk::Own };
         let spec = selection.spec(scratch, std::path::Path::new(""), &candidate, 0.0).ok()?;
         Some(Self { need, process_bytes: selection.search.worker.process_bytes(&spec)? })
     }

@@ -45,7 +45,7 @@ pub enum Task {
     Profile,
     /// The nodes of a run, each printed as it ends.
     Trace,
-    /// The memory of the process itself: nothing is loaded.
+    /// The memory of the process itself, with the embedded engine and a tiny model.
     Start,
 }
 

@@ -182,7 +182,7 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(text.contains("onnxruntime"), "never another engine in its place: {text}");
     let small = config(&[("memory_limit", "1MiB"), ("profile", "emergency")]);
     let (kind, text) = refused(&small, &request(&["x=1x3x64"]));
-    assert!(kind == Kind::Memory && text.contains("the profile emergency does not chunk"), "{text}");
+    assert!(kind == Kind::Memory && text.contains("use the profile field, or use a memory limit of "), "{text}");
     let missing = Request { model: golden("none.onnx"), ..request(&["x=1"]) };
     assert_eq!(refused(&plain, &missing).0, Kind::Io);
 }

@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// The memory that a worker takes before it loads anything; none where candidates run in this process.
+    /// The memory that a worker takes without a model of its own; none where candidates run in this process.
     pub(super) fn process_bytes(&self, spec: &Spec) -> Option<u64> {
         let Self::Program(program) = self else { return None };
         let spec = Spec { task: Task::Start, most_bytes: None, ..spec.clone() };
