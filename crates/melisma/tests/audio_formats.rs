@@ -1,14 +1,16 @@
 //! Files that libsndfile and FFmpeg have written: the same tone in every format.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
-use std::path::{Path, PathBuf};
+mod repository;
+
+use std::path::PathBuf;
 
 use melisma::audio::{Element, Reads, Source};
 
 const N: usize = 6400;
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/mel").join(name)
+    repository::path("golden/mel").join(name)
 }
 
 /// 440 Hz under a Hann window.

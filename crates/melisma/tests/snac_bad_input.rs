@@ -1,6 +1,8 @@
 //! Models that must not load, and the messages that say why.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
+mod repository;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +12,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize};
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/snac").join(name)
+    repository::path("golden/snac").join(name)
 }
 
 fn file(name: &str) -> Vec<u8> {

@@ -1,7 +1,8 @@
 //! The engine against the reference model.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
-use std::path::PathBuf;
+mod repository;
+
 use std::sync::{Arc, LazyLock};
 
 use melisma::snac::{Codes, Config, Engine, Model, Noise, slots};
@@ -18,12 +19,8 @@ fn frames(model: &Model, n_frames: usize, seed: u32) -> Vec<i32> {
     (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect()
 }
 
-fn repository() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn golden(name: &str) -> Model {
-    Model::open(repository().join("golden/snac").join(name).to_str().unwrap()).unwrap()
+    Model::open(repository::path("golden/snac").join(name).to_str().unwrap()).unwrap()
 }
 
 /// Small models of every kind: without and with attention, without noise, odd rates.
@@ -68,7 +65,7 @@ fn item<T>(file: &[u8], name: &str, item: usize, element: fn([u8; 4]) -> T) -> V
 
 fn golden_decodes(name: &str) {
     let model = golden(name);
-    let file = std::fs::read(repository().join(format!("golden/snac/{name}/vectors.safetensors"))).unwrap();
+    let file = std::fs::read(repository::path("golden/snac").join(name).join("vectors.safetensors")).unwrap();
     for isa in Isa::available() {
         let mut engine = engine(&model, isa, 2, 1);
         for index in 0..2 {

@@ -1,7 +1,8 @@
 //! The reference model against vectors of the original implementation.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
-use std::path::PathBuf;
+mod repository;
+
 use std::sync::Arc;
 
 use melisma::audio::wav;
@@ -10,16 +11,12 @@ use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Model, Noise};
 use safetensors::SafeTensors;
 
-fn repository() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn file(path: &str) -> Vec<u8> {
-    std::fs::read(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    std::fs::read(repository::path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn model(name: &str) -> Model {
-    Model::open(repository().join("golden/snac").join(name).to_str().unwrap()).unwrap()
+    Model::open(repository::path("golden/snac").join(name).to_str().unwrap()).unwrap()
 }
 
 struct Vectors(Vec<u8>);

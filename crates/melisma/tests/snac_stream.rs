@@ -1,7 +1,8 @@
 //! Streams against whole clips: the same bits for every way to cut the frames.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
-use std::path::PathBuf;
+mod repository;
+
 use std::sync::{Arc, LazyLock};
 
 use melisma::snac::seam::{self, Seam};
@@ -9,7 +10,7 @@ use melisma::snac::{Codes, Config, Flow, Model, Noise, Plane, Stream, slots};
 use proptest::prelude::*;
 
 fn golden(name: &str) -> Arc<Model> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/snac").join(name);
+    let path = repository::path("golden/snac").join(name);
     Arc::new(Model::open(path.to_str().unwrap()).unwrap())
 }
 
