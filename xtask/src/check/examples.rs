@@ -12,7 +12,7 @@ pub fn check() -> Result<Outcome> {
     // The whole workspace is selected, as for the tests, so that nothing is built with other features again.
     let examples = executables(&["build", "--workspace", "--examples"])?;
     for example in &examples {
-        let folder = tree::root().join("target/check/examples").join(&example.name);
+        let folder = tree::target().join("check/examples").join(&example.name);
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
         }

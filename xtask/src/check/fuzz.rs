@@ -3,14 +3,16 @@
 use super::outcome::Outcome;
 use crate::process::{cargo, run, works};
 use crate::toolchain::nightly;
+use crate::tree;
 use anyhow::Result;
 
 /// How long each target runs.
 const SECONDS: &str = "10";
 
 pub fn check() -> Result<Outcome> {
-    let manifest = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
-    run(cargo(["run", "--quiet"]).args(manifest).args(["--no-default-features", "--bin", "mutate", "--", SECONDS]))?;
+    let mut mutate = cargo(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"]);
+    // The fuzz targets have a workspace of their own; its dependencies are those of the main one.
+    run(mutate.arg("--target-dir").arg(tree::target()).args(["--bin", "mutate", "--", SECONDS]))?;
     if !works(&mut nightly(["fuzz", "--version"])) {
         return Ok(Outcome::Counted(format!("{SECONDS} s each; cargo-fuzz on a nightly compiler is not installed")));
     }

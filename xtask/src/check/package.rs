@@ -16,7 +16,7 @@ const SIBLINGS: [&str; 2] = ["melisma-kernels", "melisma-models"];
 
 pub fn check() -> Result<Outcome> {
     run(&mut cargo(["package", "--workspace", "--no-verify", "--allow-dirty", "--quiet"]))?;
-    let folder = tree::root().join("target/package");
+    let folder = tree::target().join("package");
     let (mut n_packages, mut largest) = (0, 0);
     for name in members()? {
         let package = folder.join(format!("{name}-{}.crate", env!("CARGO_PKG_VERSION")));
@@ -52,14 +52,10 @@ fn build(folder: &Path) -> Result<()> {
         Ok(place.join(stem))
     };
     let library = unpack(LIBRARY)?;
-    let mut command = cargo(["build", "--lib", "--examples", "--quiet", "--manifest-path"]);
-    // As the workspace, so that other crates need not be built again.
-    command.arg(library.join("Cargo.toml")).args([
-        "--target-dir",
-        "target",
-        "--config",
-        "profile.dev.debug='line-tables-only'",
-    ]);
+    // The target folder and debug information of the workspace, so that other crates need not be built again.
+    let mut command =
+        cargo(["build", "--lib", "--examples", "--quiet", "--config", "profile.dev.debug='line-tables-only'"]);
+    command.arg("--manifest-path").arg(library.join("Cargo.toml")).arg("--target-dir").arg(tree::target());
     for name in SIBLINGS {
         let path = unpack(name)?;
         command.arg("--config").arg(format!("patch.crates-io.{name}.path=\"{}\"", path.display()));
