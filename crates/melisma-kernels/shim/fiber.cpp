@@ -150,7 +150,7 @@ Scheduler* scheduler;
     for (unsigned m = 0; m < s.warps[w].n_meetings; m++)
       if (s.warps[w].meetings[m]->arrived) operation = s.warps[w].meetings[m]->operation;
   char reason[200];
-  snprintf(reason, sizeof reason, "deadlock: %u threads wait at __syncthreads, %u at a warp operation %s, %u have exited",
+  snprintf(reason, sizeof reason, "deadlock: %u threads wait at __syncthreads, %u at a warp operation %s, %u exited",
            s.n_at_barrier, at_exchange, operation, s.n_threads - s.n_live);
   fail(reason);
 }
