@@ -115,7 +115,8 @@ float f16_value(uint16_t bits) {
     float value = float(magnitude) * 5.9604644775390625e-8f;  // 2^-24
     return sign ? -value : value;
   }
-  return float_of(sign | (magnitude >= 0x7c00 ? 0x7f800000 | (magnitude & 0x3ff) << 13 : (magnitude << 13) + 0x38000000));
+  return float_of(sign |
+                  (magnitude >= 0x7c00 ? 0x7f800000 | (magnitude & 0x3ff) << 13 : (magnitude << 13) + 0x38000000));
 }
 
 uint16_t f16_bits(float value) {
@@ -177,7 +178,8 @@ struct Operands {
   float alpha, beta;
 };
 
-void multiply(const Product& p, const Layout& la, const Layout& lb, const Layout& lc, const Layout& ld, const Operands& o) {
+void multiply(const Product& p, const Layout& la, const Layout& lb, const Layout& lc, const Layout& ld,
+              const Operands& o) {
   uint64_t depth = p.transpose_a ? la.rows : la.cols;
   for (int64_t batch = 0; batch < ld.batches; batch++)
     for (uint64_t j = 0; j < ld.cols; j++)
@@ -220,16 +222,16 @@ API const char* cublasLtGetStatusName(Status status) {
 }
 API const char* cublasLtGetStatusString(Status status) { return cublasLtGetStatusName(status); }
 
-#define OBJECT(NAME, T)                                                                                                \
-  API Status cublasLt##NAME##Destroy(T* object) {                                                                      \
-    delete object;                                                                                                     \
-    return SUCCESS;                                                                                                    \
-  }                                                                                                                    \
-  API Status cublasLt##NAME##SetAttribute(T* object, int attribute, const void* from, size_t bytes) {                  \
-    return set(object, attribute, from, bytes);                                                                        \
-  }                                                                                                                    \
-  API Status cublasLt##NAME##GetAttribute(T* object, int attribute, void* to, size_t bytes, size_t* written) {         \
-    return get(object, attribute, to, bytes, written);                                                                 \
+#define OBJECT(NAME, T)                                                                                        \
+  API Status cublasLt##NAME##Destroy(T* object) {                                                              \
+    delete object;                                                                                             \
+    return SUCCESS;                                                                                            \
+  }                                                                                                            \
+  API Status cublasLt##NAME##SetAttribute(T* object, int attribute, const void* from, size_t bytes) {          \
+    return set(object, attribute, from, bytes);                                                                \
+  }                                                                                                            \
+  API Status cublasLt##NAME##GetAttribute(T* object, int attribute, void* to, size_t bytes, size_t* written) { \
+    return get(object, attribute, to, bytes, written);                                                         \
   }
 OBJECT(MatrixLayout, Layout)
 OBJECT(MatmulDesc, Product)
@@ -248,8 +250,8 @@ API Status cublasLtMatmulPreferenceCreate(Preference** preference) {
   return SUCCESS;
 }
 
-API Status cublasLtMatmulAlgoGetHeuristic(void*, Product* product, Layout* a, Layout* b, Layout* c, Layout* d, Preference*, int requested,
-                                          Heuristic* results, int* returned) {
+API Status cublasLtMatmulAlgoGetHeuristic(void*, Product* product, Layout* a, Layout* b, Layout* c, Layout* d,
+                                          Preference*, int requested, Heuristic* results, int* returned) {
   *returned = 0;
   if (requested < 1) return INVALID_VALUE;
   Status status = check(*product, *a, *b, *c, *d);
@@ -260,9 +262,9 @@ API Status cublasLtMatmulAlgoGetHeuristic(void*, Product* product, Layout* a, La
   return SUCCESS;
 }
 
-API Status cublasLtMatmul(void*, Product* product, const float* alpha, const void* a, Layout* layout_a, const void* b, Layout* layout_b,
-                          const float* beta, const void* c, Layout* layout_c, void* d, Layout* layout_d, const Algorithm*, void*, size_t,
-                          void* stream) {
+API Status cublasLtMatmul(void*, Product* product, const float* alpha, const void* a, Layout* layout_a, const void* b,
+                          Layout* layout_b, const float* beta, const void* c, Layout* layout_c, void* d,
+                          Layout* layout_d, const Algorithm*, void*, size_t, void* stream) {
   Status status = check(*product, *layout_a, *layout_b, *layout_c, *layout_d);
   if (status != SUCCESS) return status;
   std::function<void()> work = [p = *product, la = *layout_a, lb = *layout_b, lc = *layout_c, ld = *layout_d,

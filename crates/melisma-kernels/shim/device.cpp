@@ -37,37 +37,46 @@ constexpr ErrorText ERRORS[] = {
     {902, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences"},
     {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began"},
     {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
-    {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream"},
+    {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
     {907, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
-    {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread"},
+    {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
 };
 
 int attribute(int which) {
   switch (which) {
     case 1: return MAX_BLOCK_THREADS;
-    case 2: case 3: return 1024;                    // block x, y
-    case 4: return 64;                              // block z
-    case 5: return 0x7fffffff;                      // grid x
-    case 6: case 7: return 65535;                   // grid y, z
+    case 2:
+    case 3: return 1024;        // block x, y
+    case 4: return 64;          // block z
+    case 5: return 0x7fffffff;  // grid x
+    case 6:
+    case 7: return 65535;  // grid y, z
     case 8: return STATIC_SHARED_LIMIT;
-    case 9: return 64 << 10;                        // constant memory
-    case 10: return 32;                             // warp
-    case 12: case 82: return 65536;                 // registers per block, per multiprocessor
-    case 13: return 1000000;                        // clock, kHz
-    case 15: case 19: case 31: case 41: return 1;   // overlap, mapped host memory, concurrent kernels, unified addressing
+    case 9: return 64 << 10;  // constant memory
+    case 10: return 32;       // warp
+    case 12:
+    case 82: return 65536;    // registers per block, per multiprocessor
+    case 13: return 1000000;  // clock, kHz
+    case 15:
+    case 19:
+    case 31:
+    case 41: return 1;  // overlap, mapped host memory, concurrent kernels, unified addressing
     case 16: return SM_COUNT;
-    case 36: return 1000000;                        // memory clock, kHz
-    case 37: return 128;                            // memory bus width
-    case 38: return 1 << 20;                        // L2
+    case 36: return 1000000;  // memory clock, kHz
+    case 37: return 128;      // memory bus width
+    case 38: return 1 << 20;  // L2
     case 39: return MAX_SM_THREADS;
-    case 40: return 2;                              // copy engines
-    case 75: return 9;                              // compute capability, major
-    case 76: return 0;                              // and minor
-    case 78: case 115: return 1;                    // stream priorities, memory pools
+    case 40: return 2;  // copy engines
+    case 75: return 9;  // compute capability, major
+    case 76: return 0;  // and minor
+    case 78:
+    case 115: return 1;  // stream priorities, memory pools
     case 81: return SM_SHARED;
     case 97: return SHARED_LIMIT;
     case 106: return MAX_SM_BLOCKS;
-    case 111: return 1 << 10;                       // shared memory the system keeps per block
+    case 111: return 1 << 10;  // shared memory the system keeps per block
     default: return 0;
   }
 }

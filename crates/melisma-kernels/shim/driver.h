@@ -130,8 +130,8 @@ CUresult check_default_stream();
 
 }  // namespace shim
 
-#define TRY(expression)                                     \
-  do {                                                      \
-    CUresult try_result = (expression);                     \
-    if (try_result != CUDA_SUCCESS) return try_result;      \
+#define TRY(expression)                                \
+  do {                                                 \
+    CUresult try_result = (expression);                \
+    if (try_result != CUDA_SUCCESS) return try_result; \
   } while (0)

@@ -136,8 +136,8 @@ Scheduler* scheduler;
 
 [[noreturn]] void fail(const char* reason) {
   const Context& c = scheduler->context;
-  fprintf(stderr, "melisma shim: kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s\n", scheduler->launch.name, c.block.x,
-          c.block.y, c.block.z, c.thread.x, c.thread.y, c.thread.z, reason);
+  fprintf(stderr, "melisma shim: kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s\n", scheduler->launch.name,
+          c.block.x, c.block.y, c.block.z, c.thread.x, c.thread.y, c.thread.z, reason);
   abort();
 }
 
@@ -183,7 +183,8 @@ Fiber* take_fiber() {
     s.idle.pop_back();
     return fiber;
   }
-  void* memory = mmap(nullptr, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) fail("no memory for another thread's stack");
   mprotect(memory, GUARD_BYTES, PROT_NONE);
   auto* top = reinterpret_cast<void**>(static_cast<char*>(memory) + GUARD_BYTES + STACK_BYTES);

@@ -57,7 +57,8 @@ API CUresult cuStreamEndCapture(void* handle, void** graph) {
   if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   if (!stream->capture_origin) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   std::shared_ptr<Capture> capture = stream->capture;
-  if (capture->mode != CaptureMode::Relaxed && capture->thread != std::this_thread::get_id()) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  if (capture->mode != CaptureMode::Relaxed && capture->thread != std::this_thread::get_id())
+    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   bool joined = leave_capture(capture);
   if (capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
@@ -67,8 +68,8 @@ API CUresult cuStreamEndCapture(void* handle, void** graph) {
 
 API CUresult cuStreamIsCapturing(void* handle, int* status) { return read_stream(handle, status, status_of); }
 
-API CUresult cuStreamGetCaptureInfo_v3(void* handle, int* status, uint64_t* id, void** graph, const void** dependencies, const void** edges,
-                                       size_t* n_dependencies) {
+API CUresult cuStreamGetCaptureInfo_v3(void* handle, int* status, uint64_t* id, void** graph, const void** dependencies,
+                                       const void** edges, size_t* n_dependencies) {
   Lock lock;
   TRY(cuStreamIsCapturing(handle, status));
   if (id) *id = reinterpret_cast<uint64_t>(find_stream(handle)->capture.get());
@@ -78,7 +79,8 @@ API CUresult cuStreamGetCaptureInfo_v3(void* handle, int* status, uint64_t* id, 
   if (n_dependencies) *n_dependencies = 0;
   return CUDA_SUCCESS;
 }
-API CUresult cuStreamGetCaptureInfo_v2(void* handle, int* status, uint64_t* id, void** graph, const void** dependencies, size_t* n_dependencies) {
+API CUresult cuStreamGetCaptureInfo_v2(void* handle, int* status, uint64_t* id, void** graph, const void** dependencies,
+                                       size_t* n_dependencies) {
   return cuStreamGetCaptureInfo_v3(handle, status, id, graph, dependencies, nullptr, n_dependencies);
 }
 

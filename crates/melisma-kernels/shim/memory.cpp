@@ -42,7 +42,8 @@ constexpr size_t PAGE = 64 << 10;
 // The first usable byte, with room for both red zones; null where the host has no memory.
 unsigned char* take_block(size_t bytes) {
   if (!fenced()) {
-    auto* base = static_cast<unsigned char*>(aligned_alloc(ALIGNMENT, round_up(ALIGNMENT + bytes + RED_ZONE, ALIGNMENT)));
+    auto* base =
+        static_cast<unsigned char*>(aligned_alloc(ALIGNMENT, round_up(ALIGNMENT + bytes + RED_ZONE, ALIGNMENT)));
     return base ? base + ALIGNMENT : nullptr;
   }
   size_t usable = round_up(RED_ZONE + round_up(bytes, 16), PAGE);
@@ -77,7 +78,8 @@ long damaged_offset(CUdeviceptr pointer, size_t bytes) {
     return bytes;
   }();
   const unsigned char* start = bytes_at(pointer);
-  const std::pair<const unsigned char*, size_t> sides[] = {{start - RED_ZONE, RED_ZONE}, {start + bytes, tail_bytes(bytes)}};
+  const std::pair<const unsigned char*, size_t> sides[] = {{start - RED_ZONE, RED_ZONE},
+                                                           {start + bytes, tail_bytes(bytes)}};
   for (auto [side, length] : sides) {
     if (memcmp(side, zone.data(), length) == 0) continue;
     size_t first = 0;
@@ -90,7 +92,8 @@ long damaged_offset(CUdeviceptr pointer, size_t bytes) {
 void check_block(const char* culprit, CUdeviceptr pointer, size_t bytes) {
   long offset = damaged_offset(pointer, bytes);
   if (offset == 0) return;
-  fprintf(stderr, "melisma shim: %s: wrote outside of a device allocation of %zu bytes, at byte offset %ld\n", culprit, bytes, offset);
+  fprintf(stderr, "melisma shim: %s: wrote outside of a device allocation of %zu bytes, at byte offset %ld\n", culprit,
+          bytes, offset);
   abort();
 }
 
@@ -172,7 +175,8 @@ void check_red_zones(const char* culprit) {
 }
 
 bool is_device_range(CUdeviceptr pointer, size_t bytes) {
-  return bytes == 0 || lies_in(device_blocks, pointer, bytes) || lies_in(pinned_blocks, pointer, bytes) || lies_in(globals, pointer, bytes);
+  return bytes == 0 || lies_in(device_blocks, pointer, bytes) || lies_in(pinned_blocks, pointer, bytes) ||
+         lies_in(globals, pointer, bytes);
 }
 
 void note_global(CUdeviceptr pointer, size_t bytes) { globals[pointer] = bytes; }
@@ -285,16 +289,16 @@ API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes
   return copy_on_device(stream, to, from, bytes);
 }
 
-#define MEMSET(SUFFIX, T)                                                                            \
-  API CUresult cuMemset##SUFFIX##_v2(CUdeviceptr to, T value, size_t count) {                        \
-    Lock lock;                                                                                       \
-    TRY(check_blocking_call());                                                                      \
-    return fill<T>(nullptr, to, value, count);                                                       \
-  }                                                                                                  \
-  API CUresult cuMemset##SUFFIX##Async(CUdeviceptr to, T value, size_t count, void* stream) {        \
-    Lock lock;                                                                                       \
-    TRY(check_context());                                                                            \
-    return fill<T>(stream, to, value, count);                                                        \
+#define MEMSET(SUFFIX, T)                                                                     \
+  API CUresult cuMemset##SUFFIX##_v2(CUdeviceptr to, T value, size_t count) {                 \
+    Lock lock;                                                                                \
+    TRY(check_blocking_call());                                                               \
+    return fill<T>(nullptr, to, value, count);                                                \
+  }                                                                                           \
+  API CUresult cuMemset##SUFFIX##Async(CUdeviceptr to, T value, size_t count, void* stream) { \
+    Lock lock;                                                                                \
+    TRY(check_context());                                                                     \
+    return fill<T>(stream, to, value, count);                                                 \
   }
 MEMSET(D8, unsigned char)
 MEMSET(D16, unsigned short)

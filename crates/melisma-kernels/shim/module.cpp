@@ -74,7 +74,8 @@ bool fits(const Function& f, Dim grid, Dim block, unsigned shared_bytes) {
   if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z) return false;
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return false;
   if (block.x > 1024 || block.y > 1024 || block.z > 64) return false;
-  return uint64_t(block.x) * block.y * block.z <= unsigned(f.max_threads) && shared_bytes <= unsigned(f.max_dynamic_shared);
+  return uint64_t(block.x) * block.y * block.z <= unsigned(f.max_threads) &&
+         shared_bytes <= unsigned(f.max_dynamic_shared);
 }
 
 // A fault inside a kernel says which one before the process dies as it would have.
@@ -185,7 +186,8 @@ API CUresult cuModuleGetGlobal_v2(CUdeviceptr* pointer, size_t* bytes, void* han
   void* address = dlsym(module->library, name);
   Dl_info info;
   ElfW(Sym)* entry = nullptr;
-  if (!address || !dladdr1(address, &info, reinterpret_cast<void**>(&entry), RTLD_DL_SYMENT) || !entry) return CUDA_ERROR_NOT_FOUND;
+  if (!address || !dladdr1(address, &info, reinterpret_cast<void**>(&entry), RTLD_DL_SYMENT) || !entry)
+    return CUDA_ERROR_NOT_FOUND;
   if (pointer) *pointer = reinterpret_cast<CUdeviceptr>(address);
   if (bytes) *bytes = entry->st_size;
   note_global(reinterpret_cast<CUdeviceptr>(address), entry->st_size);
@@ -196,8 +198,9 @@ API CUresult cuFuncGetAttribute(int* value, int attribute, void* function) {
   auto* f = static_cast<Function*>(function);
   switch (attribute) {
     case 0: *value = f->max_threads; break;
-    case 4: *value = 32; break;            // registers
-    case 5: case 6: *value = 90; break;    // PTX and binary version
+    case 4: *value = 32; break;  // registers
+    case 5:
+    case 6: *value = 90; break;  // PTX and binary version
     case 8: *value = f->max_dynamic_shared; break;
     default: *value = 0;
   }
@@ -229,35 +232,41 @@ API CUresult cuFuncGetParamInfo(void* function, size_t index, size_t* offset, si
   return CUDA_SUCCESS;
 }
 
-API CUresult cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                            unsigned block_z, unsigned shared_bytes, void* stream, void** params, void** extra) {
+API CUresult cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                            unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** params,
+                            void** extra) {
   Lock lock;
   if (!function) return CUDA_ERROR_INVALID_HANDLE;
   if (extra) return CUDA_ERROR_NOT_SUPPORTED;
-  return launch(*static_cast<Function*>(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, params);
+  return launch(*static_cast<Function*>(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+                stream, params);
 }
 
 // Blocks run one after another, so a barrier of the whole grid could never be passed.
-API CUresult cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**) {
+API CUresult cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                       void*, void**) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* function, int block_size, size_t shared_bytes, unsigned) {
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* function, int block_size,
+                                                                  size_t shared_bytes, unsigned) {
   *blocks = blocks_per_multiprocessor(*static_cast<Function*>(function), block_size, shared_bytes);
   return CUDA_SUCCESS;
 }
-API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int block_size, size_t shared_bytes) {
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int block_size,
+                                                         size_t shared_bytes) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, shared_bytes, 0);
 }
 
-API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, void* function, size_t (*shared_of)(int), size_t shared_bytes,
-                                                       int limit, unsigned) {
+API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, void* function, size_t (*shared_of)(int),
+                                                       size_t shared_bytes, int limit, unsigned) {
   auto& f = *static_cast<Function*>(function);
   *block = limit > 0 ? std::min(limit, f.max_threads) : f.max_threads;
   *grid = SM_COUNT * blocks_per_multiprocessor(f, *block, shared_of ? shared_of(*block) : shared_bytes);
   return CUDA_SUCCESS;
 }
-API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, void* function, size_t (*shared_of)(int), size_t shared_bytes, int limit) {
+API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, void* function, size_t (*shared_of)(int),
+                                              size_t shared_bytes, int limit) {
   return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of, shared_bytes, limit, 0);
 }
 

@@ -28,7 +28,14 @@ extern char** environ;
 
 namespace {
 
-enum Result : int { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, COMPILATION = 6, NAME_EXPRESSION_NOT_VALID = 10, INTERNAL_ERROR = 11 };
+enum Result : int {
+  SUCCESS = 0,
+  INVALID_INPUT = 3,
+  INVALID_PROGRAM = 4,
+  COMPILATION = 6,
+  NAME_EXPRESSION_NOT_VALID = 10,
+  INTERNAL_ERROR = 11
+};
 
 namespace fs = std::filesystem;
 
@@ -90,8 +97,7 @@ bool run(const std::vector<std::string>& command, const fs::path& log) {
     return false;
   }
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -115,9 +121,11 @@ std::vector<std::string> definitions(int count, const char* const* options) {
 }
 
 std::vector<std::string> flags() {
-  std::vector<std::string> list = {"-std=c++17", "-O1", "-DMELISMA_SHIM", "-I.", "-include", "shim_runtime.h", "-x", "c++", "-w"};
-  for (const char* flag : {"-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-ipa-reference",
-                           "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden", "-fPIC"})
+  std::vector<std::string> list = {"-std=c++17", "-O1", "-DMELISMA_SHIM", "-I.", "-include", "shim_runtime.h", "-x",
+                                   "c++",        "-w"};
+  for (const char* flag :
+       {"-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-ipa-reference",
+        "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden", "-fPIC"})
     list.push_back(flag);
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("fma")) list.push_back("-mfma");
@@ -154,7 +162,8 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 Result compile(Program& program, int count, const char* const* options) {
   TemporaryFolder folder;
   if (folder.path.empty()) return INTERNAL_ERROR;
-  const fs::path source = folder.path / "kernel.cu", scan = folder.path / "scan.ii", image = folder.path / "kernel.so", log = folder.path / "log";
+  const fs::path source = folder.path / "kernel.cu", scan = folder.path / "scan.ii", image = folder.path / "kernel.so",
+                 log = folder.path / "log";
   write(folder.path / "shim_runtime.h", shim_runtime_text);
   for (const Header& header : program.headers) {
     fs::path path = (folder.path / header.name).lexically_normal();
@@ -167,8 +176,10 @@ Result compile(Program& program, int count, const char* const* options) {
 
   std::vector<std::string> base = joined(joined(compiler(), flags()), definitions(count, options));
   for (std::string& word : base)
-    if (word == "-I.") word = "-I" + folder.path.string();
-    else if (word == "shim_runtime.h") word = (folder.path / word).string();
+    if (word == "-I.")
+      word = "-I" + folder.path.string();
+    else if (word == "shim_runtime.h")
+      word = (folder.path / word).string();
   bool ok = run(joined(base, {"-DMELISMA_SHIM_SCAN", "-E", "-P", "-o", scan.string(), source.string()}), log);
   if (ok) {
     write(source, first_line + program.source + "\n#line 1 \"shim registrations\"\n" + registrations(read(scan)));
@@ -202,8 +213,8 @@ API Result nvrtcGetSupportedArchs(int* archs) {
   return SUCCESS;
 }
 
-API Result nvrtcCreateProgram(Program** program, const char* source, const char* name, int n_headers, const char* const* headers,
-                              const char* const* names) {
+API Result nvrtcCreateProgram(Program** program, const char* source, const char* name, int n_headers,
+                              const char* const* headers, const char* const* names) {
   if (!program || !source || n_headers < 0) return INVALID_INPUT;
   *program = new Program;
   (*program)->source = source;

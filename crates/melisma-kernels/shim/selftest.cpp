@@ -99,7 +99,8 @@ bool broken_captures() {
   must(cuda("cuEventCreate", &event, 2u), "cuEventCreate");
   uint64_t pointer = 0;
   must(cuda("cuStreamBeginCapture_v2", stream, 1), "begin");
-  bool refused = cuda("cuMemAlloc_v2", &pointer, size_t(16)) == 900 && cuda("cuStreamEndCapture", stream, &graph) == 901;
+  bool refused =
+      cuda("cuMemAlloc_v2", &pointer, size_t(16)) == 900 && cuda("cuStreamEndCapture", stream, &graph) == 901;
   must(cuda("cuStreamBeginCapture_v2", stream, 1), "begin");
   must(cuda("cuEventRecord", event, stream), "record");
   must(cuda("cuStreamWaitEvent", side, event, 0u), "wait");
@@ -125,7 +126,8 @@ bool bad_launches() {
   bool bounded = launch("block_sum", {1, 256}, sums.pointer, sums.pointer) == 1;
   bool refused = result({1, 1025}) == 1 && result({0, 32}) == 1 && result({1, 32, 49153}) == 1;
   must(cuda("cuFuncSetAttribute", function("scale"), 8, 100000), "attribute");
-  return bounded && refused && result({1, 32, 100000}) == 0 && cuda("cuFuncSetAttribute", function("scale"), 8, 300000) == 1;
+  return bounded && refused && result({1, 32, 100000}) == 0 &&
+         cuda("cuFuncSetAttribute", function("scale"), 8, 300000) == 1;
 }
 
 bool overrun_aborts() {
@@ -153,14 +155,16 @@ bool matmul() {
   must(call(lt, "cublasLtCreate", &handle), "create");
   must(call(lt, "cublasLtMatmulDescCreate", &product, 68, 0), "desc");
   int transpose = 1;
-  must(call(lt, "cublasLtMatmulDescSetAttribute", product, 3, static_cast<const void*>(&transpose), size_t(4)), "transpose");
+  must(call(lt, "cublasLtMatmulDescSetAttribute", product, 3, static_cast<const void*>(&transpose), size_t(4)),
+       "transpose");
   must(call(lt, "cublasLtMatrixLayoutCreate", &layout_a, 0, k, m, int64_t(k)), "layout");
   must(call(lt, "cublasLtMatrixLayoutCreate", &layout_b, 0, k, n, int64_t(k)), "layout");
   must(call(lt, "cublasLtMatrixLayoutCreate", &layout_d, 0, m, n, int64_t(m)), "layout");
   float alpha = 2.0f, beta = 0.5f;
   auto at = [](uint64_t pointer) { return reinterpret_cast<void*>(pointer); };
-  must(call(lt, "cublasLtMatmul", handle, product, &alpha, at(da.pointer), layout_a, at(db.pointer), layout_b, &beta, at(dd.pointer), layout_d,
-            at(dd.pointer), layout_d, at(0), at(0), size_t(0), at(0)), "matmul");
+  must(call(lt, "cublasLtMatmul", handle, product, &alpha, at(da.pointer), layout_a, at(db.pointer), layout_b, &beta,
+            at(dd.pointer), layout_d, at(dd.pointer), layout_d, at(0), at(0), size_t(0), at(0)),
+       "matmul");
   std::vector<float> got = dd.read();
   for (uint64_t i = 0; i < m; i++)
     for (uint64_t j = 0; j < n; j++) {
@@ -186,15 +190,18 @@ std::string header_text;
 
 bool compile_error() {
   std::string image, log;
-  int result = compile("#include \"device.cuh\"\nextern \"C\" __global__ void wrong(u32* out) { out[0] = missing; }\n", header_text, image, log);
-  return result == 6 && image.empty() && log.find("selftest.cu:2") != std::string::npos && log.find("missing") != std::string::npos;
+  int result = compile("#include \"device.cuh\"\nextern \"C\" __global__ void wrong(u32* out) { out[0] = missing; }\n",
+                       header_text, image, log);
+  return result == 6 && image.empty() && log.find("selftest.cu:2") != std::string::npos &&
+         log.find("missing") != std::string::npos;
 }
 
 }  // namespace
 
 int main(int, char** argv) {
   std::string folder = argv[1];
-  libraries = {open_library(folder + "/libcuda.so.1"), open_library(folder + "/libnvrtc.so.13"), open_library(folder + "/libcublasLt.so.13")};
+  libraries = {open_library(folder + "/libcuda.so.1"), open_library(folder + "/libnvrtc.so.13"),
+               open_library(folder + "/libcublasLt.so.13")};
   void* context = nullptr;
   must(cuda("cuInit", 0u), "cuInit");
   must(cuda("cuDevicePrimaryCtxRetain", &context, 0), "retain");
@@ -208,14 +215,30 @@ int main(int, char** argv) {
     const char* name;
     Test run;
   };
-  const Case cases[] = {{"vector add", vector_add}, {"block sum", block_sum}, {"warp helpers", warp_helpers}, {"half warps", half_warps},
-                        {"staged copies", staged_copies}, {"streaming copies", streaming_copies}, {"halves round trip", halves_round_trip},
-                        {"conversions", conversions}, {"mma tf32", mma_tf32}, {"mma bf16", mma_bf16}, {"mma f16", mma_f16},
-                        {"early exit", early_exit}, {"constant table", constant_table}, {"graph replay", graph_replay},
+  const Case cases[] = {{"vector add", vector_add},
+                        {"block sum", block_sum},
+                        {"warp helpers", warp_helpers},
+                        {"half warps", half_warps},
+                        {"staged copies", staged_copies},
+                        {"streaming copies", streaming_copies},
+                        {"halves round trip", halves_round_trip},
+                        {"conversions", conversions},
+                        {"mma tf32", mma_tf32},
+                        {"mma bf16", mma_bf16},
+                        {"mma f16", mma_f16},
+                        {"early exit", early_exit},
+                        {"constant table", constant_table},
+                        {"graph replay", graph_replay},
                         {"late work waits", late_work_waits},
-                        {"broken captures", broken_captures}, {"out of memory", out_of_memory}, {"bad launches", bad_launches},
-                        {"overrun aborts", overrun_aborts}, {"deadlock aborts", deadlock_aborts}, {"fenced read dies", fenced_read_dies}, {"matmul", matmul},
-                        {"threads are cheap", threads_are_cheap}, {"compile error", compile_error}};
+                        {"broken captures", broken_captures},
+                        {"out of memory", out_of_memory},
+                        {"bad launches", bad_launches},
+                        {"overrun aborts", overrun_aborts},
+                        {"deadlock aborts", deadlock_aborts},
+                        {"fenced read dies", fenced_read_dies},
+                        {"matmul", matmul},
+                        {"threads are cheap", threads_are_cheap},
+                        {"compile error", compile_error}};
   int passed = 0, failed = 0;
   for (const Case& test : cases) {
     bool ok = test.run();

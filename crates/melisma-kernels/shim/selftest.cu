@@ -6,11 +6,11 @@
 #endif
 
 extern "C" __global__ void vector_add(const float* a, const float* b, float* sum, u64 n) {
-  for GRID_STRIDE(i, n) sum[i] = fused_multiply_add(a[i], 1.0f, b[i]);
+  for
+    GRID_STRIDE(i, n) sum[i] = fused_multiply_add(a[i], 1.0f, b[i]);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
-block_sum(const u32* values, u32* sums) {
+extern "C" __global__ void __launch_bounds__(BLOCK) block_sum(const u32* values, u32* sums) {
   __shared__ u32 partial[BLOCK];
   partial[threadIdx.x] = values[blockIdx.x * BLOCK + threadIdx.x];
   for (u32 half = BLOCK / 2; half > 0; half /= 2) {
@@ -84,12 +84,13 @@ extern "C" __global__ void halves_round_trip(u16* f16, u16* bf16) {
 }
 
 extern "C" __global__ void convert(const float* in, u16* f16, u16* bf16, u32* tf32, i32* whole, u32 n) {
-  for GRID_STRIDE(i, n) {
-    f16[i] = f32_to_f16(in[i]);
-    bf16[i] = f32_to_bf16(in[i]);
-    tf32[i] = f32_to_tf32(in[i]);
-    whole[i] = round_to_int(in[i]);
-  }
+  for
+    GRID_STRIDE(i, n) {
+      f16[i] = f32_to_f16(in[i]);
+      bf16[i] = f32_to_bf16(in[i]);
+      tf32[i] = f32_to_tf32(in[i]);
+      whole[i] = round_to_int(in[i]);
+    }
 }
 
 // a: 16 x 8, b: 8 x 8, d: 16 x 8, all row by row.
@@ -122,12 +123,14 @@ __device__ void multiply_halves(const float* a, const float* b, float* d, Encode
 }
 
 extern "C" __global__ void multiply_bf16(const float* a, const float* b, float* d) {
-  multiply_halves(a, b, d, [](float x) { return f32_to_bf16(x); },
-                  [](float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(d, a, b); });
+  multiply_halves(
+      a, b, d, [](float x) { return f32_to_bf16(x); },
+      [](float (&d)[4], const u32(&a)[4], const u32(&b)[2]) { mma_bf16(d, a, b); });
 }
 extern "C" __global__ void multiply_f16(const float* a, const float* b, float* d) {
-  multiply_halves(a, b, d, [](float x) { return f32_to_f16(x); },
-                  [](float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(d, a, b); });
+  multiply_halves(
+      a, b, d, [](float x) { return f32_to_f16(x); },
+      [](float (&d)[4], const u32(&a)[4], const u32(&b)[2]) { mma_f16(d, a, b); });
 }
 
 extern "C" __global__ void early_exit(u32* out) {
@@ -137,7 +140,8 @@ extern "C" __global__ void early_exit(u32* out) {
 }
 
 extern "C" __global__ void scale(float* values, float factor, u32 n) {
-  for GRID_STRIDE(i, n) values[i] *= factor;
+  for
+    GRID_STRIDE(i, n) values[i] *= factor;
 }
 
 extern "C" {

@@ -43,15 +43,19 @@ template <class T>
 struct Buffer {
   uint64_t pointer = 0;
   size_t count;
-  explicit Buffer(size_t count) : count(count) { must(cuda("cuMemAlloc_v2", &pointer, size_t(count * sizeof(T))), "cuMemAlloc_v2"); }
+  explicit Buffer(size_t count) : count(count) {
+    must(cuda("cuMemAlloc_v2", &pointer, size_t(count * sizeof(T))), "cuMemAlloc_v2");
+  }
   explicit Buffer(const std::vector<T>& values) : Buffer(values.size()) {
-    must(cuda("cuMemcpyHtoD_v2", pointer, static_cast<const void*>(values.data()), size_t(count * sizeof(T))), "cuMemcpyHtoD_v2");
+    must(cuda("cuMemcpyHtoD_v2", pointer, static_cast<const void*>(values.data()), size_t(count * sizeof(T))),
+         "cuMemcpyHtoD_v2");
   }
   Buffer(const Buffer&) = delete;
   ~Buffer() { must(cuda("cuMemFree_v2", pointer), "cuMemFree_v2"); }
   std::vector<T> read() const {
     std::vector<T> values(count);
-    must(cuda("cuMemcpyDtoH_v2", static_cast<void*>(values.data()), pointer, size_t(count * sizeof(T))), "cuMemcpyDtoH_v2");
+    must(cuda("cuMemcpyDtoH_v2", static_cast<void*>(values.data()), pointer, size_t(count * sizeof(T))),
+         "cuMemcpyDtoH_v2");
     return values;
   }
 };
@@ -66,7 +70,8 @@ inline int compile(const std::string& source, const std::string& header, std::st
   void *nvrtc = libraries.nvrtc, *program = nullptr;
   const char *headers[] = {header.c_str()}, *names[] = {"device.cuh"};
   const char* options[] = {"--gpu-architecture=sm_90", "--std=c++17", "-default-device", "-DBLOCK=128"};
-  must(call(nvrtc, "nvrtcCreateProgram", &program, source.c_str(), "selftest.cu", 1, static_cast<const char**>(headers), static_cast<const char**>(names)),
+  must(call(nvrtc, "nvrtcCreateProgram", &program, source.c_str(), "selftest.cu", 1, static_cast<const char**>(headers),
+            static_cast<const char**>(names)),
        "nvrtcCreateProgram");
   int result = call(nvrtc, "nvrtcCompileProgram", program, 4, static_cast<const char**>(options));
   size_t bytes = 0;
@@ -96,6 +101,6 @@ inline void* function(const char* name) {
 template <class... A>
 int launch(const char* name, Shape shape, A... args) {
   void* params[] = {&args..., nullptr};
-  return cuda("cuLaunchKernel", function(name), shape.grid, 1u, 1u, shape.block, 1u, 1u, shape.shared, shape.stream, static_cast<void**>(params),
-              static_cast<void**>(nullptr));
+  return cuda("cuLaunchKernel", function(name), shape.grid, 1u, 1u, shape.block, 1u, 1u, shape.shared, shape.stream,
+              static_cast<void**>(params), static_cast<void**>(nullptr));
 }

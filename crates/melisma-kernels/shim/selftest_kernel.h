@@ -49,7 +49,10 @@ bool warp_helpers() {
       if (j <= i) prefix += values[j];
       odd |= uint32_t(values[j] & 1) << (j - first);
     }
-    uint64_t expected[6] = {sum, prefix, values[first + 31], values[i % 32 == 31 ? i : i + 1],
+    uint64_t expected[6] = {sum,
+                            prefix,
+                            values[first + 31],
+                            values[i % 32 == 31 ? i : i + 1],
                             uint64_t(__builtin_popcount(odd) + __builtin_popcountll(values[i])),
                             uint64_t(__builtin_clz(odd) + __builtin_clzll(values[i]))};
     if (memcmp(expected, &got[i * 6], sizeof expected) != 0) return false;
@@ -105,13 +108,21 @@ struct Conversion {
 
 bool conversions() {
   const Conversion cases[] = {
-      {65519.996f, 0x7bff, 0x4780, 0x477fe000, 65520}, {65520.0f, 0x7c00, 0x4780, 0x47800000, 65520},
-      {5.9604645e-8f, 0x0001, 0x3380, 0x33800000, 0},  {2.9802322e-8f, 0x0000, 0x3300, 0x33000000, 0},
-      {2.9802326e-8f, 0x0001, 0x3300, 0x33000000, 0},  {6.1035156e-5f, 0x0400, 0x3880, 0x38800000, 0},
-      {float_of(0x387fe000), 0x0400, 0x3880, 0x387fe000, 0}, {float_of(0x387fdfff), 0x03ff, 0x3880, 0x387fe000, 0},  {1.00048828125f, 0x3c00, 0x3f80, 0x3f802000, 1},
-      {-2.5f, 0xc100, 0xc020, 0xc0200000, -2},         {3e9f, 0x7c00, 0x4f33, 0x4f32e000, 2147483647},
-      {float_of(0xff800001), 0xfe00, 0xffc0, 0x7fffffff, 0}, {float_of(0x7fa12345), 0x7f09, 0x7fe1, 0x7fffffff, 0},
-      {-INFINITY, 0xfc00, 0xff80, 0xff800000, INT32_MIN},    {-0.0f, 0x8000, 0x8000, 0x80000000, 0},
+      {65519.996f, 0x7bff, 0x4780, 0x477fe000, 65520},
+      {65520.0f, 0x7c00, 0x4780, 0x47800000, 65520},
+      {5.9604645e-8f, 0x0001, 0x3380, 0x33800000, 0},
+      {2.9802322e-8f, 0x0000, 0x3300, 0x33000000, 0},
+      {2.9802326e-8f, 0x0001, 0x3300, 0x33000000, 0},
+      {6.1035156e-5f, 0x0400, 0x3880, 0x38800000, 0},
+      {float_of(0x387fe000), 0x0400, 0x3880, 0x387fe000, 0},
+      {float_of(0x387fdfff), 0x03ff, 0x3880, 0x387fe000, 0},
+      {1.00048828125f, 0x3c00, 0x3f80, 0x3f802000, 1},
+      {-2.5f, 0xc100, 0xc020, 0xc0200000, -2},
+      {3e9f, 0x7c00, 0x4f33, 0x4f32e000, 2147483647},
+      {float_of(0xff800001), 0xfe00, 0xffc0, 0x7fffffff, 0},
+      {float_of(0x7fa12345), 0x7f09, 0x7fe1, 0x7fffffff, 0},
+      {-INFINITY, 0xfc00, 0xff80, 0xff800000, INT32_MIN},
+      {-0.0f, 0x8000, 0x8000, 0x80000000, 0},
   };
   constexpr unsigned n = sizeof cases / sizeof cases[0];
   std::vector<float> in;
@@ -120,11 +131,14 @@ bool conversions() {
   Buffer<uint16_t> f16(n), bf16(n);
   Buffer<uint32_t> tf32(n);
   Buffer<int32_t> whole(n);
-  if (launch("convert", {1, 32}, source.pointer, f16.pointer, bf16.pointer, tf32.pointer, whole.pointer, n)) return false;
+  if (launch("convert", {1, 32}, source.pointer, f16.pointer, bf16.pointer, tf32.pointer, whole.pointer, n))
+    return false;
   bool same = true;
   for (unsigned i = 0; i < n; i++) {
     Conversion got = {in[i], f16.read()[i], bf16.read()[i], tf32.read()[i], whole.read()[i]};
-    if (got.f16 == cases[i].f16 && got.bf16 == cases[i].bf16 && got.tf32 == cases[i].tf32 && got.whole == cases[i].whole) continue;
+    if (got.f16 == cases[i].f16 && got.bf16 == cases[i].bf16 && got.tf32 == cases[i].tf32 &&
+        got.whole == cases[i].whole)
+      continue;
     fprintf(stderr, "  %08x -> %04x %04x %08x %d\n", bits_of(in[i]), got.f16, got.bf16, got.tf32, got.whole);
     same = false;
   }
@@ -149,10 +163,12 @@ bool mma_tf32() {
   return product("multiply_tf32", 8, [](float x) { return float_of((bits_of(x) + 0x1000) & 0xffffe000); });
 }
 bool mma_bf16() {
-  return product("multiply_bf16", 16, [](float x) { return float_of((bits_of(x) + 0x7fff + (bits_of(x) >> 16 & 1)) & 0xffff0000); });
+  return product("multiply_bf16", 16,
+                 [](float x) { return float_of((bits_of(x) + 0x7fff + (bits_of(x) >> 16 & 1)) & 0xffff0000); });
 }
 bool mma_f16() {
-  return product("multiply_f16", 16, [](float x) { return float_of((bits_of(x) + 0x0fff + (bits_of(x) >> 13 & 1)) & 0xffffe000); });
+  return product("multiply_f16", 16,
+                 [](float x) { return float_of((bits_of(x) + 0x0fff + (bits_of(x) >> 13 & 1)) & 0xffffe000); });
 }
 
 bool early_exit() {

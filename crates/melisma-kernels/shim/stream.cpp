@@ -120,7 +120,8 @@ CUresult check_not_capturing() {
     if (!stream->capture) continue;
     bool mine = stream->capture->thread == std::this_thread::get_id();
     CaptureMode mode = stream->capture->mode;
-    if (mode == CaptureMode::Global || (mode == CaptureMode::ThreadLocal && mine)) result = invalidate(*stream->capture);
+    if (mode == CaptureMode::Global || (mode == CaptureMode::ThreadLocal && mine))
+      result = invalidate(*stream->capture);
   }
   return result;
 }
@@ -196,7 +197,8 @@ API CUresult cuStreamWaitEvent(void* stream_handle, void* event_handle, unsigned
   Event* event = find_event(event_handle);
   if (!stream || !event) return CUDA_ERROR_INVALID_HANDLE;
   if (!event->capture) {
-    if (event->records->due && !stream->capture) put(*stream, {nullptr, event->records, event->records->due, event->recorder});
+    if (event->records->due && !stream->capture)
+      put(*stream, {nullptr, event->records, event->records->due, event->recorder});
     return CUDA_SUCCESS;
   }
   if (event->capture->ended) return CUDA_ERROR_CAPTURED_EVENT;
@@ -267,5 +269,9 @@ API CUresult cuEventSynchronize(void* event) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuEventElapsedTime(float* milliseconds, void* start, void* end) { return elapsed(milliseconds, start, end); }
-API CUresult cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) { return elapsed(milliseconds, start, end); }
+API CUresult cuEventElapsedTime(float* milliseconds, void* start, void* end) {
+  return elapsed(milliseconds, start, end);
+}
+API CUresult cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) {
+  return elapsed(milliseconds, start, end);
+}

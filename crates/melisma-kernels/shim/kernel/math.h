@@ -2,22 +2,26 @@
 #pragma once
 
 extern "C" {
-#define SHIM_LIBM(NAME)              \
-  double NAME(double) noexcept;      \
+#define SHIM_LIBM(NAME)         \
+  double NAME(double) noexcept; \
   float NAME##f(float) noexcept;
+// clang-format off
 SHIM_LIBM(sin) SHIM_LIBM(cos) SHIM_LIBM(tan) SHIM_LIBM(asin) SHIM_LIBM(acos) SHIM_LIBM(atan)
 SHIM_LIBM(sinh) SHIM_LIBM(cosh) SHIM_LIBM(tanh) SHIM_LIBM(asinh) SHIM_LIBM(acosh) SHIM_LIBM(atanh)
 SHIM_LIBM(exp) SHIM_LIBM(exp2) SHIM_LIBM(expm1) SHIM_LIBM(log) SHIM_LIBM(log2) SHIM_LIBM(log10) SHIM_LIBM(log1p)
 SHIM_LIBM(sqrt) SHIM_LIBM(cbrt) SHIM_LIBM(floor) SHIM_LIBM(ceil) SHIM_LIBM(trunc) SHIM_LIBM(round) SHIM_LIBM(rint)
 SHIM_LIBM(nearbyint) SHIM_LIBM(fabs) SHIM_LIBM(erf) SHIM_LIBM(erfc) SHIM_LIBM(lgamma) SHIM_LIBM(tgamma)
+// clang-format on
 #undef SHIM_LIBM
-#define SHIM_LIBM(NAME)                      \
-  double NAME(double, double) noexcept;      \
+#define SHIM_LIBM(NAME)                 \
+  double NAME(double, double) noexcept; \
   float NAME##f(float, float) noexcept;
+    // clang-format off
 SHIM_LIBM(pow) SHIM_LIBM(fmod) SHIM_LIBM(remainder) SHIM_LIBM(atan2) SHIM_LIBM(hypot) SHIM_LIBM(fmin) SHIM_LIBM(fmax)
 SHIM_LIBM(copysign) SHIM_LIBM(nextafter) SHIM_LIBM(fdim)
+// clang-format on
 #undef SHIM_LIBM
-double fma(double, double, double) noexcept;
+            double fma(double, double, double) noexcept;
 float fmaf(float, float, float) noexcept;
 double ldexp(double, int) noexcept;
 float ldexpf(float, int) noexcept;
@@ -30,12 +34,17 @@ long lrint(double) noexcept;
 int abs(int) noexcept;
 }
 
-#define SHIM_OVERLOAD(NAME) inline float NAME(float x) { return NAME##f(x); }
+#define SHIM_OVERLOAD(NAME) \
+  inline float NAME(float x) { return NAME##f(x); }
+// clang-format off
 SHIM_OVERLOAD(sin) SHIM_OVERLOAD(cos) SHIM_OVERLOAD(tan) SHIM_OVERLOAD(tanh) SHIM_OVERLOAD(exp) SHIM_OVERLOAD(exp2)
 SHIM_OVERLOAD(log) SHIM_OVERLOAD(log2) SHIM_OVERLOAD(log10) SHIM_OVERLOAD(sqrt) SHIM_OVERLOAD(floor) SHIM_OVERLOAD(ceil)
 SHIM_OVERLOAD(trunc) SHIM_OVERLOAD(round) SHIM_OVERLOAD(rint) SHIM_OVERLOAD(fabs) SHIM_OVERLOAD(erf)
+// clang-format on
 #undef SHIM_OVERLOAD
-inline float fma(float a, float b, float c) { return fmaf(a, b, c); }
+            inline float fma(float a, float b, float c) {
+  return fmaf(a, b, c);
+}
 inline float pow(float a, float b) { return powf(a, b); }
 inline float fmod(float a, float b) { return fmodf(a, b); }
 inline float fmin(float a, float b) { return fminf(a, b); }
@@ -45,13 +54,17 @@ inline double abs(double x) { return fabs(x); }
 inline long long abs(long long x) { return x < 0 ? -x : x; }
 inline long long llabs(long long x) { return abs(x); }
 
-#define SHIM_MINMAX(T)                                           \
-  inline T min(T a, T b) { return b < a ? b : a; }               \
+#define SHIM_MINMAX(T)                             \
+  inline T min(T a, T b) { return b < a ? b : a; } \
   inline T max(T a, T b) { return a < b ? b : a; }
+// clang-format off
 SHIM_MINMAX(int) SHIM_MINMAX(unsigned) SHIM_MINMAX(long) SHIM_MINMAX(unsigned long)
 SHIM_MINMAX(long long) SHIM_MINMAX(unsigned long long)
+// clang-format on
 #undef SHIM_MINMAX
-inline float min(float a, float b) { return fminf(a, b); }
+    inline float min(float a, float b) {
+  return fminf(a, b);
+}
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }

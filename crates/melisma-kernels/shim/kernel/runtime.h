@@ -33,12 +33,12 @@ struct dim3 {
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-#define SHIM_VECTORS(T, N, A1, A2, A4)                                                        \
-  struct N##1 { T x; };                                                                       \
-  struct alignas(A2) N##2 { T x, y; };                                                        \
-  struct alignas(A4) N##4 { T x, y, z, w; };                                                  \
-  inline N##1 make_##N##1(T x) { return {x}; }                                                \
-  inline N##2 make_##N##2(T x, T y) { return {x, y}; }                                        \
+#define SHIM_VECTORS(T, N, A1, A2, A4)                 \
+  struct N##1 { T x; };                                \
+  struct alignas(A2) N##2 { T x, y; };                 \
+  struct alignas(A4) N##4 { T x, y, z, w; };           \
+  inline N##1 make_##N##1(T x) { return {x}; }         \
+  inline N##2 make_##N##2(T x, T y) { return {x, y}; } \
   inline N##4 make_##N##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 SHIM_VECTORS(signed char, char, 1, 2, 4)
 SHIM_VECTORS(unsigned char, uchar, 1, 2, 4)
@@ -51,8 +51,12 @@ SHIM_VECTORS(unsigned long long, ulonglong, 8, 16, 16)
 SHIM_VECTORS(float, float, 4, 8, 16)
 SHIM_VECTORS(double, double, 8, 16, 16)
 #undef SHIM_VECTORS
-struct float3 { float x, y, z; };
-struct int3 { int x, y, z; };
+struct float3 {
+  float x, y, z;
+};
+struct int3 {
+  int x, y, z;
+};
 inline float3 make_float3(float x, float y, float z) { return {x, y, z}; }
 inline int3 make_int3(int x, int y, int z) { return {x, y, z}; }
 inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
@@ -136,16 +140,16 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) 
   return shim::value_of<T>(slots, source <= last ? source : lane);
 }
 
-#define SHIM_REDUCE(NAME, T, START, STEP)                                          \
-  inline T NAME(unsigned mask, T value) {                                          \
-    const shim::Slot* slots = shim::exchange(mask, #NAME, value);                  \
-    T sum = START;                                                                 \
-    for (unsigned lane = 0; lane < 32; lane++)                                     \
-      if (mask >> lane & 1) {                                                      \
-        T other = shim::value_of<T>(slots, lane);                                  \
-        sum = STEP;                                                                \
-      }                                                                            \
-    return sum;                                                                    \
+#define SHIM_REDUCE(NAME, T, START, STEP)                         \
+  inline T NAME(unsigned mask, T value) {                         \
+    const shim::Slot* slots = shim::exchange(mask, #NAME, value); \
+    T sum = START;                                                \
+    for (unsigned lane = 0; lane < 32; lane++)                    \
+      if (mask >> lane & 1) {                                     \
+        T other = shim::value_of<T>(slots, lane);                 \
+        sum = STEP;                                               \
+      }                                                           \
+    return sum;                                                   \
   }
 SHIM_REDUCE(__reduce_add_sync, unsigned, 0, sum + other)
 SHIM_REDUCE(__reduce_add_sync, int, 0, sum + other)
@@ -153,25 +157,25 @@ SHIM_REDUCE(__reduce_min_sync, unsigned, ~0u, other < sum ? other : sum)
 SHIM_REDUCE(__reduce_min_sync, int, 0x7fffffff, other < sum ? other : sum)
 SHIM_REDUCE(__reduce_max_sync, unsigned, 0, other > sum ? other : sum)
 SHIM_REDUCE(__reduce_max_sync, int, -0x7fffffff - 1, other > sum ? other : sum)
-SHIM_REDUCE(__reduce_and_sync, unsigned, ~0u, sum & other)
+SHIM_REDUCE(__reduce_and_sync, unsigned, ~0u, (sum & other))
 SHIM_REDUCE(__reduce_or_sync, unsigned, 0, sum | other)
 SHIM_REDUCE(__reduce_xor_sync, unsigned, 0, sum ^ other)
 #undef SHIM_REDUCE
 
 // Threads of a launch never run at the same time, so an atomic is a plain update.
-#define SHIM_ATOMIC(NAME, NEXT)                       \
-  template <class T, class U>                         \
-  inline T NAME(T* address, U operand) {              \
-    T old = *address, value = T(operand);             \
-    *address = NEXT;                                  \
-    return old;                                       \
+#define SHIM_ATOMIC(NAME, NEXT)           \
+  template <class T, class U>             \
+  inline T NAME(T* address, U operand) {  \
+    T old = *address, value = T(operand); \
+    *address = NEXT;                      \
+    return old;                           \
   }
 SHIM_ATOMIC(atomicAdd, T(old + value))
 SHIM_ATOMIC(atomicSub, T(old - value))
 SHIM_ATOMIC(atomicMin, value < old ? value : old)
 SHIM_ATOMIC(atomicMax, value > old ? value : old)
 SHIM_ATOMIC(atomicOr, T(old | value))
-SHIM_ATOMIC(atomicAnd, T(old & value))
+SHIM_ATOMIC(atomicAnd, T((old & value)))
 SHIM_ATOMIC(atomicXor, T(old ^ value))
 SHIM_ATOMIC(atomicExch, value)
 SHIM_ATOMIC(atomicInc, old >= value ? T(0) : T(old + 1))
@@ -184,11 +188,17 @@ inline T atomicCAS(T* address, U expected, V desired) {
 }
 
 template <class T>
-inline T __ldg(const T* address) { return *address; }
+inline T __ldg(const T* address) {
+  return *address;
+}
 template <class T>
-inline T __ldcs(const T* address) { return *address; }
+inline T __ldcs(const T* address) {
+  return *address;
+}
 template <class T>
-inline void __stcs(T* address, T value) { *address = value; }
+inline void __stcs(T* address, T value) {
+  *address = value;
+}
 
 // What the appended registration lines of a kernel expand to.
 namespace shim {
@@ -202,19 +212,21 @@ struct Signature<void (*)(P...)> {
   static void unpack(void (*kernel)(P...), void** args, Indices<I...>) {
     kernel(*static_cast<P*>(args[I])...);
   }
-  static void call(void (*kernel)(P...), void** args) { unpack(kernel, args, Indices<__integer_pack(sizeof...(P))...>{}); }
+  static void call(void (*kernel)(P...), void** args) {
+    unpack(kernel, args, Indices<__integer_pack(sizeof...(P))...>{});
+  }
   static constexpr unsigned long sizes[] = {sizeof...(P), sizeof(P)...};
 };
 }  // namespace shim
 
-#define SHIM_KERNEL(NAME, ...)                                                                                   \
-  extern "C" __attribute__((visibility("default"))) void shim_entry_##NAME(void** args) {                        \
-    shim::Signature<decltype(&NAME)>::call(&NAME, args);                                                         \
-  }                                                                                                              \
-  extern "C" __attribute__((visibility("default"))) const unsigned long* shim_sizes_##NAME() {                   \
-    return shim::Signature<decltype(&NAME)>::sizes;                                                              \
-  }                                                                                                              \
-  extern "C" __attribute__((visibility("default"))) int shim_bounds_##NAME() {                                   \
-    constexpr int bounds[] = {__VA_ARGS__};                                                                      \
-    return bounds[0];                                                                                            \
+#define SHIM_KERNEL(NAME, ...)                                                                 \
+  extern "C" __attribute__((visibility("default"))) void shim_entry_##NAME(void** args) {      \
+    shim::Signature<decltype(&NAME)>::call(&NAME, args);                                       \
+  }                                                                                            \
+  extern "C" __attribute__((visibility("default"))) const unsigned long* shim_sizes_##NAME() { \
+    return shim::Signature<decltype(&NAME)>::sizes;                                            \
+  }                                                                                            \
+  extern "C" __attribute__((visibility("default"))) int shim_bounds_##NAME() {                 \
+    constexpr int bounds[] = {__VA_ARGS__};                                                    \
+    return bounds[0];                                                                          \
   }

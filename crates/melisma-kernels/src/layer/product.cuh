@@ -44,7 +44,8 @@ typedef u32 Operand;
 __device__ __forceinline__ Operand operand(float a, float b) { return pack_bf16(a, b); }
 
 template <int N>
-__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const Operand (&operands)[N]) {
+__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2],
+                                         const Operand (&operands)[N]) {
 #pragma unroll
   for (int f = 0; f < 2; f++) {
     const float4 w = weights[f];
@@ -60,7 +61,8 @@ typedef uint2 Operand;
 __device__ __forceinline__ Operand operand(float a, float b) { return make_uint2(f32_to_tf32(a), f32_to_tf32(b)); }
 
 template <int N>
-__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const Operand (&operands)[N]) {
+__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2],
+                                         const Operand (&operands)[N]) {
 #pragma unroll
   for (int f = 0; f < 2; f++) {
     const float4 w = weights[f];
@@ -106,7 +108,8 @@ __device__ __forceinline__ Operand operand(float a, float b) {
 
 // Two fragments of weights with N fragments of operands, in rounds that keep neighbouring instructions independent.
 template <int N>
-__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2], const Operand (&operands)[N]) {
+__device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2],
+                                         const Operand (&operands)[N]) {
   const Fragment a[2] = {split_weights(weights[0]), split_weights(weights[1])};
 #pragma unroll
   for (int round = 0; round < 3; round++) {
@@ -135,8 +138,8 @@ __device__ __forceinline__ void add(float (&totals)[2][N][4], const float (&sums
 
 // `targets(i)` is the target of column `first` + i.
 template <int N, class Layer, class Targets>
-__device__ __forceinline__ void store(const Layer& layer, u32 n_columns, u32 first, u32 group, const float (&totals)[2][N][4],
-                                      const Targets& targets) {
+__device__ __forceinline__ void store(const Layer& layer, u32 n_columns, u32 first, u32 group,
+                                      const float (&totals)[2][N][4], const Targets& targets) {
   const u32 g = lane_id() / 4, t = lane_id() % 4, m = GROUP_M * group + 4 * g;
   const float4 base = layer.base(m);
 #pragma unroll
@@ -160,7 +163,8 @@ __device__ __forceinline__ void product_few(const Layer& layer, const Factors& f
   const u32 lane = threadIdx.x, g = lane / 4, t = lane % 4;
   const u32 n_slices = (factors.n_chunks + SLICE_CHUNKS - 1) / SLICE_CHUNKS;
   const u32 group = blockIdx.y * blockDim.z + threadIdx.z;
-  const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
+  const float4* weights =
+      factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
   const auto column = layer.column(blockIdx.x * 8 + g);
   for (u32 slice = threadIdx.y; slice < n_slices; slice += blockDim.y) {
     const u32 last = min((slice + 1) * SLICE_CHUNKS, factors.n_chunks);
@@ -216,9 +220,11 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
   __shared__ typename Layer::Target targets[TILE];
   const u32 lane = lane_id(), warp = threadIdx.x / 32, last = factors.n_chunks - 1;
   const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
-  const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
+  const float4* weights =
+      factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
   const u32 first = blockIdx.x * TILE, own_k = 4 * (lane % 4);
-  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
+  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns)
+    targets[threadIdx.x] = layer.target(first + threadIdx.x);
   const auto column = layer.column(first + threadIdx.x / 4);
   // The last chunk stands for those after it, which are never multiplied.
   const auto fetch = [&](u32 chunk) { return layer.fetch(column, CHUNK_K * min(chunk, last) + own_k); };
@@ -276,9 +282,11 @@ __device__ __forceinline__ void product_short(const Layer& layer, const Factors&
   __shared__ typename Layer::Target targets[TILE];
   const u32 lane = lane_id(), g = lane / 4, t = lane % 4, warp = threadIdx.x / 32, last = 2 * factors.n_chunks - 1;
   const u32 warp_n = warp / WARPS_M, group = blockIdx.y * WARPS_M + warp % WARPS_M;
-  const float4* weights = factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
+  const float4* weights =
+      factors.weights + (u64)min(group, factors.n_groups - 1) * factors.n_chunks * CHUNK_FRAGMENTS + lane;
   const u32 first = blockIdx.x * TILE, own = warp_n * N * 8;
-  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns) targets[threadIdx.x] = layer.target(first + threadIdx.x);
+  if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns)
+    targets[threadIdx.x] = layer.target(first + threadIdx.x);
   float4 next_w[2] = {__ldg(weights), __ldg(weights + 32)};
   layer.fill(rows, first);
   __syncthreads();
@@ -288,7 +296,8 @@ __device__ __forceinline__ void product_short(const Layer& layer, const Factors&
   for (u32 chunk = 0; chunk < factors.n_chunks; chunk++) {
     float4 x[N];
 #pragma unroll
-    for (int n = 0; n < N; n++) x[n] = *reinterpret_cast<const float4*>(rows + layer.place(own + 8 * n + g, CHUNK_K * chunk + 4 * t));
+    for (int n = 0; n < N; n++)
+      x[n] = *reinterpret_cast<const float4*>(rows + layer.place(own + 8 * n + g, CHUNK_K * chunk + 4 * t));
 #pragma unroll
     for (int step = 0; step < 2; step++) {
       const float4 w[2] = {next_w[0], next_w[1]};
@@ -313,19 +322,19 @@ __device__ __forceinline__ void product_short(const Layer& layer, const Factors&
 
 // The kernels NAME_few, NAME_wide, NAME_tall, NAME_short_wide and NAME_short_tall of a layer; SHORT is the layer of the two
 // that make its operands themselves.
-#define PRODUCT_KERNELS(NAME, LAYER, SHORT)                                                                             \
-  extern "C" __global__ void __launch_bounds__(256) NAME##_few(Shape shape, Factors factors) {                          \
-    product_few(LAYER(shape), factors);                                                                                 \
-  }                                                                                                                     \
-  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_wide(Shape shape, Factors factors) {                      \
-    product_many<2>(LAYER(shape), factors);                                                                             \
-  }                                                                                                                     \
-  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_tall(Shape shape, Factors factors) {                      \
-    product_many<4>(LAYER(shape), factors);                                                                             \
-  }                                                                                                                     \
-  extern "C" __global__ void __launch_bounds__(256, 3) NAME##_short_wide(Shape shape, Factors factors) {                \
-    product_short<2>(SHORT(shape), factors);                                                                            \
-  }                                                                                                                     \
-  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_short_tall(Shape shape, Factors factors) {                \
-    product_short<4>(SHORT(shape), factors);                                                                            \
+#define PRODUCT_KERNELS(NAME, LAYER, SHORT)                                                              \
+  extern "C" __global__ void __launch_bounds__(256) NAME##_few(Shape shape, Factors factors) {           \
+    product_few(LAYER(shape), factors);                                                                  \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_wide(Shape shape, Factors factors) {       \
+    product_many<2>(LAYER(shape), factors);                                                              \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_tall(Shape shape, Factors factors) {       \
+    product_many<4>(LAYER(shape), factors);                                                              \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 3) NAME##_short_wide(Shape shape, Factors factors) { \
+    product_short<2>(SHORT(shape), factors);                                                             \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 2) NAME##_short_tall(Shape shape, Factors factors) { \
+    product_short<4>(SHORT(shape), factors);                                                             \
   }

@@ -55,7 +55,8 @@ struct History {
 };
 
 // What stream `stream` sees when each stream has `len` rows in `x`.
-__device__ __forceinline__ History history(const Step& step, const Memory& memory, const float* x, u32 stream, u32 len) {
+__device__ __forceinline__ History history(const Step& step, const Memory& memory, const float* x, u32 stream,
+                                           u32 len) {
   const float* now = x + (u64)stream * len * memory.n_channels;
   return {memory.past(step.rows[stream]), now, memory.n_past, memory.n_channels};
 }

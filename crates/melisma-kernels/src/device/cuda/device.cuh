@@ -17,14 +17,15 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "the nam
 constexpr u32 FULL_WARP = 0xffffffffu;
 
 // for GRID_STRIDE(i, n) { ... }: i runs over 0..n, shared out to the threads of a one-dimensional grid.
-#define GRID_STRIDE(i, n) \
-  (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (u64)gridDim.x * blockDim.x; i < (u64)(n); i += i##_step)
+#define GRID_STRIDE(i, n)                                                                                    \
+  (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (u64)gridDim.x * blockDim.x; i < (u64)(n); \
+   i += i##_step)
 
 // A pointer `name` to the launch's dynamic shared memory, aligned to 16 bytes.
 #ifdef MELISMA_SHIM
 #define DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(shim_context->dynamic_shared)
 #else
-#define DYNAMIC_SHARED(type, name)                                     \
+#define DYNAMIC_SHARED(type, name)                                        \
   extern __shared__ __align__(16) unsigned char melisma_dynamic_shared[]; \
   type* name = reinterpret_cast<type*>(melisma_dynamic_shared)
 #endif
@@ -84,8 +85,9 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global, u3
   melisma_check_aligned(global);
   shim_context->copy_async(shared, global, bytes);
 #else
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :: "r"((u32)__cvta_generic_to_shared(shared)), "l"(global), "r"(bytes) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(shared)),
+               "l"(global), "r"(bytes)
+               : "memory");
 #endif
 }
 
@@ -104,14 +106,14 @@ __device__ __forceinline__ void cp_async_wait() {
 #ifdef MELISMA_SHIM
   shim_context->copy_wait(LEFT);
 #else
-  asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 #endif
 }
 
 // Brings the line of an address into the second cache; the address is valid.
 __device__ __forceinline__ void prefetch(const void* global) {
 #ifndef MELISMA_SHIM
-  asm volatile("prefetch.global.L2 [%0];" :: "l"(global));
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 #else
   (void)global;
 #endif
@@ -134,7 +136,9 @@ __device__ __forceinline__ uint4 load_streaming(const uint4* global) {
   return *global;
 #else
   uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(global));
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(global));
   return v;
 #endif
 }
@@ -149,7 +153,8 @@ __device__ __forceinline__ void store_streaming(uint4* global, uint4 v) {
   melisma_check_aligned(global);
   *global = v;
 #else
-  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" :: "l"(global), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
 #endif
 }
 __device__ __forceinline__ void store_streaming(float4* global, float4 v) {
@@ -288,11 +293,11 @@ inline void mma_f16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 
 #else
 
-#define MELISMA_MMA(NAME, SHAPE)                                                                                         \
-  __device__ __forceinline__ void NAME(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {                            \
-    asm volatile("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"            \
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                        \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                    \
+#define MELISMA_MMA(NAME, SHAPE)                                                                              \
+  __device__ __forceinline__ void NAME(float (&d)[4], const u32(&a)[4], const u32(&b)[2]) {                   \
+    asm volatile("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                         \
   }
 MELISMA_MMA(mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
 MELISMA_MMA(mma_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32")

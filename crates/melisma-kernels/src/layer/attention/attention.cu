@@ -64,7 +64,8 @@ extern "C" __global__ void __launch_bounds__(128) attention_f32(Shape shape) {
     for (u32 j = lane; j < n_keys; j += 32) {
       float score = 0.0f;
       for (u32 d = 0; d < half; d++) {
-        const float a = shape.key(row, stream, first + j, head + d), b = shape.key(row, stream, first + j, head + d + half);
+        const float a = shape.key(row, stream, first + j, head + d),
+                    b = shape.key(row, stream, first + j, head + d + half);
         const float2 turn = shape.rotation[j * half + d];
         score = fused_multiply_add(query[d], fused_multiply_add(a, turn.x, -(b * turn.y)), score);
         score = fused_multiply_add(query[d + half], fused_multiply_add(b, turn.x, a * turn.y), score);
@@ -96,16 +97,17 @@ extern "C" __global__ void __launch_bounds__(128) attention_f32(Shape shape) {
 // budget: 48 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256) attention_remember(Shape shape) {
   const u32 width = 2 * shape.n_channels, n_keys = shape.keys.n_past, n_queries = shape.queries.n_past;
-  for GRID_STRIDE(i, (u64)shape.step.n_rows * (n_keys + n_queries) * width) {
-    const u32 stream = (u32)(i / ((n_keys + n_queries) * width)), at = (u32)(i % ((n_keys + n_queries) * width));
-    const u32 index = at / width, c = at % width, len = shape.step.n_latents;
-    const Row& row = shape.step.rows[stream];
-    if (row.end == 0) continue;
-    const u32 other = ~row.n_steps & 1;
-    if (index < n_keys) {
-      shape.keys.copy(row, other)[at] = shape.key(row, stream, index + len, c);
-    } else {
-      shape.queries.copy(row, other)[at - n_keys * width] = shape.query(row, stream, index - n_keys + len, c);
+  for
+    GRID_STRIDE(i, (u64)shape.step.n_rows * (n_keys + n_queries) * width) {
+      const u32 stream = (u32)(i / ((n_keys + n_queries) * width)), at = (u32)(i % ((n_keys + n_queries) * width));
+      const u32 index = at / width, c = at % width, len = shape.step.n_latents;
+      const Row& row = shape.step.rows[stream];
+      if (row.end == 0) continue;
+      const u32 other = ~row.n_steps & 1;
+      if (index < n_keys) {
+        shape.keys.copy(row, other)[at] = shape.key(row, stream, index + len, c);
+      } else {
+        shape.queries.copy(row, other)[at - n_keys * width] = shape.query(row, stream, index - n_keys + len, c);
+      }
     }
-  }
 }

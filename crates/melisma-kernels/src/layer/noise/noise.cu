@@ -32,21 +32,24 @@ extern "C" __global__ void __launch_bounds__(256) noise_f32(Step step, const Blo
   const Block block = blocks[blockIdx.y];
   const u32 len = step.n_latents * block.timeline.rate;
   float* to = deviates + block.before * step.n_latents * step.n_rows;
-  for GRID_STRIDE(i, (u64)len * step.n_rows) {
-    const u32 stream = (u32)(i / len), t = (u32)(i % len);
-    const Row& row = step.rows[stream];
-    float deviate = 0.0f;
-    if (row.noise != 0 && live_outputs(row, block.timeline, step.n_latents).has(t)) {
-      const u64 n = (u64)(first_output(row, block.timeline) + t), index = n / 4;
-      const Words words = philox({{(u32)index, (u32)(index >> 32), blockIdx.y, 0}}, (u32)row.seed, (u32)((u64)row.seed >> 32));
-      const bool second = n % 4 >= 2;
-      const u32 a = second ? words.w[2] : words.w[0], b = second ? words.w[3] : words.w[1];
-      // Both are exact: the upper 24 bits of a word.
-      const float unit = (float)((a >> 8) + 1) * 5.9604644775390625e-8f, turn = (float)(b >> 8) * 5.9604644775390625e-8f;
-      float sine, cosine;
-      sincospif(2.0f * turn, &sine, &cosine);
-      deviate = sqrtf(-2.0f * logf(unit)) * (n % 2 ? sine : cosine);
+  for
+    GRID_STRIDE(i, (u64)len * step.n_rows) {
+      const u32 stream = (u32)(i / len), t = (u32)(i % len);
+      const Row& row = step.rows[stream];
+      float deviate = 0.0f;
+      if (row.noise != 0 && live_outputs(row, block.timeline, step.n_latents).has(t)) {
+        const u64 n = (u64)(first_output(row, block.timeline) + t), index = n / 4;
+        const Words words =
+            philox({{(u32)index, (u32)(index >> 32), blockIdx.y, 0}}, (u32)row.seed, (u32)((u64)row.seed >> 32));
+        const bool second = n % 4 >= 2;
+        const u32 a = second ? words.w[2] : words.w[0], b = second ? words.w[3] : words.w[1];
+        // Both are exact: the upper 24 bits of a word.
+        const float unit = (float)((a >> 8) + 1) * 5.9604644775390625e-8f,
+                    turn = (float)(b >> 8) * 5.9604644775390625e-8f;
+        float sine, cosine;
+        sincospif(2.0f * turn, &sine, &cosine);
+        deviate = sqrtf(-2.0f * logf(unit)) * (n % 2 ? sine : cosine);
+      }
+      to[i] = deviate;
     }
-    to[i] = deviate;
-  }
 }

@@ -8,8 +8,8 @@ __device__ __forceinline__ double warp_sum(double value) {
 }
 
 // budget: 48 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(256) norm_f32(const float* x, const float* weight, const float* bias, float* y,
-                                                           u32 n_rows, u32 n_channels) {
+extern "C" __global__ void __launch_bounds__(256)
+    norm_f32(const float* x, const float* weight, const float* bias, float* y, u32 n_rows, u32 n_channels) {
   const u32 lane = lane_id(), n_warps = gridDim.x * (blockDim.x / 32);
   for (u32 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < n_rows; row += n_warps) {
     const float* from = x + (u64)row * n_channels;

@@ -6,7 +6,8 @@ struct Levels {
 };
 
 // budget: 32 registers, 0 spill
-extern "C" __global__ void __launch_bounds__(1024) populate_i32(const i32* frames, Levels levels, u64 n_frames, i32 codebook_size) {
+extern "C" __global__ void __launch_bounds__(1024)
+    populate_i32(const i32* frames, Levels levels, u64 n_frames, i32 codebook_size) {
   const u32 limit = (u32)max(codebook_size, 0);
   bool good[3] = {true, true, true};
   for (u64 i = threadIdx.x; i < n_frames; i += blockDim.x) {

@@ -83,7 +83,8 @@ struct Player {
 
   // Lines and phases of the tick whose first sample has the age `age`; before the onset lines are followed backwards. `quick`
   // says that the tick before was aimed and no segment ends in this one.
-  __device__ __forceinline__ void aim(const Voice& voice, const Params& params, u64 tick, i32 age, bool quick, bool known) {
+  __device__ __forceinline__ void aim(const Voice& voice, const Params& params, u64 tick, i32 age, bool quick,
+                                      bool known) {
     const u32 first = age > 0 ? (u32)age : 0u, end = (u32)(age + TICK);
     if (quick) {
       level.go_on(end);
@@ -126,14 +127,15 @@ struct Player {
     }
     const float2 outputs = state.next(filter.a, input);
     if (KIND == TONE) return outputs.y;
-    return fused_multiply_add(outputs.y, mix_levels[2], fused_multiply_add(outputs.x, mix_levels[1], input * mix_levels[0]));
+    return fused_multiply_add(outputs.y, mix_levels[2],
+                              fused_multiply_add(outputs.x, mix_levels[1], input * mix_levels[0]));
   }
 };
 
 // All chunks of a lane, from `chunk` on in steps of `chunk_step`. SERIAL lanes have them all and carry the state themselves.
 template <u32 KIND, bool SERIAL>
-__device__ __forceinline__ void render(const Params& params, const float* table, const Voice& voice, bool present, Sink sink, u32 chunk,
-                                       u32 chunk_step) {
+__device__ __forceinline__ void render(const Params& params, const float* table, const Voice& voice, bool present,
+                                       Sink sink, u32 chunk, u32 chunk_step) {
   constexpr bool FILTERED = KIND == TONE || KIND == NOISE;
   const u32 end = voice.end, lane_index = blockIdx.x * blockDim.x + threadIdx.x;
   const u64 onset = voice.onset;
@@ -254,7 +256,8 @@ extern "C" __global__ void __launch_bounds__(128, 5) voice_serial(Params params)
 }
 
 template <u32 KIND>
-__device__ __forceinline__ void make_maps(const Params& params, const float* table, const Voice& voice, u32 lane_index) {
+__device__ __forceinline__ void make_maps(const Params& params, const float* table, const Voice& voice,
+                                          u32 lane_index) {
   const u32 seed = voice.seed, end = voice.end;
   const u64 onset = voice.onset;
   Tone tone(voice);
@@ -334,5 +337,6 @@ extern "C" __global__ void __launch_bounds__(128) voice_scan(Params params) {
 
 // budget: 32 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256) voice_convert(const int* sums, float* out, u64 n) {
-  for GRID_STRIDE(i, n) out[i] = (float)sums[i] * 5.9604644775390625e-8f;
+  for
+    GRID_STRIDE(i, n) out[i] = (float)sums[i] * 5.9604644775390625e-8f;
 }

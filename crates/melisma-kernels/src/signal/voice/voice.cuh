@@ -92,7 +92,9 @@ __device__ __forceinline__ float power_of_two(float x) {
   return __uint_as_float(__float_as_uint(sum) + ((u32)whole << 23));
 }
 
-__device__ __forceinline__ float fallen(float rate, float samples) { return power_of_two(fminf(-rate * samples, 0.0f)); }
+__device__ __forceinline__ float fallen(float rate, float samples) {
+  return power_of_two(fminf(-rate * samples, 0.0f));
+}
 
 // 1 / x for x of ordinary size, within two units in the last place.
 __device__ __forceinline__ float reciprocal(float x) {
@@ -176,7 +178,8 @@ struct Coefficients {
 };
 
 __device__ __forceinline__ Coefficients coefficients(const Voice& voice, Control control, u32 age) {
-  float octaves = fused_multiply_add(voice.sweep, fallen(voice.sweep_rate, (float)age), voice.octaves + control.brightness);
+  float octaves =
+      fused_multiply_add(voice.sweep, fallen(voice.sweep_rate, (float)age), voice.octaves + control.brightness);
   const float wave = cosine(age * voice.lfo_increment + voice.lfo_phase);
   octaves = fused_multiply_add(wave, voice.lfo_depth * control.motion, octaves);
   const float half_turn = power_of_two(fminf(fmaxf(octaves, -14.0f), -1.152003f)) * 2.0f;
@@ -258,9 +261,17 @@ struct Tone {
   u32 half_step, saw;
 
   __device__ __forceinline__ explicit Tone(const Voice& voice)
-      : phase(0), saw_phase(0), increment(voice.increment), saw_increment(voice.saw_increment), period(voice.period),
-        sine_level(voice.sine), saw_level(voice.saw), is_close(voice.period * 4294967296.0f < 30.0f), wave(0.0f),
-        difference(0.0f), saw(0) {
+      : phase(0),
+        saw_phase(0),
+        increment(voice.increment),
+        saw_increment(voice.saw_increment),
+        period(voice.period),
+        sine_level(voice.sine),
+        saw_level(voice.saw),
+        is_close(voice.period * 4294967296.0f < 30.0f),
+        wave(0.0f),
+        difference(0.0f),
+        saw(0) {
     half_step = (u32)(increment >> 33);
     half = -2.0f * sine(half_step);
     bend = -half * half;
@@ -297,7 +308,8 @@ struct Harmonics {
   float p[N_PARTIALS], slopes[N_PARTIALS];
   float c, s, turn_c, turn_s;
 
-  __device__ __forceinline__ explicit Harmonics(const Voice& voice) : phase(0), increment(voice.increment), c(0.0f), s(0.0f) {
+  __device__ __forceinline__ explicit Harmonics(const Voice& voice)
+      : phase(0), increment(voice.increment), c(0.0f), s(0.0f) {
     const u32 step = (u32)(increment >> 32);
     turn_c = cosine(step);
     turn_s = sine(step);
@@ -326,8 +338,10 @@ struct Harmonics {
     shape(levels, p);
 #pragma unroll
     for (int k = 0; k < N_PARTIALS; k++) {
-      if (age >= 0) levels[k] *= falls[k];
-      else levels[k] = voice.levels[k] * fallen(voice.rates[k], (float)end);
+      if (age >= 0)
+        levels[k] *= falls[k];
+      else
+        levels[k] = voice.levels[k] * fallen(voice.rates[k], (float)end);
     }
     shape(levels, slopes);
     const float inverse = reciprocal((float)(end - first)), before = (float)(age - (i32)first);
