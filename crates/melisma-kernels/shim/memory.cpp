@@ -92,7 +92,7 @@ long damaged_offset(CUdeviceptr pointer, size_t bytes) {
 void check_block(const char* culprit, CUdeviceptr pointer, size_t bytes) {
   long offset = damaged_offset(pointer, bytes);
   if (offset == 0) return;
-  fprintf(stderr, "melisma shim: %s: wrote outside of a device allocation of %zu bytes, at byte offset %ld\n", culprit,
+  fprintf(stderr, "melisma shim: %s: wrote outside a device allocation of %zu bytes, at byte offset %ld\n", culprit,
           bytes, offset);
   abort();
 }

@@ -1,4 +1,4 @@
-//! What the system lets this process have.
+//! Limits that the system sets on this process.
 
 use std::io::{Error, Result};
 

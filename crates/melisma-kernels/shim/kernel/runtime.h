@@ -114,7 +114,7 @@ inline unsigned __match_any_sync(unsigned mask, unsigned value) {
   return shim::lanes_with_value(mask, "__match_any_sync", value, value);
 }
 
-// The segment arithmetic of the shfl instruction: a lane outside of its segment reads its own value.
+// The segment arithmetic of the shfl instruction: a lane outside its segment reads its own value.
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   const shim::Slot* slots = shim::exchange(mask, "__shfl_sync", value);

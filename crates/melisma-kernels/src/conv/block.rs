@@ -1,6 +1,6 @@
 //! How images are cut into blocks that stay in a core's cache, and how a block lies in scratch.
 //!
-//! The inputs of a block are sorted into planes by what is left of their place after division by the stride: a tap reads one
+//! The inputs of a block are sorted into planes by their position modulo the stride: a tap reads one
 //! plane, and neighbouring outputs read neighbouring floats of it. Padding is written into the planes as zeros.
 
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 //! `conv`: a convolution over images. x `[B, C, H, W]`, w `[O, C, M, N]`, y `[B, O, H', W']`.
 //!
 //! y[o, i, j] = f(b\[o\] + Σ_c Σ_m Σ_n w[o, c, m, n] · x[c, i·s + m·d - p, j·s' + n·d' - p']), added in that order, fused; x
-//! outside of the image is 0, and f is the identity or the greater of 0 and the sum (a NaN stays). With p before and q after
-//! an axis of length L, H' = ⌊(L + p + q - (M - 1)·d - 1) / s⌋ + 1, as ONNX's Conv has it. A signal is an image of one row.
-//! The bits are those of one instruction set for any number of threads. On CPUs only.
+//! outside the image is 0, and f is the identity or the greater of 0 and the sum (a NaN stays). With p before and q after
+//! an axis of length L, H' = ⌊(L + p + q - (M - 1)·d - 1) / s⌋ + 1, as in ONNX's Conv. A signal is an image of one row.
+//! The bits are those of one instruction set for any number of threads. CPU only.
 //!
 //! C = O = 1, w = (1, 10), stride 2, no padding: the row x = (1, 2, 3, 4) becomes (1·1 + 2·10, 3·1 + 4·10) = (21, 43).
 

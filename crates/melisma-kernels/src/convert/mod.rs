@@ -6,7 +6,7 @@
 //! | i16, i24 | nearest to x · 2^15, x · 2^23, ties to even, clipped; NaN is 0 |
 //! | u8 | nearest to x · 2^7, ties to even, plus 128, clipped; NaN is 128 |
 //!
-//! The way back divides by the same power of two and is exact. Results are the same bits on every device.
+//! The reverse conversion divides by the same power of two and is exact. Results are the same bits on every device.
 
 mod cpu;
 pub(crate) mod cuda;

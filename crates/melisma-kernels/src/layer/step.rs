@@ -114,7 +114,7 @@ impl Rows {
     /// Replaces the rows.
     ///
     /// # Errors
-    /// More rows than there is room for, a slot that the arena does not have, or a time outside of 0 ..= [`OPEN`].
+    /// More rows than there is room for, a slot that the arena does not have, or a time outside 0 ..= [`OPEN`].
     pub fn set(&mut self, queue: &Queue, rows: &[Row]) -> Result<()> {
         if rows.len() > self.host.capacity() {
             return Err(Error::invalid(format!(

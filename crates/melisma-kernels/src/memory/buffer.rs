@@ -1,16 +1,12 @@
 //! Bytes in one space: the storage under tensors and pools.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use crate::device::cuda::{Address, Cuda, InFlight};
-use crate::memory::pool::Shelves;
+use crate::memory::block::Block;
+use crate::memory::shelf::Shelves;
 use crate::memory::view::{CudaView, CudaViewMut};
-use crate::{Budget, Element, Error, Kind, Remedy, Reservation, Result, Space, View, ViewMut};
-
-/// Wide enough for every vector load and for a cache line.
-const ALIGNMENT: usize = 64;
+use crate::{Budget, Element, Error, Result, Space, View, ViewMut};
 
 /// Memory of one space. Dropped, it goes back to its pool, or to the system.
 #[derive(Debug)]
@@ -18,7 +14,7 @@ pub struct Buffer {
     /// Present until drop.
     block: Option<Block>,
     len: usize,
-    home: Option<std::sync::Arc<Shelves>>,
+    home: Option<Arc<Shelves>>,
 }
 
 impl Buffer {
@@ -50,7 +46,7 @@ impl Buffer {
         Self { block: Some(block), len, home: None }
     }
 
-    pub(crate) fn pooled(block: Block, len: usize, home: std::sync::Arc<Shelves>) -> Self {
+    pub(crate) fn pooled(block: Block, len: usize, home: Arc<Shelves>) -> Self {
         Self { block: Some(block), len, home: Some(home) }
     }
 
@@ -80,7 +76,7 @@ impl Buffer {
     pub fn view<T: Element>(&self) -> Result<View<'_, T>> {
         let len = self.elements::<T>()?;
         Ok(match self.space() {
-            Space::Device => View::Cuda(CudaView::new(self.block().address, len)),
+            Space::Device => View::Cuda(CudaView::new(self.block().address(), len)),
             Space::Host | Space::Pinned => View::Host(bytemuck::cast_slice(self.bytes()?)),
         })
     }
@@ -92,7 +88,7 @@ impl Buffer {
     pub fn view_mut<T: Element>(&mut self) -> Result<ViewMut<'_, T>> {
         let len = self.elements::<T>()?;
         Ok(match self.space() {
-            Space::Device => ViewMut::Cuda(CudaViewMut::new(self.block().address, len)),
+            Space::Device => ViewMut::Cuda(CudaViewMut::new(self.block().address(), len)),
             Space::Host | Space::Pinned => ViewMut::Host(bytemuck::cast_slice_mut(self.bytes_mut()?)),
         })
     }
@@ -125,8 +121,8 @@ impl Buffer {
         if self.space() == Space::Host {
             const PAGE: usize = 4096;
             let block = self.block();
-            let start = (block.address as usize).next_multiple_of(PAGE);
-            let end = (block.address as usize + block.capacity) / PAGE * PAGE;
+            let start = (block.address() as usize).next_multiple_of(PAGE);
+            let end = (block.address() as usize + block.capacity) / PAGE * PAGE;
             if start < end {
                 // SAFETY: whole pages inside the block; the advice leaves their content alone.
                 unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
@@ -135,12 +131,12 @@ impl Buffer {
     }
 
     pub(crate) fn address(&self) -> Address {
-        self.block().address
+        self.block().address()
     }
 
     /// The copies that may still use this pinned buffer; host access waits for them.
     pub(crate) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
-        self.block().in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+        self.block().in_flight()
     }
 }
 
@@ -150,85 +146,4 @@ impl Drop for Buffer {
             home.give_back(block);
         }
     }
-}
-
-/// One allocation with its place in the budget.
-#[derive(Debug)]
-pub(crate) struct Block {
-    pub(crate) space: Space,
-    /// A host pointer for host and pinned memory, a device pointer for device memory.
-    address: Address,
-    pub(crate) capacity: usize,
-    cuda: Option<Cuda>,
-    in_flight: Mutex<InFlight>,
-    _counted: Reservation,
-}
-
-impl Block {
-    pub(crate) fn host(budget: &Budget, capacity: usize) -> Result<Self> {
-        let counted = budget.reserve(Space::Host, capacity as u64)?;
-        let layout = Layout::from_size_align(capacity.max(1), ALIGNMENT).map_err(|_| out_of_memory(capacity))?;
-        // SAFETY: the layout's size is not 0.
-        let pointer = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| out_of_memory(capacity))?;
-        Ok(Self::new(Space::Host, pointer.as_ptr() as Address, capacity, None, counted))
-    }
-
-    pub(crate) fn pinned(cuda: &Cuda, budget: &Budget, capacity: usize) -> Result<Self> {
-        let counted = budget.reserve(Space::Pinned, capacity as u64)?;
-        let address = cuda.allocate_pinned(capacity.max(1))?;
-        // SAFETY: the driver just gave us `capacity` writable bytes.
-        unsafe { std::ptr::write_bytes(address as *mut u8, 0, capacity) };
-        Ok(Self::new(Space::Pinned, address, capacity, Some(cuda.clone()), counted))
-    }
-
-    pub(crate) fn device(cuda: &Cuda, budget: &Budget, capacity: usize) -> Result<Self> {
-        let counted = budget.reserve(Space::Device, capacity as u64)?;
-        let address = cuda.allocate(capacity.max(1))?;
-        Ok(Self::new(Space::Device, address, capacity, Some(cuda.clone()), counted))
-    }
-
-    fn new(space: Space, address: Address, capacity: usize, cuda: Option<Cuda>, counted: Reservation) -> Self {
-        Self { space, address, capacity, cuda, in_flight: Mutex::default(), _counted: counted }
-    }
-
-    fn host_pointer(&self) -> *mut u8 {
-        debug_assert!(self.space != Space::Device);
-        self.address as *mut u8
-    }
-
-    /// Waits for the copy that still uses this block, if any.
-    pub(crate) fn settle(&self) -> Result<()> {
-        if self.space != Space::Pinned {
-            return Ok(());
-        }
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).wait()
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // A failed wait means a lost device, whose driver frees everything with the context.
-        let _ = self.settle();
-        match (self.space, &self.cuda) {
-            (Space::Pinned, Some(cuda)) => cuda.free_pinned(self.address),
-            (Space::Device, Some(cuda)) => cuda.free(self.address),
-            _ => {
-                if let Ok(layout) = Layout::from_size_align(self.capacity.max(1), ALIGNMENT) {
-                    // SAFETY: allocated in `Block::host` with this layout.
-                    unsafe { dealloc(self.host_pointer(), layout) }
-                }
-            }
-        }
-    }
-}
-
-// SAFETY: a block owns its memory; the address is used through `&`/`&mut` borrows of its owner only.
-unsafe impl Send for Block {}
-// SAFETY: a block owns its memory, and shared access only reads.
-unsafe impl Sync for Block {}
-
-fn out_of_memory(bytes: usize) -> Error {
-    Error::new(Kind::Memory, format!("the system refused {bytes} bytes of host memory"))
-        .with_hint(Remedy::LowerMemoryLimit)
-        .or_hint("free memory")
 }

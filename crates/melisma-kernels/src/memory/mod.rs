@@ -1,11 +1,13 @@
 //! Memory on the host and on GPUs: what a [`Budget`] allows, [`Buffer`]s and the [`Pool`] that lends them, [`Tensor`]s
 //! with a type and a shape, typed views for kernels, and mapped files.
 
+mod block;
 mod budget;
 mod buffer;
 pub(crate) mod dtype;
 pub mod mapped;
 mod pool;
+mod shelf;
 mod tensor;
 pub(crate) mod view;
 

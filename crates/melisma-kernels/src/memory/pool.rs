@@ -4,34 +4,16 @@
 //! A device pool belongs to the queue it was made for: work on one queue is ordered, so a buffer may be given back while
 //! kernels that use it still wait. A buffer used on another queue as well must be waited for there first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::device::cuda::Cuda;
-use crate::memory::buffer::Block;
-use crate::{Budget, Buffer, Error, Kind, Result, Space};
-
-const SMALLEST: usize = 256;
-/// Four classes per power of two, from 2^8 up to 2^47.
-const N_CLASSES: usize = 160;
+use crate::memory::block::Block;
+use crate::memory::shelf::{Shelves, capacity_of, class_of};
+use crate::{Budget, Buffer, Kind, Result, Space};
 
 /// A source of buffers of one space.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Shelves>);
-
-#[derive(Debug)]
-pub(crate) struct Shelves {
-    space: Space,
-    cuda: Option<Cuda>,
-    budget: Budget,
-    classes: Mutex<Vec<Shelf>>,
-}
-
-/// The free blocks of one class, and how many blocks of it exist at all.
-#[derive(Debug, Default)]
-struct Shelf {
-    free: Vec<Block>,
-    made: usize,
-}
 
 impl Pool {
     /// A pool of pageable host memory.
@@ -50,8 +32,7 @@ impl Pool {
     }
 
     fn new(space: Space, cuda: Option<Cuda>, budget: &Budget) -> Self {
-        let classes = (0..N_CLASSES).map(|_| Shelf::default()).collect();
-        Self(Arc::new(Shelves { space, cuda, budget: budget.clone(), classes: Mutex::new(classes) }))
+        Self(Arc::new(Shelves::new(space, cuda, budget.clone())))
     }
 
     /// A buffer of `len` bytes with unspecified content.
@@ -108,56 +89,9 @@ impl Pool {
     }
 }
 
-impl Shelves {
-    fn lock(&self) -> MutexGuard<'_, Vec<Shelf>> {
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn allocate(&self, capacity: usize) -> Result<Block> {
-        match (self.space, &self.cuda) {
-            (Space::Pinned, Some(cuda)) => Block::pinned(cuda, &self.budget, capacity),
-            (Space::Device, Some(cuda)) => Block::device(cuda, &self.budget, capacity),
-            _ => Block::host(&self.budget, capacity),
-        }
-    }
-
-    pub(crate) fn give_back(&self, block: Block) {
-        if let Ok(class) = class_of(block.capacity) {
-            self.lock()[class].free.push(block);
-        }
-    }
-}
-
-fn class_of(len: usize) -> Result<usize> {
-    let len = len.max(SMALLEST);
-    let power = len.ilog2() as usize;
-    let quarter = (len - (1 << power)).div_ceil(1 << (power - 2));
-    let class = (power - SMALLEST.ilog2() as usize) * 4 + quarter;
-    if class < N_CLASSES {
-        return Ok(class);
-    }
-    Err(Error::new(Kind::Memory, format!("a buffer of {len} bytes is larger than any pool holds")))
-}
-
-fn capacity_of(class: usize) -> usize {
-    let power = class / 4 + SMALLEST.ilog2() as usize;
-    (1 << power) + (class % 4) * (1 << (power - 2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn classes_hold_what_they_promise() {
-        for len in (0..5000).chain([65_535, 65_536, 65_537, 1 << 40]) {
-            let class = class_of(len).unwrap();
-            assert!(capacity_of(class) >= len, "{len}");
-            assert!(class == 0 || capacity_of(class - 1) < len, "{len} fits a smaller class");
-            assert_eq!(class_of(capacity_of(class)).unwrap(), class);
-        }
-        assert_eq!(class_of(usize::MAX).unwrap_err().kind(), Kind::Memory);
-    }
 
     #[test]
     fn buffers_come_back() {

@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use super::Slices;
-use super::batch::{DeviceJob, DevicePart, Job};
 use super::index;
+use super::job::{DeviceJob, DevicePart, Job};
 use super::record::Mode;
 use crate::device::cuda::{Cuda, DEVICE, Function, Header, Source};
 use crate::memory::view::{CudaView, CudaViewMut};

@@ -46,6 +46,7 @@ mod decode;
 mod encode;
 mod hash;
 mod index;
+mod job;
 mod model;
 mod planes;
 mod record;
@@ -55,9 +56,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Batch, Job, Lens, Status};
+pub use batch::{Batch, Lens, Status};
 pub use decode::Decoder;
 pub use encode::Encoder;
+pub use job::Job;
 pub use index::{SEGMENT_STEP, Segments, len as index_len};
 pub use planes::Split;
 pub use record::{MAX_TILE_LEN, Mode, Tile};

@@ -1,8 +1,8 @@
 //! `feedback`: eight delay lines that feed each other through a Householder reflection, a block of samples at a time.
 //!
-//! Of the lines' outputs x (one sample of each) is heard `loudness` Σ `heard_i` x_i on either side. Each passes a shelf,
-//! low += `share` (x - low), y = `gain` (low + `shelf` (x - low)), and y - 2/8 Σ y + `fed` · input goes into the lines again. What is smaller
-//! than [`TINY`] becomes 0. A block is shorter than every line, so its outputs are known before it begins.
+//! With x the outputs of the lines (one sample of each), either side hears `loudness` Σ `heard_i` x_i. Each x passes a shelf,
+//! low += `share` (x - low), y = `gain` (low + `shelf` (x - low)), and y - 2/8 Σ y + `fed` · input is the new input of the lines. Values smaller
+//! than [`TINY`] become 0. A block is shorter than every line, so its outputs are known before it begins.
 //!
 //! CPU only; the same bits on every instruction set, because each operation is one IEEE operation and sums are trees.
 

@@ -1,7 +1,7 @@
 //! `depthwise`: a convolution of each channel alone, in steps. x `[B, T, C]`, y `[B, T, C]`.
 //!
 //! y[t, c] = b\[c\] + Σ_k w[c, k] · x[t + k - K/2, c] for K taps (K odd), added in the order bias, k = 0, 1, ..., fused on
-//! the CPU. x outside of a stream is 0. The output is K/2 rows behind the input: the entry of SNAC's decoder, K = 7.
+//! the CPU. x outside a stream is 0. The output is K/2 rows behind the input: the entry of SNAC's decoder, K = 7.
 //! State: the last K - 1 inputs of every channel. Between devices results agree within 1e-5 of the largest |y|.
 //!
 //! K = 3, C = 1, w = (1, 10, 100), b = 0: the stream x = (1, 2) becomes (0·1 + 1·10 + 2·100, 1·1 + 2·10) = (210, 21).

@@ -92,7 +92,7 @@ impl Prepared {
             frame_codes: self.frame_codes as u32,
         };
         let launch = Launch { grid: (blocks(queue, y.len), 1, 1), block: (256, 1, 1), shared_bytes: 0 };
-        // SAFETY: the plan checked codes and y against the step; codes outside of a codebook are clamped.
+        // SAFETY: the plan checked codes and y against the step; codes outside a codebook are clamped.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }
 }

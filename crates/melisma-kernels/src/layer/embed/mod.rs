@@ -5,7 +5,7 @@
 //!
 //! y[t, c] = Σ_l (b_l\[c\] + Σ_d W_l[c, d] · e\[d\]), levels in order, each level summed on its own, d rising, fused on the CPU.
 //!
-//! Latents from the row's `end` on are 0. A code outside of its codebook counts as the nearest one inside: callers refuse
+//! Latents from the row's `end` on are 0. A code outside its codebook counts as the nearest one inside: callers refuse
 //! such codes before. No state. Between devices results agree within 1e-5 of the largest term.
 //!
 //! For strides (4, 2, 1) a frame is L0 L1 L2 L2 L1 L2 L2: places (0), (1, 4), (2, 3, 5, 6).

@@ -2,7 +2,7 @@
 //!
 //! y\[t\] = tanh(b + Σ_k Σ_c w[c, k] · S(x)[t + k - 3, c]), k = 0 .. 6, with S Snake, x + sin²(αx)/α, α per channel. On
 //! the CPU the sum is held in 16 lanes, lane c mod 16, each growing over k and then c by fused multiply-adds; the lanes
-//! are added in halves (i and i + 8, i + 4, i + 2, i + 1), then the bias. x outside of a stream is 0. The output is 3
+//! are added in halves (i and i + 8, i + 4, i + 2, i + 1), then the bias. x outside a stream is 0. The output is 3
 //! rows behind the input. State: the last 6 inputs. Between devices results agree within 2e-6 · C.
 
 mod cpu;

@@ -4,7 +4,7 @@
 //! y[t, o] = (x[t, o] + b₁\[o\]) + Σ_i W[o, i] · S'(h)[t, i]
 //!
 //! S and S' are Snake, x + sin²(αx)/α, each with α per channel. Sums grow in the order written, i rising, fused on the
-//! CPU. x outside of a stream is 0. The output is 3 d rows behind the input. State: the last 6 d inputs. Between
+//! CPU. x outside a stream is 0. The output is 3 d rows behind the input. State: the last 6 d inputs. Between
 //! devices results agree within 4e-6 · C of the largest term.
 
 mod cpu;

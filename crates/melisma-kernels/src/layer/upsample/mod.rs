@@ -3,7 +3,7 @@
 //!
 //! With z = Snake(x) = x + sin²(αx)/α: u[q·s + r, o] = b\[o\] + Σ_i (W[o, r, i, 1] · z[q-1, i]) + Σ_i (W[o, r, i, 0] · z[q, i])
 //! for the phases r = 0 .. s-1, and y\[j\] = u[j + ceil(s/2)]. One product with a matrix `[2 C_in, s C_out]`, added in the
-//! order bias, z[q-1], z\[q\], channels rising, fused on the CPU. x outside of a stream is 0. A step gives the s outputs
+//! order bias, z[q-1], z\[q\], channels rising, fused on the CPU. x outside a stream is 0. A step gives the s outputs
 //! u of each of its inputs, so the output is ceil(s/2) rows behind s times the input's lag. State: the last input.
 //! The weights of a `ConvTranspose1d` v are W[o, r, i, k] = v[i, o, r + k s]. Between devices results agree within
 //! 4e-6 · C_in of the largest term.

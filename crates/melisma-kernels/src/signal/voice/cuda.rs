@@ -8,8 +8,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::bulk::{Arrangement, Bulk, Note};
 use super::group::Kind;
+use super::note::{Arrangement, Bulk, Note};
 use super::sound::{N_PARTIALS, Source as Sound};
 use super::step::table;
 use super::{UNIT, level, math};

@@ -1,4 +1,4 @@
-//! The whole life of an envelope, known beforehand: for devices that begin anywhere in it.
+//! An envelope from its start to its end, for devices that begin anywhere in it.
 
 use bytemuck::{Pod, Zeroable};
 

@@ -50,6 +50,7 @@ mod group;
 mod lanes;
 mod level;
 mod math;
+mod note;
 mod player;
 #[cfg(test)]
 mod reference;
@@ -59,7 +60,8 @@ mod step;
 mod tests;
 mod voices;
 
-pub use bulk::{Bulk, Controls, Note, Plan, check_gains};
+pub use bulk::{Plan, check_gains};
+pub use note::{Bulk, Controls, Note};
 pub use sound::{Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice};
 pub use voices::{Block, Bus, Slot, Voices};
 

@@ -1,6 +1,6 @@
 //! Bulk rendering on the CPU: each thread plays its mixes one after the other.
 
-use super::bulk::{Bulk, Moves, Note};
+use super::note::{Bulk, Moves, Note};
 use super::{Block, Slot, TICK, UNIT, Voices};
 use crate::Cpu;
 

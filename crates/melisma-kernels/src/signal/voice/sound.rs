@@ -1,4 +1,4 @@
-//! What a voice is.
+//! The parameters of a voice.
 
 use crate::{Error, Result};
 
@@ -123,7 +123,7 @@ impl Voice {
     /// Checks every figure.
     ///
     /// # Errors
-    /// A figure is outside of its range.
+    /// A figure is outside its range.
     pub fn check(&self) -> Result<()> {
         let Envelope { attack, decay, sustain, release } = self.envelope;
         for segment in [attack, decay, release] {
@@ -183,5 +183,5 @@ fn within(name: &str, value: f32, [low, high]: [f32; 2]) -> Result<()> {
     if value >= low && value <= high {
         return Ok(());
     }
-    Err(Error::invalid(format!("voice: {name} is {value}, outside of {low} to {high}")))
+    Err(Error::invalid(format!("voice: {name} is {value}, outside {low} to {high}")))
 }

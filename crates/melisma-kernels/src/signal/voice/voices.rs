@@ -1,10 +1,14 @@
 //! A pool of voices on the CPU.
 
+mod bus;
 mod chunk;
 
 use std::ops::Range;
 
+use bus::LONGEST;
 use chunk::{Pending, check, chunks};
+
+pub use bus::{Block, Bus};
 
 use super::cpu::{self, Stretch, Sums};
 use super::group::{Group, Kind, LANES};
@@ -13,8 +17,6 @@ use crate::device::isa::dispatch;
 use crate::queue::{CpuQueue, Disjoint};
 use crate::{Error, Isa, Queue, Result};
 
-/// Samples that one call renders at most.
-const LONGEST: usize = 4096;
 /// Samples of groups that are worth waking a thread for.
 const LEAST_SHARED: usize = if cfg!(test) { 64 } else { 8192 };
 
@@ -36,45 +38,6 @@ pub struct Slot {
     group: u32,
     lane: u32,
     generation: u32,
-}
-
-/// The sum of a bus's voices, in units of 1 / [`UNIT`](super::UNIT).
-#[derive(Debug, Clone, Default)]
-pub struct Bus {
-    /// Left.
-    pub left: Vec<i64>,
-    /// Right.
-    pub right: Vec<i64>,
-}
-
-/// What to render: `len` samples from `position`, at most [`Voices::LONGEST`].
-#[derive(Debug, Clone, Copy)]
-pub struct Block<'a> {
-    /// The first sample's number.
-    pub position: u64,
-    /// How many samples.
-    pub len: usize,
-    /// Controls at the end of each tick that the block touches.
-    pub controls: &'a [Control],
-}
-
-impl Bus {
-    fn new() -> Self {
-        Self { left: Vec::with_capacity(LONGEST), right: Vec::with_capacity(LONGEST) }
-    }
-
-    fn clear(&mut self, len: usize) {
-        for side in [&mut self.left, &mut self.right] {
-            side.clear();
-            side.resize(len, 0);
-        }
-    }
-
-    fn add(&mut self, other: &Self) {
-        for (sum, part) in [(&mut self.left, &other.left), (&mut self.right, &other.right)] {
-            sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
-        }
-    }
 }
 
 impl Voices {
@@ -126,7 +89,7 @@ impl Voices {
     /// the tick's end.
     ///
     /// # Errors
-    /// A figure of `voice` is outside of its range.
+    /// A figure of `voice` is outside its range.
     pub fn start(&mut self, bus: usize, voice: &Voice, now: u64, control: Control) -> Result<Option<Slot>> {
         voice.check()?;
         let kind = Kind::of(&voice.source);

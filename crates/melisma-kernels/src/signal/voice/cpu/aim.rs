@@ -1,4 +1,4 @@
-//! What is evaluated where a tick begins: lines of all that moves slowly, and phases.
+//! Evaluated at the start of each tick: the lines of slow parameters, and the phases.
 
 use super::super::group::{Group, Kind, LANES, Line};
 use super::super::lanes::Lanes;

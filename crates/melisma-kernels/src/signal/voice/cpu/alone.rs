@@ -1,16 +1,16 @@
 //! One voice alone: a vector holds its next samples instead of its neighbours. Each sample goes through the operations that it
 //! goes through among others, so it has the same bits; only the filter, whose samples need each other, takes them one by one.
 //!
-//! What the filter takes is made for the whole chunk before it begins: between ticks it would wait for coefficients, which are
-//! a long chain of operations, and nothing else would be there to do.
+//! The inputs of the filter are computed for the whole chunk first: between ticks it would stall on its coefficients, a long
+//! chain of dependent operations.
 
 use super::super::group::{Group, Kind, LANES};
 use super::super::lanes::Lanes;
 use super::super::math::{cosine, noise};
 use super::super::step::Step;
 use super::aim::aim_ahead;
-use super::source::{Svf, tone_input};
-use super::{CHUNK, Piece, Stretch, Sums, TICK};
+use super::svf::{Svf, tone_input};
+use super::{CHUNK, Piece, Stretch, TICK};
 
 /// Samples of a chunk, with room for a vector behind the last.
 type Samples = [f32; CHUNK + LANES];
@@ -172,7 +172,12 @@ impl Ahead {
 /// # Safety
 /// The machine has the instruction set of `V`.
 #[inline(always)]
-pub(super) unsafe fn steady<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, table: &Step, sums: &mut Sums) {
+pub(super) unsafe fn steady<V: Lanes>(
+    group: &mut Group,
+    stretch: Stretch<'_>,
+    table: &Step,
+    (ahead, sides): (&mut Ahead, &mut [[i32; CHUNK + LANES]; 2]),
+) {
     const TICK_LEN: u64 = TICK as u64;
     let lane = group.sounding.trailing_zeros() as usize % LANES;
     let end = stretch.now + stretch.len as u64;
@@ -190,10 +195,9 @@ pub(super) unsafe fn steady<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, t
             }
             let next = end.min((now / TICK_LEN + 1) * TICK_LEN);
             let piece = Piece { first: (now - stretch.now) as usize, len: (next - now) as usize, age: now as u32 };
-            sums.ahead.push::<V>(group, piece, table);
+            ahead.push::<V>(group, piece, table);
             now = next;
         }
-        let (ahead, sides) = sums.alone();
         ahead.finish::<V>(group, sides);
     }
 }

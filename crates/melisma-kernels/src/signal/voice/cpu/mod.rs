@@ -12,6 +12,7 @@ mod aim;
 mod alone;
 mod source;
 mod sums;
+mod svf;
 
 use super::group::{Group, Kind, LANES};
 use super::lanes::Lanes;
@@ -119,7 +120,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     let table = table();
     if V::N > 1 && group.sounding.is_power_of_two() && is_known(group, end) {
         // SAFETY: the caller has the instruction set of `V`.
-        return unsafe { alone::steady::<V>(group, stretch, table, sums) };
+        return unsafe { alone::steady::<V>(group, stretch, table, sums.alone()) };
     }
     let is_known = V::N > 1 && is_known(group, end);
     let known_from = stretch.now.next_multiple_of(TICK_LEN);

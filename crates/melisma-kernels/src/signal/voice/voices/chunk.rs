@@ -2,7 +2,7 @@
 
 use super::super::TICK;
 use super::super::cpu::{CHUNK, Stretch, Sums};
-use super::{Block, Bus, LONGEST};
+use super::bus::{Block, Bus, LONGEST};
 use crate::Isa;
 
 /// A chunk of a block: its stretch, and where it lies in the block.
