@@ -22,8 +22,8 @@ use half::{bf16, f16};
 use crate::device::cuda::Function;
 use crate::memory::dtype::I24;
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
-use crate::{Device, Element, Error, Isa, Queue, Result, View, ViewMut};
+use crate::queue::{OnDevice, Pair, kernel_span};
+use crate::{Device, Element, Isa, Queue, Result, View, ViewMut};
 
 /// A pair of element types that can be converted.
 pub trait Convert<D: Element>: Element + sealed::Pair<D> {}
@@ -70,14 +70,8 @@ pairs! {
 #[derive(Debug)]
 pub struct Plan<S, D> {
     len: usize,
-    on: On,
+    on: OnDevice<(), Function>,
     pair: PhantomData<fn(S) -> D>,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu,
-    Cuda(Function),
 }
 
 /// Plans a conversion of `len` elements.
@@ -85,10 +79,7 @@ enum On {
 /// # Errors
 /// The device cannot compile the kernel.
 pub fn plan<S: Convert<D>, D: Element>(device: &Device, len: usize) -> Result<Plan<S, D>> {
-    let on = match device {
-        Device::Cpu(_) => On::Cpu,
-        Device::Cuda(cuda) => On::Cuda(cuda.function(cuda::SOURCE, S::SYMBOL)?),
-    };
+    let on = OnDevice::new(device, |_| Ok(()), |cuda| cuda.function(cuda::SOURCE, S::SYMBOL))?;
     Ok(Plan { len, on, pair: PhantomData })
 }
 
@@ -110,10 +101,9 @@ impl<S: Convert<D>, D: Element> Plan<S, D> {
         check_len("convert: source", src.len(), self.len)?;
         check_len("convert: destination", dst.len(), self.len)?;
         let _span = kernel_span!(queue, "convert", [self.len], self.len * (size_of::<S>() + size_of::<D>()));
-        match (&self.on, queue) {
-            (On::Cpu, Queue::Cpu(queue)) => cpu::run(queue, src.host()?, dst.host()?),
-            (On::Cuda(function), Queue::Cuda(queue)) => cuda::run(queue, function, src.cuda()?, dst.cuda()?)?,
-            _ => return Err(Error::invalid("convert: the queue is of another device than the plan")),
+        match self.on.with(queue, "convert")? {
+            Pair::Cpu((), queue) => cpu::run(queue, src.host()?, dst.host()?),
+            Pair::Cuda(function, queue) => cuda::run(queue, function, src.cuda()?, dst.cuda()?)?,
         }
         Ok(())
     }

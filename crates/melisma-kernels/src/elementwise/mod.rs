@@ -10,10 +10,10 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::device::cuda::Function;
+use crate::device::cuda::{Cuda, Function};
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
-use crate::{Device, Error, Queue, Result, View, ViewMut};
+use crate::queue::{OnDevice, Pair, kernel_span};
+use crate::{Device, Queue, Result, View, ViewMut};
 
 /// What is done to each element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,13 +50,14 @@ pub enum Operand<'a> {
 #[derive(Debug)]
 pub struct Plan {
     operation: Operation,
-    on: On,
+    on: OnDevice<(), Functions>,
 }
 
+/// The kernels of a GPU.
 #[derive(Debug)]
-enum On {
-    Cpu,
-    Cuda { each: Function, all: Function },
+struct Functions {
+    each: Function,
+    all: Function,
 }
 
 /// Plans an operation.
@@ -64,13 +65,11 @@ enum On {
 /// # Errors
 /// The device cannot compile the kernel.
 pub fn plan(device: &Device, operation: Operation) -> Result<Plan> {
-    let on = match device {
-        Device::Cpu(_) => On::Cpu,
-        Device::Cuda(cuda) => On::Cuda {
-            each: cuda.function(cuda::SOURCE, "elementwise_each_f32")?,
-            all: cuda.function(cuda::SOURCE, "elementwise_all_f32")?,
-        },
+    let functions = |cuda: &Cuda| {
+        let function = |name| cuda.function(cuda::SOURCE, name);
+        Ok(Functions { each: function("elementwise_each_f32")?, all: function("elementwise_all_f32")? })
     };
+    let on = OnDevice::new(device, |_| Ok(()), functions)?;
     Ok(Plan { operation, on })
 }
 
@@ -85,16 +84,15 @@ impl Plan {
         }
         let streams = if matches!(x, Operand::Each(_)) { 12 } else { 8 };
         let _span = kernel_span!(queue, "elementwise", [y.len()], streams * y.len());
-        match (&self.on, queue, x) {
-            (On::Cpu, Queue::Cpu(queue), Operand::Each(x)) => cpu::each(queue, self.operation, y.host()?, x.host()?),
-            (On::Cpu, Queue::Cpu(queue), Operand::All(x)) => cpu::all(queue, self.operation, y.host()?, x),
-            (On::Cuda { each, .. }, Queue::Cuda(queue), Operand::Each(x)) => {
-                cuda::each(queue, (each, self.operation), y.cuda()?, x.cuda()?)?;
+        match (self.on.with(queue, "elementwise")?, x) {
+            (Pair::Cpu((), queue), Operand::Each(x)) => cpu::each(queue, self.operation, y.host()?, x.host()?),
+            (Pair::Cpu((), queue), Operand::All(x)) => cpu::all(queue, self.operation, y.host()?, x),
+            (Pair::Cuda(functions, queue), Operand::Each(x)) => {
+                cuda::each(queue, (&functions.each, self.operation), y.cuda()?, x.cuda()?)?;
             }
-            (On::Cuda { all, .. }, Queue::Cuda(queue), Operand::All(x)) => {
-                cuda::all(queue, (all, self.operation), y.cuda()?, x)?;
+            (Pair::Cuda(functions, queue), Operand::All(x)) => {
+                cuda::all(queue, (&functions.all, self.operation), y.cuda()?, x)?;
             }
-            _ => return Err(Error::invalid("elementwise: the queue is of another device than the plan")),
         }
         Ok(())
     }

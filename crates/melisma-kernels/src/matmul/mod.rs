@@ -25,7 +25,7 @@ pub use chunked::Chunk;
 use half::{bf16, f16};
 
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
+use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Device, Element, Error, Isa, Queue, Result, View, ViewMut, convert};
 
 /// A product of an M x K and a K x N matrix.
@@ -132,10 +132,7 @@ impl Matmul {
         if !sizes.into_iter().all(fits) {
             return Err(Error::invalid(format!("matmul: {self:?} overflows")));
         }
-        let on = match device {
-            Device::Cpu(_) => On::Cpu,
-            Device::Cuda(cuda) => On::Cuda(cuda::Prepared::new::<T>(cuda, self)?),
-        };
+        let on = OnDevice::new(device, |_| Ok(()), |cuda| cuda::Prepared::new::<T>(cuda, self))?;
         Ok(Plan { matmul: *self, on, storage: PhantomData })
     }
 }
@@ -144,14 +141,8 @@ impl Matmul {
 #[derive(Debug)]
 pub struct Plan<T> {
     matmul: Matmul,
-    on: On,
+    on: OnDevice<(), cuda::Prepared>,
     storage: PhantomData<fn(T)>,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu,
-    Cuda(cuda::Prepared),
 }
 
 impl<T: Scalar> Plan<T> {
@@ -170,14 +161,11 @@ impl<T: Scalar> Plan<T> {
         check_len("matmul: B", b.len(), k * n)?;
         check_len("matmul: C", c.len(), m * n)?;
         let _span = kernel_span!(queue, "matmul", [m, k, n], (m * k + k * n + m * n) * size_of::<T>());
-        match (&self.on, queue) {
-            (On::Cpu, Queue::Cpu(queue)) => {
-                cpu::run(queue, Matmul { m, ..self.matmul }, a.host()?, b.host()?, c.host()?)
-            }
-            (On::Cuda(prepared), Queue::Cuda(queue)) => {
+        match self.on.with(queue, "matmul")? {
+            Pair::Cpu((), queue) => cpu::run(queue, Matmul { m, ..self.matmul }, a.host()?, b.host()?, c.host()?),
+            Pair::Cuda(prepared, queue) => {
                 prepared.run(queue, Matmul { m, ..self.matmul }, a.cuda()?, b.cuda()?, c.cuda()?)
             }
-            _ => Err(Error::invalid("matmul: the queue is of another device than the plan")),
         }
     }
 }

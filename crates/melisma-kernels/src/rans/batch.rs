@@ -8,8 +8,8 @@ use super::decode::Decoder;
 use super::job::Job;
 use super::record::MAX_TILE_LEN;
 use crate::memory::view::check_len;
-use crate::queue::{CpuQueue, kernel_span};
-use crate::{Budget, Device, Error, Isa, Queue, Result, View, ViewMut};
+use crate::queue::{CpuQueue, OnDevice, Pair, kernel_span};
+use crate::{Budget, Cpu, Device, Error, Isa, Queue, Result, View, ViewMut};
 
 /// How a tile ended, as the kernel writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +51,14 @@ pub struct Batch {
     jobs: Vec<Job>,
     packed_len: usize,
     out_len: usize,
-    on: On,
+    on: OnDevice<Decoders, Box<OnCuda>>,
 }
 
+/// Decoders that wait for work, each with room for a tile.
 #[derive(Debug)]
-enum On {
-    Cpu(Mutex<Vec<(Decoder, Vec<u8>)>>, Isa),
-    Cuda(Box<OnCuda>),
+struct Decoders {
+    waiting: Mutex<Vec<(Decoder, Vec<u8>)>>,
+    isa: Isa,
 }
 
 impl Batch {
@@ -71,10 +72,8 @@ impl Batch {
         for (index, job) in jobs.iter().enumerate() {
             check(job, packed_len as u64, out_len as u64).map_err(|error| error.at(format!("job {index}")))?;
         }
-        let on = match device {
-            Device::Cpu(cpu) => On::Cpu(Mutex::default(), cpu.isa),
-            Device::Cuda(device) => On::Cuda(Box::new(OnCuda::new(device, budget, jobs)?)),
-        };
+        let decoders = |cpu: Cpu| Ok(Decoders { waiting: Mutex::default(), isa: cpu.isa });
+        let on = OnDevice::new(device, decoders, |cuda| OnCuda::new(cuda, budget, jobs).map(Box::new))?;
         Ok(Self { jobs: jobs.to_vec(), packed_len, out_len, on })
     }
 
@@ -83,10 +82,9 @@ impl Batch {
     /// # Errors
     /// The budget or the device refuses, or the queue is of another device than the plan.
     pub fn prepare(&self, queue: &Queue, ranges: impl Iterator<Item = Range<usize>>) -> Result<()> {
-        match (&self.on, queue) {
-            (On::Cpu(..), Queue::Cpu(_)) => Ok(()),
-            (On::Cuda(on), Queue::Cuda(queue)) => on.prepare(queue, ranges),
-            _ => Err(Error::invalid("rans: the queue is of another device than the plan")),
+        match self.on.with(queue, "rans")? {
+            Pair::Cpu(..) => Ok(()),
+            Pair::Cuda(on, queue) => on.prepare(queue, ranges),
         }
     }
 
@@ -135,16 +133,13 @@ impl Batch {
         let bytes: u64 =
             jobs.iter().map(|job| u64::from(job.tile.len) + u64::from(job.row_len) * u64::from(job.rows)).sum();
         let _span = kernel_span!(queue, "rans", [jobs.len()], bytes);
-        match (&self.on, queue) {
-            (On::Cpu(decoders, isa), Queue::Cpu(queue)) => {
-                let place = OnCpu { jobs, decoders, isa: *isa };
+        match self.on.with(queue, "rans")? {
+            Pair::Cpu(Decoders { waiting, isa }, queue) => {
+                let place = OnCpu { jobs, decoders: waiting, isa: *isa };
                 place.run(queue, packed.host()?, out.host()?, status.host()?);
                 Ok(())
             }
-            (On::Cuda(on), Queue::Cuda(queue)) => {
-                cuda::run(queue, &on.some(tiles), packed.cuda()?, out.cuda()?, status.cuda()?)
-            }
-            _ => Err(Error::invalid("rans: the queue is of another device than the plan")),
+            Pair::Cuda(on, queue) => cuda::run(queue, &on.some(tiles), packed.cuda()?, out.cuda()?, status.cuda()?),
         }
     }
 }

@@ -59,8 +59,8 @@ mod tests;
 pub use batch::{Batch, Lens, Status};
 pub use decode::Decoder;
 pub use encode::Encoder;
-pub use job::Job;
 pub use index::{SEGMENT_STEP, Segments, len as index_len};
+pub use job::Job;
 pub use planes::Split;
 pub use record::{MAX_TILE_LEN, Mode, Tile};
 

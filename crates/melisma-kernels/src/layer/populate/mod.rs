@@ -15,8 +15,8 @@ mod tests;
 
 use crate::device::cuda::Function;
 use crate::memory::view::check_len;
-use crate::queue::kernel_span;
-use crate::{Device, Error, Queue, Result, View, ViewMut};
+use crate::queue::{OnDevice, Pair, kernel_span};
+use crate::{Device, Queue, Result, View, ViewMut};
 
 /// Codes of a frame.
 pub const FRAME_CODES: usize = 7;
@@ -38,13 +38,7 @@ pub struct Output<'a> {
 #[derive(Debug)]
 pub struct Plan {
     codebook_size: i32,
-    on: On,
-}
-
-#[derive(Debug)]
-enum On {
-    Cpu,
-    Cuda(Function),
+    on: OnDevice<(), Function>,
 }
 
 /// Prepares populations against codebooks of `codebook_size`.
@@ -52,10 +46,7 @@ enum On {
 /// # Errors
 /// A device that cannot do it.
 pub fn plan(device: &Device, codebook_size: i32) -> Result<Plan> {
-    let on = match device {
-        Device::Cpu(_) => On::Cpu,
-        Device::Cuda(cuda) => On::Cuda(cuda.function(cuda::SOURCE, cuda::SYMBOL)?),
-    };
+    let on = OnDevice::new(device, |_| Ok(()), |cuda| cuda.function(cuda::SOURCE, cuda::SYMBOL))?;
     Ok(Plan { codebook_size, on })
 }
 
@@ -72,18 +63,15 @@ impl Plan {
         }
         check_len("populate: valid", output.valid.len(), 3)?;
         let _span = kernel_span!(queue, "populate", [n_frames, FRAME_CODES], 8 * frames.len());
-        match (&self.on, queue) {
-            (On::Cpu, Queue::Cpu(_)) => {
+        match self.on.with(queue, "populate")? {
+            Pair::Cpu((), _) => {
                 let [coarse, middle, fine] = output.levels;
                 let levels = [coarse.host()?, middle.host()?, fine.host()?];
                 let valid = populate(frames.host()?, self.codebook_size, levels);
                 output.valid.host()?.copy_from_slice(&valid.map(i32::from));
                 Ok(())
             }
-            (On::Cuda(function), Queue::Cuda(queue)) => {
-                cuda::run(queue, function, self.codebook_size, frames.cuda()?, output)
-            }
-            _ => Err(Error::invalid("populate: the queue is of another device than the plan")),
+            Pair::Cuda(function, queue) => cuda::run(queue, function, self.codebook_size, frames.cuda()?, output),
         }
     }
 }

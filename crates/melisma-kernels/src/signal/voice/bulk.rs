@@ -4,7 +4,7 @@ use super::cuda::OnCuda;
 use super::group::Kind;
 use super::note::{Arrangement, Bulk, Controls, Moves, Note};
 use super::player::{Player, share};
-use super::{Control, TICK, Voice};
+use super::{Control, TICK};
 use crate::memory::view::check_len;
 use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, ViewMut};
