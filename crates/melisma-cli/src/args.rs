@@ -30,7 +30,7 @@ const SAMPLE_FORMATS: [&str; 3] = ["s16", "s24", "f32"];
 /// More frames at a time would only cost memory.
 const MAX_CHUNK: i64 = 65_536;
 
-/// Tokens, scores, waveforms and weights to tensors and sound.
+/// A tensor engine for audio AI: codec tokens, scores, audio, datasets, weights and ONNX models.
 #[derive(Debug, Parser)]
 #[command(
     name = "melisma",
@@ -56,13 +56,13 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Do every job on built-in material and write a report to look at
+    /// Run every part on built-in material and write a report
     #[command(after_help = "\
 Examples:
   melisma demo --open
   melisma demo -o /tmp/demo --device cpu --force")]
     Demo(DemoArgs),
-    /// Turn codec tokens into sound, also while they are still being made
+    /// Decode codec tokens to audio, from files or live pipes
     #[command(after_help = "\
 TOKENS is text with <custom_token_N> in it, vocabulary ids, or lists of codes (JSON, .npy, .safetensors).
 Audio leaves as soon as it is final, and is the same for every --chunk and every pace of a pipe.
@@ -71,7 +71,7 @@ Examples:
   melisma decode tokens.txt -o speech.wav --model snac_24khz/
   melisma decode - -o - --model snac_24khz/ < tokens.fifo | aplay")]
     Decode(DecodeArgs),
-    /// Turn sound into codec tokens
+    /// Encode audio as codec tokens
     #[command(after_help = "\
 The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes.
 
@@ -79,7 +79,7 @@ Examples:
   melisma encode speech.wav -o tokens.txt
   melisma encode speech.wav -o tokens.safetensors --model snac_24khz/")]
     Encode(EncodeArgs),
-    /// Turn a score or generated music into sound
+    /// Render a score or generated music to audio
     #[command(after_help = "\
 A .json score is described by docs/score.schema.json. The same score or seed gives the same bytes for any number of threads.
 With --clips the folder goes straight into `melisma dataset build`.
@@ -97,13 +97,13 @@ Examples:
   melisma bench compare yesterday.json today.json"
     )]
     Bench(BenchArgs),
-    /// Spectrograms of single files
+    /// Compute spectrograms of audio files
     #[command(after_help = "\
 Examples:
   melisma mel --list --preset whisper-80
   melisma mel song.wav -o song.png --set n_mels=128 --set f_max=16000 --set sample_rate=44100")]
     Mel(MelArgs),
-    /// Folders of audio files to training tensors
+    /// Build and check training tensors from folders of audio files
     #[command(
         subcommand_required = true,
         after_help = "\
@@ -124,7 +124,7 @@ Examples:
   melisma unpack model.packed.safetensors -o model.safetensors
   melisma unpack model.packed.safetensors --tensor encoder.weight --tile 0,3 -o tile.safetensors")]
     Unpack(UnpackArgs),
-    /// Find the best engine for an ONNX model on this device, and cache it
+    /// Find the fastest engine for an ONNX model on this device, and cache it
     #[command(after_help = "\
 Each candidate is measured in its own process; the fastest one within the tolerance and the memory limit is cached.
 With the same model, shapes, settings and machine, the cached engine is found again. `melisma run` uses it.
@@ -133,7 +133,7 @@ Examples:
   melisma optimize encoder.onnx --input mel=1x80x3000
   melisma optimize vad.onnx --input x=1x512 --precision auto --tolerance 1e-2 --json")]
     Optimize(OptimizeArgs),
-    /// Cached engines and compiled kernels
+    /// List, verify or clear cached engines and compiled kernels
     #[command(
         subcommand_required = true,
         after_help = "\
@@ -148,7 +148,7 @@ Examples:
         /// What to do
         spec: PathBuf,
     },
-    /// Run an ONNX model once, arrays in and out
+    /// Run an ONNX model once on .npy arrays
     #[command(after_help = "\
 Every output becomes OUTDIR/NAME.npy; characters that a file name cannot hold become _.
 It uses the fastest cached engine for these shapes within --precision and --tolerance, else the embedded one in fp32, and says which and why.
@@ -157,7 +157,7 @@ Examples:
   melisma run encoder.onnx --input mel=speech.npy -o features/
   melisma run vad.onnx --input input=audio.npy --input state=zeros.npy --input sr=rate.npy -o out/ --threads 2")]
     Run(RunArgs),
-    /// Show what was found on this machine and what will be used
+    /// Show the hardware and libraries of this machine, and which of them are used
     #[command(after_help = "\
 Examples:
   melisma doctor
@@ -188,7 +188,7 @@ pub struct DemoArgs {
 /// Arguments of `decode`.
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
-    /// A file of tokens, or - for a pipe
+    /// A token file, or - for a pipe
     #[arg(value_name = "TOKENS")]
     pub tokens: PathBuf,
     /// The WAV file, or - for a pipe
@@ -197,19 +197,19 @@ pub struct DecodeArgs {
     /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
     #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
     pub model: String,
-    /// How the tokens are written; auto looks at them
+    /// Token format; auto detects it from the content
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = PossibleValuesParser::new(TOKEN_FORMATS))]
     pub format: String,
-    /// What the decoder's noise blocks add: off, or seed:N
+    /// Noise in the decoder: off, or seed:N
     #[arg(long, value_name = "NOISE", default_value = "seed:0")]
     pub noise: String,
-    /// Decode as a stream of so many frames at a time
+    /// Decode a stream this many frames at a time
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=MAX_CHUNK))]
     pub chunk: Option<u32>,
-    /// Start with the first frame, approximately, instead of waiting until it is final
+    /// Output an approximate first frame at once instead of waiting until it is final
     #[arg(long)]
     pub early: bool,
-    /// How samples are stored
+    /// Sample format
     #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
     pub sample_format: String,
 }
@@ -220,13 +220,13 @@ pub struct EncodeArgs {
     /// A WAV file, or - for a pipe
     #[arg(value_name = "IN.wav")]
     pub input: PathBuf,
-    /// The file of tokens, or - for a pipe
+    /// The token file, or - for a pipe
     #[arg(short, long, value_name = "TOKENS")]
     pub output: PathBuf,
     /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
     #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
     pub model: String,
-    /// How the tokens are written; auto goes by the suffix
+    /// Token format; auto chooses it by the suffix
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = PossibleValuesParser::new(TOKEN_FORMATS))]
     pub format: String,
 }
@@ -259,7 +259,7 @@ Examples:
         /// The record that must not be worse
         new: PathBuf,
     },
-    /// Measure the quality of the synthesiser's sound; a limit that is not kept fails
+    /// Measure the audio quality of the synthesiser; a missed limit fails
     #[command(after_help = "\
 Examples:
   melisma bench sheet
@@ -279,7 +279,7 @@ pub struct MelSettings {
     pub preset: String,
     /// Change a value of the preset: sample_rate, n_fft, win_length, hop_length, window, framing, padding, remove_dc,
     /// preemphasis, input_scale, power, epsilon, n_mels, f_min, f_max, mel_scale, norm, log, floor, multiplier, offset,
-    /// range or dtype, which `melisma mel --list` explains; may be given many times
+    /// range or dtype, which `melisma mel --list` explains; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -295,7 +295,7 @@ pub struct MelArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub mel: MelSettings,
-    /// List the presets, and the keys of --set with the values of the preset chosen
+    /// List the presets, and the keys of --set with the values of the chosen preset
     #[arg(long, conflicts_with_all = ["inputs", "output"])]
     pub list: bool,
 }
@@ -307,25 +307,25 @@ pub struct Globals {
     /// auto, cpu, cuda or cuda:N; an explicit device is never replaced by another
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// The set of values under those of the file
+    /// A preset of settings, which the configuration file overrides
     #[arg(long, global = true, value_name = "PROFILE", value_parser = PossibleValuesParser::new(PROFILES))]
     pub profile: Option<String>,
-    /// The configuration file instead of ~/.config/melisma/melisma.yaml
+    /// Configuration file [default: ~/.config/melisma/melisma.yaml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// CPU threads, or auto
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<String>,
-    /// The most memory to hold, e.g. 6GiB or 512MiB
+    /// Memory limit, e.g. 6GiB or 512MiB
     #[arg(long, global = true, value_name = "SIZE")]
     pub memory_limit: Option<String>,
     /// Write a trace for chrome://tracing or ui.perfetto.dev
     #[arg(long, global = true, value_name = "FILE")]
     pub trace: Option<String>,
-    /// Print where the time went
+    /// Print a table of where the time went
     #[arg(long, global = true)]
     pub profile_table: bool,
-    /// The column that the table is sorted by
+    /// Column to sort the table by
     #[arg(long, global = true, value_name = "COLUMN", value_parser = PossibleValuesParser::new(COLUMNS))]
     pub profile_sort: Option<String>,
     /// Rows of the table [default: 20]
@@ -340,7 +340,7 @@ pub struct Globals {
     /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say more
+    /// Print more details
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Print every setting and where it came from, and do nothing else

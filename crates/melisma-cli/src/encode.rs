@@ -1,4 +1,4 @@
-//! `melisma encode`: sound in, tokens out.
+//! `melisma encode`: audio to tokens.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::terminal;
 use crate::terminal::is_closed_pipe;
 
-/// Sound is held in memory: more than this is not a clip.
+/// The largest WAV file, which is held in memory.
 const MAX_WAV_LEN: u64 = 4 << 30;
 /// Planes of a piece that a strided convolution and its neighbours hold at a time.
 const PLANES: usize = 10;

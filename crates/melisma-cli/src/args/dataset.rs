@@ -17,7 +17,7 @@ pub struct DatasetArgs {
 /// Commands below `dataset`.
 #[derive(Debug, Subcommand)]
 pub enum DatasetCommand {
-    /// Build a dataset; started again it goes on where it ended
+    /// Build a dataset, or resume an interrupted build
     #[command(after_help = "\
 Examples:
   melisma dataset build wavs/ -o train.h5
@@ -41,7 +41,7 @@ Examples:
         /// A dataset
         path: PathBuf,
     },
-    /// Join shards into one dataset
+    /// Merge shards into one dataset
     #[command(after_help = "\
 Examples:
   melisma dataset merge part-1.h5 part-2.h5 -o train.h5
@@ -50,7 +50,7 @@ Examples:
         /// The shards, in any order
         #[arg(required = true, value_name = "SHARD")]
         shards: Vec<PathBuf>,
-        /// Where the whole goes
+        /// The merged dataset
         #[arg(short, long, value_name = "OUT")]
         output: PathBuf,
         /// hdf5, safetensors or npy [default: by the output's suffix]
@@ -77,13 +77,13 @@ pub struct BuildArgs {
     /// The length of a row
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub segment: String,
-    /// From row to row within a file [default: the segment]
+    /// Distance between the starts of segments [default: the segment length]
     #[arg(long, value_name = "TIME")]
     pub segment_hop: Option<String>,
-    /// Fill the end of a file up with silence; this is the default
+    /// Pad the last segment of a file with silence (default)
     #[arg(long)]
     pub pad: bool,
-    /// Leave the end of a file out when it fills no segment
+    /// Drop the last segment of a file if it is incomplete
     #[arg(long, conflicts_with = "pad")]
     pub drop_tail: bool,
     /// f16 or f32 [default: f16 for logarithmic presets, f32 for linear ones]
@@ -101,7 +101,7 @@ pub struct BuildArgs {
     /// Buffers in flight per thread on a GPU [default: 1]
     #[arg(long, alias = "num-mega-buffers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub buffers_in_flight: Option<u16>,
-    /// Segments of one buffer [default: by bytes]
+    /// Segments per buffer [default: by bytes]
     #[arg(
         long,
         alias = "seg-microbatch-segments",
@@ -109,11 +109,11 @@ pub struct BuildArgs {
         value_parser = clap::value_parser!(u32).range(1..=1_048_576)
     )]
     pub segments_per_buffer: Option<u32>,
-    /// Cut buffers to the memory that a GPU has free [default: true]
+    /// Fit buffers to the free memory of a GPU [default: true]
     #[arg(long, value_name = "BOOL")]
     pub autosize_gpu_batch: Option<bool>,
-    /// How the work is done, which changes no value: pinned=off, conversion=per-file, streams=one, reads=mapped,
-    /// writes=direct and others; may be given many times
+    /// Change how the work is done, not its result: pinned=off, conversion=per-file, streams=one, reads=mapped,
+    /// writes=direct and others; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub technique: Vec<String>,
     /// Send generated audio through the pipeline, write nothing, and show what limited it

@@ -52,7 +52,7 @@ Examples:
   melisma cache list
   melisma cache list --json")]
     List,
-    /// Read and check every cached engine; damaged ones are set aside
+    /// Check every cached engine; damaged ones are set aside
     #[command(after_help = "\
 Examples:
   melisma cache verify

@@ -14,10 +14,10 @@ pub struct PackArgs {
     /// Where the packed file goes; - is a pipe [default: NAME.packed.safetensors]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The side of tiles; without, 512, and for elements of four bytes and more what gives the smallest file
+    /// Tile size [default: 512, or for elements of four bytes and more the one that gives the smallest file]
     #[arg(long, value_name = "N", value_parser = PossibleValuesParser::new(["256", "512", "1024"]))]
     pub tile_size: Option<String>,
-    /// Add an index with which GPUs decode small models faster
+    /// Add an index that lets GPUs decode small models faster
     #[arg(long)]
     pub gpu_index: bool,
     /// Store only what differs from this file; with -t, the file that the delta was made against
@@ -26,7 +26,7 @@ pub struct PackArgs {
     /// Remove the source once its replacement is verified
     #[arg(long, conflicts_with = "keep")]
     pub rm: bool,
-    /// Keep the source, as is done anyway
+    /// Keep the source (default)
     #[arg(short, long)]
     pub keep: bool,
     /// Check every hash of a packed file, or of the shards of a packed index, by decoding it
@@ -46,10 +46,10 @@ pub struct UnpackArgs {
     /// Where the result goes; - is a pipe [default: the name without .packed]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only this tensor, as a file of its own
+    /// Unpack only this tensor
     #[arg(long, value_name = "NAME", requires = "output")]
     pub tensor: Option<String>,
-    /// Only this tile of the tensor, by row and column
+    /// Unpack only this tile of the tensor, by row and column
     #[arg(long, value_name = "R,C", requires = "tensor")]
     pub tile: Option<String>,
     /// The file that a delta was made against
@@ -58,7 +58,7 @@ pub struct UnpackArgs {
     /// Remove the packed file once the result is complete
     #[arg(long, conflicts_with_all = ["keep", "tensor"])]
     pub rm: bool,
-    /// Keep the packed file, as is done anyway
+    /// Keep the packed file (default)
     #[arg(short, long)]
     pub keep: bool,
 }

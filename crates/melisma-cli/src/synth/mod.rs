@@ -1,4 +1,4 @@
-//! `melisma synth`: scores and generated music to sound.
+//! `melisma synth`: scores and generated music to audio.
 
 mod choice;
 mod clips;
