@@ -107,7 +107,7 @@ fn at(error: Error, input: &str) -> Error {
     if error.kind() == Kind::Memory { error } else { error.at(input) }
 }
 
-/// Bytes that the encoder works with, at most: a piece of sound in all channels, with the taps of a convolution beside it.
+/// The most bytes that the encoder works with: a piece of audio in all channels, with the taps of a convolution.
 fn working_bytes(config: &Config) -> u64 {
     let window = config.attn_window_size.unwrap_or(1);
     let piece = config.hop_len() * config.frame_latents() * window;

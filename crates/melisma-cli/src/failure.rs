@@ -14,7 +14,7 @@ const USAGE: u8 = 2;
 const CHECK: u8 = 3;
 const RESOURCE: u8 = 4;
 
-/// What is said of a failure.
+/// A failure as it is reported.
 pub struct Failure<'a> {
     pub kind: &'a str,
     pub message: &'a str,
@@ -32,7 +32,7 @@ pub fn report(error: &Error) -> ExitCode {
 }
 
 impl Failure<'_> {
-    /// The text, for people.
+    /// Prints the text on stderr.
     fn say(&self) {
         let mut text = format!("error: {}", terminal::one_line(self.message));
         if let Some(hint) = self.hint {
@@ -41,9 +41,9 @@ impl Failure<'_> {
         terminal::say(&text);
     }
 
-    /// The object, for programs.
+    /// Prints the object on stdout if JSON is wanted.
     pub fn give(&self) {
-        // A stdout that cannot be written to is no place for the news that it cannot.
+        // If stdout cannot be written to, this error cannot be reported there either.
         let _ = answer::give(Some(self.json()));
     }
 

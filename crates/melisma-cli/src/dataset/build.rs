@@ -124,7 +124,7 @@ fn watched(session: &Session, request: &Request<'_>) -> Result<Outcome> {
         });
         let rate = request.options.mel.sample_rate;
         let outcome = dataset::build(request, counters, move |plan, resumed| {
-            // A watcher that went away is no loss.
+            // The progress thread may have ended.
             let _ = planned.send((plan.rows.len(), resumed, rate, plan.refused.len()));
         });
         is_done.store(true, Relaxed);

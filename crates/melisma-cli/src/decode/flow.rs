@@ -244,7 +244,7 @@ impl<'a> Flow<'a> {
         Err(Error::corrupt(message).with_hint(FORMATS))
     }
 
-    /// No frame at all is a mistake, except in what an encoder made of no sound.
+    /// Input without a frame is an error, unless an encoder made it of an empty clip.
     fn check_frames(&self) -> Result<()> {
         let ledger = self.reader.ledger();
         let is_made_empty = self.reader.stamp().is_some() || self.reader.format() == Format::Codes;

@@ -1,4 +1,4 @@
-//! `melisma decode`: tokens in, sound out, as soon as it is final.
+//! `melisma decode`: tokens to audio, written as soon as it is final.
 //!
 //! # Why is a file without a frame refused?
 //!
@@ -146,7 +146,7 @@ impl Report<'_> {
             "wall_seconds": wall,
             "load_seconds": self.codec.load_seconds,
             "decode_seconds": decode_seconds,
-            // Seconds of work per second of sound: below 1 is faster than it plays.
+            // Seconds of work per second of audio: below 1 is faster than real time.
             "real_time_factor": (audio > 0.0).then(|| wall / audio),
             "tokens": {
                 "accepted": ledger.accepted,

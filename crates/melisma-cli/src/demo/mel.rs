@@ -1,4 +1,4 @@
-//! The step `mel`: one sound through every preset, and a small dataset that is built, killed in the middle, and finished.
+//! The step `mel`: one clip through every preset, and a small dataset that is built, killed midway, and resumed.
 
 use std::time::{Duration, Instant};
 

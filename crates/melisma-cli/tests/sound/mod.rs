@@ -1,4 +1,4 @@
-//! Sound files and a look into datasets, for tests.
+//! Audio files, and the rows of datasets, for tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::path::Path;

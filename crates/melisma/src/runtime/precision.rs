@@ -34,7 +34,7 @@ pub enum Request {
     Auto,
 }
 
-/// How one kind of tensor is kept and computed.
+/// How one kind of tensor is stored and computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// The format in memory and files.

@@ -13,7 +13,7 @@ const N_BANDS: usize = 120;
 const LOWEST_HZ: f32 = 50.0;
 const FLOOR_DB: f32 = -100.0;
 
-/// One lane for each sound: the range of samples in every column.
+/// One lane for each clip: the range of samples in every column.
 pub fn waveforms(sounds: &[(&str, &Vec<f32>)]) -> String {
     let mut body = String::new();
     for (lane, ((name, samples), colour)) in sounds.iter().zip(COLOURS).enumerate() {
@@ -69,7 +69,7 @@ fn svg(name: &str, height: f32, body: &str) -> String {
     )
 }
 
-/// Mean power of windowed sound at each band's frequency, by correlation with a sine and a cosine.
+/// Mean power of the windowed signal at each band's frequency, by correlation with a sine and a cosine.
 fn levels_db(samples: &[f32], sample_rate: u32) -> Vec<f32> {
     let nyquist = sample_rate as f32 / 2.0;
     let hann: Vec<f32> = (0..WINDOW_LEN).map(|n| 0.5 - 0.5 * (TAU * n as f32 / WINDOW_LEN as f32).cos()).collect();

@@ -6,7 +6,7 @@ use melisma::runtime::table::escape;
 
 use crate::demo::base64;
 
-/// A player with its title and the whole sound in it.
+/// An audio player with its title and all samples embedded.
 pub fn html(title: &str, clip: &Clip) -> Result<String> {
     let bytes = wav::write(clip, wav::SampleFormat::S16)?;
     let title = escape(title);

@@ -1,4 +1,4 @@
-//! What is kept of a span: its fields while it lives, its frame while it is entered.
+//! The data of a span: its fields while it lives, its frame while it is entered.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
