@@ -194,8 +194,7 @@ impl Written {
 
     /// Refuses before any work what the writer would refuse after it.
     fn check(self, model: &Model) -> Result<()> {
-        let nothing = Codes::from_frames(model.config(), &[])?;
-        self.bytes(model, &nothing).map(drop)
+        self.bytes(model, &Codes::empty(model.config())).map(drop)
     }
 
     fn bytes(self, model: &Model, codes: &Codes) -> Result<Vec<u8>> {

@@ -1,84 +1,38 @@
 //! The engine against the reference model.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
-mod repository;
+mod codec;
 
 use std::sync::{Arc, LazyLock};
 
-use melisma::snac::{Codes, Config, Engine, Model, Noise, slots};
+use melisma::snac::{Codes, Engine, Model, Noise};
 use melisma::{Budget, Cpu, Device, Isa, Queue};
 use proptest::prelude::*;
-use safetensors::SafeTensors;
+
+use codec::{Vectors, bits, codes, golden, odd_rates, worst};
 
 fn queue(isa: Isa, threads: usize) -> Queue {
     Device::Cpu(Cpu { isa, threads }).queue(&Budget::unlimited()).unwrap()
 }
 
-fn frames(model: &Model, n_frames: usize, seed: u32) -> Vec<i32> {
-    let n = n_frames * slots(model.config()).len();
-    (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect()
-}
-
-fn golden(name: &str) -> Model {
-    Model::open(repository::path("golden/snac").join(name).to_str().unwrap()).unwrap()
-}
-
 /// Small models of every kind: without and with attention, without noise, odd rates.
-static MODELS: LazyLock<Vec<Model>> = LazyLock::new(|| {
-    let odd = Config {
-        encoder_dim: 4,
-        encoder_rates: vec![3, 1, 5],
-        decoder_dim: 24,
-        decoder_rates: vec![5, 1, 3],
-        vq_strides: vec![6, 3, 2],
-        noise: false,
-        ..Config::snac_24khz()
-    };
-    vec![golden("tiny24"), golden("tiny44"), Model::random(odd, 1).unwrap()]
-});
+static MODELS: LazyLock<Vec<Model>> =
+    LazyLock::new(|| vec![golden("tiny24"), golden("tiny44"), Model::random(odd_rates(24), 1).unwrap()]);
 
 fn engine(model: &Model, isa: Isa, threads: usize, max_streams: usize) -> Engine {
     Engine::new(model, &queue(isa, threads), &Budget::unlimited(), max_streams).unwrap()
 }
 
-fn codes(model: &Model, frames: &[i32]) -> Codes {
-    Codes::from_frames(model.config(), frames).unwrap()
-}
-
-fn bits(samples: &[f32]) -> Vec<u32> {
-    samples.iter().map(|sample| sample.to_bits()).collect()
-}
-
-fn worst(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
-
-/// Item `item` of a batch in a golden file.
-fn item<T>(file: &[u8], name: &str, item: usize, element: fn([u8; 4]) -> T) -> Vec<T> {
-    let tensors = SafeTensors::deserialize(file).unwrap();
-    let tensor = tensors.tensor(name).unwrap();
-    let values: Vec<T> = tensor.data().as_chunks().0.iter().map(|&bytes| element(bytes)).collect();
-    let len = values.len() / tensor.shape()[0];
-    values.into_iter().skip(item * len).take(len).collect()
-}
-
 fn golden_decodes(name: &str) {
-    let model = golden(name);
-    let file = std::fs::read(repository::path("golden/snac").join(name).join("vectors.safetensors")).unwrap();
+    let (model, vectors) = (golden(name), Vectors::open(name));
     for isa in Isa::available() {
         let mut engine = engine(&model, isa, 2, 1);
-        for index in 0..2 {
-            let levels = (0..model.config().vq_strides.len())
-                .map(|level| item(&file, &format!("codes.{level}"), index, i32::from_le_bytes));
-            let codes = Codes::new(model.config(), levels.collect()).unwrap();
-            let given: Vec<Vec<f32>> =
-                (0..4).map(|block| item(&file, &format!("noise.{block}"), index, f32::from_le_bytes)).collect();
-            let given = Noise::Given(Arc::from(given));
+        for item in 0..2 {
+            let codes = vectors.codes("codes", item, &model);
+            let given = Noise::Given(Arc::from(vectors.noise(item)));
             for (noise, key) in [(Noise::Off, "decoded_noise_off"), (given, "decoded_noise_given")] {
-                let expected = item(&file, key, index, f32::from_le_bytes);
-                let error = worst(&engine.decode(&codes, &noise).unwrap(), &expected);
-                println!("{name} item {index}, {isa:?}: {key} {error:e} of full scale");
+                let error = worst(&engine.decode(&codes, &noise).unwrap(), &vectors.floats(key, item));
+                println!("{name} item {item}, {isa:?}: {key} {error:e} of full scale");
                 assert!(error < 1e-4, "{key}: {error}");
             }
         }
@@ -98,7 +52,7 @@ fn tiny44_decodes_with_attention() {
 #[test]
 fn agrees_with_the_reference_model() {
     for (index, model) in MODELS.iter().enumerate() {
-        let codes = codes(model, &frames(model, 11, 4));
+        let codes = codes(model, 11, 4);
         let expected = model.decode(&codes, &Noise::Seed(6));
         let found = engine(model, Isa::best(), 1, 1).decode(&codes, &Noise::Seed(6)).unwrap();
         let error = worst(&found, &expected);
@@ -110,7 +64,7 @@ fn agrees_with_the_reference_model() {
 #[test]
 fn every_cpu_gives_the_same_bits() {
     for model in MODELS.iter() {
-        let codes = codes(model, &frames(model, 3, 4));
+        let codes = codes(model, 3, 4);
         let expected = engine(model, Isa::SCALAR, 1, 1).decode(&codes, &Noise::Seed(6)).unwrap();
         for isa in Isa::available().filter(|&isa| isa != Isa::SCALAR) {
             for threads in [1, 2, 3] {
@@ -135,10 +89,9 @@ proptest! {
     ) {
         let model = &MODELS[which];
         let isa = Isa::available().nth(isa).unwrap_or(Isa::best());
-        let n_codes = slots(model.config()).len();
         let noise = |index: usize| if index % 3 == 2 { Noise::Off } else { Noise::Seed(u64::from(seed) + index as u64) };
-        let clips: Vec<Vec<i32>> =
-            lens.iter().enumerate().map(|(index, &len)| frames(model, len, seed ^ index as u32)).collect();
+        let clips: Vec<Codes> =
+            lens.iter().enumerate().map(|(index, &len)| codes(model, len, seed ^ index as u32)).collect();
         let mut alone = engine(model, isa, 1, 1);
         let mut shared = engine(model, isa, 2, clips.len());
         let mut streams = vec![None; clips.len()];
@@ -151,8 +104,8 @@ proptest! {
                     streams[index] = Some(shared.open(noise(index)).unwrap());
                 }
                 if at >= 0 && (at as usize) < lens[index] {
-                    let at = at as usize * n_codes;
-                    input.push((index, streams[index].unwrap(), &clip[at..at + n_codes]));
+                    let at = at as usize;
+                    input.push((index, streams[index].unwrap(), clip.frames().range(at..at + 1)));
                 } else if at == lens[index] as i64 {
                     let rest = shared.finish(streams[index].unwrap()).unwrap();
                     heard[index].extend(rest);
@@ -165,7 +118,7 @@ proptest! {
             }
         }
         for (index, clip) in clips.iter().enumerate() {
-            let whole = alone.decode(&codes(model, clip), &noise(index)).unwrap();
+            let whole = alone.decode(clip, &noise(index)).unwrap();
             prop_assert_eq!(whole.len(), lens[index] * model.config().frame_len());
             prop_assert_eq!(bits(&heard[index]), bits(&whole), "stream {}", index);
         }
@@ -175,23 +128,23 @@ proptest! {
 #[test]
 fn an_early_peek_changes_nothing_later() {
     for model in MODELS.iter() {
-        let n_codes = slots(model.config()).len();
-        let all = frames(model, 9, 5);
+        let all = codes(model, 9, 5);
         let mut engine = engine(model, Isa::best(), 2, 2);
-        let whole = engine.decode(&codes(model, &all), &Noise::Seed(9)).unwrap();
+        let whole = engine.decode(&all, &Noise::Seed(9)).unwrap();
         let stream = engine.open(Noise::Seed(9)).unwrap();
         assert!(engine.peek(stream).unwrap().is_empty());
-        let first = codes(model, &all[..n_codes]);
-        engine.push(stream, &first).unwrap();
+        let (first, rest) = all.frames().split_at(1);
+        engine.push(stream, first).unwrap();
         if engine.progress(stream).unwrap().emitted > 0 {
             continue;
         }
         let early = engine.peek(stream).unwrap();
-        assert_eq!(bits(&early), bits(&engine.decode(&first, &Noise::Seed(9)).unwrap()));
+        let alone = Codes::from_frames(model.config(), first.as_slice()).unwrap();
+        assert_eq!(bits(&early), bits(&engine.decode(&alone, &Noise::Seed(9)).unwrap()));
         assert_eq!(engine.progress(stream).unwrap().gap(), early.len() as u64);
         assert!(engine.peek(stream).unwrap().is_empty(), "each sample once");
         let mut heard = early.clone();
-        heard.extend(engine.push(stream, &codes(model, &all[n_codes..])).unwrap());
+        heard.extend(engine.push(stream, rest).unwrap());
         heard.extend(engine.finish(stream).unwrap());
         assert_eq!(heard.len(), whole.len());
         assert_eq!(bits(&heard[early.len()..]), bits(&whole[early.len()..]));
@@ -201,23 +154,23 @@ fn an_early_peek_changes_nothing_later() {
 #[test]
 fn submitted_steps_are_collected_in_any_order() {
     let model = &MODELS[0];
-    let n_codes = slots(model.config()).len();
-    let clip = frames(model, 8, 3);
+    let clip = codes(model, 8, 3);
     let mut engine = engine(model, Isa::best(), 2, 1);
-    let whole = engine.decode(&codes(model, &clip), &Noise::Seed(4)).unwrap();
+    let whole = engine.decode(&clip, &Noise::Seed(4)).unwrap();
     let stream = engine.open(Noise::Seed(4)).unwrap();
     let mut parts = vec![Vec::new(); 8];
-    for (index, four) in clip.chunks(4 * n_codes).enumerate() {
-        let tickets: Vec<_> = four.chunks(n_codes).map(|frame| engine.submit(&[(stream, frame)]).unwrap()).collect();
+    for (index, four) in clip.frames().chunks(4).enumerate() {
+        let tickets: Vec<_> = four.chunks(1).map(|frame| engine.submit(&[(stream, frame)]).unwrap()).collect();
         for (place, ticket) in tickets.iter().enumerate().rev() {
             parts[4 * index + place] = engine.collect(*ticket).unwrap().of(0).to_vec();
         }
     }
     let heard = parts.concat();
-    let last = engine.submit(&[(stream, &clip[..n_codes])]).unwrap();
+    let first = clip.frames().range(0..1);
+    let last = engine.submit(&[(stream, first)]).unwrap();
     assert_eq!(bits(&heard), bits(&whole[..heard.len()]));
     for _ in 0..4 {
-        engine.step(&[(stream, &clip[..n_codes])]).unwrap();
+        engine.step(&[(stream, first)]).unwrap();
     }
     let error = engine.collect(last).unwrap_err();
     assert!(error.to_string().contains("are gone"), "{error}");
@@ -230,7 +183,7 @@ fn the_lag_is_that_of_the_receptive_field() {
     assert_eq!((engine.lag(), engine.state_bytes() % 4), (4757, 0));
     let stream = engine.open(Noise::Off).unwrap();
     for n_frames in 1..=6_u64 {
-        engine.push(stream, &codes(model, &frames(model, 1, n_frames as u32))).unwrap();
+        engine.push(stream, &codes(model, 1, n_frames as u32)).unwrap();
         let expected = (2048 * n_frames).saturating_sub(4757);
         assert_eq!(engine.progress(stream).unwrap().exact, expected, "after {n_frames} frames");
     }
@@ -240,14 +193,21 @@ fn the_lag_is_that_of_the_receptive_field() {
 fn misuse_is_refused() {
     let model = &MODELS[0];
     let mut engine = engine(model, Isa::best(), 1, 2);
-    let frame = frames(model, 1, 1);
+    let two = codes(model, 2, 1);
+    let frame = two.frames().range(0..1);
     let (a, b) = (engine.open(Noise::Off).unwrap(), engine.open(Noise::Off).unwrap());
     assert!(engine.open(Noise::Off).unwrap_err().to_string().contains("all 2 streams"));
-    assert!(engine.step(&[(a, &frame), (a, &frame)]).unwrap_err().to_string().contains("twice"));
-    assert!(engine.step(&[(a, &frame), (b, &frame[..6])]).is_err());
-    assert!(engine.step(&[(a, &[4096; 7])]).unwrap_err().to_string().contains("code 4096"));
+    assert!(engine.step(&[(a, frame), (a, frame)]).unwrap_err().to_string().contains("twice"));
+    let error = engine.step(&[(a, frame), (b, two.frames())]).unwrap_err();
+    assert_eq!(error.to_string(), "engine: a step with 1 frames of one stream and 2 of another");
+    let many = codes(model, 5, 1);
+    assert!(engine.step(&[(a, many.frames()), (b, many.frames())]).is_err(), "more than 8 frames");
+    let foreign = codes(&MODELS[1], 1, 1);
+    let error = engine.step(&[(a, foreign.frames())]).unwrap_err();
+    assert!(error.to_string().contains("strides [8, 4, 2, 1]"), "{error}");
+    assert!(engine.decode(&foreign, &Noise::Off).is_err());
     engine.close(a).unwrap();
-    assert!(engine.step(&[(a, &frame)]).unwrap_err().to_string().contains("is over"));
+    assert!(engine.step(&[(a, frame)]).unwrap_err().to_string().contains("is over"));
     let c = engine.open(Noise::Off).unwrap();
     assert!(engine.finish(a).is_err(), "a slot was given to another stream");
     assert!(engine.finish(c).unwrap().is_empty());

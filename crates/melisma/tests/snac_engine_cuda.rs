@@ -1,13 +1,15 @@
 //! The engine on a GPU against the engine on the CPU; and its speed.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
+mod codec;
 mod gpu;
-mod repository;
 
 use std::time::Instant;
 
-use melisma::snac::{Codes, Config, Engine, EngineOptions, Model, Noise, Rounding, StreamId, slots};
+use melisma::snac::{Codes, Config, Engine, EngineOptions, Frames, Model, Noise, Rounding, StreamId};
 use melisma::{Budget, Device, Queue, Space};
+
+use codec::{Vectors, bits, codes, golden, odd_rates, worst};
 
 fn gpu() -> Option<Queue> {
     gpu::find().map(|device| device.queue(&Budget::unlimited()).unwrap())
@@ -17,37 +19,13 @@ fn engine(model: &Model, queue: &Queue, max_streams: usize) -> Engine {
     Engine::new(model, queue, &Budget::unlimited(), max_streams).unwrap()
 }
 
-fn frames(model: &Model, n_frames: usize, seed: u32) -> Vec<i32> {
-    let n = n_frames * slots(model.config()).len();
-    (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect()
-}
-
-fn worst(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
-
-/// Not by `Model::open`, which would put the builtin model into the packed test.
-fn tiny(name: &str) -> Model {
-    let read = |file: &str| std::fs::read(repository::path("golden/snac").join(name).join(file)).unwrap();
-    Model::from_bytes(&read("config.json"), &read("model.safetensors")).unwrap()
-}
-
 fn models() -> Vec<Model> {
     if gpu::cases(true, false) {
-        return vec![tiny("tiny24")];
+        return vec![golden("tiny24")];
     }
     let small = Config { encoder_dim: 4, decoder_dim: 64, ..Config::snac_24khz() };
     let attention = Config { attn_window_size: Some(32), vq_strides: vec![8, 4, 2, 1], ..small.clone() };
-    let odd = Config {
-        encoder_rates: vec![3, 1, 5],
-        decoder_dim: 24,
-        decoder_rates: vec![5, 1, 3],
-        vq_strides: vec![6, 3, 2],
-        noise: false,
-        ..small.clone()
-    };
-    [small, attention, odd].map(|config| Model::random(config, 1).unwrap()).into()
+    [small, attention, odd_rates(24)].map(|config| Model::random(config, 1).unwrap()).into()
 }
 
 #[test]
@@ -55,7 +33,7 @@ fn on_cuda_agrees_with_the_cpu() {
     let Some(queue) = gpu() else { return };
     let cpu = Device::cpu().unwrap().queue(&Budget::unlimited()).unwrap();
     for model in models() {
-        let codes = Codes::from_frames(model.config(), &frames(&model, 5, 7)).unwrap();
+        let codes = codes(&model, 5, 7);
         for noise in gpu::cases(vec![Noise::Seed(11)], vec![Noise::Off, Noise::Seed(11)]) {
             let found = engine(&model, &queue, 1).decode(&codes, &noise).unwrap();
             let error = worst(&found, &engine(&model, &cpu, 1).decode(&codes, &noise).unwrap());
@@ -70,11 +48,10 @@ fn on_cuda_agrees_with_the_cpu() {
 fn on_cuda_streams_do_not_see_each_other() {
     let Some(queue) = gpu() else { return };
     for model in models() {
-        let per_frame = slots(model.config()).len();
         let n_streams = gpu::cases(2, 3);
         let mut engine = engine(&model, &queue, n_streams);
         let (n_clips, shortest) = gpu::cases((3, 1), (5, 3));
-        let clips: Vec<Vec<i32>> = (0..n_clips).map(|i| frames(&model, shortest + i, i as u32)).collect();
+        let clips: Vec<Codes> = (0..n_clips).map(|i| codes(&model, shortest + i, i as u32)).collect();
         let mut found = vec![Vec::new(); clips.len()];
         let mut live: Vec<(StreamId, usize, usize)> = Vec::new();
         let mut next = 0;
@@ -83,8 +60,8 @@ fn on_cuda_streams_do_not_see_each_other() {
                 live.push((engine.open(Noise::Seed(next as u64)).unwrap(), next, 0));
                 next += 1;
             }
-            let input: Vec<(StreamId, &[i32])> =
-                live.iter().map(|&(id, clip, at)| (id, &clips[clip][at * per_frame..][..per_frame])).collect();
+            let input: Vec<(StreamId, Frames<'_>)> =
+                live.iter().map(|&(id, clip, at)| (id, clips[clip].frames().range(at..at + 1))).collect();
             let samples = engine.step(&input).unwrap();
             for (index, &(_, clip, _)) in live.iter().enumerate() {
                 found[clip].extend_from_slice(samples.of(index));
@@ -92,7 +69,7 @@ fn on_cuda_streams_do_not_see_each_other() {
             let mut ended = Vec::new();
             live.retain_mut(|(id, clip, at)| {
                 *at += 1;
-                let more = *at * per_frame < clips[*clip].len();
+                let more = *at < clips[*clip].n_frames();
                 if !more {
                     ended.push((*id, *clip));
                 }
@@ -103,13 +80,8 @@ fn on_cuda_streams_do_not_see_each_other() {
             }
         }
         for (index, clip) in clips.iter().enumerate() {
-            let codes = Codes::from_frames(model.config(), clip).unwrap();
-            let whole = engine.decode(&codes, &Noise::Seed(index as u64)).unwrap();
-            assert_eq!(
-                found[index].iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
-                whole.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
-                "clip {index}"
-            );
+            let whole = engine.decode(clip, &Noise::Seed(index as u64)).unwrap();
+            assert_eq!(bits(&found[index]), bits(&whole), "clip {index}");
         }
     }
 }
@@ -119,12 +91,11 @@ fn on_cuda_streams_do_not_see_each_other() {
 fn on_cuda_submitted_steps_give_the_samples_of_steps() {
     let Some(queue) = gpu() else { return };
     for model in models() {
-        let per_frame = slots(model.config()).len();
-        let clip = frames(&model, gpu::cases(5, 12), 5);
+        let clip = codes(&model, gpu::cases(5, 12), 5);
         let mut engine = engine(&model, &queue, 2);
         let [one, other] = [1, 2].map(|seed| engine.open(Noise::Seed(seed)).unwrap());
         let mut expected = [Vec::new(), Vec::new()];
-        for frame in clip.chunks(per_frame) {
+        for frame in clip.frames().chunks(1) {
             let samples = engine.step(&[(one, frame), (other, frame)]).unwrap();
             (0..2).for_each(|index| expected[index].extend(samples.of(index).iter().map(|x| x.to_bits())));
         }
@@ -132,7 +103,7 @@ fn on_cuda_submitted_steps_give_the_samples_of_steps() {
         engine.close(other).unwrap();
         let [one, other] = [1, 2].map(|seed| engine.open(Noise::Seed(seed)).unwrap());
         let (mut found, mut waiting) = ([Vec::new(), Vec::new()], std::collections::VecDeque::new());
-        for frame in clip.chunks(per_frame).map(Some).chain([None; 3]) {
+        for frame in clip.frames().chunks(1).map(Some).chain([None; 3]) {
             if let Some(frame) = frame {
                 waiting.push_back(engine.submit(&[(one, frame), (other, frame)]).unwrap());
             }
@@ -150,22 +121,15 @@ fn on_cuda_submitted_steps_give_the_samples_of_steps() {
 fn on_cuda_goldens() {
     let Some(queue) = gpu() else { return };
     for name in ["tiny24", "tiny44"] {
-        let model = tiny(name);
-        let file = std::fs::read(repository::path("golden/snac").join(name).join("vectors.safetensors")).unwrap();
-        let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
-        let read = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
-        let half = |values: Vec<[u8; 4]>| values[..values.len() / 2].to_vec();
-        let floats = |name: &str| -> Vec<f32> { half(read(name)).into_iter().map(f32::from_le_bytes).collect() };
-        let levels = (0..model.config().vq_strides.len())
-            .map(|level| half(read(&format!("codes.{level}"))).into_iter().map(i32::from_le_bytes).collect());
-        let codes = Codes::new(model.config(), levels.collect()).unwrap();
+        let (model, vectors) = (golden(name), Vectors::open(name));
+        let codes = vectors.codes("codes", 0, &model);
         let mut engine = engine(&model, &queue, 1);
-        let given: Vec<Vec<f32>> = (0..4).map(|block| floats(&format!("noise.{block}"))).collect();
-        let all = [(Noise::Off, "decoded_noise_off"), (Noise::Given(given.into()), "decoded_noise_given")];
+        let given = Noise::Given(vectors.noise(0).into());
+        let all = [(Noise::Off, "decoded_noise_off"), (given, "decoded_noise_given")];
         // The shim's models take one each.
         let skip = gpu::cases(usize::from(name == "tiny24"), 2);
         for (_, (noise, expected)) in all.into_iter().enumerate().filter(|(index, _)| *index != skip) {
-            let error = worst(&engine.decode(&codes, &noise).unwrap(), &floats(expected));
+            let error = worst(&engine.decode(&codes, &noise).unwrap(), &vectors.floats(expected, 0));
             println!("{name}, {expected}: {error:e}");
             assert!(error < 1e-4, "{name}, {expected}: {error:e}");
         }
@@ -177,7 +141,7 @@ fn on_cuda_goldens() {
 fn on_cuda_rounding_is_asked_for_and_small() {
     let Some(queue) = gpu() else { return };
     let model = &models()[0];
-    let codes = Codes::from_frames(model.config(), &frames(model, gpu::cases(2, 6), 7)).unwrap();
+    let codes = codes(model, gpu::cases(2, 6), 7);
     let exact = engine(model, &queue, 1).decode(&codes, &Noise::Seed(1)).unwrap();
     let all = vec![(Rounding::Tf32, 1e-2), (Rounding::Bf16, 1e-1)];
     for (rounding, most) in gpu::cases(all[..1].to_vec(), all) {
@@ -190,7 +154,7 @@ fn on_cuda_rounding_is_asked_for_and_small() {
         let stream = engine.open(Noise::Seed(1)).unwrap();
         let other = engine.open(Noise::Off).unwrap();
         let mut heard = Vec::new();
-        for frame in codes.to_frames(model.config()).chunks(slots(model.config()).len()) {
+        for frame in codes.frames().chunks(1) {
             heard.extend_from_slice(engine.step(&[(other, frame), (stream, frame)]).unwrap().of(1));
         }
         heard.extend(engine.finish(stream).unwrap());
@@ -207,10 +171,10 @@ fn on_cuda_steps_allocate_nothing_after_warm_up() {
     let model = &models()[0];
     let most = gpu::cases(2, 8);
     let mut engine = Engine::new(model, &queue, &budget, most).unwrap();
-    let frame = frames(model, 1, 3);
+    let frame = codes(model, 1, 3);
     let mut round = |n_streams: usize| {
         let streams: Vec<_> = (0..n_streams).map(|seed| engine.open(Noise::Seed(seed as u64)).unwrap()).collect();
-        let input: Vec<_> = streams.iter().map(|&stream| (stream, frame.as_slice())).collect();
+        let input: Vec<_> = streams.iter().map(|&stream| (stream, frame.frames())).collect();
         for _ in 0..gpu::cases(1, 3) {
             engine.step(&input).unwrap();
         }
@@ -232,11 +196,11 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
 /// Milliseconds of `n_steps` steps of `n_streams` streams, sorted.
 fn time_steps(engine: &mut Engine, model: &Model, n_streams: usize, n_steps: usize) -> Vec<f64> {
     let ids: Vec<StreamId> = (0..n_streams).map(|i| engine.open(Noise::Seed(i as u64)).unwrap()).collect();
-    let codes = frames(model, n_streams + n_steps, 5);
+    let codes = codes(model, n_streams + n_steps, 5);
     let mut times = Vec::new();
     for step in 0..n_steps {
-        let input: Vec<(StreamId, &[i32])> =
-            ids.iter().enumerate().map(|(i, &id)| (id, &codes[(i + step) * 7..][..7])).collect();
+        let frame = |at: usize| codes.frames().range(at..at + 1);
+        let input: Vec<(StreamId, Frames<'_>)> = ids.iter().enumerate().map(|(i, &id)| (id, frame(i + step))).collect();
         let start = Instant::now();
         let samples = engine.step(&input).unwrap();
         std::hint::black_box(samples.of(0));
@@ -282,8 +246,8 @@ fn on_cuda_kernels() {
         // A given noise keeps the step out of its graph.
         let given = Noise::Given(vec![vec![0.5; 1 << 16]; 4].into());
         let ids: Vec<StreamId> = (0..n_streams).map(|_| engine.open(given.clone()).unwrap()).collect();
-        let codes = frames(&model, 1, 5);
-        let input: Vec<(StreamId, &[i32])> = ids.iter().map(|&id| (id, codes.as_slice())).collect();
+        let codes = codes(&model, 1, 5);
+        let input: Vec<(StreamId, Frames<'_>)> = ids.iter().map(|&id| (id, codes.frames())).collect();
         for _ in 0..3 {
             engine.step(&input).unwrap();
         }

@@ -1,7 +1,7 @@
 //! The reference model against vectors of the original implementation.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
-mod repository;
+mod codec;
 
 use std::sync::Arc;
 
@@ -9,64 +9,23 @@ use melisma::audio::wav;
 use melisma::format::checkpoint::Checkpoint;
 use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Model, Noise};
-use safetensors::SafeTensors;
 
-fn file(path: &str) -> Vec<u8> {
-    std::fs::read(repository::path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-fn model(name: &str) -> Model {
-    Model::open(repository::path("golden/snac").join(name).to_str().unwrap()).unwrap()
-}
-
-struct Vectors(Vec<u8>);
-
-impl Vectors {
-    fn open(name: &str) -> Self {
-        Self(file(&format!("golden/snac/{name}/vectors.safetensors")))
-    }
-
-    /// Item `item` of the batch.
-    fn item<T>(&self, name: &str, item: usize, element: fn([u8; 4]) -> T) -> Vec<T> {
-        let tensors = SafeTensors::deserialize(&self.0).unwrap();
-        let tensor = tensors.tensor(name).unwrap();
-        let values: Vec<T> = tensor.data().as_chunks().0.iter().map(|&bytes| element(bytes)).collect();
-        let len = values.len() / tensor.shape()[0];
-        values.into_iter().skip(item * len).take(len).collect()
-    }
-
-    fn floats(&self, name: &str, item: usize) -> Vec<f32> {
-        self.item(name, item, f32::from_le_bytes)
-    }
-
-    fn codes(&self, prefix: &str, item: usize, model: &Model) -> Codes {
-        let levels = 0..model.config().vq_strides.len();
-        let levels = levels.map(|level| self.item(&format!("{prefix}.{level}"), item, i32::from_le_bytes));
-        Codes::new(model.config(), levels.collect()).unwrap()
-    }
-}
-
-fn worst(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
+use codec::{Vectors, file, golden, worst};
 
 fn largest(a: &[f32]) -> f32 {
     a.iter().fold(0.0, |max, x| max.max(x.abs()))
 }
 
 fn decoded_matches(name: &str) {
-    let (model, vectors) = (model(name), Vectors::open(name));
+    let (model, vectors) = (golden(name), Vectors::open(name));
     for item in 0..2 {
         let codes = vectors.codes("codes", item, &model);
-        let given: Vec<Vec<f32>> = (0..4).map(|block| vectors.floats(&format!("noise.{block}"), item)).collect();
-        let levels: Vec<&[i32]> = codes.levels().iter().map(Vec::as_slice).collect();
+        let given = Noise::Given(Arc::from(vectors.noise(item)));
         let expected = vectors.floats("z_q", item);
-        let error = worst(model.quantizer().decode(&levels).data(), &expected) / largest(&expected);
+        let error = worst(model.quantizer().decode(&codes.levels()).data(), &expected) / largest(&expected);
         println!("{name} item {item}: z_q {error:e} relative");
         assert!(error < 1e-5);
-        for (noise, key) in [(Noise::Off, "decoded_noise_off"), (Noise::Given(Arc::from(given)), "decoded_noise_given")]
-        {
+        for (noise, key) in [(Noise::Off, "decoded_noise_off"), (given, "decoded_noise_given")] {
             let expected = vectors.floats(key, item);
             let error = worst(&model.decode(&codes, &noise), &expected);
             println!("{name} item {item}: {key} {error:e} of full scale, peak {}", largest(&expected));
@@ -76,7 +35,7 @@ fn decoded_matches(name: &str) {
 }
 
 fn encoded_matches(name: &str) {
-    let (model, vectors) = (model(name), Vectors::open(name));
+    let (model, vectors) = (golden(name), Vectors::open(name));
     let audio = vectors.floats("audio", 0);
     let expected = vectors.floats("latent", 0);
     let latents = model.latents(&audio);
@@ -93,8 +52,9 @@ fn encoded_matches(name: &str) {
 /// near tie; finer levels follow it.
 fn near_ties(model: &Model, audio: &[f32], expected: &Codes) -> usize {
     let choices = model.quantizer().encode(&model.latents(audio));
+    let levels = expected.levels();
     let differs = |frame: usize| {
-        choices.iter().zip(expected.levels()).any(|(choices, codes)| {
+        choices.iter().zip(&levels).any(|(choices, codes)| {
             let per_frame = codes.len() / expected.n_frames();
             let range = frame * per_frame..(frame + 1) * per_frame;
             let other = range.into_iter().find(|&at| choices[at].code != codes[at]);
@@ -172,9 +132,8 @@ fn mini24_encodes_its_sample() {
 
 fn sample_codes(model: &Model) -> Codes {
     let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
-    let mut frames = Vec::new();
-    reader.push(&file("crates/melisma-models/mini24/sample_tokens.txt"), &mut frames).unwrap();
-    reader.finish(&mut frames).unwrap();
+    let mut codes = reader.push(&file("crates/melisma-models/mini24/sample_tokens.txt")).unwrap();
+    codes.append(reader.finish().unwrap().frames()).unwrap();
     assert_eq!(reader.ledger(), Ledger { accepted: 66 * 7, frames: 66, ..Ledger::default() });
-    Codes::from_frames(model.config(), &frames).unwrap()
+    codes
 }

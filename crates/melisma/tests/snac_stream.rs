@@ -1,47 +1,21 @@
 //! Streams against whole clips: the same bits for every way to cut the frames.
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
-mod repository;
+mod codec;
 
 use std::sync::{Arc, LazyLock};
 
 use melisma::snac::seam::{self, Seam};
-use melisma::snac::{Codes, Config, Flow, Model, Noise, Plane, Stream, slots};
+use melisma::snac::{Codes, Config, Flow, Model, Noise, Plane, Stream};
 use proptest::prelude::*;
 
-fn golden(name: &str) -> Arc<Model> {
-    let path = repository::path("golden/snac").join(name);
-    Arc::new(Model::open(path.to_str().unwrap()).unwrap())
-}
+use codec::{bits, codes, golden, odd_rates};
 
 /// Small models of every kind: without and with attention, dense instead of depthwise, without noise, odd rates.
 static MODELS: LazyLock<Vec<Arc<Model>>> = LazyLock::new(|| {
-    let odd = Config {
-        encoder_dim: 4,
-        encoder_rates: vec![3, 1, 5],
-        decoder_dim: 16,
-        decoder_rates: vec![5, 1, 3],
-        vq_strides: vec![6, 3, 2],
-        noise: false,
-        depthwise: false,
-        ..Config::snac_24khz()
-    };
-    let random = Arc::new(Model::random(odd, 1).unwrap());
-    vec![golden("tiny24"), golden("tiny44"), random]
+    let odd = Config { depthwise: false, ..odd_rates(16) };
+    [golden("tiny24"), golden("tiny44"), Model::random(odd, 1).unwrap()].map(Arc::new).into()
 });
-
-fn frames(model: &Model, n_frames: usize, seed: u32) -> Vec<i32> {
-    let n = n_frames * slots(model.config()).len();
-    (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect()
-}
-
-fn codes(model: &Model, frames: &[i32]) -> Codes {
-    Codes::from_frames(model.config(), frames).unwrap()
-}
-
-fn bits(samples: &[f32]) -> Vec<u32> {
-    samples.iter().map(|sample| sample.to_bits()).collect()
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
@@ -54,17 +28,16 @@ proptest! {
         noise in prop_oneof![Just(Noise::Off), any::<u64>().prop_map(Noise::Seed)],
     ) {
         let model = &MODELS[which];
-        let frame_codes = slots(model.config()).len();
         let n_frames = chunks.iter().sum();
-        let all = frames(model, n_frames, seed);
-        let whole = model.decode(&codes(model, &all), &noise);
+        let all = codes(model, n_frames, seed);
+        let whole = model.decode(&all, &noise);
         prop_assert_eq!(whole.len(), n_frames * model.config().frame_len());
         let mut stream = Stream::new(Arc::clone(model), noise);
         let mut streamed = Vec::new();
-        let mut rest = all.as_slice();
+        let mut rest = all.frames();
         for n in chunks {
-            let (now, later) = rest.split_at(n * frame_codes);
-            streamed.extend(stream.push(&codes(model, now)));
+            let (now, later) = rest.split_at(n);
+            streamed.extend(stream.push(now).unwrap());
             prop_assert_eq!(stream.progress().exact, streamed.len() as u64);
             rest = later;
         }
@@ -115,7 +88,7 @@ fn the_lag_is_that_of_the_receptive_field() {
     let model = &MODELS[0];
     let mut stream = Stream::new(Arc::clone(model), Noise::Off);
     for n_frames in 1..=9_u64 {
-        stream.push(&codes(model, &frames(model, 1, n_frames as u32)));
+        stream.push(&codes(model, 1, n_frames as u32)).unwrap();
         let expected = (2048 * n_frames).saturating_sub(4757);
         assert_eq!(stream.progress().exact, expected, "after {n_frames} frames");
     }
@@ -127,7 +100,7 @@ fn the_state_does_not_grow() {
         let mut stream = Stream::new(Arc::clone(model), Noise::Seed(3));
         let mut sizes = Vec::new();
         for n in 0..40 {
-            stream.push(&codes(model, &frames(model, 1, n)));
+            stream.push(&codes(model, 1, n)).unwrap();
             sizes.push(stream.state_bytes());
         }
         let (early, late) = sizes.split_at(20);
@@ -140,7 +113,7 @@ fn the_published_model_keeps_less_than_half_a_megabyte() {
     let model = Arc::new(Model::random(Config::snac_24khz(), 0).unwrap());
     let mut stream = Stream::new(Arc::clone(&model), Noise::Off);
     for n in 0..4 {
-        stream.push(&codes(&model, &frames(&model, 1, n)));
+        stream.push(&codes(&model, 1, n)).unwrap();
     }
     // Halos of 6 d steps and skips of 3 d for d = 1, 3, 9 in 960 channels, overlaps, first and last convolution.
     assert_eq!(stream.state_bytes(), 4 * ((78 + 39) * 960 + 1920 + 6 * 768 + 6 * 64));
@@ -149,24 +122,24 @@ fn the_published_model_keeps_less_than_half_a_megabyte() {
 #[test]
 fn an_early_peek_changes_nothing_later() {
     for model in MODELS.iter() {
-        let all = frames(model, 9, 5);
-        let frame_codes = slots(model.config()).len();
+        let all = codes(model, 9, 5);
         let noise = Noise::Seed(9);
-        let whole = model.decode(&codes(model, &all), &noise);
+        let whole = model.decode(&all, &noise);
         let mut stream = Stream::new(Arc::clone(model), noise.clone());
         assert!(stream.peek().is_empty());
-        let first = &all[..frame_codes];
-        assert!(stream.push(&codes(model, first)).len() < model.config().frame_len());
+        let (first, rest) = all.frames().split_at(1);
+        assert!(stream.push(first).unwrap().len() < model.config().frame_len());
         if stream.progress().emitted > 0 {
             continue;
         }
         let early = stream.peek();
-        assert_eq!(early, model.decode(&codes(model, first), &noise));
+        let alone = Codes::from_frames(model.config(), first.as_slice()).unwrap();
+        assert_eq!(early, model.decode(&alone, &noise));
         assert_eq!(stream.progress().gap(), early.len() as u64);
         assert!(stream.peek().is_empty(), "each sample once");
         let mut streamed = early.clone();
-        for frame in all[frame_codes..].chunks(frame_codes) {
-            streamed.extend(stream.push(&codes(model, frame)));
+        for frame in rest.chunks(1) {
+            streamed.extend(stream.push(frame).unwrap());
         }
         assert_eq!((stream.progress().gap(), stream.progress().early), (0, early.len() as u64));
         streamed.extend(stream.finish());
@@ -178,10 +151,10 @@ fn an_early_peek_changes_nothing_later() {
 #[test]
 fn only_the_stream_has_no_seams() {
     let model = Arc::new(Model::mini24().unwrap());
-    let all = codes(&model, &frames(&model, 8, 3));
+    let all = codes(&model, 8, 3);
     let whole = model.decode(&all, &Noise::Off);
     let mut stream = Stream::new(Arc::clone(&model), Noise::Off);
-    let mut streamed = stream.push(&all);
+    let mut streamed = stream.push(&all).unwrap();
     streamed.extend(stream.finish());
     let seam = Seam::measure(&streamed, &whole);
     assert_eq!((seam.n_samples, seam.n_different, seam.max_abs), (8 * 2048, 0, 0.0));
@@ -195,13 +168,14 @@ fn only_the_stream_has_no_seams() {
 #[test]
 fn a_dropped_stream_does_not_disturb_another() {
     let model = &MODELS[0];
-    let all = frames(model, 4, 8);
+    let all = codes(model, 4, 8);
+    let (first, rest) = all.frames().split_at(2);
     let mut kept = Stream::new(Arc::clone(model), Noise::Seed(1));
-    let mut samples = kept.push(&codes(model, &all[..14]));
+    let mut samples = kept.push(first).unwrap();
     let mut other = kept.clone();
-    other.push(&codes(model, &frames(model, 3, 77)));
+    other.push(&codes(model, 3, 77)).unwrap();
     drop(other);
-    samples.extend(kept.push(&codes(model, &all[14..])));
+    samples.extend(kept.push(rest).unwrap());
     samples.extend(kept.finish());
-    assert_eq!(bits(&samples), bits(&model.decode(&codes(model, &all), &Noise::Seed(1))));
+    assert_eq!(bits(&samples), bits(&model.decode(&all, &Noise::Seed(1))));
 }

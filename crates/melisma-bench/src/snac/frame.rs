@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Peer, Rig, Row, frames, of_times, quantiles};
-use melisma::snac::{Config, Engine, Model, Noise, StreamId};
+use super::{Peer, Rig, Row, codes, of_times, quantiles};
+use melisma::snac::{Codes, Config, Engine, Model, Noise, StreamId};
 use melisma::{Error, Result};
 
 const N_FRAMES: usize = 100;
 const N_LOADS: u64 = 5;
 
 pub(super) fn rows(model: &Model, rig: &Rig) -> Result<Vec<Row>> {
-    let one = frames(model.config(), 1);
+    let one = codes(model.config(), 1)?;
     let mut engine = rig.engine(model, 1)?;
     let stream = engine.open(Noise::default())?;
     // Past the first samples, every frame is the same amount of work.
@@ -24,7 +24,7 @@ pub(super) fn rows(model: &Model, rig: &Rig) -> Result<Vec<Row>> {
 }
 
 /// The first frame that an engine decodes after its model was loaded, beside the median of later ones.
-fn first_chunk(rig: &Rig, one: &[i32], steady: f64) -> Result<Row> {
+fn first_chunk(rig: &Rig, one: &Codes, steady: f64) -> Result<Row> {
     let first = |seed| {
         let mut engine = rig.engine(&Model::random(Config::snac_24khz(), seed)?, 1)?;
         let stream = engine.open(Noise::default())?;
@@ -36,8 +36,8 @@ fn first_chunk(rig: &Rig, one: &[i32], steady: f64) -> Result<Row> {
     Ok(Row { unit: "ms".to_owned(), median: 1e3 * row.median, peers, ..row })
 }
 
-fn timed(engine: &mut Engine, stream: StreamId, one: &[i32]) -> Result<Duration> {
+fn timed(engine: &mut Engine, stream: StreamId, one: &Codes) -> Result<Duration> {
     let start = Instant::now();
-    std::hint::black_box(engine.step(&[(stream, one)])?);
+    std::hint::black_box(engine.step(&[(stream, one.frames())])?);
     Ok(start.elapsed())
 }

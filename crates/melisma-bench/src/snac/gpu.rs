@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Rig, Row, clip, frame, frame_time, frames, live, of_times, population};
+use super::{Rig, Row, clip, codes, frame, frame_time, live, of_times, population};
 use melisma::Result;
-use melisma::snac::{Engine, EngineOptions, Model, Noise, Rounding, StreamId};
+use melisma::snac::{Engine, EngineOptions, Frames, Model, Noise, Rounding, StreamId};
 
 const N_STEPS: usize = 50;
 const N_LIVE: u32 = 2000;
@@ -33,9 +33,9 @@ pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<EngineOptions>) 
 
 /// Repeated steps of one frame for every stream, copies included; each is submitted while the previous one runs.
 fn bulk(rig: &Rig, model: &Model, options: EngineOptions) -> Result<Row> {
-    let one = frames(model.config(), 1);
+    let one = codes(model.config(), 1)?;
     let (mut engine, streams) = open(rig, model, options)?;
-    let input: Vec<(StreamId, &[i32])> = streams.iter().map(|&stream| (stream, one.as_slice())).collect();
+    let input: Vec<(StreamId, Frames<'_>)> = streams.iter().map(|&stream| (stream, one.frames())).collect();
     let mut times = Vec::new();
     let mut ticket = engine.submit(&input)?;
     for step in 0..N_STEPS + 5 {

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::gpu::open;
-use super::{Rig, Row, frame_time, frames, quantiles};
+use super::{Rig, Row, codes, frame_time, quantiles};
 use melisma::Result;
 use melisma::snac::Model;
 
 /// Streams whose frames arrive evenly spread over one frame's time; all waiting frames are decoded in one step.
 pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> Result<Vec<Row>> {
-    let one = frames(model.config(), 1);
+    let one = codes(model.config(), 1)?;
     let (mut engine, streams) = open(rig, model, n_streams as usize)?;
     let period = frame_time(model.config());
     let n_due = (f64::from(n_streams) * time.as_secs_f64() / period.as_secs_f64()) as u32;
@@ -22,8 +22,7 @@ pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> 
         let now = Instant::now();
         let waiting = (served..n_due).take(streams.len()).take_while(|&frame| due(frame) <= now).count() as u32;
         let frames = served..served + waiting;
-        let input: Vec<_> =
-            frames.clone().map(|frame| (streams[(frame % n_streams) as usize], one.as_slice())).collect();
+        let input: Vec<_> = frames.clone().map(|frame| (streams[(frame % n_streams) as usize], one.frames())).collect();
         engine.step(&input)?;
         latencies.extend(frames.map(|frame| due(frame).elapsed()));
         served += waiting;

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use melisma::runtime::memory::Reservation;
 use melisma::runtime::{count, size};
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
-use melisma::snac::{DecodeOptions, Player, Progress, slots};
+use melisma::snac::{Codes, DecodeOptions, Frames, Player, Progress, slots};
 use melisma::{Error, Kind, Result};
 
 use super::sink::Sink;
@@ -71,7 +71,7 @@ pub struct Flow<'a> {
     sink: Sink,
     bar: ProgressBar,
     /// Frames that wait for their chunk to be full.
-    pending: Vec<i32>,
+    pending: Codes,
     frame_codes: usize,
     n_samples: u64,
     /// Bytes since the last frame.
@@ -85,7 +85,7 @@ pub struct Flow<'a> {
 
 /// Whether more frames may come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Frames {
+enum Pending {
     More,
     Last,
 }
@@ -103,7 +103,7 @@ impl<'a> Flow<'a> {
             progress: Progress::default(),
             sink,
             bar: ProgressBar::hidden(),
-            pending: Vec::new(),
+            pending: Codes::empty(config),
             frame_codes: slots(config).len(),
             n_samples: 0,
             n_frameless: 0,
@@ -146,15 +146,13 @@ impl<'a> Flow<'a> {
             let n = input.read(&mut bytes)?;
             self.reserve_list(n)?;
             let before = self.reader.ledger().frames;
-            match n {
-                0 => self.reader.finish(&mut self.pending)?,
-                _ => self.reader.push(&bytes[..n], &mut self.pending)?,
-            }
+            let codes = if n == 0 { self.reader.finish()? } else { self.reader.push(&bytes[..n])? };
+            self.pending.append(codes.frames())?;
             let found = self.reader.ledger().frames > before;
             self.n_frameless = if found { 0 } else { self.n_frameless + n as u64 };
             self.check_endless()?;
             self.check_origin()?;
-            self.decode(if n == 0 { Frames::Last } else { Frames::More })?;
+            self.decode(if n == 0 { Pending::Last } else { Pending::More })?;
             if n == 0 {
                 return Ok(());
             }
@@ -172,19 +170,19 @@ impl<'a> Flow<'a> {
     }
 
     /// Decodes the frames that make whole chunks, at the end also the rest.
-    fn decode(&mut self, frames: Frames) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        let mut rest = pending.as_slice();
+    fn decode(&mut self, more: Pending) -> Result<()> {
+        let pending = std::mem::replace(&mut self.pending, Codes::empty(self.codec.model.config()));
+        let mut rest = pending.frames();
         while !rest.is_empty() {
-            let piece = self.piece_frames() * self.frame_codes;
-            if rest.len() < piece && self.options.chunk.is_some() && frames == Frames::More {
+            let piece = self.piece_frames();
+            if rest.len() < piece && self.options.chunk.is_some() && more == Pending::More {
                 break;
             }
             let (now, later) = rest.split_at(piece.min(rest.len()));
             self.decode_piece(now)?;
             rest = later;
         }
-        self.pending = rest.to_vec();
+        self.pending.append(rest)?;
         self.sink.flush()
     }
 
@@ -194,10 +192,10 @@ impl<'a> Flow<'a> {
         self.options.chunk.unwrap_or(first)
     }
 
-    fn decode_piece(&mut self, frames: &[i32]) -> Result<()> {
-        let _span = tracing::info_span!("frames", n = frames.len() / self.frame_codes).entered();
+    fn decode_piece(&mut self, frames: Frames<'_>) -> Result<()> {
+        let _span = tracing::info_span!("frames", n = frames.len()).entered();
         let start = Instant::now();
-        let mut samples = self.stream.push_frames(frames)?;
+        let mut samples = self.stream.push(frames)?;
         if samples.is_empty() && self.options.start == Start::Early {
             samples = self.stream.peek()?;
         }

@@ -71,10 +71,8 @@ impl Trip {
         let tokens = to_orpheus(model, &model.encode(&original.samples)?)?;
         let encoding = start.elapsed();
         let mut reader = Reader::new(Format::Auto, model.config())?;
-        let mut frames = Vec::new();
-        reader.push(tokens.as_bytes(), &mut frames)?;
-        reader.finish(&mut frames)?;
-        let codes = Codes::from_frames(model.config(), &frames)?;
+        let mut codes = reader.push(tokens.as_bytes())?;
+        codes.append(reader.finish()?.frames())?;
         let start = Instant::now();
         let (samples, first) = streamed(&codes)?;
         let decoding = start.elapsed();
@@ -111,13 +109,11 @@ type Streamed = Result<(Vec<f32>, Duration)>;
 
 /// Frame by frame.
 fn streamed(model: &Arc<Model>, engine: &Engine, codes: &Codes) -> Streamed {
-    let config = model.config();
-    let frames = codes.to_frames(config);
     let mut stream = Player::new(model, &engine.queue, engine.memory.budget(), Noise::default())?;
     let (mut samples, mut first) = (Vec::new(), None);
     let start = Instant::now();
-    for frame in frames.chunks(frames.len() / codes.n_frames().max(1)) {
-        samples.extend(stream.push(&Codes::from_frames(config, frame)?)?);
+    for frame in codes.frames().chunks(1) {
+        samples.extend(stream.push(frame)?);
         if !samples.is_empty() {
             first.get_or_insert_with(|| start.elapsed());
         }
@@ -141,11 +137,9 @@ impl Seams {
         streamed: impl Fn(&Codes) -> Streamed,
         whole: impl Fn(&Codes) -> Result<Vec<f32>>,
     ) -> Result<Self> {
-        let config = model.config();
-        let frames = codes.to_frames(config);
-        let frame_codes = frames.len() / codes.n_frames().max(1);
-        let start = frames.get(..WINDOWED_FRAMES * frame_codes).unwrap_or(&frames);
-        let codes = Codes::from_frames(config, start)?;
+        let mut start = Codes::empty(model.config());
+        start.append(codes.frames().range(0..WINDOWED_FRAMES.min(codes.n_frames())))?;
+        let codes = start;
         let whole = whole(&codes)?;
         let stream = Seam::measure(&streamed(&codes)?.0, &whole);
         if stream.n_different > 0 || stream.n_samples != whole.len() {

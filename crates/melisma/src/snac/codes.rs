@@ -1,18 +1,47 @@
 //! Codes of a clip, and the order in which a frame's codes are written in a row.
 
+use std::ops::Range;
+
 use super::config::Config;
-use super::populate::{Populated, populate};
 use crate::{Error, Result};
 
-/// Codes, one list for each level; whole frames, every code inside its codebook.
+/// Whole frames of codes, every code inside its codebook: checked once, when they are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Codes {
-    levels: Vec<Vec<i32>>,
-    n_frames: usize,
+    shape: Shape,
+    /// `[F, S]`, in the order of [`slots`].
+    codes: Vec<i32>,
+}
+
+/// Some frames of [`Codes`]. `&Codes` converts into all of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Frames<'a> {
+    shape: &'a Shape,
+    codes: &'a [i32],
+}
+
+/// The part of a configuration that codes depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shape {
+    vq_strides: Vec<usize>,
+    codebook_size: usize,
+    n_slots: usize,
+}
+
+impl Shape {
+    fn new(config: &Config) -> Self {
+        let vq_strides = config.vq_strides.clone();
+        Self { vq_strides, codebook_size: config.codebook_size, n_slots: config.frame_codes().sum() }
+    }
 }
 
 impl Codes {
-    /// Checks `levels` against a model's shape.
+    /// No frames.
+    pub fn empty(config: &Config) -> Self {
+        Self::valid(config, Vec::new())
+    }
+
+    /// Codes from one list for each level.
     ///
     /// # Errors
     /// `InvalidArgument` when the number of levels, their lengths or a code does not fit; the message names it.
@@ -22,72 +51,155 @@ impl Codes {
             return Err(Error::invalid(message));
         }
         let n_frames = levels[0].len();
-        for (index, (codes, per_frame)) in levels.iter().zip(config.frame_codes()).enumerate() {
-            if Some(codes.len()) != n_frames.checked_mul(per_frame) {
+        let per_frame: Vec<usize> = config.frame_codes().collect();
+        for (index, (codes, per_frame)) in levels.iter().zip(&per_frame).enumerate() {
+            if Some(codes.len()) != n_frames.checked_mul(*per_frame) {
                 let message =
                     format!("level {index} has {} codes, {n_frames} frames need {per_frame} each", codes.len());
                 return Err(Error::invalid(message));
             }
-            if let Some(at) = codes.iter().position(|&code| !(0..config.codebook_size as i32).contains(&code)) {
-                let last = config.codebook_size - 1;
-                return Err(Error::invalid(format!("level {index}, code {at} is {}; 0 to {last} exist", codes[at])));
+            if let Some(at) = codes.iter().position(|&code| !in_codebook(config, code)) {
+                return Err(outside(config, [index, at], codes[at]));
             }
         }
-        Ok(Self { levels, n_frames })
+        let slots = slots(config);
+        let code = |frame: usize, slot: &Slot| levels[slot.level][frame * per_frame[slot.level] + slot.index];
+        let codes = (0..n_frames).flat_map(|frame| slots.iter().map(move |slot| code(frame, slot))).collect();
+        Ok(Self::valid(config, codes))
     }
 
     /// Codes from frames written in a row, in the order of [`slots`].
     ///
     /// # Errors
-    /// Those of [`Codes::new`], and `InvalidArgument` when `frames` ends inside a frame.
+    /// `InvalidArgument` when `frames` ends inside a frame or a code does not exist; the message names it.
     pub fn from_frames(config: &Config, frames: &[i32]) -> Result<Self> {
         let slots = slots(config);
         if !frames.len().is_multiple_of(slots.len()) {
             return Err(Error::invalid(format!("{} codes are not whole frames of {}", frames.len(), slots.len())));
         }
-        if config.vq_strides == [4, 2, 1] {
-            let populated = populate(frames, config.codebook_size as i32);
-            if populated.valid == [true; 3] {
-                return Ok(Self { n_frames: populated.levels[0].len(), levels: populated.levels.into() });
-            }
+        if let Some(at) = frames.iter().position(|&code| !in_codebook(config, code)) {
+            let (frame, slot) = (at / slots.len(), slots[at % slots.len()]);
+            let per_frame = config.vq_strides[0] / config.vq_strides[slot.level];
+            return Err(outside(config, [slot.level, frame * per_frame + slot.index], frames[at]));
         }
-        let mut levels: Vec<Vec<i32>> = config.vq_strides.iter().map(|_| Vec::new()).collect();
-        for frame in frames.chunks_exact(slots.len()) {
-            for (slot, code) in slots.iter().zip(frame) {
-                levels[slot.level].push(*code);
-            }
-        }
-        Self::new(config, levels)
+        Ok(Self::valid(config, frames.to_vec()))
     }
 
-    /// Codes of a population that a [`Populator`](super::Populator) found valid.
-    pub(super) fn from_population(populated: &Populated) -> Self {
-        Self { n_frames: populated.levels[0].len(), levels: populated.levels.to_vec() }
+    /// Whole frames whose codes were checked.
+    pub(super) fn valid(config: &Config, codes: Vec<i32>) -> Self {
+        Self { shape: Shape::new(config), codes }
     }
 
-    /// Frames in a row, in the order of [`slots`].
-    pub fn to_frames(&self, config: &Config) -> Vec<i32> {
-        let slots = slots(config);
-        let per_frame: Vec<usize> = config.frame_codes().collect();
-        let code = |frame: usize, slot: &Slot| self.levels[slot.level][frame * per_frame[slot.level] + slot.index];
-        (0..self.n_frames).flat_map(|frame| slots.iter().map(move |slot| code(frame, slot))).collect()
+    /// All frames.
+    pub fn frames(&self) -> Frames<'_> {
+        Frames { shape: &self.shape, codes: &self.codes }
     }
 
     /// Frames.
     pub fn n_frames(&self) -> usize {
-        self.n_frames
+        self.frames().len()
     }
 
     /// One list for each level.
-    pub fn levels(&self) -> &[Vec<i32>] {
-        &self.levels
+    pub fn levels(&self) -> Vec<Vec<i32>> {
+        self.frames().levels()
     }
 
-    /// The codes of the frames `start..end` on each level.
-    pub(super) fn frames(&self, start: usize, end: usize) -> Vec<&[i32]> {
-        let per_frame = |codes: &Vec<i32>| codes.len() / self.n_frames.max(1);
-        self.levels.iter().map(|codes| &codes[start * per_frame(codes)..end * per_frame(codes)]).collect()
+    /// Adds `frames` at the end.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when they are of a model of another shape.
+    pub fn append(&mut self, frames: Frames<'_>) -> Result<()> {
+        if *frames.shape != self.shape {
+            return Err(frames.foreign(&self.shape));
+        }
+        self.codes.extend_from_slice(frames.codes);
+        Ok(())
     }
+}
+
+impl<'a> From<&'a Codes> for Frames<'a> {
+    fn from(codes: &'a Codes) -> Self {
+        codes.frames()
+    }
+}
+
+impl<'a> Frames<'a> {
+    /// Frames.
+    pub fn len(self) -> usize {
+        self.codes.len() / self.shape.n_slots
+    }
+
+    /// Whether there are no frames.
+    pub fn is_empty(self) -> bool {
+        self.codes.is_empty()
+    }
+
+    /// The codes in a row, in the order of [`slots`].
+    pub fn as_slice(self) -> &'a [i32] {
+        self.codes
+    }
+
+    /// The frames of `range`.
+    ///
+    /// # Panics
+    /// `range.end > self.len()` or `range.start > range.end`
+    pub fn range(self, range: Range<usize>) -> Self {
+        let n_slots = self.shape.n_slots;
+        Self { codes: &self.codes[range.start * n_slots..range.end * n_slots], ..self }
+    }
+
+    /// The first `n` frames and the others.
+    ///
+    /// # Panics
+    /// `n > self.len()`
+    pub fn split_at(self, n: usize) -> (Self, Self) {
+        (self.range(0..n), self.range(n..self.len()))
+    }
+
+    /// Pieces of `n` frames; the last may have fewer.
+    ///
+    /// # Panics
+    /// `n == 0`
+    pub fn chunks(self, n: usize) -> impl Iterator<Item = Self> {
+        self.codes.chunks(n * self.shape.n_slots).map(move |codes| Self { codes, ..self })
+    }
+
+    /// One list for each level.
+    pub(super) fn levels(self) -> Vec<Vec<i32>> {
+        let strides = &self.shape.vq_strides;
+        let order = order(strides);
+        let level_len = |&stride: &usize| self.len() * (strides[0] / stride);
+        let mut levels: Vec<Vec<i32>> = strides.iter().map(|stride| Vec::with_capacity(level_len(stride))).collect();
+        for frame in self.codes.chunks_exact(self.shape.n_slots) {
+            for (slot, code) in order.iter().zip(frame) {
+                levels[slot.level].push(*code);
+            }
+        }
+        levels
+    }
+
+    /// Refuses frames of a model of another shape.
+    pub(super) fn check(self, config: &Config) -> Result<()> {
+        if self.shape.vq_strides == config.vq_strides && self.shape.codebook_size == config.codebook_size {
+            return Ok(());
+        }
+        Err(self.foreign(&Shape::new(config)))
+    }
+
+    fn foreign(self, expected: &Shape) -> Error {
+        let show = |shape: &Shape| format!("strides {:?} and codebooks of {}", shape.vq_strides, shape.codebook_size);
+        Error::invalid(format!("codes for a model with {}, this one has {}", show(self.shape), show(expected)))
+    }
+}
+
+pub(super) fn in_codebook(config: &Config, code: i32) -> bool {
+    (0..config.codebook_size as i32).contains(&code)
+}
+
+fn outside(config: &Config, [level, at]: [usize; 2], code: i32) -> Error {
+    let last = config.codebook_size - 1;
+    Error::invalid(format!("level {level}, code {at} is {code}; 0 to {last} exist"))
 }
 
 /// One place in a frame.
@@ -102,10 +214,14 @@ pub struct Slot {
 /// The order of a frame's codes in a row: by the time at which they start, coarse before fine. For three levels with
 /// strides 4, 2, 1 this is L0, L1, L2, L2, L1, L2, L2, the order of Orpheus.
 pub fn slots(config: &Config) -> Vec<Slot> {
-    let per_level = config.frame_codes().enumerate();
+    order(&config.vq_strides)
+}
+
+fn order(vq_strides: &[usize]) -> Vec<Slot> {
+    let per_level = vq_strides.iter().map(|stride| vq_strides[0] / stride).enumerate();
     let mut slots: Vec<Slot> =
         per_level.flat_map(|(level, n)| (0..n).map(move |index| Slot { level, index })).collect();
-    slots.sort_by_key(|slot| (slot.index * config.vq_strides[slot.level], slot.level));
+    slots.sort_by_key(|slot| (slot.index * vq_strides[slot.level], slot.level));
     slots
 }
 
@@ -121,12 +237,21 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back() {
+    fn frames_and_levels_are_two_views_of_the_same_codes() {
         for config in [Config::snac_24khz(), Config::snac_32khz()] {
-            let frames: Vec<i32> = (0..3 * slots(&config).len() as i32).collect();
+            let n_slots = slots(&config).len();
+            let frames: Vec<i32> = (0..3 * n_slots as i32).collect();
             let codes = Codes::from_frames(&config, &frames).unwrap();
-            assert_eq!((codes.n_frames(), codes.to_frames(&config)), (3, frames));
+            assert_eq!((codes.n_frames(), codes.frames().as_slice()), (3, frames.as_slice()));
+            assert_eq!(Codes::new(&config, codes.levels()).unwrap(), codes);
+            let (first, rest) = codes.frames().split_at(1);
+            assert_eq!((first.as_slice(), rest.as_slice()), frames.split_at(n_slots));
+            let mut joined = Codes::empty(&config);
+            codes.frames().chunks(2).for_each(|piece| joined.append(piece).unwrap());
+            assert_eq!(joined, codes);
         }
+        let codes = Codes::from_frames(&Config::snac_24khz(), &[0, 1, 2, 3, 4, 5, 6]).unwrap();
+        assert_eq!(codes.levels(), [vec![0], vec![1, 4], vec![2, 3, 5, 6]]);
     }
 
     #[test]
@@ -138,9 +263,22 @@ mod tests {
             frames[11] = bad;
             let error = Codes::from_frames(&config, &frames).unwrap_err();
             assert_eq!(error.to_string(), format!("level 1, code 3 is {bad}; 0 to 4095 exist"));
+            let error = Codes::new(&config, vec![vec![0; 2], vec![0, 0, 0, bad], vec![0; 8]]).unwrap_err();
+            assert_eq!(error.to_string(), format!("level 1, code 3 is {bad}; 0 to 4095 exist"));
         }
         assert!(Codes::from_frames(&config, &[0; 8]).is_err());
         assert!(Codes::new(&config, vec![vec![0], vec![0], vec![0; 4]]).is_err());
         assert!(Codes::new(&config, vec![vec![0]]).is_err());
+    }
+
+    #[test]
+    fn codes_of_another_shape_are_refused() {
+        let small = Config { codebook_size: 16, ..Config::snac_24khz() };
+        let codes = Codes::from_frames(&Config::snac_24khz(), &[0; 7]).unwrap();
+        assert!(codes.frames().check(&Config::snac_24khz()).is_ok());
+        assert!(codes.frames().check(&Config::snac_44khz()).is_err());
+        let error = codes.frames().check(&small).unwrap_err();
+        assert!(error.to_string().ends_with("this one has strides [4, 2, 1] and codebooks of 16"), "{error}");
+        assert!(Codes::empty(&small).append(codes.frames()).is_err());
     }
 }

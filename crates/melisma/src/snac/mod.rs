@@ -36,7 +36,7 @@ mod stream;
 pub mod tokens;
 mod weights;
 
-pub use codes::{Codes, Slot, slots};
+pub use codes::{Codes, Frames, Slot, slots};
 pub use config::Config;
 pub use engine::{Engine, EngineOptions, Samples, StreamId, Ticket};
 pub use layer::Flow;

@@ -154,14 +154,14 @@ impl Model {
         &self.encoder
     }
 
-    /// Codes to samples, `frame_len` for each frame.
+    /// Codes to samples, `frame_len` for each frame. Codes must be of a model of this shape.
     pub fn decode(&self, codes: &Codes, noise: &Noise) -> Vec<f32> {
         let mut state = self.decoder.start();
         let mut samples = Vec::new();
-        for start in (0..codes.n_frames()).step_by(PIECE_FRAMES) {
-            let end = (start + PIECE_FRAMES).min(codes.n_frames());
-            let latents = self.quantizer.decode(&codes.frames(start, end));
-            let flow = if end == codes.n_frames() { Flow::Last } else { Flow::More };
+        let mut pieces = codes.frames().chunks(PIECE_FRAMES).peekable();
+        while let Some(piece) = pieces.next() {
+            let latents = self.quantizer.decode(&piece.levels());
+            let flow = if pieces.peek().is_none() { Flow::Last } else { Flow::More };
             samples.extend(self.decoder.push(&mut state, &latents, noise, flow));
         }
         samples

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use melisma_kernels::layer::step::Rounding;
 use melisma_kernels::{Budget, Device, Queue};
 
-use super::codes::Codes;
-use super::config::Config;
+use super::codes::Frames;
 use super::engine::{Engine, EngineOptions, StreamId};
 use super::model::Model;
 use super::noise::Noise;
-use super::populate::Populator;
 use super::stream::{Progress, Stream};
 use crate::{Kind, Result};
 
@@ -18,9 +16,6 @@ use crate::{Kind, Result};
 /// are decoded by the reference model, on the CPU only.
 #[derive(Debug)]
 pub struct Player {
-    config: Config,
-    /// For models of three levels with strides 4, 2, 1.
-    populator: Option<Populator>,
     path: Path,
 }
 
@@ -63,21 +58,7 @@ impl Player {
             }
             Err(error) => return Err(error),
         };
-        let config = model.config().clone();
-        let populator = (config.vq_strides == [4, 2, 1]).then(|| Populator::new(config.codebook_size as i32));
-        Ok(Self { config, populator, path })
-    }
-
-    /// Takes frames written in a row, in the order of [`slots`](super::slots); gives the samples that became final.
-    ///
-    /// # Errors
-    /// `frames` ends inside a frame, a code is not in the codebook, or the device fails.
-    pub fn push_frames(&mut self, frames: &[i32]) -> Result<Vec<f32>> {
-        let codes = match &self.populator {
-            Some(populator) => Codes::from_population(&*populator.populate(frames)?),
-            None => Codes::from_frames(&self.config, frames)?,
-        };
-        self.push(&codes)
+        Ok(Self { path })
     }
 
     /// Where it stands.
@@ -94,11 +75,11 @@ impl Player {
     /// As [`Stream::push`].
     ///
     /// # Errors
-    /// `codes` are of another model, or the device fails.
-    pub fn push(&mut self, codes: &Codes) -> Result<Vec<f32>> {
+    /// `frames` are of a model of another shape, or the device fails.
+    pub fn push<'a>(&mut self, frames: impl Into<Frames<'a>>) -> Result<Vec<f32>> {
         match &mut self.path {
-            Path::Engine(engine, stream) => engine.push(*stream, codes),
-            Path::Reference(stream) => Ok(stream.push(codes)),
+            Path::Engine(engine, stream) => engine.push(*stream, frames),
+            Path::Reference(stream) => stream.push(frames),
         }
     }
 

@@ -60,7 +60,7 @@ impl Quantizer {
 
     /// Codes, one list for each level, to latents `[C, T]`. Codes must lie inside the codebooks, and each level must
     /// have T / stride of them.
-    pub fn decode(&self, codes: &[&[i32]]) -> Plane {
+    pub fn decode(&self, codes: &[Vec<i32>]) -> Plane {
         let len = self.levels.first().zip(codes.first()).map_or(0, |(level, codes)| level.stride * codes.len());
         let mut sum = Plane::zeros(self.latent_dim, len);
         for (level, codes) in self.levels.iter().zip(codes) {

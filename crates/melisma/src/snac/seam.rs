@@ -50,8 +50,8 @@ pub fn windowed(model: &Model, codes: &Codes, noise: &Noise) -> Result<Vec<f32>>
     let frame_len = model.config().frame_len();
     let mut samples = Vec::new();
     for start in 0..(codes.n_frames() + 1).saturating_sub(WINDOW_FRAMES) {
-        let levels = codes.frames(start, start + WINDOW_FRAMES).into_iter().map(<[i32]>::to_vec).collect();
-        let window = Codes::new(model.config(), levels)?;
+        let mut window = Codes::empty(model.config());
+        window.append(codes.frames().range(start..start + WINDOW_FRAMES))?;
         let noise = match noise {
             Noise::Seed(seed) => Noise::Seed(seed.wrapping_add(start as u64)),
             Noise::Off => Noise::Off,

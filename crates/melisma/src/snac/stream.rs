@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use super::codes::Codes;
+use super::codes::Frames;
 use super::decoder::State;
 use super::layer::Flow;
 use super::model::{Model, PIECE_FRAMES};
 use super::noise::Noise;
 use super::plane::Plane;
+use crate::Result;
 
 /// One decoding stream. Its memory does not grow with its length.
 #[derive(Debug, Clone)]
@@ -59,15 +60,19 @@ impl Stream {
     }
 
     /// Takes frames, gives the samples that became final and were not handed out yet.
-    pub fn push(&mut self, codes: &Codes) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `frames` are of a model of another shape.
+    pub fn push<'a>(&mut self, frames: impl Into<Frames<'a>>) -> Result<Vec<f32>> {
+        let frames = frames.into();
+        frames.check(self.model.config())?;
         let mut samples = Vec::new();
-        for start in (0..codes.n_frames()).step_by(PIECE_FRAMES) {
-            let end = (start + PIECE_FRAMES).min(codes.n_frames());
-            let latents = self.model.quantizer().decode(&codes.frames(start, end));
+        for piece in frames.chunks(PIECE_FRAMES) {
+            let latents = self.model.quantizer().decode(&piece.levels());
             self.progress.pushed += (latents.len() * self.model.config().hop_len()) as u64;
             samples.extend(self.advance(&latents, Flow::More));
         }
-        samples
+        Ok(samples)
     }
 
     /// Ends the stream: gives all samples that were not handed out yet.

@@ -71,13 +71,11 @@ pub(super) struct Capacity {
     pub(super) frame_codes: usize,
 }
 
-/// What goes into a step.
+/// What goes into a step beside its codes.
 pub(super) struct Input<'a> {
     pub(super) rows: &'a [Row],
     /// Of each row.
     pub(super) noise: &'a [Noise],
-    /// `[B, F, S]`
-    pub(super) codes: &'a [i32],
     pub(super) n_latents: usize,
 }
 
@@ -147,6 +145,18 @@ impl Batch {
         Ok(())
     }
 
+    /// Writes the codes of the next step, `[B, F, S]`, to where the device takes them from.
+    pub(super) fn set_codes<'a>(&mut self, frames: impl Iterator<Item = &'a [i32]>) -> Result<()> {
+        let _span = tracing::info_span!("tensor_population").entered();
+        let codes = self.codes.view_mut::<i32>()?.host()?;
+        let mut done = 0;
+        for frames in frames {
+            codes[done..done + frames.len()].copy_from_slice(frames);
+            done += frames.len();
+        }
+        Ok(())
+    }
+
     /// A row that changes nothing.
     fn idle_row(&self) -> Row {
         Row { slot: self.capacity.n_slots as i64 - 1, end: 0, ..Row::default() }
@@ -163,11 +173,11 @@ impl Batch {
         if let Some(index) = graph {
             self.rows.resize(self.graphs[index].state().n_rows, self.idle_row());
         }
-        self.codes.view_mut::<i32>()?.host()?[..input.codes.len()].copy_from_slice(input.codes);
+        let n_codes = n_rows * input.n_latents / layers.frame_latents * layers.frame_codes;
         {
             let mut buffers = lock(&self.shared);
             buffers.rows.set(queue, &self.rows)?;
-            queue.start_copy(&self.codes, &mut buffers.codes, size_of_val(input.codes))?;
+            queue.start_copy(&self.codes, &mut buffers.codes, n_codes * size_of::<i32>())?;
             if graph.is_none() {
                 buffers.draw(layers, queue, input)?;
                 buffers.run(layers, queue, input.n_latents)?;

@@ -18,7 +18,7 @@
 //!
 //! let stream = engine.open(Noise::default())?;
 //! let mut samples = Vec::new();
-//! for frame in codes.to_frames(model.config()).chunks(7) {
+//! for frame in codes.frames().chunks(1) {
 //!     samples.extend_from_slice(engine.step(&[(stream, frame)])?.of(0));
 //! }
 //! samples.extend(engine.finish(stream)?);
@@ -38,7 +38,7 @@ use std::sync::Arc;
 use melisma_kernels::layer::step::{OPEN, Row};
 use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
-use super::codes::{Codes, slots};
+use super::codes::{Codes, Frames, slots};
 use super::config::Config;
 use super::model::Model;
 use super::noise::Noise;
@@ -72,7 +72,6 @@ pub struct Engine {
     /// Of the step being made.
     rows: Vec<Row>,
     noise: Vec<Noise>,
-    codes: Vec<i32>,
 }
 
 impl Engine {
@@ -132,7 +131,6 @@ impl Engine {
             layers,
             rows: Vec::new(),
             noise: Vec::new(),
-            codes: Vec::new(),
         };
         engine.warm_up()?;
         Ok(engine)
@@ -181,13 +179,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes frames of some streams, each at most once and the same number of each: codes in a row, in the order of
-    /// [`slots`]. Gives the samples that became final. Nothing is allocated after the first steps.
+    /// Takes frames of some streams, each at most once and the same number of each. Gives the samples that became final.
+    /// Nothing is allocated after the first steps.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown or repeated stream, codes that are not whole frames or not in the codebook, more
-    /// frames than [`Engine::max_frames`]; otherwise the device failed.
-    pub fn step(&mut self, input: &[(StreamId, &[i32])]) -> Result<Samples<'_>> {
+    /// `InvalidArgument` for an unknown or repeated stream, frames of a model of another shape, more frames than
+    /// [`Engine::max_frames`]; otherwise the device failed.
+    pub fn step(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<Samples<'_>> {
         let ticket = self.submit(input)?;
         self.collect(ticket)
     }
@@ -197,19 +195,18 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::step`].
-    pub fn submit(&mut self, input: &[(StreamId, &[i32])]) -> Result<Ticket> {
+    pub fn submit(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<Ticket> {
         let n_frames = self.check(input)?;
         let n_latents = n_frames * self.config.frame_latents();
         self.rows.clear();
-        self.codes.clear();
         self.noise.clear();
-        for (stream, frames) in input {
+        for (stream, _) in input {
             if let Some(live) = &self.streams[stream.slot] {
                 self.rows.push(live.row(stream.slot, OPEN));
                 self.noise.push(live.noise.clone());
             }
-            self.codes.extend_from_slice(frames);
         }
+        self.batch.set_codes(input.iter().map(|(_, frames)| frames.as_slice()))?;
         let ticket = self.run(n_latents)?;
         let ranges = &mut self.batch.ring.entry(ticket)?.ranges;
         for ((stream, _), range) in input.iter().zip(ranges) {
@@ -234,10 +231,10 @@ impl Engine {
     /// Takes any number of frames of one stream, gives the samples that became final.
     ///
     /// # Errors
-    /// There is no such stream, `codes` are of another model, or the device fails.
-    pub fn push(&mut self, stream: StreamId, codes: &Codes) -> Result<Vec<f32>> {
+    /// There is no such stream, `frames` are of a model of another shape, or the device fails.
+    pub fn push<'a>(&mut self, stream: StreamId, frames: impl Into<Frames<'a>>) -> Result<Vec<f32>> {
         let mut samples = Vec::new();
-        for piece in codes.to_frames(&self.config).chunks(CLIP_FRAMES * self.capacity.frame_codes) {
+        for piece in frames.into().chunks(CLIP_FRAMES) {
             samples.extend_from_slice(self.step(&[(stream, piece)])?.of(0));
         }
         Ok(samples)
@@ -294,14 +291,15 @@ impl Engine {
     /// A whole clip.
     ///
     /// # Errors
-    /// `codes` are of another model, or the device fails.
+    /// `codes` are of a model of another shape, or the device fails.
     pub fn decode(&mut self, codes: &Codes, noise: &Noise) -> Result<Vec<f32>> {
+        codes.frames().check(&self.config)?;
         let slot = self.spare();
         self.clear(slot)?;
         let mut live = OpenStream::new(0, noise.clone());
         let mut samples = Vec::with_capacity(codes.n_frames() * self.config.frame_len());
-        for piece in codes.to_frames(&self.config).chunks(CLIP_FRAMES * self.capacity.frame_codes) {
-            samples.extend_from_slice(self.step_alone(&mut live, slot, OPEN, piece)?);
+        for piece in codes.frames().chunks(CLIP_FRAMES) {
+            samples.extend_from_slice(self.step_alone(&mut live, slot, OPEN, piece.as_slice())?);
         }
         samples.extend(self.flush(live, slot)?);
         Ok(samples)
@@ -329,40 +327,39 @@ impl Engine {
         self.rows.push(live.row(slot, end));
         self.noise.clear();
         self.noise.push(live.noise.clone());
-        self.codes.clear();
-        self.codes.extend_from_slice(codes);
+        self.batch.set_codes(std::iter::once(codes))?;
         let ticket = self.run(n_latents)?;
         live.advance(n_latents);
         Ok(self.collect(ticket)?.of(0))
     }
 
-    /// Starts one step of what stands in `rows`, `noise` and `codes`.
+    /// Starts one step of what stands in `rows`, `noise` and the batch's codes.
     fn run(&mut self, n_latents: usize) -> Result<Ticket> {
-        let input = Input { rows: &self.rows, noise: &self.noise, codes: &self.codes, n_latents };
+        let input = Input { rows: &self.rows, noise: &self.noise, n_latents };
         self.batch.step(&self.layers, &self.queue, &input)
     }
 
-    fn check(&self, input: &[(StreamId, &[i32])]) -> Result<usize> {
-        let per_frame = self.capacity.frame_codes;
-        let n_codes = input.first().map_or(0, |(_, codes)| codes.len());
-        let n_frames = n_codes / per_frame;
-        let same = input.iter().all(|(_, codes)| codes.len() == n_codes);
-        if !same || !n_codes.is_multiple_of(per_frame) || n_frames * input.len() > self.capacity.n_frames {
+    /// The number of frames that each stream of a step has.
+    fn check(&self, input: &[(StreamId, Frames<'_>)]) -> Result<usize> {
+        let n_frames = input.first().map_or(0, |(_, frames)| frames.len());
+        if let Some((_, frames)) = input.iter().find(|(_, frames)| frames.len() != n_frames) {
+            let message =
+                format!("engine: a step with {n_frames} frames of one stream and {} of another", frames.len());
+            return Err(Error::invalid(message));
+        }
+        if n_frames * input.len() > self.capacity.n_frames {
             return Err(Error::invalid(format!(
-                "engine: {} streams with {n_codes} codes each; frames have {per_frame}, a step {} frames in all",
+                "engine: {} streams with {n_frames} frames each; a step takes {} frames in all",
                 input.len(),
                 self.capacity.n_frames
             )));
         }
-        for (index, (stream, codes)) in input.iter().enumerate() {
+        for (index, (stream, frames)) in input.iter().enumerate() {
             self.live(*stream)?;
             if input[..index].iter().any(|(other, _)| other == stream) {
                 return Err(Error::invalid("engine: a stream stands twice in one step"));
             }
-            if let Some(code) = codes.iter().find(|&&code| !(0..self.config.codebook_size as i32).contains(&code)) {
-                let last = self.config.codebook_size - 1;
-                return Err(Error::invalid(format!("engine: code {code}; 0 to {last} exist")));
-            }
+            frames.check(&self.config)?;
         }
         Ok(n_frames)
     }

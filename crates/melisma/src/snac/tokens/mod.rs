@@ -12,11 +12,10 @@
 //! use melisma::snac::Config;
 //! use melisma::snac::tokens::{Format, Reader};
 //! let mut reader = Reader::new(Format::Auto, &Config::snac_24khz())?;
-//! let mut frames = Vec::new();
-//! reader.push(b"data: <custom_token_10><custom_token_4107><custom_token_8204> ...", &mut frames)?;
-//! reader.push(b"<custom_token_12301><custom_token_16398><custom_token_20495><custom_token_24592>", &mut frames)?;
-//! reader.finish(&mut frames)?;
-//! assert_eq!(frames, [0, 1, 2, 3, 4, 5, 6]);
+//! let none = reader.push(b"data: <custom_token_10><custom_token_4107><custom_token_8204> ...")?;
+//! let one = reader.push(b"<custom_token_12301><custom_token_16398><custom_token_20495><custom_token_24592>")?;
+//! assert_eq!((none.n_frames(), one.frames().as_slice()), (0, &[0, 1, 2, 3, 4, 5, 6][..]));
+//! assert_eq!(reader.finish()?.n_frames(), 0);
 //! assert_eq!(reader.ledger().accepted, 7);
 //! # Ok::<(), melisma::Error>(())
 //! ```
@@ -30,6 +29,7 @@ mod write;
 pub use ledger::Ledger;
 pub use write::{to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 
+use super::codes::{Codes, in_codebook};
 use super::config::Config;
 use super::model::Model;
 use crate::{Error, Result};
@@ -151,13 +151,15 @@ impl Reader {
         }
     }
 
-    /// Takes bytes, appends the frames that became complete to `frames`: a code for each of the model's slots.
+    /// Takes bytes, gives the frames that became complete.
     ///
     /// # Errors
     /// `Unsupported` when a list of codes passes 256 MiB, or the format found does not fit the model.
-    pub fn push(&mut self, bytes: &[u8], frames: &mut Vec<i32>) -> Result<()> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Codes> {
         let _span = tracing::info_span!("token_validation", bytes = bytes.len() as u64).entered();
-        self.read(bytes, frames)
+        let mut frames = Vec::new();
+        self.read(bytes, &mut frames)?;
+        Ok(Codes::valid(&self.config, frames))
     }
 
     fn read(&mut self, bytes: &[u8], frames: &mut Vec<i32>) -> Result<()> {
@@ -186,12 +188,18 @@ impl Reader {
         }
     }
 
-    /// Ends the input: appends what can still be completed.
+    /// Ends the input: gives the frames that can still be completed.
     ///
     /// # Errors
     /// `Corrupt` or `Truncated` when a list of codes is malformed; `Unsupported` as for [`Reader::push`].
-    pub fn finish(&mut self, frames: &mut Vec<i32>) -> Result<()> {
+    pub fn finish(&mut self) -> Result<Codes> {
         let _span = tracing::info_span!("token_validation").entered();
+        let mut frames = Vec::new();
+        self.end(&mut frames)?;
+        Ok(Codes::valid(&self.config, frames))
+    }
+
+    fn end(&mut self, frames: &mut Vec<i32>) -> Result<()> {
         if let Input::Undecided(seen) = &self.input {
             let detected = detect::at_end(seen);
             self.decide(detected, frames)?;
@@ -204,7 +212,7 @@ impl Reader {
             }
             Input::File(seen) => {
                 let list = file::read(&std::mem::take(seen), &self.config)?;
-                list.each_slot(&self.config, |slot, code| match in_codebook(&self.config, code) {
+                list.each_slot(&self.config, |slot, code| match valid(&self.config, code) {
                     Some(code) => self.assembler.offer(slot, code, frames),
                     None => self.assembler.reject(),
                 });
@@ -244,15 +252,15 @@ fn offer(
         Token::Malformed => -1,
         Token::Stamp(text) => return *stamp = Some(text.to_owned()),
     };
-    let code = in_codebook(config, number.rem_euclid(SLOT_CODES)).filter(|_| (0..7 * SLOT_CODES).contains(&number));
+    let code = valid(config, number.rem_euclid(SLOT_CODES)).filter(|_| (0..7 * SLOT_CODES).contains(&number));
     match code {
         Some(code) => assembler.offer((number / SLOT_CODES) as usize, code, frames),
         None => assembler.reject(),
     }
 }
 
-fn in_codebook(config: &Config, code: i64) -> Option<i32> {
-    i32::try_from(code).ok().filter(|&code| (0..config.codebook_size as i32).contains(&code))
+fn valid(config: &Config, code: i64) -> Option<i32> {
+    i32::try_from(code).ok().filter(|&code| in_codebook(config, code))
 }
 
 fn check_orpheus(config: &Config) -> Result<()> {

@@ -9,12 +9,12 @@ fn config() -> Config {
 
 fn read_in(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>, format: Format) -> (Vec<i32>, Ledger) {
     let mut reader = Reader::new(format, &config()).unwrap();
-    let mut frames = Vec::new();
+    let mut codes = Codes::empty(&config());
     for piece in pieces {
-        reader.push(piece.as_ref(), &mut frames).unwrap();
+        codes.append(reader.push(piece.as_ref()).unwrap().frames()).unwrap();
     }
-    reader.finish(&mut frames).unwrap();
-    (frames, reader.ledger())
+    codes.append(reader.finish().unwrap().frames()).unwrap();
+    (codes.frames().as_slice().to_vec(), reader.ledger())
 }
 
 fn tag(slot: i64, code: i64) -> String {
@@ -131,11 +131,10 @@ fn auto_finds_each_format() {
     ] {
         for step in [1, 7, 1000] {
             let mut reader = Reader::new(Format::Auto, &config()).unwrap();
-            let mut frames = Vec::new();
             for piece in text.as_bytes().chunks(step) {
-                reader.push(piece, &mut frames).unwrap();
+                reader.push(piece).unwrap();
             }
-            reader.finish(&mut frames).unwrap();
+            reader.finish().unwrap();
             assert_eq!(reader.format(), expected, "{text}");
         }
     }
@@ -155,12 +154,12 @@ fn written_codes_come_back() {
         (to_safetensors(&model, &codes).unwrap(), stamped),
     ] {
         let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
-        let mut back = Vec::new();
+        let mut back = Codes::empty(model.config());
         for piece in bytes.chunks(11) {
-            reader.push(piece, &mut back).unwrap();
+            back.append(reader.push(piece).unwrap().frames()).unwrap();
         }
-        reader.finish(&mut back).unwrap();
-        assert_eq!((&back, reader.stamp()), (&frames, stamp));
+        back.append(reader.finish().unwrap().frames()).unwrap();
+        assert_eq!((&back, reader.stamp()), (&codes, stamp));
         let expected = if stamp.is_some() { Origin::Same } else { Origin::Unknown };
         assert_eq!(reader.origin(&model).unwrap(), expected);
         let other = Model::random(model.config().clone(), 1).unwrap();
@@ -168,9 +167,8 @@ fn written_codes_come_back() {
         assert_eq!(reader.ledger(), Ledger { accepted: 35, frames: 5, ..Ledger::default() });
         for len in 0..bytes.len() {
             let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
-            let mut back = Vec::new();
-            if reader.push(&bytes[..len], &mut back).and_then(|()| reader.finish(&mut back)).is_ok() {
-                assert!(back.len() <= frames.len());
+            if let Ok((now, rest)) = reader.push(&bytes[..len]).and_then(|now| Ok((now, reader.finish()?))) {
+                assert!(now.n_frames() + rest.n_frames() <= codes.n_frames());
             }
         }
     }
@@ -180,8 +178,8 @@ fn written_codes_come_back() {
 fn malformed_lists_are_refused() {
     let refused = |bytes: &[u8]| {
         let mut reader = Reader::new(Format::Codes, &config()).unwrap();
-        reader.push(bytes, &mut Vec::new()).unwrap();
-        reader.finish(&mut Vec::new()).unwrap_err()
+        reader.push(bytes).unwrap();
+        reader.finish().unwrap_err()
     };
     for (text, expected) in [
         ("[[1], [1, 2]]", "2 levels of codes, the model has 3"),
@@ -217,18 +215,15 @@ fn an_endless_stream_without_a_frame_takes_no_memory() {
         (tag(6, 5).repeat(50), Format::Auto),
     ] {
         let mut reader = Reader::new(format, &config()).unwrap();
-        let mut frames = Vec::new();
         for _ in 0..500 {
-            reader.push(piece.as_bytes(), &mut frames).unwrap();
+            assert_eq!(reader.push(piece.as_bytes()).unwrap().n_frames(), 0);
         }
-        assert!(frames.is_empty());
         match &reader.input {
             Input::Undecided(seen) => assert!(seen.len() <= detect::MAX_LEN),
             Input::Text(scanner) => assert!(scanner.held_len() <= 64),
             Input::File(_) => panic!("{piece:.20} is no list"),
         }
-        reader.finish(&mut frames).unwrap();
-        assert!(frames.is_empty());
+        assert_eq!(reader.finish().unwrap().n_frames(), 0);
     }
 }
 
@@ -239,13 +234,11 @@ fn an_endless_stream_without_a_frame_takes_no_memory() {
 fn ten_million_frames_take_no_memory() {
     let mut reader = Reader::new(Format::Orpheus, &config()).unwrap();
     let piece = (0..100).map(|i| frame([i; 7])).collect::<String>();
-    let mut frames = Vec::new();
     for _ in 0..100_000 {
-        frames.clear();
-        reader.push(piece.as_bytes(), &mut frames).unwrap();
-        assert!(frames.capacity() <= 4 * 7 * 100);
+        assert_eq!(reader.push(piece.as_bytes()).unwrap().n_frames(), 100);
+        assert!(matches!(&reader.input, Input::Text(scanner) if scanner.held_len() <= 64));
     }
-    reader.finish(&mut frames).unwrap();
+    assert_eq!(reader.finish().unwrap().n_frames(), 0);
     assert_eq!(reader.ledger(), Ledger { accepted: 70_000_000, frames: 10_000_000, ..Ledger::default() });
 }
 
@@ -307,8 +300,7 @@ fn random_bytes_never_panic() {
             (0..n).map(|i| alphabet[philox4x32([i, 2, 0, 0], [seed, 0])[0] as usize % alphabet.len()]).collect();
         for format in [Format::Auto, Format::Orpheus, Format::Ids, Format::Codes] {
             let mut reader = Reader::new(format, &config()).unwrap();
-            let mut frames = Vec::new();
-            let _ = reader.push(&bytes, &mut frames).and_then(|()| reader.finish(&mut frames));
+            let _ = reader.push(&bytes).and_then(|_| reader.finish());
         }
     }
 }

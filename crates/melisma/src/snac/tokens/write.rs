@@ -18,7 +18,7 @@ use crate::{Error, Kind, Result};
 pub fn to_orpheus(model: &Model, codes: &Codes) -> Result<String> {
     check_orpheus(model.config())?;
     let mut text = format!("<melisma_model_{}>\n", model.hash());
-    each_line(model, codes, |out, number| write!(out, "<custom_token_{number}>"), &mut text)?;
+    each_line(codes, |out, number| write!(out, "<custom_token_{number}>"), &mut text)?;
     Ok(text)
 }
 
@@ -29,18 +29,13 @@ pub fn to_orpheus(model: &Model, codes: &Codes) -> Result<String> {
 pub fn to_ids(model: &Model, codes: &Codes) -> Result<String> {
     check_orpheus(model.config())?;
     let mut text = String::new();
-    each_line(model, codes, |out, number| write!(out, "{} ", number + FIRST_ID), &mut text)?;
+    each_line(codes, |out, number| write!(out, "{} ", number + FIRST_ID), &mut text)?;
     Ok(text)
 }
 
-fn each_line(
-    model: &Model,
-    codes: &Codes,
-    write: impl Fn(&mut String, i64) -> std::fmt::Result,
-    text: &mut String,
-) -> Result<()> {
-    for frame in codes.to_frames(model.config()).chunks_exact(slots(model.config()).len()) {
-        for (slot, &code) in frame.iter().enumerate() {
+fn each_line(codes: &Codes, write: impl Fn(&mut String, i64) -> std::fmt::Result, text: &mut String) -> Result<()> {
+    for frame in codes.frames().chunks(1) {
+        for (slot, &code) in frame.as_slice().iter().enumerate() {
             write(text, FIRST_TOKEN + slot as i64 * SLOT_CODES + i64::from(code))
                 .map_err(|error| Error::new(Kind::Io, error.to_string()))?;
         }
@@ -67,7 +62,7 @@ pub fn to_npy(model: &Model, codes: &Codes) -> Vec<u8> {
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
     out.extend_from_slice(&(header.len() as u16).to_le_bytes());
     out.extend_from_slice(header.as_bytes());
-    out.extend(codes.to_frames(model.config()).iter().flat_map(|code| code.to_le_bytes()));
+    out.extend(codes.frames().as_slice().iter().flat_map(|code| code.to_le_bytes()));
     out
 }
 

@@ -1,0 +1,83 @@
+//! Models, codes and golden vectors that the tests of SNAC share.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+#[path = "../repository/mod.rs"]
+mod repository;
+
+use melisma::snac::{Codes, Config, Model, slots};
+use safetensors::SafeTensors;
+
+/// The bytes of `path` in the repository.
+pub fn file(path: &str) -> Vec<u8> {
+    std::fs::read(repository::path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A golden model, from its bytes: `Model::open` would put the builtin model into the packed test of the GPU.
+pub fn golden(name: &str) -> Model {
+    let read = |part: &str| file(&format!("golden/snac/{name}/{part}"));
+    Model::from_bytes(&read("config.json"), &read("model.safetensors")).unwrap()
+}
+
+/// A small model with odd rates and no noise.
+pub fn odd_rates(decoder_dim: usize) -> Config {
+    Config {
+        encoder_dim: 4,
+        encoder_rates: vec![3, 1, 5],
+        decoder_dim,
+        decoder_rates: vec![5, 1, 3],
+        vq_strides: vec![6, 3, 2],
+        noise: false,
+        ..Config::snac_24khz()
+    }
+}
+
+/// Frames of codes that differ from seed to seed.
+pub fn codes(model: &Model, n_frames: usize, seed: u32) -> Codes {
+    let n = n_frames * slots(model.config()).len();
+    let frames: Vec<i32> =
+        (0..n as u32).map(|i| ((i ^ seed).wrapping_mul(2_654_435_761) >> 20) as i32 % 4096).collect();
+    Codes::from_frames(model.config(), &frames).unwrap()
+}
+
+pub fn bits(samples: &[f32]) -> Vec<u32> {
+    samples.iter().map(|sample| sample.to_bits()).collect()
+}
+
+/// The largest difference.
+pub fn worst(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// What the original implementation computed for a golden model.
+pub struct Vectors(Vec<u8>);
+
+impl Vectors {
+    pub fn open(name: &str) -> Self {
+        Self(file(&format!("golden/snac/{name}/vectors.safetensors")))
+    }
+
+    /// Item `item` of the batch.
+    fn item<T>(&self, name: &str, item: usize, element: fn([u8; 4]) -> T) -> Vec<T> {
+        let tensors = SafeTensors::deserialize(&self.0).unwrap();
+        let tensor = tensors.tensor(name).unwrap();
+        let values: Vec<T> = tensor.data().as_chunks().0.iter().map(|&bytes| element(bytes)).collect();
+        let len = values.len() / tensor.shape()[0];
+        values.into_iter().skip(item * len).take(len).collect()
+    }
+
+    pub fn floats(&self, name: &str, item: usize) -> Vec<f32> {
+        self.item(name, item, f32::from_le_bytes)
+    }
+
+    pub fn codes(&self, prefix: &str, item: usize, model: &Model) -> Codes {
+        let levels = 0..model.config().vq_strides.len();
+        let levels = levels.map(|level| self.item(&format!("{prefix}.{level}"), item, i32::from_le_bytes));
+        Codes::new(model.config(), levels.collect()).unwrap()
+    }
+
+    /// The deviates of the four noise blocks.
+    pub fn noise(&self, item: usize) -> Vec<Vec<f32>> {
+        (0..4).map(|block| self.floats(&format!("noise.{block}"), item)).collect()
+    }
+}
