@@ -10,9 +10,9 @@
 use melisma_kernels::signal::voice::{Bulk, Control, Controls, Note, Plan};
 use melisma_kernels::{Buffer, Device, DeviceSpan, Queue};
 
-use super::patch::{self, Pitch, Touch};
+use super::instrument::Instrument;
+use super::note::PlacedNote;
 use super::phrase::Phrase;
-use super::score::Instrument;
 use crate::runtime::memory::Budget;
 use crate::{Error, Result};
 
@@ -79,9 +79,8 @@ impl BulkRenderer {
     /// A note of every instrument through both slots, so that the first batch takes as long as any other.
     fn warm_up(&mut self) -> Result<()> {
         let note = |instrument| {
-            let pitch = Pitch { key: 60, semitones: 0.0, sample_rate: self.sample_rate };
-            let touch = Touch { velocity: 0.5, pan: 0.0, seed: patch::seed(0) };
-            Note { voice: patch::voice(instrument, pitch, touch), mix: 0, onset: 0, release: None }
+            let note = PlacedNote { instrument, channel: 0, key: 60, velocity: 0.5, pan: 0.0, start: 0, release: 0 };
+            Note { release: None, ..note.voiced(0, self.sample_rate) }
         };
         let notes = Instrument::ALL.map(note);
         for _ in 0..self.slots.len() {
@@ -101,13 +100,9 @@ impl BulkRenderer {
         notes.clear();
         for (mix, phrase) in phrases.iter().enumerate() {
             let mut name = 0u64;
-            phrase.events(0, self.sample_rate, |note| {
+            phrase.place(0, self.sample_rate, |note| {
                 name += 1;
-                let pitch = Pitch { key: note.key, semitones: 0.0, sample_rate: self.sample_rate };
-                let touch = Touch { velocity: note.velocity, pan: note.pan, seed: patch::seed(name) };
-                let voice = patch::voice(note.instrument, pitch, touch);
-                let release = (!patch::is_one_shot(note.instrument)).then_some(note.release);
-                notes.push(Note { voice, mix: mix as u32, onset: note.start, release });
+                notes.push(Note { mix: mix as u32, ..note.voiced(name, self.sample_rate) });
                 Ok(())
             })?;
         }

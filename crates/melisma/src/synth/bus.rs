@@ -1,7 +1,7 @@
 //! What stands between the voices and the ear: delay, reverb, gain, limiter.
 
 use super::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings};
-use super::event::Parameter;
+use super::parameter::Parameter;
 use crate::Result;
 
 /// Samples that are worked on together.

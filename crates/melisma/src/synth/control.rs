@@ -2,7 +2,7 @@
 
 use melisma_kernels::signal::voice::{Control, TICK};
 
-use super::event::Parameter;
+use super::parameter::Parameter;
 
 /// How fast controls move.
 const GLIDE_SECONDS: f64 = 0.01;

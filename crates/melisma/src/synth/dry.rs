@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::engine::{Buses, Engine, EngineConfig, Stem};
 use super::event::Event;
 use super::recording::Recording;
-use super::score::Instrument;
+use super::instrument::Instrument;
 use crate::Result;
 use crate::runtime::device::Queue;
 

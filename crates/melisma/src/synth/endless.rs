@@ -63,8 +63,8 @@ impl Endless {
         while self.composer.seconds() <= until {
             let mut phrase = Score { tempo: 120.0, notes: self.composer.phrase(), ..Score::default() };
             phrase.sort();
-            for event in phrase.events(rate) {
-                engine.push(Event { at: event.at, action: renamed(event.action, self.n_notes) })?;
+            for event in phrase.events_named_from(self.n_notes, rate) {
+                engine.push(event)?;
             }
             self.n_notes += phrase.notes.len() as u64;
         }
@@ -78,16 +78,5 @@ impl Endless {
     pub fn next_block(&mut self) -> Result<Played<'_>> {
         self.plan()?;
         Ok(self.stream.next_block())
-    }
-}
-
-/// The action of a phrase's note as one of the whole piece, which has `before` notes before.
-fn renamed(action: Action, before: u64) -> Action {
-    match action {
-        Action::Start { note, instrument, channel, key, velocity, pan } => {
-            Action::Start { note: before + note, instrument, channel, key, velocity, pan }
-        }
-        Action::Release { note } => Action::Release { note: before + note },
-        other => other,
     }
 }

@@ -4,10 +4,11 @@ use melisma_kernels::signal::voice::{Block, Control, Segment, Slot, TICK, UNIT, 
 use melisma_kernels::{Error, Isa, Queue, Result};
 
 use super::control::Glides;
-use super::event::{Action, Event, N_CHANNELS, NO_NOTE, Parameter, check, check_range};
+use super::event::{Action, Event, N_CHANNELS, NO_NOTE, check, check_range};
 use super::event_queue::EventQueue;
+use super::instrument::Instrument;
 use super::patch::{self, Pitch, Touch};
-use super::score::Instrument;
+use super::parameter::Parameter;
 
 /// What an engine is made for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -291,7 +292,7 @@ impl Engine {
             }
             Action::Release { note } => {
                 if let Some(found) = self.notes.iter().find(|sounding| sounding.note == note)
-                    && !patch::is_one_shot(found.instrument)
+                    && !found.instrument.is_one_shot()
                 {
                     self.voices.release(found.slot, self.position);
                     self.forget(note);

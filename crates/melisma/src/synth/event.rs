@@ -1,54 +1,13 @@
 //! What an engine is told, and at which sample.
 
-use serde::{Deserialize, Serialize};
-
-use super::score::Instrument;
+use super::instrument::Instrument;
+use super::parameter::Parameter;
 use crate::{Error, Result};
 
 /// Channels, as MIDI has them.
 pub(super) const N_CHANNELS: usize = 16;
 /// No event names it: [`check`] refuses it.
 pub(super) const NO_NOTE: u64 = u64::MAX;
-
-/// A control that can move while music plays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Parameter {
-    /// Gain of everything, linear, 0 to 1.
-    Gain,
-    /// Cutoff of the pads' filter as a factor, 0.1 to 10.
-    Brightness,
-    /// Depth of the pads' slow modulation, 0 to 1.
-    Motion,
-    /// Share of the reverb in the output, 0 to 1.
-    Reverb,
-    /// Share of the delay in the output, 0 to 1.
-    Delay,
-}
-
-impl Parameter {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Gain, Self::Brightness, Self::Motion, Self::Reverb, Self::Delay];
-
-    /// Its name in scores.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gain => "gain",
-            Self::Brightness => "brightness",
-            Self::Motion => "motion",
-            Self::Reverb => "reverb",
-            Self::Delay => "delay",
-        }
-    }
-
-    /// The least and the largest value.
-    pub fn range(self) -> [f32; 2] {
-        match self {
-            Self::Brightness => [0.1, 10.0],
-            Self::Gain | Self::Motion | Self::Reverb | Self::Delay => [0.0, 1.0],
-        }
-    }
-}
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,8 +86,7 @@ pub(super) fn check(action: &Action) -> Result<()> {
             channel_of(channel)?;
             within("a bend in semitones", semitones, [-48.0, 48.0])
         }
-        Action::Set { parameter: Parameter::Brightness, value } => within("brightness", value, [0.1, 10.0]),
-        Action::Set { value, .. } => within("a parameter", value, [0.0, 1.0]),
+        Action::Set { parameter, value } => within(parameter.name(), value, parameter.range()),
     }
 }
 

@@ -6,7 +6,7 @@ use melisma_kernels::signal::voice::{
     Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice,
 };
 
-use super::score::Instrument;
+use super::instrument::Instrument;
 
 /// A note as its instrument hears it.
 #[derive(Debug, Clone, Copy)]
@@ -90,11 +90,6 @@ pub fn voice(instrument: Instrument, pitch: Pitch, touch: Touch) -> Voice {
 /// The seed of the note that has this name.
 pub fn seed(note: u64) -> u32 {
     (note.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
-}
-
-/// Whether a note ends by itself and is not released.
-pub fn is_one_shot(instrument: Instrument) -> bool {
-    matches!(instrument, Instrument::Kick | Instrument::Hat)
 }
 
 type Parts = (Source, Envelope, f64);

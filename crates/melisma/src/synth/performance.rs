@@ -6,8 +6,10 @@ use super::bus::{Bus, BusConfig};
 use super::dry::Dry;
 use super::engine::{Buses, EngineConfig, Path, Stem};
 use super::event::{Action, Event};
+use super::instrument::Instrument;
+use super::length::Length;
 use super::recording::Recording;
-use super::score::{Instrument, Score};
+use super::score::Score;
 use crate::Result;
 use crate::runtime::device::Queue;
 
@@ -19,15 +21,6 @@ const QUIET_BLOCKS: u32 = 3;
 const QUIET: f32 = 1.6e-5;
 /// The longest fade at the end of a piece that is cut.
 const FADE_SECONDS: f64 = 1.0;
-
-/// How long a piece is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Length {
-    /// Until everything has faded away.
-    Whole,
-    /// So many samples; what still sounds is faded out before.
-    Samples(u64),
-}
 
 /// How a score is played.
 #[derive(Debug, Clone, Copy, PartialEq)]

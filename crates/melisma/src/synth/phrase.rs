@@ -1,8 +1,9 @@
 //! Phrases: chords, melody, kicks and swells, rendered in one batch into memory that is there beforehand.
 
 use super::engine::{Buses, Engine, EngineConfig};
-use super::event::{Action, Event};
-use super::score::{Instrument, MAX_NOTES, MAX_SECONDS};
+use super::instrument::Instrument;
+use super::note::PlacedNote;
+use super::score::{MAX_NOTES, MAX_SECONDS};
 use crate::runtime::device::Queue;
 use crate::{Error, Result};
 
@@ -134,15 +135,16 @@ impl Phrase {
         Ok(())
     }
 
-    /// Its notes as events from sample `at` on, in no order.
+    /// Hands its notes to `each`, in no order, as they lie when the phrase begins at sample `at`.
     ///
     /// # Errors
     /// What `each` returns.
-    pub fn events(&self, at: u64, sample_rate: u32, mut each: impl FnMut(NoteEvents) -> Result<()>) -> Result<()> {
+    pub fn place(&self, at: u64, sample_rate: u32, mut each: impl FnMut(PlacedNote) -> Result<()>) -> Result<()> {
         let sample = |seconds: f64| at + (seconds.max(0.0) * f64::from(sample_rate)).round() as u64;
         let mut note = |instrument, key: u8, velocity, [onset, duration]: [f64; 2], pan| {
             let release = onset + f64::max(duration, 0.0);
-            each(NoteEvents { instrument, key, velocity, pan, start: sample(onset), release: sample(release) })
+            let (start, release) = (sample(onset), sample(release));
+            each(PlacedNote { instrument, channel: 0, key, velocity, pan, start, release })
         };
         for chord in &self.chords {
             let middle = (chord.keys.len().max(2) - 1) as f32 / 2.0;
@@ -169,34 +171,6 @@ fn within(name: &dyn std::fmt::Display, value: f64, most: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("{name} is {value}, outside of 0 to {most}")))
-}
-
-/// Beginning and release of one note.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NoteEvents {
-    /// What plays it.
-    pub instrument: Instrument,
-    /// MIDI key.
-    pub key: u8,
-    /// 0 to 1.
-    pub velocity: f32,
-    /// -1 to 1.
-    pub pan: f32,
-    /// Its first sample.
-    pub start: u64,
-    /// Where it is released.
-    pub release: u64,
-}
-
-impl NoteEvents {
-    /// Both as events of the note named `note`.
-    pub fn events(self, note: u64) -> [Event; 2] {
-        let Self { instrument, key, velocity, pan, start, release } = self;
-        [
-            Event { at: start, action: Action::Start { note, instrument, channel: 0, key, velocity, pan } },
-            Event { at: release, action: Action::Release { note } },
-        ]
-    }
 }
 
 impl PhraseRenderer {
@@ -258,7 +232,7 @@ impl PhraseRenderer {
         }
         let _span = tracing::info_span!("phrase", samples = len).entered();
         let (engine, n_notes) = (&mut self.engine, &mut self.n_notes);
-        phrase.events(engine.position(), rate, |note| {
+        phrase.place(engine.position(), rate, |note| {
             *n_notes += 1;
             note.events(*n_notes).into_iter().try_for_each(|event| engine.push(event))
         })?;

@@ -8,10 +8,10 @@ use melisma_kernels::signal::voice::{Control, Controls, Note, TICK, check_gains}
 use super::bulk::{BulkConfig, BulkRenderer};
 use super::control::Glides;
 use super::engine::{Buses, Stem};
-use super::event::Parameter;
-use super::patch::{self, Pitch, Touch};
-use super::performance::Length;
-use super::score::{Instrument, Score};
+use super::instrument::Instrument;
+use super::length::Length;
+use super::parameter::Parameter;
+use super::score::Score;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::runtime::size;
@@ -54,7 +54,7 @@ pub struct Recording {
 /// A take as notes.
 #[derive(Debug)]
 struct Sheet {
-    notes: Vec<Placed>,
+    notes: Vec<Voiced>,
     /// That at the first sample, then those at the end of each tick; empty where nothing moves.
     controls: Vec<Control>,
     n_samples: u64,
@@ -63,7 +63,7 @@ struct Sheet {
 
 /// A note and the sample at which it has ended.
 #[derive(Debug, Clone, Copy)]
-struct Placed {
+struct Voiced {
     instrument: Instrument,
     note: Note,
     end: u64,
@@ -121,7 +121,7 @@ impl Recording {
 pub fn voice_seconds(take: Take<'_>, sample_rate: u32) -> Result<f64> {
     let sheet = Sheet::new(take, sample_rate)?;
     sheet.windows(0, sample_rate)?;
-    let heard = |placed: &Placed| placed.end.min(sheet.n_samples).saturating_sub(placed.note.onset);
+    let heard = |voiced: &Voiced| voiced.end.min(sheet.n_samples).saturating_sub(voiced.note.onset);
     Ok(sheet.notes.iter().map(heard).sum::<u64>() as f64 / f64::from(sample_rate))
 }
 
@@ -174,7 +174,7 @@ impl Batches<'_> {
         for (place, window) in windows.iter().enumerate() {
             let sheet = &self.sheets[window.take];
             let first_mix = place * self.per_window;
-            for &Placed { instrument, note, .. } in sheet.notes.iter().filter(|placed| window.has(placed)) {
+            for &Voiced { instrument, note, .. } in sheet.notes.iter().filter(|voiced| window.has(voiced)) {
                 let moved = Note {
                     mix: first_mix as u32,
                     onset: note.onset - window.begin,
@@ -213,8 +213,8 @@ fn keep(samples: &[f32], windows: &[Window], (len, per_window): (u64, usize), re
 }
 
 impl Window {
-    fn has(&self, placed: &Placed) -> bool {
-        placed.note.onset < self.keep[1] && placed.end > self.keep[0]
+    fn has(&self, voiced: &Voiced) -> bool {
+        voiced.note.onset < self.keep[1] && voiced.end > self.keep[0]
     }
 }
 
@@ -225,18 +225,12 @@ impl Sheet {
         if !score.bends.is_empty() {
             return Err(refused("bends"));
         }
-        let sample = |seconds: f64| (seconds * f64::from(sample_rate)).round() as u64;
-        let place = |(index, note): (usize, &super::score::Note)| {
-            let pitch = Pitch { key: note.key, semitones: 0.0, sample_rate };
-            let touch = Touch { velocity: note.velocity, pan: note.pan, seed: patch::seed(index as u64) };
-            let onset = sample(note.start);
-            let release = sample(note.start + note.duration).max(onset + 1);
-            let release = (!patch::is_one_shot(note.instrument)).then_some(release);
-            let placed = Note { voice: patch::voice(note.instrument, pitch, touch), mix: 0, onset, release };
-            Placed { instrument: note.instrument, note: placed, end: placed.end() }
+        let voiced = |(index, note): (usize, &super::score::Note)| {
+            let voiced = note.placed(sample_rate).voiced(index as u64, sample_rate);
+            Voiced { instrument: note.instrument, note: voiced, end: voiced.end() }
         };
-        let notes: Vec<Placed> = score.notes.iter().enumerate().map(place).collect();
-        let end = notes.iter().map(|placed| placed.end).max().unwrap_or(0);
+        let notes: Vec<Voiced> = score.notes.iter().enumerate().map(voiced).collect();
+        let end = notes.iter().map(|voiced| voiced.end).max().unwrap_or(0);
         // The limiter wants to see a little more than is given out.
         let n_samples = match length {
             Length::Whole => end,
@@ -251,7 +245,7 @@ impl Sheet {
                 size::show(MOST_BYTES)
             )));
         }
-        let voices: Vec<Note> = notes.iter().map(|placed| placed.note).collect();
+        let voices: Vec<Note> = notes.iter().map(|voiced| voiced.note).collect();
         if check_gains(&voices, 1).is_err() {
             return Err(refused("voices that are too loud together for a GPU"));
         }
@@ -267,8 +261,8 @@ impl Sheet {
         let mut windows = Vec::new();
         for first in (0..self.n_samples).step_by(window_len as usize) {
             let keep = [first, (first + window_len).min(self.n_samples)];
-            let sounding = self.notes.iter().filter(|placed| placed.note.onset < first && placed.end > first);
-            let begin = sounding.map(|placed| placed.note.onset).min().unwrap_or(first) / GRAIN * GRAIN;
+            let sounding = self.notes.iter().filter(|voiced| voiced.note.onset < first && voiced.end > first);
+            let begin = sounding.map(|voiced| voiced.note.onset).min().unwrap_or(first) / GRAIN * GRAIN;
             if first - begin > MOST_BACK_SECONDS * u64::from(sample_rate) {
                 return Err(refused("notes of more than ten minutes"));
             }
@@ -282,9 +276,9 @@ fn refused(what: &str) -> Error {
     Error::unsupported(format!("{what}: played on the CPU only")).with_hint(Remedy::UseDevice(&["cpu", "auto"]))
 }
 
-fn most_at_once(notes: &[Placed]) -> usize {
+fn most_at_once(notes: &[Voiced]) -> usize {
     let mut changes: Vec<(u64, i64)> =
-        notes.iter().flat_map(|placed| [(placed.note.onset, 1), (placed.end, -1)]).collect();
+        notes.iter().flat_map(|voiced| [(voiced.note.onset, 1), (voiced.end, -1)]).collect();
     changes.sort_unstable();
     let sums = changes.iter().scan(0, |sum, &(_, change)| {
         *sum += change;

@@ -10,6 +10,7 @@
 
 mod check;
 mod events;
+mod field;
 mod json;
 
 use serde::{Deserialize, Serialize};
@@ -17,32 +18,8 @@ use serde::{Deserialize, Serialize};
 pub use check::{MAX_NOTES, MAX_SECONDS};
 pub use json::SCHEMA;
 
-use super::event::Parameter;
-
-/// A voice of the synthesiser.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Instrument {
-    /// Slow chords: sine and saw, filtered, with motion.
-    Pad,
-    /// Melody.
-    Lead,
-    /// A plucked string.
-    Pluck,
-    /// The lowest part.
-    Bass,
-    /// A drum: a falling sine.
-    Kick,
-    /// A cymbal: filtered noise.
-    Hat,
-    /// A wave of filtered noise.
-    Swell,
-}
-
-impl Instrument {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [Self::Pad, Self::Lead, Self::Pluck, Self::Bass, Self::Kick, Self::Hat, Self::Swell];
-}
+use super::instrument::Instrument;
+use super::parameter::Parameter;
 
 /// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -55,7 +32,7 @@ pub struct Note {
     /// Seconds until it is released.
     pub duration: f64,
     /// MIDI key, 0 to 127, 60 = middle C.
-    #[serde(deserialize_with = "json::key")]
+    #[serde(deserialize_with = "field::key")]
     pub key: u8,
     /// Loudness, 0 to 1.
     pub velocity: f32,
@@ -63,7 +40,7 @@ pub struct Note {
     #[serde(default)]
     pub pan: f32,
     /// The channel whose bends it follows, 0 to 15.
-    #[serde(default, deserialize_with = "json::channel")]
+    #[serde(default, deserialize_with = "field::channel")]
     pub channel: u8,
 }
 
@@ -74,7 +51,7 @@ pub struct Bend {
     /// Seconds from the beginning.
     pub at: f64,
     /// The channel, 0 to 15.
-    #[serde(deserialize_with = "json::channel")]
+    #[serde(deserialize_with = "field::channel")]
     pub channel: u8,
     /// By how many semitones, -24 to 24.
     pub semitones: f32,
@@ -106,21 +83,6 @@ pub struct Score {
     /// Moves of controls, in order of their time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<Control>,
-}
-
-impl Instrument {
-    /// Its name in scores and of its stem.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pad => "pad",
-            Self::Lead => "lead",
-            Self::Pluck => "pluck",
-            Self::Bass => "bass",
-            Self::Kick => "kick",
-            Self::Hat => "hat",
-            Self::Swell => "swell",
-        }
-    }
 }
 
 impl Score {

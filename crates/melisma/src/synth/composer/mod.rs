@@ -27,7 +27,8 @@ use random::Random;
 use rhythm::BAR;
 
 use super::midi::DIVISION;
-use super::score::{Control, Instrument, MAX_SECONDS, Note, Score};
+use super::instrument::Instrument;
+use super::score::{Control, MAX_SECONDS, Note, Score};
 use crate::{Error, Result};
 
 /// Bars of a phrase.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::mode::Mode;
 use super::random::Random;
-use crate::synth::event::Parameter;
+use crate::synth::parameter::Parameter;
 use crate::{Error, Result};
 
 /// What a composer is told. Shares are in percent.

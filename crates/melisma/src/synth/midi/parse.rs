@@ -2,7 +2,7 @@
 
 use super::OWN;
 use super::clock::Division;
-use crate::synth::event::Parameter;
+use crate::synth::parameter::Parameter;
 use crate::{Error, Result};
 
 /// The largest file.

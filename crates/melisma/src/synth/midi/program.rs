@@ -1,7 +1,7 @@
 //! General MIDI's programs and drums, and our instruments.
 
 use super::DRUMS;
-use crate::synth::score::Instrument;
+use crate::synth::instrument::Instrument;
 
 /// What plays a key of `program` on `channel`.
 pub(super) fn instrument(channel: u8, program: u8, key: u8) -> Instrument {

@@ -1,4 +1,5 @@
-use crate::synth::score::{Bend, Control, Instrument, Note, Score};
+use crate::synth::instrument::Instrument;
+use crate::synth::score::{Bend, Control, Note, Score};
 use crate::synth::{Action, Parameter};
 use crate::{Error, Kind};
 use proptest::prelude::*;

@@ -5,7 +5,8 @@
 
 use super::program::{drum, program};
 use super::{DIVISION, DRUMS, OWN};
-use crate::synth::score::{Instrument, Score};
+use crate::synth::instrument::Instrument;
+use crate::synth::score::Score;
 use crate::{Error, Result};
 
 /// The largest number of four bytes.

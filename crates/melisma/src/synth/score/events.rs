@@ -1,35 +1,45 @@
 //! A score as what an engine is told.
 
-use super::Score;
+use super::{Note, Score};
 use crate::synth::event::{Action, Event};
+use crate::synth::note::PlacedNote;
+
+impl Note {
+    /// The note at the nearest samples; it lasts for one sample at least.
+    pub(in crate::synth) fn placed(&self, sample_rate: u32) -> PlacedNote {
+        let Self { instrument, channel, key, velocity, pan, .. } = *self;
+        let start = sample(self.start, sample_rate);
+        let release = sample(self.start + self.duration, sample_rate).max(start + 1);
+        PlacedNote { instrument, channel, key, velocity, pan, start, release }
+    }
+}
+
+/// The sample nearest to a time.
+fn sample(seconds: f64, sample_rate: u32) -> u64 {
+    (seconds * f64::from(sample_rate)).round() as u64
+}
 
 impl Score {
     /// Everything that happens, in order: at one sample first controls, then bends, releases and starts, each as in the
     /// score. Times are rounded to the nearest sample; a note's name is its place in [`Score::notes`], and it lasts for
     /// one sample at least.
     pub fn events(&self, sample_rate: u32) -> Vec<Event> {
-        let sample = |seconds: f64| (seconds * f64::from(sample_rate)).round() as u64;
+        self.events_named_from(0, sample_rate)
+    }
+
+    /// As [`Score::events`], for a part of a longer piece: its first note is called `first`.
+    pub(in crate::synth) fn events_named_from(&self, first: u64, sample_rate: u32) -> Vec<Event> {
         let mut events = Vec::with_capacity(self.controls.len() + self.bends.len() + 2 * self.notes.len());
         events.extend(self.controls.iter().map(|control| Event {
-            at: sample(control.at),
+            at: sample(control.at, sample_rate),
             action: Action::Set { parameter: control.parameter, value: control.value },
         }));
         events.extend(self.bends.iter().map(|bend| Event {
-            at: sample(bend.at),
+            at: sample(bend.at, sample_rate),
             action: Action::Bend { channel: bend.channel, semitones: bend.semitones },
         }));
-        for (index, note) in self.notes.iter().enumerate() {
-            let (start, end) = (sample(note.start), sample(note.start + note.duration));
-            let action = Action::Start {
-                note: index as u64,
-                instrument: note.instrument,
-                channel: note.channel,
-                key: note.key,
-                velocity: note.velocity,
-                pan: note.pan,
-            };
-            events.push(Event { at: start, action });
-            events.push(Event { at: end.max(start + 1), action: Action::Release { note: index as u64 } });
+        for (name, note) in (first..).zip(&self.notes) {
+            events.extend(note.placed(sample_rate).events(name));
         }
         events.sort_by_key(|event| (event.at, rank(&event.action)));
         events
