@@ -100,7 +100,7 @@ fn first_call(device: &Device) -> Result<Row> {
     const N_FRAMES: usize = 12;
     let folder = first_call::Folder::create("snac")?;
     let [tokens, sound] = ["tokens.txt", "sound.wav"].map(|name| folder.join(name));
-    let model = Model::open("builtin:mini24")?;
+    let model = Model::mini24()?;
     let text = tokens::to_orpheus(&model, &codes(model.config(), N_FRAMES)?)?;
     std::fs::write(&tokens, text).map_err(|error| Error::io(tokens.display(), error))?;
     let device = device.to_string();

@@ -90,7 +90,7 @@ fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
         Ok(data) if !source.starts_with("builtin:") && !data.is_file() && !data.is_dir() => {
             Err(Error::invalid(format!("{source}: this is neither a file nor a directory")))
         }
-        _ => Model::open_on(source, device, budget),
+        _ => Model::open(source, device, budget),
     }
 }
 

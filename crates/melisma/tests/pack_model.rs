@@ -5,6 +5,7 @@ mod gpu;
 mod repository;
 
 use melisma::pack::{self, Archive, Converted, Header, Options, ReadAt};
+use melisma::snac::Model;
 use melisma::{Budget, Device};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
@@ -22,13 +23,13 @@ fn read_all(file: &dyn ReadAt) -> Vec<u8> {
 #[test]
 fn packed_weights_make_the_same_model() {
     let read = |name: &str| std::fs::read(repository::path("golden/snac/tiny24").join(name)).unwrap();
-    let model = |weights: &[u8]| melisma::snac::Model::from_bytes(&read("config.json"), weights).unwrap();
+    let model = |weights: &[u8]| Model::from_bytes(&read("config.json"), weights, &Budget::unlimited()).unwrap();
     let weights = read("model.safetensors");
     let packed = packed(&weights, &Options::default());
     assert!(packed.len() < weights.len());
     assert_eq!(model(&packed).hash(), model(&weights).hash());
     let delta = self::packed(&weights, &Options { base: Some(&weights), ..Options::default() });
-    let error = melisma::snac::Model::from_bytes(&read("config.json"), &delta).unwrap_err();
+    let error = Model::from_bytes(&read("config.json"), &delta, &Budget::unlimited()).unwrap_err();
     assert!(error.to_string().contains("a delta"), "{error}");
 }
 
@@ -39,8 +40,8 @@ fn packed_weights_open_as_the_same_model(device: &Device) {
     let path = folder.path().join("model.packed.safetensors");
     std::fs::copy(shipped.join("config.json"), folder.path().join("config.json")).unwrap();
     std::fs::write(&path, packed(&weights, &Options::default())).unwrap();
-    let expected = melisma::snac::Model::open(shipped.to_str().unwrap()).unwrap();
-    let model = melisma::snac::Model::open_on(path.to_str().unwrap(), device, &Budget::unlimited()).unwrap();
+    let [expected, model] =
+        [&shipped, &path].map(|source| Model::open(source.to_str().unwrap(), device, &Budget::unlimited()).unwrap());
     assert_eq!(model.hash(), expected.hash(), "{device}");
 }
 

@@ -5,6 +5,7 @@ mod codec;
 
 use std::sync::Arc;
 
+use melisma::Budget;
 use melisma::audio::wav;
 use melisma::format::checkpoint::Checkpoint;
 use melisma::snac::tokens::{Format, Ledger, Reader};
@@ -100,7 +101,7 @@ fn both_files_hold_the_same_tensors() {
             assert_eq!(a.to_f32().unwrap(), b.to_f32().unwrap(), "{name}");
         }
         let config = file(&format!("golden/snac/{name}/config.json"));
-        let [a, b] = bytes.each_ref().map(|bytes| Model::from_bytes(&config, bytes).unwrap());
+        let [a, b] = bytes.each_ref().map(|bytes| Model::from_bytes(&config, bytes, &Budget::unlimited()).unwrap());
         assert_eq!(a.hash(), b.hash());
     }
 }
@@ -108,7 +109,7 @@ fn both_files_hold_the_same_tensors() {
 /// The file has 16 bits: its writer may be off by one step of 2^-15, and decoding itself by 1e-4.
 #[test]
 fn mini24_decodes_its_sample() {
-    let model = Model::open("builtin:mini24").unwrap();
+    let model = Model::mini24().unwrap();
     let codes = sample_codes(&model);
     let start = std::time::Instant::now();
     let samples = model.decode(&codes, &Noise::Off);
@@ -122,7 +123,7 @@ fn mini24_decodes_its_sample() {
 
 #[test]
 fn mini24_encodes_its_sample() {
-    let model = Model::open("builtin:mini24").unwrap();
+    let model = Model::mini24().unwrap();
     let sound = file("crates/melisma-models/mini24/sample.wav");
     let samples = wav::read(&sound).unwrap().to_clip().samples;
     let n_ties = near_ties(&model, &samples, &sample_codes(&model));

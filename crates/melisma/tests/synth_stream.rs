@@ -32,7 +32,7 @@ fn a_phrase_is_its_events() {
     // The second phrase goes on where the first one rings.
     for round in 0..2 {
         phrase()
-            .events(engine.position(), config.sample_rate, |note| {
+            .place(engine.position(), config.sample_rate, |note| {
                 n_notes += 1;
                 note.events(n_notes).into_iter().try_for_each(|event| engine.push(event))
             })

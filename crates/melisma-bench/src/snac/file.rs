@@ -20,7 +20,8 @@ pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     let source = folder.0.display().to_string();
     let mut outcome = Ok(());
     let plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(3) };
-    let measured = measure(plan, || outcome = Model::open(&source).and_then(|model| rig.engine(&model, 1)).map(drop));
+    let load = || Model::open(&source, &rig.queue.device(), &rig.budget).and_then(|model| rig.engine(&model, 1));
+    let measured = measure(plan, || outcome = load().map(drop));
     outcome?;
     Ok(vec![measured.seconds("snac/load")])
 }
@@ -151,11 +152,14 @@ fn checkpoint(config: &Config) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use melisma::Budget;
 
     #[test]
     fn a_made_up_checkpoint_loads() {
         let small = Config { encoder_dim: 4, decoder_dim: 32, ..Config::snac_24khz() };
-        let model = Model::from_bytes(config_json(&small).as_bytes(), &checkpoint(&small).unwrap()).unwrap();
+        let model =
+            Model::from_bytes(config_json(&small).as_bytes(), &checkpoint(&small).unwrap(), &Budget::unlimited())
+                .unwrap();
         assert_eq!(model.config(), &small);
     }
 }

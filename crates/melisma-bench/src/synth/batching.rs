@@ -39,7 +39,7 @@ impl Sequential {
     fn render(&mut self, phrase: &Phrase) -> Result<()> {
         self.mix.iter_mut().for_each(|side| side.fill(0.0));
         let Self { engine, note: [left, right], mix } = self;
-        phrase.events(0, RATE, |note| {
+        phrase.place(0, RATE, |note| {
             engine.reset();
             let first = note.start as usize;
             for mut event in note.events(1) {

@@ -84,7 +84,7 @@ fn first_block() -> Result<Row> {
         let start = Instant::now();
         let mut n_notes = 0;
         let engine = stream.engine();
-        phrase.events(0, engine.config().sample_rate, |note| {
+        phrase.place(0, engine.config().sample_rate, |note| {
             n_notes += 1;
             note.events(n_notes).into_iter().try_for_each(|event| engine.push(event))
         })?;

@@ -13,11 +13,13 @@ use crate::session::Engine;
 const PICTURE_BYTES: u64 = 8 << 20;
 
 /// Reserves what the spectrograms of `files` take at the worst instant.
-pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Facts]) -> Result<Vec<Reservation>> {
+pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Facts]) -> Result<Reservation> {
     let config = transform.config();
-    let (mut most, mut finished, mut on_device) = (0, 0, 0);
+    let (mut most, mut finished, mut on_device, mut longest) = (0, 0, 0, 0);
     for file in files {
-        let n_values = (config.n_mels * config.n_frames(file.n_samples as usize)?) as u64;
+        let n_frames = config.n_frames(file.n_samples as usize)?;
+        longest = longest.max(n_frames);
+        let n_values = (config.n_mels * n_frames) as u64;
         let values = n_values * config.dtype.bytes() as u64;
         let samples = file.n_samples * if file.element == Element::I16 { 2 } else { 4 };
         on_device = on_device.max(samples + values);
@@ -34,18 +36,16 @@ pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Fact
         most = most.max(2 * finished);
     }
     let budget = engine.memory.budget();
-    let scratch = transform.scratch_bytes(&engine.device)?;
-    let hold = |space: Space, bytes: u64| {
-        // The transform takes its scratch from the same budget, later.
-        let all = budget.reserve(space, bytes + scratch).map(drop);
-        all.and_then(|()| budget.reserve(space, bytes)).map_err(|error| {
-            let least = (bytes + scratch).div_ceil(1 << 20) << 20;
+    let fits = |space: Space, bytes: u64| {
+        budget.reserve(space, bytes).map(drop).map_err(|error| {
+            let least = bytes.div_ceil(1 << 20) << 20;
             Error::new(error.kind(), error.to_string()).with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
         })
     };
-    let host = hold(Space::Host, most)?;
-    match &engine.device {
-        Device::Cpu(_) => Ok(vec![host]),
-        Device::Cuda(_) => Ok(vec![host, hold(Space::Device, on_device)?]),
+    // The transform takes its scratch and what it needs on the device from the same budget, later.
+    fits(Space::Host, most + transform.scratch_bytes(&engine.device, longest))?;
+    if matches!(engine.device, Device::Cuda(_)) {
+        fits(Space::Device, on_device)?;
     }
+    budget.reserve(Space::Host, most)
 }

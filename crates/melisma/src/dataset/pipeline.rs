@@ -220,7 +220,7 @@ pub(super) fn with_least(
 ) -> Error {
     let n_slots = if matches!(device, Device::Cpu(_)) { 1 } else { techniques.buffers_in_flight.max(1) };
     let slots = shape(&plan.options, 1).bytes().iter().sum::<usize>() * n_slots;
-    let scratch = transform.scratch_bytes(&for_one_thread(device)).unwrap_or(0);
+    let scratch = transform.scratch_bytes(&for_one_thread(device), plan.options.n_frames());
     let least = (plan.bytes() + slots as u64 + scratch).div_ceil(1 << 20) << 20;
     Error::new(refused.kind(), refused.to_string())
         .with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })

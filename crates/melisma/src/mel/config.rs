@@ -1,9 +1,8 @@
 //! What a spectrogram is made by: one value per key, as `--set key=value` takes it.
 
-use melisma_kernels::signal::mel::{Edge, Mel, Offset, Order, Power, Scale, reference};
+use melisma_kernels::signal::mel::Order;
 use serde::{Deserialize, Serialize};
 
-use super::{KEYS, filterbank};
 use crate::runtime::count;
 use crate::{Error, Remedy, Result};
 
@@ -164,7 +163,7 @@ impl Config {
     }
 
     /// Samples before the first one that the first frame begins with.
-    fn pad(&self) -> usize {
+    pub(super) fn pad(&self) -> usize {
         match self.framing {
             Framing::Center | Framing::CenterDropLast => self.n_fft / 2,
             Framing::Same => self.n_fft.saturating_sub(self.hop_length) / 2,
@@ -174,7 +173,7 @@ impl Config {
     }
 
     /// Samples that a frame covers.
-    fn frame_len(&self) -> usize {
+    pub(super) fn frame_len(&self) -> usize {
         match self.framing {
             Framing::Snip | Framing::HopCenter => self.win_length,
             _ => self.n_fft,
@@ -204,80 +203,14 @@ impl Config {
         })
     }
 
-    /// The spectrogram of `samples` by plain loops in f64: slow, and what the fast transforms are tested against.
-    ///
-    /// # Errors
-    /// A value is out of its bounds, two contradict each other, or there are too few samples.
-    pub fn reference(&self, samples: &[f64]) -> Result<Vec<f64>> {
-        Ok(reference::run(&self.kernel()?, samples, self.n_frames(samples.len())?))
-    }
-
-    /// The parameters of the kernel.
-    ///
-    /// # Errors
-    /// A value is out of its bounds, or two contradict each other.
-    pub(crate) fn kernel(&self) -> Result<Mel> {
-        self.check()?;
-        let frame_len = self.frame_len();
-        let left = (frame_len - self.win_length) / 2;
-        let mut window = vec![0.0; frame_len];
-        for (n, w) in window[left..left + self.win_length].iter_mut().enumerate() {
-            *w = self.window.at(n, self.win_length) * self.input_scale;
-        }
-        Ok(Mel {
-            n_fft: self.n_fft,
-            frame_len,
-            hop_len: self.hop_length,
-            pad: self.pad(),
-            edge: match self.padding {
-                Padding::Reflect => Edge::Reflect,
-                Padding::Constant => Edge::Zero,
-                Padding::Mirror => Edge::Mirror,
-            },
-            offset: if self.remove_dc { Offset::Remove } else { Offset::Keep },
-            pre_emphasis: self.preemphasis as f32,
-            window,
-            power: match self.power {
-                1 => Power::Magnitude { epsilon: self.epsilon as f32 },
-                _ => Power::Power,
-            },
-            filters: filterbank(self).into_iter().map(|weight| weight as f32).collect(),
-            scale: self.scale(),
-            order: self.order(),
-        })
-    }
-
     /// `[F, T]`, but `[T, F]` for Kaldi.
     pub fn order(&self) -> Order {
         if self.mel_scale == MelScale::Kaldi { Order::TimeFilter } else { Order::FilterTime }
     }
-
-    fn scale(&self) -> Scale {
-        let gain = match self.log {
-            Log::None => return Scale::Linear,
-            Log::Ln => self.multiplier,
-            Log::Log10 => self.multiplier / std::f64::consts::LN_10,
-        };
-        let range = self.range.map(|range| range as f32);
-        Scale::Log { floor: self.floor as f32, gain: gain as f32, offset: self.offset as f32, range }
-    }
-
-    fn check(&self) -> Result<()> {
-        KEYS.iter().try_for_each(|key| key.check(self))?;
-        if self.f_min >= self.top_hz() {
-            return Err(Error::invalid(format!(
-                "f_min is {}, f_max {}: no room for filters",
-                self.f_min,
-                self.top_hz()
-            ))
-            .with_hint(Remedy::ChangeMel(vec!["f_min", "f_max"])));
-        }
-        Ok(())
-    }
 }
 
 impl Window {
-    fn at(self, n: usize, len: usize) -> f64 {
+    pub(super) fn at(self, n: usize, len: usize) -> f64 {
         let turn = |n: usize, len: usize| (std::f64::consts::TAU * n as f64 / len as f64).cos();
         match self {
             Self::Hann => 0.5 - 0.5 * turn(n, len),

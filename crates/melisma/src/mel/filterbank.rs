@@ -1,6 +1,6 @@
 //! Triangles over the bins of a transform.
 
-use super::{Config, MelScale, Norm};
+use super::config::{Config, MelScale, Norm};
 
 /// The weights, `[F, K]`, in f64.
 pub fn filterbank(config: &Config) -> Vec<f64> {

@@ -5,7 +5,7 @@ use std::fmt;
 use melisma_kernels::signal::mel::{MAX_FFT, MAX_FILTERS};
 use serde_json::Value;
 
-use super::Config;
+use super::config::Config;
 use crate::{Error, Remedy, Result};
 
 /// A key of `--set key=value`.

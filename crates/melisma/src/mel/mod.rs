@@ -18,6 +18,7 @@
 
 mod config;
 mod filterbank;
+mod kernel;
 mod key;
 pub mod npy;
 pub mod picture;

@@ -1,6 +1,6 @@
 //! Starting points, by name.
 
-use super::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
+use super::config::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
 use crate::runtime::config::nearest;
 use crate::{Error, Remedy, Result};
 

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Config, KEYS};
+use super::config::Config;
+use super::key::KEYS;
 use crate::runtime::config::nearest;
 use crate::{Error, Remedy, Result};
 

@@ -1,10 +1,10 @@
 //! A configuration that is ready to run on a device.
 
 use half::f16;
+use melisma_kernels::Tensor;
 use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
-use melisma_kernels::{Budget, Space, Tensor};
 
-use super::{Config, OutputPrecision};
+use super::config::{Config, OutputPrecision};
 use crate::runtime::device::{Device, Queue};
 use crate::{Error, Remedy, Result};
 
@@ -85,15 +85,9 @@ impl Transform {
         self.plan
     }
 
-    /// Bytes of host memory that a run on `device` takes besides samples and values, found by a short one.
-    ///
-    /// # Errors
-    /// The device fails.
-    pub fn scratch_bytes(&self, device: &Device) -> Result<u64> {
-        let budget = Budget::unlimited();
-        let queue = device.queue(&budget)?;
-        self.run(&queue, &vec![0i16; 2 * self.config.n_fft + self.config.hop_length])?;
-        Ok(budget.usage(Space::Host).peak)
+    /// Bytes of host memory that a run on `device` takes besides samples and the values of `n_frames` frames.
+    pub fn scratch_bytes(&self, device: &Device, n_frames: usize) -> u64 {
+        self.plan.scratch_bytes(device, Batch { n_items: 1, n_samples: 0, n_frames })
     }
 
     /// The shape of a spectrogram of `n_frames` frames.
@@ -104,10 +98,10 @@ impl Transform {
         }
     }
 
-    /// The spectrogram of `samples`, which have the configured rate.
+    /// The spectrogram of `samples`, which have the configured rate. Memory of the device counts in the queue's budget.
     ///
     /// # Errors
-    /// The sound is too short, a value does not fit half precision, or the device fails.
+    /// The sound is too short, a value does not fit half precision, the budget refuses, or the device fails.
     pub fn run<S: Sample>(&self, queue: &Queue, samples: &[S]) -> Result<Spectrogram> {
         let n_frames = self.config.n_frames(samples.len())?;
         let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
@@ -134,11 +128,11 @@ impl Transform {
         match queue {
             Queue::Cpu(_) => self.plan.run(queue, batch, samples.into(), values.as_mut_slice().into())?,
             Queue::Cuda(_) => {
-                let budget = Budget::unlimited();
-                let samples = Tensor::from_slice(&budget, samples, &[samples.len()])?.to::<S>(queue, &budget)?;
-                let mut on_device = Tensor::new(&queue.device(), &budget, D::DTYPE, &[len])?;
-                self.plan.run(queue, batch, samples.view::<S>()?, on_device.view_mut::<D>()?)?;
-                queue.copy(on_device.view::<D>()?, values.as_mut_slice().into())?;
+                let on_device = |dtype, len: usize| Tensor::new(&queue.device(), queue.budget(), dtype, &[len]);
+                let (mut input, mut output) = (on_device(S::DTYPE, samples.len())?, on_device(D::DTYPE, len)?);
+                queue.copy(samples.into(), input.view_mut::<S>()?)?;
+                self.plan.run(queue, batch, input.view::<S>()?, output.view_mut::<D>()?)?;
+                queue.copy(output.view::<D>()?, values.as_mut_slice().into())?;
             }
         }
         Ok(values)

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use melisma::snac::{Codes, Model, Noise};
-//! let model = Model::open("builtin:mini24")?;
+//! let model = Model::mini24()?;
 //! let codes = Codes::from_frames(model.config(), &[0, 1, 2, 3, 4, 5, 6])?;
 //! assert_eq!(model.decode(&codes, &Noise::Off).len(), 2048);
 //! # Ok::<(), melisma::Error>(())

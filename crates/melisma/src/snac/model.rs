@@ -40,20 +40,13 @@ pub struct Model {
 
 impl Model {
     /// Opens `builtin:mini24`, a directory with `config.json` and weights, or a file of weights with `config.json`
-    /// beside it. Files are read tensor by tensor.
+    /// beside it. Files are read tensor by tensor. Packed weights are decoded by `device`, within `budget`; the model is
+    /// the same on every device.
     ///
     /// # Errors
-    /// `Io` when a file cannot be read; otherwise those of [`Model::from_bytes`]. The message names the file.
-    pub fn open(source: &str) -> Result<Self> {
-        Self::open_on(source, &Device::cpu()?, &Budget::unlimited())
-    }
-
-    /// As [`Model::open`]; packed weights are decoded by `device`, a GPU or the CPU, within `budget`. The model is the same
-    /// whichever it is.
-    ///
-    /// # Errors
-    /// As [`Model::open`]; and the budget or the device refuses.
-    pub fn open_on(source: &str, device: &Device, budget: &Budget) -> Result<Self> {
+    /// `Io` when a file cannot be read; otherwise those of [`Model::from_bytes`], or the device fails. The message names
+    /// the file.
+    pub fn open(source: &str, device: &Device, budget: &Budget) -> Result<Self> {
         if let Some(name) = source.strip_prefix("builtin:") {
             return match name {
                 "mini24" => Self::mini24(),
@@ -83,16 +76,22 @@ impl Model {
     /// # Errors
     /// None in practice; a test loads it.
     pub fn mini24() -> Result<Self> {
-        let config = melisma_models::mini24::CONFIG;
-        Self::from_bytes(config, mini24_weights()).map_err(|error| error.at("builtin:mini24"))
+        let read = || {
+            Self::build(
+                Config::from_json(melisma_models::mini24::CONFIG)?,
+                Weights::new(Checkpoint::read(&mini24_weights())?),
+            )
+        };
+        read().map_err(|error: Error| error.at("builtin:mini24"))
     }
 
-    /// A model from the text of `config.json` and the bytes of a weights file, packed or not.
+    /// A model from the text of `config.json` and the bytes of a weights file. Packed weights are decoded within
+    /// `budget`.
     ///
     /// # Errors
-    /// `Corrupt`, `Truncated` or `Unsupported`; the message names the key or tensor.
-    pub fn from_bytes(config: &[u8], weights: &[u8]) -> Result<Self> {
-        Self::from_file(config, &weights, &Device::cpu()?, &Budget::unlimited())
+    /// `Corrupt`, `Truncated` or `Unsupported`, and `Memory` where `budget` refuses; the message names the key or tensor.
+    pub fn from_bytes(config: &[u8], weights: &[u8], budget: &Budget) -> Result<Self> {
+        Self::from_file(config, &weights, &Device::cpu()?, budget)
     }
 
     fn from_file(config: &[u8], weights: &dyn ReadAt, device: &Device, budget: &Budget) -> Result<Self> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::engine::{Buses, Engine, EngineConfig, Stem};
 use super::event::Event;
-use super::recording::Recording;
 use super::instrument::Instrument;
+use super::recording::Recording;
 use crate::Result;
 use crate::runtime::device::Queue;
 

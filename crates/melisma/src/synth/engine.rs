@@ -7,8 +7,8 @@ use super::control::Glides;
 use super::event::{Action, Event, N_CHANNELS, NO_NOTE, check, check_range};
 use super::event_queue::EventQueue;
 use super::instrument::Instrument;
-use super::patch::{self, Pitch, Touch};
 use super::parameter::Parameter;
+use super::patch::{self, Pitch, Touch};
 
 /// What an engine is made for.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -76,6 +76,12 @@ impl OnCpu {
         let offsets = in_rows.chain(0..prepared as u32).collect();
         Self { tables, offsets, layout }
     }
+
+    /// Scratch of each thread, and a maximum for each task.
+    pub(super) fn scratch_bytes(&self, threads: usize, batch: Batch) -> u64 {
+        let n_tasks = batch.n_items * batch.n_frames.div_ceil(TASK_FRAMES);
+        ((threads * self.layout.len() + n_tasks) * size_of::<f32>()) as u64
+    }
 }
 
 /// Everything a run needs to know.

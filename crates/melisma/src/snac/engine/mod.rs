@@ -9,7 +9,7 @@
 //! use melisma::snac::{Codes, Engine, Model, Noise};
 //! use melisma::{Budget, Device};
 //!
-//! let model = Model::open("builtin:mini24")?;
+//! let model = Model::mini24()?;
 //! let budget = Budget::unlimited();
 //! let queue = Device::cpu()?.queue(&budget)?;
 //! let mut engine = Engine::new(&model, &queue, &budget, 2)?;

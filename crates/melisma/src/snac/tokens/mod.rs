@@ -22,10 +22,12 @@
 
 mod detect;
 mod file;
+mod format;
 mod ledger;
 mod scan;
 mod write;
 
+pub use format::Format;
 pub use ledger::Ledger;
 pub use write::{to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 
@@ -45,33 +47,6 @@ pub(crate) const SLOT_CODES: i64 = 4096;
 pub(crate) const FIRST_ID: i64 = 128_256;
 /// Formats that cannot be read piece by piece are kept in memory up to this length.
 const MAX_FILE_LEN: usize = 256 << 20;
-
-/// How tokens are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// Look at the content.
-    #[default]
-    Auto,
-    /// `<custom_token_N>` in any text.
-    Orpheus,
-    /// Vocabulary ids.
-    Ids,
-    /// Lists of codes: JSON, npy or safetensors.
-    Codes,
-}
-
-impl Format {
-    /// The format called `name` on the command line.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "auto" => Some(Self::Auto),
-            "orpheus" => Some(Self::Orpheus),
-            "ids" => Some(Self::Ids),
-            "codes" => Some(Self::Codes),
-            _ => None,
-        }
-    }
-}
 
 /// Which model made the tokens, as far as they say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Tokens in text, byte by byte.
 
-use super::Format;
+use super::format::Format;
 
 /// Long enough for every token and stamp.
 const MAX_LEN: usize = 64;

@@ -26,8 +26,8 @@ pub use preset::{STYLES, Style};
 use random::Random;
 use rhythm::BAR;
 
-use super::midi::DIVISION;
 use super::instrument::Instrument;
+use super::midi::DIVISION;
 use super::score::{Control, MAX_SECONDS, Note, Score};
 use crate::{Error, Result};
 
