@@ -35,7 +35,8 @@ impl Codec {
     /// Opens the model called `source` on the device that the settings ask for.
     pub fn open(session: &Session, source: &str) -> Result<Self> {
         let device = &session.engine()?.device;
-        session.within(device, "loading this model", |memory| Self::open_on(memory, device, source))
+        session.require(device, "loading this model", loaded_bytes(source))?;
+        Self::open_on(session.memory(device), device, source)
     }
 
     /// Opens it on `device`; its weights count in `memory`.
@@ -54,7 +55,7 @@ impl Codec {
 
 /// Bytes of a model's weights as floats in memory, by the largest file of weights that `source` can mean. What cannot be
 /// read counts nothing: opening it fails.
-fn loaded_bytes(source: &str) -> u64 {
+pub fn loaded_bytes(source: &str) -> u64 {
     if source.starts_with("builtin:") {
         return mini24_weights().len() as u64;
     }

@@ -13,7 +13,7 @@ use melisma::{Error, Kind, Result};
 use serde_json::json;
 
 use crate::args::EncodeArgs;
-use crate::codec::{Codec, encoder_device, with_hint};
+use crate::codec::{Codec, encoder_device, loaded_bytes, with_hint};
 use crate::decode::refuse_mixing;
 use crate::input::{Input, is_pipe};
 use crate::progress;
@@ -48,13 +48,12 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     };
     let device = encoder_device(session.config.device.value, session.config.threads.value)?;
     let audio_bytes = audio_bytes(&input, &args.input);
-    let (codec, _working) = session.within(&device, "encoding this file", |memory| {
-        let codec = Codec::open_on(memory, &device, &args.model)?;
-        let working = memory.reserve(Space::Host, working_bytes(codec.model.config()))?;
-        // Looked for here, so that a refusal names all that is needed, and taken when it is read.
-        drop(memory.reserve(Space::Host, audio_bytes)?);
-        Ok((codec, working))
-    })?;
+    // The model's own refusal says why a configuration cannot be read.
+    let working = Config::open(&args.model).map_or(0, |config| working_bytes(&config));
+    session.require(&device, "encoding this file", loaded_bytes(&args.model) + working + audio_bytes)?;
+    let memory = session.memory(&device);
+    let codec = Codec::open_on(memory, &device, &args.model)?;
+    let _working = memory.reserve(Space::Host, working)?;
     written.check(&codec.model)?;
     let start = Instant::now();
     let sound = Sound::read(session, &codec, input).map_err(|error| at(error, &name))?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use melisma::runtime::config::{self, Environment, Sources};
 use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
-use melisma::runtime::memory::{self, Budget, Reservation, Space};
+use melisma::runtime::memory::{self, Reservation, Space};
 use melisma::runtime::output::Existing;
 use melisma::runtime::trace::{Collector, Detail, Nvtx};
 use melisma::runtime::{Config, MemoryTracker, size};
@@ -129,22 +129,9 @@ impl Session {
         memory.reserve(Space::Host, bytes).map_err(|_| self.too_small(what, held.saturating_add(bytes)))
     }
 
-    /// Runs `setup`, whose memory counts in the tracker that it gets. Where the limit refuses, it is run again without one:
-    /// only that tells how much `what` needs, because kernels choose their own layouts.
-    pub fn within<T>(&self, device: &Device, what: &str, setup: impl Fn(&MemoryTracker) -> Result<T>) -> Result<T> {
-        let memory = self.memory(device);
-        setup(memory).map_err(|error| {
-            if error.kind() != Kind::Memory || self.config.memory_limit.value.bytes().is_none() {
-                return error;
-            }
-            let measured = MemoryTracker::new(Budget::unlimited());
-            let is_done = setup(&measured).is_ok();
-            // Queues keep what they need in the budget that they were made with.
-            let peak = |space| measured.budget().usage(space).peak + memory.budget().usage(space).now;
-            let peaks = Space::ALL.map(peak);
-            let least = peaks[Space::Device as usize].max(peaks[Space::Host as usize] + peaks[Space::Pinned as usize]);
-            if is_done { self.too_small(what, least) } else { error }
-        })
+    /// Refuses a limit that has no room for `bytes` of the host, before `what` takes any of them.
+    pub fn require(&self, device: &Device, what: &str, bytes: u64) -> Result<()> {
+        self.reserve(device, what, bytes).map(drop)
     }
 
     /// The refusal of a memory limit below the `bytes` that `what` needs in all.

@@ -21,8 +21,10 @@ fn verbose_runs_say_what_memory_they_held() {
 #[cfg(target_os = "linux")]
 fn least(sandbox: &Sandbox, line: &str) -> u64 {
     let args: Vec<&str> = line.split(' ').collect();
-    let refused = sandbox.run(&[&args[..], &["-f", "--memory-limit", "1MiB"]].concat());
+    let (refused, peak) = sandbox.measure(&[&args[..], &["-f", "--memory-limit", "1MiB"]].concat());
     assert_eq!(refused.code, 4, "{line}: {}", refused.stderr);
+    assert!(peak.counted.is_none_or(|counted| counted <= (1 << 20) as f64), "{line}: {peak:?}");
+    assert!(peak.resident < (64 << 20) as f64, "{line}: the refusal took {peak:?}");
     assert!(refused.stderr.starts_with("error: --memory-limit 1MiB: "), "{line}: {}", refused.stderr);
     let hint = refused.stderr.split_once("hint: use --memory-limit ").unwrap_or_else(|| panic!("{}", refused.stderr)).1;
     let least = hint.split_once(" or more").unwrap().0;

@@ -6,7 +6,7 @@ mod codec;
 use std::sync::{Arc, LazyLock};
 
 use melisma::snac::{Codes, Engine, Model, Noise};
-use melisma::{Budget, Cpu, Device, Isa, Queue};
+use melisma::{Budget, Cpu, Device, Isa, Queue, Space};
 use proptest::prelude::*;
 
 use codec::{Vectors, bits, codes, golden, odd_rates, worst};
@@ -186,6 +186,22 @@ fn the_lag_is_that_of_the_receptive_field() {
         engine.push(stream, &codes(model, 1, n_frames as u32)).unwrap();
         let expected = (2048 * n_frames).saturating_sub(4757);
         assert_eq!(engine.progress(stream).unwrap().exact, expected, "after {n_frames} frames");
+    }
+}
+
+#[test]
+fn the_bytes_that_an_engine_takes_are_known_beforehand() {
+    for model in MODELS.iter() {
+        for (threads, max_streams) in [(1, 1), (2, 3), (3, 1)] {
+            let budget = Budget::unlimited();
+            let queue = Device::Cpu(Cpu { isa: Isa::best(), threads }).queue(&budget).unwrap();
+            let mut engine = Engine::new(model, &queue, &budget, max_streams).unwrap();
+            for n_frames in 1..=engine.max_frames() {
+                engine.decode(&codes(model, n_frames, 3), &Noise::Seed(1)).unwrap();
+            }
+            let expected = Engine::cpu_bytes(model.config(), threads, max_streams);
+            assert_eq!(budget.usage(Space::Host).peak, expected, "{threads} threads, {max_streams} streams");
+        }
     }
 }
 

@@ -21,6 +21,8 @@ const READ_LEN: usize = 1 << 16;
 const PIECE_FRAMES: usize = 64;
 /// The most bytes of memory for each byte of a list of codes.
 const LISTED: u64 = 8;
+/// Bytes that the first read counts, before it is known whether it begins a list of codes.
+pub const UNDECIDED_BYTES: u64 = LISTED * READ_LEN as u64;
 /// A stream that has no frame in so many bytes has none at all.
 const MAX_FRAMELESS: u64 = 64 << 20;
 

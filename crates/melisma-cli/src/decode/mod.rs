@@ -13,14 +13,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use melisma::audio::wav::SampleFormat;
+use melisma::runtime::device::Device;
 use melisma::runtime::{Policy, count, duration, precision};
 use melisma::snac::tokens::Format;
-use melisma::snac::{DecodeOptions, Noise, Player, Rounding};
+use melisma::snac::{Config, DecodeOptions, Engine, Noise, Player, Rounding};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::args::DecodeArgs;
-use crate::codec::Codec;
+use crate::codec::{Codec, loaded_bytes};
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
@@ -36,13 +37,9 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let input = Input::open(&args.tokens)?;
     let place = Place::open(&args.output, session.existing)?;
     let engine = session.engine()?;
-    let (codec, player) = session.within(&engine.device, "decoding with this model", |memory| {
-        let codec = Codec::open_on(memory, &engine.device, &args.model)?;
-        // Scratch memory of the queue counts in the same place.
-        let queue = engine.device.queue(memory.budget())?;
-        let player = Player::new(&codec.model, &queue, memory.budget(), options.decoding.clone())?;
-        Ok((codec, player))
-    })?;
+    session.require(&engine.device, "decoding with this model", needed_bytes(&args.model, &engine.device))?;
+    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
+    let player = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.decoding.clone())?;
     let format = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
     let sink = Sink::new(place, Layout { sample_rate: codec.model.config().sampling_rate, format });
     let start = Instant::now();
@@ -56,6 +53,16 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
         return Ok(());
     }
     session.print(&codec.device, || report.text(), report.json(&args.model))
+}
+
+/// Bytes of the host that decoding takes: the weights, on the CPU also the engine, and tokens whose format is not known yet.
+/// What cannot be read counts nothing: opening it fails.
+fn needed_bytes(model: &str, device: &Device) -> u64 {
+    let engine = match (device, Config::open(model)) {
+        (Device::Cpu(cpu), Ok(config)) => Engine::cpu_bytes(&config, cpu.threads, 1),
+        _ => 0,
+    };
+    loaded_bytes(model) + engine + flow::UNDECIDED_BYTES
 }
 
 /// A pipe cannot carry both a result and its description.

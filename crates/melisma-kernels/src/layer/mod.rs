@@ -6,6 +6,7 @@ pub mod depthwise;
 pub mod embed;
 pub mod head;
 mod history;
+pub mod need;
 pub mod noise;
 pub mod norm;
 mod panel;

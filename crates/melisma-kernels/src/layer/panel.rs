@@ -31,8 +31,7 @@ impl Panels {
         [k, n]: [usize; 2],
         mut fill: impl FnMut(usize, usize, &mut [f32]),
     ) -> Result<Self> {
-        let n_strips = n.div_ceil(STRIP);
-        let mut packed = Buffer::host(budget, n_strips * k * STRIP * size_of::<f32>())?;
+        let mut packed = Buffer::host(budget, Self::bytes([k, n]))?;
         packed.prefer_huge_pages();
         let floats = packed.view_mut::<f32>()?.host()?;
         for (index, lanes) in floats.chunks_exact_mut(STRIP).enumerate() {
@@ -52,9 +51,33 @@ impl Panels {
         })
     }
 
+    /// Bytes of W `[K, N]`, packed.
+    pub(crate) fn bytes([k, n]: [usize; 2]) -> usize {
+        n.div_ceil(STRIP) * k * STRIP * size_of::<f32>()
+    }
+
     fn n_strips(&self) -> usize {
         self.n.div_ceil(STRIP)
     }
+}
+
+/// How many blocks `n_rows` rows become, and the rows of each.
+fn blocks(k: usize, n_rows: usize, threads: usize) -> [usize; 2] {
+    let most = (BLOCK_FLOATS / k.max(1)).clamp(16, BLOCK_ROWS);
+    let wanted = if n_rows >= 16 * threads { n_rows.div_ceil(threads) } else { n_rows };
+    let n_blocks = n_rows.div_ceil(most.min(wanted));
+    [n_blocks, n_rows.div_ceil(n_blocks)]
+}
+
+/// Floats of scratch that each thread needs for a product of `n_rows` rows; `layer_len` are those of the layer for the rows
+/// of a block.
+pub(crate) fn scratch_len(k: usize, n_rows: usize, threads: usize, layer_len: impl Fn(usize) -> usize) -> usize {
+    let [_, block_rows] = blocks(k, n_rows, threads);
+    operand_len(k, block_rows) + layer_len(block_rows)
+}
+
+fn operand_len(k: usize, block_rows: usize) -> usize {
+    k.div_ceil(BLOCK_K) * block_rows * STRIDE_A
 }
 
 /// A `[rows, K]` as `[block of K][rows][STRIDE_A]`.
@@ -167,12 +190,9 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
     }
     let n_rows = y.len() / n;
     let threads = queue.cpu().threads;
-    let most = (BLOCK_FLOATS / k.max(1)).clamp(16, BLOCK_ROWS);
-    let wanted = if n_rows >= 16 * threads { n_rows.div_ceil(threads) } else { n_rows };
-    let n_blocks = n_rows.div_ceil(most.min(wanted));
-    let block_rows = n_rows.div_ceil(n_blocks);
+    let [n_blocks, block_rows] = blocks(k, n_rows, threads);
     let n_parts = if n_blocks >= threads { 1 } else { panels.n_strips().min(threads * 2) };
-    let operand_len = k.div_ceil(BLOCK_K) * block_rows * STRIDE_A;
+    let operand_len = operand_len(k, block_rows);
     let scratch_len = operand_len + layer.scratch_len(block_rows);
     let output = Disjoint::new(y);
     let (isa, runs) = (queue.cpu().isa, runs(queue.cpu().isa));
@@ -189,7 +209,7 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
         let columns = strips.start * STRIP..(strips.end * STRIP).min(n);
         let mut part = Part { rows, columns, isa, y: &output, n };
         let (operand, scratch) = scratch.split_at_mut(operand_len);
-        let floats = &mut operand[..k.div_ceil(BLOCK_K) * n_rows * STRIDE_A];
+        let floats = &mut operand[..self::operand_len(k, n_rows)];
         let mut operand = Operand { floats, n_rows, k };
         prepare(layer, &mut part, &mut operand, scratch);
         add_product(runs, packed, &operand, &part, strips);

@@ -32,6 +32,7 @@ pub mod populate;
 mod quantizer;
 mod residual;
 pub mod seam;
+mod source;
 mod stream;
 pub mod tokens;
 mod weights;

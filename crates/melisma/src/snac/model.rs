@@ -1,7 +1,6 @@
 //! A model: where it comes from, and decoding and encoding of whole clips.
 
 use std::fs::File;
-use std::path::Path;
 
 use melisma_kernels::{Budget, Device};
 
@@ -13,6 +12,7 @@ use super::layer::Flow;
 use super::noise::Noise;
 use super::plane::Plane;
 use super::quantizer::Quantizer;
+use super::source::{Source, read_config};
 use super::weights::Weights;
 use crate::format::checkpoint::Checkpoint;
 use crate::pack::{self, Archive, ReadAt};
@@ -25,8 +25,6 @@ pub fn mini24_weights() -> &'static [u8] {
 
 /// Frames decoded at a time: enough to amortise, few enough that a long clip does not fill the memory.
 pub(super) const PIECE_FRAMES: usize = 4;
-
-const WEIGHT_FILES: [&str; 3] = ["model.safetensors", "model.packed.safetensors", "pytorch_model.bin"];
 
 /// The reference model: plain loops that define what every faster implementation must compute.
 #[derive(Debug)]
@@ -47,27 +45,12 @@ impl Model {
     /// `Io` when a file cannot be read; otherwise those of [`Model::from_bytes`], or the device fails. The message names
     /// the file.
     pub fn open(source: &str, device: &Device, budget: &Budget) -> Result<Self> {
-        if let Some(name) = source.strip_prefix("builtin:") {
-            return match name {
-                "mini24" => Self::mini24(),
-                _ => Err(Error::invalid(format!("{source}: there is no such built-in model"))
-                    .with_hint("builtin:mini24 is the only one")),
-            };
-        }
-        let path = Path::new(source);
-        let (directory, weights) = if path.is_dir() {
-            let weights = WEIGHT_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file());
-            let missing =
-                || Error::invalid(format!("{source}: no model.safetensors or pytorch_model.bin in this directory"));
-            (path, weights.ok_or_else(missing)?)
-        } else {
-            (path.parent().unwrap_or(Path::new("")), path.to_owned())
+        let (config, weights) = match Source::find(source)? {
+            Source::Mini24 => return Self::mini24(),
+            Source::Files { config, weights } => (config, weights),
         };
         let file = File::open(&weights).map_err(|error| Error::io(weights.display(), error))?;
-        let config = directory.join("config.json");
-        let text = std::fs::read(&config).map_err(|error| {
-            Error::io(config.display(), error).with_hint("the model's config.json belongs beside its weights")
-        })?;
+        let text = read_config(&config)?;
         Self::from_file(&text, &file, device, budget).map_err(|error| error.at(weights.display()))
     }
 
@@ -77,10 +60,8 @@ impl Model {
     /// None in practice; a test loads it.
     pub fn mini24() -> Result<Self> {
         let read = || {
-            Self::build(
-                Config::from_json(melisma_models::mini24::CONFIG)?,
-                Weights::new(Checkpoint::read(&mini24_weights())?),
-            )
+            let config = Config::from_json(melisma_models::mini24::CONFIG)?;
+            Self::build(config, Weights::new(Checkpoint::read(&mini24_weights())?))
         };
         read().map_err(|error: Error| error.at("builtin:mini24"))
     }

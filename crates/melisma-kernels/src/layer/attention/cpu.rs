@@ -14,6 +14,17 @@ pub(super) struct Prepared {
     rotation: Vec<[f32; 2]>,
 }
 
+/// Floats of keys with values, and of queries with inputs, that a step lays side by side.
+fn lens(n_channels: usize, window: usize, n_latents: usize) -> [usize; 2] {
+    let width = 2 * n_channels;
+    [(2 * (window - 1) + n_latents) * width, (window - 1 + n_latents) * width]
+}
+
+/// Floats of scratch that all threads share.
+pub(crate) fn scratch_len(n_channels: usize, window: usize, n_latents: usize) -> usize {
+    lens(n_channels, window, n_latents).iter().sum::<usize>() + window
+}
+
 impl Prepared {
     pub(super) fn new(attention: &Attention) -> Self {
         Self { attention: *attention, rotation: attention.rotation() }
@@ -27,8 +38,7 @@ impl Prepared {
         if x.is_empty() {
             return Ok(());
         }
-        let kv_len = (2 * (window - 1) + step.n_latents) * width;
-        let qx_len = (window - 1 + step.n_latents) * width;
+        let [kv_len, qx_len] = lens(n_channels, window, step.n_latents);
         let mut scratch = queue.shared_scratch(kv_len + qx_len + window)?;
         let (kv, rest) = scratch.floats(kv_len + qx_len + window)?.split_at_mut(kv_len);
         let (qx, scores) = rest.split_at_mut(qx_len);

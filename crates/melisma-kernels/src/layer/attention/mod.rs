@@ -10,7 +10,7 @@
 //! skip is x at the output's time. Both are 0 where the timeline has no output. State: [k | v] of the last 2 (W - 1)
 //! inputs, [q | x] of the last W - 1. Between devices results agree within 1e-5 of the largest |v|.
 
-mod cpu;
+pub(crate) mod cpu;
 mod cuda;
 #[cfg(test)]
 mod reference;

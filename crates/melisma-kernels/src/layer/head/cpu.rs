@@ -37,8 +37,7 @@ impl CpuLayer for Prepared {
         let len = y.len() / rows.len();
         let n_tasks = len.div_ceil(TASK_LEN);
         let output = Disjoint::new(y);
-        let scratch_len = (TASK_LEN + TAPS - 1) * self.n_channels.next_multiple_of(LANES);
-        queue.run_with_scratch(rows.len() * n_tasks, scratch_len, |scratch, task| {
+        queue.run_with_scratch(rows.len() * n_tasks, scratch_len(self.n_channels), |scratch, task| {
             let (stream, first) = (task / n_tasks, task % n_tasks * TASK_LEN);
             let start = stream * len + first;
             // SAFETY: every task has its own outputs of its stream.
@@ -54,6 +53,11 @@ impl CpuLayer for Prepared {
             }
         })
     }
+}
+
+/// Floats of scratch of each thread.
+pub(crate) fn scratch_len(n_channels: usize) -> usize {
+    (TASK_LEN + TAPS - 1) * n_channels.next_multiple_of(LANES)
 }
 
 #[inline(always)]

@@ -5,7 +5,7 @@
 //! are added in halves (i and i + 8, i + 4, i + 2, i + 1), then the bias. x outside a stream is 0. The output is 3
 //! rows behind the input. State: the last 6 inputs. Between devices results agree within 2e-6 · C.
 
-mod cpu;
+pub(crate) mod cpu;
 mod cuda;
 #[cfg(test)]
 mod reference;

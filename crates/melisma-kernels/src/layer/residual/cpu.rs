@@ -61,12 +61,12 @@ impl Prepared {
     }
 
     fn halo(&self) -> usize {
-        (TAPS - 1) * self.dilation
+        halo(self.dilation)
     }
 
     /// Floats of a row in scratch: whole lanes, and some more so that rows do not share the sets of a cache.
     fn width(&self) -> usize {
-        self.n_channels.next_multiple_of(LANES) + LANES
+        width(self.n_channels)
     }
 }
 
@@ -74,6 +74,19 @@ impl CpuLayer for Prepared {
     fn run(&self, queue: &CpuQueue, input: &Input<'_>, y: &mut [f32]) -> Result<()> {
         panel::run(queue, &self.panels, &Pass { layer: self, input }, y)
     }
+}
+
+/// Floats of scratch for the rows of a block.
+pub(crate) fn scratch_len(n_channels: usize, dilation: usize, n_rows: usize) -> usize {
+    (n_rows + halo(dilation)) * width(n_channels)
+}
+
+fn halo(dilation: usize) -> usize {
+    (TAPS - 1) * dilation
+}
+
+fn width(n_channels: usize) -> usize {
+    n_channels.next_multiple_of(LANES) + LANES
 }
 
 struct Pass<'a> {
@@ -117,7 +130,7 @@ impl Layer for Pass<'_> {
 
     /// The Snake of a block's rows and of those before them.
     fn scratch_len(&self, n_rows: usize) -> usize {
-        (n_rows + self.layer.halo()) * self.layer.width()
+        scratch_len(self.layer.n_channels, self.layer.dilation, n_rows)
     }
 }
 

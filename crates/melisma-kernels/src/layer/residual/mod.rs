@@ -7,7 +7,7 @@
 //! CPU. x outside a stream is 0. The output is 3 d rows behind the input. State: the last 6 d inputs. Between
 //! devices results agree within 4e-6 · C of the largest term.
 
-mod cpu;
+pub(crate) mod cpu;
 mod cuda;
 #[cfg(test)]
 mod reference;

@@ -11,10 +11,14 @@ use melisma_kernels::layer::attention::Pass;
 use melisma_kernels::layer::step::{Activations, Arena, Row, Rows, Step};
 use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, View, ViewMut};
 
+use super::super::config::Config;
 use super::super::noise::Noise;
 use super::layers::Layers;
 use super::ring::{Ring, Ticket};
 use crate::Result;
+
+/// Frames that a clip's step has: the weights are read once for all of them.
+pub(super) const CLIP_FRAMES: usize = 8;
 
 /// The state of all slots, what lies between the layers, and the way to it and back.
 pub(super) struct Batch {
@@ -69,6 +73,19 @@ pub(super) struct Capacity {
     /// Latents and codes of a frame.
     pub(super) frame_latents: usize,
     pub(super) frame_codes: usize,
+}
+
+impl Capacity {
+    /// For up to `max_streams` streams.
+    pub(super) fn new(config: &Config, max_streams: usize) -> Self {
+        Self {
+            n_slots: max_streams + 1,
+            n_rows: max_streams.max(1),
+            n_frames: max_streams.max(CLIP_FRAMES),
+            frame_latents: config.frame_latents(),
+            frame_codes: config.frame_codes().sum(),
+        }
+    }
 }
 
 /// What goes into a step beside its codes.

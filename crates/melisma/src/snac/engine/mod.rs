@@ -28,6 +28,7 @@
 
 mod batch;
 mod layers;
+mod need;
 mod open_stream;
 mod options;
 mod ring;
@@ -38,22 +39,19 @@ use std::sync::Arc;
 use melisma_kernels::layer::step::{OPEN, Row};
 use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
-use super::codes::{Codes, Frames, slots};
+use super::codes::{Codes, Frames};
 use super::config::Config;
 use super::model::Model;
 use super::noise::Noise;
 use super::stream::Progress;
 use crate::{Error, Result};
-use batch::{Batch, Capacity, Input};
+use batch::{Batch, CLIP_FRAMES, Capacity, Input};
 use layers::Layers;
 use open_stream::OpenStream;
 
 pub use open_stream::{Samples, StreamId};
 pub use options::EngineOptions;
 pub use ring::Ticket;
-
-/// Frames that a clip's step has: the weights are read once for all of them.
-const CLIP_FRAMES: usize = 8;
 
 /// A decoder on a device.
 #[derive(Debug)]
@@ -104,13 +102,7 @@ impl Engine {
         max_streams: usize,
     ) -> Result<Self> {
         let device = queue.device();
-        let capacity = Capacity {
-            n_slots: max_streams + 1,
-            n_rows: max_streams.max(1),
-            n_frames: max_streams.max(CLIP_FRAMES),
-            frame_latents: config.frame_latents(),
-            frame_codes: slots(config).len(),
-        };
+        let capacity = Capacity::new(config, max_streams);
         let batch = Batch::new(&layers, queue, budget, capacity)?;
         let slot = || -> Result<Tensor> {
             let zeros = Tensor::from_slice(budget, &vec![0f32; layers.slot_len], &[layers.slot_len])?;

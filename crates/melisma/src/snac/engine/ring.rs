@@ -8,7 +8,7 @@ use super::open_stream::Samples;
 use crate::{Error, Result};
 
 /// Steps whose samples are kept.
-const N_ENTRIES: usize = 4;
+pub(super) const N_ENTRIES: usize = 4;
 
 /// A step that was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
