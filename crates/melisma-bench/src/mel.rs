@@ -53,7 +53,7 @@ fn ours(place: Place<'_>, (n_fft, hop, rate): (usize, usize, u32), n_clips: usiz
     changes.iter().try_for_each(|change| config.set(change))?;
     let n_samples = rate as usize * 10;
     let n_frames = config.n_frames(n_samples)?;
-    let transform = Transform::new(place.device, config)?;
+    let transform = Transform::new(place.device, place.memory.budget(), config)?;
     let queue = place.device.queue(place.memory.budget())?;
     let batch = Batch { n_items: n_clips, n_samples, n_frames };
     let integers: Vec<i16> =

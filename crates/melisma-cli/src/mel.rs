@@ -48,7 +48,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     let kind = Kind::of(output, args.inputs.len())?;
     let engine = session.engine()?;
     let config = config(&args.mel)?;
-    let transform = Transform::new(&engine.device, config.clone())?;
+    let transform = Transform::new(&engine.device, engine.memory.budget(), config.clone())?;
     let mut facts = Vec::new();
     for path in &args.inputs {
         facts.push(look(path, &config).map_err(|error| error.at(path.display()))?);

@@ -12,7 +12,7 @@ use melisma::snac::{Model, Noise, Player};
 use melisma::{Budget, Device};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let model = Arc::new(Model::open("builtin:mini24")?);
+    let model = Arc::new(Model::mini24()?);
     let sample_rate = model.config().sampling_rate;
 
     // A language model would write this text: one tag per token, seven tags per frame.
@@ -28,18 +28,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (mut n_tokens, mut n_samples) = (0, 0);
     for packet in text.as_bytes().chunks(300) {
-        let mut frames = Vec::new();
-        reader.push(packet, &mut frames)?;
-        let samples = player.push_frames(&frames)?;
+        let codes = reader.push(packet)?;
+        let samples = player.push(&codes)?;
         speech.write(&samples)?;
-        n_tokens += frames.len();
+        n_tokens += codes.frames().as_slice().len();
         n_samples += samples.len();
         println!("{n_tokens} tokens in, {n_samples} samples out");
     }
 
-    let mut frames = Vec::new();
-    reader.finish(&mut frames)?;
-    let mut last = player.push_frames(&frames)?;
+    let mut last = player.push(&reader.finish()?)?;
     last.extend(player.finish()?);
     speech.write(&last)?;
     speech.seal()?;

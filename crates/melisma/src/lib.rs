@@ -27,7 +27,7 @@
 //! ```
 //! use melisma::snac::{Codes, Model, Noise};
 //!
-//! let model = Model::open("builtin:mini24")?;
+//! let model = Model::mini24()?;
 //! let codes = Codes::from_frames(model.config(), &[0, 1, 2, 3, 4, 5, 6])?;
 //! assert_eq!(model.decode(&codes, &Noise::Off).len(), 2048);
 //! # Ok::<(), melisma::Error>(())
@@ -52,9 +52,9 @@
 //! use melisma::mel::{Config, Transform};
 //! use melisma::{Budget, Device};
 //!
-//! let device = Device::cpu()?;
-//! let queue = device.queue(&Budget::unlimited())?;
-//! let transform = Transform::new(&device, Config::preset("whisper-80")?)?;
+//! let (device, budget) = (Device::cpu()?, Budget::unlimited());
+//! let queue = device.queue(&budget)?;
+//! let transform = Transform::new(&device, &budget, Config::preset("whisper-80")?)?;
 //! assert_eq!(transform.run(&queue, &[0.1; 16_000])?.shape, [80, 100]);
 //! # Ok::<(), melisma::Error>(())
 //! ```

@@ -89,7 +89,7 @@ fn every_preset_gives_the_numbers_of_its_library(device: &Device) {
     let queue = device.queue(&Budget::unlimited()).unwrap();
     for (config, name) in cases() {
         let golden = golden(name, config.sample_rate);
-        let transform = Transform::new(device, config.clone()).unwrap();
+        let transform = Transform::new(device, &Budget::unlimited(), config.clone()).unwrap();
         let found = transform.run(&queue, &golden.sound).unwrap();
         let values = found.values.to_f32();
         assert_eq!(values.len(), golden.expected.len(), "{name}: {:?}", found.shape);
@@ -129,7 +129,7 @@ fn our_error_is_no_larger_than_that_of_the_library(device: &Device) {
     for (config, name) in cases() {
         let golden = golden(name, config.sample_rate);
         let single = Config { dtype: melisma::mel::OutputPrecision::F32, ..config.clone() };
-        let transform = Transform::new(device, single).unwrap();
+        let transform = Transform::new(device, &Budget::unlimited(), single).unwrap();
         let found = transform.run(&queue, &golden.sound).unwrap().values;
         let wide: Vec<f64> = golden.sound.iter().map(|&x| f64::from(x)).collect();
         let exact = config.reference(&wide).unwrap();
@@ -164,7 +164,7 @@ fn half_precision_is_the_rounded_single_precision() {
     let run = |dtype: &str| {
         let mut config = Config::preset("builder").unwrap();
         config.set(dtype).unwrap();
-        Transform::new(&device, config).unwrap().run(&queue, &sound).unwrap().values
+        Transform::new(&device, &Budget::unlimited(), config).unwrap().run(&queue, &sound).unwrap().values
     };
     let (Values::F16(half), Values::F32(single)) = (run("dtype=f16"), run("dtype=f32")) else { panic!("other types") };
     assert_eq!(half, single.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>());

@@ -25,7 +25,7 @@ pub fn run(session: &Session) -> Result<String> {
     for (name, about) in PRESETS {
         let config = Config::preset(name)?;
         let sound = sweep(config.sample_rate, 4.0, 1.0);
-        let transform = Transform::new(&engine.device, config.clone())?;
+        let transform = Transform::new(&engine.device, engine.memory.budget(), config.clone())?;
         transform.run(&engine.queue, &sound)?;
         let start = Instant::now();
         let mel = transform.run(&engine.queue, &sound)?;

@@ -106,7 +106,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         guard::output(request.output)?;
     }
     let threads = request.threads.max(1);
-    let transform = Transform::new(request.device, request.options.mel.clone())?;
+    let transform = Transform::new(request.device, request.budget, request.options.mel.clone())?;
     let (inputs, first_index) = request.inputs.shard(request.shard.0, request.shard.1);
     let plan = Plan::new(request.options.clone(), inputs, first_index, threads)?;
     if request.stops_on_failure

@@ -49,7 +49,7 @@ pub fn rehearse(
     let threads = host_threads(device);
     let tuning = tuning(device, options, techniques, threads);
     let (counters, next) = (Counters::default(), AtomicUsize::new(0));
-    let transform = Transform::new(device, options.mel.clone())?;
+    let transform = Transform::new(device, budget, options.mel.clone())?;
     let clock = match device {
         Device::Cpu(_) => None,
         Device::Cuda(_) => Some(Clock::start(&device.queue(budget)?)?),

@@ -1,7 +1,7 @@
 //! A configuration that is ready to run on a device.
 
 use half::f16;
-use melisma_kernels::Tensor;
+use melisma_kernels::{Budget, Tensor};
 use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
 
 use super::config::{Config, OutputPrecision};
@@ -61,12 +61,12 @@ impl Values {
 }
 
 impl Transform {
-    /// Checks `config` and makes its tables on `device`.
+    /// Checks `config` and makes its tables on `device`, within `budget`.
     ///
     /// # Errors
-    /// A value is out of its bounds, or the device cannot do it.
-    pub fn new(device: &Device, config: Config) -> Result<Self> {
-        let plan = config.kernel()?.plan(device, &Budget::unlimited())?;
+    /// A value is out of its bounds, the budget refuses, or the device cannot do it.
+    pub fn new(device: &Device, budget: &Budget, config: Config) -> Result<Self> {
+        let plan = config.kernel()?.plan(device, budget)?;
         Ok(Self { config, plan })
     }
 
