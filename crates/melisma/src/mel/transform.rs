@@ -1,8 +1,8 @@
 //! A configuration that is ready to run on a device.
 
 use half::f16;
-use melisma_kernels::{Budget, Tensor};
 use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
+use melisma_kernels::{Budget, Tensor};
 
 use super::config::{Config, OutputPrecision};
 use crate::runtime::device::{Device, Queue};

@@ -299,7 +299,7 @@ impl Plan {
     /// Bytes of host memory that runs of `batch` take from a queue of `device` besides samples and values.
     pub fn scratch_bytes(&self, device: &Device, batch: Batch) -> u64 {
         match (&self.on, device) {
-            (On::Cpu(on), Device::Cpu(cpu)) => on.scratch_bytes(cpu.threads, batch),
+            (OnDevice::Cpu(on), Device::Cpu(cpu)) => on.scratch_bytes(cpu.threads, batch),
             _ => 0,
         }
     }

@@ -24,7 +24,8 @@ impl Engine {
         let capacity = Capacity::new(config, max_streams);
         let steps = (1..=capacity.n_frames).map(|n_frames| layers(config, n_frames, threads));
         // Scratch grows to what the largest step needs; weights and state are those of any.
-        let total = steps.reduce(|a, b| Need { scratch: a.scratch.max(b.scratch), shared: a.shared.max(b.shared), ..a });
+        let total =
+            steps.reduce(|a, b| Need { scratch: a.scratch.max(b.scratch), shared: a.shared.max(b.shared), ..a });
         let Need { weights, scratch, shared, state } = total.unwrap_or_default();
         let slots = (capacity.n_slots + 2) * state;
         (weights + threads * scratch + shared + slots + buffers(config, capacity)) as u64
