@@ -223,7 +223,7 @@ fn misuse_is_refused() {
     assert!(error.to_string().contains("strides [8, 4, 2, 1]"), "{error}");
     assert!(engine.decode(&foreign, &Noise::Off).is_err());
     engine.close(a).unwrap();
-    assert!(engine.step(&[(a, frame)]).unwrap_err().to_string().contains("is over"));
+    assert!(engine.step(&[(a, frame)]).unwrap_err().to_string().contains("has ended"));
     let c = engine.open(Noise::Off).unwrap();
     assert!(engine.finish(a).is_err(), "a slot was given to another stream");
     assert!(engine.finish(c).unwrap().is_empty());

@@ -15,7 +15,7 @@ use crate::input::Input;
 use crate::progress;
 use crate::session::Session;
 
-/// What is read at a time.
+/// Bytes of a read.
 const READ_LEN: usize = 1 << 16;
 /// Frames that are decoded before their samples are written, when no chunk is asked for.
 const PIECE_FRAMES: usize = 64;
@@ -23,7 +23,7 @@ const PIECE_FRAMES: usize = 64;
 const LISTED: u64 = 8;
 /// Bytes that the first read counts, before it is known whether it begins a list of codes.
 pub const UNDECIDED_BYTES: u64 = LISTED * READ_LEN as u64;
-/// A stream that has no frame in so many bytes has none at all.
+/// A stream without a frame in this many bytes is refused.
 const MAX_FRAMELESS: u64 = 64 << 20;
 
 const FORMATS: &str = "tokens are text with <custom_token_N>, vocabulary ids, or lists of codes; --format says which";
@@ -52,7 +52,7 @@ pub struct Work<'a> {
     pub options: &'a Options,
 }
 
-/// What became of the tokens.
+/// The result of decoding all tokens.
 pub struct Outcome {
     pub ledger: Ledger,
     pub n_samples: u64,
@@ -224,7 +224,7 @@ impl<'a> Flow<'a> {
         {
             let note = format!(
                 "these tokens do not say which model made them; {BUILTIN} has codebooks of its own, and tokens of another \
-                 model sound like garble"
+                 model sound like noise"
             );
             self.bar.suspend(|| {
                 self.session.say(&format!("warning: {note}\nhint: name the model that made them with --model"));

@@ -96,7 +96,7 @@ fn check(session: &Session, args: &SynthArgs) -> Result<()> {
 const NEAR: f64 = 0.1;
 
 impl Rendered {
-    /// Says what is not as it was asked for.
+    /// Notes where the result differs from the request.
     fn tell(&self, session: &Session, target: Option<f64>) {
         if let Some(target) = target {
             match self.loudness_lufs {

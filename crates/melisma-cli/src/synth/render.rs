@@ -20,7 +20,7 @@ use crate::session::Session;
 
 const UNCHANGED: Level = Level { gain: 1.0, is_limited: false };
 
-/// What was made.
+/// The result of a render.
 pub struct Rendered {
     pub voices: usize,
     pub dropped: u64,

@@ -1,4 +1,4 @@
-//! What a spectrogram is made by: one value per key, as `--set key=value` takes it.
+//! The settings of a spectrogram: one value per key.
 
 use melisma_kernels::signal::mel::Order;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::runtime::count;
 use crate::{Error, Remedy, Result};
 
-/// How frequency is bent.
+/// The mel scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MelScale {
@@ -138,7 +138,7 @@ pub struct Config {
     pub f_min: f64,
     /// Where the highest filter ends, in Hz; half the rate when left out.
     pub f_max: Option<f64>,
-    /// How frequency is bent.
+    /// The mel scale.
     pub mel_scale: MelScale,
     /// How filters are scaled.
     pub norm: Norm,
@@ -162,7 +162,7 @@ impl Config {
         self.f_max.unwrap_or(f64::from(self.sample_rate) / 2.0)
     }
 
-    /// Samples before the first one that the first frame begins with.
+    /// Samples of padding before the first sample.
     pub(super) fn pad(&self) -> usize {
         match self.framing {
             Framing::Center | Framing::CenterDropLast => self.n_fft / 2,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::config::Config;
 use crate::{Error, Remedy, Result};
 
-/// A key of `--set key=value`.
+/// A key of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Key {
     /// Its name, as in [`Config`].
@@ -85,7 +85,7 @@ const fn key(name: &'static str, meaning: &'static str, allowed: Allowed) -> Key
 }
 
 impl Key {
-    /// Its value in `config`, as `--set` takes it.
+    /// Its value in `config`, as [`Config::set`] takes it.
     pub fn value(&self, config: &Config) -> String {
         match self.json(config) {
             Value::Null => "none".to_owned(),

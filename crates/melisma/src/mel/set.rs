@@ -1,4 +1,4 @@
-//! `--set key=value`.
+//! Changes of single keys: `key=value`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A configuration that is ready to run on a device.
+//! Spectrograms on a device.
 
 use half::f16;
 use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
@@ -51,7 +51,7 @@ impl Values {
         }
     }
 
-    /// Whether a value is infinite or NaN.
+    /// Whether no value is infinite or NaN.
     pub fn is_finite(&self) -> bool {
         match self {
             Self::F16(values) => values.iter().all(|value| value.is_finite()),
@@ -70,7 +70,7 @@ impl Transform {
         Ok(Self { config, plan })
     }
 
-    /// What it was made by.
+    /// Its configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -17,7 +17,7 @@ pub struct Config {
     pub decoder_dim: usize,
     /// Upsampling factors, first to last; their product is the encoder's.
     pub decoder_rates: Vec<usize>,
-    /// Latents in an attention window; none without attention.
+    /// Latents in an attention window; `None` without attention.
     pub attn_window_size: Option<usize>,
     /// Codes in a codebook.
     pub codebook_size: usize,
@@ -38,7 +38,7 @@ impl Config {
     /// Reads `config.json`.
     ///
     /// # Errors
-    /// `Corrupt` when it is no JSON object, or a key is missing or has an impossible value; the message names the key.
+    /// `Corrupt` when it is not a JSON object, or a key is missing or has an impossible value; the message names the key.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(text)
             .map_err(|error| Error::corrupt(format!("config.json: {error}")).with_source(error))?;
@@ -91,7 +91,7 @@ impl Config {
         if self.attn_window_size.is_some() {
             for (name, dim) in [("latent_dim", self.latent_dim()), ("decoder_dim", self.decoder_dim)] {
                 if dim % HEAD_DIM != 0 {
-                    return Err(wrong(format!("{name} {dim} is no multiple of {HEAD_DIM}, which attention needs")));
+                    return Err(wrong(format!("{name} is {dim}; attention needs a multiple of {HEAD_DIM}")));
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::Result;
 pub enum Flow {
     /// More will come: output that depends on it waits.
     More,
-    /// This is the end: what is missing to the right is zero.
+    /// This is the end: beyond it the input is zero.
     Last,
 }
 

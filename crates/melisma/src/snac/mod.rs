@@ -1,8 +1,9 @@
-//! SNAC: a neural audio codec whose tokens language models speak. Codes on several time scales to sound, and back.
+//! SNAC: a neural audio codec whose tokens language models generate. Turns codes on several time scales into sound, and
+//! back.
 //!
 //! Siuzdak, Grötschla, Lanzendörfer 2024, "SNAC: Multi-Scale Neural Audio Codec". Shapes are written with C channels
-//! and T time steps. In the 24 kHz model a *latent* is 512 samples and a *frame*, the least unit of whole codes, four
-//! latents with 1 + 2 + 4 codes on its three levels.
+//! and T time steps. In the 24 kHz model a *latent* is 512 samples. A *frame*, the smallest unit with whole codes on
+//! every level, is four latents with 1 + 2 + 4 codes on its three levels.
 //!
 //! [`Engine`] decodes on a device, many streams in a batch; [`Player`] is one stream of it. [`Model`] and [`Stream`] are
 //! the reference: one file for each box of the paper, plain loops that define what the engine must compute.

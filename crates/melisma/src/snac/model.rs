@@ -57,7 +57,7 @@ impl Model {
     /// The small model that is part of this library.
     ///
     /// # Errors
-    /// None in practice; a test loads it.
+    /// None in practice: a test loads it.
     pub fn mini24() -> Result<Self> {
         let read = || {
             let config = Config::from_json(melisma_models::mini24::CONFIG)?;
@@ -94,7 +94,7 @@ impl Model {
         }
     }
 
-    /// A model of the given shape with made-up weights.
+    /// A synthetic model: the given shape with random weights.
     ///
     /// # Errors
     /// None for a configuration that was read or is one of the published.
@@ -114,7 +114,7 @@ impl Model {
         &self.config
     }
 
-    /// What tells its codes from those of other models: 32 hexadecimal digits over all weights.
+    /// Identifies the model that made a set of codes: 32 hexadecimal digits of a hash over all weights.
     pub fn hash(&self) -> &str {
         &self.hash
     }

@@ -28,7 +28,7 @@ impl Plane {
         self.len
     }
 
-    /// Whether there is no time in it.
+    /// Whether T is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

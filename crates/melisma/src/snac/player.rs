@@ -12,19 +12,19 @@ use super::noise::Noise;
 use super::stream::{Progress, Stream};
 use crate::{Kind, Result};
 
-/// One decoding stream on a device. Models that the [`Engine`] has no kernels for (those without depthwise convolutions)
-/// are decoded by the reference model, on the CPU only.
+/// One decoding stream on a device. The [`Engine`] has no kernels for models without depthwise convolutions; the reference
+/// model decodes those, on the CPU only.
 #[derive(Debug)]
 pub struct Player {
     path: Path,
 }
 
-/// What the samples of a stream depend on beside its codes.
+/// Everything besides the codes that the samples of a stream depend on.
 #[derive(Debug, Clone, Default)]
 pub struct DecodeOptions {
-    /// Its noise.
+    /// The noise of its decoder blocks.
     pub noise: Noise,
-    /// How a GPU may round.
+    /// How a GPU may round the factors of products.
     pub rounding: Rounding,
 }
 
@@ -61,10 +61,10 @@ impl Player {
         Ok(Self { path })
     }
 
-    /// Where it stands.
+    /// Where the stream stands.
     ///
     /// # Errors
-    /// None on a stream that goes on.
+    /// None before the stream is finished.
     pub fn progress(&self) -> Result<Progress> {
         match &self.path {
             Path::Engine(engine, stream) => engine.progress(*stream),

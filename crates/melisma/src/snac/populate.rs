@@ -24,7 +24,7 @@ pub fn populate(frames: &[i32], codebook_size: i32) -> Populated {
     out
 }
 
-/// As [`populate`], into buffers that are kept.
+/// As [`populate`], into buffers that are used again.
 pub fn populate_into(frames: &[i32], codebook_size: i32, out: &mut Populated) {
     let n_frames = frames.len() / FRAME_CODES;
     for (level, per_frame) in out.levels.iter_mut().zip(LEVEL_CODES) {
@@ -33,17 +33,17 @@ pub fn populate_into(frames: &[i32], codebook_size: i32, out: &mut Populated) {
     out.valid = kernel::populate(frames, codebook_size, out.levels.each_mut().map(Vec::as_mut_slice));
 }
 
-/// Sizes, in frames, whose buffers are kept.
+/// The largest size, in frames, whose buffers are cached.
 pub const CACHED_FRAMES: usize = 16;
-/// Sizes that are made ahead: what live streams ask for.
+/// Sizes whose buffers are allocated at once: those that live streams ask for.
 const PREWARMED: [usize; 4] = [1, 4, 7, 8];
-/// Buffers of one size: callers beyond so many at once get fresh ones.
+/// Cached buffers of one size. A caller that finds them all in use gets a fresh one.
 const SHELF_LEN: usize = 16;
 
-/// Population into buffers that are kept, for many threads at once: nobody ever waits for another.
+/// Population into cached buffers, from many threads at once; no caller waits for another.
 ///
-/// Buffers of 1 to [`CACHED_FRAMES`] frames are kept, larger ones are not. A trace has the spans `tensor_allocation`, and
-/// `tensor_population_and_validation` for both: one pass spreads the codes and checks them.
+/// Buffers of 1 to [`CACHED_FRAMES`] frames are cached, larger ones are not. A trace has the span `tensor_allocation`, and
+/// `tensor_population_and_validation` for the one pass that spreads the codes and checks them.
 #[derive(Debug)]
 pub struct Populator {
     codebook_size: i32,
@@ -53,12 +53,12 @@ pub struct Populator {
 /// A buffer is taken by `try_lock`, which does not wait.
 type Shelf = [Mutex<Populated>; SHELF_LEN];
 
-/// A population, whose buffer goes back when this is dropped.
+/// A population. Its buffer returns to the cache when it is dropped.
 #[derive(Debug)]
 pub enum Population<'a> {
-    /// In a buffer that is kept.
+    /// In a cached buffer.
     Cached(MutexGuard<'a, Populated>),
-    /// In a buffer of its own.
+    /// In a fresh buffer.
     Fresh(Populated),
 }
 
@@ -74,7 +74,7 @@ impl Deref for Population<'_> {
 }
 
 impl Populator {
-    /// For codebooks of `codebook_size`; the usual sizes are made at once.
+    /// For codebooks of `codebook_size`. Buffers of the usual sizes are allocated at once.
     pub fn new(codebook_size: i32) -> Self {
         let populator = Self { codebook_size, shelves: [const { OnceLock::new() }; CACHED_FRAMES] };
         for n_frames in PREWARMED {
@@ -146,18 +146,18 @@ mod tests {
 
     #[test]
     fn equals_the_order_of_slots_for_0_to_64_frames() {
-        let mut kept = Populated { levels: [vec![9; 1000], vec![], vec![7; 3]], valid: [false; 3] };
+        let mut reused = Populated { levels: [vec![9; 1000], vec![], vec![7; 3]], valid: [false; 3] };
         for n_frames in 0..=64 {
             let frames: Vec<i32> = (0..n_frames * 7).map(|i| (i * 2_654_435) % 4096).collect();
-            populate_into(&frames, 4096, &mut kept);
-            assert_eq!(kept.levels.as_slice(), reference(&frames), "{n_frames} frames");
-            assert_eq!(kept.valid, [true; 3]);
-            assert_eq!(populate(&frames, 4096), kept);
+            populate_into(&frames, 4096, &mut reused);
+            assert_eq!(reused.levels.as_slice(), reference(&frames), "{n_frames} frames");
+            assert_eq!(reused.valid, [true; 3]);
+            assert_eq!(populate(&frames, 4096), reused);
         }
     }
 
     #[test]
-    fn a_bad_code_spoils_its_level_only() {
+    fn a_bad_code_invalidates_its_level_only() {
         for (slot, level) in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 1), (5, 2), (6, 2)] {
             for bad in [4096, -1, i32::MAX, i32::MIN] {
                 let mut frames = [4095; 21];
@@ -170,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_is_left_out() {
+    fn codes_after_the_last_whole_frame_are_left_out() {
         assert_eq!(populate(&[1; 13], 4096).levels[2], [1; 4]);
     }
 
     #[test]
-    fn usual_sizes_are_made_ahead_and_large_ones_never_kept() {
+    fn usual_sizes_are_allocated_at_once_and_large_ones_never_cached() {
         let populator = Populator::new(4096);
         let made: Vec<usize> = (1..=CACHED_FRAMES).filter(|&n_frames| populator.is_made(n_frames)).collect();
         assert_eq!(made, PREWARMED);

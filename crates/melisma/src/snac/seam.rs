@@ -1,6 +1,6 @@
-//! The seam meter: how far a way of streaming is from decoding the whole clip.
+//! The seam meter: how far streamed samples are from those of decoding the whole clip.
 //!
-//! A [`Stream`](super::Stream) measures 0. [`windowed`] is what servers do that keep no state: they decode the last
+//! A [`Stream`](super::Stream) measures 0. [`windowed`] is how servers without state stream: they decode the last
 //! four frames again for every new one and play the second of them. It lacks context on both sides, never plays the first
 //! frame and the last two, and costs four times as much.
 
@@ -41,8 +41,7 @@ impl Seam {
     }
 }
 
-/// Windowed decoding of `codes`: the sound of the frames 1 to n - 3, and nothing of the others. Every window has noise
-/// of its own.
+/// Windowed decoding of `codes`: the sound of the frames 1 to n - 3 only. Every window has its own noise.
 ///
 /// # Errors
 /// `InvalidArgument` for [`Noise::Given`], and for codes of another model.
@@ -55,7 +54,7 @@ pub fn windowed(model: &Model, codes: &Codes, noise: &Noise) -> Result<Vec<f32>>
         let noise = match noise {
             Noise::Seed(seed) => Noise::Seed(seed.wrapping_add(start as u64)),
             Noise::Off => Noise::Off,
-            Noise::Given(_) => return Err(Error::invalid("windows make their own noise; it cannot be given")),
+            Noise::Given(_) => return Err(Error::invalid("windows draw their own noise; it cannot be given")),
         };
         samples.extend_from_slice(&model.decode(&window, &noise)[frame_len..2 * frame_len]);
     }

@@ -48,7 +48,7 @@ impl<'a> Weights<'a> {
         Self { source: Source::Loaded(loaded, queue), hasher: blake3::Hasher::new() }
     }
 
-    /// Made-up weights of a sane scale for any shape, the same for the same seed: for benches and tests.
+    /// Random weights of a plausible scale for any shape, the same for the same seed: for benches and tests.
     pub fn random(seed: u64) -> Weights<'static> {
         Weights { source: Source::Random { seed, n_drawn: 0 }, hasher: blake3::Hasher::new() }
     }

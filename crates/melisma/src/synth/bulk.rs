@@ -1,6 +1,6 @@
-//! Many phrases at once, on the CPU or a GPU: for datasets, and for whole phrases where a GPU is near.
+//! Many phrases at once, on the CPU or a GPU: for datasets, and for whole phrases on a GPU.
 //!
-//! Two batches are under way: while one is copied to the host, the next is rendered.
+//! Two batches are in flight: while one is copied to the host, the next is rendered.
 //!
 //! # Why not a CUDA graph?
 //!
@@ -16,7 +16,7 @@ use super::phrase::Phrase;
 use crate::runtime::memory::Budget;
 use crate::{Error, Result};
 
-/// What is rendered at a time.
+/// The size of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BulkConfig {
     /// Phrases of a batch at most.
@@ -37,7 +37,7 @@ pub struct BulkRenderer {
     notes: Vec<Note>,
 }
 
-/// A batch under way.
+/// A batch in flight.
 #[derive(Debug)]
 pub struct Ticket(usize);
 
@@ -90,7 +90,7 @@ impl BulkRenderer {
         Ok(())
     }
 
-    /// Starts a batch; phrase i becomes mix i. At most two may be under way.
+    /// Starts a batch; phrase i becomes mix i. At most two may be in flight.
     ///
     /// # Errors
     /// Those of [`Phrase::check`], a note is refused, or the device fails.

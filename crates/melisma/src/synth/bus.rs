@@ -1,4 +1,4 @@
-//! What stands between the voices and the ear: delay, reverb, gain, limiter.
+//! The effects behind the mix: delay, reverb, gain, limiter.
 
 use super::effect::{Delay, DelaySettings, Limiter, Ramp, Reverb, ReverbSettings};
 use super::parameter::Parameter;
@@ -7,7 +7,7 @@ use crate::Result;
 /// Samples that are worked on together.
 const CHUNK: usize = 256;
 
-/// What a bus is made for.
+/// The settings of a bus.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BusConfig {
     /// Samples per second.
@@ -63,7 +63,7 @@ impl Bus {
         })
     }
 
-    /// Moves a control; those of the voices are not the bus's and change nothing.
+    /// Moves a control. Controls of the voices are ignored.
     pub fn set(&mut self, parameter: Parameter, value: f32) {
         let [low, high] = parameter.range();
         let value = value.clamp(low, high);
@@ -75,7 +75,7 @@ impl Bus {
         }
     }
 
-    /// By how many samples the sound comes later.
+    /// Samples by which it delays the sound.
     pub fn latency(&self) -> usize {
         self.limiter.as_ref().map_or(0, Limiter::latency)
     }
@@ -86,7 +86,7 @@ impl Bus {
         self.delay.0.tail_samples() + self.reverb.0.tail_samples() + limiter
     }
 
-    /// Works on the next samples; `left` and `right` have the same length. What is no number counts as silence.
+    /// Works on the next samples; `left` and `right` have the same length. NaN and infinities count as silence.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
         for (left, right) in left.chunks_mut(CHUNK).zip(right.chunks_mut(CHUNK)) {
             self.chunk(left, right);

@@ -1,4 +1,4 @@
-//! The last blocks of a live sound, kept for when something goes wrong.
+//! The last blocks of a live sound, for debugging.
 //!
 //! The thread that renders only stores numbers: no lock, no allocation, no system call. Another thread looks in from time to time and writes what is
 //! there as `capture.wav` and `capture.json`. A block that was overwritten while it was read is left out.
@@ -15,9 +15,9 @@ use crate::audio::{Clip, wav};
 use crate::runtime::output::{self, Existing};
 use crate::{Error, Result};
 
-/// Blocks that are kept.
+/// Blocks of a capture.
 const KEPT: u64 = 100;
-/// Blocks in the ring: while the others are read, so many can come.
+/// Blocks in the ring; the additional ones can be written while a capture is read.
 const SLOTS: u64 = 128;
 /// How often they are written.
 const PAUSE: Duration = Duration::from_millis(500);

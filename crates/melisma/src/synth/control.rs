@@ -1,4 +1,4 @@
-//! Controls of all voices, on their way from tick to tick.
+//! Controls of all voices, which glide from tick to tick.
 
 use melisma_kernels::signal::voice::{Control, TICK};
 
@@ -7,7 +7,7 @@ use super::parameter::Parameter;
 /// How fast controls move.
 const GLIDE_SECONDS: f64 = 0.01;
 
-/// Brightness and motion: where they are, and where they go.
+/// Brightness and motion: their values and their targets.
 #[derive(Debug, Clone)]
 pub(super) struct Glides {
     brightness: Glide,
@@ -15,7 +15,7 @@ pub(super) struct Glides {
     n_ticks: u32,
 }
 
-/// A control on its way, a step per tick.
+/// A control that moves a step per tick.
 #[derive(Debug, Clone, Copy)]
 struct Glide {
     value: f32,
@@ -55,7 +55,7 @@ impl Glides {
         self.motion.next();
     }
 
-    /// A control goes to `value`. Those of the bus, behind the mix, change nothing here.
+    /// Moves a control to `value`. Controls of the bus are ignored.
     pub(super) fn set(&mut self, parameter: Parameter, value: f32) {
         let (glide, target) = match parameter {
             Parameter::Brightness => (&mut self.brightness, value.log2()),

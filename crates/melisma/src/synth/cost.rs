@@ -1,4 +1,4 @@
-//! Which device renders a piece sooner, by what was measured on this machine.
+//! Which device renders a piece sooner, by measurements on this machine.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use crate::runtime::duration;
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
-/// A GPU is not looked for where the CPU is done sooner than that.
+/// Where the CPU takes less than this, no GPU is looked for.
 const START_SECONDS: f64 = 0.5;
 
-/// What rendering costs on a device: seconds for a batch of so many seconds of voices, copies included.
+/// What rendering costs on a device, copies included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Of any batch.
+    /// Seconds for any batch.
     pub fixed: f64,
-    /// Of every second of a voice.
+    /// Seconds for every second of a voice.
     pub per_voice_second: f64,
 }
 
@@ -57,17 +57,17 @@ impl Cost {
     }
 }
 
-/// A device, and why it was taken.
+/// A device, and why it was chosen.
 #[derive(Debug)]
 pub struct DeviceChoice {
     /// The device.
     pub device: Device,
-    /// Why, in words.
+    /// Why it was chosen.
     pub reason: String,
 }
 
-/// The device for `voice_seconds` of voices; what is measured to find it is counted in `budget`. Where these could not be counted, its error says why a GPU cannot play them.
-/// What was asked for by name is taken or refused; `auto` takes the one that is expected to be done first.
+/// The device for `voice_seconds` of voices. An explicit device is never replaced; `auto` takes the one that is expected
+/// to finish first, by a measurement within `budget`. An error in `voice_seconds` says why a GPU cannot play the piece.
 ///
 /// # Errors
 /// The device that was asked for cannot be used, or not for this.
@@ -96,7 +96,7 @@ pub fn choose_device(
     }
 }
 
-/// The GPU, if there is one that is done before the CPU, and why.
+/// The GPU, if it finishes before the CPU, and the reason.
 fn compare(cpu: &Device, budget: &Budget, work: f64) -> Result<(Option<Device>, String)> {
     let show = |seconds: f64| duration::show(Duration::from_secs_f64(seconds));
     let on_cpu = match Cost::measure(cpu, budget) {

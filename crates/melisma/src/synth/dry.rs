@@ -1,4 +1,4 @@
-//! Where a performance has its voices from: an engine that plays as it goes, or a recording.
+//! Source of a performance's dry voices: an engine that renders them live, or a recording.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) enum Dry {
 #[derive(Debug)]
 pub(super) struct Live {
     engine: Engine,
-    /// Plays the same once more, for the stems: floats could not hold the sum of stems exactly.
+    /// Renders everything again for the stems: floats cannot hold the sum of the stems exactly.
     stem_engine: Option<Engine>,
 }
 
@@ -39,7 +39,7 @@ impl Dry {
         }
     }
 
-    /// The next event, which a recording knows already.
+    /// Takes the next event. A recording contains it already.
     pub(super) fn push(&mut self, event: Event) -> Result<()> {
         let Self::Live(live) = self else { return Ok(()) };
         live.engine.push(event)?;
@@ -62,7 +62,7 @@ impl Dry {
         }
     }
 
-    /// Notes that found no place.
+    /// Notes that got no voice.
     pub(super) fn dropped(&self) -> u64 {
         match self {
             Self::Live(live) => live.engine.dropped(),

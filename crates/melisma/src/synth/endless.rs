@@ -47,7 +47,7 @@ impl Endless {
         Ok((Self { stream, composer: Composer::new(style, seed), n_notes: 0 }, remote))
     }
 
-    /// The stream, for captures and what is planned by others.
+    /// The stream, for captures and other events.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
@@ -55,7 +55,7 @@ impl Endless {
     /// Writes the phrase that begins within a second, if it is not written yet.
     ///
     /// # Errors
-    /// Others have planned so much that it finds no room.
+    /// Other events leave no room for it.
     pub fn plan(&mut self) -> Result<()> {
         let engine = self.stream.engine();
         let rate = engine.config().sample_rate;

@@ -10,12 +10,12 @@ use super::instrument::Instrument;
 use super::parameter::Parameter;
 use super::patch::{self, Pitch, Touch};
 
-/// What an engine is made for.
+/// The size of an engine and how it works.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EngineConfig {
     /// Samples per second, 8,000 to 192,000.
     pub sample_rate: u32,
-    /// Notes that sound at once, 1 to 65,536; the oldest gives way to one more within 2 ms.
+    /// Notes that sound at once, 1 to 65,536. A note more fades the oldest out within 2 ms.
     pub max_voices: usize,
     /// Events that can wait, 1 to 2^24.
     pub max_events: usize,
@@ -39,7 +39,7 @@ pub enum Buses {
 pub enum Path {
     /// Side by side in vectors.
     Batched,
-    /// One after the other: what batching is measured against.
+    /// One after the other: the baseline for batching.
     Single,
 }
 
@@ -49,7 +49,7 @@ impl Default for EngineConfig {
     }
 }
 
-/// One mix of voices. Everything is allocated when it is made; rendering allocates nothing, takes no lock and makes no
+/// One mix of voices. Everything is allocated when it is created; rendering allocates nothing, takes no lock and makes no
 /// system call.
 ///
 /// ```
@@ -86,9 +86,9 @@ pub struct Stem<'a> {
     pub right: &'a mut [f32],
 }
 
-/// Voices that sound beyond those that were asked for, at most: a part of a group of 16, and a group for each bus.
+/// The most voices beyond `max_voices`: part of a group of 16, and a group for each bus.
 const SPARE_LANES: usize = 16 + 16 * Instrument::ALL.len();
-/// How fast a note gives way.
+/// How fast a note fades out when another needs its voice.
 const FADE_SECONDS: f64 = 0.002;
 
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +114,7 @@ impl Engine {
             Buses::Stems => Instrument::ALL.len(),
         };
         Ok(Self {
-            // As many again may fade while new ones begin.
+            // While old notes fade, as many new ones may start.
             voices: Voices::new(Isa::from_env()?, 2 * config.max_voices, n_buses),
             events: EventQueue::new(config.max_events),
             notes: Vec::with_capacity(2 * config.max_voices + SPARE_LANES),
@@ -127,7 +127,7 @@ impl Engine {
         })
     }
 
-    /// What it was made for.
+    /// Its configuration.
     pub fn config(&self) -> EngineConfig {
         self.config
     }
@@ -147,7 +147,7 @@ impl Engine {
         self.events.len()
     }
 
-    /// Notes that found no room, since the engine was made.
+    /// Notes that got no voice since the engine was created.
     pub fn dropped(&self) -> u64 {
         self.n_dropped
     }
@@ -180,12 +180,12 @@ impl Engine {
         self.render_mix(Some(queue), left, right);
     }
 
-    /// Makes what the threads of `queue` need, once; the first [`Engine::render_on`] does it otherwise.
+    /// Allocates what the threads of `queue` need. Otherwise the first [`Engine::render_on`] does it.
     pub fn prepare(&mut self, queue: &Queue) {
         self.voices.prepare(queue);
     }
 
-    /// The next samples up to the next event, at least one where there is room. `set` hears of every control that
+    /// The next samples up to the next event, at least one where there is room. `set` is called for every control that
     /// moves at the first of them.
     pub(super) fn render_next(&mut self, out: Stem<'_>, mut set: impl FnMut(Parameter, f32)) -> usize {
         while let Some(action) = self.events.next_until(self.position) {
@@ -234,7 +234,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets all notes, events and bends and begins again at sample 0, as if new.
+    /// Forgets all notes, events and bends and starts again at sample 0, like a new engine.
     pub fn reset(&mut self) {
         self.voices.clear();
         self.events.clear();
@@ -318,7 +318,7 @@ impl Engine {
         }
     }
 
-    /// Lets a note of the same name fade, and the oldest one where all places are taken.
+    /// Fades out a note of the same name, and the oldest one where all voices are taken.
     fn make_room(&mut self, note: u64) {
         let Self { notes, voices, .. } = self;
         notes.retain(|sounding| voices.is_sounding(sounding.slot));

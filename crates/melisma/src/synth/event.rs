@@ -1,4 +1,4 @@
-//! What an engine is told, and at which sample.
+//! Events: what happens at which sample.
 
 use super::instrument::Instrument;
 use super::parameter::Parameter;
@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 /// Channels, as MIDI has them.
 pub(super) const N_CHANNELS: usize = 16;
-/// No event names it: [`check`] refuses it.
+/// The name of no note: [`check`] refuses events with it.
 pub(super) const NO_NOTE: u64 = u64::MAX;
 
 /// What happens.
@@ -61,7 +61,7 @@ pub(super) fn check_range(name: &str, value: usize, [low, high]: [usize; 2]) -> 
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
+    Err(Error::invalid(format!("synth: {name} is {value}; {low} to {high} is allowed")))
 }
 
 /// Checks every figure of an action.
@@ -70,7 +70,7 @@ pub(super) fn check(action: &Action) -> Result<()> {
         if value >= low && value <= high {
             return Ok(());
         }
-        Err(Error::invalid(format!("synth: {name} is {value}, outside of {low} to {high}")))
+        Err(Error::invalid(format!("synth: {name} is {value}; {low} to {high} is allowed")))
     };
     let channel_of = |channel: u8| check_range("a channel", channel.into(), [0, N_CHANNELS - 1]);
     match *action {
@@ -92,7 +92,7 @@ pub(super) fn check(action: &Action) -> Result<()> {
 
 fn check_name(note: u64) -> Result<()> {
     if note == NO_NOTE {
-        return Err(Error::invalid(format!("synth: {note} is no name for a note")));
+        return Err(Error::invalid(format!("synth: {note} cannot name a note")));
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 /// How long a piece is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
-    /// Until everything has faded away.
+    /// Until everything is silent.
     Whole,
-    /// So many samples; what still sounds is faded out before.
+    /// A number of samples; sound that goes on is faded out before the end.
     Samples(u64),
 }

@@ -8,7 +8,7 @@ use melisma_kernels::signal::voice::{
 
 use super::instrument::Instrument;
 
-/// A note as its instrument hears it.
+/// The pitch of a note.
 #[derive(Debug, Clone, Copy)]
 pub struct Pitch {
     /// MIDI key.
@@ -19,14 +19,14 @@ pub struct Pitch {
     pub sample_rate: u32,
 }
 
-/// How a note is struck.
+/// How a note is played.
 #[derive(Debug, Clone, Copy)]
 pub struct Touch {
     /// 0 to 1.
     pub velocity: f32,
     /// -1 to 1.
     pub pan: f32,
-    /// Makes notes differ in what should not be the same in all of them.
+    /// Varies what should differ from note to note.
     pub seed: u32,
 }
 

@@ -15,7 +15,7 @@ use crate::runtime::device::Queue;
 
 /// Blocks a second.
 const BLOCKS: u32 = 10;
-/// A piece ends when so many blocks stay below [`QUIET`].
+/// A piece ends after this many blocks below [`QUIET`].
 const QUIET_BLOCKS: u32 = 3;
 /// -96 dB of full scale: half a step of 16 bits.
 const QUIET: f32 = 1.6e-5;
@@ -31,7 +31,7 @@ pub struct Setup {
     pub length: Length,
     /// The most voices at once.
     pub max_voices: usize,
-    /// Whether instruments are also given out alone.
+    /// Whether each instrument is also returned alone.
     pub buses: Buses,
 }
 
@@ -46,11 +46,11 @@ pub struct Performance {
     stem_buses: Vec<Bus>,
     setup: Setup,
     mix: [Vec<f32>; 2],
-    /// As long as a block and the limiter's latency, which the mix has and they have not.
+    /// As long as a block and the limiter's latency: the mix is delayed by it, the stems are not.
     stems: Vec<[Vec<f32>; 2]>,
-    /// Samples that were given out.
+    /// Samples that were returned.
     position: u64,
-    /// Samples of the limiter's latency that are still to be left out.
+    /// Samples of the limiter's latency that are still to be skipped.
     early: usize,
     n_quiet: u32,
     most_voices: usize,
@@ -147,7 +147,7 @@ impl Performance {
         self.most_voices
     }
 
-    /// Notes that found no place.
+    /// Notes that got no voice.
     pub fn dropped(&self) -> u64 {
         self.dry.dropped()
     }

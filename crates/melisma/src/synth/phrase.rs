@@ -1,4 +1,4 @@
-//! Phrases: chords, melody, kicks and swells, rendered in one batch into memory that is there beforehand.
+//! Phrases: chords, melody, kicks and swells, rendered in one batch into memory that was allocated before.
 
 use super::engine::{Buses, Engine, EngineConfig};
 use super::instrument::Instrument;
@@ -68,7 +68,7 @@ pub struct Swell {
     pub velocity: f32,
 }
 
-/// What was rendered, for effects to work on in place.
+/// Rendered samples, for effects to work on in place.
 #[derive(Debug)]
 pub struct Sound<'a> {
     /// Left.
@@ -77,7 +77,7 @@ pub struct Sound<'a> {
     pub right: &'a mut [f32],
 }
 
-/// Renders phrases one after the other; what still rings goes on into the next. Its buffers are made once, and
+/// Renders phrases one after the other; notes that still ring go on into the next. Its buffers are allocated once, and
 /// rendering allocates nothing.
 #[derive(Debug)]
 pub struct PhraseRenderer {
@@ -102,7 +102,7 @@ impl Phrase {
     /// Whether all of it can be played.
     ///
     /// # Errors
-    /// A time is no number from 0 to a day, a key is above 127, a velocity is not between 0 and 1, or there are more than
+    /// A time is not between 0 and a day, a key is above 127, a velocity is not between 0 and 1, or there are more than
     /// a million notes; the message names the first of these.
     pub fn check(&self) -> Result<()> {
         if self.n_notes() > MAX_NOTES {
@@ -170,7 +170,7 @@ fn within(name: &dyn std::fmt::Display, value: f64, most: f64) -> Result<()> {
     if (0.0..=most).contains(&value) {
         return Ok(());
     }
-    Err(Error::invalid(format!("{name} is {value}, outside of 0 to {most}")))
+    Err(Error::invalid(format!("{name} is {value}; 0 to {most} is allowed")))
 }
 
 impl PhraseRenderer {
@@ -201,8 +201,8 @@ impl PhraseRenderer {
     /// The next phrase, all its voices in one batch.
     ///
     /// # Errors
-    /// Those of [`Phrase::check`], the phrase is longer than the buffers, or it has more notes than the engine has places for
-    /// events. The engine is as it was then.
+    /// Those of [`Phrase::check`], the phrase is longer than the buffers, or its notes do not fit into the engine's events.
+    /// The engine is unchanged then.
     pub fn render_phrase(&mut self, phrase: &Phrase) -> Result<Sound<'_>> {
         self.render(None, phrase)
     }

@@ -1,7 +1,7 @@
-//! The voices of whole pieces, rendered beforehand in large batches: what a GPU is for.
+//! The voices of whole pieces, rendered in advance in large batches, which is where a GPU is fast.
 //!
-//! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, at a multiple of 512
-//! samples, where a GPU cuts time as well: so its samples have the bits that they have in one piece.
+//! Long pieces are cut into windows. A window is rendered from the first note that sounds into it, starting at a multiple
+//! of 512 samples, where a GPU cuts time as well. Its samples therefore have the same bits as in one piece.
 
 use melisma_kernels::signal::voice::{Control, Controls, Note, TICK, check_gains};
 
@@ -28,7 +28,7 @@ const MOST_BYTES: u64 = 2 << 30;
 /// Bytes of a batch's samples.
 const BATCH_BYTES: usize = 256 << 20;
 
-/// What is recorded of a piece.
+/// The part of a piece that is recorded.
 #[derive(Debug, Clone, Copy)]
 pub struct Take<'a> {
     /// The piece.
@@ -113,7 +113,7 @@ impl Recording {
     }
 }
 
-/// Seconds of voices in a take: what rendering it costs.
+/// Seconds of voices in a take: the measure of its cost.
 ///
 /// # Errors
 /// It cannot be recorded: it has bends, more voices at once than it may have, gains that add up to more than a GPU sums,
@@ -193,7 +193,7 @@ impl Batches<'_> {
                 controls.extend(rest.chain(std::iter::repeat(last)).take(n_controls));
             }
         }
-        // Mixes that no window takes.
+        // Mixes without a window.
         controls.resize(self.renderer.n_mixes() * n_controls, Control::default());
         let moves = self.sheets.iter().any(|sheet| !sheet.controls.is_empty());
         let controls = if moves { Controls::Moving(&controls) } else { Controls::Still(Control::default()) };
@@ -201,7 +201,7 @@ impl Batches<'_> {
     }
 }
 
-/// Puts what was rendered where it belongs.
+/// Copies rendered windows into their recordings.
 fn keep(samples: &[f32], windows: &[Window], (len, per_window): (u64, usize), recordings: &mut [Recording]) {
     for (place, window) in windows.iter().enumerate() {
         for (index, mix) in recordings[window.take].mixes.iter_mut().enumerate() {
@@ -231,7 +231,7 @@ impl Sheet {
         };
         let notes: Vec<Voiced> = score.notes.iter().enumerate().map(voiced).collect();
         let end = notes.iter().map(|voiced| voiced.end).max().unwrap_or(0);
-        // The limiter wants to see a little more than is given out.
+        // The limiter looks ahead of the samples that it returns.
         let n_samples = match length {
             Length::Whole => end,
             Length::Samples(n) => end.min(n + u64::from(sample_rate)),

@@ -72,7 +72,7 @@ impl Stream {
         Self::with_bus(config, BusConfig::new(config.sample_rate))
     }
 
-    /// A stream with a bus of its own.
+    /// A stream with the given bus.
     ///
     /// # Errors
     /// As [`Engine::new`] and [`Bus::new`], or the rates differ.
@@ -86,7 +86,7 @@ impl Stream {
         Ok(Self::build(engine, Some(Bus::new(bus)?)))
     }
 
-    /// A stream of voices alone, for whoever has a bus already: gain, reverb and delay change nothing.
+    /// A stream of dry voices, for callers with their own bus: gain, reverb and delay have no effect.
     ///
     /// # Errors
     /// As [`Engine::new`].
@@ -107,7 +107,7 @@ impl Stream {
         self.bus.as_ref().map_or(0, Bus::latency)
     }
 
-    /// The engine, for what is planned ahead.
+    /// The engine, for events that are planned ahead.
     pub fn engine(&mut self) -> &mut Engine {
         &mut self.engine
     }
@@ -149,7 +149,7 @@ impl Stream {
         Played { number: self.n_blocks - 1, position, left: &mut self.left, right: &mut self.right }
     }
 
-    /// The next samples, for whoever has blocks of another length; the bits are the same. Actions of remotes happen at the
+    /// The next samples, for callers with another block length; the bits are the same. Actions of remotes happen at the
     /// first of them.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! One step of several streams through all layers.
 //!
 //! On a GPU a step of one frame is a graph, recorded when the engine is made: one for each batch size that is a power of
-//! two or, from 16 on, half-way between two, and for the largest. A step of fewer streams is filled up with rows of nothing.
+//! two or, from 16 on, half-way between two, and for the largest. A step of fewer streams is padded with idle rows.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -174,7 +174,7 @@ impl Batch {
         Ok(())
     }
 
-    /// A row that changes nothing.
+    /// A row that changes no stream.
     fn idle_row(&self) -> Row {
         Row { slot: self.capacity.n_slots as i64 - 1, end: 0, ..Row::default() }
     }
@@ -232,7 +232,7 @@ impl Recorded {
     }
 }
 
-/// Nothing that holds the lock panics half-way through a change.
+/// A poisoned lock is taken over: no holder panics in the middle of a change.
 fn lock(shared: &Mutex<Buffers>) -> MutexGuard<'_, Buffers> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -320,7 +320,7 @@ impl Buffers {
     }
 }
 
-/// Activations on their way through the layers: each reads `now` and writes `next`, which then change places.
+/// Activations on their way through the layers: each layer reads `now` and writes `next`, then the two swap.
 struct Flow<'a> {
     queue: &'a Queue,
     step: Step<'a>,

@@ -68,7 +68,7 @@ pub(super) struct Block {
     pub(super) n_channels: usize,
 }
 
-/// What is decided while layer after layer is prepared.
+/// What the layers that are already prepared have decided for the next.
 struct Builder<'a> {
     device: &'a Device,
     budget: &'a Budget,

@@ -67,13 +67,13 @@ pub struct Engine {
     zeros: Tensor,
     moved: Tensor,
     capacity: Capacity,
-    /// Of the step being made.
+    /// The step that is being set up.
     rows: Vec<Row>,
     noise: Vec<Noise>,
 }
 
 impl Engine {
-    /// An engine on the device of `queue`; a number stands for so many streams at most.
+    /// An engine on the device of `queue`. `usize` converts into options with that many streams.
     ///
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
@@ -85,8 +85,8 @@ impl Engine {
         Self::with_layers(layers, model.config(), queue, budget, max_streams)
     }
 
-    /// Another engine with the same weights, which are not packed again, and streams of its own: one for each thread that
-    /// serves streams, say. `queue` must be of the same device.
+    /// Another engine that shares the packed weights and has its own streams, for example one for each thread that serves
+    /// streams. `queue` must be of the same device.
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
@@ -128,14 +128,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Touches everything that a step touches, so that the first is as fast as the others.
+    /// Runs one step, so that the first real one is as fast as the others.
     fn warm_up(&mut self) -> Result<()> {
         let (slot, codes) = (self.spare(), vec![0; self.capacity.frame_codes]);
         self.step_alone(&mut OpenStream::new(0, Noise::default()), slot, OPEN, &codes)?;
         Ok(())
     }
 
-    /// Samples by which the output is behind the input.
+    /// Samples by which the output lags behind the input.
     pub fn lag(&self) -> usize {
         self.layers.timeline.lag
     }
@@ -211,11 +211,11 @@ impl Engine {
         Ok(ticket)
     }
 
-    /// The samples that a submitted step made final, once they are there. Those of the last four steps are kept;
+    /// The samples that a submitted step made final, once they are there. The last four steps keep their samples;
     /// [`Engine::finish`], [`Engine::peek`] and [`Engine::decode`] make steps too.
     ///
     /// # Errors
-    /// The step is too long ago, or the device failed.
+    /// The step is more than four steps back, or the device failed.
     pub fn collect(&mut self, ticket: Ticket) -> Result<Samples<'_>> {
         self.batch.ring.collect(ticket)
     }
@@ -297,7 +297,7 @@ impl Engine {
         Ok(samples)
     }
 
-    /// Steps beyond the end until everything is out.
+    /// Steps beyond the end until every sample is final.
     fn flush(&mut self, mut live: OpenStream, slot: usize) -> Result<Vec<f32>> {
         let end = live.start;
         let mut samples = Vec::new();
@@ -312,7 +312,7 @@ impl Engine {
         Ok(samples)
     }
 
-    /// One step of one stream; the samples that exist.
+    /// One step of one stream. Returns the samples that exist.
     fn step_alone(&mut self, live: &mut OpenStream, slot: usize, end: i64, codes: &[i32]) -> Result<&[f32]> {
         let n_latents = codes.len() / self.capacity.frame_codes * self.config.frame_latents();
         self.rows.clear();
@@ -349,7 +349,7 @@ impl Engine {
         for (index, (stream, frames)) in input.iter().enumerate() {
             self.live(*stream)?;
             if input[..index].iter().any(|(other, _)| other == stream) {
-                return Err(Error::invalid("engine: a stream stands twice in one step"));
+                return Err(Error::invalid("engine: a stream is given twice in one step"));
             }
             frames.check(&self.config)?;
         }
@@ -359,7 +359,7 @@ impl Engine {
     fn live(&self, stream: StreamId) -> Result<&OpenStream> {
         let live = self.streams.get(stream.slot).and_then(Option::as_ref);
         live.filter(|live| live.serial == stream.serial)
-            .ok_or_else(|| Error::invalid(format!("engine: stream {} is over", stream.serial)))
+            .ok_or_else(|| Error::invalid(format!("engine: stream {} has ended", stream.serial)))
     }
 
     fn spare(&self) -> usize {

@@ -1,4 +1,4 @@
-//! The streams of an engine: their names, where each stands, and what a step gives them.
+//! The streams of an engine: their ids, where each stands, and the samples that a step returns for them.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub struct StreamId {
     pub(super) serial: u64,
 }
 
-/// What the engine knows of a stream.
+/// The state that an engine has of a stream, apart from its slot of the arena.
 #[derive(Debug, Clone)]
 pub(super) struct OpenStream {
     pub(super) serial: u64,
@@ -45,7 +45,7 @@ impl OpenStream {
         Self { serial, noise, start: 0, n_steps: 0, progress: Progress::default() }
     }
 
-    /// `n` more samples are final; of these, the first so many were handed out before.
+    /// Counts `n` more final samples. Returns how many of the first ones were handed out before they were final.
     pub(super) fn count_final(&mut self, n: usize) -> usize {
         let known = self.progress.gap().min(n as u64);
         self.progress.exact += n as u64;

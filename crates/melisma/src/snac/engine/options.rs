@@ -1,4 +1,4 @@
-//! What an engine is made for.
+//! Size and precision of an engine.
 
 use melisma_kernels::layer::step::Rounding;
 

@@ -1,4 +1,4 @@
-//! The samples of the last steps where the host reads them: while one step's are read, the next ones are on their way.
+//! The samples of the last steps, where the host reads them: while it reads one step, the device copies the next.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use melisma_kernels::Buffer;
 use super::open_stream::Samples;
 use crate::{Error, Result};
 
-/// Steps whose samples are kept.
+/// Steps whose samples can still be collected.
 pub(super) const N_ENTRIES: usize = 4;
 
 /// A step that was submitted.
@@ -45,7 +45,7 @@ impl Ring {
 
     pub(super) fn entry(&mut self, ticket: Ticket) -> Result<&mut Entry> {
         if !(self.n_steps.saturating_sub(N_ENTRIES as u64) + 1..=self.n_steps).contains(&ticket.0) {
-            let message = format!("engine: the samples of step {} are gone, it is at step {}", ticket.0, self.n_steps);
+            let message = format!("engine: the samples of step {} are gone; the engine is at step {}", ticket.0, self.n_steps);
             return Err(
                 Error::invalid(message).with_hint(format!("collect each of the last {N_ENTRIES} steps in time"))
             );

@@ -1,14 +1,14 @@
-//! Which format it is, from its first bytes.
+//! Recognises the format by the first bytes.
 
 use super::scan::{integer, is_separator};
 
 /// The detector looks at no more than this.
 pub const MAX_LEN: usize = 4096;
 
-/// What a text or file turned out to be.
+/// The format that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detected {
-    /// Text with tags; also whatever is nothing else.
+    /// Text with tags, and anything that matches no other format.
     Tags,
     /// Integers.
     Words,
@@ -42,7 +42,7 @@ pub fn detect(seen: &[u8]) -> Option<Detected> {
     (seen.len() >= MAX_LEN).then(|| at_end(seen))
 }
 
-/// Decides when there is no more to see.
+/// Decides at the end of the input.
 pub fn at_end(seen: &[u8]) -> Detected {
     let text = seen.trim_ascii_start();
     let first = text.split(|&byte| is_separator(byte)).find(|word| !word.is_empty());

@@ -1,6 +1,6 @@
 //! Single tokens to whole frames.
 
-/// What became of every token.
+/// The account of all tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Tokens that went into a frame.
@@ -9,7 +9,7 @@ pub struct Ledger {
     pub rejected: u64,
     /// Times that a token's slot was not the expected one.
     pub resyncs: u64,
-    /// Frames handed out, completed ones included.
+    /// Frames handed out, concealed ones included.
     pub frames: u64,
     /// Frames that were completed from the frame before.
     pub concealed_frames: u64,
@@ -27,8 +27,9 @@ impl Ledger {
 /// Puts tokens into the slots of the current frame.
 ///
 /// A token of a later slot leaves a hole; slot 0 begins the next frame. Any other step back is rejected, unless the
-/// next token continues it: then the start of a frame was lost, and the two begin it. A frame with more than half of its
-/// tokens has its holes filled from the frame before; one with fewer, or without a frame before, is dropped.
+/// next token continues it: then the start of a frame was lost, and the two begin it. The holes of a frame
+/// with more than half of its tokens are filled from the frame before; one with fewer, or without a frame before it, is
+/// dropped.
 #[derive(Debug)]
 pub struct Assembler {
     frame: Vec<Option<i32>>,
@@ -51,7 +52,7 @@ impl Assembler {
         self.ledger
     }
 
-    /// Counts a token that is none of ours.
+    /// Counts a token that belongs to no slot or codebook.
     pub fn reject(&mut self) {
         self.ledger.rejected += 1;
     }

@@ -1,4 +1,4 @@
-//! Tokens in: whatever a language model, a file or a pipe delivers, to whole frames of codes and an honest account.
+//! Tokens from a language model, a file or a pipe to whole frames of codes, with an account of every token.
 //!
 //! | format | content |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | ids | integers with whitespace between them: vocabulary ids, 128256 + N |
 //! | codes | JSON `[[level 0], …]`, `.npy` of `[frames, slots]`, `.safetensors` with `codes.0`, `codes.1`, … |
 //!
-//! The slot is in the number, so that a lost or foreign token spoils one frame, not all that follow.
+//! The number contains the slot, so a lost or foreign token spoils one frame and not those after it.
 //!
 //! ```
 //! use melisma::snac::Config;
@@ -45,7 +45,7 @@ pub(crate) const FIRST_TOKEN: i64 = 10;
 pub(crate) const SLOT_CODES: i64 = 4096;
 /// The vocabulary id of `<custom_token_0>`.
 pub(crate) const FIRST_ID: i64 = 128_256;
-/// Formats that cannot be read piece by piece are kept in memory up to this length.
+/// Formats that cannot be read piece by piece are held in memory, up to this length.
 const MAX_FILE_LEN: usize = 256 << 20;
 
 /// Which model made the tokens, as far as they say.
@@ -53,7 +53,7 @@ const MAX_FILE_LEN: usize = 256 << 20;
 pub enum Origin {
     /// The model asked about.
     Same,
-    /// They do not say; codebooks of another model would make them sound like garble.
+    /// They do not say. With the codebooks of another model they sound like noise.
     Unknown,
 }
 
@@ -92,7 +92,7 @@ impl Reader {
         Ok(Self { config: config.clone(), input, assembler, stamp: None })
     }
 
-    /// What was read so far.
+    /// The account of the tokens read so far.
     pub fn ledger(&self) -> Ledger {
         self.assembler.ledger()
     }
@@ -140,7 +140,7 @@ impl Reader {
     fn read(&mut self, bytes: &[u8], frames: &mut Vec<i32>) -> Result<()> {
         match &mut self.input {
             Input::Undecided(seen) => {
-                // What is more than the detector looks at is read by the format it chooses.
+                // The detector looks at the first bytes only; the format it chooses reads the others.
                 let (now, later) = bytes.split_at(bytes.len().min(detect::MAX_LEN.saturating_sub(seen.len())));
                 seen.extend_from_slice(now);
                 let Some(detected) = detect(seen) else { return Ok(()) };

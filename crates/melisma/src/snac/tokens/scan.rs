@@ -24,7 +24,7 @@ pub enum Token<'a> {
 #[derive(Debug)]
 pub struct Scanner {
     kind: Kind,
-    /// What is inside the open `<`, or the current word.
+    /// The text after an open `<`, or the current word.
     held: Vec<u8>,
     state: State,
 }
@@ -71,7 +71,7 @@ impl Scanner {
         }
     }
 
-    /// Ends the text: the last word needs no separator, an open tag is no token.
+    /// Ends the text: the last word needs no separator, and a tag without its `>` is not a token.
     pub fn finish(&mut self, mut found: impl FnMut(Token<'_>)) {
         if self.kind == Kind::Words {
             self.word_byte(b'\n', &mut found);

@@ -36,7 +36,7 @@ const PHRASE: u32 = 8;
 /// Ticks of a sixteenth.
 const STEP: u64 = DIVISION as u64 / 4;
 
-/// The number that a seed of any size and form stands for: itself where it is one of 64 bits, else a hash of the text.
+/// The seed of a text: the number itself where it has at most 64 bits, else a hash of the text.
 pub fn seed(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| {
         let hash = blake3::hash(text.as_bytes());
@@ -47,7 +47,7 @@ pub fn seed(text: &str) -> u64 {
 /// A piece of `seconds` in `style`.
 ///
 /// # Errors
-/// `seconds` is no number from 0 to a day.
+/// `seconds` is not between 0 and a day.
 pub fn compose(style: &Style, seed: u64, seconds: f64) -> Result<Score> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(Error::invalid(format!("a piece of {seconds} s; 0 to {MAX_SECONDS}"))
@@ -69,7 +69,7 @@ pub fn compose(style: &Style, seed: u64, seconds: f64) -> Result<Score> {
     Ok(score)
 }
 
-/// Parts of a phrase, each with random numbers and a channel of its own.
+/// Parts of a phrase, each with its own random numbers and channel.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Chords,

@@ -118,7 +118,7 @@ impl Style {
     pub fn named(name: &str) -> Result<Self> {
         STYLES.into_iter().find(|style| style.name == name).ok_or_else(|| {
             let names: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
-            Error::invalid(format!("there is no preset `{name}`")).with_hint(format!("use {}", names.join(", ")))
+            Error::invalid(format!("unknown preset `{name}`")).with_hint(format!("use {}", names.join(", ")))
         })
     }
 

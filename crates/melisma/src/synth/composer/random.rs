@@ -19,7 +19,7 @@ impl Random {
         ((u64::from((self.0.bits() >> 32) as u32) * u64::from(n)) >> 32) as u32
     }
 
-    /// True so many times in a hundred.
+    /// True with a probability of `percent` in a hundred.
     pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.below(100) < percent
     }

@@ -81,7 +81,7 @@ impl Limiter {
         self.latency() as u64
     }
 
-    /// Limits in place; what is no number counts as silence.
+    /// Limits in place. NaN and infinities count as silence.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
         for (left, right) in left.iter_mut().zip(right) {
             (*left, *right) = self.step(*left, *right);

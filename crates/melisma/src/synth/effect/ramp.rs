@@ -18,7 +18,7 @@ impl Ramp {
         Self { value, target: value, step: 0.0, left: 0, len }
     }
 
-    /// Starts towards `target` from wherever it is; what is no number is ignored.
+    /// Starts towards `target` from the current value. A target that is not finite is ignored.
     pub fn set(&mut self, target: f32) {
         if target.is_finite() {
             self.target = target;
@@ -28,7 +28,7 @@ impl Ramp {
     }
 
     /// The next value.
-    #[expect(clippy::should_implement_trait, reason = "it never ends, so it is no iterator that one would collect")]
+    #[expect(clippy::should_implement_trait, reason = "it never ends, so it must not be collected")]
     pub fn next(&mut self) -> f32 {
         match self.left {
             0 => {}

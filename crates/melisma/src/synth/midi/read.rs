@@ -17,7 +17,7 @@ impl Score {
     /// Reads a MIDI file. Volume and expression become part of a note's velocity, the pedal part of its duration; a drum is a kick or a hat.
     ///
     /// # Errors
-    /// It is no MIDI file of format 0 or 1, is cut off or contradicts itself, lasts for more than a day, or has more than a million
+    /// It is not a MIDI file of format 0 or 1, is cut off or contradicts itself, lasts for more than a day, or has more than a million
     /// notes. Messages name the byte.
     pub fn from_midi(bytes: &[u8]) -> Result<Self> {
         let file = parse(bytes)?;

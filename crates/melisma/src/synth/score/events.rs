@@ -1,4 +1,4 @@
-//! A score as what an engine is told.
+//! A score as events for an engine.
 
 use super::{Note, Score};
 use crate::synth::event::{Action, Event};

@@ -12,7 +12,7 @@ impl Score {
     /// Reads and checks a score; notes may stand in any order.
     ///
     /// # Errors
-    /// It is no JSON, lacks a field or has one too many, or a value is outside of its limits. Messages name the line, or the
+    /// It is not JSON, lacks a field or has an unknown one, or a value is outside of its limits. Messages name the line, or the
     /// place in the list.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         if text.len() > MAX_BYTES {
