@@ -24,6 +24,7 @@ pub mod picture;
 mod preset;
 mod set;
 mod transform;
+mod unknown;
 
 pub use config::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
 pub use filterbank::filterbank;

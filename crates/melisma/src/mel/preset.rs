@@ -1,8 +1,8 @@
 //! Starting points, by name.
 
 use super::config::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
-use crate::runtime::config::nearest;
-use crate::{Error, Remedy, Result};
+use super::unknown::unknown;
+use crate::Result;
 
 /// Every preset and what it gives.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -83,7 +83,10 @@ impl Config {
                 floor: 1e-5,
                 ..base
             },
-            _ => return Err(unknown(name)),
+            _ => {
+                let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+                return Err(unknown("preset", name, &names));
+            }
         })
     }
 }
@@ -128,15 +131,6 @@ fn librosa(base: Config) -> Config {
         norm: Norm::Slaney,
         ..base
     }
-}
-
-fn unknown(name: &str) -> Error {
-    let names = || PRESETS.iter().map(|(name, _)| *name);
-    let hint = match nearest(name, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the presets are {}", names().collect::<Vec<_>>().join(", ")),
-    };
-    Error::invalid(format!("unknown preset `{name}`")).with_hint(hint).or_hint(Remedy::ExplainMel)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::config::Config;
 use super::key::KEYS;
-use crate::runtime::config::nearest;
-use crate::{Error, Remedy, Result};
+use super::unknown::unknown;
+use crate::{Error, Result};
 
 /// Other names of keys, as other programs call them.
 const ALIASES: [(&str, &str); 3] = [("db_mult", "multiplier"), ("top_db", "range"), ("hop", "hop_length")];
@@ -25,7 +25,8 @@ impl Config {
         let mut all = serde_json::to_value(&*self).map_err(|error| Error::invalid(error.to_string()))?;
         let Some(values) = all.as_object_mut() else { return Ok(()) };
         if key == "preset" || !values.contains_key(key) {
-            return Err(unknown(key));
+            let names = KEYS.iter().map(|key| key.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
+            return Err(unknown("key", key, &names.collect::<Vec<_>>()));
         }
         values.insert(key.to_owned(), value(key, text));
         if key == "n_fft" && self.win_length == self.n_fft {
@@ -49,15 +50,6 @@ fn value(key: &str, text: &str) -> Value {
         _ if text == "none" && matches!(key, "f_max" | "range") => Value::Null,
         _ => Value::String(text.to_owned()),
     }
-}
-
-fn unknown(key: &str) -> Error {
-    let names = || KEYS.iter().map(|key| key.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
-    let hint = match nearest(key, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the keys are {}", names().collect::<Vec<_>>().join(", ")),
-    };
-    Error::invalid(format!("unknown key `{key}`")).with_hint(hint).or_hint(Remedy::ExplainMel)
 }
 
 #[cfg(test)]

@@ -56,6 +56,30 @@ impl Pitch {
         Segment { samples: (seconds * self.rate()).round().clamp(1.0, f64::from(1 << 24)) as u32, curve }
     }
 
+    /// Seconds and curves of attack, decay and release, and the level between the last two.
+    fn envelope(self, segments: [(f64, f32); 3], sustain: f32) -> Envelope {
+        let [attack, decay, release] = segments.map(|(seconds, curve)| self.segment(seconds, curve));
+        Envelope { attack, decay, sustain, release }
+    }
+
+    /// A filter that stays where it is.
+    fn still_filter(self, hz: f64, damping: f32) -> Filter {
+        let octaves = self.octaves(hz);
+        Filter { octaves, sweep: 0.0, rate: 0.0, lfo_increment: 0, lfo_phase: 0, lfo_depth: 0.0, damping }
+    }
+
+    /// A filter that starts `sweep` octaves away, halves that distance every `half_s` seconds, and moves with `lfo`.
+    fn moving(self, still: Filter, [sweep, half_s]: [f64; 2], lfo: Lfo) -> Filter {
+        Filter {
+            sweep: sweep as f32,
+            rate: self.fall(half_s),
+            lfo_increment: self.lfo(lfo.hz),
+            lfo_phase: lfo.phase,
+            lfo_depth: lfo.depth,
+            ..still
+        }
+    }
+
     fn octaves(self, hz: f64) -> f32 {
         (hz / self.rate()).log2().clamp(-14.0, 0.0) as f32
     }
@@ -92,46 +116,32 @@ pub fn seed(note: u64) -> u32 {
     (note.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
+/// A slow oscillator that moves a filter, in octaves.
+#[derive(Clone, Copy)]
+struct Lfo {
+    hz: f64,
+    phase: u32,
+    depth: f32,
+}
+
 type Parts = (Source, Envelope, f64);
 
 fn pad(pitch: Pitch, touch: Touch) -> Parts {
     let [increment, saw_increment] = pitch.increments(Instrument::Pad);
-    let filter = Filter {
-        // Half of the key's way: low pads stay soft, high ones do not drown.
-        octaves: pitch.octaves(1200.0 * (pitch.hz() / 261.6).sqrt()),
-        sweep: -1.5,
-        rate: pitch.fall(0.5),
-        lfo_increment: pitch.lfo(0.5),
-        lfo_phase: touch.seed,
-        lfo_depth: 0.35,
-        damping: 1.25,
-    };
-    let envelope = Envelope {
-        attack: pitch.segment(2.5, 2.0),
-        decay: pitch.segment(3.0, 4.0),
-        sustain: 0.75,
-        release: pitch.segment(3.0, 7.0),
-    };
+    // Half of the key's way: low pads stay soft, high ones do not drown.
+    let still = pitch.still_filter(1200.0 * (pitch.hz() / 261.6).sqrt(), 1.25);
+    let lfo = Lfo { hz: 0.5, phase: touch.seed, depth: 0.35 };
+    let filter = pitch.moving(still, [-1.5, 0.5], lfo);
+    let envelope = pitch.envelope([(2.5, 2.0), (3.0, 4.0), (3.0, 7.0)], 0.75);
     (Source::Tone(Tone { increment, saw_increment, sine: 0.5, saw: 0.5, filter }), envelope, 0.32)
 }
 
 fn lead(pitch: Pitch, touch: Touch) -> Parts {
     let [increment, saw_increment] = pitch.increments(Instrument::Lead);
-    let filter = Filter {
-        octaves: pitch.octaves(2500.0 + pitch.hz()),
-        sweep: 1.0,
-        rate: pitch.fall(0.15),
-        lfo_increment: pitch.lfo(4.5),
-        lfo_phase: touch.seed,
-        lfo_depth: 0.1,
-        damping: 1.2,
-    };
-    let envelope = Envelope {
-        attack: pitch.segment(0.02, 1.5),
-        decay: pitch.segment(0.5, 4.0),
-        sustain: 0.7,
-        release: pitch.segment(0.4, 7.0),
-    };
+    let still = pitch.still_filter(2500.0 + pitch.hz(), 1.2);
+    let lfo = Lfo { hz: 4.5, phase: touch.seed, depth: 0.1 };
+    let filter = pitch.moving(still, [1.0, 0.15], lfo);
+    let envelope = pitch.envelope([(0.02, 1.5), (0.5, 4.0), (0.4, 7.0)], 0.7);
     (Source::Tone(Tone { increment, saw_increment, sine: 0.8, saw: 0.2, filter }), envelope, 0.3)
 }
 
@@ -141,32 +151,14 @@ fn pluck(pitch: Pitch) -> Parts {
     // Higher strings and higher partials die sooner.
     let rates: [f32; N_PARTIALS] =
         std::array::from_fn(|k| pitch.fall(0.5 * (261.6 / pitch.hz()).sqrt().clamp(0.2, 3.0) / (k + 1) as f64));
-    let envelope = Envelope {
-        attack: pitch.segment(0.003, 1.0),
-        decay: pitch.segment(4.0, 6.0),
-        sustain: 0.0,
-        release: pitch.segment(0.25, 7.0),
-    };
+    let envelope = pitch.envelope([(0.003, 1.0), (4.0, 6.0), (0.25, 7.0)], 0.0);
     (Source::Partials(Partials { increment, levels, rates }), envelope, 0.5)
 }
 
 fn bass(pitch: Pitch) -> Parts {
     let [increment, saw_increment] = pitch.increments(Instrument::Bass);
-    let filter = Filter {
-        octaves: pitch.octaves(4.0 * pitch.hz()),
-        sweep: 2.0,
-        rate: pitch.fall(0.08),
-        lfo_increment: 0,
-        lfo_phase: 0,
-        lfo_depth: 0.0,
-        damping: 1.1,
-    };
-    let envelope = Envelope {
-        attack: pitch.segment(0.008, 1.0),
-        decay: pitch.segment(0.6, 4.0),
-        sustain: 0.6,
-        release: pitch.segment(0.15, 6.0),
-    };
+    let filter = Filter { sweep: 2.0, rate: pitch.fall(0.08), ..pitch.still_filter(4.0 * pitch.hz(), 1.1) };
+    let envelope = pitch.envelope([(0.008, 1.0), (0.6, 4.0), (0.15, 6.0)], 0.6);
     (Source::Tone(Tone { increment, saw_increment, sine: 0.7, saw: 0.4, filter }), envelope, 0.45)
 }
 
@@ -182,51 +174,22 @@ fn kick(pitch: Pitch) -> Parts {
         drop: ((high - low) / (HALVES * LN_2)) as f32,
         rate: (HALVES / pitch.rate()) as f32,
     };
-    let envelope = Envelope {
-        attack: pitch.segment(0.002, 1.0),
-        decay: pitch.segment(0.4, 7.0),
-        sustain: 0.0,
-        release: pitch.segment(0.05, 6.0),
-    };
+    let envelope = pitch.envelope([(0.002, 1.0), (0.4, 7.0), (0.05, 6.0)], 0.0);
     (Source::Drum(drum), envelope, 0.7)
 }
 
 fn hat(pitch: Pitch, touch: Touch) -> Parts {
     const OPEN: u8 = 46;
     const DAMPING: f32 = 1.0;
-    let filter = Filter {
-        octaves: pitch.octaves(7000.0),
-        sweep: 0.0,
-        rate: 0.0,
-        lfo_increment: 0,
-        lfo_phase: 0,
-        lfo_depth: 0.0,
-        damping: DAMPING,
-    };
-    let envelope = Envelope {
-        attack: pitch.segment(0.001, 1.0),
-        decay: pitch.segment(if pitch.key == OPEN { 0.45 } else { 0.09 }, 8.0),
-        sustain: 0.0,
-        release: pitch.segment(0.02, 6.0),
-    };
+    let filter = pitch.still_filter(7000.0, DAMPING);
+    let envelope = pitch.envelope([(0.001, 1.0), (if pitch.key == OPEN { 0.45 } else { 0.09 }, 8.0), (0.02, 6.0)], 0.0);
     (Source::Noise(Noise { seed: touch.seed, filter, mix: [1.0, -DAMPING, -1.0] }), envelope, 0.22)
 }
 
 fn swell(pitch: Pitch, touch: Touch) -> Parts {
-    let filter = Filter {
-        octaves: pitch.octaves(500.0 * (pitch.hz() / 261.6).sqrt()),
-        sweep: -2.0,
-        rate: pitch.fall(1.0),
-        lfo_increment: pitch.lfo(0.2),
-        lfo_phase: touch.seed,
-        lfo_depth: 0.8,
-        damping: 1.0,
-    };
-    let envelope = Envelope {
-        attack: pitch.segment(2.0, 0.5),
-        decay: pitch.segment(1.0, 3.0),
-        sustain: 0.8,
-        release: pitch.segment(2.5, 6.0),
-    };
+    let still = pitch.still_filter(500.0 * (pitch.hz() / 261.6).sqrt(), 1.0);
+    let lfo = Lfo { hz: 0.2, phase: touch.seed, depth: 0.8 };
+    let filter = pitch.moving(still, [-2.0, 1.0], lfo);
+    let envelope = pitch.envelope([(2.0, 0.5), (1.0, 3.0), (2.5, 6.0)], 0.8);
     (Source::Noise(Noise { seed: touch.seed, filter, mix: [0.0, 0.7, 0.5] }), envelope, 0.35)
 }
