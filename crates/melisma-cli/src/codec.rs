@@ -53,8 +53,8 @@ impl Codec {
     }
 }
 
-/// Bytes of a model's weights as floats in memory, by the largest file of weights that `source` can mean. What cannot be
-/// read counts nothing: opening it fails.
+/// Bytes of a model's weights as floats in memory, by the largest file of weights that `source` can mean. A file that
+/// cannot be read counts as 0: opening it fails.
 pub fn loaded_bytes(source: &str) -> u64 {
     if source.starts_with("builtin:") {
         return mini24_weights().len() as u64;
@@ -86,7 +86,7 @@ pub fn with_hint(error: Error, hint: &str) -> Error {
 }
 
 fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
-    // A pipe or a device has no end that could be relied on.
+    // A pipe or a device file may never end.
     match std::fs::metadata(Path::new(source)) {
         Ok(data) if !source.starts_with("builtin:") && !data.is_file() && !data.is_dir() => {
             Err(Error::invalid(format!("{source}: this is neither a file nor a directory")))
@@ -95,7 +95,7 @@ fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
     }
 }
 
-/// Where encoders run: on the CPU; a GPU that was asked for by name is not replaced by it.
+/// The device of encoders: the CPU. An explicit GPU is never replaced; the command fails.
 pub fn encoder_device(request: DeviceRequest, threads: Threads) -> Result<Device> {
     match request {
         DeviceRequest::Cuda(_) => {

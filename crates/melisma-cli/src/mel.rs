@@ -94,7 +94,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
     session.print(&engine.device, text, json!({ "files": files, "output": output.display().to_string() }))
 }
 
-/// What is written.
+/// The kind of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Npy,

@@ -33,7 +33,7 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();
     let options = options(session, args)?;
     refuse_mixing(session, &args.output)?;
-    // What cannot be read or written is refused before the model is loaded.
+    // Input and output are opened first: a failure there needs no model.
     let input = Input::open(&args.tokens)?;
     let place = Place::open(&args.output, session.existing)?;
     let engine = session.engine()?;
@@ -55,8 +55,8 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     session.print(&codec.device, || report.text(), report.json(&args.model))
 }
 
-/// Bytes of the host that decoding takes: the weights, on the CPU also the engine, and tokens whose format is not known yet.
-/// What cannot be read counts nothing: opening it fails.
+/// Bytes of host memory that decoding takes: the weights, on the CPU also the engine, and the first tokens, whose format
+/// is not known yet. A model that cannot be read counts as 0: opening it fails.
 fn needed_bytes(model: &str, device: &Device) -> u64 {
     let engine = match (device, Config::open(model)) {
         (Device::Cpu(cpu), Ok(config)) => Engine::cpu_bytes(&config, cpu.threads, 1),

@@ -11,7 +11,7 @@ use melisma::{Error, Kind, Result};
 use crate::input::is_pipe;
 use crate::interrupt;
 
-/// A file or pipe of samples. The thread that waits for signals keeps what is in a file when it ends the process.
+/// A file or pipe of samples. The thread that waits for signals saves the file when it ends the process.
 pub struct Sink {
     name: PathBuf,
     is_seekable: bool,
@@ -29,7 +29,7 @@ enum State {
     Ended,
 }
 
-/// What the header says.
+/// The format of the samples.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub sample_rate: u32,
@@ -91,7 +91,7 @@ impl Sink {
         locked(&self.state).write(self.layout, samples).map_err(|error| self.failed(error))
     }
 
-    /// Hands everything to whoever reads at the other end.
+    /// Flushes everything to the reader of a pipe.
     pub fn flush(&mut self) -> Result<()> {
         let flushed = match &mut *locked(&self.state) {
             State::Writing { writer, .. } => writer.flush(),

@@ -18,7 +18,7 @@ use crate::codec::{BUILTIN, Codec};
 use crate::session::{Engine, Session};
 
 use melisma_models::mini24::SAMPLE;
-/// Windows decode every frame four times; so many frames show it.
+/// Frames of the comparison; windows decode every frame four times.
 const WINDOWED_FRAMES: usize = 24;
 
 pub fn run(session: &Session) -> Result<String> {
@@ -53,7 +53,7 @@ pub fn run(session: &Session) -> Result<String> {
     .join("\n"))
 }
 
-/// There and back, with what it took.
+/// A round trip through tokens, with its times.
 struct Trip {
     codes: Codes,
     tokens: String,

@@ -12,13 +12,13 @@ use crate::session::read_text;
 
 /// The key of the audio file's BLAKE3 hash.
 pub const HASH: &str = "audio_blake3";
-/// What a clip is made of; what follows from another comes after it.
+/// The settings of a clip; one that follows from another comes after it.
 const MADE_OF: [&str; 8] =
     ["audio", "seed", "seconds", "sample_rate_hz", "sample_format", "loudness_target_lufs", "parameters", "score"];
 /// The largest label: that of a score of a million notes has some 150 MB.
 const MAX_BYTES: u64 = 1 << 28;
 
-/// Checks the label in `path` against what is `expected` of it, and `audio` against its hash.
+/// Checks the label in `path` against the `expected` one, and `audio` against its hash.
 pub fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
     let parse = |text: &str| {
         serde_json::from_str::<Value>(text)

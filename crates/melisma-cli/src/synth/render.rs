@@ -53,7 +53,7 @@ impl Order {
             bar.set_message(message.to_owned());
             bar
         };
-        // Before any work: what cannot be written is refused.
+        // Outputs are created first: a failure there needs no work.
         let mut files = Files::create(self, score)?;
         let (queue, recording) = match device {
             Device::Cpu(_) => (Some(device.queue(memory.budget())?), None),

@@ -9,7 +9,7 @@ use melisma::{Error, Result};
 use crate::decode::Place;
 use crate::input::is_pipe;
 
-/// A stereo file on its way, which appears when it is complete; or a pipe. Its errors name it.
+/// A stereo file, which appears when it is complete, or a pipe. Its errors name it.
 pub struct Sink {
     name: PathBuf,
     writer: Writer,

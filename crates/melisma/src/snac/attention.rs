@@ -1,8 +1,8 @@
 //! LocalMHA: attention inside windows that do not overlap, with rotary positions counted from each window's start.
 //!
 //! x + W_out · softmax(q kᵀ / 8) v, where q, k, v come from a layer norm over channels, in heads of 64 channels. A
-//! window is complete before any of it is final. The last one of a clip may be short: keys that are not there are
-//! masked out.
+//! window is complete before any of it is final. The last one of a clip may be short: missing keys are masked
+//! out.
 
 use super::config::HEAD_DIM;
 use super::conv::Conv1d;

@@ -41,7 +41,7 @@ pub struct Conv1d {
     bias: Option<Vec<f32>>,
 }
 
-/// The inputs that outputs still to come depend on.
+/// The inputs that later outputs depend on.
 #[derive(Debug, Clone)]
 pub struct Halo(Plane);
 

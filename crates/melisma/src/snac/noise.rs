@@ -1,14 +1,14 @@
 //! Noise that depends on the position alone: Philox4x32-10 counters, normal deviates by Box-Muller.
 //!
 //! Sample `n` of decoder block `b` in a stream of seed `s` is lane `n mod 4` of the counter `(n div 4, b, 0)` under the
-//! key `s`, so that a piece of a stream can be made without the pieces before it. Salmon et al. 2011, "Parallel random
+//! key `s`, so a piece of a stream can be computed without the pieces before it. Salmon et al. 2011, "Parallel random
 //! numbers: as easy as 1, 2, 3".
 
 use std::sync::Arc;
 
 pub use melisma_kernels::layer::noise::{fill_normal, philox4x32};
 
-/// What the decoder's noise blocks add.
+/// The noise that the decoder's blocks add.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Noise {
     /// Nothing.

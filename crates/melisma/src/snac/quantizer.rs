@@ -1,7 +1,7 @@
 //! ResidualVectorQuantize: latents to codes on several time scales, and back.
 //!
-//! Level i averages `stride` latents, projects them to the codebook's width and takes the code of largest cosine; what
-//! it decodes to is subtracted before the next level. Decoding sums over levels the projected code vectors, each
+//! Level i averages `stride` latents, projects them to the codebook's width and takes the code of largest cosine; its
+//! decoded value is subtracted before the next level. Decoding sums over levels the projected code vectors, each
 //! repeated `stride` times.
 
 use super::config::Config;

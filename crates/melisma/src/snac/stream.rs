@@ -1,4 +1,4 @@
-//! Decoding while the codes are still being made.
+//! Decoding while codes still arrive.
 //!
 //! Frames go in as they come; samples come out as soon as no later frame can change them, and are, bit for bit, those
 //! of decoding the whole clip. The decoder looks ahead (in the published 24 kHz model by 4757 samples, 2.3 frames), so
@@ -26,7 +26,7 @@ pub struct Stream {
 /// Where a stream stands, in samples from its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Samples that the frames pushed so far stand for.
+    /// Samples of all frames pushed so far.
     pub pushed: u64,
     /// Samples that are final.
     pub exact: u64,
@@ -37,7 +37,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Samples that must become final before the next one is handed out: after a peek, the pause to come.
+    /// Samples that must become final before the next one is handed out: after a peek, the length of the pause.
     pub fn gap(&self) -> u64 {
         self.emitted.saturating_sub(self.exact)
     }

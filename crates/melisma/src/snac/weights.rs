@@ -14,7 +14,7 @@ use crate::{Error, Result};
 const STYLES: [[&str; 2]; 2] =
     [["parametrizations.weight.original0", "parametrizations.weight.original1"], ["weight_g", "weight_v"]];
 
-/// Hands out tensors to the layers that ask for them, and hashes what it handed out. A file is read tensor by tensor.
+/// Gives layers their tensors and hashes everything it gave out. A file is read tensor by tensor.
 pub struct Weights<'a> {
     source: Source<'a>,
     hasher: blake3::Hasher,
@@ -138,7 +138,7 @@ impl Source<'_> {
         }
     }
 
-    /// What a packed file says of a tensor.
+    /// The header entry of a tensor in a packed file.
     fn entry(&self, name: &str) -> Option<&TensorEntry> {
         match self {
             Self::Packed(archive, _) => archive.source().get(name),
@@ -155,7 +155,7 @@ impl Source<'_> {
         }
     }
 
-    /// Its elements; call it only for a shape that is expected.
+    /// Its elements. The caller has checked its shape.
     fn floats(&self, name: &str) -> Result<Vec<f32>> {
         if let Self::File(file) = self {
             return file.get(name).ok_or_else(|| missing(name))?.to_f32();

@@ -1,7 +1,7 @@
 //! The last blocks of a live sound, for debugging.
 //!
-//! The thread that renders only stores numbers: no lock, no allocation, no system call. Another thread looks in from time to time and writes what is
-//! there as `capture.wav` and `capture.json`. A block that was overwritten while it was read is left out.
+//! The rendering thread only stores numbers: no lock, no allocation, no system call. Another thread periodically writes the
+//! blocks to `capture.wav` and `capture.json`. It leaves out a block that was overwritten while it was read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,10 +45,10 @@ struct Ring {
 }
 
 impl Capture {
-    /// Captures blocks of 10 ms into `folder`, which is made; files of an earlier capture are replaced.
+    /// Captures blocks of 10 ms into `folder`, which is created; files of an earlier capture are replaced.
     ///
     /// # Errors
-    /// The folder cannot be made, or the thread cannot be started.
+    /// The folder cannot be created, or the thread cannot be started.
     pub fn start(folder: &Path, sample_rate: u32) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| output::failed(folder, error))?;
         let block_len = (sample_rate / 100).max(1) as usize;
@@ -95,7 +95,7 @@ impl Capture {
         }
     }
 
-    /// Writes what there is and ends the thread.
+    /// Writes the blocks and ends the thread.
     ///
     /// # Errors
     /// The files could not be written.

@@ -6,11 +6,11 @@ use super::loudness::Meter;
 use super::performance::Setup;
 use crate::{Error, Result};
 
-/// Gains beyond are not given to quiet scores, in decibels.
+/// The largest gain of a quiet score, in decibels.
 pub const MAX_GAIN_DB: f64 = 40.0;
-/// How near to a loudness is near enough, in LU.
+/// The allowed difference from the loudness, in LU.
 const NEAR: f64 = 0.05;
-/// A piece whose peaks stay so far below the ceiling is not limited at all, in decibels.
+/// A piece whose peaks stay this far below the ceiling, in decibels, is not limited.
 const FREE: f64 = 0.5;
 /// Attempts against the limiter.
 const MAX_PASSES: u32 = 4;
@@ -20,15 +20,15 @@ const MAX_PASSES: u32 = 4;
 pub struct Level {
     /// As a factor.
     pub gain: f32,
-    /// Whether the limiter takes from the peaks at this gain.
+    /// Whether the limiter reduces peaks at this gain.
     pub is_limited: bool,
 }
 
 /// The gain that makes a piece as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays it to its end
 /// with the setup given.
 ///
-/// A piece that stays below the ceiling is played once. One that does not loses loudness to the limiter, so it is played again until the
-/// result is right, five times at most.
+/// A piece that stays below the ceiling is played once. Any other loses loudness to the limiter and is played again until
+/// the result is right, five times at most.
 ///
 /// # Errors
 /// Those of `listen`, and a target that is not from -70 to 0 LUFS.

@@ -6,9 +6,9 @@ use super::effect::{HALF, Interpolator};
 
 /// Steps of a block of 400 ms.
 const STEPS: usize = 4;
-/// Blocks below are silence.
+/// Blocks below this are silence.
 const ABSOLUTE_GATE: f64 = -70.0;
-/// Blocks so far below the mean of the others do not count.
+/// Blocks this far below the mean of the others do not count.
 const RELATIVE_GATE: f64 = -10.0;
 /// Samples that are looked at together for peaks.
 const ROOM: usize = 1024;
@@ -28,7 +28,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that has heard nothing.
+    /// A meter before the first sample.
     pub fn new(sample_rate: u32) -> Self {
         let rate = f64::from(sample_rate);
         let weighting = [Biquad::shelf(rate), Biquad::high_pass(rate)];
@@ -43,7 +43,7 @@ impl Meter {
         }
     }
 
-    /// Hears `left` and `right`, which have the same length.
+    /// Takes the next samples; `left` and `right` have the same length.
     pub fn push(&mut self, left: &[f32], right: &[f32]) {
         self.peaks[0].push(left);
         self.peaks[1].push(right);
@@ -74,7 +74,7 @@ impl Meter {
         self.steps[STEPS - 1] = 0.0;
     }
 
-    /// The loudness of all that was heard, gated, in LUFS; `None` for silence and for less than 400 ms.
+    /// The gated loudness of all samples, in LUFS; `None` for silence and for less than 400 ms.
     pub fn integrated(&self) -> Option<f64> {
         let mean = |blocks: &[f64]| blocks.iter().sum::<f64>() / blocks.len() as f64;
         if self.blocks.is_empty() {
@@ -136,7 +136,7 @@ impl Peak {
     fn look(&self, samples: &[f32], mut peak: f32) -> f32 {
         let size = |samples: &[f32]| samples.iter().fold(0f32, |size, sample| size.max(sample.abs()));
         peak = peak.max(size(samples));
-        // Parts in which no point can be larger than what is known are left out.
+        // Parts in which no point can exceed the known peak are skipped.
         const PART: usize = 64;
         let n_windows = (samples.len() + 1).saturating_sub(2 * HALF);
         for first in (0..n_windows).step_by(PART) {
@@ -183,7 +183,7 @@ impl Biquad {
 
     fn step(&mut self, x: f64) -> f64 {
         let y = self.b[0] * x + self.state[0];
-        // Far below what counts; without it silence would end in numbers that processors are slow with.
+        // Far below audibility; without it, silence would end in denormal numbers, which are slow.
         let flush = |x: f64| if x.abs() < 1e-30 { 0.0 } else { x };
         self.state[0] = flush(self.b[1] * x - self.a[0] * y + self.state[1]);
         self.state[1] = flush(self.b[2] * x - self.a[1] * y);

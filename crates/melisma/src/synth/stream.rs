@@ -1,4 +1,4 @@
-//! Live music: blocks of 10 ms without end, with notes and parameters that come while it plays.
+//! Live music: blocks of 10 ms without end, with notes and parameters that arrive while it plays.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,8 +15,8 @@ const BLOCKS_PER_SECOND: u32 = 100;
 /// Actions that can wait for the next block.
 const INBOX: usize = 1024;
 
-/// One listener's music: voices and, behind them, a bus that hears the same events. Rendering a block allocates nothing
-/// and takes no lock; where a remote is just about to put an action into the inbox, it may wait for that moment.
+/// One listener's music: voices, then a bus that gets the same events. Rendering a block allocates nothing and takes no
+/// lock; it may wait briefly for a remote that is putting an action into the inbox.
 #[derive(Debug)]
 pub struct Stream {
     engine: Engine,
@@ -58,7 +58,7 @@ impl Remote {
         check(&action)?;
         self.outbox.try_send(action).map_err(|_| {
             Error::invalid(format!("the stream is gone, or {INBOX} actions wait for its next block"))
-                .with_hint("send what comes later when its time is near")
+                .with_hint("send later actions closer to their time")
         })
     }
 }
@@ -102,7 +102,7 @@ impl Stream {
         (stream, Remote { outbox })
     }
 
-    /// By how many samples the limiter makes the sound later.
+    /// Samples by which the limiter delays the sound.
     pub fn latency(&self) -> usize {
         self.bus.as_ref().map_or(0, Bus::latency)
     }
@@ -131,7 +131,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends a capture; nothing happens where there is none.
+    /// Ends the capture, if there is one.
     ///
     /// # Errors
     /// Its files could not be written.
@@ -157,7 +157,7 @@ impl Stream {
     pub fn render(&mut self, left: &mut [f32], right: &mut [f32]) {
         assert_eq!(left.len(), right.len(), "left and right differ in length");
         let position = self.engine.position();
-        // What comes meanwhile waits for the next block, however much it is.
+        // Actions that arrive meanwhile wait for the next block.
         for action in self.inbox.try_iter().take(INBOX) {
             if self.engine.push(Event { at: position, action }).is_err() {
                 self.n_lost += 1;

@@ -5,7 +5,7 @@ pub mod font;
 use super::{Config, Log, MelScale, Spectrogram};
 use melisma_kernels::signal::mel::Order;
 
-/// What linear values show, in decibels below the largest.
+/// The range that a picture of linear values shows, in decibels below the largest.
 const RANGE_DB: f32 = 80.0;
 const LEFT: usize = 52;
 const BOTTOM: usize = 26;
@@ -14,7 +14,7 @@ const RIGHT: usize = 14;
 const MAX_WIDTH: usize = 1600;
 const INK: [u8; 3] = [60, 60, 60];
 
-/// Dark to bright, each the next eighth.
+/// Dark to bright, in eighths.
 const COLOURS: [[u8; 3]; 9] = [
     [0, 0, 4],
     [28, 16, 68],
@@ -33,7 +33,7 @@ struct Canvas {
     pixels: Vec<u8>,
 }
 
-/// The picture's file.
+/// The bytes of the PNG file.
 pub fn write(mel: &Spectrogram, config: &Config) -> Vec<u8> {
     let (n_mels, n_frames) = match config.order() {
         Order::FilterTime => (mel.shape[0], mel.shape[1]),

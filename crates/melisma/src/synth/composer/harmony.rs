@@ -3,15 +3,15 @@
 use super::mode::{Colour, Mode};
 use super::random::Random;
 
-/// Where pads lie.
+/// The range of the pads.
 const PAD_RANGE: [u8; 2] = [52, 77];
-/// Where the bass lies.
+/// The range of the bass.
 const BASS_LOW: u8 = 31;
 
 /// A chord as it is played.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chord {
-    /// 0 is the tonic's.
+    /// Its degree; 0 is the tonic.
     pub(super) degree: usize,
     /// Its pitch classes, the root first.
     pub(super) classes: [u8; 4],
@@ -38,7 +38,7 @@ impl Harmony {
         Self { mode, tonic, colours, degree: None, voices: [57, 60, 64, 67] }
     }
 
-    /// The next chord; the first is the tonic's.
+    /// The next chord; the first is on the tonic.
     pub(super) fn next(&mut self, random: &mut Random) -> Chord {
         let degree = match self.degree {
             None => 0,
@@ -55,8 +55,8 @@ impl Harmony {
     }
 }
 
-/// The keys for `classes` that are nearest to `last`, all different, within the pads' range. Every placement of the four classes is
-/// tried: the smallest sum of movements wins, and seconds in the lower half cost.
+/// The keys for `classes` that are nearest to `last`, all different, within the range of the pads. Every placement of the
+/// four classes is tried: the smallest sum of movements wins, and seconds in the lower half add to it.
 fn lead(last: [u8; 4], classes: [u8; 4]) -> [u8; 4] {
     let mut best = (u32::MAX, last);
     for octaves in 0..16u8 {

@@ -1,10 +1,10 @@
-//! A line over the chords: 70 % chord tones, 25 % other tones of the scale, 5 % none of both, along a contour.
+//! A line over the chords: 70 % chord tones, 25 % other tones of the scale, 5 % neither, along a contour.
 
 use super::harmony::Chord;
 use super::mode::Mode;
 use super::random::Random;
 
-/// Where the line lies.
+/// The range of the line.
 const RANGE: [u8; 2] = [64, 86];
 /// Chord tones, tones of the scale, others; in percent.
 pub(super) const CLASSES: [u32; 3] = [70, 25, 5];
@@ -35,8 +35,8 @@ impl Melody {
         self.contour = random.pick(&[Contour::Arch, Contour::Valley, Contour::Wave]);
     }
 
-    /// The next key, `place` thousandths into the phrase. The class is drawn first, then the key of this class that lies best
-    /// between the last key and the contour, with some luck.
+    /// The next key, `place` thousandths into the phrase. The class is drawn first, then a key of this class near the last
+    /// key and the contour.
     pub(super) fn next(&mut self, random: &mut Random, chord: &Chord, place: u32) -> u8 {
         let class = random.weighted(&CLASSES);
         let height = i32::from(RANGE[0]) + i32::from(RANGE[1] - RANGE[0]) * self.contour.height(place) / 1000;
@@ -76,7 +76,7 @@ impl Melody {
 }
 
 impl Contour {
-    /// 0 to 1000, at `place` thousandths; made of parabolas, so that integers are enough.
+    /// 0 to 1000, at `place` thousandths: parabolas, for which integers are enough.
     fn height(self, place: u32) -> i32 {
         let place = place.min(1000) as i32;
         let arch = |x: i32| 4 * x * (1000 - x) / 1000;

@@ -1,8 +1,8 @@
 //! Generated music: chords by a walk over the degrees of a mode, a bass, a melody, arpeggios, percussion and swells.
 //!
-//! The same style and seed give the same notes on every machine: only integers are drawn and added, and times are made of ticks, so that
-//! a MIDI file of the piece holds it exactly. Phrases of eight bars follow each other without end; a longer piece begins as the
-//! shorter one does.
+//! The same style and seed give the same notes on every machine: the composer draws and adds integers only, and times are
+//! ticks, so a MIDI file holds the piece exactly. Phrases of eight bars follow each other without end; a longer piece
+//! begins like a shorter one.
 //!
 //! ```
 //! use melisma::synth::{Style, compose};
@@ -80,7 +80,7 @@ enum Part {
     Drums = 9,
 }
 
-/// Makes phrase after phrase.
+/// Composes phrase after phrase.
 #[derive(Debug, Clone)]
 pub struct Composer {
     style: Style,
@@ -90,7 +90,7 @@ pub struct Composer {
     n_phrases: u64,
 }
 
-/// One phrase on its way.
+/// A phrase that is being composed.
 struct Phrase<'a> {
     style: &'a Style,
     /// Ticks before it.

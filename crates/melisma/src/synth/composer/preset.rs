@@ -9,12 +9,12 @@ use super::random::Random;
 use crate::synth::parameter::Parameter;
 use crate::{Error, Result};
 
-/// What a composer is told. Shares are in percent.
+/// The settings of a composer. Shares are in percent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Style {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// What it is good for.
     pub about: Cow<'static, str>,
     /// The scale.
     pub mode: Mode,
@@ -38,7 +38,7 @@ pub struct Style {
     pub swell: u32,
     /// Loudness of everything, of 127.
     pub velocity: u8,
-    /// Where the controls stand.
+    /// The values of the controls.
     pub controls: [(Parameter, f32); 5],
 }
 
@@ -114,7 +114,7 @@ impl Style {
     /// The style called `name`.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// No style has this name.
     pub fn named(name: &str) -> Result<Self> {
         STYLES.into_iter().find(|style| style.name == name).ok_or_else(|| {
             let names: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
@@ -141,7 +141,7 @@ impl Style {
         Self { about: Cow::Owned(varied.described()), ..varied }
     }
 
-    /// Key, tempo and the preset that it comes from, as the values have them.
+    /// Key, tempo and the preset that it comes from.
     pub(super) fn described(&self) -> String {
         let tonic = PITCH_CLASSES[usize::from(self.tonic) % PITCH_CLASSES.len()];
         let (mode, beats) = (self.mode.name(), 60e6 / f64::from(self.beat_us));

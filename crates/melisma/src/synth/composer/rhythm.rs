@@ -1,4 +1,4 @@
-//! When things sound: patterns of a bar, in sixteenths.
+//! Rhythms: patterns of a bar, in sixteenths.
 
 use super::random::Random;
 
@@ -34,7 +34,7 @@ pub(super) fn melody(random: &mut Random, density: u32) -> &'static [Slot] {
     }
 }
 
-/// Kicks of one bar: the first beat first of all, the others less often.
+/// Kicks of one bar: most often on the first beat, less often on the others.
 pub(super) fn kicks(random: &mut Random, density: u32) -> Vec<u32> {
     let mut places = Vec::new();
     for (beat, share) in [(0, 160), (2, 110), (1, 50), (3, 50)] {

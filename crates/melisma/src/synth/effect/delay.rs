@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// The longest time between echoes, in seconds.
 const MAX_TIME: f64 = 2.0;
 
-/// How echoes follow each other.
+/// The settings of the echoes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DelaySettings {
     /// Seconds from one to the next, 0.001 to 2.
@@ -85,7 +85,7 @@ impl Delay {
         let heard = (self.left[self.at], self.right[self.at]);
         self.low[0] = flush(self.low[0] + self.share * (heard.0 - self.low[0]));
         self.low[1] = flush(self.low[1] + self.share * (heard.1 - self.low[1]));
-        // What was heard on one side comes again on the other.
+        // An echo changes sides.
         let written = (flush(left + self.feedback * self.low[1]), flush(right + self.feedback * self.low[0]));
         (self.left[self.at], self.right[self.at]) = written;
         self.at = if self.at + 1 == self.left.len() { 0 } else { self.at + 1 };

@@ -1,5 +1,5 @@
-//! What lies between samples: three points between two neighbours, by a windowed sinc. This is how true peaks are found (ITU-R BS.1770-4,
-//! annex 2), with a longer filter than the annex's.
+//! Three points between two neighbouring samples, by a windowed sinc, to find true peaks (ITU-R BS.1770-4, annex 2, with a
+//! longer filter).
 
 use std::f64::consts::PI;
 

@@ -1,4 +1,4 @@
-//! Keeps peaks, also those between samples, below a ceiling, by turning down shortly before they come.
+//! Keeps peaks, also those between samples, below a ceiling by reducing the gain shortly before them.
 //!
 //! r[j] is the gain that sample j and the points beside it need. The least r of the last W samples, let rise slowly, and then the mean
 //! of W such values is the gain at n; it is at most r[n - W + 1], and that is the sample that leaves. Gains are integers of 2^-30 while they are
@@ -71,7 +71,7 @@ impl Limiter {
         })
     }
 
-    /// By how many samples the sound comes later.
+    /// Samples by which it delays the sound.
     pub fn latency(&self) -> usize {
         HALF + self.recent.len() - 1
     }

@@ -1,7 +1,7 @@
 //! Effects on a stereo mix, in place.
 //!
-//! Each is the same bits for any size of blocks, allocates nothing while it runs, and comes to exact silence: what falls below
-//! -180 dB of full scale is taken for nothing.
+//! Each gives the same bits for any block size, allocates nothing while it runs, and ends in exact silence: values below
+//! -180 dB of full scale become 0.
 
 mod delay;
 mod interpolate;
@@ -17,7 +17,7 @@ pub use reverb::{Reverb, ReverbSettings};
 
 use melisma_kernels::signal::feedback::TINY;
 
-/// `x`, or nothing where it is next to nothing. Also keeps numbers away that processors are slow with.
+/// `x`, or 0 where it is below -180 dB of full scale. This also avoids denormal numbers, which are slow.
 fn flush(x: f32) -> f32 {
     if x.abs() < TINY { 0.0 } else { x }
 }

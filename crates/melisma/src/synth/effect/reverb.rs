@@ -1,7 +1,7 @@
 //! A room: eight delay lines that feed each other through a Householder reflection (Jot and Chaigne 1991).
 //!
-//! The matrix I - 2/8 keeps energy, so each line's own gain g = 10^(-3 d / (RT60 rate)), d its length, alone makes the decay. A shelf
-//! in each line lets high frequencies go sooner; its gain is set such that RT60 is met at 1 kHz.
+//! The matrix I - 2/8 preserves energy, so the decay comes only from each line's gain g = 10^(-3 d / (RT60 rate)), where d
+//! is its length. A shelf in each line damps high frequencies faster; its gain is set such that RT60 is exact at 1 kHz.
 
 use std::f64::consts::TAU;
 
@@ -19,13 +19,13 @@ const DIFFUSERS: [[f64; 2]; 2] = [[0.0047, 0.0113], [0.0053, 0.0101]];
 const DIFFUSION: f32 = 0.6;
 /// Where RT60 is exact.
 const REFERENCE_HZ: f64 = 1000.0;
-/// Signs with which lines are heard: rows of a Hadamard matrix, so that both sides differ as much as they can.
+/// Signs of the lines in the output: rows of a Hadamard matrix, so that both sides differ as much as possible.
 const HEARD: [[f32; N]; 2] =
     [[1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0], [1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0]];
 /// Signs with which the left (even lines) and the right (odd lines) go in.
 const FED: [f32; N] = [1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0];
 
-/// What the room is like.
+/// The settings of the room.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReverbSettings {
     /// Seconds until 1 kHz has fallen by 60 dB, 0.1 to 30.
@@ -42,7 +42,7 @@ impl Default for ReverbSettings {
     }
 }
 
-/// The sound of a room, without the direct sound. Noise comes out about as loud as it goes in.
+/// The sound of a room, without the direct sound. Noise keeps about its loudness.
 #[derive(Debug, Clone)]
 pub struct Reverb {
     lines: [Line; N],
@@ -197,7 +197,7 @@ fn shelf_gain(c: f64, s: f64, w: f64) -> f64 {
     ((s + (1.0 - s) * low.0).powi(2) + ((1.0 - s) * low.1).powi(2)).sqrt()
 }
 
-/// The first prime from `n` on that is not taken: lines without a common measure do not ring together.
+/// The first free prime from `n` on: lines without a common divisor do not ring together.
 fn next_prime(n: usize, taken: &[usize]) -> usize {
     let is_prime = |n: usize| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     (n.max(2)..).find(|&n| is_prime(n) && !taken.contains(&n)).unwrap_or(n)

@@ -2,12 +2,12 @@
 
 use super::DEFAULT_TEMPO;
 
-/// What a tick is.
+/// The length of a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Division {
-    /// So many make a beat.
+    /// Ticks of a beat.
     Beat(u16),
-    /// So many make `per` seconds.
+    /// Ticks of `per` seconds.
     Second { ticks: u32, per: u32 },
 }
 

@@ -1,8 +1,9 @@
-//! Standard MIDI files, read and written.
+//! Reads and writes standard MIDI files.
 //!
-//! Times are exact: ticks are added up as integers and become seconds once, so a note starts at the sample that the tempo map says,
-//! however long the file. Files of format 0 and 1 are read, with running status, tempo changes, the sustain pedal, pitch bend with its range,
-//! volume, expression and pan. Controls of scores travel as sequencer-specific events, which other programs skip.
+//! Times are exact: ticks are added up as integers and converted to seconds once, so a note starts at the sample of the
+//! tempo map, however long the file is. The reader takes files of format 0 and 1 with running status, tempo changes, the
+//! sustain pedal, pitch bend with its range, volume, expression and pan. Controls of scores are written as
+//! sequencer-specific events, which other programs skip.
 //!
 //! # Why our own reader?
 //!
@@ -15,13 +16,13 @@ mod program;
 mod read;
 mod write;
 
-/// The most ticks of a beat in files that are written, and those that composed pieces are made of.
+/// Ticks of a beat in composed pieces, and at most in files that are written.
 pub(super) const DIVISION: u16 = 9600;
 /// MIDI's percussion channel, counted from 0.
 const DRUMS: u8 = 9;
 /// The manufacturer number for private use, and our mark.
 const OWN: [u8; 2] = [0x7d, b'm'];
-/// One time a beat at MIDI's default of 120 beats a minute, in microseconds.
+/// Microseconds of a beat at MIDI's default of 120 beats per minute.
 const DEFAULT_TEMPO: u32 = 500_000;
 
 #[cfg(test)]

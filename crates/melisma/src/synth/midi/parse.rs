@@ -1,4 +1,4 @@
-//! Bytes to messages with their ticks. Lengths are believed only as far as the bytes reach.
+//! Bytes to messages with their ticks. No length is trusted beyond the end of the bytes.
 
 use super::OWN;
 use super::clock::Division;
@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// The most messages of a file.
 const MAX_MESSAGES: usize = 8 << 20;
 
-/// What a score needs of MIDI's messages. Keys, values and programs are below 128, channels below 16.
+/// The MIDI messages that a score needs. Keys, values and programs are below 128, channels below 16.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Message {
     Strike {
@@ -70,7 +70,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<File> {
             return Err(Error::truncated(message).with_hint("the file was cut off: make or fetch it again"));
         }
         let (name, body) = reader.chunk()?;
-        // Chunks of other kinds are allowed anywhere and mean nothing here.
+        // Chunks of other kinds may appear anywhere and are skipped.
         if name == *b"MTrk" {
             found += 1;
             let place = body.at;
@@ -107,7 +107,8 @@ fn header(reader: &mut Reader<'_>) -> Result<(u16, Division)> {
     Ok((n_tracks, division))
 }
 
-/// Goes to the MIDI file inside RIFF, the content of the chunk `data`. Others, such as `LIST` or `DISP`, may come before.
+/// Skips to the MIDI file inside RIFF, the content of the chunk `data`. Other chunks, such as `LIST` or `DISP`, may come
+/// before it.
 fn unwrap_riff(reader: &mut Reader<'_>) -> Result<()> {
     reader.take(12)?;
     loop {
@@ -159,7 +160,7 @@ fn track(mut reader: Reader<'_>, messages: &mut Vec<Timed>) -> Result<()> {
             messages.push(Timed { tick, message });
         }
     }
-    // A track without its end is complete all the same.
+    // A track without an end event is accepted.
     messages.push(Timed { tick, message: Message::End });
     Ok(())
 }

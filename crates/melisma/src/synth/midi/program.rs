@@ -3,10 +3,10 @@
 use super::DRUMS;
 use crate::synth::instrument::Instrument;
 
-/// What plays a key of `program` on `channel`.
+/// The instrument of a key of `program` on `channel`.
 pub(super) fn instrument(channel: u8, program: u8, key: u8) -> Instrument {
     if channel == DRUMS {
-        // Bass drums, toms and other skins; everything else rings or rattles.
+        // Bass drums, toms and other drums; everything else is a cymbal or a rattle.
         return match key {
             35 | 36 | 41 | 43 | 45 | 47 | 48 | 50 | 60..=68 => Instrument::Kick,
             _ => Instrument::Hat,
@@ -37,7 +37,7 @@ pub(super) fn program(instrument: Instrument) -> u8 {
     }
 }
 
-/// The key of a drum; `None` for what has a pitch.
+/// The key of a drum; `None` for instruments with a pitch.
 pub(super) fn drum(instrument: Instrument) -> Option<u8> {
     match instrument {
         Instrument::Kick => Some(36),

@@ -8,17 +8,18 @@ use super::program::instrument;
 use crate::synth::score::{Bend, Control, MAX_NOTES, MAX_SECONDS, Note, Score};
 use crate::{Error, Result};
 
-/// Bends go no further, in semitones.
+/// The largest bend, in semitones.
 const MAX_BEND: f32 = 24.0;
 /// The volume that leaves velocities as they are: General MIDI's default.
 const FULL_VOLUME: u8 = 100;
 
 impl Score {
-    /// Reads a MIDI file. Volume and expression become part of a note's velocity, the pedal part of its duration; a drum is a kick or a hat.
+    /// Reads a MIDI file. Volume and expression become part of a note's velocity, the pedal part of its duration; a drum
+    /// is a kick or a hat.
     ///
     /// # Errors
-    /// It is not a MIDI file of format 0 or 1, is cut off or contradicts itself, lasts for more than a day, or has more than a million
-    /// notes. Messages name the byte.
+    /// It is not a MIDI file of format 0 or 1, is truncated or contradicts itself, lasts for more than a day, or has more
+    /// than a million notes. Messages name the byte.
     pub fn from_midi(bytes: &[u8]) -> Result<Self> {
         let file = parse(bytes)?;
         let mut clock = Clock::new(file.division);
@@ -130,7 +131,7 @@ impl Player {
         let state = &mut self.channels[usize::from(channel)];
         let (now, notes) = (self.now, &mut self.score.notes);
         let strings = &mut self.keys[slot(channel, key)];
-        // A string that is struck again under the pedal stops ringing as it did.
+        // A key that is played again under the pedal ends its earlier note.
         strings.held.drain(..).for_each(|index| end(&mut notes[index], now));
         let level = f32::from(state.volume) / f32::from(FULL_VOLUME) * (f32::from(state.expression) / 127.0);
         notes.push(Note {
@@ -218,7 +219,7 @@ impl Player {
         }
     }
 
-    /// What still sounds ends with the file.
+    /// Ends the notes that still sound at the end of the file.
     fn finish(mut self) -> Score {
         (0..16).for_each(|channel| self.lift_all(channel));
         self.score.sort();
@@ -226,7 +227,7 @@ impl Player {
     }
 }
 
-/// The places of the bits that are set.
+/// The indices of the bits that are set.
 fn bits(mut word: u128) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let place = word.trailing_zeros();

@@ -1,7 +1,7 @@
 //! A score as a MIDI file of format 1: a track with the tempo and the controls, then one for each channel.
 //!
-//! A beat has as many ticks as keep every time that can be kept exact, in a file of fewer than ten million ticks, which is
-//! what common readers accept (pretty_midi among them).
+//! A beat has enough ticks for exact times, as long as the file stays below ten million ticks, the limit of common
+//! readers such as pretty_midi.
 
 use super::program::{drum, program};
 use super::{DIVISION, DRUMS, OWN};
@@ -14,15 +14,15 @@ const MAX_DELTA: u64 = (1 << 28) - 1;
 /// The range of pitch bend that is asked for, in semitones.
 const RANGE: u8 = 24;
 const TEMPO_MAX: f64 = 16_777_215.0;
-/// A file has fewer ticks than that.
+/// A file has fewer ticks than this.
 const MAX_TICKS: f64 = 1e7;
-/// How far from a tick a time still is the tick's: what floats lose in a day is far less.
+/// The largest distance from a tick at which a time is the tick's; rounding of floats within a day is far smaller.
 const EXACT: f64 = 1e-3;
 
 impl Score {
-    /// The bytes of a MIDI file at the score's tempo. Times are rounded to 1/9600 of a beat, or coarser where the file would pass ten
-    /// million ticks, velocities and places to MIDI's steps, and drums have the keys of General MIDI. What [`Score::from_midi`] made of
-    /// a file that this wrote is written as the same bytes.
+    /// The bytes of a MIDI file at the score's tempo. Times are rounded to 1/9600 of a beat, or coarser where the file would
+    /// pass ten million ticks; velocities and pans are rounded to MIDI's steps, and drums have the keys of General MIDI. A
+    /// score that [`Score::from_midi`] read from such a file is written as the same bytes.
     ///
     /// # Errors
     /// Those of [`Score::check`], and more than fifteen pairs of instrument and channel with a pitch.
@@ -58,7 +58,7 @@ impl Score {
         track
     }
 
-    /// Which instrument of which channel goes to which of MIDI's channels; `None` stands for both drums.
+    /// Which instrument of which channel goes to which of MIDI's channels; `None` is the channel of both drums.
     fn parts(&self) -> Result<Vec<(Option<Instrument>, u8, u8)>> {
         let mut parts: Vec<(Option<Instrument>, u8, u8)> = Vec::new();
         for note in &self.notes {
@@ -181,7 +181,7 @@ impl Track {
             let mut delta = tick - now;
             while delta > MAX_DELTA {
                 number(MAX_DELTA, &mut out);
-                // An empty text carries the time on.
+                // An empty text event advances the time.
                 out.extend([0xff, 0x01, 0]);
                 delta -= MAX_DELTA;
             }
