@@ -45,7 +45,8 @@ impl Ring {
 
     pub(super) fn entry(&mut self, ticket: Ticket) -> Result<&mut Entry> {
         if !(self.n_steps.saturating_sub(N_ENTRIES as u64) + 1..=self.n_steps).contains(&ticket.0) {
-            let message = format!("engine: the samples of step {} are gone; the engine is at step {}", ticket.0, self.n_steps);
+            let message =
+                format!("engine: the samples of step {} are gone; the engine is at step {}", ticket.0, self.n_steps);
             return Err(
                 Error::invalid(message).with_hint(format!("collect each of the last {N_ENTRIES} steps in time"))
             );
