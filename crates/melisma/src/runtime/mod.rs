@@ -15,6 +15,7 @@ mod self_check;
 pub mod size;
 pub mod table;
 pub mod trace;
+pub(crate) mod word;
 
 pub use config::Config;
 pub use count::count;

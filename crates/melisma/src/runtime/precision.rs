@@ -1,10 +1,7 @@
 //! Precision as a value that is handed to the rooms: what is audible stays FP32 unless the user asks otherwise, and
 //! nothing is lowered without being asked for.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::{Error, Result};
+use super::word::words;
 
 /// A number format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,52 +89,8 @@ impl Default for Precision {
     }
 }
 
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fp32 => "fp32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Int8 => "int8",
-        })
-    }
-}
-
-impl FromStr for Format {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let all = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8];
-        let found = all.into_iter().find(|format| format.to_string() == text);
-        found.ok_or_else(|| {
-            Error::invalid(format!("`{text}` is not a number format")).with_hint("use fp32, fp16, bf16 or int8")
-        })
-    }
-}
-
-impl fmt::Display for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fp32 => "fp32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Int8 => "int8",
-            Self::Auto => "auto",
-        })
-    }
-}
-
-impl FromStr for Request {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let all = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8, Self::Auto];
-        let found = all.into_iter().find(|request| request.to_string() == text);
-        found.ok_or_else(|| {
-            Error::invalid(format!("`{text}` is not a precision")).with_hint("use fp32, fp16, bf16, int8 or auto")
-        })
-    }
-}
+words!(Format, "number format", { Fp32 => "fp32", Fp16 => "fp16", Bf16 => "bf16", Int8 => "int8" });
+words!(Request, "precision", { Fp32 => "fp32", Fp16 => "fp16", Bf16 => "bf16", Int8 => "int8", Auto => "auto" });
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,6 @@
 //! Profiles: named sets of values that lie above the defaults and below everything the user writes.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::{Error, Result};
+use super::word::words;
 
 /// What matters most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,9 +15,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Emergency, Self::Field, Self::Training];
-
     /// The keys it sets, each with the value as one would write it.
     pub(super) fn values(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -44,23 +38,4 @@ impl Profile {
     }
 }
 
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Emergency => "emergency",
-            Self::Field => "field",
-            Self::Training => "training",
-        })
-    }
-}
-
-impl FromStr for Profile {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|profile| profile.to_string() == text);
-        found.ok_or_else(|| {
-            Error::invalid(format!("`{text}` is not a profile")).with_hint("use emergency, field or training")
-        })
-    }
-}
+words!(Profile, "profile", { Emergency => "emergency", Field => "field", Training => "training" });

@@ -1,7 +1,6 @@
 //! What is tried: engines, precisions, threads and chunks, as the profile allows.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +8,7 @@ use super::chunk::Chunk;
 use crate::engine::{EngineName, Options};
 use crate::runtime::config::Origin;
 use crate::runtime::precision::{Format, Lowering};
+use crate::runtime::word::words;
 use crate::runtime::{Config, Policy, Profile};
 use crate::{Error, Remedy, Result};
 
@@ -74,29 +74,12 @@ impl Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fp32 => "fp32",
-            Self::Fp16 => "fp16",
-            Self::Int8 => "int8",
-            Self::Auto => "auto",
-            Self::Mixed => "mixed",
-        })
-    }
-}
-
-impl FromStr for Wanted {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let all = [Self::Fp32, Self::Fp16, Self::Int8, Self::Auto];
-        let found = all.into_iter().find(|wanted| wanted.to_string() == text);
-        found.ok_or_else(|| {
-            Error::invalid(format!("unknown precision `{text}`")).with_hint("use fp32, fp16, int8 or auto")
-        })
-    }
-}
+words!(
+    Wanted,
+    "precision",
+    { Fp32 => "fp32", Fp16 => "fp16", Int8 => "int8", Auto => "auto" },
+    only shown { Mixed => "mixed" }
+);
 
 /// One way to run a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

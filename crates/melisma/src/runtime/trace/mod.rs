@@ -28,9 +28,6 @@ mod nvtx;
 mod report;
 mod span;
 
-use std::fmt;
-use std::str::FromStr;
-
 pub use busy::Busy;
 pub use collector::Collector;
 pub use melisma_kernels::DeviceSpan;
@@ -38,7 +35,7 @@ pub use melisma_kernels::device::cuda::Detail;
 pub use nvtx::Nvtx;
 pub use report::{Load, Report, Row};
 
-use crate::{Error, Result};
+use super::word::words;
 
 /// Takes nested ranges as they happen, e.g. for NVTX.
 pub trait RangeSink: Send + Sync {
@@ -69,42 +66,20 @@ pub enum Sort {
     Allocated,
 }
 
-impl Sort {
-    /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::SelfTime, Self::Total, Self::Calls, Self::Name, Self::P99, Self::Device, Self::Bytes, Self::Allocated];
-
-    /// As it is written on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SelfTime => "self",
-            Self::Total => "total",
-            Self::Calls => "calls",
-            Self::Name => "name",
-            Self::P99 => "p99",
-            Self::Device => "device",
-            Self::Bytes => "bytes",
-            Self::Allocated => "allocated",
-        }
+words!(
+    Sort,
+    "column",
+    {
+        SelfTime => "self",
+        Total => "total",
+        Calls => "calls",
+        Name => "name",
+        P99 => "p99",
+        Device => "device",
+        Bytes => "bytes",
+        Allocated => "allocated",
     }
-}
-
-impl fmt::Display for Sort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Sort {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|sort| sort.name() == text).ok_or_else(|| {
-            Error::invalid(format!("unknown column `{text}`"))
-                .with_hint("use self, total, calls, name, p99, device, bytes or allocated")
-        })
-    }
-}
+);
 
 #[cfg(test)]
 mod tests;

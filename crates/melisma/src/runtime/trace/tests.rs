@@ -112,7 +112,7 @@ fn the_table_sorts_and_limits() {
     let text = report.text(Sort::Total, 1);
     assert!(text.contains("outer") && !text.contains("inner"), "{text}");
     assert!(text.contains("1 of 2 rows shown"), "{text}");
-    for sort in Sort::ALL {
+    for &sort in Sort::ALL {
         assert_eq!(sort.to_string().parse::<Sort>().unwrap(), sort);
     }
 }
