@@ -1,5 +1,6 @@
 //! The least memory limit under which a search finds an engine, for messages about one that is too small.
 
+use super::bound::Bound;
 use super::chunk::{Chunk, PIECE, Splitting};
 use super::selection::{Scratch, Selection};
 use super::{Candidate, Measured};
@@ -7,6 +8,7 @@ use crate::engine::need::Need;
 use crate::engine::rten;
 use crate::runtime::precision::Format;
 use crate::runtime::size;
+use crate::{Error, Remedy};
 
 const MIB: u64 = 1 << 20;
 
@@ -45,6 +47,19 @@ impl LeastMemory {
     /// What takes the memory.
     pub(super) fn describe(&self) -> String {
         format!("{}, beside {} of the process itself", self.need.describe(), size::show(self.process_bytes))
+    }
+}
+
+/// An error about memory, with the limit that a search needs: a worker takes more than a run in this process.
+pub(super) fn with_least_limit(error: Error, selection: &Selection<'_>) -> Error {
+    let Some(Bound::Limit(_)) = selection.bound() else { return error };
+    let least = selection.scratch().ok().and_then(|scratch| LeastMemory::of(selection, &scratch));
+    match least {
+        Some(least) => {
+            let raise = Remedy::RaiseMemoryLimit { least: Some(least.limit_bytes()) };
+            error.with_hint(raise).or_hint("use smaller inputs")
+        }
+        None => error,
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::least::with_least_limit;
 use super::selection::Selection;
 use super::{Content, ProcessEngine, Report, Request, Search, Sets, Worker};
 use super::{accuracy, bound, engines, inputs, key, prepare};
@@ -128,9 +129,10 @@ impl Search<'_> {
     fn build(&self, request: &Request, parts: &Parts, folder: &Path) -> Result<Built> {
         let model = Model::open_within(&request.model, self.most_bytes())?;
         let sets = Sets::make(&model, request)?;
-        sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(&model, set))?;
         let settings = self.settings(folder, parts);
         let selection = Selection { search: self, request, model: &model, sets: &sets, settings: &settings };
+        let hopeless = sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(&model, set));
+        hopeless.map_err(|error| with_least_limit(error, &selection))?;
         let (report, prepared) = selection.select()?;
         prepare::store(&prepared, folder, self.config.threads.value.count())?;
         inputs::write(folder, &sets.values[0])?;

@@ -115,13 +115,13 @@ fn pieces_follow_the_free_memory() {
 /// A limit that is too small is refused with one that then works, whether or not the model can be split.
 #[test]
 fn the_least_limit_that_is_named_works() {
-    for (model, input) in [(fan(), "x=1x1x200000"), (whole(), "x=1x1x200000")] {
+    for (model, input) in [(fan(), "x=1x1x20000"), (whole(), "x=1x1x20000")] {
         let bench = Bench::new(&model, input);
         let optimize = |limit: &str| bench.optimize(&[("memory_limit", limit)], None);
         let refused = optimize("1MiB").unwrap_err();
         assert_eq!(refused.kind(), Kind::Memory, "{refused}");
-        assert!(refused.to_string().ends_with("; the limit is 1MiB"), "{refused}");
-        let [Remedy::RaiseMemoryLimit { least: Some(least) }] = refused.remedies() else { panic!("{refused:?}") };
+        assert!(refused.to_string().ends_with("the limit is 1MiB"), "{refused}");
+        let [Remedy::RaiseMemoryLimit { least: Some(least) }, ..] = refused.remedies() else { panic!("{refused:?}") };
         assert!(least.is_multiple_of(1 << 20), "{least}");
         let report = optimize(&size::exact(*least)).unwrap();
         let peak = report.peak_bytes.unwrap();
