@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use melisma::format::safetensors;
 use melisma::pack::{Append, Archive};
 use melisma::runtime::size;
 use melisma::{Error, Result};
@@ -84,11 +85,8 @@ fn position(text: &str) -> Result<[u64; 2]> {
 }
 
 fn header(name: &str, dtype: &str, shape: &[u64], len: u64) -> Vec<u8> {
-    let mut json = json!({ name: { "dtype": dtype, "shape": shape, "data_offsets": [0, len] } }).to_string();
-    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
-    let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
-    bytes.extend_from_slice(json.as_bytes());
-    bytes
+    let json = json!({ name: { "dtype": dtype, "shape": shape, "data_offsets": [0, len] } });
+    safetensors::header(json.to_string(), 8)
 }
 
 /// The name without `.packed`.

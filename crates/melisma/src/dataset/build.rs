@@ -17,8 +17,9 @@ use super::journal::{self, Header, Journal};
 use super::pipeline::{self, Made, Tuning, Work};
 use super::plan::{Options, Plan};
 use super::row::Status;
-use super::store::{Column, Kind, Layout, Store, Type};
+use super::store::{Column, ColumnType, Kind, Layout, Store};
 use super::technique::{Techniques, Writes};
+use crate::format::DType;
 use crate::mel::{OutputPrecision, Transform};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
@@ -267,16 +268,16 @@ fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
         melisma_kernels::signal::mel::Order::FilterTime => vec![config.n_mels, n_frames],
         melisma_kernels::signal::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
     };
-    let element = if config.dtype == OutputPrecision::F16 { Type::F16 } else { Type::F32 };
+    let element = if config.dtype == OutputPrecision::F16 { DType::F16 } else { DType::F32 };
     let columns = vec![
-        Column::flat("path", Type::Text(width)),
-        Column::flat("file_index", Type::I64),
-        Column::flat("start_sample", Type::I64),
-        Column::flat("valid_frames", Type::I32),
-        Column::flat("status", Type::U8),
-        Column::flat("checksum", Type::U64),
-        Column::flat(hash::COLUMN, Type::U64),
-        Column { name: "mel".to_owned(), element, shape },
+        Column::flat("path", ColumnType::Text(width)),
+        Column::flat("file_index", DType::I64),
+        Column::flat("start_sample", DType::I64),
+        Column::flat("valid_frames", DType::I32),
+        Column::flat("status", DType::U8),
+        Column::flat("checksum", DType::U64),
+        Column::flat(hash::COLUMN, DType::U64),
+        Column { name: "mel".to_owned(), element: element.into(), shape },
     ];
     let json = serde_json::to_string(options).unwrap_or_default();
     let mut identity = Identity::new(&json);

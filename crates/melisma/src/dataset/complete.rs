@@ -115,12 +115,13 @@ pub(super) fn plan_of(path: &Path) -> Option<String> {
 mod tests {
     use serde_json::{Map, Value};
 
-    use super::super::store::{Column, Kind, Layout, Type};
+    use super::super::store::{Column, Kind, Layout};
     use super::*;
+    use crate::format::DType;
 
     fn dataset(path: &Path, plan: &str) {
         let attributes = Map::from_iter([("plan".to_owned(), Value::from(plan))]);
-        let layout = Layout { n_rows: 2, columns: vec![Column::flat("status", Type::U8)], attributes };
+        let layout = Layout { n_rows: 2, columns: vec![Column::flat("status", DType::U8)], attributes };
         Store::create(path, Kind::Npy, layout).unwrap();
     }
 

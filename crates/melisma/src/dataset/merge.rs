@@ -10,7 +10,7 @@ use super::guard;
 use super::hash::{self, Table};
 use super::identity::Identity;
 use super::journal;
-use super::store::{Kind, Layout, Store, Type};
+use super::store::{ColumnType, Kind, Layout, Store};
 use super::verify::verify;
 use crate::runtime::count;
 use crate::runtime::memory::{Budget, Space};
@@ -212,7 +212,7 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
         for column in &mut layout.columns {
             let theirs = &part.layout.columns[part.layout.column(&column.name)?];
             match (&mut column.element, theirs.element) {
-                (Type::Text(width), Type::Text(other)) => *width = (*width).max(other),
+                (ColumnType::Text(width), ColumnType::Text(other)) => *width = (*width).max(other),
                 (ours, theirs) if *ours == theirs => {}
                 _ => return Err(Error::invalid(format!("{}: `{}` is of another type", path.display(), column.name))),
             }
