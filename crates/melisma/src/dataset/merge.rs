@@ -5,21 +5,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::complete::Paths;
 use super::guard;
 use super::hash::{self, Table};
 use super::identity::Identity;
 use super::journal;
-use super::store::{ColumnType, Kind, Layout, Store};
+use super::paths::Paths;
+use super::store::{COLUMNS, ColumnType, Kind, Layout, Store};
 use super::verify::verify;
 use crate::runtime::count;
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
 use crate::{Error, Remedy, Result};
 
-/// The columns, in the order in which a build writes them.
-pub(super) const COLUMNS: [&str; 8] =
-    ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", hash::COLUMN, "mel"];
 /// Bytes that are copied at a time.
 const BLOCK: usize = 4 << 20;
 

@@ -18,6 +18,12 @@ use crate::{Error, Remedy, Result};
 
 const EXPECTED: &str = "name a dataset that Melisma built";
 
+/// The column with the hash of each row.
+pub(super) const HASH_COLUMN: &str = "row_hash";
+/// The columns, in the order in which a build writes them.
+pub(super) const COLUMNS: [&str; 8] =
+    ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", HASH_COLUMN, "mel"];
+
 /// The file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
