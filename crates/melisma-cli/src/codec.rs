@@ -43,7 +43,7 @@ impl Codec {
     pub fn open_on(memory: &MemoryTracker, device: &Device, source: &str) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();
         let start = Instant::now();
-        let loaded = memory.reserve(Space::Host, loaded_bytes(source))?;
+        let loaded = memory.reserve(Space::Host, loaded_bytes(source, memory.budget()))?;
         let model = open(source, device, memory.budget()).map_err(|error| match error.kind() {
             Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
             _ => with_hint(error, WANTED),
@@ -55,7 +55,7 @@ impl Codec {
 
 /// Bytes of a model's weights as floats in memory, by the largest file of weights that `source` can mean. A file that
 /// cannot be read counts as 0: opening it fails.
-pub fn loaded_bytes(source: &str) -> u64 {
+pub fn loaded_bytes(source: &str, budget: &Budget) -> u64 {
     if source.starts_with("builtin:") {
         return mini24_weights().len() as u64;
     }
@@ -66,12 +66,12 @@ pub fn loaded_bytes(source: &str) -> u64 {
         if path.is_dir() { in_folder().filter(is_weights).collect() } else { vec![path.to_owned()] };
     let len = |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file()).map_or(0, |data| data.len());
     let Some(largest) = files.into_iter().filter(|path| len(path) > 0).max_by_key(len) else { return 0 };
-    File::open(&largest).ok().and_then(|file| floats(&file)).unwrap_or_else(|| len(&largest))
+    File::open(&largest).ok().and_then(|file| floats(&file, budget)).unwrap_or_else(|| len(&largest))
 }
 
 /// Bytes of all tensors of a safetensors file, packed or not, as floats.
-fn floats(file: &File) -> Option<u64> {
-    let header = match Archive::open(file) {
+fn floats(file: &File, budget: &Budget) -> Option<u64> {
+    let header = match Archive::open(file, budget) {
         Ok(archive) => archive.source().clone(),
         Err(_) => Header::read(file).ok()?,
     };
@@ -119,8 +119,8 @@ mod tests {
         let bytes = [&(json.len() as u64).to_le_bytes()[..], json, &[0; 24]].concat();
         std::fs::write(&path, &bytes).unwrap();
         for source in [path.as_path(), folder.path()] {
-            assert_eq!(loaded_bytes(source.to_str().unwrap()), 48, "{}", source.display());
+            assert_eq!(loaded_bytes(source.to_str().unwrap(), &Budget::unlimited()), 48, "{}", source.display());
         }
-        assert_eq!(loaded_bytes("/dev/zero"), 0);
+        assert_eq!(loaded_bytes("/dev/zero", &Budget::unlimited()), 0);
     }
 }

@@ -8,6 +8,7 @@ use super::tensor::{Data, Tensor};
 use super::{Model, check, read, write};
 use crate::format::{DType, safetensors};
 use crate::pack::{self, Archive, ReadAt};
+use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
 /// Smaller ones stay in the graph.
@@ -53,7 +54,7 @@ impl Model {
     /// # Errors
     /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the limit.
     pub fn from_packed(packed: &dyn ReadAt, limit: u64) -> Result<Self> {
-        let archive = Archive::open(packed)?;
+        let archive = Archive::open(packed, &Budget::shared(limit))?;
         if archive.source_len() > limit {
             let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
             return Err(Error::new(Kind::Memory, message));
@@ -103,7 +104,8 @@ mod tests {
     #[test]
     fn weights_come_back_and_take_less() {
         let mut model = snac_decoder(&Snac { latent_dim: 64, dim: 64, strides: &[2] }, 1).unwrap();
-        let options = pack::Options::default();
+        let budget = Budget::unlimited();
+        let options = pack::Options::new(&budget);
         for is_half in [false, true] {
             if is_half {
                 pass::to_half(&mut model, &Default::default()).unwrap();

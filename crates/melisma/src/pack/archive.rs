@@ -42,11 +42,11 @@ pub struct TensorInfo {
 }
 
 impl<'a> Archive<'a> {
-    /// Opens a packed file.
+    /// Opens a packed file, to be decoded within `budget`: under a limit fewer tiles are in flight.
     ///
     /// # Errors
     /// `InvalidArgument`: a plain safetensors file. `Version`: made by a newer build. `Corrupt` or `Truncated`: damaged.
-    pub fn open(file: &'a dyn ReadAt) -> Result<Self> {
+    pub fn open(file: &'a dyn ReadAt, budget: &Budget) -> Result<Self> {
         let header = Header::read(file)?;
         match header.metadata.get(VERSION_KEY).map(String::as_str) {
             None => {
@@ -84,8 +84,7 @@ impl<'a> Archive<'a> {
         let lens = packed.iter().map(TensorEntry::len).collect();
         let at = |entry: &TensorEntry| (header.len + entry.bytes[0], entry.len());
         let index = index.map(at).map(|(at, len)| GpuIndex::read(file, &blobs, at, len)).transpose()?;
-        let budget = Budget::unlimited();
-        Ok(Self { file, source, trailer, blobs, index, lens, base: None, budget, gpu: None })
+        Ok(Self { file, source, trailer, blobs, index, lens, base: None, budget: budget.clone(), gpu: None })
     }
 
     /// Gives a delta the file that it was made against.
@@ -102,12 +101,6 @@ impl<'a> Archive<'a> {
         }
         self.base = Some((base, Header::read(base)?));
         Ok(self)
-    }
-
-    /// The same file, decoded within `budget`: under a limit fewer tiles are in flight.
-    pub fn with_budget(mut self, budget: &Budget) -> Self {
-        self.budget = budget.clone();
-        self
     }
 
     /// The same file, decoded by `device`. The bytes are the same whichever it is.

@@ -28,15 +28,16 @@ pub struct Options<'a> {
     pub threads: usize,
     /// A file whose tensors of the same name, type and shape are taken off first.
     pub base: Option<&'a dyn ReadAt>,
-    /// The memory to work in; without, as much as the threads need. Under a limit fewer tiles are in flight.
-    pub budget: Option<&'a Budget>,
+    /// The memory to work in. Under a limit fewer tiles are in flight.
+    pub budget: &'a Budget,
     /// Elements of the segments of an index for GPUs, see [`SEGMENT`](super::SEGMENT); none is written without.
     pub gpu_index: Option<u32>,
 }
 
-impl Default for Options<'_> {
-    fn default() -> Self {
-        Self { tile_size: None, threads: 1, base: None, budget: None, gpu_index: None }
+impl<'a> Options<'a> {
+    /// One thread within `budget`, tile sizes chosen, no base and no index.
+    pub fn new(budget: &'a Budget) -> Self {
+        Self { tile_size: None, threads: 1, base: None, budget, gpu_index: None }
     }
 }
 
@@ -82,11 +83,10 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
             Error::invalid("the base has no tensor of the same name, type and shape").with_hint(Remedy::PackWhole)
         );
     }
-    let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
-    memory::check(least(&header, options)?, &budget)?;
+    memory::check(least(&header, options)?, options.budget)?;
     if options.tile_size.is_none() {
         let input = Input { source, base: options.base, plans: &plans };
-        let (workers, _held) = memory::choosing(&header)?.workers(options.threads, &budget)?;
+        let (workers, _held) = memory::choosing(&header)?.workers(options.threads, options.budget)?;
         let layouts =
             tile_size::layouts(&header, workers, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
         plans.iter_mut().zip(layouts).for_each(|(plan, layout)| plan.layout = layout);
@@ -104,7 +104,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     sink.append(&trailer.to_bytes())?;
     sink.patch(0, &packed_header(&header, &lens, header_len)?)?;
     let encode_seconds = begin.elapsed().as_secs_f64();
-    let hash = verify(sink, options.threads, &budget, progress)?;
+    let hash = verify(sink, options.threads, options.budget, progress)?;
     sink.append(&hash)?;
     let packed_len = header_len + lens.iter().sum::<u64>() + Trailer::stored_len(header.len);
     Ok(Packed { source_len, packed_len, encode_seconds })
@@ -181,8 +181,8 @@ fn blobs(
     progress: &dyn Fn(u64),
 ) -> Result<Vec<u64>> {
     let layouts: Vec<Layout> = input.plans.iter().map(|plan| plan.layout).collect();
-    let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
-    let (workers, _held) = memory::encoding(header, &layouts, options.gpu_index).workers(options.threads, &budget)?;
+    let (workers, _held) =
+        memory::encoding(header, &layouts, options.gpu_index).workers(options.threads, options.budget)?;
     let runs = Runs::new(input.plans.iter().map(|plan| plan.layout.n_runs()));
     let mut open = Open { header, plans: input.plans, sink, lens: Vec::new(), tiles: Vec::new(), written: 0 };
     let isa = Isa::from_env()?;
@@ -308,7 +308,7 @@ fn verify(sink: &mut dyn Sink, threads: usize, budget: &Budget, progress: &dyn F
     let mut hash = [0; HASH_LEN];
     sink.check(&mut |file| {
         let complete = Complete { file, size: file.size()? + HASH_LEN as u64 };
-        Archive::open(&complete)?.with_budget(budget).check_tiles(threads, progress)?;
+        Archive::open(&complete, budget)?.check_tiles(threads, progress)?;
         hash = super::hash::hash(file)?;
         Ok(())
     })
