@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use melisma::pack::{Archive, Header};
+use melisma::pack::{self, Header};
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
@@ -43,7 +43,7 @@ impl Codec {
     pub fn open_on(memory: &MemoryTracker, device: &Device, source: &str) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();
         let start = Instant::now();
-        let loaded = memory.reserve(Space::Host, loaded_bytes(source, memory.budget()))?;
+        let loaded = memory.reserve(Space::Host, loaded_bytes(source))?;
         let model = open(source, device, memory.budget()).map_err(|error| match error.kind() {
             Kind::Corrupt | Kind::Truncated => with_hint(error, DAMAGED),
             _ => with_hint(error, WANTED),
@@ -55,7 +55,7 @@ impl Codec {
 
 /// Bytes of a model's weights as floats in memory, by the largest file of weights that `source` can mean. A file that
 /// cannot be read counts as 0: opening it fails.
-pub fn loaded_bytes(source: &str, budget: &Budget) -> u64 {
+pub fn loaded_bytes(source: &str) -> u64 {
     if source.starts_with("builtin:") {
         return mini24_weights().len() as u64;
     }
@@ -66,15 +66,12 @@ pub fn loaded_bytes(source: &str, budget: &Budget) -> u64 {
         if path.is_dir() { in_folder().filter(is_weights).collect() } else { vec![path.to_owned()] };
     let len = |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file()).map_or(0, |data| data.len());
     let Some(largest) = files.into_iter().filter(|path| len(path) > 0).max_by_key(len) else { return 0 };
-    File::open(&largest).ok().and_then(|file| floats(&file, budget)).unwrap_or_else(|| len(&largest))
+    File::open(&largest).ok().and_then(|file| floats(&file)).unwrap_or_else(|| len(&largest))
 }
 
 /// Bytes of all tensors of a safetensors file, packed or not, as floats.
-fn floats(file: &File, budget: &Budget) -> Option<u64> {
-    let header = match Archive::open(file, budget) {
-        Ok(archive) => archive.source().clone(),
-        Err(_) => Header::read(file).ok()?,
-    };
+fn floats(file: &File) -> Option<u64> {
+    let header = pack::source_header(file).or_else(|_| Header::read(file)).ok()?;
     let elements = |shape: &[u64]| shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
     let mut counts = header.tensors.iter().map(|tensor| elements(&tensor.shape));
     counts.try_fold(0u64, |sum, count| sum.checked_add(count?))?.checked_mul(4)
@@ -119,8 +116,8 @@ mod tests {
         let bytes = [&(json.len() as u64).to_le_bytes()[..], json, &[0; 24]].concat();
         std::fs::write(&path, &bytes).unwrap();
         for source in [path.as_path(), folder.path()] {
-            assert_eq!(loaded_bytes(source.to_str().unwrap(), &Budget::unlimited()), 48, "{}", source.display());
+            assert_eq!(loaded_bytes(source.to_str().unwrap()), 48, "{}", source.display());
         }
-        assert_eq!(loaded_bytes("/dev/zero", &Budget::unlimited()), 0);
+        assert_eq!(loaded_bytes("/dev/zero"), 0);
     }
 }

@@ -6,7 +6,6 @@ use std::path::{Component, Path, PathBuf};
 
 use melisma::format::checkpoint::Checkpoint;
 use melisma::pack as library;
-use melisma::runtime::memory::Budget;
 use melisma::runtime::output::{self, Existing};
 use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
@@ -35,7 +34,7 @@ pub struct Index {
 }
 
 impl Index {
-    pub fn open(path: &Path, budget: &Budget) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let wrong = |message: String| Error::corrupt(format!("{}: {message}", path.display()));
         let text = read_text(path, MAX_INDEX)?;
         let mut rest: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
@@ -56,19 +55,19 @@ impl Index {
             shards.push((shard.clone(), open(&file)?));
         }
         let index = Self { path: path.to_owned(), rest, map, shards };
-        index.check_names(budget)?;
+        index.check_names()?;
         Ok(index)
     }
 
     /// Refuses tensors that are missing, not listed, or in another shard than the index says.
-    fn check_names(&self, budget: &Budget) -> Result<()> {
+    fn check_names(&self) -> Result<()> {
         let wrong = |message: String| {
             Err(Error::corrupt(format!("{}: {message}", self.path.display()))
                 .with_hint("the index and its shards must be of the same model; fetch them again"))
         };
         let mut found: BTreeMap<String, &str> = BTreeMap::new();
         for (shard, file) in &self.shards {
-            for name in tensor_names(file, budget).map_err(|error| error.at(self.beside(shard).display()))? {
+            for name in tensor_names(file).map_err(|error| error.at(self.beside(shard).display()))? {
                 match self.map.get(&name) {
                     None => return wrong(format!("`{name}` is in {shard}, but not in the index")),
                     Some(listed) if listed != shard => {
@@ -98,13 +97,13 @@ impl Index {
 }
 
 /// The tensors of a file as their source names them.
-fn tensor_names(file: &File, budget: &Budget) -> Result<Vec<String>> {
+fn tensor_names(file: &File) -> Result<Vec<String>> {
     if library::is_checkpoint(file) {
         return Ok(Checkpoint::read(file)?.names().map(str::to_owned).collect());
     }
     let names = |tensors: &[library::TensorEntry]| tensors.iter().map(|tensor| tensor.name.clone()).collect();
     match library::is_packed(file)? {
-        true => Ok(names(&library::Archive::open(file, budget)?.source().tensors)),
+        true => Ok(names(&library::source_header(file)?.tensors)),
         false => Ok(names(&library::Header::read(file)?.tensors)),
     }
 }

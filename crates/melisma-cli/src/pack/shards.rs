@@ -15,7 +15,7 @@ use crate::session::Session;
 /// Packs, tests or lists every shard of the index.
 pub fn pack(session: &Session, place: &Place<'_>, args: &PackArgs) -> Result<()> {
     refuse([("-o", args.output.is_some()), ("--rm", args.rm), ("--delta", args.delta.is_some())])?;
-    let index = Index::open(&args.input, place.budget)?;
+    let index = Index::open(&args.input)?;
     if args.list {
         return list(session, place, &index);
     }

@@ -15,7 +15,7 @@ use crate::session::Session;
 pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result<()> {
     let has_part = args.tensor.is_some();
     refuse([("-o", args.output.is_some() && !has_part), ("--rm", args.rm), ("--delta", args.delta.is_some())])?;
-    let index = Index::open(&args.input, place.budget)?;
+    let index = Index::open(&args.input)?;
     if let (Some(name), Some(output)) = (&args.tensor, &args.output) {
         let shard = index.map.get(name).ok_or_else(|| {
             Error::invalid(format!("{}: there is no tensor `{name}`", args.input.display()))

@@ -47,21 +47,8 @@ impl<'a> Archive<'a> {
     /// # Errors
     /// `InvalidArgument`: a plain safetensors file. `Version`: made by a newer build. `Corrupt` or `Truncated`: damaged.
     pub fn open(file: &'a dyn ReadAt, budget: &Budget) -> Result<Self> {
-        let header = Header::read(file)?;
-        match header.metadata.get(VERSION_KEY).map(String::as_str) {
-            None => {
-                return Err(Error::invalid("this safetensors file is not packed").with_hint(Remedy::Pack));
-            }
-            Some(version) if version != VERSION.to_string() => {
-                let message = format!("format version `{version}`; this build reads {VERSION}");
-                return Err(Error::new(Kind::Version, message).with_hint("a newer version of Melisma may read it"));
-            }
-            Some(_) => {}
-        }
-        let Some((last, packed)) = header.tensors.split_last().filter(|(last, _)| last.name == TRAILER) else {
-            return Err(Error::corrupt(format!("the last tensor is not {TRAILER}")));
-        };
-        let (trailer, source) = Trailer::read(file, header.len + last.bytes[0], last.len())?;
+        let Contents { header, trailer, source } = Contents::read(file)?;
+        let packed = &header.tensors[..header.tensors.len() - 1];
         let (packed, index) = match packed.split_last() {
             Some((index, packed)) if index.name == gpu_index::NAME => (packed, Some(index)),
             _ => (packed, None),
@@ -178,6 +165,43 @@ impl<'a> Archive<'a> {
         let mut hash = [0; HASH_LEN];
         hash.copy_from_slice(&read(self.file, self.file.size()? - HASH_LEN as u64, HASH_LEN)?);
         Ok(hash)
+    }
+}
+
+/// The header of the file that was packed as `file`; nothing else is read.
+///
+/// # Errors
+/// As [`Archive::open`].
+pub fn source_header(file: &dyn ReadAt) -> Result<Header> {
+    Ok(Contents::read(file)?.source)
+}
+
+/// The headers of a packed file and of its source.
+struct Contents {
+    /// Its last tensor is the trailer.
+    header: Header,
+    trailer: Trailer,
+    source: Header,
+}
+
+impl Contents {
+    fn read(file: &dyn ReadAt) -> Result<Self> {
+        let header = Header::read(file)?;
+        match header.metadata.get(VERSION_KEY).map(String::as_str) {
+            None => {
+                return Err(Error::invalid("this safetensors file is not packed").with_hint(Remedy::Pack));
+            }
+            Some(version) if version != VERSION.to_string() => {
+                let message = format!("format version `{version}`; this build reads {VERSION}");
+                return Err(Error::new(Kind::Version, message).with_hint("a newer version of Melisma may read it"));
+            }
+            Some(_) => {}
+        }
+        let Some(last) = header.tensors.last().filter(|last| last.name == TRAILER) else {
+            return Err(Error::corrupt(format!("the last tensor is not {TRAILER}")));
+        };
+        let (trailer, source) = Trailer::read(file, header.len + last.bytes[0], last.len())?;
+        Ok(Self { header, trailer, source })
     }
 }
 

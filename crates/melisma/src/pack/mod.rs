@@ -41,7 +41,7 @@ mod unpack;
 mod writer;
 
 pub use crate::format::safetensors::{Header, TensorEntry};
-pub use archive::{Archive, TensorInfo};
+pub use archive::{Archive, TensorInfo, source_header};
 pub use array::{Array, compress, decompress};
 pub use gpu_index::SEGMENT;
 pub use layout::{Layout, TILE_SIZES};

@@ -58,11 +58,12 @@ pub fn to_npy(model: &Model, codes: &Codes) -> Vec<u8> {
 
 /// 32-bit integers `codes.0`, `codes.1`, …, with the model's hash as metadata.
 pub fn to_safetensors(model: &Model, codes: &Codes) -> Vec<u8> {
-    let levels = codes.levels().iter().enumerate().map(|(index, level)| Tensor {
+    let levels = codes.levels();
+    let tensors = levels.iter().enumerate().map(|(index, level)| Tensor {
         name: format!("codes.{index}"),
         dtype: DType::I32,
         shape: vec![level.len()],
         bytes: bytemuck::cast_slice(level),
     });
-    safetensors::write(levels.collect(), &[("model", model.hash())])
+    safetensors::write(tensors.collect(), &[("model", model.hash())])
 }
