@@ -46,8 +46,7 @@ pub fn checkpoint(bytes: &[u8]) {
 
 /// Packed files, listed and unpacked.
 pub fn packed(bytes: &[u8]) {
-    if let Ok(archive) = Archive::open(&bytes) {
-        let archive = archive.with_budget(&Budget::shared(LIMIT));
+    if let Ok(archive) = Archive::open(&bytes, &Budget::shared(LIMIT)) {
         let _ = archive.list();
         let _ = archive.unpack(&mut Bounded(0), 1, &|_| {});
     }
@@ -55,7 +54,7 @@ pub fn packed(bytes: &[u8]) {
 
 /// Single compressed arrays.
 pub fn array(bytes: &[u8]) {
-    let _ = pack::decompress(bytes);
+    let _ = pack::decompress(bytes, &Budget::shared(LIMIT));
 }
 
 /// ONNX models, plain and packed.

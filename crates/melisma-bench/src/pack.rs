@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::{Peer, Place, Row, peer};
 use melisma::pack::{self, Options};
 use melisma::runtime::device::Device;
-use melisma::{Error, Kind, Result};
+use melisma::{Budget, Error, Kind, Result};
 
 const PEERS: &str = include_str!("../peers/pack.py");
 
@@ -71,7 +71,7 @@ fn size(name: &str, source: &[u8], figures: &Figures) -> Result<Row> {
 
 fn packed(source: &[u8], tile_size: Option<u32>, threads: usize) -> Result<Vec<u8>> {
     let mut packed = Vec::new();
-    pack::pack(&source, &mut packed, &Options { tile_size, threads, ..Options::default() }, &|_| {})?;
+    pack::pack(&source, &mut packed, &Options { tile_size, threads, ..Options::new(&Budget::unlimited()) }, &|_| {})?;
     Ok(packed)
 }
 

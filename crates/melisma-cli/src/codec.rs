@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use melisma::pack::{Archive, Header};
+use melisma::pack::{self, Header};
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
@@ -71,10 +71,7 @@ pub fn loaded_bytes(source: &str) -> u64 {
 
 /// Bytes of all tensors of a safetensors file, packed or not, as floats.
 fn floats(file: &File) -> Option<u64> {
-    let header = match Archive::open(file) {
-        Ok(archive) => archive.source().clone(),
-        Err(_) => Header::read(file).ok()?,
-    };
+    let header = pack::source_header(file).or_else(|_| Header::read(file)).ok()?;
     let elements = |shape: &[u64]| shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
     let mut counts = header.tensors.iter().map(|tensor| elements(&tensor.shape));
     counts.try_fold(0u64, |sum, count| sum.checked_add(count?))?.checked_mul(4)

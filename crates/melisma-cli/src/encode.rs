@@ -202,7 +202,7 @@ impl Written {
             Self::Ids => to_ids(model, codes)?.into_bytes(),
             Self::Json => to_json(model, codes).into_bytes(),
             Self::Npy => to_npy(model, codes),
-            Self::Safetensors => to_safetensors(model, codes)?,
+            Self::Safetensors => to_safetensors(model, codes),
         })
     }
 

@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use melisma::audio::{Element, Facts, Reads, Source};
-use melisma::mel::{Config, Spectrogram, Transform, Values, npy, picture};
+use melisma::format::{npy, safetensors};
+use melisma::mel::{Config, Spectrogram, Transform, picture};
 use melisma::runtime::count;
 use melisma::runtime::device::Queue;
 use melisma::runtime::output::{self, Existing, OutputFile};
 use melisma::{Error, Result};
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
 use crate::args::{MelArgs, MelSettings};
@@ -73,7 +72,7 @@ pub fn run(session: &Session, args: &MelArgs) -> Result<()> {
         }
     }
     if kind == Kind::Safetensors {
-        output::write(output, &tensors(&mels, names)?, session.existing)?;
+        output::write(output, &tensors(&mels, names), session.existing)?;
     }
     for one in &done {
         if let Some(note) = &one.note {
@@ -155,20 +154,22 @@ fn spectrogram(queue: &Queue, transform: &Transform, path: &Path, facts: &Facts)
 
 fn write_npy(path: &Path, mel: &Spectrogram, existing: Existing) -> Result<()> {
     let mut file = OutputFile::create(path, existing)?;
-    let written = file.write_all(&npy::header_of(mel)).and_then(|()| file.write_all(mel.values.bytes()));
+    let written = file
+        .write_all(&npy::header(npy::descr(mel.values.dtype()), &mel.shape))
+        .and_then(|()| file.write_all(mel.values.bytes()));
     written.map_err(|error| output::failed(path, error))?;
     file.commit()
 }
 
 /// One tensor per input.
-fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Result<Vec<u8>> {
-    let mut views = Vec::new();
-    for (mel, name) in mels.iter().zip(names) {
-        let dtype = if matches!(mel.values, Values::F16(_)) { Dtype::F16 } else { Dtype::F32 };
-        let view = TensorView::new(dtype, mel.shape.to_vec(), mel.values.bytes());
-        views.push((name, view.map_err(|error| Error::invalid(error.to_string()))?));
-    }
-    safetensors::serialize(views, None).map_err(|error| Error::invalid(error.to_string()))
+fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Vec<u8> {
+    let tensors = mels.iter().zip(names).map(|(mel, name)| safetensors::Tensor {
+        name,
+        dtype: mel.values.dtype(),
+        shape: mel.shape.to_vec(),
+        bytes: mel.values.bytes(),
+    });
+    safetensors::write(tensors.collect(), &[])
 }
 
 /// Names of results: `mel` for one, else the inputs' own, numbered where two are the same.

@@ -75,6 +75,21 @@ fn a_model_is_packed_tested_listed_and_unpacked_by_its_index() {
 }
 
 #[test]
+fn a_damaged_shard_leaves_no_output_behind() {
+    let sandbox = sandbox();
+    assert_eq!(sandbox.run(&["pack", INDEX]).code, 0);
+    let sources = [INDEX, "m-1.safetensors", "m-2.safetensors"];
+    sources.iter().for_each(|name| std::fs::remove_file(sandbox.path(name)).unwrap());
+    let second = sandbox.path("m-2.packed.safetensors");
+    let mut bytes = std::fs::read(&second).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&second, bytes).unwrap();
+    let refused = sandbox.run(&["unpack", PACKED]);
+    assert!(refused.code != 0 && refused.stderr.contains("m-2.packed.safetensors"), "{}", refused.stderr);
+    assert!(sources.iter().all(|name| !sandbox.path(name).exists()));
+}
+
+#[test]
 fn names_that_do_not_agree_with_the_shards_are_refused() {
     let sandbox = sandbox();
     assert_eq!(sandbox.run(&["pack", INDEX]).code, 0);

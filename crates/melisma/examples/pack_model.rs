@@ -13,14 +13,14 @@ const PACKED: &str = "mini24.packed.safetensors";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let weights = mini24_weights();
-    let mut packed = Vec::new();
-    let facts = pack::pack(&weights, &mut packed, &Options { threads: 2, ..Options::default() }, &|_| {})?;
+    let (budget, mut packed) = (Budget::shared(1 << 30), Vec::new());
+    let facts = pack::pack(&weights, &mut packed, &Options { threads: 2, ..Options::new(&budget) }, &|_| {})?;
     fs::write(PACKED, &packed)?;
     let share = 100.0 * facts.packed_len as f64 / facts.source_len as f64;
     println!("{PACKED}: {} bytes, {share:.1} % of the source", facts.packed_len);
 
     let packed = fs::read(PACKED)?;
-    let archive = Archive::open(&packed)?;
+    let archive = Archive::open(&packed, &budget)?;
     let largest = archive.list()?.into_iter().max_by_key(|tensor| tensor.packed_len).ok_or("no tensors")?;
     println!("largest tensor: {} {:?}", largest.entry.name, largest.entry.shape);
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(restored == weights, "unpacking restores the source byte for byte");
 
     // `Device::cuda(0)?` decodes on a GPU instead, while the file is read.
-    let loaded = pack::load_to_device(&packed, &Device::cpu()?, &Budget::shared(1 << 30))?;
+    let loaded = pack::load_to_device(&packed, &Device::cpu()?, &budget)?;
     let codebook = loaded.view::<f32>("quantizer.quantizers.0.codebook.weight")?;
     println!("{} tensors in memory; the first codebook has {} values", loaded.tensors().len(), codebook.len());
     Ok(())

@@ -85,12 +85,14 @@
 //! # Weights without waste
 //!
 //! ```
+//! use melisma::Budget;
 //! use melisma::pack::{self, Array};
 //!
+//! let budget = Budget::shared(64 << 20);
 //! let weights: Vec<f32> = (0..65_536).map(|n| (n as f32).sin()).collect();
-//! let packed = pack::compress(&Array::new(&weights, &[256, 256])?)?;
+//! let packed = pack::compress(&Array::new(&weights, &[256, 256])?, &budget)?;
 //! assert!(packed.len() < 4 * weights.len());
-//! assert_eq!(pack::decompress(&packed)?.to_vec::<f32>()?, weights);
+//! assert_eq!(pack::decompress(&packed, &budget)?.to_vec::<f32>()?, weights);
 //! # Ok::<(), melisma::Error>(())
 //! ```
 //!

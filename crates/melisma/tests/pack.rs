@@ -7,7 +7,7 @@ mod repository;
 
 use melisma::pack::{self, Archive, Array, Decoder, Encoder, Header, Layout, Options, Split};
 use melisma::{Budget, Device, Isa, Queue, Space};
-use pack_source::{Random, file};
+use pack_source::{Random, UNLIMITED, file, options};
 
 fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -21,7 +21,7 @@ fn packed(source: &[u8], options: &Options<'_>) -> Vec<u8> {
 
 fn unpacked(packed: &[u8], threads: usize) -> Vec<u8> {
     let packed = packed.to_vec();
-    let archive = Archive::open(&packed).unwrap();
+    let archive = Archive::open(&packed, &UNLIMITED).unwrap();
     archive.check(threads, &|_| {}).unwrap();
     let mut out = Vec::new();
     archive.unpack(&mut out, threads, &|_| {}).unwrap();
@@ -70,11 +70,11 @@ fn all_sorts() -> Vec<u8> {
 fn files_come_back_byte_for_byte_whatever_the_threads() {
     let source = all_sorts();
     for tile_size in pack::TILE_SIZES {
-        let one = packed(&source, &Options { tile_size: Some(tile_size), ..Options::default() });
+        let one = packed(&source, &Options { tile_size: Some(tile_size), ..options() });
         assert!(one.len() < source.len());
         for threads in [2, 3, 16] {
             assert!(
-                one == packed(&source, &Options { tile_size: Some(tile_size), threads, ..Options::default() }),
+                one == packed(&source, &Options { tile_size: Some(tile_size), threads, ..options() }),
                 "{tile_size}, {threads}"
             );
         }
@@ -94,11 +94,11 @@ fn wide_elements_get_the_tiles_that_suit_them() {
     let banded = floats(&|i| ((i >> 16) as f32 * 5.0).exp2());
     let even = floats(&|_| 1.0);
     let source = file(&[("banded", "F32", &[1024, 512], banded), ("even", "F32", &[1024, 512], even)]);
-    let chosen = packed(&source, &Options::default());
+    let chosen = packed(&source, &options());
     assert!(unpacked(&chosen, 2) == source);
-    assert!(chosen == packed(&source, &Options { threads: 3, ..Options::default() }));
+    assert!(chosen == packed(&source, &Options { threads: 3, ..options() }));
     for tile_size in pack::TILE_SIZES {
-        let fixed = packed(&source, &Options { tile_size: Some(tile_size), ..Options::default() });
+        let fixed = packed(&source, &Options { tile_size: Some(tile_size), ..options() });
         assert!(chosen.len() < fixed.len(), "{tile_size}: {} and {}", chosen.len(), fixed.len());
     }
 }
@@ -107,8 +107,8 @@ fn wide_elements_get_the_tiles_that_suit_them() {
 fn tensors_and_tiles_can_be_read_alone() {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let packed = packed(&source, &Options { tile_size: Some(256), threads: 2, ..Options::default() });
-    let archive = Archive::open(&packed).unwrap();
+    let packed = packed(&source, &Options { tile_size: Some(256), threads: 2, ..options() });
+    let archive = Archive::open(&packed, &UNLIMITED).unwrap();
     for entry in &header.tensors {
         let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
         let mut bytes = Vec::new();
@@ -149,11 +149,11 @@ fn loaded_bytes(loaded: &pack::Loaded, queue: &Queue, header: &Header, source: &
 fn models_are_loaded_packed_or_not(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let small = Options { tile_size: Some(256), ..Options::default() };
+    let small = Options { tile_size: Some(256), ..options() };
     let files = [
         source.clone(),
         packed(&source, &small),
-        packed(&source, &Options { gpu_index: Some(pack::SEGMENT), ..Options::default() }),
+        packed(&source, &Options { gpu_index: Some(pack::SEGMENT), ..options() }),
         packed(&source, &Options { gpu_index: Some(2048), threads: 3, ..small }),
     ];
     let budget = Budget::unlimited();
@@ -168,7 +168,7 @@ fn models_are_loaded_packed_or_not(device: &Device) {
     damaged[at] ^= 4;
     let error = loader.load(&damaged).err().unwrap();
     assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
-    let delta = packed(&source, &Options { base: Some(&source), ..Options::default() });
+    let delta = packed(&source, &Options { base: Some(&source), ..options() });
     assert_eq!(loader.load(&delta).err().unwrap().kind(), melisma::Kind::Unsupported);
 }
 
@@ -186,7 +186,7 @@ fn models_are_loaded_packed_or_not_on_cuda() {
 fn files_are_unpacked(device: &Device) {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
-    let small = Options { tile_size: Some(256), ..Options::default() };
+    let small = Options { tile_size: Some(256), ..options() };
     let plain = packed(&source, &small);
     let indexed = packed(&source, &Options { gpu_index: Some(2048), ..small });
     let mut base = source.clone();
@@ -195,7 +195,7 @@ fn files_are_unpacked(device: &Device) {
     let delta = packed(&source, &Options { base: Some(&base), ..small });
     for (file, limit) in [(&plain, None), (&indexed, None), (&delta, None), (&plain, Some(8 << 20))] {
         let budget = limit.map_or_else(Budget::unlimited, |limit| Budget::new(limit, limit));
-        let archive = Archive::open(file).unwrap().with_budget(&budget).on(device);
+        let archive = Archive::open(file, &budget).unwrap().on(device);
         let archive = if archive.is_delta() { archive.with_base(&base).unwrap() } else { archive };
         archive.check(2, &|_| {}).unwrap();
         let (mut out, told) = (Vec::new(), std::cell::Cell::new(0));
@@ -206,7 +206,7 @@ fn files_are_unpacked(device: &Device) {
         let mut tensor = Vec::new();
         archive.unpack_tensor("matrix", &mut tensor, 2).unwrap();
         assert!(tensor == source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize]);
-        let on_cpu = Archive::open(file).unwrap();
+        let on_cpu = Archive::open(file, &UNLIMITED).unwrap();
         let on_cpu = if on_cpu.is_delta() { on_cpu.with_base(&base).unwrap() } else { on_cpu };
         assert_eq!(archive.tile("matrix", [1, 2]).unwrap(), on_cpu.tile("matrix", [1, 2]).unwrap());
         for space in [Space::Host, Space::Pinned, Space::Device] {
@@ -218,11 +218,11 @@ fn files_are_unpacked(device: &Device) {
     let at = Header::read(&damaged).unwrap();
     let at = (at.len + at.get("matrix").unwrap().bytes[0]) as usize + 20_000;
     damaged[at] ^= 4;
-    let archive = Archive::open(&damaged).unwrap().on(device);
+    let archive = Archive::open(&damaged, &UNLIMITED).unwrap().on(device);
     let error = archive.unpack_tensor("matrix", &mut Vec::new(), 2).unwrap_err();
     assert!(error.to_string().starts_with("matrix, tile 0"), "{error}");
     let tiny = Budget::new(1 << 20, 1 << 20);
-    let error = Archive::open(&plain).unwrap().with_budget(&tiny).on(device).check(2, &|_| {}).unwrap_err();
+    let error = Archive::open(&plain, &tiny).unwrap().on(device).check(2, &|_| {}).unwrap_err();
     assert_eq!(error.kind(), melisma::Kind::Memory);
     assert!(matches!(error.remedies(), [melisma::Remedy::RaiseMemoryLimit { least: Some(_) }]), "{error}");
 }
@@ -241,12 +241,12 @@ fn files_are_unpacked_on_cuda() {
 fn a_budget_bounds_what_is_in_flight_and_changes_no_byte() {
     let source = all_sorts();
     for gpu_index in [None, Some(2048)] {
-        let free = Options { threads: 16, gpu_index, ..Options::default() };
+        let free = Options { threads: 16, gpu_index, ..options() };
         let expected = packed(&source, &free);
         let tight = |limit: u64| {
             let budget = Budget::new(limit, 0);
             let mut out = Vec::new();
-            let outcome = pack::pack(&source, &mut out, &Options { budget: Some(&budget), ..free }, &|_| {});
+            let outcome = pack::pack(&source, &mut out, &Options { budget: &budget, ..free }, &|_| {});
             assert!(budget.usage(Space::Host).peak <= limit);
             outcome.map(|_| out)
         };
@@ -263,41 +263,44 @@ fn a_budget_bounds_what_is_in_flight_and_changes_no_byte() {
 fn layers_come_back_as_they_were() {
     let mut random = Random::new(11);
     let layer: Vec<half::f16> = (0..300 * 500).map(|_| half::f16::from_f32(random.weight())).collect();
-    let compressed = pack::compress(&Array::new(&layer, &[300, 500]).unwrap()).unwrap();
+    let compressed = pack::compress(&Array::new(&layer, &[300, 500]).unwrap(), &UNLIMITED).unwrap();
     assert!(compressed.len() < 2 * layer.len() * 9 / 10, "{} of {}", compressed.len(), 2 * layer.len());
-    let restored = pack::decompress(&compressed).unwrap();
+    let restored = pack::decompress(&compressed, &UNLIMITED).unwrap();
     assert_eq!((restored.dtype(), restored.shape()), ("F16", &[300, 500][..]));
     assert!(restored.to_vec::<half::f16>().unwrap() == layer);
     assert!(restored.to_vec::<f32>().is_err());
     let bytes = random.bytes(77);
     let odd = Array::from_bytes("F8_E5M2", &[7, 11], &bytes);
-    assert_eq!(pack::decompress(&pack::compress(&odd).unwrap()).unwrap(), odd);
+    assert_eq!(pack::decompress(&pack::compress(&odd, &UNLIMITED).unwrap(), &UNLIMITED).unwrap(), odd);
     for (elements, shape) in [(0, &[0, 5][..]), (1, &[])] {
         let array = Array::new(&[1.5f32, 2.5][..elements], shape).unwrap();
-        assert_eq!(pack::decompress(&pack::compress(&array).unwrap()).unwrap(), array);
+        assert_eq!(pack::decompress(&pack::compress(&array, &UNLIMITED).unwrap(), &UNLIMITED).unwrap(), array);
     }
     assert!(Array::new(&layer, &[300, 501]).is_err());
-    assert!(pack::compress(&Array::from_bytes("F16", &[3], &bytes)).is_err());
+    assert!(pack::compress(&Array::from_bytes("F16", &[3], &bytes), &UNLIMITED).is_err());
     for at in [0, 100, compressed.len() / 2, compressed.len() - 1] {
         let mut damaged = compressed.clone();
         damaged[at] ^= 0x10;
-        assert!(pack::decompress(&damaged).is_err(), "byte {at}");
-        assert!(pack::decompress(&compressed[..at]).is_err());
+        assert!(pack::decompress(&damaged, &UNLIMITED).is_err(), "byte {at}");
+        assert!(pack::decompress(&compressed[..at], &UNLIMITED).is_err());
     }
     assert!(
-        pack::decompress(&packed(&all_sorts(), &Options::default())).unwrap_err().to_string().contains("25 tensors")
+        pack::decompress(&packed(&all_sorts(), &options()), &UNLIMITED).unwrap_err().to_string().contains("25 tensors")
     );
 }
 
 #[test]
 fn an_index_is_one_more_tensor_and_changes_nothing_else() {
     let source = all_sorts();
-    let plain = packed(&source, &Options::default());
-    let with = Options { gpu_index: Some(4096), ..Options::default() };
+    let plain = packed(&source, &options());
+    let with = Options { gpu_index: Some(4096), ..options() };
     let indexed = packed(&source, &with);
     assert!(indexed == packed(&source, &Options { threads: 5, ..with }));
     assert!(unpacked(&indexed, 2) == source);
-    assert!(Archive::open(&indexed).unwrap().has_gpu_index() && !Archive::open(&plain).unwrap().has_gpu_index());
+    assert!(
+        Archive::open(&indexed, &UNLIMITED).unwrap().has_gpu_index()
+            && !Archive::open(&plain, &UNLIMITED).unwrap().has_gpu_index()
+    );
     let [one, two] = [&plain, &indexed].map(|file| Header::read(file).unwrap());
     assert_eq!(two.tensors.len(), one.tensors.len() + 1);
     for entry in &one.tensors[..one.tensors.len() - 1] {
@@ -321,19 +324,19 @@ fn deltas_need_their_base_and_shrink() {
     }
     let base = file(&[("w", "BF16", &[400, 1000], weights)]);
     let source = file(&[("w", "BF16", &[400, 1000], tuned), ("new", "BF16", &[64], random.bf16(64))]);
-    let delta = packed(&source, &Options { base: Some(&base), ..Options::default() });
+    let delta = packed(&source, &Options { base: Some(&base), ..options() });
     assert!(delta.len() < source.len() / 10, "{} of {}", delta.len(), source.len());
-    let archive = Archive::open(&delta).unwrap();
+    let archive = Archive::open(&delta, &UNLIMITED).unwrap();
     assert!(archive.unpack(&mut Vec::new(), 1, &|_| {}).unwrap_err().to_string().contains("delta"));
     let archive = archive.with_base(&base).unwrap();
     let mut out = Vec::new();
     archive.unpack(&mut out, 2, &|_| {}).unwrap();
     assert!(out == source);
-    assert!(Archive::open(&delta).unwrap().with_base(&source).is_err());
-    let of_whole = packed(&base, &Options::default());
+    assert!(Archive::open(&delta, &UNLIMITED).unwrap().with_base(&source).is_err());
+    let of_whole = packed(&base, &options());
     let foreign = file(&[("v", "BF16", &[64], random.bf16(64))]);
     for (base, expected) in [(&of_whole, "the base is packed"), (&foreign, "the base has no tensor")] {
-        let options = Options { base: Some(base), ..Options::default() };
+        let options = Options { base: Some(base), ..options() };
         let error = pack::pack(&source, &mut Vec::new(), &options, &|_| {}).unwrap_err();
         assert!(error.to_string().starts_with(expected), "{error}");
     }
@@ -368,7 +371,7 @@ fn sixteen_threads_share_nothing() {
 #[test]
 fn noise_costs_a_thousandth_at_most() {
     let source = file(&[("noise", "F16", &[1024, 512], Random::new(5).bytes(1 << 20))]);
-    let packed = packed(&source, &Options::default());
+    let packed = packed(&source, &options());
     assert!(packed.len() as f64 <= 1.001 * source.len() as f64, "{} of {}", packed.len(), source.len());
 }
 
@@ -376,14 +379,14 @@ fn noise_costs_a_thousandth_at_most() {
 #[test]
 fn version_1_stays_readable_and_is_still_what_is_written() {
     let path = repository::path("golden/pack/v1_0_modes.packed.safetensors");
-    let (source, options) = (pack_source::golden(), Options { tile_size: Some(256), ..Options::default() });
+    let (source, options) = (pack_source::golden(), Options { tile_size: Some(256), ..options() });
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !path.exists() {
         std::fs::write(&path, packed(&source, &options)).unwrap();
     }
     let golden = std::fs::read(path).unwrap();
     assert!(unpacked(&golden, 1) == source);
     assert!(packed(&source, &options) == golden, "the same input now gives another file");
-    let mut modes: Vec<_> = Archive::open(&golden)
+    let mut modes: Vec<_> = Archive::open(&golden, &UNLIMITED)
         .unwrap()
         .list()
         .unwrap()

@@ -5,7 +5,7 @@ mod pack_source;
 
 use melisma::pack::{self, Archive, Header, Options};
 use melisma::{Kind, Result};
-use pack_source::{Random, file};
+use pack_source::{Random, UNLIMITED, file, options};
 
 fn small() -> (Vec<u8>, Vec<u8>) {
     let mut random = Random::new(1);
@@ -20,13 +20,13 @@ fn small() -> (Vec<u8>, Vec<u8>) {
 
 fn packed(source: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    pack::pack(&source.to_vec(), &mut out, &Options { tile_size: Some(256), ..Options::default() }, &|_| {}).unwrap();
+    pack::pack(&source.to_vec(), &mut out, &Options { tile_size: Some(256), ..options() }, &|_| {}).unwrap();
     out
 }
 
 fn unpack(packed: &[u8]) -> Result<Vec<u8>> {
     let packed = packed.to_vec();
-    let archive = Archive::open(&packed)?;
+    let archive = Archive::open(&packed, &UNLIMITED)?;
     let mut out = Vec::new();
     archive.unpack(&mut out, 1, &|_| {})?;
     Ok(out)
@@ -35,7 +35,7 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>> {
 /// Without the whole file's hash: what reading single tensors must find.
 fn unpack_by_tensor(packed: &[u8]) -> Result<Vec<u8>> {
     let packed = packed.to_vec();
-    let archive = Archive::open(&packed)?;
+    let archive = Archive::open(&packed, &UNLIMITED)?;
     let mut out = Vec::new();
     for tensor in &archive.source().tensors {
         archive.unpack_tensor(&tensor.name, &mut out, 1)?;
@@ -51,7 +51,7 @@ fn every_truncation_is_refused() {
         assert!(unpack(&packed[..len]).is_err(), "{len} of {} bytes", packed.len());
     }
     for len in 0..source.len() {
-        assert!(pack::pack(&source[..len].to_vec(), &mut Vec::new(), &Options::default(), &|_| {}).is_err(), "{len}");
+        assert!(pack::pack(&source[..len].to_vec(), &mut Vec::new(), &options(), &|_| {}).is_err(), "{len}");
     }
 }
 
@@ -130,8 +130,7 @@ fn hostile_headers_are_refused() {
         (format!("{}{}", "{\"a\":".repeat(3000), "}".repeat(3000)), 0, "the header"),
     ];
     for (json, data_len, expected) in cases {
-        let error =
-            pack::pack(&with_header(&json, data_len), &mut Vec::new(), &Options::default(), &|_| {}).unwrap_err();
+        let error = pack::pack(&with_header(&json, data_len), &mut Vec::new(), &options(), &|_| {}).unwrap_err();
         assert!(error.to_string().contains(expected), "{json:.80}: {error}");
     }
     let mut huge = 100_000_001u64.to_le_bytes().to_vec();
@@ -172,10 +171,10 @@ fn versions_and_kinds_are_told_apart() {
     let key = b"\"melisma.pack\":\"1";
     let at = file.windows(key.len()).position(|window| window == key).unwrap();
     file[at + key.len() - 1] = b'2';
-    assert_eq!(Archive::open(&file).err().unwrap().kind(), Kind::Version);
-    let plain = Archive::open(&source).err().unwrap();
+    assert_eq!(Archive::open(&file, &UNLIMITED).err().unwrap().kind(), Kind::Version);
+    let plain = Archive::open(&source, &UNLIMITED).err().unwrap();
     assert_eq!(plain.remedies(), [melisma::Remedy::Pack], "{plain}");
-    let twice = pack::pack(&packed, &mut Vec::new(), &Options::default(), &|_| {}).unwrap_err();
+    let twice = pack::pack(&packed, &mut Vec::new(), &options(), &|_| {}).unwrap_err();
     assert!(twice.to_string().contains("packed already"), "{twice}");
 }
 
@@ -268,7 +267,7 @@ fn damaged_indices_for_gpus_are_refused_or_harmless() {
     let mut random = Random::new(8);
     let source = file(&[("w", "BF16", &[100, 500], random.bf16(50_000))]);
     let mut indexed = Vec::new();
-    let options = Options { gpu_index: Some(2048), ..Options::default() };
+    let options = Options { gpu_index: Some(2048), ..options() };
     pack::pack(&source, &mut indexed, &options, &|_| {}).unwrap();
     assert_eq!(unpack(&indexed).unwrap(), source);
     let name = "__melisma_index__";

@@ -25,10 +25,10 @@ fn packed_weights_make_the_same_model() {
     let read = |name: &str| std::fs::read(repository::path("golden/snac/tiny24").join(name)).unwrap();
     let model = |weights: &[u8]| Model::from_bytes(&read("config.json"), weights, &Budget::unlimited()).unwrap();
     let weights = read("model.safetensors");
-    let packed = packed(&weights, &Options::default());
+    let packed = packed(&weights, &Options::new(&Budget::unlimited()));
     assert!(packed.len() < weights.len());
     assert_eq!(model(&packed).hash(), model(&weights).hash());
-    let delta = self::packed(&weights, &Options { base: Some(&weights), ..Options::default() });
+    let delta = self::packed(&weights, &Options { base: Some(&weights), ..Options::new(&Budget::unlimited()) });
     let error = Model::from_bytes(&read("config.json"), &delta, &Budget::unlimited()).unwrap_err();
     assert!(error.to_string().contains("a delta"), "{error}");
 }
@@ -39,7 +39,7 @@ fn packed_weights_open_as_the_same_model(device: &Device) {
     let weights = std::fs::read(shipped.join("model.safetensors")).unwrap();
     let path = folder.path().join("model.packed.safetensors");
     std::fs::copy(shipped.join("config.json"), folder.path().join("config.json")).unwrap();
-    std::fs::write(&path, packed(&weights, &Options::default())).unwrap();
+    std::fs::write(&path, packed(&weights, &Options::new(&Budget::unlimited()))).unwrap();
     let [expected, model] =
         [&shipped, &path].map(|source| Model::open(source.to_str().unwrap(), device, &Budget::unlimited()).unwrap());
     assert_eq!(model.hash(), expected.hash(), "{device}");
@@ -73,8 +73,8 @@ fn checkpoints_of_pytorch_become_safetensors() {
         assert_eq!((&entry.dtype, &entry.shape), (&other.dtype, &other.shape));
         assert!(bytes(&source, &ours, entry.bytes) == bytes(&plain, &theirs, other.bytes), "{}", entry.name);
     }
-    let packed = packed(&source, &Options::default());
+    let packed = packed(&source, &Options::new(&Budget::unlimited()));
     let mut out = Vec::new();
-    Archive::open(&packed).unwrap().unpack(&mut out, 1, &|_| {}).unwrap();
+    Archive::open(&packed, &Budget::unlimited()).unwrap().unpack(&mut out, 1, &|_| {}).unwrap();
     assert!(out == source);
 }

@@ -14,7 +14,7 @@ use crate::{Measured, Peer, Place, Row, peer};
 use melisma::pack::{self, Decoder, Encoder, Layout, Loader, Options, SEGMENT, TensorEntry};
 use melisma::random::Lcg64;
 use melisma::runtime::device::Device;
-use melisma::{Error, Result};
+use melisma::{Budget, Error, Result};
 
 /// A block of weights, repeated in memory up to a given size.
 const ROWS: u64 = 4096;
@@ -265,7 +265,12 @@ impl Bench<'_> {
         std::fs::write(plain, &source).map_err(|error| Error::io(plain.display(), error))?;
         for (path, gpu_index) in [(packed, None), (indexed, Some(SEGMENT))] {
             let mut bytes = Vec::new();
-            pack::pack(&source, &mut bytes, &Options { threads, gpu_index, ..Options::default() }, &|_| {})?;
+            pack::pack(
+                &source,
+                &mut bytes,
+                &Options { threads, gpu_index, ..Options::new(&Budget::unlimited()) },
+                &|_| {},
+            )?;
             std::fs::write(path, &bytes).map_err(|error| Error::io(path.display(), error))?;
         }
         let gigabytes = source.len() as f64 / 1e9;

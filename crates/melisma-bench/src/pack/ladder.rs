@@ -7,9 +7,9 @@ use melisma_kernels::Isa;
 
 use super::{check, packed};
 use crate::{Peer, Plan, Row, measure};
-use melisma::Result;
 use melisma::pack::{Archive, Decoder, Encoder, Header, Layout, Split, Tile};
 use melisma::random::Lcg64;
+use melisma::{Budget, Result};
 
 const ROWS: u64 = 2048;
 const COLS: u64 = 2816;
@@ -100,7 +100,7 @@ fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
         outcome = layers.iter().try_for_each(|layer| {
             let packed = packed(layer, Some(512), threads)?;
             let mut out = Vec::with_capacity(layer.len());
-            Archive::open(&packed)?.unpack(&mut out, threads, &|_| {})?;
+            Archive::open(&packed, &Budget::unlimited())?.unpack(&mut out, threads, &|_| {})?;
             check(out == *layer, "a layer")
         });
     });

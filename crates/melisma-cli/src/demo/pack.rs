@@ -11,10 +11,11 @@ use crate::session::Session;
 
 pub fn run(session: &Session) -> Result<String> {
     let source = snac::mini24_weights();
-    let options = Options { threads: session.config.threads.value.count(), ..Options::default() };
+    let budget = session.engine()?.memory.budget();
+    let options = Options { threads: session.config.threads.value.count(), ..Options::new(budget) };
     let mut packed = Vec::new();
     let summary = pack::pack(&source, &mut packed, &options, &|_| {})?;
-    let archive = Archive::open(&packed)?;
+    let archive = Archive::open(&packed, budget)?;
     let mut restored = Vec::with_capacity(source.len());
     let begin = Instant::now();
     archive.unpack(&mut restored, options.threads, &|_| {})?;

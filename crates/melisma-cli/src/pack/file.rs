@@ -34,14 +34,14 @@ pub fn pack_file(
     let tile_size = args.tile_size.as_deref().and_then(|size| size.parse().ok());
     let gpu_index = args.gpu_index.then_some(pack::SEGMENT);
     let base = base.as_ref().map(|base| base as _);
-    let options = Options { tile_size, threads: place.threads, base, budget: Some(place.budget), gpu_index };
+    let options = Options { tile_size, threads: place.threads, base, budget: place.budget, gpu_index };
     let mut spool = Spool::create(session, path)?;
     let bar = bar(session, 2 * source.size()?);
     let packed = pack::pack(source, &mut spool.file, &options, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
     let packed = packed.map_err(|error| at_input(error, input, spool.file.path()))?;
     let reader = spool.file.reader()?;
-    let infos = Archive::open(&reader)?.list()?;
+    let infos = Archive::open(&reader, place.budget)?.list()?;
     spool.finish()?;
     Ok((packed, infos))
 }

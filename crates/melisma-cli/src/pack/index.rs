@@ -103,7 +103,7 @@ fn tensor_names(file: &File) -> Result<Vec<String>> {
     }
     let names = |tensors: &[library::TensorEntry]| tensors.iter().map(|tensor| tensor.name.clone()).collect();
     match library::is_packed(file)? {
-        true => Ok(names(&library::Archive::open(file)?.source().tensors)),
+        true => Ok(names(&library::source_header(file)?.tensors)),
         false => Ok(names(&library::Header::read(file)?.tensors)),
     }
 }

@@ -41,8 +41,7 @@ impl<'a> Place<'a> {
 
     /// Opens a packed file to be decoded here.
     pub fn archive<'f>(&self, file: &'f File, path: &Path, base: Option<&'f File>) -> Result<Archive<'f>> {
-        let archive = Archive::open(file).map_err(|error| error.at(path.display()))?;
-        let archive = archive.with_budget(self.budget).on(self.device);
+        let archive = Archive::open(file, self.budget).map_err(|error| error.at(path.display()))?.on(self.device);
         match base {
             Some(base) => archive.with_base(base).map_err(|error| error.at(path.display())),
             None => Ok(archive),

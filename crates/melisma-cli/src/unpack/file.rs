@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use melisma::format::safetensors;
 use melisma::pack::{Append, Archive};
 use melisma::runtime::size;
 use melisma::{Error, Result};
@@ -21,7 +22,8 @@ pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path
     let begin = Instant::now();
     target::check(path, args.rm.then_some("--rm"))?;
     refuse_mixing(session, path)?;
-    let (bytes_in, bytes_out) = match write(session, place, args, [input, path]) {
+    let decoded = decode(session, place, args, [input, path]);
+    let (bytes_in, bytes_out) = match decoded.and_then(|(bytes_in, target)| Ok((bytes_in, target.finish()?))) {
         Err(error) if is_pipe(path) && is_closed_pipe(&error) => return session.lost_reader(),
         written => written?,
     };
@@ -41,8 +43,13 @@ pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path
     print(session, place.device, text, json)
 }
 
-/// Writes what the arguments ask for; the bytes of the packed file and of the output.
-pub fn write(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<(u64, u64)> {
+/// Decodes what the arguments ask for; the bytes of the packed file, and the output, which has no name until it is finished.
+pub fn decode(
+    session: &Session,
+    place: &Place<'_>,
+    args: &UnpackArgs,
+    [input, path]: [&Path; 2],
+) -> Result<(u64, Target)> {
     let file = open(input)?;
     let base = args.delta.as_deref().map(open).transpose()?;
     let archive = place.archive(&file, input, base.as_ref())?;
@@ -54,7 +61,7 @@ pub fn write(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, pa
     };
     bar.finish_and_clear();
     outcome.map_err(|error| at_input(error, input, path))?;
-    Ok((length(&file), target.finish()?))
+    Ok((length(&file), target))
 }
 
 /// One tensor, or one tile of it as a matrix, under the tensor's name.
@@ -84,11 +91,8 @@ fn position(text: &str) -> Result<[u64; 2]> {
 }
 
 fn header(name: &str, dtype: &str, shape: &[u64], len: u64) -> Vec<u8> {
-    let mut json = json!({ name: { "dtype": dtype, "shape": shape, "data_offsets": [0, len] } }).to_string();
-    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
-    let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
-    bytes.extend_from_slice(json.as_bytes());
-    bytes
+    let json = json!({ name: { "dtype": dtype, "shape": shape, "data_offsets": [0, len] } });
+    safetensors::header(json.to_string(), 8)
 }
 
 /// The name without `.packed`.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use melisma::{Error, Remedy, Result};
 use serde_json::json;
 
-use super::file::{default_output, one, write};
+use super::file::{decode, default_output, one};
 use crate::args::UnpackArgs;
 use crate::pack::index::{Index, count, named, refuse, refuse_existing, totals};
 use crate::pack::place::{Place, print};
@@ -28,9 +28,13 @@ pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result
     let outputs = index.shards.iter().map(|(shard, _)| default_output(&index.beside(shard)));
     let outputs: Vec<PathBuf> = outputs.collect::<Result<_>>()?;
     refuse_existing(session, outputs.iter().cloned().chain([path.clone()]))?;
+    let shards = index.shards.iter().zip(&outputs);
+    let decoded = shards.map(|((shard, _), output)| decode(session, place, args, [&index.beside(shard), output]));
+    // A damaged shard leaves no output behind: none gets its name before all are decoded.
+    let decoded: Vec<_> = decoded.collect::<Result<_>>()?;
     let mut files = Vec::new();
-    for ((shard, _), output) in index.shards.iter().zip(&outputs) {
-        let (bytes_in, bytes_out) = write(session, place, args, [&index.beside(shard), output])?;
+    for ((bytes_in, target), output) in decoded.into_iter().zip(&outputs) {
+        let bytes_out = target.finish()?;
         files.push(named(json!({ "bytes_in": bytes_in, "bytes_out": bytes_out, "verified": true }), output));
     }
     index.write(&path, unpacked_name, session.existing)?;

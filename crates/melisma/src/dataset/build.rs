@@ -6,19 +6,20 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 
-use super::complete::{Paths, plan_of};
 use super::counters::{Counters, Snapshot};
 use super::failure::{Failure, RowFailure, in_order};
 use super::guard;
-use super::hash;
-use super::identity::Identity;
+use super::identity::{Identity, plan_of};
 use super::inputs::Inputs;
 use super::journal::{self, Header, Journal};
-use super::pipeline::{self, Made, Tuning, Work};
+use super::paths::Paths;
+use super::pipeline::{self, Made};
 use super::plan::{Options, Plan};
 use super::row::Status;
-use super::store::{Column, Kind, Layout, Store, Type};
+use super::store::{Column, ColumnType, HASH_COLUMN, Kind, Layout, Store};
 use super::technique::{Techniques, Writes};
+use super::work::{Tuning, Work, shape};
+use crate::format::DType;
 use crate::mel::{OutputPrecision, Transform};
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
@@ -235,7 +236,7 @@ fn busy(request: &Request<'_>) -> Error {
 
 /// Slots by bytes; on a GPU no more of them than there is memory for, and then no larger.
 pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques, threads: usize) -> Tuning {
-    let [samples, values] = pipeline::shape(options, 1).bytes();
+    let [samples, values] = shape(options, 1).bytes();
     let samples = samples / 2;
     let by_bytes = |bytes: usize| (bytes / samples).clamp(1, 1 << 16);
     let Device::Cuda(cuda) = device else {
@@ -267,16 +268,16 @@ fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
         melisma_kernels::signal::mel::Order::FilterTime => vec![config.n_mels, n_frames],
         melisma_kernels::signal::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
     };
-    let element = if config.dtype == OutputPrecision::F16 { Type::F16 } else { Type::F32 };
+    let element = if config.dtype == OutputPrecision::F16 { DType::F16 } else { DType::F32 };
     let columns = vec![
-        Column::flat("path", Type::Text(width)),
-        Column::flat("file_index", Type::I64),
-        Column::flat("start_sample", Type::I64),
-        Column::flat("valid_frames", Type::I32),
-        Column::flat("status", Type::U8),
-        Column::flat("checksum", Type::U64),
-        Column::flat(hash::COLUMN, Type::U64),
-        Column { name: "mel".to_owned(), element, shape },
+        Column::flat("path", ColumnType::Text(width)),
+        Column::flat("file_index", DType::I64),
+        Column::flat("start_sample", DType::I64),
+        Column::flat("valid_frames", DType::I32),
+        Column::flat("status", DType::U8),
+        Column::flat("checksum", DType::U64),
+        Column::flat(HASH_COLUMN, DType::U64),
+        Column { name: "mel".to_owned(), element: element.into(), shape },
     ];
     let json = serde_json::to_string(options).unwrap_or_default();
     let mut identity = Identity::new(&json);

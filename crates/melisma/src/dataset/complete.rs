@@ -4,32 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use super::guard;
-use super::store::Store;
+use super::paths::{Paths, beside};
 use crate::runtime::output::{self, Existing};
 use crate::{Error, Result};
 
-/// The files around an output.
-#[derive(Debug, Clone)]
-pub(super) struct Paths {
-    pub(super) output: PathBuf,
-    pub(super) partial: PathBuf,
-    pub(super) journal: PathBuf,
-    pub(super) failures: PathBuf,
-}
-
 impl Paths {
-    pub(super) fn new(output: &Path) -> Result<Self> {
-        if output.file_name().is_none() {
-            return Err(Error::invalid(format!("{}: this names no file", output.display())));
-        }
-        Ok(Self {
-            output: output.to_owned(),
-            partial: beside(output, ".partial"),
-            journal: beside(output, ".journal"),
-            failures: beside(output, ".failures.jsonl"),
-        })
-    }
-
     /// Removes what an unfinished build left.
     pub(super) fn clear(&self) -> Result<()> {
         guard::remove(&self.partial)?;
@@ -100,27 +79,18 @@ impl Paths {
     }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    path.with_file_name(name)
-}
-
-/// The plan of the finished dataset at `path`, if it is one.
-pub(super) fn plan_of(path: &Path) -> Option<String> {
-    Store::open(path).ok()?.layout.text("plan").map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, Value};
 
-    use super::super::store::{Column, Kind, Layout, Type};
+    use super::super::identity::plan_of;
+    use super::super::store::{Column, Kind, Layout, Store};
     use super::*;
+    use crate::format::DType;
 
     fn dataset(path: &Path, plan: &str) {
         let attributes = Map::from_iter([("plan".to_owned(), Value::from(plan))]);
-        let layout = Layout { n_rows: 2, columns: vec![Column::flat("status", Type::U8)], attributes };
+        let layout = Layout { n_rows: 2, columns: vec![Column::flat("status", DType::U8)], attributes };
         Store::create(path, Kind::Npy, layout).unwrap();
     }
 

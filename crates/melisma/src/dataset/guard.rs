@@ -4,11 +4,11 @@
 use std::fs::{DirEntry, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::complete::{Paths, plan_of};
 use super::failure;
+use super::identity::plan_of;
 use super::journal;
-use super::merge::COLUMNS;
-use super::store::{Kind, npy};
+use super::paths::Paths;
+use super::store::{COLUMNS, Kind, npy};
 use crate::runtime::output::{self, Existing};
 use crate::{Error, Remedy, Result};
 

@@ -4,11 +4,9 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::store::{Layout, Store};
+use super::store::{HASH_COLUMN, Layout, Store};
 use crate::{Error, Result};
 
-/// The column of the hashes; datasets of version 1 have none.
-pub(super) const COLUMN: &str = "row_hash";
 /// Bytes of the small columns that are read at a time.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
@@ -66,7 +64,7 @@ impl<'a> Table<'a> {
             }
             *to = (place, row_bytes);
         }
-        let hash = layout.column(COLUMN).ok().filter(|&place| layout.columns[place].row_bytes() == 8);
+        let hash = layout.column(HASH_COLUMN).ok().filter(|&place| layout.columns[place].row_bytes() == 8);
         Ok(Self { store, columns, hash })
     }
 

@@ -1,5 +1,9 @@
 //! What makes two datasets the same: the settings, and every row's file, place and length.
 
+use std::path::Path;
+
+use super::store::Store;
+
 /// A hash in the making.
 pub(super) struct Identity(blake3::Hasher);
 
@@ -21,4 +25,9 @@ impl Identity {
     pub(super) fn finish(&self) -> String {
         self.0.finalize().to_hex().to_string()
     }
+}
+
+/// The plan of the finished dataset at `path`, if it is one.
+pub(super) fn plan_of(path: &Path) -> Option<String> {
+    Store::open(path).ok()?.layout.text("plan").map(str::to_owned)
 }

@@ -5,21 +5,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::complete::Paths;
 use super::guard;
 use super::hash::{self, Table};
 use super::identity::Identity;
 use super::journal;
-use super::store::{Kind, Layout, Store, Type};
+use super::paths::Paths;
+use super::store::{COLUMNS, ColumnType, Kind, Layout, Store};
 use super::verify::verify;
 use crate::runtime::count;
 use crate::runtime::memory::{Budget, Space};
 use crate::runtime::output::Existing;
 use crate::{Error, Remedy, Result};
 
-/// The columns, in the order in which a build writes them.
-pub(super) const COLUMNS: [&str; 8] =
-    ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", hash::COLUMN, "mel"];
 /// Bytes that are copied at a time.
 const BLOCK: usize = 4 << 20;
 
@@ -212,7 +209,7 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
         for column in &mut layout.columns {
             let theirs = &part.layout.columns[part.layout.column(&column.name)?];
             match (&mut column.element, theirs.element) {
-                (Type::Text(width), Type::Text(other)) => *width = (*width).max(other),
+                (ColumnType::Text(width), ColumnType::Text(other)) => *width = (*width).max(other),
                 (ours, theirs) if *ours == theirs => {}
                 _ => return Err(Error::invalid(format!("{}: `{}` is of another type", path.display(), column.name))),
             }

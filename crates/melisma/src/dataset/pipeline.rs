@@ -4,108 +4,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use melisma_kernels::Cpu;
-
 use super::clock::Clock;
-use super::counters::Counters;
 use super::failure::RowFailure;
-use super::hash;
-use super::journal::Journal;
 use super::plan::Plan;
-use super::slot::{Queues, Shape};
-use super::store::Store;
+use super::store::HASH_COLUMN;
 use super::technique::{Streams, Techniques};
+use super::work::{Columns, Item, Shared, Work, for_one_thread, one_queue, shape};
 use super::worker::Worker;
 use crate::mel::Transform;
 use crate::runtime::device::Device;
-use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
 
 /// Rows of a file that one thread takes at once, where others can begin in its middle.
 const ROWS_PER_ITEM: u32 = 64;
 /// The most neighbouring items that one thread takes at once, so that rows leave in runs.
 const MOST_ITEMS: usize = 32;
-
-/// Rows of one file that one thread makes, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Item {
-    pub(super) first_row: u32,
-    pub(super) n_rows: u32,
-}
-
-/// How the work is cut; no value depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tuning {
-    pub(super) threads: usize,
-    /// Slots of each thread.
-    pub(super) n_slots: usize,
-    /// Rows of a slot.
-    pub(super) n_rows: usize,
-}
-
-/// What the threads share.
-pub(super) struct Work<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) store: &'a Store,
-    pub(super) device: &'a Device,
-    pub(super) budget: &'a Budget,
-    pub(super) transform: &'a Transform,
-    pub(super) counters: &'a Counters,
-    pub(super) journal: Mutex<Journal>,
-    pub(super) tuning: Tuning,
-    pub(super) techniques: Techniques,
-    /// Whether the first file that fails ends the build.
-    pub(super) stops_on_failure: bool,
-}
-
-/// The places of the columns that are written row by row.
-pub(super) struct Columns {
-    pub(super) mel: usize,
-    pub(super) status: usize,
-    pub(super) checksum: usize,
-    pub(super) row_hash: usize,
-}
-
-/// What is shared while threads run.
-pub(super) struct Shared<'a> {
-    pub(super) work: &'a Work<'a>,
-    pub(super) columns: Columns,
-    pub(super) clock: Option<Clock>,
-    /// The queues of all threads, where they share them.
-    pub(super) queues: Option<Queues>,
-    pub(super) stop: AtomicBool,
-    pub(super) failures: Mutex<Vec<RowFailure>>,
-    pub(super) synced: Mutex<Instant>,
-    pub(super) launches: AtomicU64,
-    items: Vec<Item>,
-    next: AtomicUsize,
-    n_at_once: usize,
-    failed: Mutex<Option<Error>>,
-    n_rows: u64,
-    done: AtomicU64,
-    /// When a tenth and nine tenths of the rows were done.
-    marks: [OnceLock<Instant>; 2],
-}
-
-impl Shared<'_> {
-    /// The next items for a thread; none when all are taken or the work was stopped.
-    pub(super) fn take(&self) -> &[Item] {
-        if self.stop.load(Relaxed) {
-            return &[];
-        }
-        let first = self.next.fetch_add(self.n_at_once, Relaxed).min(self.items.len());
-        &self.items[first..(first + self.n_at_once).min(self.items.len())]
-    }
-
-    pub(super) fn rows_are_done(&self, n: u64) {
-        let done = self.done.fetch_add(n, Relaxed) + n;
-        for (mark, share) in self.marks.iter().zip([1, 9]) {
-            if 10 * done >= share * self.n_rows {
-                mark.get_or_init(Instant::now);
-            }
-        }
-    }
-}
 
 /// How the rows were made.
 #[derive(Debug, Default)]
@@ -125,7 +38,7 @@ pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Made> {
         mel: layout.column("mel")?,
         status: layout.column("status")?,
         checksum: layout.column("checksum")?,
-        row_hash: layout.column(hash::COLUMN)?,
+        row_hash: layout.column(HASH_COLUMN)?,
     };
     let items = items(work.plan, done);
     let n_threads = work.tuning.threads.clamp(1, items.len().max(1));
@@ -245,40 +158,4 @@ fn items(plan: &Plan, done: &[bool]) -> Vec<Item> {
         }
     }
     items
-}
-
-/// The shape of slots of `n_rows` rows.
-pub(super) fn shape(options: &super::plan::Options, n_rows: usize) -> Shape {
-    let n_frames = options.n_frames();
-    Shape {
-        n_rows,
-        n_samples: options.segment_samples,
-        n_frames,
-        n_values: options.mel.n_mels * n_frames,
-        dtype: options.mel.dtype,
-    }
-}
-
-/// A device for one of many threads.
-pub(super) fn for_one_thread(device: &Device) -> Device {
-    match device {
-        Device::Cpu(cpu) => Device::Cpu(Cpu { threads: 1, ..*cpu }),
-        Device::Cuda(_) => device.clone(),
-    }
-}
-
-fn one_queue(device: &Device, budget: &Budget) -> Result<Queues> {
-    let queue = device.queue(budget)?;
-    Ok(Queues { input: queue.clone(), compute: queue.clone(), output: queue })
-}
-
-/// The queues of one thread.
-pub(super) fn queues(device: &Device, budget: &Budget, streams: Streams) -> Result<Queues> {
-    match (device, streams) {
-        (Device::Cuda(_), Streams::Split) => {
-            let queue = || device.queue(budget);
-            Ok(Queues { input: queue()?, compute: queue()?, output: queue()? })
-        }
-        _ => one_queue(device, budget),
-    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Action, Failure, RowFailure};
-use super::inputs::Input;
+use super::input::Input;
 use super::row::Row;
 use crate::audio::Source;
 use crate::mel::{Config, Log, OutputPrecision};

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::inputs::{Input, SUFFIXES, suffix};
+use super::input::{Input, SUFFIXES, suffix};
 use crate::runtime::count;
 use crate::{Error, Result};
 

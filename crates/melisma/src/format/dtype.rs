@@ -1,4 +1,4 @@
-//! Element types, by their numbers in ONNX.
+//! Element types of arrays in files, with their names in safetensors files and their numbers in ONNX.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -108,23 +108,33 @@ impl DType {
         })
     }
 
-    /// Its name in npy headers, little-endian; bfloat16 has none.
-    pub fn descr(self) -> Option<&'static str> {
-        Some(match self {
-            Self::F32 => "<f4",
-            Self::F64 => "<f8",
-            Self::F16 => "<f2",
-            Self::BF16 => return None,
-            Self::I8 => "|i1",
-            Self::I16 => "<i2",
-            Self::I32 => "<i4",
-            Self::I64 => "<i8",
-            Self::U8 => "|u1",
-            Self::U16 => "<u2",
-            Self::U32 => "<u4",
-            Self::U64 => "<u8",
-            Self::Bool => "|b1",
-        })
+    /// Its name in safetensors files.
+    pub fn safetensors_name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::F64 => "F64",
+            Self::F16 => "F16",
+            Self::BF16 => "BF16",
+            Self::I8 => "I8",
+            Self::I16 => "I16",
+            Self::I32 => "I32",
+            Self::I64 => "I64",
+            Self::U8 => "U8",
+            Self::U16 => "U16",
+            Self::U32 => "U32",
+            Self::U64 => "U64",
+            Self::Bool => "BOOL",
+        }
+    }
+
+    /// The type that safetensors files call `name`, if it is one of these.
+    pub fn from_safetensors(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.safetensors_name() == name)
+    }
+
+    /// The type of a tensor's elements; files have no arrays of 24-bit integers.
+    pub(crate) fn of_tensor(dtype: melisma_kernels::DType) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == dtype.name())
     }
 }
 
@@ -148,6 +158,7 @@ mod tests {
     fn numbers_name_types_and_back() {
         for dtype in DType::ALL {
             assert_eq!(DType::from_code(dtype.code()).unwrap(), dtype);
+            assert_eq!(DType::from_safetensors(dtype.safetensors_name()), Some(dtype));
         }
         assert!(DType::from_code(8).unwrap_err().to_string().contains("strings"));
         assert!(DType::from_code(-3).unwrap_err().to_string().contains("-3"));

@@ -9,10 +9,12 @@ mod pickle;
 pub mod png;
 pub(crate) mod read_at;
 pub mod safetensors;
+mod stored_type;
 mod value;
 mod zip;
 
 pub use dtype::{DType, Number};
 pub use read_at::ReadAt;
+pub use stored_type::StoredType;
 pub use value::Value;
 pub(crate) use value::byte_len;

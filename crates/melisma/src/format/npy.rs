@@ -8,9 +8,8 @@ use std::path::Path;
 use crate::format::{DType, Value, byte_len};
 use crate::{Error, Kind, Result};
 
-const MAGIC: &[u8] = b"\x93NUMPY";
-/// Two bytes without a meaning, which is what NumPy makes of bfloat16.
-const BFLOAT16: &str = "<V2";
+/// The first bytes of a file.
+pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself writes headers of at most 64 KiB in version 1.
 const MAX_HEADER: usize = 1 << 20;
 /// What says how long the header is, and no more of a file than that.
@@ -134,20 +133,44 @@ impl Header {
 
 /// A file with one array. Bfloat16, which npy does not know, is written as `<V2`.
 pub fn write(value: &Value) -> Vec<u8> {
-    let axes: Vec<String> = value.shape().iter().map(ToString::to_string).collect();
+    let mut bytes = header(descr(value.dtype()), value.shape());
+    bytes.extend_from_slice(value.bytes());
+    bytes
+}
+
+/// The header of an array of `descr` (`<f2`, `|S16`, ...), padded so that the elements start on a multiple of 64 bytes.
+pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
+    let axes: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let axes = if axes.len() == 1 { format!("{},", axes[0]) } else { axes.join(", ") };
-    let descr = value.dtype().descr().unwrap_or(BFLOAT16);
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}");
     let len = MAGIC.len() + 4 + text.len() + 1;
     text.extend(std::iter::repeat_n(' ', len.next_multiple_of(64) - len));
     text.push('\n');
-    let mut bytes = Vec::with_capacity(128 + value.bytes().len());
-    bytes.extend(MAGIC);
+    let mut bytes = MAGIC.to_vec();
     bytes.extend([1, 0]);
     bytes.extend((text.len() as u16).to_le_bytes());
     bytes.extend(text.as_bytes());
-    bytes.extend(value.bytes());
     bytes
+}
+
+/// The name of an element type in headers, little-endian.
+pub fn descr(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::F16 => "<f2",
+        // NumPy does not know bfloat16 and calls it two bytes without a meaning.
+        DType::BF16 => "<V2",
+        DType::I8 => "|i1",
+        DType::I16 => "<i2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::U8 => "|u1",
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+        DType::Bool => "|b1",
+    }
 }
 
 /// Element type and shape from a header in Python's notation.
@@ -176,12 +199,10 @@ fn describe(header: &str) -> Result<(DType, Order, Vec<usize>)> {
 }
 
 /// Element type and byte order, as NumPy writes them: `<f4`, `>i8`, `|u1`.
-fn element(descr: &str) -> Result<(DType, Order)> {
-    let name = descr.trim_start_matches(['<', '>', '=', '|']);
-    let order = if descr.starts_with('>') { Order::BigEndian } else { Order::LittleEndian };
-    // What NumPy does not know it calls bytes: bfloat16 is two.
-    let is_it = |dtype: &DType| dtype.descr().unwrap_or(BFLOAT16)[1..] == *name;
-    if let Some(dtype) = DType::ALL.into_iter().find(is_it) {
+fn element(text: &str) -> Result<(DType, Order)> {
+    let name = text.trim_start_matches(['<', '>', '=', '|']);
+    let order = if text.starts_with('>') { Order::BigEndian } else { Order::LittleEndian };
+    if let Some(dtype) = DType::ALL.into_iter().find(|&dtype| descr(dtype)[1..] == *name) {
         return Ok((dtype, order));
     }
     let what = match name.chars().next() {
@@ -192,7 +213,7 @@ fn element(descr: &str) -> Result<(DType, Order)> {
         Some('M' | 'm') => "dates or durations",
         _ => "elements of an unknown type",
     };
-    Err(Error::unsupported(format!("an npy file of {what} (`{descr}`); models take numbers and truth values"))
+    Err(Error::unsupported(format!("an npy file of {what} (`{text}`); models take numbers and truth values"))
         .with_hint("save it as numbers: numpy.save(\"NAME.npy\", array.astype(numpy.float32))"))
 }
 
@@ -215,6 +236,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn headers_end_on_a_multiple_of_64() {
+        for shape in [&[3][..], &[80, 119], &[], &[1, 2, 3]] {
+            let header = header("<f4", shape);
+            assert_eq!(header.len() % 64, 0);
+            assert_eq!(u16::from_le_bytes([header[8], header[9]]) as usize, header.len() - 10);
+        }
+        let text = |shape: &[usize]| String::from_utf8_lossy(&header("<f2", shape)[10..]).trim_end().to_owned();
+        assert_eq!(text(&[3]), "{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }");
+        assert_eq!(text(&[3, 4]), "{'descr': '<f2', 'fortran_order': False, 'shape': (3, 4), }");
     }
 
     #[test]

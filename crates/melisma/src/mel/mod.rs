@@ -19,7 +19,6 @@ mod config;
 mod filterbank;
 mod kernel;
 mod key;
-pub mod npy;
 pub mod picture;
 mod preset;
 mod set;

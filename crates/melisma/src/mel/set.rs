@@ -28,16 +28,17 @@ impl Config {
             let names = KEYS.iter().map(|key| key.name).chain(ALIASES.iter().map(|(alias, _)| *alias));
             return Err(unknown("key", key, &names.collect::<Vec<_>>()));
         }
-        values.insert(key.to_owned(), value(key, text));
+        let is_whole = values.insert(key.to_owned(), value(key, text)).is_some_and(|before| before.is_u64());
         if key == "n_fft" && self.win_length == self.n_fft {
             values.insert("win_length".to_owned(), value(key, text));
         }
         *self = serde_json::from_value(all).map_err(|error| {
-            let known = KEYS.iter().find(|known| known.name == key);
-            let allowed = known.map_or_else(String::new, |known| format!("it takes {}; ", known.allowed));
-            let now = known.map_or_else(String::new, |known| known.value(self));
-            Error::invalid(format!("`{text}` is not a value of {key}: {error}"))
-                .with_hint(format!("{allowed}it is {now} now"))
+            let Some(known) = KEYS.iter().find(|known| known.name == key) else {
+                return Error::invalid(format!("`{text}` is not a value of {key}: {error}"));
+            };
+            let whole = if is_whole { "whole numbers, " } else { "" };
+            Error::invalid(format!("`{text}` is not a value of {key}: it takes {whole}{}", known.allowed))
+                .with_hint(format!("it is {} now", known.value(self)))
         })?;
         Ok(())
     }
@@ -83,6 +84,7 @@ mod tests {
             ("n_mels=8.5", "not a value of n_mels"),
             ("log=log2", "not a value of log"),
             ("power=300", "not a value of power"),
+            ("power=1.5", "`1.5` is not a value of power: it takes whole numbers, 1 to 2"),
         ] {
             let error = config.set(assignment).unwrap_err();
             assert!(error.to_string().contains(message) && error.hint().is_some(), "{error}");

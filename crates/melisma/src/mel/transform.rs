@@ -5,6 +5,7 @@ use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
 use melisma_kernels::{Budget, Tensor};
 
 use super::config::{Config, OutputPrecision};
+use crate::format::DType;
 use crate::runtime::device::{Device, Queue};
 use crate::{Error, Remedy, Result};
 
@@ -39,6 +40,14 @@ impl Values {
         match self {
             Self::F16(values) => values.iter().map(|value| value.to_f32()).collect(),
             Self::F32(values) => values.clone(),
+        }
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Self::F16(_) => DType::F16,
+            Self::F32(_) => DType::F32,
         }
     }
 

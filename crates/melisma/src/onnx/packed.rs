@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use safetensors::{Dtype, tensor::TensorView};
-
 use super::external::Nowhere;
 use super::tensor::{Data, Tensor};
 use super::{Model, check, read, write};
+use crate::format::{DType, safetensors};
 use crate::pack::{self, Archive, ReadAt};
+use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
 /// Smaller ones stay in the graph.
@@ -24,7 +24,8 @@ impl Model {
         let mut bare = self.clone();
         let mut weights = Vec::new();
         for (index, tensor) in self.graph.initializers.iter().enumerate() {
-            if let (Some(dtype), Data::Bytes(bytes), true) = (dtype(tensor.dtype), &tensor.data, tensor.rest.is_empty())
+            if let (Some(dtype), Data::Bytes(bytes), true) =
+                (DType::from_code(tensor.dtype).ok().filter(is_packed), &tensor.data, tensor.rest.is_empty())
                 && bytes.len() >= MIN_BYTES
             {
                 weights.push((index, dtype, tensor, bytes));
@@ -34,15 +35,15 @@ impl Model {
             bare.graph.initializers.remove(*index);
         }
         let graph = write::model(&bare);
-        let view = |dtype, shape, bytes| {
-            TensorView::new(dtype, shape, bytes).map_err(|error| Error::invalid(format!("a packed model: {error}")))
-        };
-        let mut tensors = vec![(GRAPH.to_owned(), view(Dtype::U8, vec![graph.len()], &graph)?)];
-        for (index, dtype, tensor, bytes) in weights {
-            tensors.push((format!("{index}:{}", tensor.name), view(dtype, tensor.shape.clone(), bytes)?));
-        }
-        let source = safetensors::serialize(tensors, None);
-        let source = source.map_err(|error| Error::invalid(format!("a packed model: {error}")))?;
+        let graph =
+            safetensors::Tensor { name: GRAPH.to_owned(), dtype: DType::U8, shape: vec![graph.len()], bytes: &graph };
+        let weights = weights.iter().map(|(index, dtype, tensor, bytes)| safetensors::Tensor {
+            name: format!("{index}:{}", tensor.name),
+            dtype: *dtype,
+            shape: tensor.shape.clone(),
+            bytes,
+        });
+        let source = safetensors::write(std::iter::once(graph).chain(weights).collect(), &[]);
         let mut packed = Vec::new();
         pack::pack(&source, &mut packed, options, &|_| {})?;
         Ok(packed)
@@ -53,7 +54,7 @@ impl Model {
     /// # Errors
     /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the limit.
     pub fn from_packed(packed: &dyn ReadAt, limit: u64) -> Result<Self> {
-        let archive = Archive::open(packed)?;
+        let archive = Archive::open(packed, &Budget::shared(limit))?;
         if archive.source_len() > limit {
             let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
             return Err(Error::new(Kind::Memory, message));
@@ -73,7 +74,8 @@ impl Model {
             let parts = entry.name.split_once(':').and_then(|(index, name)| Some((index.parse::<usize>().ok()?, name)));
             let wrong = |what: &str| Error::corrupt(format!("a packed model with {what} `{}`", entry.name));
             let (index, name) = parts.ok_or_else(|| wrong("a tensor"))?;
-            let dtype = code(&entry.dtype).ok_or_else(|| wrong("an element type of tensor"))?;
+            let dtype = DType::from_safetensors(&entry.dtype).filter(is_packed).map(DType::code);
+            let dtype = dtype.ok_or_else(|| wrong("an element type of tensor"))?;
             let shape: Option<Vec<usize>> = entry.shape.iter().map(|&axis| usize::try_from(axis).ok()).collect();
             let shape = shape.ok_or_else(|| wrong("a shape of tensor"))?;
             let data = Data::Bytes(Arc::new(unpacked(&entry.name)?));
@@ -88,22 +90,9 @@ impl Model {
     }
 }
 
-fn dtype(code: i32) -> Option<Dtype> {
-    Some(match code {
-        1 => Dtype::F32,
-        10 => Dtype::F16,
-        16 => Dtype::BF16,
-        _ => return None,
-    })
-}
-
-fn code(dtype: &str) -> Option<i32> {
-    Some(match dtype {
-        "F32" => 1,
-        "F16" => 10,
-        "BF16" => 16,
-        _ => return None,
-    })
+/// Whether weights of this type are packed.
+fn is_packed(dtype: &DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
 #[cfg(test)]
@@ -115,7 +104,8 @@ mod tests {
     #[test]
     fn weights_come_back_and_take_less() {
         let mut model = snac_decoder(&Snac { latent_dim: 64, dim: 64, strides: &[2] }, 1).unwrap();
-        let options = pack::Options::default();
+        let budget = Budget::unlimited();
+        let options = pack::Options::new(&budget);
         for is_half in [false, true] {
             if is_half {
                 pass::to_half(&mut model, &Default::default()).unwrap();

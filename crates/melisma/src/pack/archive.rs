@@ -1,14 +1,14 @@
 //! A packed file, opened: what is in it, and its tiles.
 
-use melisma_kernels::rans::Decoder;
-use melisma_kernels::{Device, Isa};
+use melisma_kernels::Device;
 
-use super::blob::{ALIGN, Blob, Content};
+use super::blob::{ALIGN, Blob};
 use super::gpu_index::{self, GpuIndex};
+use super::hash::hash;
 use super::memory::{self, Need};
-use super::storage::{ReadAt, read};
+use super::storage::{ReadAt, exclusive_or, read};
 use super::trailer::{HASH_LEN, Trailer};
-use super::{Layout, TRAILER, VERSION, VERSION_KEY, stream};
+use super::{Layout, TRAILER, VERSION, VERSION_KEY};
 use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
@@ -42,26 +42,13 @@ pub struct TensorInfo {
 }
 
 impl<'a> Archive<'a> {
-    /// Opens a packed file.
+    /// Opens a packed file, to be decoded within `budget`: under a limit fewer tiles are in flight.
     ///
     /// # Errors
     /// `InvalidArgument`: a plain safetensors file. `Version`: made by a newer build. `Corrupt` or `Truncated`: damaged.
-    pub fn open(file: &'a dyn ReadAt) -> Result<Self> {
-        let header = Header::read(file)?;
-        match header.metadata.get(VERSION_KEY).map(String::as_str) {
-            None => {
-                return Err(Error::invalid("this safetensors file is not packed").with_hint(Remedy::Pack));
-            }
-            Some(version) if version != VERSION.to_string() => {
-                let message = format!("format version `{version}`; this build reads {VERSION}");
-                return Err(Error::new(Kind::Version, message).with_hint("a newer version of Melisma may read it"));
-            }
-            Some(_) => {}
-        }
-        let Some((last, packed)) = header.tensors.split_last().filter(|(last, _)| last.name == TRAILER) else {
-            return Err(Error::corrupt(format!("the last tensor is not {TRAILER}")));
-        };
-        let (trailer, source) = Trailer::read(file, header.len + last.bytes[0], last.len())?;
+    pub fn open(file: &'a dyn ReadAt, budget: &Budget) -> Result<Self> {
+        let Contents { header, trailer, source } = Contents::read(file)?;
+        let packed = &header.tensors[..header.tensors.len() - 1];
         let (packed, index) = match packed.split_last() {
             Some((index, packed)) if index.name == gpu_index::NAME => (packed, Some(index)),
             _ => (packed, None),
@@ -84,8 +71,7 @@ impl<'a> Archive<'a> {
         let lens = packed.iter().map(TensorEntry::len).collect();
         let at = |entry: &TensorEntry| (header.len + entry.bytes[0], entry.len());
         let index = index.map(at).map(|(at, len)| GpuIndex::read(file, &blobs, at, len)).transpose()?;
-        let budget = Budget::unlimited();
-        Ok(Self { file, source, trailer, blobs, index, lens, base: None, budget, gpu: None })
+        Ok(Self { file, source, trailer, blobs, index, lens, base: None, budget: budget.clone(), gpu: None })
     }
 
     /// Gives a delta the file that it was made against.
@@ -96,18 +82,12 @@ impl<'a> Archive<'a> {
         if !self.is_delta() {
             return Err(Error::invalid("this packed file is complete, it needs no base"));
         }
-        if super::writer::hash(base)? != self.trailer.base {
+        if hash(base)? != self.trailer.base {
             return Err(Error::invalid("the base is not the file that this delta was made against")
                 .with_hint("its BLAKE3 differs"));
         }
         self.base = Some((base, Header::read(base)?));
         Ok(self)
-    }
-
-    /// The same file, decoded within `budget`: under a limit fewer tiles are in flight.
-    pub fn with_budget(mut self, budget: &Budget) -> Self {
-        self.budget = budget.clone();
-        self
     }
 
     /// The same file, decoded by `device`. The bytes are the same whichever it is.
@@ -148,53 +128,6 @@ impl<'a> Archive<'a> {
         infos.collect()
     }
 
-    /// The bytes of one tile, row by row, and its rows and columns within the tensor's matrix. Only its record is read.
-    ///
-    /// # Errors
-    /// `InvalidArgument`: no such tensor or tile. `Corrupt` and the like: the tile is damaged.
-    pub fn tile(&self, name: &str, at: [u64; 2]) -> Result<(Vec<u8>, [std::ops::Range<u64>; 2])> {
-        let index = self.find(name)?;
-        let blob = &self.blobs[index];
-        let [down, across] = blob.layout.grid();
-        if at[0] >= down || at[1] >= across {
-            let message = format!("{name}: there is no tile {},{}; there are {down} x {across}", at[0], at[1]);
-            return Err(Error::invalid(message));
-        }
-        let number = at[0] * across + at[1];
-        let mut out = vec![0; blob.layout.tile_len(number)];
-        if let Some(gpu) = &self.gpu {
-            self.tile_on(gpu, index, number, &mut out)?;
-        } else {
-            let need = memory::decoding(self, index..index + 1);
-            let (_, _held) = Need { result: out.len() as u64, ..need }.workers(1, &self.budget)?;
-            let mut decoder = Decoder::new(Isa::from_env()?);
-            self.decode_tile(&mut decoder, index, number, &mut Vec::new(), &mut out)?;
-        }
-        let [rows, cols] = blob.layout.tile(number);
-        if blob.content == Content::Delta {
-            let (width, cols_all) = (blob.layout.split.width() as u64, blob.layout.cols);
-            let row_len = ((cols.end - cols.start) * width) as usize;
-            for (row, part) in rows.clone().zip(out.chunks_mut(row_len)) {
-                self.apply_base(index, (row * cols_all + cols.start) * width, part)?;
-            }
-        }
-        Ok((out, [rows, cols]))
-    }
-
-    /// One tile of tensor `index`, decoded with the row of tiles that it is in.
-    fn tile_on(&self, gpu: &Device, index: usize, number: u64, out: &mut [u8]) -> Result<()> {
-        let layout = &self.blobs[index].layout;
-        let is_in = |run: &u64| layout.run(*run).tiles.contains(&number);
-        let run = (0..layout.n_runs()).find(is_in).unwrap_or(0);
-        let [first, step, row_len] = layout.rows_in_run(number);
-        let work = stream::Work { gpu, threads: 1, runs: &[(index, run)] };
-        stream::decode(self, &work, |_, _, _| Ok(()), &mut |bytes| {
-            let rows = bytes.get(first..).unwrap_or_default().chunks(step.max(1));
-            out.chunks_mut(row_len.max(1)).zip(rows).for_each(|(to, from)| to.copy_from_slice(&from[..to.len()]));
-            Ok(())
-        })
-    }
-
     pub(super) fn find(&self, name: &str) -> Result<usize> {
         self.source.tensors.iter().position(|tensor| tensor.name == name).ok_or_else(|| {
             let near = crate::runtime::config::nearest(name, self.source.tensors.iter().map(|t| t.name.as_str()));
@@ -206,23 +139,6 @@ impl<'a> Archive<'a> {
         })
     }
 
-    /// Decodes one tile of tensor `index` into `out`; `record` is scratch.
-    pub(super) fn decode_tile(
-        &self,
-        decoder: &mut Decoder,
-        index: usize,
-        number: u64,
-        record: &mut Vec<u8>,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let blob = &self.blobs[index];
-        let tile = &blob.tiles[number as usize];
-        super::writer::resize(record, tile.len as usize);
-        let place = || format!("{}, tile {number}", self.source.tensors[index].name);
-        self.file.read_at(blob.starts[number as usize], record).map_err(|error| error.at(place()))?;
-        decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))
-    }
-
     /// Undoes the exclusive-or with the base's bytes from `at` on in tensor `index`.
     pub(super) fn apply_base(&self, index: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
         let name = &self.source.tensors[index].name;
@@ -231,7 +147,17 @@ impl<'a> Archive<'a> {
             .as_ref()
             .ok_or_else(|| Error::invalid(format!("{name}: this is a delta")).with_hint(Remedy::GiveBase))?;
         let entry = header.get(name).ok_or_else(|| Error::corrupt(format!("{name}: the base has no such tensor")))?;
-        super::writer::exclusive_or(*file, header.len + entry.bytes[0] + at, bytes)
+        exclusive_or(*file, header.len + entry.bytes[0] + at, bytes)
+    }
+
+    /// Bytes that the header and the indices take while the file is open.
+    pub(super) fn known_bytes(&self) -> u64 {
+        memory::known(self.source.len, self.blobs.iter().map(|blob| blob.tiles.len() as u64).sum())
+    }
+
+    /// The memory that decoding these tensors takes.
+    pub(super) fn decoding_need(&self, tensors: std::ops::Range<usize>) -> Need {
+        memory::decoding(self.known_bytes(), &self.blobs[tensors])
     }
 
     /// The hash that the file says it has.
@@ -239,6 +165,43 @@ impl<'a> Archive<'a> {
         let mut hash = [0; HASH_LEN];
         hash.copy_from_slice(&read(self.file, self.file.size()? - HASH_LEN as u64, HASH_LEN)?);
         Ok(hash)
+    }
+}
+
+/// The header of the file that was packed as `file`; nothing else is read.
+///
+/// # Errors
+/// As [`Archive::open`].
+pub fn source_header(file: &dyn ReadAt) -> Result<Header> {
+    Ok(Contents::read(file)?.source)
+}
+
+/// The headers of a packed file and of its source.
+struct Contents {
+    /// Its last tensor is the trailer.
+    header: Header,
+    trailer: Trailer,
+    source: Header,
+}
+
+impl Contents {
+    fn read(file: &dyn ReadAt) -> Result<Self> {
+        let header = Header::read(file)?;
+        match header.metadata.get(VERSION_KEY).map(String::as_str) {
+            None => {
+                return Err(Error::invalid("this safetensors file is not packed").with_hint(Remedy::Pack));
+            }
+            Some(version) if version != VERSION.to_string() => {
+                let message = format!("format version `{version}`; this build reads {VERSION}");
+                return Err(Error::new(Kind::Version, message).with_hint("a newer version of Melisma may read it"));
+            }
+            Some(_) => {}
+        }
+        let Some(last) = header.tensors.last().filter(|last| last.name == TRAILER) else {
+            return Err(Error::corrupt(format!("the last tensor is not {TRAILER}")));
+        };
+        let (trailer, source) = Trailer::read(file, header.len + last.bytes[0], last.len())?;
+        Ok(Self { header, trailer, source })
     }
 }
 

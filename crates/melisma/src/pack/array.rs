@@ -8,6 +8,8 @@ use super::archive::Archive;
 use super::storage::ReadAt;
 use super::writer::{Options, pack};
 use crate::format::read_at::ends_at;
+use crate::format::safetensors::HeaderJson;
+use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
 /// The tensor's name in the packed bytes.
@@ -72,16 +74,8 @@ impl<'a> Array<'a> {
 }
 
 fn name(dtype: DType) -> Result<&'static str> {
-    Ok(match dtype {
-        DType::F32 => "F32",
-        DType::F16 => "F16",
-        DType::BF16 => "BF16",
-        DType::I64 => "I64",
-        DType::I32 => "I32",
-        DType::I16 => "I16",
-        DType::U8 => "U8",
-        DType::I24 => return Err(Error::unsupported("arrays of 24-bit integers")),
-    })
+    let known = crate::format::DType::of_tensor(dtype);
+    known.map(crate::format::DType::safetensors_name).ok_or_else(|| Error::unsupported("arrays of 24-bit integers"))
 }
 
 /// Compresses one array without loss, on all cores, and decodes the result again before it is returned. The bytes are a
@@ -89,29 +83,28 @@ fn name(dtype: DType) -> Result<&'static str> {
 ///
 /// ```
 /// use half::f16;
+/// use melisma::Budget;
 /// use melisma::pack::{self, Array};
 ///
 /// let layer: Vec<f16> = (0..64 * 96).map(|i| f16::from_f32((i as f32 * 0.1).sin() * 0.02)).collect();
-/// let compressed = pack::compress(&Array::new(&layer, &[64, 96])?)?;
+/// let budget = Budget::shared(64 << 20);
+/// let compressed = pack::compress(&Array::new(&layer, &[64, 96])?, &budget)?;
 /// assert!(compressed.len() < 2 * layer.len());
-/// let restored = pack::decompress(&compressed)?;
+/// let restored = pack::decompress(&compressed, &budget)?;
 /// assert_eq!(restored.shape(), [64, 96]);
 /// assert_eq!(restored.to_vec::<f16>()?, layer);
 /// # Ok::<(), melisma::Error>(())
 /// ```
 ///
 /// # Errors
-/// `Corrupt`: an array from bytes that do not have its type and shape.
-pub fn compress(array: &Array<'_>) -> Result<Vec<u8>> {
+/// `Corrupt`: an array from bytes that do not have its type and shape. `Memory`: `budget` has no room for one row of tiles.
+pub fn compress(array: &Array<'_>, budget: &Budget) -> Result<Vec<u8>> {
     let Array { dtype, shape, bytes } = array;
-    let dtype = serde_json::to_string(dtype).map_err(|error| Error::invalid(error.to_string()))?;
-    let len = bytes.len();
-    let mut json = format!(r#"{{"{NAME}":{{"dtype":{dtype},"shape":{shape:?},"data_offsets":[0,{len}]}}}}"#);
-    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
-    let mut header = (json.len() as u64).to_le_bytes().to_vec();
-    header.extend_from_slice(json.as_bytes());
+    let mut json = HeaderJson::new(&[]);
+    json.push(NAME, dtype, &format!("{shape:?}"), bytes.len() as u64);
+    let header = json.header();
     let mut packed = Vec::new();
-    let options = Options { threads: melisma_kernels::available_threads(), ..Options::default() };
+    let options = Options { threads: melisma_kernels::available_threads(), ..Options::new(budget) };
     pack(&Joined { header, data: bytes }, &mut packed, &options, &|_| {})?;
     Ok(packed)
 }
@@ -121,8 +114,8 @@ pub fn compress(array: &Array<'_>) -> Result<Vec<u8>> {
 /// # Errors
 /// `Corrupt`, `Truncated` or `Version`: these are not the bytes that [`compress`] wrote. `InvalidArgument`: a packed file
 /// of other tensors.
-pub fn decompress(compressed: &[u8]) -> Result<Array<'static>> {
-    let archive = Archive::open(&compressed)?;
+pub fn decompress(compressed: &[u8], budget: &Budget) -> Result<Array<'static>> {
+    let archive = Archive::open(&compressed, budget)?;
     let [entry] = &archive.source().tensors[..] else {
         return Err(Error::invalid(format!("a packed file of {} tensors", archive.source().tensors.len()))
             .with_hint("`Archive::open` reads these"));

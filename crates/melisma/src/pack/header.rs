@@ -2,24 +2,8 @@
 
 use super::trailer::Trailer;
 use super::{TRAILER, VERSION, VERSION_KEY, blob, gpu_index};
-use crate::format::safetensors::{Header, TensorEntry};
+use crate::format::safetensors::{Header, HeaderJson, TensorEntry};
 use crate::{Error, Kind, Result};
-
-/// In the order of the data, written by hand: maps of JSON libraries have an order of their own.
-fn packed_json(tensors: &[TensorEntry], lens: &[u64], trailer_len: u64) -> Result<Vec<u8>> {
-    let mut json = format!(r#"{{"__metadata__":{{"{VERSION_KEY}":"{VERSION}"}}"#);
-    let mut at = 0;
-    let index = (lens.len() > tensors.len()).then_some(gpu_index::NAME);
-    let names = tensors.iter().map(|tensor| tensor.name.as_str()).chain(index).chain([TRAILER]);
-    for (name, &len) in names.zip(lens.iter().chain([&trailer_len])) {
-        let name = serde_json::to_string(name).map_err(|error| Error::invalid(error.to_string()))?;
-        let end = at + len;
-        json += &format!(r#",{name}:{{"dtype":"U8","shape":[{len}],"data_offsets":[{at},{end}]}}"#);
-        at = end;
-    }
-    json.push('}');
-    Ok(json.into_bytes())
-}
 
 /// Bytes that the packed file's header will need at most, a multiple of the blobs' alignment.
 pub(super) fn reserved_len(header: &Header, source_len: u64, gpu_index: Option<u32>) -> u64 {
@@ -33,9 +17,14 @@ pub(super) fn reserved_len(header: &Header, source_len: u64, gpu_index: Option<u
 }
 
 pub(super) fn packed_header(header: &Header, lens: &[u64], header_len: u64) -> Result<Vec<u8>> {
-    let json = packed_json(&header.tensors, lens, Trailer::stored_len(header.len))?;
+    let mut json = HeaderJson::new(&[(VERSION_KEY, &VERSION.to_string())]);
+    let index = (lens.len() > header.tensors.len()).then_some(gpu_index::NAME);
+    let names = header.tensors.iter().map(|tensor| tensor.name.as_str()).chain(index).chain([TRAILER]);
+    for (name, &len) in names.zip(lens.iter().chain([&Trailer::stored_len(header.len)])) {
+        json.push(name, "U8", &format!("[{len}]"), len);
+    }
     let mut bytes = (header_len - 8).to_le_bytes().to_vec();
-    bytes.extend_from_slice(&json);
+    bytes.extend_from_slice(json.finish().as_bytes());
     if bytes.len() as u64 > header_len {
         return Err(Error::new(Kind::Check, "the header outgrew the room that was kept for it"));
     }

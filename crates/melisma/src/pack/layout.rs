@@ -141,6 +141,34 @@ impl Layout {
     }
 }
 
+/// The runs of all tensors, numbered one after another.
+pub(super) struct Runs(Vec<u64>);
+
+impl Runs {
+    /// From the number of each tensor's runs.
+    pub(super) fn new(counts: impl Iterator<Item = u64>) -> Self {
+        Self(
+            counts
+                .scan(0, |end, count| {
+                    *end += count;
+                    Some(*end)
+                })
+                .collect(),
+        )
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.last().map_or(0, |&end| end as usize)
+    }
+
+    /// Tensor and run within it.
+    pub(super) fn get(&self, index: usize) -> (usize, u64) {
+        let tensor = self.0.partition_point(|&end| end <= index as u64);
+        let before = if tensor == 0 { 0 } else { self.0[tensor - 1] };
+        (tensor, index as u64 - before)
+    }
+}
+
 fn wrong_shape(tensor: &TensorEntry) -> Error {
     let TensorEntry { name, dtype, shape, .. } = tensor;
     Error::corrupt(format!("{name}: {dtype} of shape {shape:?} does not have {} bytes", tensor.len()))

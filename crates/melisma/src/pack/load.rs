@@ -112,7 +112,11 @@ impl Loader {
     /// or the budget or the device refuses.
     pub fn load(&mut self, file: &dyn ReadAt) -> Result<Loaded> {
         let _span = tracing::info_span!("load to device").entered();
-        if is_packed(file)? { self.load_packed(&Archive::open(file)?) } else { self.load_plain(file) }
+        if is_packed(file)? {
+            self.load_packed(&Archive::open(file, &self.budget.clone())?)
+        } else {
+            self.load_plain(file)
+        }
     }
 
     fn load_plain(&mut self, file: &dyn ReadAt) -> Result<Loaded> {

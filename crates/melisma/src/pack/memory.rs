@@ -2,7 +2,6 @@
 
 use melisma_kernels::rans::{SEGMENT_STEP, Split};
 
-use super::archive::Archive;
 use super::blob::Blob;
 use super::in_order::Workers;
 use super::layout::{Layout, TILE_SIZES};
@@ -69,6 +68,12 @@ pub(super) fn refused(needed: u64, limit: u64) -> Error {
     Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: Some(needed.next_multiple_of(1024)) })
 }
 
+/// Makes `bytes` as long as `len` without room for more, which would not be counted.
+pub(super) fn resize(bytes: &mut Vec<u8>, len: usize) {
+    bytes.reserve_exact(len.saturating_sub(bytes.len()));
+    bytes.resize(len, 0);
+}
+
 /// Bytes of a record at most: no mode makes a plane longer than its bytes and its tables.
 fn record_len(tile_len: u64) -> u64 {
     tile_len + tile_len / 64 + 4096
@@ -81,7 +86,8 @@ fn encoder(split: Split, tile_len: u64) -> u64 {
     TABLES + tile_len + n / 2 + n + 2 * n
 }
 
-fn known(header_len: u64, n_tiles: u64) -> u64 {
+/// For a header and the indices of its tiles.
+pub(super) fn known(header_len: u64, n_tiles: u64) -> u64 {
     PER_HEADER_BYTE * header_len + PER_TILE * n_tiles + BLOCKS
 }
 
@@ -129,22 +135,14 @@ pub(super) fn verifying(header: &Header, layouts: &[Layout]) -> Need {
     Need { fixed: known(header.len, n_tiles), ..need }
 }
 
-/// For decoding these tensors.
-pub(super) fn decoding(archive: &Archive<'_>, tensors: std::ops::Range<usize>) -> Need {
+/// For decoding tensors of a file whose header and indices take `known` bytes.
+pub(super) fn decoding(known: u64, blobs: &[Blob]) -> Need {
     let of_blob = |blob: &Blob| {
         let record = blob.tiles.iter().map(|tile| u64::from(tile.len)).max().unwrap_or(0);
         Shape::of(&blob.layout).decoding(record)
     };
-    let blobs = archive.blobs[tensors].iter().filter(|blob| !blob.tiles.is_empty());
-    let need = blobs.map(of_blob).fold(Need::default(), Need::max);
-    Need { fixed: archive.known_bytes(), ..need }
-}
-
-impl Archive<'_> {
-    /// What is held of the file while it is open.
-    pub(super) fn known_bytes(&self) -> u64 {
-        known(self.source.len, self.blobs.iter().map(|blob| blob.tiles.len() as u64).sum())
-    }
+    let blobs = blobs.iter().filter(|blob| !blob.tiles.is_empty());
+    Need { fixed: known, ..blobs.map(of_blob).fold(Need::default(), Need::max) }
 }
 
 impl Need {

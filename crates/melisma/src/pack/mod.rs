@@ -4,16 +4,18 @@
 //! with an index, so that a tensor or a tile can be read alone. `unpack` restores the source file byte for byte.
 //!
 //! ```
+//! use melisma::Budget;
 //! use melisma::pack::{self, Archive, Options};
 //!
 //! let header = br#"{"w":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}}        "#;
 //! let mut source = (header.len() as u64).to_le_bytes().to_vec();
 //! source.extend_from_slice(header);
 //! source.extend_from_slice(&[0x80, 0x3f].repeat(8));
+//! let budget = Budget::shared(64 << 20);
 //! let mut packed = Vec::new();
-//! pack::pack(&source, &mut packed, &Options::default(), &|_| {})?;
+//! pack::pack(&source, &mut packed, &Options::new(&budget), &|_| {})?;
 //! let mut restored = Vec::new();
-//! Archive::open(&packed)?.unpack(&mut restored, 1, &|_| {})?;
+//! Archive::open(&packed, &budget)?.unpack(&mut restored, 1, &|_| {})?;
 //! assert_eq!(restored, source);
 //! # Ok::<(), melisma::Error>(())
 //! ```
@@ -22,6 +24,7 @@ mod archive;
 mod array;
 mod blob;
 mod gpu_index;
+mod hash;
 mod header;
 mod in_order;
 mod layout;
@@ -30,6 +33,7 @@ mod memory;
 mod piece;
 mod storage;
 mod stream;
+mod tile;
 mod tile_size;
 mod torch;
 mod trailer;
@@ -37,7 +41,7 @@ mod unpack;
 mod writer;
 
 pub use crate::format::safetensors::{Header, TensorEntry};
-pub use archive::{Archive, TensorInfo};
+pub use archive::{Archive, TensorInfo, source_header};
 pub use array::{Array, compress, decompress};
 pub use gpu_index::SEGMENT;
 pub use layout::{Layout, TILE_SIZES};
@@ -60,19 +64,4 @@ const TRAILER: &str = "__melisma__";
 /// The header cannot be read; see [`Header::read`].
 pub fn is_packed(file: &dyn ReadAt) -> crate::Result<bool> {
     Ok(Header::read(file)?.metadata.contains_key(VERSION_KEY))
-}
-
-/// The source file of a packed one, in memory.
-///
-/// # Errors
-/// As [`Archive::open`] and [`Archive::unpack`]; `Memory` when the source has more than `limit` bytes.
-pub fn unpack_in_memory(packed: &[u8], limit: u64) -> crate::Result<Vec<u8>> {
-    let archive = Archive::open(&packed)?;
-    if archive.source_len() > limit {
-        let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
-        return Err(crate::Error::new(crate::Kind::Memory, message));
-    }
-    let mut source = Vec::new();
-    archive.unpack(&mut source, melisma_kernels::available_threads(), &|_| {})?;
-    Ok(source)
 }

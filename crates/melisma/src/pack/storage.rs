@@ -73,3 +73,14 @@ impl Sink for OutputFile {
         check(&self.reader()?)
     }
 }
+
+/// Exclusive-ors `bytes` with those of `file` from `at` on.
+pub(super) fn exclusive_or(file: &dyn ReadAt, at: u64, bytes: &mut [u8]) -> Result<()> {
+    let mut block = [0; 1 << 14];
+    for (index, part) in bytes.chunks_mut(block.len()).enumerate() {
+        let block = &mut block[..part.len()];
+        file.read_at(at + (index << 14) as u64, block)?;
+        part.iter_mut().zip(block).for_each(|(byte, base)| *byte ^= *base);
+    }
+    Ok(())
+}

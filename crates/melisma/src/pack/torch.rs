@@ -1,9 +1,8 @@
 //! Checkpoints of PyTorch as sources: seen as the safetensors file of their tensors, which is what gets packed.
 
-use std::fmt::Write;
-
 use super::storage::ReadAt;
 use crate::format::checkpoint::{Checkpoint, View};
+use crate::format::safetensors::HeaderJson;
 use crate::{Error, Result};
 
 /// A checkpoint seen as a safetensors file. Tensors are read from the checkpoint when their bytes are asked for; those
@@ -24,28 +23,18 @@ impl<'a> Converted<'a> {
     /// Those of [`Checkpoint::read`], or `Unsupported` for element types that safetensors does not have.
     pub fn read(file: &'a dyn ReadAt) -> Result<Self> {
         let checkpoint = Checkpoint::read(file)?;
-        let (mut json, mut tensors, mut end) = (String::from("{"), Vec::new(), 0);
+        let (mut json, mut tensors) = (HeaderJson::new(&[]), Vec::new());
         for name in checkpoint.names() {
             let Some(view) = checkpoint.get(name) else { continue };
             let dtype = view.dtype.safetensors_name();
             let dtype =
-                dtype.ok_or_else(|| Error::unsupported(format!("{name}: elements of type {:?}", view.dtype)))?;
-            let begin = end;
-            end += view.n_bytes().map_err(|error| error.at(name))?;
-            let quoted = serde_json::to_string(name).map_err(|error| Error::invalid(error.to_string()))?;
-            let comma = if json.len() > 1 { "," } else { "" };
-            let shape = &view.shape;
-            // Writing to a string cannot fail.
-            let _ = write!(
-                json,
-                r#"{comma}{quoted}:{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{begin},{end}]}}"#
-            );
-            tensors.push((begin, view.clone()));
+                dtype.ok_or_else(|| Error::unsupported(format!("{name}: elements of type {}", view.dtype.name())))?;
+            tensors.push((json.data_len(), view.clone()));
+            let len = view.n_bytes().map_err(|error| error.at(name))?;
+            json.push(name, dtype, &format!("{:?}", view.shape), len);
         }
-        json.push('}');
-        json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
-        let mut header = (json.len() as u64).to_le_bytes().to_vec();
-        header.extend_from_slice(json.as_bytes());
+        let end = json.data_len();
+        let header = json.header();
         let start = header.len() as u64;
         tensors.iter_mut().for_each(|(begin, _)| *begin += start);
         Ok(Self { header, tensors, size: start + end, left_out: checkpoint.left_out().to_vec() })

@@ -5,11 +5,13 @@ use melisma_kernels::rans::Decoder;
 
 use super::archive::Archive;
 use super::blob::Content;
+use super::hash::hash_first;
 use super::in_order::in_order;
+use super::layout::Runs;
+use super::memory::{self, resize};
 use super::storage::Append;
+use super::stream;
 use super::trailer::HASH_LEN;
-use super::writer::{Runs, hash_first, resize};
-use super::{memory, stream};
 use crate::{Error, Remedy, Result};
 
 /// What a worker keeps.
@@ -61,7 +63,7 @@ impl Archive<'_> {
     fn check_room(&self, tensors: std::ops::Range<usize>, threads: usize) -> Result<()> {
         match &self.gpu {
             Some(gpu) => stream::check(self, &stream::Work { gpu, threads, runs: &self.runs_of(tensors) }),
-            None => memory::check(memory::decoding(self, tensors).least(), &self.budget),
+            None => memory::check(self.decoding_need(tensors).least(), &self.budget),
         }
     }
 
@@ -126,7 +128,7 @@ impl Archive<'_> {
         }
         let isa = Isa::from_env()?;
         let runs = Runs::new(self.blobs[tensors.clone()].iter().map(|blob| blob.layout.n_runs()));
-        let (workers, _held) = memory::decoding(self, tensors.clone()).workers(threads, &self.budget)?;
+        let (workers, _held) = self.decoding_need(tensors.clone()).workers(threads, &self.budget)?;
         in_order(
             workers,
             runs.len(),

@@ -6,11 +6,12 @@ use melisma_kernels::rans::{Decoder, Encoder, Tile};
 
 use super::archive::Archive;
 use super::blob::{self, Content};
+use super::hash::hash;
 use super::header::{packed_header, reserved_len};
 use super::in_order::in_order;
-use super::layout::{Layout, Run, TILE_SIZES};
-use super::memory::Need;
-use super::storage::{ReadAt, Sink, read};
+use super::layout::{Layout, Run, Runs, TILE_SIZES};
+use super::memory::{Need, resize};
+use super::storage::{ReadAt, Sink, exclusive_or, read};
 use super::trailer::{HASH_LEN, Trailer};
 use super::{TRAILER, VERSION_KEY, gpu_index, memory, tile_size};
 use crate::format::safetensors::Header;
@@ -27,15 +28,16 @@ pub struct Options<'a> {
     pub threads: usize,
     /// A file whose tensors of the same name, type and shape are taken off first.
     pub base: Option<&'a dyn ReadAt>,
-    /// The memory to work in; without, as much as the threads need. Under a limit fewer tiles are in flight.
-    pub budget: Option<&'a Budget>,
+    /// The memory to work in. Under a limit fewer tiles are in flight.
+    pub budget: &'a Budget,
     /// Elements of the segments of an index for GPUs, see [`SEGMENT`](super::SEGMENT); none is written without.
     pub gpu_index: Option<u32>,
 }
 
-impl Default for Options<'_> {
-    fn default() -> Self {
-        Self { tile_size: None, threads: 1, base: None, budget: None, gpu_index: None }
+impl<'a> Options<'a> {
+    /// One thread within `budget`, tile sizes chosen, no base and no index.
+    pub fn new(budget: &'a Budget) -> Self {
+        Self { tile_size: None, threads: 1, base: None, budget, gpu_index: None }
     }
 }
 
@@ -81,11 +83,10 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
             Error::invalid("the base has no tensor of the same name, type and shape").with_hint(Remedy::PackWhole)
         );
     }
-    let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
-    memory::check(least(&header, options)?, &budget)?;
+    memory::check(least(&header, options)?, options.budget)?;
     if options.tile_size.is_none() {
         let input = Input { source, base: options.base, plans: &plans };
-        let (workers, _held) = memory::choosing(&header)?.workers(options.threads, &budget)?;
+        let (workers, _held) = memory::choosing(&header)?.workers(options.threads, options.budget)?;
         let layouts =
             tile_size::layouts(&header, workers, |tensor, offset, bytes| input.read(&plans[tensor], offset, bytes))?;
         plans.iter_mut().zip(layouts).for_each(|(plan, layout)| plan.layout = layout);
@@ -103,7 +104,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     sink.append(&trailer.to_bytes())?;
     sink.patch(0, &packed_header(&header, &lens, header_len)?)?;
     let encode_seconds = begin.elapsed().as_secs_f64();
-    let hash = verify(sink, options.threads, &budget, progress)?;
+    let hash = verify(sink, options.threads, options.budget, progress)?;
     sink.append(&hash)?;
     let packed_len = header_len + lens.iter().sum::<u64>() + Trailer::stored_len(header.len);
     Ok(Packed { source_len, packed_len, encode_seconds })
@@ -180,8 +181,8 @@ fn blobs(
     progress: &dyn Fn(u64),
 ) -> Result<Vec<u64>> {
     let layouts: Vec<Layout> = input.plans.iter().map(|plan| plan.layout).collect();
-    let budget = options.budget.cloned().unwrap_or_else(Budget::unlimited);
-    let (workers, _held) = memory::encoding(header, &layouts, options.gpu_index).workers(options.threads, &budget)?;
+    let (workers, _held) =
+        memory::encoding(header, &layouts, options.gpu_index).workers(options.threads, options.budget)?;
     let runs = Runs::new(input.plans.iter().map(|plan| plan.layout.n_runs()));
     let mut open = Open { header, plans: input.plans, sink, lens: Vec::new(), tiles: Vec::new(), written: 0 };
     let isa = Isa::from_env()?;
@@ -222,12 +223,6 @@ fn blobs(
     Ok(lens)
 }
 
-/// Makes `bytes` as long as `len` without room for more, which would not be counted.
-pub(super) fn resize(bytes: &mut Vec<u8>, len: usize) {
-    bytes.reserve_exact(len.saturating_sub(bytes.len()));
-    bytes.resize(len, 0);
-}
-
 impl Input<'_> {
     /// Bytes of a tensor from `offset` on, less those of the base.
     fn read(&self, plan: &Plan, offset: u64, bytes: &mut [u8]) -> Result<()> {
@@ -237,17 +232,6 @@ impl Input<'_> {
             _ => Ok(()),
         }
     }
-}
-
-/// Exclusive-ors `bytes` with those of `file` from `at` on.
-pub(super) fn exclusive_or(file: &dyn ReadAt, at: u64, bytes: &mut [u8]) -> Result<()> {
-    let mut block = [0; 1 << 14];
-    for (index, part) in bytes.chunks_mut(block.len()).enumerate() {
-        let block = &mut block[..part.len()];
-        file.read_at(at + (index << 14) as u64, block)?;
-        part.iter_mut().zip(block).for_each(|(byte, base)| *byte ^= *base);
-    }
-    Ok(())
 }
 
 fn encode_run(worker: &mut Worker, layout: &Layout, run: u64, work: &mut Work) -> Result<()> {
@@ -319,41 +303,13 @@ impl Open<'_> {
     }
 }
 
-/// The runs of all tensors, numbered one after another.
-pub(super) struct Runs(Vec<u64>);
-
-impl Runs {
-    /// From the number of each tensor's runs.
-    pub(super) fn new(counts: impl Iterator<Item = u64>) -> Self {
-        Self(
-            counts
-                .scan(0, |end, count| {
-                    *end += count;
-                    Some(*end)
-                })
-                .collect(),
-        )
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.last().map_or(0, |&end| end as usize)
-    }
-
-    /// Tensor and run within it.
-    pub(super) fn get(&self, index: usize) -> (usize, u64) {
-        let tensor = self.0.partition_point(|&end| end <= index as u64);
-        let before = if tensor == 0 { 0 } else { self.0[tensor - 1] };
-        (tensor, index as u64 - before)
-    }
-}
-
 /// Decodes everything that was written, and returns the file's hash.
 fn verify(sink: &mut dyn Sink, threads: usize, budget: &Budget, progress: &dyn Fn(u64)) -> Result<[u8; HASH_LEN]> {
     let mut hash = [0; HASH_LEN];
     sink.check(&mut |file| {
         let complete = Complete { file, size: file.size()? + HASH_LEN as u64 };
-        Archive::open(&complete)?.with_budget(budget).check_tiles(threads, progress)?;
-        hash = self::hash(file)?;
+        Archive::open(&complete, budget)?.check_tiles(threads, progress)?;
+        hash = super::hash::hash(file)?;
         Ok(())
     })
     .map_err(|error| {
@@ -376,23 +332,4 @@ impl ReadAt for Complete<'_> {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         self.file.read_at(at, out)
     }
-}
-
-/// BLAKE3 of a whole file.
-pub(super) fn hash(file: &dyn ReadAt) -> Result<[u8; HASH_LEN]> {
-    hash_first(file, file.size()?)
-}
-
-/// BLAKE3 of the first `len` bytes.
-pub(super) fn hash_first(file: &dyn ReadAt, len: u64) -> Result<[u8; HASH_LEN]> {
-    let mut hasher = blake3::Hasher::new();
-    let mut block = vec![0; len.min(1 << 20) as usize];
-    let mut at = 0;
-    while at < len {
-        let part = (len - at).min(block.len() as u64) as usize;
-        file.read_at(at, &mut block[..part])?;
-        hasher.update(&block[..part]);
-        at += part as u64;
-    }
-    Ok(*hasher.finalize().as_bytes())
 }

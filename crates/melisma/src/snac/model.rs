@@ -80,13 +80,13 @@ impl Model {
         if !pack::is_packed(weights).unwrap_or(false) {
             return Self::build(config, Weights::new(Checkpoint::read(weights)?));
         }
-        let archive = Archive::open(weights)?;
+        let archive = Archive::open(weights, budget)?;
         if archive.is_delta() {
             return Err(Error::unsupported("a delta is not a whole model").with_hint(Remedy::Unpack));
         }
         archive.check_hash()?;
         match device {
-            Device::Cpu(cpu) => Self::build(config, Weights::packed(archive.with_budget(budget), cpu.threads)),
+            Device::Cpu(cpu) => Self::build(config, Weights::packed(archive, cpu.threads)),
             Device::Cuda(_) => {
                 let loaded = pack::load_to_device(weights, device, budget)?;
                 Self::build(config, Weights::loaded(loaded, device.queue(budget)?))

@@ -7,7 +7,8 @@
 use melisma_kernels::Queue;
 
 use super::noise::fill_normal;
-use crate::format::checkpoint::{Checkpoint, DType};
+use crate::format::StoredType;
+use crate::format::checkpoint::Checkpoint;
 use crate::pack::{Archive, Loaded, TensorEntry};
 use crate::{Error, Result};
 
@@ -172,7 +173,7 @@ impl Source<'_> {
             Self::File(_) | Self::Random { .. } => {}
         }
         let mut floats = Vec::new();
-        DType::from_safetensors(&entry.dtype).append_floats(&bytes, &mut floats)?;
+        StoredType::from_safetensors(&entry.dtype).append_floats(&bytes, &mut floats)?;
         Ok(floats)
     }
 }

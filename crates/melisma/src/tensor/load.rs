@@ -67,7 +67,7 @@ impl Weights {
     }
 
     fn load_packed(&self, optimizer: &TensorOptimizer, take: &mut dyn FnMut(&str, Tensor) -> Result<()>) -> Result<()> {
-        let archive = Archive::open(&self.file)?;
+        let archive = Archive::open(&self.file, optimizer.memory().budget())?;
         let threads = match optimizer.queue().device() {
             Device::Cpu(cpu) => cpu.threads,
             Device::Cuda(_) => melisma_kernels::available_threads(),

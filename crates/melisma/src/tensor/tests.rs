@@ -4,7 +4,7 @@ use half::f16;
 
 use super::*;
 use crate::runtime::config::{Environment, Sources};
-use crate::runtime::memory::Space;
+use crate::runtime::memory::{Budget, Space};
 use crate::runtime::policy::Placement;
 use crate::runtime::{Chunking, Profile};
 use crate::{Kind, pack};
@@ -265,7 +265,7 @@ fn large_files_are_loaded_under_a_small_limit() {
     let packed = directory.path().join("w.packed.safetensors");
     let mut bytes = Vec::new();
     let source = std::fs::read(&plain).unwrap();
-    pack::pack(&source, &mut bytes, &pack::Options::default(), &|_| {}).unwrap();
+    pack::pack(&source, &mut bytes, &pack::Options::new(&Budget::unlimited()), &|_| {}).unwrap();
     std::fs::write(&packed, bytes).unwrap();
     for path in [&plain, &packed, &torch_weights(directory.path())] {
         let optimizer = seed([], &[("memory_limit", "160KB")]);

@@ -1,8 +1,18 @@
 //! Safetensors files made for tests.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
+use melisma::Budget;
+use melisma::pack::Options;
 use melisma::random::SplitMix64;
+
+pub static UNLIMITED: LazyLock<Budget> = LazyLock::new(Budget::unlimited);
+
+/// Options without a memory limit.
+pub fn options() -> Options<'static> {
+    Options::new(&UNLIMITED)
+}
 
 /// Random weights and bytes.
 pub struct Random(SplitMix64);

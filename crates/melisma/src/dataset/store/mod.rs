@@ -12,10 +12,17 @@ use std::path::{Path, PathBuf};
 use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 use serde_json::{Map, Value};
 
+use crate::format::DType;
 use crate::runtime::output;
 use crate::{Error, Remedy, Result};
 
 const EXPECTED: &str = "name a dataset that Melisma built";
+
+/// The column with the hash of each row.
+pub(super) const HASH_COLUMN: &str = "row_hash";
+/// The columns, in the order in which a build writes them.
+pub(super) const COLUMNS: [&str; 8] =
+    ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", HASH_COLUMN, "mel"];
 
 /// The file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,35 +55,26 @@ impl Kind {
 
 /// The element type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
-    /// Half precision.
-    F16,
-    /// Single precision.
-    F32,
-    /// Double precision, of attributes.
-    F64,
-    /// Signed integer of 64 bits.
-    I64,
-    /// Signed integer of 32 bits.
-    I32,
-    /// Unsigned integer of 64 bits.
-    U64,
-    /// Byte.
-    U8,
+pub enum ColumnType {
+    /// A number.
+    Number(DType),
     /// UTF-8 of that many bytes, padded with zeros.
     Text(usize),
 }
 
-impl Type {
+impl ColumnType {
     /// Bytes of one element.
     pub fn bytes(self) -> usize {
         match self {
-            Self::F16 => 2,
-            Self::F32 | Self::I32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-            Self::U8 => 1,
+            Self::Number(dtype) => dtype.size(),
             Self::Text(width) => width,
         }
+    }
+}
+
+impl From<DType> for ColumnType {
+    fn from(dtype: DType) -> Self {
+        Self::Number(dtype)
     }
 }
 
@@ -86,15 +84,15 @@ pub struct Column {
     /// Its name.
     pub name: String,
     /// The element type.
-    pub element: Type,
+    pub element: ColumnType,
     /// The axes after the first.
     pub shape: Vec<usize>,
 }
 
 impl Column {
     /// A column of one element per row.
-    pub fn flat(name: &str, element: Type) -> Self {
-        Self { name: name.to_owned(), element, shape: Vec::new() }
+    pub fn flat(name: &str, element: impl Into<ColumnType>) -> Self {
+        Self { name: name.to_owned(), element: element.into(), shape: Vec::new() }
     }
 
     /// Bytes of one row.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Column, FilePlan, Layout, Place, Store, Type};
-use crate::mel::npy;
+use super::{Column, ColumnType, FilePlan, Layout, Place, Store};
+use crate::format::{DType, npy};
 use crate::{Error, Result};
 
 /// The file that makes a folder a dataset.
@@ -80,23 +80,16 @@ pub(super) fn open(path: &Path) -> Result<Store> {
     Ok(Store { layout, paths, files, places, maps: Vec::new() })
 }
 
-fn descr(element: Type) -> String {
+fn descr(element: ColumnType) -> String {
     match element {
-        Type::F16 => "<f2".to_owned(),
-        Type::F32 => "<f4".to_owned(),
-        Type::F64 => "<f8".to_owned(),
-        Type::I64 => "<i8".to_owned(),
-        Type::I32 => "<i4".to_owned(),
-        Type::U64 => "<u8".to_owned(),
-        Type::U8 => "|u1".to_owned(),
-        Type::Text(width) => format!("|S{width}"),
+        ColumnType::Number(dtype) => npy::descr(dtype).to_owned(),
+        ColumnType::Text(width) => format!("|S{width}"),
     }
 }
 
-fn element(descr: &str) -> Option<Type> {
-    let fixed = [Type::F16, Type::F32, Type::I64, Type::I32, Type::U64, Type::U8];
-    fixed.into_iter().find(|&element| self::descr(element) == descr).or_else(|| {
-        let width = descr.strip_prefix("|S")?.parse().ok()?;
-        (width > 0).then_some(Type::Text(width))
-    })
+fn element(descr: &str) -> Option<ColumnType> {
+    if let Some(width) = descr.strip_prefix("|S") {
+        return width.parse().ok().filter(|&width| width > 0).map(ColumnType::Text);
+    }
+    DType::ALL.into_iter().find(|&dtype| npy::descr(dtype) == descr).map(ColumnType::Number)
 }

@@ -4,12 +4,12 @@ use super::*;
 
 fn layout(n_rows: u64) -> Layout {
     let columns = vec![
-        Column::flat("path", Type::Text(11)),
-        Column::flat("file_index", Type::I64),
-        Column::flat("valid_frames", Type::I32),
-        Column::flat("status", Type::U8),
-        Column::flat("checksum", Type::U64),
-        Column { name: "mel".to_owned(), element: Type::F16, shape: vec![3, 5] },
+        Column::flat("path", ColumnType::Text(11)),
+        Column::flat("file_index", DType::I64),
+        Column::flat("valid_frames", DType::I32),
+        Column::flat("status", DType::U8),
+        Column::flat("checksum", DType::U64),
+        Column { name: "mel".to_owned(), element: DType::F16.into(), shape: vec![3, 5] },
     ];
     let attributes = json!({ "format": "melisma-dataset", "config": "{\"a\":\"ü\"}", "sample_rate": 16_000 });
     Layout { n_rows, columns, attributes: attributes.as_object().unwrap().clone() }

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 pub use view::View;
 
-use super::ReadAt;
 use super::safetensors::{Header, TensorEntry};
+use super::{ReadAt, StoredType};
 use crate::{Error, Result};
 
 /// The tensors of a file by name.
@@ -20,73 +20,6 @@ use crate::{Error, Result};
 pub struct Checkpoint<'a> {
     tensors: BTreeMap<String, View<'a>>,
     left_out: Vec<String>,
-}
-
-/// Element types of tensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DType {
-    /// 64-bit floats.
-    F64,
-    /// 32-bit floats.
-    F32,
-    /// 16-bit IEEE floats.
-    F16,
-    /// 16-bit brain floats.
-    Bf16,
-    /// Any other type, by name; such tensors can be listed and copied but not converted.
-    Other(&'static str),
-}
-
-/// Of the other types: our name, that in safetensors files, bytes of an element.
-const OTHERS: [(&str, &str, usize); 15] = [
-    ("i64", "I64", 8),
-    ("i32", "I32", 4),
-    ("i16", "I16", 2),
-    ("i8", "I8", 1),
-    ("u64", "U64", 8),
-    ("u32", "U32", 4),
-    ("u16", "U16", 2),
-    ("u8", "U8", 1),
-    ("bool", "BOOL", 1),
-    ("c64", "C64", 8),
-    ("f8_e4m3", "F8_E4M3", 1),
-    ("f8_e5m2", "F8_E5M2", 1),
-    ("f8_e4m3fnuz", "F8_E4M3FNUZ", 1),
-    ("f8_e5m2fnuz", "F8_E5M2FNUZ", 1),
-    ("f8_e8m0", "F8_E8M0", 1),
-];
-
-impl DType {
-    fn bytes(self) -> Option<usize> {
-        match self {
-            Self::F64 => Some(8),
-            Self::F32 => Some(4),
-            Self::F16 | Self::Bf16 => Some(2),
-            Self::Other(name) => OTHERS.iter().find(|other| other.0 == name).map(|other| other.2),
-        }
-    }
-
-    /// Its name in safetensors files.
-    pub fn safetensors_name(self) -> Option<&'static str> {
-        Some(match self {
-            Self::F64 => "F64",
-            Self::F32 => "F32",
-            Self::F16 => "F16",
-            Self::Bf16 => "BF16",
-            Self::Other(name) => return OTHERS.iter().find(|other| other.0 == name).map(|other| other.1),
-        })
-    }
-
-    /// The type that safetensors files call `name`.
-    pub fn from_safetensors(name: &str) -> Self {
-        match name {
-            "F64" => Self::F64,
-            "F32" => Self::F32,
-            "F16" => Self::F16,
-            "BF16" => Self::Bf16,
-            _ => Self::Other(OTHERS.iter().find(|other| other.1 == name).map_or("unknown", |other| other.0)),
-        }
-    }
 }
 
 impl<'a> Checkpoint<'a> {
@@ -110,10 +43,10 @@ impl<'a> Checkpoint<'a> {
         })?;
         let mut tensors = BTreeMap::new();
         for TensorEntry { name, dtype, shape, bytes } in &header.tensors {
-            let dtype = DType::from_safetensors(dtype);
+            let dtype = StoredType::from_safetensors(dtype);
             let shape: Option<Vec<usize>> = shape.iter().map(|&extent| usize::try_from(extent).ok()).collect();
             let shape = shape.filter(|shape| {
-                let len = dtype.bytes().map(|len| shape.iter().try_fold(len, |n, &extent| n.checked_mul(extent)));
+                let len = dtype.size().map(|len| shape.iter().try_fold(len, |n, &extent| n.checked_mul(extent)));
                 len.is_none_or(|len| len == usize::try_from(bytes[1] - bytes[0]).ok())
             });
             let shape = shape.ok_or_else(|| {
@@ -121,7 +54,7 @@ impl<'a> Checkpoint<'a> {
                 Error::corrupt(message)
             })?;
             // Where the length of an element is not known, nothing is read.
-            let strides = dtype.bytes().map_or_else(|| vec![0; shape.len()], |_| view::row_major(&shape));
+            let strides = dtype.size().map_or_else(|| vec![0; shape.len()], |_| view::row_major(&shape));
             tensors.insert(name.clone(), View { dtype, shape, strides, file, at: header.len + bytes[0] });
         }
         Ok(Self { tensors, left_out: Vec::new() })

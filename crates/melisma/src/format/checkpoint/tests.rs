@@ -3,6 +3,7 @@ use safetensors::Dtype;
 
 use super::*;
 use crate::Kind;
+use crate::format::DType;
 
 /// A zip file of stored entries.
 pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
@@ -58,7 +59,7 @@ fn reads_a_tensor_and_its_transpose() {
     let file = Checkpoint::read(&bytes).unwrap();
     assert_eq!(file.names().collect::<Vec<_>>(), ["w"]);
     let tensor = file.get("w").unwrap();
-    assert_eq!((tensor.dtype, tensor.shape.as_slice()), (DType::F32, [2, 3].as_slice()));
+    assert_eq!((tensor.dtype, tensor.shape.as_slice()), (StoredType::Array(DType::F32), [2, 3].as_slice()));
     assert_eq!(tensor.to_f32().unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     let bytes = checkpoint(&program("FloatStorage", 0, [3, 2], [1, 3]));
     assert_eq!(Checkpoint::read(&bytes).unwrap().get("w").unwrap().to_f32().unwrap(), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
@@ -187,7 +188,7 @@ fn eight_bit_floats_are_read() {
 fn parts_of_transposed_tensors_are_read_from_any_byte() {
     let storage: Vec<u8> = (0..70_000u32 * 3).flat_map(u32::to_le_bytes).collect();
     let strides = vec![1, 70_000];
-    let view = View { dtype: DType::Other("u32"), shape: vec![70_000, 3], strides, file: &storage, at: 0 };
+    let view = View { dtype: StoredType::Array(DType::U32), shape: vec![70_000, 3], strides, file: &storage, at: 0 };
     let element = |n: usize| ((n / 3 + n % 3 * 70_000) as u32).to_le_bytes();
     let expected: Vec<u8> = (0..210_000).flat_map(element).collect();
     for (at, len) in [(0, 840_000), (1, 5), (399_999, 300_001), (839_999, 1), (12, 0)] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Checkpoint, DType, View};
+use super::{Checkpoint, View};
 use crate::format::read_at::{ReadAt, read as read_bytes};
 use crate::format::{pickle, zip};
 use crate::{Error, Result};
@@ -53,7 +53,7 @@ fn view<'a>(tensor: pickle::Tensor<'_>, file: &'a dyn ReadAt, entry: zip::Entry,
     if shape.len() != strides.len() {
         return Err(Error::corrupt(format!("{} dimensions with {} strides", shape.len(), strides.len())));
     }
-    let element_len = dtype.bytes().ok_or_else(|| Error::unsupported(format!("elements of type {dtype:?}")))?;
+    let element_len = dtype.size().ok_or_else(|| Error::unsupported(format!("elements of type {}", dtype.name())))?;
     let needed = elements_spanned(&shape, &strides)
         .and_then(|span| span.checked_add(offset)?.checked_mul(element_len))
         .ok_or_else(|| Error::corrupt(format!("shape {shape:?} with strides {strides:?} is too large")))?;
@@ -79,50 +79,4 @@ fn elements_spanned(shape: &[usize], strides: &[usize]) -> Option<usize> {
         .iter()
         .zip(strides)
         .try_fold(1_usize, |span, (&extent, &stride)| span.checked_add((extent - 1).checked_mul(stride)?))
-}
-
-impl DType {
-    /// The type of a storage class of PyTorch.
-    pub(in crate::format) fn from_storage(class: &str) -> Option<Self> {
-        Self::from_torch(match class {
-            "DoubleStorage" => "float64",
-            "FloatStorage" => "float32",
-            "HalfStorage" => "float16",
-            "BFloat16Storage" => "bfloat16",
-            "LongStorage" => "int64",
-            "IntStorage" => "int32",
-            "ShortStorage" => "int16",
-            "CharStorage" => "int8",
-            "ByteStorage" => "uint8",
-            "BoolStorage" => "bool",
-            "ComplexFloatStorage" => "complex64",
-            _ => return None,
-        })
-    }
-
-    /// The type that PyTorch calls `torch.NAME`.
-    pub(in crate::format) fn from_torch(name: &str) -> Option<Self> {
-        Some(match name {
-            "float64" => Self::F64,
-            "float32" => Self::F32,
-            "float16" => Self::F16,
-            "bfloat16" => Self::Bf16,
-            "int64" => Self::Other("i64"),
-            "int32" => Self::Other("i32"),
-            "int16" => Self::Other("i16"),
-            "int8" => Self::Other("i8"),
-            "uint64" => Self::Other("u64"),
-            "uint32" => Self::Other("u32"),
-            "uint16" => Self::Other("u16"),
-            "uint8" => Self::Other("u8"),
-            "bool" => Self::Other("bool"),
-            "complex64" => Self::Other("c64"),
-            "float8_e4m3fn" => Self::Other("f8_e4m3"),
-            "float8_e5m2" => Self::Other("f8_e5m2"),
-            "float8_e4m3fnuz" => Self::Other("f8_e4m3fnuz"),
-            "float8_e5m2fnuz" => Self::Other("f8_e5m2fnuz"),
-            "float8_e8m0fnu" => Self::Other("f8_e8m0"),
-            _ => return None,
-        })
-    }
 }

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use half::{bf16, f16};
-
-use super::DType;
-use crate::format::ReadAt;
+use crate::format::{ReadAt, StoredType};
 use crate::{Error, Result};
 
 /// Elements that are gathered or converted at a time.
@@ -19,7 +16,7 @@ const MAX_SPAN: u64 = 1 << 20;
 #[derive(Clone)]
 pub struct View<'a> {
     /// Type of an element.
-    pub dtype: DType,
+    pub dtype: StoredType,
     /// Extent of each dimension.
     pub shape: Vec<usize>,
     /// Step of each dimension, in elements.
@@ -56,7 +53,7 @@ impl View<'_> {
     }
 
     fn element_len(&self) -> Result<usize> {
-        self.dtype.bytes().ok_or_else(|| Error::unsupported(format!("elements of type {:?}", self.dtype)))
+        self.dtype.size().ok_or_else(|| Error::unsupported(format!("elements of type {}", self.dtype.name())))
     }
 
     /// Bytes of all elements.
@@ -165,22 +162,5 @@ impl View<'_> {
             }
         }
         places
-    }
-}
-
-impl DType {
-    /// Appends whole elements, converted.
-    ///
-    /// # Errors
-    /// `Unsupported` when the elements are not floats.
-    pub(crate) fn append_floats(self, bytes: &[u8], out: &mut Vec<f32>) -> Result<()> {
-        match self {
-            Self::F64 => out.extend(bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32)),
-            Self::F32 => out.extend(bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b))),
-            Self::F16 => out.extend(bytes.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f32())),
-            Self::Bf16 => out.extend(bytes.as_chunks().0.iter().map(|&b| bf16::from_le_bytes(b).to_f32())),
-            Self::Other(name) => return Err(Error::unsupported(format!("elements of type {name}, not floats"))),
-        }
-        Ok(())
     }
 }

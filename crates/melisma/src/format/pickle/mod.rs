@@ -8,7 +8,7 @@ mod state;
 
 use std::collections::HashMap;
 
-use super::checkpoint::DType;
+use super::StoredType;
 use crate::{Error, Kind, Result};
 pub use state::State;
 
@@ -22,7 +22,7 @@ const MAX_RANK: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Tensor<'a> {
     pub key: &'a str,
-    pub dtype: DType,
+    pub dtype: StoredType,
     pub offset: usize,
     pub shape: Vec<usize>,
     pub strides: Vec<usize>,
@@ -40,9 +40,9 @@ enum Value<'a> {
     List,
     Dict(usize),
     Callable(Callable),
-    Type(DType),
+    Type(StoredType),
     /// A typed storage, or one of bytes whose tensors say their type.
-    StorageClass(Option<DType>),
+    StorageClass(Option<StoredType>),
     Storage(usize),
     Tensor(usize),
 }
@@ -64,7 +64,7 @@ struct Machine<'a> {
     memo: HashMap<u32, Value<'a>>,
     tuples: Vec<Vec<Value<'a>>>,
     dicts: Vec<Vec<(Value<'a>, Value<'a>)>>,
-    storages: Vec<(&'a str, Option<DType>)>,
+    storages: Vec<(&'a str, Option<StoredType>)>,
     tensors: Vec<Tensor<'a>>,
 }
 
@@ -300,9 +300,11 @@ impl<'a> Machine<'a> {
             ("torch._utils", "_rebuild_parameter") => Value::Callable(Callable::RebuildParameter),
             ("torch", "Size") => Value::Callable(Callable::Size),
             ("torch" | "torch.storage", "UntypedStorage") => Value::StorageClass(None),
-            ("torch", class) if DType::from_storage(class).is_some() => Value::StorageClass(DType::from_storage(class)),
-            ("torch", name) if DType::from_torch(name).is_some() => {
-                DType::from_torch(name).map_or(Value::None, Value::Type)
+            ("torch", class) if StoredType::from_storage(class).is_some() => {
+                Value::StorageClass(StoredType::from_storage(class))
+            }
+            ("torch", name) if StoredType::from_torch(name).is_some() => {
+                StoredType::from_torch(name).map_or(Value::None, Value::Type)
             }
             _ => {
                 let text: String = format!("{module}.{name}").escape_default().take(128).collect();
@@ -356,7 +358,7 @@ impl<'a> Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// A tensor whose type is that of its storage unless one is given. Metadata says that its elements are not as stored.
-    fn tensor(&mut self, place: [Value<'a>; 4], dtype: Option<DType>, metadata: Option<Value<'a>>) -> Result<()> {
+    fn tensor(&mut self, place: [Value<'a>; 4], dtype: Option<StoredType>, metadata: Option<Value<'a>>) -> Result<()> {
         let [Value::Storage(storage), offset, Value::Tuple(shape), Value::Tuple(strides)] = place else {
             return Err(Error::corrupt("a tensor with unknown arguments"));
         };

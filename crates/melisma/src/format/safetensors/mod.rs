@@ -1,5 +1,7 @@
 //! The header of a safetensors file, read strictly: every byte after it belongs to exactly one tensor.
 
+mod write;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
@@ -8,6 +10,8 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
 use super::read_at::{ReadAt, read};
 use crate::{Error, Kind, Result};
+pub(crate) use write::HeaderJson;
+pub use write::{Tensor, header, write};
 
 /// The format's own limit.
 const MAX_LEN: u64 = 100_000_000;

@@ -8,6 +8,7 @@ use crate::format::Value;
 use crate::onnx::Model;
 use crate::onnx::pass;
 use crate::pack;
+use crate::runtime::memory::Budget;
 use crate::runtime::output::{self, Existing};
 use crate::runtime::precision::Format;
 use crate::{Error, Kind};
@@ -87,7 +88,8 @@ pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
 
 /// Stores the model in an entry, its weights compressed without loss.
 pub(super) fn store(model: &Model, folder: &Path, threads: usize) -> Result<()> {
-    let packed = model.to_packed(&pack::Options { threads, ..pack::Options::default() })?;
+    let budget = Budget::shared(MOST_BYTES);
+    let packed = model.to_packed(&pack::Options { threads, ..pack::Options::new(&budget) })?;
     output::write(&folder.join(PACKED), &packed, Existing::Replace)
 }
 

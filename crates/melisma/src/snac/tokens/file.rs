@@ -1,8 +1,9 @@
 //! Lists of codes: JSON, npy and safetensors.
 
-use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 
+use crate::format::safetensors::Header;
+use crate::format::{DType, npy};
 use crate::snac::config::Config;
 use crate::snac::slots;
 use crate::{Error, Kind, Result};
@@ -39,7 +40,7 @@ impl List {
 }
 
 pub fn read(bytes: &[u8], config: &Config) -> Result<List> {
-    let list = if bytes.starts_with(b"\x93NUMPY") {
+    let list = if bytes.starts_with(npy::MAGIC) {
         List { stamp: None, codes: Layout::Frames(npy(bytes, slots(config).len())?) }
     } else if matches!(bytes.trim_ascii_start().first(), Some(b'[' | b'{')) {
         json(bytes)?
@@ -87,75 +88,45 @@ fn json(bytes: &[u8]) -> Result<List> {
 }
 
 fn tensors(bytes: &[u8], config: &Config) -> Result<List> {
-    let refused = |error: safetensors::SafeTensorError| {
+    let file = Header::read(&bytes).map_err(|error| {
         Error::corrupt(format!("neither JSON nor npy, and as safetensors: {error}")).with_source(error)
-    };
-    let file = SafeTensors::deserialize(bytes).map_err(refused)?;
-    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(refused)?;
-    let stamp = metadata.metadata().as_ref().and_then(|texts| texts.get("model").cloned());
+    })?;
     let level = |level: usize| {
         let name = format!("codes.{level}");
-        let tensor = file.tensor(&name).map_err(|_| Error::corrupt(format!("{name}: this tensor is missing")))?;
-        let kind = match tensor.dtype() {
-            Dtype::U8 => "u1",
-            Dtype::I16 => "i2",
-            Dtype::U16 => "u2",
-            Dtype::I32 => "i4",
-            Dtype::U32 => "u4",
-            Dtype::I64 => "i8",
-            other => return Err(Error::unsupported(format!("{name}: codes of type {other:?}"))),
-        };
-        integers(kind, tensor.data())
+        let entry = file.get(&name).ok_or_else(|| Error::corrupt(format!("{name}: this tensor is missing")))?;
+        let [begin, end] = entry.bytes.map(|at| (file.len + at) as usize);
+        let data = bytes.get(begin..end).ok_or_else(|| Error::truncated(format!("{name}: the file ends within it")))?;
+        integers(DType::from_safetensors(&entry.dtype), data).map_err(|error| error.at(name))
     };
     let levels = (0..config.vq_strides.len()).map(level).collect::<Result<_>>()?;
-    Ok(List { stamp, codes: Layout::Levels(levels) })
+    Ok(List { stamp: file.metadata.get("model").cloned(), codes: Layout::Levels(levels) })
 }
 
-/// Version 1 to 3, C order, shape `[frames, slots]` or `[frames · slots]`.
+/// Shape `[frames, slots]` or `[frames · slots]`.
 fn npy(bytes: &[u8], n_slots: usize) -> Result<Vec<i64>> {
-    let cut = || Error::truncated(format!("an npy file of {} bytes", bytes.len()));
-    let (header_len, start) = match bytes.get(6).ok_or_else(cut)? {
-        1 => (usize::from(u16::from_le_bytes(field(bytes, 8).ok_or_else(cut)?)), 10),
-        2 | 3 => (u32::from_le_bytes(field(bytes, 8).ok_or_else(cut)?) as usize, 12),
-        other => return Err(Error::new(Kind::Version, format!("npy version {other}"))),
-    };
-    let header = bytes.get(start..).and_then(|rest| rest.get(..header_len)).ok_or_else(cut)?;
-    let header = std::str::from_utf8(header).map_err(|_| Error::corrupt("an npy header that is not UTF-8"))?;
-    let value =
-        |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([' ', ':', '\'', '"', '<', '|']));
-    let kind = value("'descr'").and_then(|rest| rest.split(['\'', '"']).next()).unwrap_or_default();
-    if !value("'fortran_order'").is_some_and(|rest| rest.starts_with("False")) {
-        return Err(Error::unsupported("an npy file in Fortran order"));
+    let codes = npy::parse(bytes)?;
+    match codes.shape() {
+        [n] if n.is_multiple_of(n_slots) => {}
+        [_, width] if *width == n_slots => {}
+        shape => return Err(Error::corrupt(format!("an npy file of shape {shape:?}, not [frames, {n_slots}]"))),
     }
-    let shape = value("'shape'").and_then(|rest| rest.strip_prefix('(')?.split(')').next()).unwrap_or_default();
-    let shape: Option<Vec<usize>> =
-        shape.split(',').map(str::trim).filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect();
-    let count = match shape.as_deref() {
-        Some(&[n]) if n.is_multiple_of(n_slots) => Some(n),
-        Some(&[n, width]) if width == n_slots => n.checked_mul(width),
-        _ => None,
-    };
-    let count = count.ok_or_else(|| Error::corrupt(format!("an npy file whose shape is not [frames, {n_slots}]")))?;
-    let data = &bytes[start + header_len..];
-    let codes = integers(kind, data)?;
-    codes.get(..count).map(<[i64]>::to_vec).ok_or_else(cut)
+    integers(Some(codes.dtype()), codes.bytes())
 }
 
-fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at + N)?.try_into().ok()
-}
-
-fn integers(kind: &str, data: &[u8]) -> Result<Vec<i64>> {
+fn integers(dtype: Option<DType>, data: &[u8]) -> Result<Vec<i64>> {
     fn each<const N: usize>(data: &[u8], integer: impl Fn([u8; N]) -> i64) -> Vec<i64> {
         data.as_chunks::<N>().0.iter().map(|&bytes| integer(bytes)).collect()
     }
-    Ok(match kind {
-        "u1" => data.iter().map(|&byte| byte.into()).collect(),
-        "i2" => each(data, |bytes| i16::from_le_bytes(bytes).into()),
-        "u2" => each(data, |bytes| u16::from_le_bytes(bytes).into()),
-        "i4" => each(data, |bytes| i32::from_le_bytes(bytes).into()),
-        "u4" => each(data, |bytes| u32::from_le_bytes(bytes).into()),
-        "i8" => each(data, i64::from_le_bytes),
-        other => return Err(Error::unsupported(format!("codes of type {other:?}; integers of 8 to 64 bits"))),
+    Ok(match dtype {
+        Some(DType::U8) => data.iter().map(|&byte| byte.into()).collect(),
+        Some(DType::I16) => each(data, |bytes| i16::from_le_bytes(bytes).into()),
+        Some(DType::U16) => each(data, |bytes| u16::from_le_bytes(bytes).into()),
+        Some(DType::I32) => each(data, |bytes| i32::from_le_bytes(bytes).into()),
+        Some(DType::U32) => each(data, |bytes| u32::from_le_bytes(bytes).into()),
+        Some(DType::I64) => each(data, i64::from_le_bytes),
+        other => {
+            let name = other.map_or("unknown", DType::name);
+            return Err(Error::unsupported(format!("codes of type {name}; they are integers of 8 to 64 bits")));
+        }
     })
 }

@@ -4,10 +4,9 @@
 
 use std::fmt::Write as _;
 
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, serialize};
-
 use super::{FIRST_ID, FIRST_TOKEN, SLOT_CODES, check_orpheus};
+use crate::format::safetensors::{self, Tensor};
+use crate::format::{DType, npy};
 use crate::snac::{Codes, Model, slots};
 use crate::{Error, Kind, Result};
 
@@ -52,31 +51,19 @@ pub fn to_json(model: &Model, codes: &Codes) -> String {
 
 /// 32-bit integers, `[frames, slots]`, in the order of [`slots`].
 pub fn to_npy(model: &Model, codes: &Codes) -> Vec<u8> {
-    let n_slots = slots(model.config()).len();
-    let mut header =
-        format!("{{'descr': '<i4', 'fortran_order': False, 'shape': ({}, {n_slots}), }}", codes.n_frames());
-    // Magic, version, length and header fill a multiple of 64 bytes, and the header ends with a line feed.
-    let padded = (10 + header.len() + 1).next_multiple_of(64) - 10;
-    header.extend(std::iter::repeat_n(' ', padded - header.len() - 1));
-    header.push('\n');
-    let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    out.extend_from_slice(&(header.len() as u16).to_le_bytes());
-    out.extend_from_slice(header.as_bytes());
+    let mut out = npy::header(npy::descr(DType::I32), &[codes.n_frames(), slots(model.config()).len()]);
     out.extend(codes.frames().as_slice().iter().flat_map(|code| code.to_le_bytes()));
     out
 }
 
 /// 32-bit integers `codes.0`, `codes.1`, …, with the model's hash as metadata.
-///
-/// # Errors
-/// None in practice.
-pub fn to_safetensors(model: &Model, codes: &Codes) -> Result<Vec<u8>> {
-    let refused = |error: safetensors::SafeTensorError| Error::new(Kind::Io, error.to_string()).with_source(error);
-    let bytes = |level: &Vec<i32>| -> Vec<u8> { level.iter().flat_map(|code| code.to_le_bytes()).collect() };
-    let levels: Vec<(usize, Vec<u8>)> = codes.levels().iter().map(|level| (level.len(), bytes(level))).collect();
-    let views = levels.iter().enumerate().map(|(index, (len, bytes))| {
-        Ok((format!("codes.{index}"), TensorView::new(Dtype::I32, vec![*len], bytes).map_err(refused)?))
+pub fn to_safetensors(model: &Model, codes: &Codes) -> Vec<u8> {
+    let levels = codes.levels();
+    let tensors = levels.iter().enumerate().map(|(index, level)| Tensor {
+        name: format!("codes.{index}"),
+        dtype: DType::I32,
+        shape: vec![level.len()],
+        bytes: bytemuck::cast_slice(level),
     });
-    let metadata = [("model".to_owned(), model.hash().to_owned())].into();
-    serialize(views.collect::<Result<Vec<_>>>()?, Some(metadata)).map_err(refused)
+    safetensors::write(tensors.collect(), &[("model", model.hash())])
 }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::UNDEFINED;
-use crate::dataset::store::{Column, Layout, Type};
+use crate::dataset::store::{Column, ColumnType, Layout};
+use crate::format::DType;
 
 pub(super) const DATASPACE: u8 = 0x01;
 pub(super) const LINK_INFO: u8 = 0x02;
@@ -50,10 +51,10 @@ pub(super) fn dataset(column: &Column, n_rows: u64, address: u64) -> Vec<u8> {
 fn attributes(messages: &mut Vec<u8>, attributes: &Map<String, Value>) {
     for (name, value) in attributes {
         let (element, data) = match value {
-            Value::String(text) => (Type::Text(text.len().max(1)), text.as_bytes().to_vec()),
+            Value::String(text) => (ColumnType::Text(text.len().max(1)), text.as_bytes().to_vec()),
             Value::Number(number) => match number.as_i64() {
-                Some(integer) => (Type::I64, integer.to_le_bytes().to_vec()),
-                None => (Type::F64, number.as_f64().unwrap_or(f64::NAN).to_le_bytes().to_vec()),
+                Some(integer) => (DType::I64.into(), integer.to_le_bytes().to_vec()),
+                None => (DType::F64.into(), number.as_f64().unwrap_or(f64::NAN).to_le_bytes().to_vec()),
             },
             _ => continue,
         };
@@ -89,7 +90,7 @@ fn dataspace(axes: &[u64]) -> Vec<u8> {
 }
 
 /// Version and class, three bytes of flags, the size, then the class's own properties.
-pub(super) fn datatype(element: Type) -> Vec<u8> {
+pub(super) fn datatype(element: ColumnType) -> Vec<u8> {
     let float = |sign: u8, exponent: [u8; 2], mantissa: u8, bias: u32, size: u32| {
         // Little-endian, the mantissa's first bit is implied.
         let mut body = vec![0x11, 0x20, sign, 0];
@@ -105,19 +106,21 @@ pub(super) fn datatype(element: Type) -> Vec<u8> {
         body.extend((8 * size as u16).to_le_bytes());
         body
     };
-    match element {
-        Type::F16 => float(15, [10, 5], 10, 15, 2),
-        Type::F32 => float(31, [23, 8], 23, 127, 4),
-        Type::F64 => float(63, [52, 11], 52, 1023, 8),
-        Type::I64 => integer(1, 8),
-        Type::I32 => integer(1, 4),
-        Type::U64 => integer(0, 8),
-        Type::U8 => integer(0, 1),
-        Type::Text(width) => {
+    let dtype = match element {
+        ColumnType::Number(dtype) => dtype,
+        ColumnType::Text(width) => {
             // Padded with zeros, UTF-8.
             let mut body = vec![0x13, 0x11, 0, 0];
             body.extend((width as u32).to_le_bytes());
-            body
+            return body;
         }
+    };
+    match dtype {
+        DType::F16 => float(15, [10, 5], 10, 15, 2),
+        DType::BF16 => float(15, [7, 8], 7, 127, 2),
+        DType::F32 => float(31, [23, 8], 23, 127, 4),
+        DType::F64 => float(63, [52, 11], 52, 1023, 8),
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => integer(1, dtype.size() as u32),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool => integer(0, dtype.size() as u32),
     }
 }

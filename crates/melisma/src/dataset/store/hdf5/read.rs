@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::checksum::lookup3;
 use super::{SIGNATURE, SUPERBLOCK_LEN, UNDEFINED, message};
-use crate::dataset::store::{Column, Layout, Place, Store, Type};
+use crate::dataset::store::{Column, ColumnType, Layout, Place, Store};
+use crate::format::DType;
 use crate::{Error, Result};
 
 /// The longest object header.
@@ -122,10 +123,10 @@ fn dataspace(body: &[u8]) -> Result<Vec<u64>> {
     (0..rank).map(|axis| u64_at(body, 4 + 8 * axis)).collect()
 }
 
-fn datatype(body: &[u8]) -> Result<Type> {
+fn datatype(body: &[u8]) -> Result<ColumnType> {
     let width = u32_at(body, 4)? as usize;
-    let types = [Type::F16, Type::F32, Type::F64, Type::I64, Type::I32, Type::U64, Type::U8, Type::Text(width)];
-    let found = types.into_iter().find(|&element| {
+    let numbers = DType::ALL.into_iter().map(ColumnType::Number);
+    let found = numbers.chain([ColumnType::Text(width)]).find(|&element| {
         let expected = message::datatype(element);
         body.get(..expected.len()) == Some(&expected[..])
     });
@@ -140,12 +141,12 @@ fn attribute(body: &[u8]) -> Result<(String, Value)> {
     let element = datatype(part(9 + name_len, type_len)?)?;
     let data = part(9 + name_len + type_len + space_len, element.bytes())?;
     let value = match element {
-        Type::Text(_) => {
+        ColumnType::Text(_) => {
             let end = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
             Value::from(String::from_utf8_lossy(&data[..end]).into_owned())
         }
-        Type::I64 => Value::from(u64_at(data, 0)? as i64),
-        Type::F64 => Value::from(f64::from_bits(u64_at(data, 0)?)),
+        ColumnType::Number(DType::I64) => Value::from(u64_at(data, 0)? as i64),
+        ColumnType::Number(DType::F64) => Value::from(f64::from_bits(u64_at(data, 0)?)),
         _ => return Err(Error::unsupported(format!("the attribute `{name}` of type {element:?}"))),
     };
     Ok((name, value))

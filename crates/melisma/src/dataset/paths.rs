@@ -1,0 +1,35 @@
+//! The files around an output.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// The files around an output.
+#[derive(Debug, Clone)]
+pub(super) struct Paths {
+    pub(super) output: PathBuf,
+    pub(super) partial: PathBuf,
+    pub(super) journal: PathBuf,
+    pub(super) failures: PathBuf,
+}
+
+impl Paths {
+    pub(super) fn new(output: &Path) -> Result<Self> {
+        if output.file_name().is_none() {
+            return Err(Error::invalid(format!("{}: this names no file", output.display())));
+        }
+        Ok(Self {
+            output: output.to_owned(),
+            partial: beside(output, ".partial"),
+            journal: beside(output, ".journal"),
+            failures: beside(output, ".failures.jsonl"),
+        })
+    }
+}
+
+/// `path` with `suffix` at the end of its name.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
+}

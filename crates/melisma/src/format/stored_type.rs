@@ -1,0 +1,118 @@
+//! Element types of weights: those of arrays, and those that can be listed and copied but not converted.
+
+use half::{bf16, f16};
+
+use super::DType;
+use crate::{Error, Result};
+
+/// The element type of a tensor in a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredType {
+    /// A type that arrays have too.
+    Array(DType),
+    /// Any other type, by its name in lower case; its elements are never converted.
+    Opaque(&'static str),
+}
+
+/// Opaque types: our name, the name in safetensors files, and bytes of an element.
+const OPAQUE: [(&str, &str, usize); 6] = [
+    ("c64", "C64", 8),
+    ("f8_e4m3", "F8_E4M3", 1),
+    ("f8_e5m2", "F8_E5M2", 1),
+    ("f8_e4m3fnuz", "F8_E4M3FNUZ", 1),
+    ("f8_e5m2fnuz", "F8_E5M2FNUZ", 1),
+    ("f8_e8m0", "F8_E8M0", 1),
+];
+
+impl StoredType {
+    /// Bytes of one element, where the type is known.
+    pub(super) fn size(self) -> Option<usize> {
+        match self {
+            Self::Array(dtype) => Some(dtype.size()),
+            Self::Opaque(name) => OPAQUE.iter().find(|other| other.0 == name).map(|other| other.2),
+        }
+    }
+
+    /// The short name used in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Array(dtype) => dtype.name(),
+            Self::Opaque(name) => name,
+        }
+    }
+
+    /// Its name in safetensors files.
+    pub fn safetensors_name(self) -> Option<&'static str> {
+        match self {
+            Self::Array(dtype) => Some(dtype.safetensors_name()),
+            Self::Opaque(name) => OPAQUE.iter().find(|other| other.0 == name).map(|other| other.1),
+        }
+    }
+
+    /// The type that safetensors files call `name`.
+    pub fn from_safetensors(name: &str) -> Self {
+        let opaque = || OPAQUE.iter().find(|other| other.1 == name).map_or("unknown", |other| other.0);
+        DType::from_safetensors(name).map_or_else(|| Self::Opaque(opaque()), Self::Array)
+    }
+
+    /// The type of one of PyTorch's storage classes.
+    pub(super) fn from_storage(class: &str) -> Option<Self> {
+        Self::from_torch(match class {
+            "DoubleStorage" => "float64",
+            "FloatStorage" => "float32",
+            "HalfStorage" => "float16",
+            "BFloat16Storage" => "bfloat16",
+            "LongStorage" => "int64",
+            "IntStorage" => "int32",
+            "ShortStorage" => "int16",
+            "CharStorage" => "int8",
+            "ByteStorage" => "uint8",
+            "BoolStorage" => "bool",
+            "ComplexFloatStorage" => "complex64",
+            _ => return None,
+        })
+    }
+
+    /// The type that PyTorch calls `torch.NAME`.
+    pub(super) fn from_torch(name: &str) -> Option<Self> {
+        Some(match name {
+            "float64" => Self::Array(DType::F64),
+            "float32" => Self::Array(DType::F32),
+            "float16" => Self::Array(DType::F16),
+            "bfloat16" => Self::Array(DType::BF16),
+            "int64" => Self::Array(DType::I64),
+            "int32" => Self::Array(DType::I32),
+            "int16" => Self::Array(DType::I16),
+            "int8" => Self::Array(DType::I8),
+            "uint64" => Self::Array(DType::U64),
+            "uint32" => Self::Array(DType::U32),
+            "uint16" => Self::Array(DType::U16),
+            "uint8" => Self::Array(DType::U8),
+            "bool" => Self::Array(DType::Bool),
+            "complex64" => Self::Opaque("c64"),
+            "float8_e4m3fn" => Self::Opaque("f8_e4m3"),
+            "float8_e5m2" => Self::Opaque("f8_e5m2"),
+            "float8_e4m3fnuz" => Self::Opaque("f8_e4m3fnuz"),
+            "float8_e5m2fnuz" => Self::Opaque("f8_e5m2fnuz"),
+            "float8_e8m0fnu" => Self::Opaque("f8_e8m0"),
+            _ => return None,
+        })
+    }
+
+    /// Appends whole elements, converted.
+    ///
+    /// # Errors
+    /// `Unsupported` when the elements are not floats.
+    pub(crate) fn append_floats(self, bytes: &[u8], out: &mut Vec<f32>) -> Result<()> {
+        match self {
+            Self::Array(DType::F64) => out.extend(bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32)),
+            Self::Array(DType::F32) => out.extend(bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b))),
+            Self::Array(DType::F16) => out.extend(bytes.as_chunks().0.iter().map(|&b| f16::from_le_bytes(b).to_f32())),
+            Self::Array(DType::BF16) => {
+                out.extend(bytes.as_chunks().0.iter().map(|&b| bf16::from_le_bytes(b).to_f32()))
+            }
+            other => return Err(Error::unsupported(format!("elements of type {}, not floats", other.name()))),
+        }
+        Ok(())
+    }
+}

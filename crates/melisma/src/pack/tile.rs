@@ -1,0 +1,76 @@
+//! Single tiles of a packed file.
+
+use melisma_kernels::rans::Decoder;
+use melisma_kernels::{Device, Isa};
+
+use super::archive::Archive;
+use super::blob::Content;
+use super::memory::{Need, resize};
+use super::stream;
+use crate::{Error, Result};
+
+impl Archive<'_> {
+    /// The bytes of one tile, row by row, and its rows and columns within the tensor's matrix. Only its record is read.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: no such tensor or tile. `Corrupt` and the like: the tile is damaged.
+    pub fn tile(&self, name: &str, at: [u64; 2]) -> Result<(Vec<u8>, [std::ops::Range<u64>; 2])> {
+        let index = self.find(name)?;
+        let blob = &self.blobs[index];
+        let [down, across] = blob.layout.grid();
+        if at[0] >= down || at[1] >= across {
+            let message = format!("{name}: there is no tile {},{}; there are {down} x {across}", at[0], at[1]);
+            return Err(Error::invalid(message));
+        }
+        let number = at[0] * across + at[1];
+        let mut out = vec![0; blob.layout.tile_len(number)];
+        if let Some(gpu) = &self.gpu {
+            self.tile_on(gpu, index, number, &mut out)?;
+        } else {
+            let need = self.decoding_need(index..index + 1);
+            let (_, _held) = Need { result: out.len() as u64, ..need }.workers(1, &self.budget)?;
+            let mut decoder = Decoder::new(Isa::from_env()?);
+            self.decode_tile(&mut decoder, index, number, &mut Vec::new(), &mut out)?;
+        }
+        let [rows, cols] = blob.layout.tile(number);
+        if blob.content == Content::Delta {
+            let (width, cols_all) = (blob.layout.split.width() as u64, blob.layout.cols);
+            let row_len = ((cols.end - cols.start) * width) as usize;
+            for (row, part) in rows.clone().zip(out.chunks_mut(row_len)) {
+                self.apply_base(index, (row * cols_all + cols.start) * width, part)?;
+            }
+        }
+        Ok((out, [rows, cols]))
+    }
+
+    /// One tile of tensor `index`, decoded with the row of tiles that it is in.
+    fn tile_on(&self, gpu: &Device, index: usize, number: u64, out: &mut [u8]) -> Result<()> {
+        let layout = &self.blobs[index].layout;
+        let is_in = |run: &u64| layout.run(*run).tiles.contains(&number);
+        let run = (0..layout.n_runs()).find(is_in).unwrap_or(0);
+        let [first, step, row_len] = layout.rows_in_run(number);
+        let work = stream::Work { gpu, threads: 1, runs: &[(index, run)] };
+        stream::decode(self, &work, |_, _, _| Ok(()), &mut |bytes| {
+            let rows = bytes.get(first..).unwrap_or_default().chunks(step.max(1));
+            out.chunks_mut(row_len.max(1)).zip(rows).for_each(|(to, from)| to.copy_from_slice(&from[..to.len()]));
+            Ok(())
+        })
+    }
+
+    /// Decodes one tile of tensor `index` into `out`; `record` is scratch.
+    pub(super) fn decode_tile(
+        &self,
+        decoder: &mut Decoder,
+        index: usize,
+        number: u64,
+        record: &mut Vec<u8>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let blob = &self.blobs[index];
+        let tile = &blob.tiles[number as usize];
+        resize(record, tile.len as usize);
+        let place = || format!("{}, tile {number}", self.source.tensors[index].name);
+        self.file.read_at(blob.starts[number as usize], record).map_err(|error| error.at(place()))?;
+        decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))
+    }
+}
