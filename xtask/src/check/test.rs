@@ -6,9 +6,9 @@ use crate::process::cargo;
 use anyhow::Result;
 
 pub fn check() -> Result<Outcome> {
-    run_tests(&mut cargo(["test", "--workspace"]))
+    run_tests(&mut cargo(["test", "--workspace", "--no-fail-fast"]))
 }
 
 pub fn check_long() -> Result<Outcome> {
-    run_tests(&mut cargo(["test", "--workspace", "--lib", "--tests", "--", "--ignored"]))
+    run_tests(&mut cargo(["test", "--workspace", "--lib", "--tests", "--no-fail-fast", "--", "--ignored"]))
 }
