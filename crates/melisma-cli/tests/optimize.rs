@@ -148,7 +148,7 @@ fn wrong_requests_are_code_2_with_a_hint() {
     std::fs::write(sandbox.path("not.onnx"), b"RIFF....WAVE").unwrap();
     for (args, message) in [
         (&["optimize", "vocoder.onnx"][..], "input `x`: its shape f32[1, 3, time] is not fixed"),
-        (&["optimize", "vocoder.onnx", "--input", "x=1xT"], "--input x=1xT: this is not a shape"),
+        (&["optimize", "vocoder.onnx", "--input", "x=1xT"], "input `x=1xT`: this is not a shape"),
         (&["optimize", "vocoder.onnx", "--input", "y=1"], "the model has no input `y`"),
         (&["optimize", "none.onnx", "--input", "x=1"], "none.onnx: "),
         (&["optimize", "not.onnx", "--input", "x=1"], "not.onnx: "),
