@@ -146,7 +146,7 @@ mod tests {
             measured(EngineName::OnnxruntimeTensorrt, Format::Fp32, [1.5; 2]),
             measured(EngineName::Rten, Format::Fp32, [3.0; 2]),
         ];
-        let engine = |profile, all: &[Measured]| pick(profile, all).unwrap().candidate.engine.clone();
+        let engine = |profile, all: &[Measured]| pick(profile, all).unwrap().candidate.engine;
         assert_eq!(engine(Profile::Emergency, &all), EngineName::OnnxruntimeTensorrt);
         assert_eq!(engine(Profile::Field, &all), EngineName::OnnxruntimeCuda);
         all[2].outcome.as_mut().unwrap().peak_bytes = Some(1 << 10);
