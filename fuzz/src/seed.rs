@@ -9,7 +9,7 @@ use melisma::dataset::journal::{Header, Journal};
 use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
 use melisma::onnx::Model;
 use melisma::pack::{self, Array};
-use melisma::runtime::output::Existing;
+use melisma::output::Existing;
 use melisma::snac::{Codes, tokens};
 use melisma::synth::{STYLES, compose};
 use melisma::{Budget, Device, mel, snac};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Record, Row, figure, percent};
-use melisma::runtime::table::{Align, Table};
+use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Result};
 
 /// A loss beyond this share fails.

@@ -20,8 +20,8 @@ use melisma::Result;
 use melisma::audio::{Reads, Source};
 use melisma::dataset::{Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build};
 use melisma::mel::Config;
+use melisma::output::Existing;
 use melisma::runtime::device::{Device, available_threads, host_threads};
-use melisma::runtime::output::Existing;
 
 const PEERS: &str = include_str!("../peers/dataset.py");
 const FILES: usize = 2000;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::Row;
 use super::measure::of_times;
-use melisma::runtime::output;
+use melisma::output;
 use melisma::{Error, Kind, Result};
 
 const RUNS: usize = 7;

@@ -21,11 +21,11 @@ pub use compare::{Better, Change, Comparison, better, compare};
 pub use measure::{Measured, Plan, measure};
 pub use peer::peer;
 
+use melisma::config::nearest;
 use melisma::runtime::MemoryTracker;
-use melisma::runtime::config::nearest;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::Machine;
-use melisma::runtime::table::{Align, Table};
+use melisma::text::table::{Align, Table};
 use melisma::{Error, Result};
 
 /// One figure.

@@ -15,16 +15,16 @@ use std::time::Instant;
 use serde::Deserialize;
 
 use super::{Peer, Place, Row, peer};
+use melisma::config::Config;
+use melisma::config::Sources;
 use melisma::engine::EngineName;
 use melisma::format::npy;
 use melisma::onnx::Model;
 use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{self, Content, Given, Outcome, Request, Search, Sets, Terms, Wanted, Worker};
-use melisma::runtime::Config;
-use melisma::runtime::config::Sources;
+use melisma::output::{self, Existing};
 use melisma::runtime::device::Device;
-use melisma::runtime::output::{self, Existing};
 use melisma::{Error, Result};
 
 const PEERS: &str = include_str!("../peers/optimize.py");

@@ -1,4 +1,4 @@
-//! Flags and commands. Values that are settings stay text here: `melisma::runtime::config` reads them, as it reads the
+//! Flags and commands. Values that are settings stay text here: `melisma::config` reads them, as it reads the
 //! file and the environment.
 //! More than 400 lines because every command and flag with its help stands here, in the order of the help text.
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use melisma::runtime::output;
+use melisma::output;
 use melisma::{Error, Kind, Result};
 use melisma_bench::sheet::{self, Sheet};
 use melisma_bench::{self as bench, Place, Record};

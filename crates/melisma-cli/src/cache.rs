@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use melisma::optimize::cache::{Cache, Health, Listed};
 use melisma::optimize::search::{InputShape, Report};
 use melisma::runtime::device::cuda::{self, CachedKernel};
-use melisma::runtime::size;
-use melisma::runtime::table::{Align, Table};
+use melisma::text::size;
+use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Result};
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use melisma::config::Threads;
 use melisma::pack::{self, Header};
 use melisma::runtime::MemoryTracker;
-use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::{Budget, Reservation, Space};
 use melisma::snac::{Model, mini24_weights};

@@ -1,13 +1,13 @@
 //! `melisma doctor`.
 
+use melisma::config::{Environment, default_file};
 use melisma::engine::ours::{chain, mixed};
 use melisma::engine::{EngineName, onnxruntime, rten};
-use melisma::runtime::config::{Environment, default_file};
 use melisma::runtime::device::Device;
 use melisma::runtime::device::cuda::{self, Gpu, Probe};
 use melisma::runtime::machine::{Machine, disk_use, peak_resident_bytes};
-use melisma::runtime::table::{Align, Table};
-use melisma::runtime::{count, size};
+use melisma::text::table::{Align, Table};
+use melisma::text::{count, size};
 use melisma::{Error, Result as Checked};
 use serde_json::{Map, Value, json};
 

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use melisma::audio::wav;
+use melisma::output;
+use melisma::output::OutputFile;
 use melisma::runtime::memory::{Reservation, Space};
-use melisma::runtime::output::OutputFile;
-use melisma::runtime::{count, duration, output};
 use melisma::snac::tokens::{Format, to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 use melisma::snac::{Codes, Config, Model, slots};
+use melisma::text::{count, duration};
 use melisma::{Error, Kind, Result};
 use serde_json::json;
 

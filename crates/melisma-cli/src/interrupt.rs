@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use melisma::runtime::output;
+use melisma::output;
 use melisma::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -10,9 +10,9 @@ use std::time::Instant;
 use melisma::audio::{Element, Facts, Reads, Source};
 use melisma::format::{npy, safetensors};
 use melisma::mel::{Config, Spectrogram, Transform, picture};
-use melisma::runtime::count;
+use melisma::output::{self, Existing, OutputFile};
 use melisma::runtime::device::Queue;
-use melisma::runtime::output::{self, Existing, OutputFile};
+use melisma::text::count;
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 

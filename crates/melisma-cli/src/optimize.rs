@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use melisma::config::DeviceRequest;
 use melisma::engine::EngineName;
 use melisma::optimize::search::{self, Asked, Given, Outcome, Request, Terms, Worker};
-use melisma::runtime::{DeviceRequest, size};
+use melisma::text::size;
 use melisma::{Error, Result};
 
 use crate::args::{OptimizeArgs, TermArgs};

@@ -1,6 +1,6 @@
 //! Remedies as commands and flags.
 
-use melisma::runtime::size;
+use melisma::text::size;
 use melisma::{Error, Remedy};
 
 /// How to fix `error` on the command line.

@@ -7,8 +7,8 @@ use std::time::Instant;
 use melisma::engine::{Port, Ports};
 use melisma::format::{Value, npy};
 use melisma::optimize::search::{Chosen, open_for_run};
-use melisma::runtime::output::{self, Existing};
-use melisma::runtime::table::{Align, Table};
+use melisma::output::{self, Existing};
+use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Remedy, Result};
 use serde_json::json;
 

@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-use melisma::runtime::config::{self, Environment, Sources};
+use melisma::config::Config;
+use melisma::config::{self, Environment, Sources};
+use melisma::output::Existing;
+use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
 use melisma::runtime::memory::{self, Reservation, Space};
-use melisma::runtime::output::Existing;
-use melisma::runtime::trace::{Collector, Detail, Nvtx};
-use melisma::runtime::{Config, MemoryTracker, size};
+use melisma::text::size;
+use melisma::trace::{Collector, Detail, Nvtx};
 use melisma::{Error, Kind, Remedy, Result};
 use serde_json::Value;
 

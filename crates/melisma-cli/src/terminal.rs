@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use melisma::runtime::output;
+use melisma::output;
 use melisma::{Error, Result};
 
 /// Writes `text` to stdout. A reader that went away is not an error.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use melisma::Result;
-use melisma::runtime::config::{Origin, Setting};
-use melisma::runtime::output::{self, Existing, OutputFile};
-use melisma::runtime::trace::Collector;
+use melisma::config::{Origin, Setting};
+use melisma::output::{self, Existing, OutputFile};
+use melisma::trace::Collector;
 
 /// The trace file, taken by whoever ends the command first.
 #[derive(Clone)]

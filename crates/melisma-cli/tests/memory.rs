@@ -32,7 +32,7 @@ fn least(sandbox: &Sandbox, line: &str) -> u64 {
     let least = hint.split_once(" or more").unwrap().0;
     let (ran, peak) = sandbox.measure(&[&args[..], &["-f", "--memory-limit", least]].concat());
     assert_eq!(ran.code, 0, "{line} --memory-limit {least}: {}", ran.stderr);
-    let limit = ::melisma::runtime::size::parse(least).unwrap();
+    let limit = ::melisma::text::size::parse(least).unwrap();
     peak.check(limit);
     limit
 }
@@ -87,7 +87,7 @@ fn encode_keeps_the_limit() {
         ::melisma::audio::wav::write(&clip, ::melisma::audio::wav::SampleFormat::S16).unwrap()
     })
     .unwrap();
-    let limit = ::melisma::runtime::size::exact(limit + (1 << 20));
+    let limit = ::melisma::text::size::exact(limit + (1 << 20));
     let (ran, peak) =
         sandbox.measure(&["encode", "long.wav", "-o", "o.txt", "--model", &tiny, "--memory-limit", &limit]);
     assert_eq!(ran.code, 4, "{}", ran.stderr);

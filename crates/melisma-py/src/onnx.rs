@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use melisma::config::Config;
 use melisma::engine::Ports;
 use melisma::format::{DType, Value};
 use melisma::optimize::search::{self, Asked, Content, Given, Request, Terms, Worker};
-use melisma::runtime::Config;
 use melisma::{Error, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;

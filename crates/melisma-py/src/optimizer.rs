@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use melisma::runtime::Config;
+use melisma::config::Config;
 use melisma::tensor::{Tensor, TensorOptimizer};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

@@ -1,6 +1,6 @@
 //! Remedies as Python's arguments.
 
-use melisma::runtime::size;
+use melisma::text::size;
 use melisma::{Error, Remedy};
 
 /// How to fix `error` in Python.

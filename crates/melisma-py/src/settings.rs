@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use melisma::Error;
-use melisma::runtime::config::{Environment, KEYS, Sources, nearest};
+use melisma::config::{Environment, KEYS, Sources, nearest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 

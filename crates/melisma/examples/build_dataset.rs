@@ -11,7 +11,7 @@ use melisma::audio::{Clip, wav};
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
 use melisma::mel::Config;
-use melisma::runtime::output::Existing;
+use melisma::output::Existing;
 use melisma::{Budget, Device};
 
 fn main() -> Result<(), Box<dyn Error>> {

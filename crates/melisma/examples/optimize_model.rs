@@ -7,11 +7,11 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
+use melisma::config::Config;
 use melisma::format::{DType, Value};
 use melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo};
 use melisma::optimize::cache::{self, Cache};
 use melisma::optimize::search::{Asked, Request, Search, Subject, Terms, Worker};
-use melisma::runtime::Config;
 use melisma::runtime::machine::free_bytes;
 
 /// y = relu(conv(x)), for signals of any length.

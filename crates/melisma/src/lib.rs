@@ -12,7 +12,9 @@
 //! | [`tensor`], [`mod@convert`] | tools for single tensors; element types to and from f32 |
 //! | [`onnx`], [`engine`], [`mod@optimize`] | models, what runs them, and the best engine for a model |
 //! | [`mod@format`] | arrays, weights and pictures in files |
-//! | [`runtime`] | settings, memory, precision, traces and output files |
+//! | [`config`] | settings, profiles, precision and policy |
+//! | [`runtime`] | the machine, its devices and their memory |
+//! | [`trace`], [`output`], [`text`] | where the time goes; files that are whole or absent; figures for people |
 //!
 //! A [`Device`] is a CPU or a GPU, and a [`Queue`] runs work on it in order. A [`Budget`] counts memory and refuses before
 //! an allocation would pass its limit. Every [`Error`] has a [`Kind`] to branch on and a message for people.
@@ -99,7 +101,7 @@
 //! # Tensors under a memory limit
 //!
 //! ```
-//! use melisma::runtime::Config;
+//! use melisma::config::Config;
 //! use melisma::tensor::{Tensor, TensorOptimizer};
 //!
 //! let optimizer = TensorOptimizer::new(&Config::load_with_profile("training")?)?;
@@ -138,7 +140,8 @@
 //! # Settings, devices and memory
 //!
 //! ```
-//! use melisma::runtime::{Config, MemoryTracker, device, memory};
+//! use melisma::config::Config;
+//! use melisma::runtime::{MemoryTracker, device, memory};
 //!
 //! let config = Config::load_with_profile("field")?;
 //! let device = device::select(config.device.value, config.threads.value)?;
@@ -150,6 +153,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audio;
+pub mod config;
 pub mod dataset;
 #[cfg(feature = "onnx")]
 pub mod engine;
@@ -161,11 +165,14 @@ pub mod mel;
 pub mod onnx;
 #[cfg(feature = "onnx")]
 pub mod optimize;
+pub mod output;
 pub mod pack;
 pub mod runtime;
 pub mod snac;
 pub mod synth;
 pub mod tensor;
+pub mod text;
+pub mod trace;
 
 pub use melisma_kernels::{
     Budget, Buffer, Cpu, DType, Device, Element, Error, I24, Isa, Kind, Level, Pool, Queue, Remedy, Reservation,

@@ -13,11 +13,11 @@ use melisma::dataset::{
     Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build, rehearse, verify,
 };
 use melisma::mel::Config;
+use melisma::output::Existing;
 use melisma::random::Lcg32;
 use melisma::runtime::device::{Device, host_threads};
 use melisma::runtime::memory::Budget;
-use melisma::runtime::output::Existing;
-use melisma::runtime::trace::{Collector, Detail};
+use melisma::trace::{Collector, Detail};
 
 fn sound(seed: u32, n: usize) -> Vec<f32> {
     let mut random = Lcg32::new(seed + 1);

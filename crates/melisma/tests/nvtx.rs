@@ -4,7 +4,7 @@
 use melisma::runtime::SelfCheck;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Budget;
-use melisma::runtime::trace::{Collector, Nvtx};
+use melisma::trace::{Collector, Nvtx};
 
 #[test]
 fn ranges_are_emitted_and_closed_on_cuda() {

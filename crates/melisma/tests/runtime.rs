@@ -1,10 +1,10 @@
 //! The runtime and the kernels together: spans of real kernels, scopes of real pools, limits that hold.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
-use melisma::runtime::config::{Config, Environment, Sources};
+use melisma::config::{Config, Environment, Sources};
 use melisma::runtime::device::{self, DeviceRequest};
 use melisma::runtime::memory::{self, MemoryTracker, Space};
-use melisma::runtime::trace::{Collector, Sort};
+use melisma::trace::{Collector, Sort};
 use melisma::{Kind, Pool, convert};
 use tracing_subscriber::layer::SubscriberExt;
 

@@ -5,8 +5,8 @@ mod gpu;
 
 use std::sync::Arc;
 
+use melisma::config::Threads;
 use melisma::random::SplitMix64;
-use melisma::runtime::config::Threads;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::Budget;
 use melisma::synth::{

@@ -6,7 +6,7 @@ use crate::{Plan, Row, measure};
 use melisma::Result;
 use melisma::format::hash;
 use melisma::optimize::cache::{Built, Cache, Found, Options, Parts};
-use melisma::runtime::output::{self, failed};
+use melisma::output::{self, failed};
 
 const BYTES: usize = 512 << 20;
 

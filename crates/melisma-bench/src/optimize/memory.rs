@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::worker;
 use crate::{Peer, Row};
+use melisma::config::precision::Format;
 use melisma::engine::ours::chain;
 use melisma::engine::{EngineName, rten};
 use melisma::format::{DType, Value, npy};
 use melisma::onnx::pass;
 use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::search::{Candidate, Chunk, EngineSettings, Spec, Task, compare};
-use melisma::runtime::output::{self, Existing};
-use melisma::runtime::precision::Format;
+use melisma::output::{self, Existing};
 use melisma::{Error, Kind, Result};
 
 /// Latents of 60 s at 24 kHz.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::super::measure::quantile;
 use super::{Limit, RATE, Sheet};
 use melisma::Result;
-use melisma::runtime::output;
+use melisma::output;
 use melisma::synth::{
     Action, Bus, BusConfig, Buses, EngineConfig, Instrument, Length, Meter, Parameter, Performance, STYLES, Setup,
     Stream, balance, compose,

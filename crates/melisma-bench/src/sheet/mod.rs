@@ -16,7 +16,7 @@ mod voice;
 use serde::Serialize;
 
 use melisma::Result;
-use melisma::runtime::table::{Align, Table};
+use melisma::text::table::{Align, Table};
 
 pub use chart::picture;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Peer, RATE, Row, cpu_seconds, peer};
 use melisma::Result;
-use melisma::runtime::output;
+use melisma::output;
 use melisma::synth::{BusConfig, Buses, Length, Performance, Score, Setup, Style, compose};
 
 const PEER: &str = include_str!("../../peers/fluidsynth.py");

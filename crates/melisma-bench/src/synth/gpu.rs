@@ -7,9 +7,9 @@ use melisma_kernels::{Budget, DType, Device, Graph, Queue, Tensor};
 
 use super::{Plan, RATE, Row, long_phrase, measure, pad, patch, quantiles};
 use melisma::Result;
-use melisma::runtime::trace::Busy;
 use melisma::synth::patch::{Pitch, Touch};
 use melisma::synth::{BulkConfig, BulkRenderer, Cost, Instrument};
+use melisma::trace::Busy;
 
 const STILL: Controls<'static> = Controls::Still(Control { brightness: 0.0, motion: 1.0 });
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use melisma::Result;
-use melisma::runtime::Config;
-use melisma::runtime::output::{protect, refuse_input};
+use melisma::config::Config;
+use melisma::output::{protect, refuse_input};
 
 use crate::input::is_pipe;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::dataset::{self, Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques};
 use melisma::mel::OutputPrecision;
-use melisma::runtime::{count, duration, output};
+use melisma::output;
+use melisma::text::{count, duration};
 use melisma::{Error, Result};
 
 use super::report;

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use melisma::Result;
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Merge, Missing, StoreKind};
+use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{self, Budget};
-use melisma::runtime::table::{Align, Table};
-use melisma::runtime::{MemoryTracker, count, size};
+use melisma::text::table::{Align, Table};
+use melisma::text::{count, size};
 use serde_json::{Map, Value, json};
 
 use crate::args::{DatasetArgs, DatasetCommand};

@@ -1,8 +1,8 @@
 //! What a build did, as text and as JSON.
 
 use melisma::dataset::{Names, Outcome, Rehearsal, Skipped, Snapshot, Stage};
-use melisma::runtime::table::{Align, Table};
-use melisma::runtime::{count, size};
+use melisma::text::table::{Align, Table};
+use melisma::text::{count, size};
 use serde_json::{Map, Value, json};
 
 /// Failures that the JSON lists; the file beside the dataset lists all.

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use melisma::runtime::memory::Reservation;
-use melisma::runtime::{count, size};
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
 use melisma::snac::{Codes, DecodeOptions, Frames, Player, Progress, slots};
+use melisma::text::{count, size};
 use melisma::{Error, Kind, Result};
 
 use super::sink::Sink;

@@ -13,10 +13,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use melisma::audio::wav::SampleFormat;
+use melisma::config::{Policy, precision};
 use melisma::runtime::device::Device;
-use melisma::runtime::{Policy, count, duration, precision};
 use melisma::snac::tokens::Format;
 use melisma::snac::{Config, DecodeOptions, Engine, Noise, Player, Rounding};
+use melisma::text::{count, duration};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use melisma::audio::wav::{SampleFormat, Writer};
-use melisma::runtime::output::{self, Existing, OutputFile};
+use melisma::output::{self, Existing, OutputFile};
 use melisma::{Error, Kind, Result};
 
 use crate::input::is_pipe;

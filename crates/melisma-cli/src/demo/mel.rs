@@ -6,10 +6,10 @@ use melisma::Result;
 use melisma::audio::{Clip, wav};
 use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
 use melisma::mel::{Config, PRESETS, Transform, picture};
+use melisma::output::{self, Existing};
 use melisma::random::Lcg32;
-use melisma::runtime::output::{self, Existing};
-use melisma::runtime::table::{Align, Table};
-use melisma::runtime::{duration, size};
+use melisma::text::table::{Align, Table};
+use melisma::text::{duration, size};
 
 use super::base64;
 use crate::session::Session;

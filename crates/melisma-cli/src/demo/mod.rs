@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use melisma::Result;
-use melisma::runtime::output::{self, OutputFile};
-use melisma::runtime::{MemoryTracker, duration};
+use melisma::output::{self, OutputFile};
+use melisma::runtime::MemoryTracker;
+use melisma::text::duration;
 use serde_json::json;
 
 use crate::args::DemoArgs;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{Request, Search, Terms, Wanted};
+use melisma::output::{self, Existing};
 use melisma::runtime::machine::free_bytes;
-use melisma::runtime::output::{self, Existing};
-use melisma::runtime::size;
-use melisma::runtime::table::{Align, Table};
+use melisma::text::size;
+use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Result};
 
 use crate::optimize::worker;

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use melisma::pack::{self, Archive, Options};
-use melisma::runtime::size;
-use melisma::runtime::table::{Align, Table};
+use melisma::text::size;
+use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Result, snac};
 
 use crate::session::Session;

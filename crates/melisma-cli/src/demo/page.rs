@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use melisma::runtime::duration;
-use melisma::runtime::table::escape;
+use melisma::text::duration;
+use melisma::text::table::escape;
 
 use super::Done;
 

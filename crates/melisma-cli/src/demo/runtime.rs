@@ -2,7 +2,7 @@
 
 use melisma::Result;
 use melisma::runtime::SelfCheck;
-use melisma::runtime::table::escape;
+use melisma::text::table::escape;
 
 use crate::session::Session;
 

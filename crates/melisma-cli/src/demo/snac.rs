@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use melisma::audio::{Clip, wav};
-use melisma::runtime::duration;
-use melisma::runtime::table::{Align, Table, escape};
 use melisma::snac::seam::{self, Seam};
 use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
 use melisma::snac::{self, Codes, Model, Noise, Player};
+use melisma::text::duration;
+use melisma::text::table::{Align, Table, escape};
 use melisma::{Error, Kind, Result};
 
 use crate::codec::{BUILTIN, Codec};

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use melisma::Result;
 use melisma::audio::{Clip, flac};
-use melisma::runtime::duration;
-use melisma::runtime::table::{Align, Table};
 use melisma::synth::{BusConfig, Buses, Length, Meter, Performance, STYLES, Setup, balance, compose};
+use melisma::text::duration;
+use melisma::text::table::{Align, Table};
 
 use super::base64;
 use crate::session::Session;

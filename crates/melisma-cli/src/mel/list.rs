@@ -2,7 +2,7 @@
 
 use melisma::Result;
 use melisma::mel::{KEYS, Key, PRESETS};
-use melisma::runtime::table::{Align, Table};
+use melisma::text::table::{Align, Table};
 use serde_json::{Value, json};
 
 use crate::args::MelSettings;

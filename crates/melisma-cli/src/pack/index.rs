@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use melisma::format::checkpoint::Checkpoint;
+use melisma::output::{self, Existing};
 use melisma::pack as library;
-use melisma::runtime::output::{self, Existing};
 use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use melisma::Result;
 use melisma::pack::{Archive, Packed, TensorInfo};
-use melisma::runtime::table::{Align, Table};
-use melisma::{Result, runtime::size};
+use melisma::text::size;
+use melisma::text::table::{Align, Table};
 use serde_json::{Value, json};
 
 /// One file after packing.

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use melisma::output::{self, OutputFile};
 use melisma::pack::Append;
-use melisma::runtime::output::{self, OutputFile};
 use melisma::{Error, Result};
 
 use crate::input::is_pipe;

@@ -1,7 +1,8 @@
 //! The device that renders the voices.
 
 use melisma::Result;
-use melisma::runtime::{DeviceRequest, device};
+use melisma::config::DeviceRequest;
+use melisma::runtime::device;
 use melisma::synth::DeviceChoice;
 
 use super::order::loudness;

@@ -5,11 +5,12 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use melisma::output;
+use melisma::output::Existing;
 use melisma::runtime::device::{self, Device};
 use melisma::runtime::memory::{Reservation, Space};
-use melisma::runtime::output::Existing;
-use melisma::runtime::{count, output};
 use melisma::synth::{Length, Recording, Score, Style, compose, seed, voice_seconds};
+use melisma::text::count;
 use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 

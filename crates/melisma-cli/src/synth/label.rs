@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use melisma::runtime::output::{self, Existing};
+use melisma::output::{self, Existing};
 use melisma::{Error, Result};
 use serde_json::Value;
 

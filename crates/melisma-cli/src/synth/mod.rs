@@ -11,8 +11,10 @@ mod source;
 
 use std::time::{Duration, Instant};
 
-use melisma::runtime::{count, device, duration, output};
+use melisma::output;
+use melisma::runtime::device;
 use melisma::synth::{MAX_GAIN_DB, voice_seconds};
+use melisma::text::{count, duration};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 

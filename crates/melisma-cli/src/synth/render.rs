@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use melisma::audio::wav::SampleFormat;
+use melisma::output::{self, Existing};
 use melisma::runtime::device::{Device, Queue};
-use melisma::runtime::output::{self, Existing};
 use melisma::synth::{
     Block, Capture, Instrument, Level, Meter, Performance, Recording, Score, Setup, Take, balance, record,
 };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use melisma::audio::{flac, wav};
-use melisma::runtime::output::{self, Existing, OutputFile};
+use melisma::output::{self, Existing, OutputFile};
 use melisma::{Error, Result};
 
 use crate::decode::Place;

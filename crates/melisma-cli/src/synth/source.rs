@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use melisma::runtime::DeviceRequest;
+use melisma::config::DeviceRequest;
 use melisma::runtime::device;
 use melisma::runtime::memory::{Reservation, Space};
 use melisma::synth::{STYLES, Score, Style, compose, seed};

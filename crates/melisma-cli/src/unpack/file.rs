@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use melisma::format::safetensors;
 use melisma::pack::{Append, Archive};
-use melisma::runtime::size;
+use melisma::text::size;
 use melisma::{Error, Result};
 use serde_json::json;
 

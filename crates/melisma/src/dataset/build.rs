@@ -21,9 +21,9 @@ use super::technique::{Techniques, Writes};
 use super::work::{Tuning, Work, shape};
 use crate::format::DType;
 use crate::mel::{OutputPrecision, Transform};
+use crate::output::Existing;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
-use crate::runtime::output::Existing;
 use crate::{Error, Remedy, Result};
 
 /// Bytes of samples in a slot, unless a row is larger. On the CPU samples and values of a slot stay in the cache.

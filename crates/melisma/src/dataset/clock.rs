@@ -7,7 +7,7 @@ use melisma_kernels::Event;
 use super::counters::{Counters, Stage};
 use crate::Result;
 use crate::runtime::device::Queue;
-use crate::runtime::trace::Busy;
+use crate::trace::Busy;
 
 const STAGES: [Stage; 3] = [Stage::ToDevice, Stage::Compute, Stage::FromDevice];
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::failure::Failure;
 use super::guard;
 use super::paths::{Paths, beside};
-use crate::runtime::output::{self, Existing};
+use crate::output::{self, Existing};
 use crate::{Error, Result};
 
 impl Paths {

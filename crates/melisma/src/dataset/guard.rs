@@ -9,7 +9,7 @@ use super::identity::plan_of;
 use super::journal;
 use super::paths::Paths;
 use super::store::{COLUMNS, Kind, npy};
-use crate::runtime::output::{self, Existing};
+use crate::output::{self, Existing};
 use crate::{Error, Remedy, Result};
 
 const CHOOSE: &str = "choose another name, or remove it yourself";

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::failure::RowFailure;
-use crate::runtime::output;
+use crate::output;
 use crate::{Error, Result};
 
 const VERSION: u32 = 1;

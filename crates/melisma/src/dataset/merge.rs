@@ -12,9 +12,9 @@ use super::journal;
 use super::paths::Paths;
 use super::store::{COLUMNS, ColumnType, Kind, Layout, Store};
 use super::verify::verify;
-use crate::runtime::count;
+use crate::output::Existing;
 use crate::runtime::memory::{Budget, Space};
-use crate::runtime::output::Existing;
+use crate::text::count;
 use crate::{Error, Remedy, Result};
 
 /// Bytes that are copied at a time.

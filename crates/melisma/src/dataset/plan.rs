@@ -11,7 +11,7 @@ use super::input::Input;
 use super::row::Row;
 use crate::audio::Source;
 use crate::mel::{Config, Log, OutputPrecision};
-use crate::runtime::count;
+use crate::text::count;
 use crate::{Error, Kind, Remedy, Result};
 
 /// The most rows of a dataset.

@@ -10,8 +10,8 @@ use super::hash::{BLOCK_BYTES, Table};
 use super::identity::Identity;
 use super::row::Status;
 use super::store::Store;
-use crate::runtime::count;
 use crate::runtime::memory::{Budget, Reservation, Space};
+use crate::text::count;
 use crate::{Error, Kind, Remedy, Result};
 
 /// Rows that are named at most.

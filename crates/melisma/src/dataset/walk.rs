@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::input::{Input, SUFFIXES, suffix};
-use crate::runtime::count;
+use crate::text::count;
 use crate::{Error, Result};
 
 /// Folders within folders.

@@ -15,8 +15,8 @@ pub use name::EngineName;
 pub use port::{Port, Ports, check_inputs};
 
 use crate::Result;
+use crate::config::precision::Format;
 use crate::format::Value;
-use crate::runtime::precision::Format;
 
 /// A model, ready to run.
 pub trait Engine: Send {

@@ -3,7 +3,7 @@
 use melisma_kernels::signal::mel::Order;
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::count;
+use crate::text::count;
 use crate::{Error, Remedy, Result};
 
 /// The mel scale.

@@ -1,6 +1,6 @@
 //! Refusals of names that do not exist.
 
-use crate::runtime::config::nearest;
+use crate::config::nearest;
 use crate::{Error, Remedy};
 
 /// The refusal of `name`, which is not one of the `names` of presets or keys (`what`).

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use super::wire::Entry;
-use crate::runtime::output::protect;
+use crate::output::protect;
 use crate::{Error, Kind, Remedy, Result};
 
 /// Where a tensor's bytes are.

@@ -130,7 +130,7 @@ impl<'a> Archive<'a> {
 
     pub(super) fn find(&self, name: &str) -> Result<usize> {
         self.source.tensors.iter().position(|tensor| tensor.name == name).ok_or_else(|| {
-            let near = crate::runtime::config::nearest(name, self.source.tensors.iter().map(|t| t.name.as_str()));
+            let near = crate::config::nearest(name, self.source.tensors.iter().map(|t| t.name.as_str()));
             let error = Error::invalid(format!("there is no tensor `{name}`"));
             match near {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),

@@ -5,7 +5,7 @@ use std::io::Write;
 pub use crate::format::ReadAt;
 use crate::format::read_at::ends_at;
 pub(super) use crate::format::read_at::read;
-use crate::runtime::output::{self, OutputFile};
+use crate::output::{self, OutputFile};
 use crate::{Error, Result};
 
 /// What bytes are added to, from front to back.

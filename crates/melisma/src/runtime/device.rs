@@ -4,8 +4,8 @@ pub use melisma_kernels::device::cuda;
 use melisma_kernels::{Cpu, Isa};
 pub use melisma_kernels::{Device, Queue, available_threads};
 
-use super::config::Threads;
-pub use super::request::DeviceRequest;
+pub use crate::config::DeviceRequest;
+use crate::config::Threads;
 use crate::{Error, Remedy, Result};
 
 /// Picks the device, with `threads` on the CPU: an explicit request is served or refused, never replaced.

@@ -20,11 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use melisma_kernels::Watch;
 pub use melisma_kernels::{Budget, Reservation, Space, Usage};
 
-use super::config::Limit;
 use super::device::Device;
-use super::table::{Align, Table};
-use super::{machine, size};
+use super::machine;
 use crate::Result;
+use crate::config::Limit;
+use crate::text::size;
+use crate::text::table::{Align, Table};
 
 /// Of memory that a GPU shares with the host, this part stays with the system, within these bounds.
 const SYSTEM_PART: u64 = 8;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::audio::{Clip, wav};
-use crate::runtime::output::{self, Existing};
+use crate::output::{self, Existing};
 use crate::{Error, Result};
 
 /// Blocks of a capture.

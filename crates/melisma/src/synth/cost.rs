@@ -6,10 +6,10 @@ use melisma_kernels::Device;
 
 use super::bulk::{BulkConfig, BulkRenderer};
 use super::phrase::{Chord, Phrase};
-use crate::runtime::config::Threads;
+use crate::config::Threads;
 use crate::runtime::device::{self, DeviceRequest};
-use crate::runtime::duration;
 use crate::runtime::memory::Budget;
+use crate::text::duration;
 use crate::{Error, Kind, Result};
 
 /// Where the CPU takes less than this, no GPU is looked for.

@@ -14,7 +14,7 @@ use super::parameter::Parameter;
 use super::score::Score;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Reservation, Space};
-use crate::runtime::size;
+use crate::text::size;
 use crate::{Error, Remedy, Result};
 
 /// A window's length in seconds.

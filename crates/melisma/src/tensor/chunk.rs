@@ -1,8 +1,9 @@
 //! How many rows of a large operation are worked on at a time.
 
 use super::TensorOptimizer;
+use crate::config::Chunking;
 use crate::runtime::memory::{Available, Space};
-use crate::runtime::{Chunking, size};
+use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
 /// For work that needs less, the machine's free memory is not looked up.

@@ -4,9 +4,9 @@ use melisma_kernels::elementwise::{self, Operand, Operation, Plan};
 use melisma_kernels::{DType, Tensor};
 
 use super::{TensorOptimizer, lower};
+use crate::config::policy::Placement;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Space;
-use crate::runtime::policy::Placement;
 use crate::{Error, Result};
 
 /// A tensor with one axis is cut into rows of this many elements.

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use melisma::tensor::{DType, Operation, Tensor, TensorOptimizer};
-//! use melisma::runtime::Config;
+//! use melisma::config::Config;
 //!
 //! let optimizer = TensorOptimizer::new(&Config::load_with_profile("training")?)?;
 //! let budget = optimizer.memory().budget();
@@ -36,10 +36,11 @@ pub use melisma_kernels::{DType, Element, Tensor, View};
 pub use slice::Values;
 
 use crate::Result;
+use crate::config::precision::{Format, Lowering};
+use crate::config::{Config, Policy};
+use crate::runtime::MemoryTracker;
 use crate::runtime::device::{self, Device, Queue};
 use crate::runtime::memory::{self, Available};
-use crate::runtime::precision::{Format, Lowering};
-use crate::runtime::{Config, MemoryTracker, Policy};
 
 /// The tools, with the policy, the queue and the memory that they use.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use melisma::Result;
 use melisma::audio::{Clip, wav};
-use melisma::runtime::table::escape;
+use melisma::text::table::escape;
 
 use crate::demo::base64;
 

@@ -2,7 +2,7 @@
 //! (GUIDs for names, 64-bit sizes that count their own header, chunks padded to 8 bytes).
 
 use super::{SampleFormat, TAG_ALAW, TAG_EXTENSIBLE, TAG_FLOAT, TAG_MULAW, TAG_PCM, UNKNOWN_SIZE};
-use crate::runtime::count;
+use crate::text::count;
 use crate::{Error, Result};
 
 const MAX_CHANNELS: u16 = 256;

@@ -135,7 +135,7 @@ fn long_files_become_rf64() {
 #[test]
 #[ignore = "extended: writes 4.1 GB"]
 fn a_file_beyond_4_gib_has_its_sizes() {
-    use crate::runtime::output::{Existing, OutputFile};
+    use crate::output::{Existing, OutputFile};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("long.wav");
     let sink = OutputFile::create(&path, Existing::Refuse).unwrap();

@@ -13,7 +13,7 @@ use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 use serde_json::{Map, Value};
 
 use crate::format::DType;
-use crate::runtime::output;
+use crate::output;
 use crate::{Error, Remedy, Result};
 
 const EXPECTED: &str = "name a dataset that Melisma built";

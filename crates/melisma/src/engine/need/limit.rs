@@ -1,11 +1,12 @@
 //! Whether a run fits into the memory that it may take, and how.
 
 use super::{Hidden, Need, facts};
+use crate::config::{Chunking, Config, Policy};
 use crate::engine::chunked::Reach;
 use crate::engine::ours::chain;
 use crate::format::Value;
 use crate::onnx::Model;
-use crate::runtime::{Chunking, Config, Policy, size};
+use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
 /// Pieces of the long axis get no shorter: their edges are computed twice.

@@ -20,7 +20,7 @@ use super::shape::{self, Call, Fact};
 use crate::Result;
 use crate::format::Value;
 use crate::onnx::{Content, Graph, Model, Node};
-use crate::runtime::size;
+use crate::text::size;
 use pool::Pool;
 
 /// Branches in branches.

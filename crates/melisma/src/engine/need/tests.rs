@@ -1,8 +1,8 @@
 use super::*;
+use crate::config::Chunking;
 use crate::engine::{Engine, Options, rten};
 use crate::golden::optimize as golden;
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
-use crate::runtime::Chunking;
 use crate::{Kind, Remedy, Result};
 
 /// A model of these nodes with inputs of any shape, and outputs of any shape.

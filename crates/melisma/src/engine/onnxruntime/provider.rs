@@ -9,8 +9,8 @@ use ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use ort::session::builder::SessionBuilder;
 use serde::{Deserialize, Serialize};
 
+use crate::config::precision::Format;
 use crate::engine::EngineName;
-use crate::runtime::precision::Format;
 use crate::{Error, Kind, Remedy, Result};
 
 /// What a session computes with.

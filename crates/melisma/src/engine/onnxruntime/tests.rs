@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::recorder::{recorded, value};
 use super::*;
-use crate::runtime::precision::Format;
+use crate::config::precision::Format;
 
 #[test]
 fn tensorrt_is_told_workspace_precision_shapes_and_a_folder_of_its_own() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::wire::Writer;
 use super::*;
-use crate::runtime::output::{self, Existing};
+use crate::output::{self, Existing};
 
 /// A model whose one initialiser has four floats elsewhere.
 fn bytes(location: &str, offset: Option<&str>, length: Option<&str>) -> Vec<u8> {

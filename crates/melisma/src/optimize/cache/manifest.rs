@@ -144,7 +144,7 @@ impl Manifest {
     /// Lists the files of `folder`, and writes the manifest and its seal last.
     pub(super) fn write(&mut self, folder: &Path, threads: usize) -> Result<()> {
         self.files.clear();
-        let failed = |error| crate::runtime::output::failed(folder, error);
+        let failed = |error| crate::output::failed(folder, error);
         for file in std::fs::read_dir(folder).map_err(failed)? {
             let file = file.map_err(failed)?;
             let data = file.metadata().map_err(failed)?;

@@ -43,8 +43,8 @@ pub use room::{Health, Listed};
 
 pub use temporary::Temporary;
 
-use crate::runtime::Config;
-use crate::runtime::output::failed;
+use crate::config::Config;
+use crate::output::failed;
 use crate::{Kind, Result};
 
 use place::Place;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use super::{Entry, USED, manifest};
-use crate::runtime::output::{self, Existing};
+use crate::output::{self, Existing};
 
 pub(super) const PASSED: &str = "passed";
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::runtime::output::failed;
+use crate::output::failed;
 use crate::{Error, Kind, Result};
 
 /// What can be done with the folder.

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use super::{BUILDING, Cache, Key, LOCKS, Manifest, Place, QUARANTINE, USED, uses};
 use crate::Result;
+use crate::output::failed;
 use crate::runtime::machine::disk_use;
-use crate::runtime::output::failed;
 
 /// The most entries that are set aside; beyond it the oldest are removed.
 const MOST_SET_ASIDE: usize = 8;

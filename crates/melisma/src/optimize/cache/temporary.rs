@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::place::our_id;
-use crate::runtime::output::failed;
+use crate::output::failed;
 use crate::{Error, Result};
 
 const PREFIX: &str = "melisma-optimize-";

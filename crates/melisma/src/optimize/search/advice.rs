@@ -7,9 +7,9 @@ use super::chunk::{Chunk, Splitting};
 use super::pick::{is_clearly_faster, ranked};
 use super::report::milliseconds;
 use super::selection::Selection;
+use crate::config::precision::Format;
 use crate::engine::{Operator, onnxruntime, rten};
-use crate::runtime::precision::Format;
-use crate::runtime::size;
+use crate::text::size;
 
 /// An operator above this share of the time is named.
 const SHARE: f64 = 0.4;

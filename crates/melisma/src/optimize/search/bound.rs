@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::Remedy;
-use crate::runtime::{Config, Profile, size};
+use crate::config::{Config, Profile};
+use crate::text::size;
 
 /// A number of bytes, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl fmt::Display for Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::config::Sources;
+    use crate::config::Sources;
 
     #[test]
     fn what_is_free_counts_under_field_only() {

@@ -5,11 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::chunk::Chunk;
+use crate::config::Origin;
+use crate::config::precision::{Format, Lowering};
+use crate::config::{Config, Policy, Profile};
 use crate::engine::{EngineName, Options};
-use crate::runtime::config::Origin;
-use crate::runtime::precision::{Format, Lowering};
-use crate::runtime::word::words;
-use crate::runtime::{Config, Policy, Profile};
+use crate::text::word::words;
 use crate::{Error, Remedy, Result};
 
 /// How far precision may be lowered. A lower one wins only where it is clearly faster and within the tolerance.
@@ -141,7 +141,7 @@ pub(super) fn threads(config: &Config) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::config::Sources;
+    use crate::config::Sources;
 
     #[test]
     fn nothing_is_lowered_without_being_asked_for() {

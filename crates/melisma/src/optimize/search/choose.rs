@@ -9,13 +9,15 @@ use super::engines::version;
 use super::pick::pick;
 use super::report::{InputShape, milliseconds};
 use super::{Asked, Candidate, Chunk, Direct, EngineSettings, Measured, Report, Search, Terms, Worker, available, key};
+use crate::config::precision::Format;
+use crate::config::{Config, DeviceRequest};
 use crate::engine::need::Limits;
 use crate::engine::{Engine, EngineName, Port, Ports, onnxruntime, rten};
 use crate::format::Value;
 use crate::onnx::{Model, fingerprint};
 use crate::optimize::cache::{Cache, Found, Key, Manifest, Parts};
-use crate::runtime::precision::Format;
-use crate::runtime::{Config, DeviceRequest, machine, size};
+use crate::runtime::machine;
+use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
 /// The most reasons in a message.

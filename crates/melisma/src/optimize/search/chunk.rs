@@ -5,10 +5,10 @@ use std::fmt;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::config::Origin;
+use crate::config::policy::Chunking;
+use crate::config::{Config, Policy, Profile};
 use crate::engine::EngineName;
-use crate::runtime::config::Origin;
-use crate::runtime::policy::Chunking;
-use crate::runtime::{Config, Policy, Profile};
 
 /// Steps of the long axis for our own engine, which computes nothing twice, where memory matters most.
 pub const SMALL_CHUNK: usize = 16;
@@ -112,7 +112,7 @@ impl Splitting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::config::Sources;
+    use crate::config::Sources;
 
     fn config(flags: &[(&'static str, &str)]) -> Config {
         let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::{EngineSettings, Worker};
+use crate::config::Config;
 use crate::engine::need::Limits;
 use crate::optimize::cache::{Cache, Parts};
-use crate::runtime::{Config, machine};
+use crate::runtime::machine;
 
 /// What a search works with.
 pub struct Search<'a> {

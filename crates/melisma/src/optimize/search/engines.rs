@@ -3,13 +3,13 @@
 use std::sync::OnceLock;
 
 use super::{Candidate, Chunk, EngineSettings};
+use crate::config::{Config, DeviceRequest, Policy};
 use crate::engine::chunked::{Chunked, Reach};
 use crate::engine::onnxruntime::{self, Cuda, Onnxruntime, Provider, TensorRt};
 use crate::engine::ours::{chain, mixed};
 use crate::engine::{Engine, EngineName, Port, rten};
 use crate::onnx::{Dim, Model, ValueType};
 use crate::runtime::device::{self, cuda};
-use crate::runtime::{Config, DeviceRequest, Policy};
 use crate::{Error, Kind, Remedy, Result};
 
 /// What a search tries; `melisma` is the one of ours that fits the model.
@@ -155,7 +155,7 @@ fn open_whole(model: &Model, candidate: &Candidate, settings: &EngineSettings) -
         None => Ok(Box::new(mixed::build(model, &options, &settings.budget())?)),
         Some(provider) => {
             if let Provider::TensorRt(TensorRt { folder, .. }) = &provider {
-                std::fs::create_dir_all(folder).map_err(|error| crate::runtime::output::failed(folder, error))?;
+                std::fs::create_dir_all(folder).map_err(|error| crate::output::failed(folder, error))?;
             }
             let folder = settings.profile_folder.as_deref();
             Ok(Box::new(Onnxruntime::new(model, &options, (&provider, folder))?))

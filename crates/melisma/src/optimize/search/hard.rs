@@ -2,7 +2,8 @@
 
 use super::Spec;
 use crate::engine::EngineName;
-use crate::runtime::{machine, size};
+use crate::runtime::machine;
+use crate::text::size;
 use crate::{Error, Kind, Result};
 
 /// Memory beside the model's: the program itself, and the stack of a thread.

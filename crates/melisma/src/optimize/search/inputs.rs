@@ -9,8 +9,8 @@ use super::request::{Content, Given, Request, SEED};
 use crate::engine::Port;
 use crate::format::{DType, Value, npy};
 use crate::onnx::{Dim, Model};
+use crate::output::{self, Existing};
 use crate::random::SplitMix64;
-use crate::runtime::output::{self, Existing};
 use crate::{Error, Kind, Remedy, Result};
 
 /// The most sets of a calibration folder.

@@ -4,10 +4,10 @@ use super::bound::Bound;
 use super::chunk::{Chunk, PIECE, Splitting};
 use super::selection::{Scratch, Selection};
 use super::{Candidate, Measured};
+use crate::config::precision::Format;
 use crate::engine::need::Need;
 use crate::engine::rten;
-use crate::runtime::precision::Format;
-use crate::runtime::size;
+use crate::text::size;
 use crate::{Error, Remedy};
 
 const MIB: u64 = 1 << 20;

@@ -8,12 +8,13 @@ use super::least::with_least_limit;
 use super::selection::Selection;
 use super::{Content, ProcessEngine, Report, Request, Search, Sets, Worker};
 use super::{accuracy, bound, engines, inputs, key, prepare};
+use crate::config::Config;
 use crate::engine::need::Need;
 use crate::engine::{Engine, Ports};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::{Built, Cache, Entry, Miss, Parts, Sample};
-use crate::runtime::{Config, size};
+use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
 /// How far a run may be from the recorded one, relative to the largest value: threads may change the order of sums.

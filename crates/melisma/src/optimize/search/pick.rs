@@ -1,9 +1,9 @@
 //! The choice among what was measured.
 
 use super::Measured;
+use crate::config::Profile;
+use crate::config::precision::Format;
 use crate::engine::EngineName;
-use crate::runtime::Profile;
-use crate::runtime::precision::Format;
 
 /// A lower precision must take at most this share of the time of a higher one.
 const MOST_TIME: f64 = 0.9;

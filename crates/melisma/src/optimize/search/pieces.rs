@@ -5,7 +5,7 @@ use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
 use super::selection::{Reference, Scratch, Selection};
 use super::{Candidate, Measured};
-use crate::runtime::precision::Format;
+use crate::config::precision::Format;
 
 /// Lengths are multiples of this.
 const GRAIN: usize = 16;

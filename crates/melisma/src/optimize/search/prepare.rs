@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use crate::Result;
+use crate::config::precision::Format;
 use crate::engine::{Engine, Options, Port, rten};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::onnx::pass;
+use crate::output::{self, Existing};
 use crate::pack;
 use crate::runtime::memory::Budget;
-use crate::runtime::output::{self, Existing};
-use crate::runtime::precision::Format;
 use crate::{Error, Kind};
 
 /// The model's file for workers.

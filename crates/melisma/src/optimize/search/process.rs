@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::{Candidate, Chunk, Done, EngineSettings, Spec, Task, Worker, work};
+use crate::config::precision::Format;
 use crate::engine::need::{Hidden, Limits};
 use crate::engine::{Engine, EngineName, Ports, rten};
 use crate::format::Value;
 use crate::optimize::cache::Temporary;
-use crate::runtime::precision::Format;
-use crate::runtime::size;
+use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
 /// A model whose memory depends on data.

@@ -4,8 +4,8 @@ use super::chunk::{Chunk, PIECE};
 use super::least::LeastMemory;
 use super::selection::{Reference, Scratch, Selection};
 use super::{Candidate, work};
+use crate::config::precision::Format;
 use crate::engine::{EngineName, onnxruntime, rten};
-use crate::runtime::precision::Format;
 use crate::{Error, Kind, Remedy, Result};
 
 impl Selection<'_> {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Accuracy, Candidate, Latency, Measured, Refusal};
 use crate::engine::Operator;
-use crate::runtime::size;
-use crate::runtime::table::{Align, Table};
+use crate::text::size;
+use crate::text::table::{Align, Table};
 use crate::{Error, Result};
 
 /// The shape of an input.

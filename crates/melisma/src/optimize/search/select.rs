@@ -8,11 +8,11 @@ use super::report::InputShape;
 use super::selection::{Reference, Scratch, Selection};
 use super::{Candidate, Measured, Refusal, Report};
 use super::{advice, engines, prepare};
+use crate::config::Profile;
+use crate::config::precision::Format;
 use crate::engine::{EngineName, Port};
 use crate::format::Value;
 use crate::onnx::Model;
-use crate::runtime::Profile;
-use crate::runtime::precision::Format;
 use crate::{Error, Kind, Remedy, Result};
 
 /// How many of the best are measured a second time.

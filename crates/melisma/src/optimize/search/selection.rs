@@ -12,7 +12,7 @@ use crate::engine::{EngineName, Operator};
 use crate::format::Value;
 use crate::onnx::Model;
 use crate::optimize::cache::Temporary;
-use crate::runtime::size;
+use crate::text::size;
 use crate::{Error, Kind, Result};
 
 /// About how long a candidate is measured.

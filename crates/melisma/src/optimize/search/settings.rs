@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use melisma_kernels::Budget;
 use serde::{Deserialize, Serialize};
 
+use crate::config::{Config, DeviceRequest, Policy, Profile};
 use crate::engine::onnxruntime::{Algorithms, Cudnn, Workspace};
-use crate::runtime::{Config, DeviceRequest, Policy, Profile};
 
 /// What engines are told beside the candidate: memory, device, TensorRT and cuDNN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Candidate, EngineSettings};
 use crate::engine::{EngineName, Operator};
-use crate::runtime::output::{self, Existing};
+use crate::output::{self, Existing};
 use crate::{Error, Kind, Result};
 
 /// The file in [`Spec::outputs`] that a worker answers in.

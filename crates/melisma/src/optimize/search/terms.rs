@@ -1,8 +1,8 @@
 //! What an engine must satisfy, for a search and for a run alike.
 
 use super::{Wanted, engines};
+use crate::config::{Config, DeviceRequest};
 use crate::engine::EngineName;
-use crate::runtime::{Config, DeviceRequest};
 use crate::{Error, Remedy, Result};
 
 /// What an engine must satisfy.
@@ -64,7 +64,7 @@ impl Terms {
 mod tests {
     use super::*;
     use crate::Kind;
-    use crate::runtime::config::Sources;
+    use crate::config::Sources;
 
     fn config(flags: &[(&'static str, &str)]) -> Config {
         let flags = flags.iter().map(|(key, value)| (*key, "--test", (*value).to_owned())).collect();

@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::config::Config;
+use crate::config::Sources;
+use crate::config::precision::Format;
 use crate::engine::{Engine, EngineName, Options, Port, rten};
 use crate::format::{Value, npy};
 use crate::golden::optimize as golden;
 use crate::onnx::Model;
 use crate::optimize::cache::{Cache, Health, Miss, Options as CacheOptions};
-use crate::runtime::Config;
-use crate::runtime::config::Sources;
-use crate::runtime::precision::Format;
 use crate::{Error, Kind, Remedy, Result};
 
 fn config(flags: &[(&'static str, &str)]) -> Config {

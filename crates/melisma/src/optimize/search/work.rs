@@ -9,8 +9,8 @@ use crate::Result;
 use crate::engine::{Engine, Operator, rten};
 use crate::format::{DType, Value, npy};
 use crate::onnx::synthetic::{self, Snac};
+use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes;
-use crate::runtime::output::{self, Existing};
 
 const WARM_UP_RUNS: usize = 3;
 const FEWEST_RUNS: usize = 5;

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use super::spec::{Answer, forget};
 use super::{Done, Spec, Task, hard, operators, work};
 use crate::engine::Operator;
+use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes_of;
-use crate::runtime::output::{self, Existing};
-use crate::runtime::size;
+use crate::text::size;
 use crate::{Error, Kind, Result};
 
 /// A candidate that takes longer than this is ended.

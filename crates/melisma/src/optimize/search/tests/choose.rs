@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::*;
+use crate::config::Profile;
 use crate::engine::onnxruntime::recorder::{recorded, value};
 use crate::onnx::{Dim, Node, ValueInfo};
-use crate::runtime::Profile;
 
 /// A cache with engines for the perceptron, made with these flags.
 struct Shelf {

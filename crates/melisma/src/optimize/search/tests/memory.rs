@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use super::*;
+use crate::config::precision::Format;
 use crate::engine::need::Limits;
 use crate::onnx::synthetic::{Snac, snac_decoder};
 use crate::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
-use crate::runtime::precision::Format;
-use crate::runtime::size;
+use crate::text::size;
 
 const WORKER: &str = "optimize::search::tests::memory::measures_one";
 

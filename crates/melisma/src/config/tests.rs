@@ -1,7 +1,7 @@
 use super::*;
-use crate::runtime::policy::{Chunking, Placement, TensorRt};
-use crate::runtime::precision::{Format, Lowering};
-use crate::runtime::{Policy, Precision};
+use crate::config::policy::{Chunking, Placement, TensorRt};
+use crate::config::precision::{Format, Lowering};
+use crate::config::{Policy, Precision};
 
 fn load(yaml: &str) -> Result<Config> {
     let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Where the time goes: one collector of `tracing` spans that feeds a Chrome/Perfetto file and a table.
 //!
 //! ```
-//! use melisma::runtime::trace::{Collector, Sort};
+//! use melisma::trace::{Collector, Sort};
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
 //! let collector = Collector::new();
@@ -35,7 +35,7 @@ pub use melisma_kernels::device::cuda::Detail;
 pub use nvtx::Nvtx;
 pub use report::{Load, Report, Row};
 
-use super::word::words;
+use crate::text::word::words;
 
 /// Takes nested ranges as they happen, e.g. for NVTX.
 pub trait RangeSink: Send + Sync {

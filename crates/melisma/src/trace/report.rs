@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::busy::Busy;
 use super::collector::{Aggregate, lock};
 use super::{Collector, Sort};
-use crate::runtime::table::{Align, Table};
-use crate::runtime::{duration, size};
+use crate::text::table::{Align, Table};
+use crate::text::{duration, size};
 
 /// All calls of one name.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -15,6 +15,10 @@ mod field;
 mod file;
 mod layer;
 mod nearest;
+pub(crate) mod policy;
+pub mod precision;
+mod profile;
+mod request;
 mod show;
 
 use std::fmt;
@@ -25,14 +29,16 @@ pub use environment::Environment;
 pub use field::Raw;
 pub use layer::{FILE_NAME, default_file};
 pub use nearest::nearest;
+pub use policy::{Chunking, Placement, Policy, TensorRt};
+pub use precision::Precision;
+pub use profile::Profile;
+pub use request::DeviceRequest;
 pub use show::Entry;
 
-use super::precision::{Format, Request};
-use super::profile::Profile;
-use super::request::DeviceRequest;
-use super::trace::Sort;
+use crate::trace::Sort;
 use crate::{Error, Result};
 use field::Field;
+use precision::{Format, Request};
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]

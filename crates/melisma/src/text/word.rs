@@ -25,7 +25,7 @@ macro_rules! words {
             fn from_str(text: &str) -> $crate::Result<Self> {
                 match text {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err($crate::runtime::word::unknown($noun, text, &[$($word),+])),
+                    _ => Err($crate::text::word::unknown($noun, text, &[$($word),+])),
                 }
             }
         }
@@ -40,7 +40,7 @@ pub(crate) fn unknown(noun: &str, text: &str, words: &[&str]) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::runtime::Profile;
+    use crate::config::Profile;
 
     #[test]
     fn words_are_read_as_they_are_shown() {

@@ -1,8 +1,8 @@
 //! The section `tensor_optimizations` and the keys around it, resolved into what the rooms act on.
 
-use super::config::{ChunkSize, Config};
 use super::precision;
 use super::precision::{Format, Lowering, Precision};
+use super::{ChunkSize, Config};
 
 /// Whether and how a large operation is split by rows. Results never depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

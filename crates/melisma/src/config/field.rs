@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-use crate::runtime::precision;
-use crate::runtime::profile::Profile;
-use crate::runtime::request::DeviceRequest;
-use crate::runtime::trace::Sort;
+use crate::config::precision;
+use crate::config::profile::Profile;
+use crate::config::request::DeviceRequest;
+use crate::trace::Sort;
 use crate::{Error, Result};
 
 /// A value before it has a type.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::environment::twin;
 use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, nearest};
-use crate::runtime::profile::Profile;
+use crate::config::profile::Profile;
 use crate::{Error, Kind, Remedy, Result};
 
 /// What a configuration file is called.

@@ -1,6 +1,6 @@
 //! Profiles: named sets of values that lie above the defaults and below everything the user writes.
 
-use super::word::words;
+use crate::text::word::words;
 
 /// What matters most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

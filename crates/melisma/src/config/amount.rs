@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use serde_json::{Value, json};
 
 use super::field::{Field, Raw};
-use crate::runtime::size;
+use crate::text::size;
 use crate::{Error, Result};
 
 /// More threads than any machine has cores.

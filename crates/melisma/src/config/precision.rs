@@ -1,7 +1,7 @@
 //! Precision as a value that is handed to the rooms: what is audible stays FP32 unless the user asks otherwise, and
 //! nothing is lowered without being asked for.
 
-use super::word::words;
+use crate::text::word::words;
 
 /// A number format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 /// `n` and the noun: `singular` for 1, its regular plural otherwise.
 ///
 /// ```
-/// use melisma::runtime::count;
+/// use melisma::text::count;
 /// assert_eq!(count(1, "file"), "1 file");
 /// assert_eq!(count(0, "damaged entry"), "0 damaged entries");
 /// ```

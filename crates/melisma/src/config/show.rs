@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::field::Field;
 use super::{Config, Origin};
-use crate::runtime::table::{Align, Table};
+use crate::text::table::{Align, Table};
 
 /// A key with its value and origin, ready to print.
 #[derive(Debug, Clone, PartialEq)]
