@@ -386,15 +386,8 @@ fn version_1_stays_readable_and_is_still_what_is_written() {
     let golden = std::fs::read(path).unwrap();
     assert!(unpacked(&golden, 1) == source);
     assert!(packed(&source, &options) == golden, "the same input now gives another file");
-    let mut modes: Vec<_> = Archive::open(&golden, &UNLIMITED)
-        .unwrap()
-        .list()
-        .unwrap()
-        .into_iter()
-        .flat_map(|info| info.modes)
-        .flatten()
-        .map(|(mode, _)| mode)
-        .collect();
+    let tensors = Archive::open(&golden, &UNLIMITED).unwrap().list().unwrap();
+    let mut modes: Vec<_> = tensors.into_iter().flat_map(|info| info.modes).flatten().map(|(mode, _)| mode).collect();
     modes.sort_unstable();
     modes.dedup();
     assert_eq!(modes, ["bytes", "constant", "pairs", "raw"]);

@@ -61,15 +61,11 @@ fn leads_somewhere(file: &File, target: &str, files: &[File]) -> bool {
 
 /// The anchors of a page's headings, as GitHub makes them.
 fn headings(page: &File) -> impl Iterator<Item = String> {
-    prose(page).filter_map(|(_, line)| line.starts_with('#').then(|| line.trim_start_matches('#').trim())).map(
-        |title| {
-            let kept = title.to_lowercase();
-            kept.chars()
-                .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c))
-                .map(|c| if c == ' ' { '-' } else { c })
-                .collect()
-        },
-    )
+    prose(page).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let letters = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        letters.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 #[cfg(test)]
