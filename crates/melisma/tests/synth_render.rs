@@ -5,13 +5,14 @@ mod gpu;
 
 use std::sync::Arc;
 
+use melisma::audio::Meter;
 use melisma::config::Threads;
 use melisma::random::SplitMix64;
 use melisma::runtime::device::{self, Device, DeviceRequest};
 use melisma::runtime::memory::Budget;
 use melisma::synth::{
-    Action, Bend, Bus, BusConfig, Buses, Engine, EngineConfig, Event, Instrument, Length, Meter, Note, Parameter,
-    Performance, Score, Setup, Style, Take, balance, compose, record, voice_seconds,
+    Action, Bend, Bus, BusConfig, Buses, Engine, EngineConfig, Event, Instrument, Length, Note, Parameter, Performance,
+    Score, Setup, Style, Take, balance, compose, record, voice_seconds,
 };
 
 const RATE: u32 = 24_000;

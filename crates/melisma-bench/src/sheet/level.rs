@@ -5,10 +5,11 @@ use std::time::Instant;
 use super::super::measure::quantile;
 use super::{Limit, RATE, Sheet};
 use melisma::Result;
+use melisma::audio::Meter;
 use melisma::output;
 use melisma::synth::{
-    Action, Bus, BusConfig, Buses, EngineConfig, Instrument, Length, Meter, Parameter, Performance, STYLES, Setup,
-    Stream, balance, compose,
+    Action, Bus, BusConfig, Buses, EngineConfig, Instrument, Length, Parameter, Performance, STYLES, Setup, Stream,
+    balance, compose,
 };
 
 const SECONDS: u64 = 20;

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use melisma::Result;
+use melisma::audio::Meter;
 use melisma::audio::{Clip, flac};
-use melisma::synth::{BusConfig, Buses, Length, Meter, Performance, STYLES, Setup, balance, compose};
+use melisma::synth::{BusConfig, Buses, Length, Performance, STYLES, Setup, balance, compose};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table};
 

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
+use melisma::audio::Meter;
 use melisma::audio::wav::SampleFormat;
 use melisma::output::{self, Existing};
 use melisma::runtime::device::{Device, Queue};
-use melisma::synth::{
-    Block, Capture, Instrument, Level, Meter, Performance, Recording, Score, Setup, Take, balance, record,
-};
+use melisma::synth::{Block, Capture, Instrument, Level, Performance, Recording, Score, Setup, Take, balance, record};
 use melisma::{Error, Remedy, Result};
 
 use super::order::Order;

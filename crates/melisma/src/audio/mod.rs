@@ -1,4 +1,4 @@
-//! Audio files: reading and writing.
+//! Audio files: reading, writing, resampling, and how loud a recording is.
 
 #[cfg(feature = "codecs")]
 mod check;
@@ -9,9 +9,12 @@ mod decode;
 mod edit;
 mod file;
 pub mod flac;
+pub(crate) mod interpolate;
+mod loudness;
 mod resample;
 mod source;
 pub mod wav;
 
 pub use clip::Clip;
+pub use loudness::Meter;
 pub use source::{Element, Facts, Reads, Source};

@@ -7,7 +7,6 @@ pub mod onnxruntime;
 pub mod ours;
 mod port;
 pub mod rten;
-mod shape;
 
 use serde::{Deserialize, Serialize};
 

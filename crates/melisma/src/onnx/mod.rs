@@ -19,6 +19,7 @@ mod identity;
 mod packed;
 pub mod pass;
 mod read;
+pub(crate) mod shape;
 pub mod synthetic;
 mod tensor;
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::bus::BusConfig;
 use super::engine::Buses;
-use super::loudness::Meter;
 use super::performance::Setup;
+use crate::audio::Meter;
 use crate::{Error, Result};
 
 /// The largest gain of a quiet score, in decibels.

@@ -16,9 +16,9 @@ pub use limit::{Admission, Limits};
 
 use super::Port;
 use super::chunked::Reach;
-use super::shape::{self, Call, Fact};
 use crate::Result;
 use crate::format::Value;
+use crate::onnx::shape::{self, Call, Fact};
 use crate::onnx::{Content, Graph, Model, Node};
 use crate::text::size;
 use pool::Pool;

@@ -1,10 +1,10 @@
 //! Constants, computed by the embedded engine before a model runs.
 
 use super::build;
-use crate::engine::shape::constant_bytes;
 use crate::engine::{Engine, Options};
 use crate::format::Value;
 use crate::onnx::Model;
+use crate::onnx::shape::constant_bytes;
 
 /// The output of a model of one node whose inputs are all initialisers; none where the engine does not take it, and where its
 /// output is not known beforehand to have at most `most_bytes`.

@@ -4,7 +4,7 @@
 //! of W such values is the gain at n; it is at most r[n - W + 1], and that is the sample that leaves. Gains are integers of 2^-30 while they are
 //! added up, so that the running sum never drifts.
 
-use super::{HALF, Interpolator};
+use crate::audio::interpolate::{HALF, Interpolator};
 use crate::{Error, Result};
 
 /// Seconds to turn down in.

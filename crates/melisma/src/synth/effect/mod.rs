@@ -4,13 +4,11 @@
 //! -180 dB of full scale become 0.
 
 mod delay;
-mod interpolate;
 mod limiter;
 mod ramp;
 mod reverb;
 
 pub use delay::{Delay, DelaySettings};
-pub(crate) use interpolate::{HALF, Interpolator};
 pub use limiter::Limiter;
 pub use ramp::Ramp;
 pub use reverb::{Reverb, ReverbSettings};

@@ -1,6 +1,6 @@
 use super::*;
+use crate::audio::Meter;
 use crate::random::Lcg32;
-use crate::synth::loudness::Meter;
 use std::f64::consts::TAU;
 
 const RATE: u32 = 48_000;

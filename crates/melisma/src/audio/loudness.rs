@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::effect::{HALF, Interpolator};
+use super::interpolate::{HALF, Interpolator};
 
 /// Steps of a block of 400 ms.
 const STEPS: usize = 4;

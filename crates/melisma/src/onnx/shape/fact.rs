@@ -10,7 +10,7 @@ const MOST_AXES: usize = 64;
 
 /// The shape of a value and, where they are few, its elements.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::engine) struct Fact {
+pub(crate) struct Fact {
     pub shape: Vec<u64>,
     /// Bytes of one element in the embedded engine.
     pub size: u64,
@@ -64,7 +64,7 @@ impl Fact {
 }
 
 /// Bytes of an element in the embedded engine: 16-bit floats are widened, 64-bit integers narrowed.
-pub(in crate::engine) fn size(dtype: DType) -> u64 {
+pub(crate) fn size(dtype: DType) -> u64 {
     match dtype {
         DType::I8 | DType::U8 => 1,
         DType::F64 => 8,

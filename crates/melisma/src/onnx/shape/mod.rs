@@ -9,14 +9,14 @@ mod reduce;
 mod view;
 mod window;
 
-pub(super) use fact::{Fact, size};
+pub(crate) use fact::{Fact, size};
 
 use crate::format::DType;
 use crate::onnx::pass::DOMAIN;
 use crate::onnx::{Content, Model, Node};
 
 /// A node with what is known of its inputs, none where one is left out.
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     pub node: &'a Node,
     pub inputs: Vec<Option<&'a Fact>>,
     pub opset: i64,
@@ -105,7 +105,7 @@ fn class(op: &str) -> Class {
 }
 
 /// The outputs, as many as the rule has; none where they depend on data, or no rule is known.
-pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
+pub(crate) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     if !matches!(call.node.domain.as_str(), "" | "ai.onnx" | "com.microsoft") && call.node.domain != DOMAIN {
         return None;
     }
@@ -131,7 +131,7 @@ pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
 }
 
 /// Bytes that an operator takes beside its inputs and outputs.
-pub(super) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
+pub(crate) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
     let bytes = match call.node.op.as_str() {
         "ConvTranspose" => window::scratch_bytes(call),
         "Attention" | "MultiHeadAttention" | "GroupQueryAttention" => product::score_bytes(call),
@@ -143,7 +143,7 @@ pub(super) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
 }
 
 /// Whether the engine can put the output where an input is that nobody reads afterwards.
-pub(super) fn is_in_place(node: &Node) -> bool {
+pub(crate) fn is_in_place(node: &Node) -> bool {
     let is_moved =
         matches!(node.op.as_str(), "Cast" | "Flatten" | "Not" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze");
     is_moved || matches!(class(&node.op), Class::Same | Class::Together)
@@ -151,7 +151,7 @@ pub(super) fn is_in_place(node: &Node) -> bool {
 
 /// Bytes of the output of a model's first node, whose inputs are all initialisers, and of what the engine takes to compute it;
 /// none where that depends on data.
-pub(super) fn constant_bytes(model: &Model) -> Option<u64> {
+pub(crate) fn constant_bytes(model: &Model) -> Option<u64> {
     let node = model.graph.nodes.first()?;
     let fact = |name: &String| match name.is_empty() {
         true => Some(None),
