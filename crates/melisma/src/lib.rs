@@ -174,7 +174,10 @@ pub mod tensor;
 pub mod text;
 pub mod trace;
 
+pub use half::{bf16, f16};
+pub use melisma_kernels::memory::{CudaView, CudaViewMut};
+pub use melisma_kernels::queue::{CpuQueue, CudaQueue};
 pub use melisma_kernels::{
     Budget, Buffer, Cpu, DType, Device, Element, Error, I24, Isa, Kind, Level, Pool, Queue, Remedy, Reservation,
-    Result, Space, Tensor, Usage, View, ViewMut, convert, random,
+    Result, Space, Tensor, Usage, View, ViewMut, Watch, convert, random,
 };

@@ -16,4 +16,4 @@ pub use buffer::Buffer;
 pub use dtype::{DType, Element, I24};
 pub use pool::Pool;
 pub use tensor::Tensor;
-pub use view::{View, ViewMut};
+pub use view::{CudaView, CudaViewMut, View, ViewMut};

@@ -35,7 +35,7 @@ pub use failure::{Action, Failure, RowFailure};
 pub use input::Input;
 pub use inputs::Inputs;
 pub use merge::{Merge, Merged, Missing, merge};
-pub use plan::{Options, Plan, Tail};
+pub use plan::{File as PlannedFile, Options, Plan, Tail};
 pub use rehearsal::{Rehearsal, rehearse};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;

@@ -28,6 +28,6 @@ mod unknown;
 pub use config::{Config, Framing, Log, MelScale, Norm, OutputPrecision, Padding, Window};
 pub use filterbank::filterbank;
 pub use key::{Allowed, KEYS, Key};
-pub use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
+pub use melisma_kernels::signal::mel::{Batch, Mel, Order, Plan, Sample, Value};
 pub use preset::PRESETS;
 pub use transform::{Spectrogram, Transform, Values};
