@@ -1,16 +1,16 @@
-/// Sound in memory: interleaved samples, full scale is -1..=1.
+/// Audio in memory: interleaved samples with a full scale of -1..=1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clip {
     /// Samples per second and channel.
     pub sample_rate: u32,
-    /// Channels, at least one.
+    /// The number of channels, at least one.
     pub n_channels: usize,
     /// `[T, C]`, interleaved.
     pub samples: Vec<f32>,
 }
 
 impl Clip {
-    /// One channel at `sample_rate` Hz.
+    /// A mono clip at `sample_rate` Hz.
     pub fn mono(sample_rate: u32, samples: Vec<f32>) -> Self {
         Self { sample_rate, n_channels: 1, samples }
     }

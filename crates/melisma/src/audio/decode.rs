@@ -1,4 +1,4 @@
-//! Compressed sound through symphonia, as one channel, read forwards.
+//! Decodes compressed audio with symphonia to one channel, sequentially.
 
 use std::any::Any;
 use std::fmt;
@@ -25,12 +25,13 @@ use crate::{Error, Result};
 
 const MAX_CHANNELS: usize = 256;
 const MAX_SAMPLE_RATE: u32 = 3_072_000;
-/// Larger files are refused: no limit of the decoder's own holds for all formats.
+/// Larger files are rejected, because the decoder's own limits do not cover all formats.
 const MAX_BYTES: u64 = 16 << 30;
 /// The longest packet, in bytes.
 const MAX_PACKET: usize = 32 << 20;
 
-/// An open file. Samples that were passed are forgotten; a step back decodes from the start.
+/// An open file. Samples before the current position are dropped; seeking back decodes from the
+/// start.
 pub(super) struct Decoder {
     path: PathBuf,
     format: Box<dyn FormatReader>,
@@ -39,17 +40,18 @@ pub(super) struct Decoder {
     track: u32,
     sample_rate: u32,
     n_channels: usize,
-    /// Which of the decoded samples are the sound.
+    /// Which of the decoded samples are audio.
     edits: Edits,
-    /// Samples before the first one, by the clocks of the streams in an Ogg file.
+    /// Samples before the first one, by the granule positions of the streams in an Ogg file.
     n_before: u64,
     /// Whether the next packet is the first one of an Ogg stream.
     is_start: bool,
-    /// Whether the end of an MP3 file is a guess from its first bit rates, which cuts sound off.
+    /// Whether the end of an MP3 file is only an estimate from its first bit rates, which would cut
+    /// off audio.
     is_estimated: bool,
     /// The declared samples of the last packet.
     last_packet: u64,
-    /// Mono samples from `start` on that are decoded but may still be asked for.
+    /// Decoded mono samples from `start` on that may still be requested.
     ready: Vec<f32>,
     start: u64,
     interleaved: Vec<f32>,
@@ -74,9 +76,9 @@ impl Decoder {
         self.n_channels
     }
 
-    /// Samples in all, by decoding to the end of a file that is whole.
+    /// The total number of samples, found by decoding a complete file to its end.
     pub(super) fn count(path: &Path) -> Result<u64> {
-        // Before the decoder, which does not say where a file is damaged.
+        // Runs before the decoder, which does not say where a file is damaged.
         let begins_as = check::sniff(open_regular(path)?)?;
         let checked = begins_as.map(|format| check::whole(format, open_regular(path)?)).transpose()?;
         guarded(|| {
@@ -127,7 +129,8 @@ impl Decoder {
             interleaved: Vec::new(),
         };
         opened.edits = opened.edits()?;
-        // Rate and channels are those of the decoded sound: some containers say something else.
+        // The rate and the channels come from the decoded audio: some containers declare other
+        // values.
         opened.decode()?;
         match opened.n_channels {
             0 => Err(Error::truncated("the file holds no samples")),
@@ -135,7 +138,7 @@ impl Decoder {
         }
     }
 
-    /// Which of the samples of the current track are the sound.
+    /// Which samples of the current track are audio.
     fn edits(&mut self) -> Result<Edits> {
         let track = audio_track(&*self.format)?;
         let (delay, n_frames) = (u64::from(track.delay.unwrap_or(0)), track.num_frames.filter(|&n| n > 0));
@@ -151,7 +154,8 @@ impl Decoder {
                 Ok(edits.until(n_frames.unwrap_or(u64::MAX)))
             }
             _ if codec == CODEC_ID_MP3 => {
-                // Only the tag of LAME, which has a delay, says what the encoder added at the end.
+                // Only the LAME tag, which has a delay, says how much padding the encoder added at
+                // the end.
                 self.is_estimated = delay == 0;
                 Ok(Edits::all())
             }
@@ -159,7 +163,8 @@ impl Decoder {
         }
     }
 
-    /// Sets the clock of an Ogg stream by its first packet. What lies before sample 0 is no sound; the trim the decoder leaves out itself.
+    /// Sets the clock of an Ogg stream by its first packet. Samples before 0 are not audio; the
+    /// decoder itself removes the trim.
     fn start_clock(&mut self, packet: &Packet) {
         let first = packet.pts.get().saturating_add_unsigned(packet.trim_start.get());
         self.n_before = self.n_before.saturating_add(first.max(0).unsigned_abs());
@@ -176,7 +181,8 @@ impl Decoder {
         }
     }
 
-    /// Decodes everything; returns the samples, which are as many as `declared`.
+    /// Decodes everything and returns the number of samples. Fails if there are fewer than
+    /// `declared`.
     fn count_to_end(mut self, format: Option<Format>, mut declared: Option<u64>) -> Result<u64> {
         loop {
             self.start += self.ready.len() as u64;
@@ -189,7 +195,7 @@ impl Decoder {
             declared = declared.map(|declared| declared.saturating_sub(self.n_before));
         }
         let decoded = if format.is_some() { self.start } else { self.edits.at };
-        // The last packet of ALAC says itself how long it is; some writers of CAF declare a full one.
+        // The last packet of ALAC states its own length; some CAF writers declare a full packet.
         let is_alac = self.decoder.codec_params().codec == CODEC_ID_ALAC;
         let tolerated = if is_alac { self.last_packet.saturating_sub(1) } else { 0 };
         if let Some(declared) = declared.filter(|&declared| declared > decoded + tolerated) {
@@ -231,7 +237,7 @@ impl Decoder {
         })
     }
 
-    /// Decodes one packet; false at the end.
+    /// Decodes one packet; false at the end of the file.
     fn decode(&mut self) -> Result<bool> {
         loop {
             let sample = self.start + self.ready.len() as u64;
@@ -304,7 +310,7 @@ fn decoder(format: &dyn FormatReader, options: &AudioDecoderOptions) -> Result<B
     })
 }
 
-/// Runs foreign code: a panic in it is an error of the file.
+/// Runs third-party code. A panic in it becomes an error about the file.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic: Box<dyn Any + Send>| {
         let message = panic.downcast_ref::<&str>().copied().unwrap_or("no message");

@@ -1,6 +1,7 @@
-//! Which of the decoded samples are the sound: encoders put silence before and after it, and containers say how much.
+//! Which of the decoded samples are audio: encoders add silence before and after it, and containers
+//! record how much.
 //!
-//! MP4 says it in an edit list, iTunes in a tag (`iTunSMPB`), CAF in its packet table.
+//! MP4 records it in an edit list, iTunes in a tag (`iTunSMPB`), and CAF in its packet table.
 
 use std::fs::File;
 use std::ops::Range;
@@ -8,21 +9,21 @@ use std::os::unix::fs::FileExt;
 
 use crate::{Error, Result};
 
-/// Larger indices are not read.
+/// The largest index that is read.
 const MAX_INDEX: u64 = 256 << 20;
-/// The most parts of an edit list.
+/// The most entries of an edit list.
 const MAX_PARTS: usize = 1000;
 
-/// Parts of what is decoded, in order.
+/// The parts of the decoded samples that are audio, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edits {
     parts: Vec<Range<u64>>,
-    /// Samples that were decoded.
+    /// The number of samples decoded so far.
     pub(super) at: u64,
 }
 
 impl Edits {
-    /// Everything from `start` on that lies before `end`.
+    /// A single part, from `start` to `end`.
     pub(super) fn span(start: u64, end: u64) -> Self {
         Self { parts: std::iter::once(start..end).collect(), at: 0 }
     }
@@ -31,13 +32,13 @@ impl Edits {
         Self::span(0, u64::MAX)
     }
 
-    /// Ends all parts at `end`.
+    /// Cuts all parts off at `end`.
     pub(super) fn until(mut self, end: u64) -> Self {
         self.parts.iter_mut().for_each(|part| part.end = part.end.min(end));
         self
     }
 
-    /// The places, among the next `n` samples, of those that count.
+    /// The ranges among the next `n` samples that are audio.
     pub(super) fn take(&mut self, n: usize) -> impl Iterator<Item = Range<usize>> {
         let from = self.at;
         let to = from.saturating_add(n as u64);
@@ -48,7 +49,7 @@ impl Edits {
         })
     }
 
-    /// Those of track `track` of an MP4 file whose samples are decoded at `sample_rate`.
+    /// The edits of track `track` of an MP4 file, decoded at `sample_rate`.
     pub(super) fn of_mp4(file: &File, track: u32, sample_rate: u32) -> Result<Self> {
         let Some(index) = index(file)? else { return Ok(Self::all()) };
         let listed = list(&index, track, sample_rate)?;
@@ -58,7 +59,7 @@ impl Edits {
     }
 }
 
-/// The content of the box `moov`.
+/// The content of the `moov` box.
 fn index(file: &File) -> Result<Option<Vec<u8>>> {
     let failed = |error| Error::io("its index", error);
     let len = file.metadata().map_err(failed)?.len();
@@ -87,7 +88,7 @@ fn index(file: &File) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Names and contents of the boxes in `bytes`; ends where they make no sense.
+/// Names and contents of the boxes in `bytes`; stops at the first invalid box.
 fn boxes(mut bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let name = *bytes.get(4..8)?.first_chunk::<4>()?;
@@ -127,7 +128,7 @@ fn list(index: &[u8], track: u32, sample_rate: u32) -> Result<Option<Edits>> {
     };
     let mut parts: Vec<Range<u64>> = Vec::new();
     for (duration, start) in entries(list).take(MAX_PARTS) {
-        // -1 is a pause before the sound, which is no part of it.
+        // -1 is a pause before the audio and not part of it.
         let Ok(start) = u64::try_from(start) else { continue };
         let start = samples(start, media);
         let end = if duration == 0 { u64::MAX } else { start.saturating_add(samples(duration, movie)) };
@@ -140,7 +141,7 @@ fn list(index: &[u8], track: u32, sample_rate: u32) -> Result<Option<Edits>> {
     Ok(if parts.is_empty() { None } else { Some(Edits { parts, at: 0 }) })
 }
 
-/// Durations, in the movie's time scale, and starts, in the track's.
+/// Durations in the movie's time scale, and starts in the track's.
 fn entries(list: &[u8]) -> impl Iterator<Item = (u64, i64)> {
     let is_long = list.first() == Some(&1);
     let n = be32(list, 4).unwrap_or(0) as usize;
@@ -150,10 +151,10 @@ fn entries(list: &[u8]) -> impl Iterator<Item = (u64, i64)> {
     })
 }
 
-/// ` 00000000 DELAY PADDING LENGTH ...`, in hexadecimal.
+/// Reads the tag: ` 00000000 DELAY PADDING LENGTH ...` in hexadecimal.
 fn tag(index: &[u8]) -> Option<Edits> {
     let list = find(index, &[b"udta", b"meta"])?;
-    // `meta` begins with its version in MP4, and does not in QuickTime.
+    // `meta` starts with a version in MP4, but not in QuickTime.
     let list = find(list.get(4..)?, &[b"ilst"]).or_else(|| find(list, &[b"ilst"]))?;
     let is_tag = |body: &&[u8]| find(body, &[b"name"]).is_some_and(|name| name.ends_with(b"iTunSMPB"));
     let body = boxes(list).filter(|(name, _)| name == b"----").map(|(_, body)| body).find(is_tag)?;
@@ -172,7 +173,7 @@ fn be64(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().copied().map(u64::from_be_bytes)
 }
 
-/// The error of a sound that ends before its declared end.
+/// The error for audio that ends before its declared end.
 pub(super) fn too_short(declared: u64, there: u64) -> Error {
     Error::truncated(format!("{declared} samples are declared, the sound ends at sample {there}"))
 }
@@ -189,7 +190,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// An index with a track 7 at 44.1 kHz, in a movie counted in milliseconds.
+    /// An index with a track 7 at 44.1 kHz, in a movie with a time scale of milliseconds.
     fn moov(edits: &[[u32; 2]], tag: &str) -> Vec<u8> {
         let list: Vec<u32> =
             [0, edits.len() as u32].into_iter().chain(edits.iter().flat_map(|&[a, b]| [a, b, 1 << 16])).collect();

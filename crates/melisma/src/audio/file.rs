@@ -1,4 +1,4 @@
-//! Opening files that nobody vouches for.
+//! Opens untrusted files.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{Error, Remedy, Result};
 
-/// Does not wait for a writer, where the name turns out to be a pipe.
+/// Keeps `open` from waiting for a writer if the path is a pipe.
 const O_NONBLOCK: i32 = 0o4000;
 
 const EXPECTED: &str = "an audio file is expected: WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF";

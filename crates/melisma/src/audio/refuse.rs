@@ -1,10 +1,10 @@
-//! Stands in for the decoder where the feature `codecs` is left out: only WAV files are read.
+//! Replaces the decoder when the feature `codecs` is disabled: only WAV files are read.
 
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// No decoder: opening one always fails.
+/// A decoder that always fails to open.
 #[derive(Debug)]
 pub(super) enum Decoder {}
 

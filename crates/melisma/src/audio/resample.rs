@@ -1,32 +1,32 @@
-//! Another sample rate: band-limited interpolation with a Kaiser-windowed sinc.
+//! Resamples by band-limited interpolation with a Kaiser-windowed sinc.
 //!
-//! y[n] = sum over k of x[i + k] h(k - f), where i + f = n orig / new. Every output sample is one sum in a fixed order over
-//! its neighbours, so any part of the sound can be made alone, and is the same bits as in the whole.
+//! y[n] = sum over k of x[i + k] h(k - f), where i + f = n orig / new. Every output sample is one
+//! sum over its neighbours in a fixed order, so any part can be computed alone, with the same bits
+//! as in the whole.
 //!
 //! # Why our own resampler?
 //!
-//! A row must have the same bits wherever a build was resumed and whichever thread computes it.
-//! Each output sample is one sum over its own neighbours in a fixed order; resamplers that carry
-//! state depend on where they began.
+//! A row must have the same bits wherever a build resumes and whichever thread computes it.
+//! Resamplers that carry state depend on where they started.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Error, Result};
 
-/// Zero crossings of the sinc on either side.
+/// Zero crossings of the sinc on each side.
 const ZEROS: f64 = 64.0;
-/// The window's shape: 108 dB of rejection.
+/// Shape of the Kaiser window: 108 dB of rejection.
 const BETA: f64 = 11.0;
-/// The middle of the transition, of half the lower rate; it ends at half the rate.
+/// Centre of the transition band, relative to half the lower rate. The band ends at half that rate.
 const ROLL_OFF: f64 = 0.945;
-/// Sums run in this many lanes, added at the end.
+/// Sums use this many lanes, which are added at the end.
 const LANES: usize = 16;
-/// The most coefficients of a table.
+/// The most coefficients in a table.
 const MAX_TABLE: u64 = 1 << 23;
-/// Tables that are kept.
+/// The most cached tables.
 const MAX_KEPT: usize = 16;
 
-/// Rates in lowest terms.
+/// The ratio of two rates, in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ratio {
     /// new / gcd
@@ -52,12 +52,12 @@ impl Ratio {
         Ok(ratio)
     }
 
-    /// How many samples `n` become.
+    /// The number of samples that `n` samples become.
     pub(super) fn len(self, n: u64) -> u64 {
         (u128::from(n) * u128::from(self.up)).div_ceil(u128::from(self.down)) as u64
     }
 
-    /// Bandwidth, of half the original rate.
+    /// Bandwidth, relative to half the original rate.
     fn cutoff(self) -> f64 {
         (self.up as f64 / self.down as f64).min(1.0)
     }
@@ -71,7 +71,7 @@ impl Ratio {
     }
 }
 
-/// Coefficients for every fraction.
+/// Filter coefficients for every fractional position.
 #[derive(Debug)]
 pub(super) struct Resampler {
     ratio: Ratio,
@@ -83,7 +83,7 @@ pub(super) struct Resampler {
 static KEPT: Mutex<Vec<Arc<Resampler>>> = Mutex::new(Vec::new());
 
 impl Resampler {
-    /// The table for `ratio`, made once per process.
+    /// The table for `ratio`, cached per process.
     pub(super) fn get(ratio: Ratio) -> Arc<Self> {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = kept.iter().find(|table| table.ratio == ratio) {
@@ -114,20 +114,20 @@ impl Resampler {
         Self { ratio, n_taps, taps }
     }
 
-    /// The first sample that output `n` needs, which may lie before the sound, and how many.
+    /// The first sample that output `n` needs, which may be negative, and the number of samples.
     fn needs(&self, n: u64) -> (i64, usize) {
         let at = (u128::from(n) * u128::from(self.ratio.down) / u128::from(self.ratio.up)) as i64;
         (at + 1 - self.ratio.half() as i64, self.n_taps)
     }
 
-    /// The samples that outputs from `first` on need: where they begin, and how many.
+    /// The first sample that the `n` outputs from `first` on need, and the number of samples.
     pub(super) fn span(&self, first: u64, n: usize) -> (i64, usize) {
         let (start, _) = self.needs(first);
         let (last, len) = self.needs(first + n.max(1) as u64 - 1);
         (start, (last - start) as usize + len)
     }
 
-    /// Outputs from `first` on, out of the samples of their [`Resampler::span`].
+    /// Computes outputs from `first` on, from the samples of their [`Resampler::span`].
     pub(super) fn run(&self, first: u64, samples: &[f32], to: &mut [f32]) {
         let (start, _) = self.span(first, to.len());
         for (n, to) in (first..).zip(to) {
@@ -138,7 +138,7 @@ impl Resampler {
     }
 }
 
-/// A sum in [`LANES`] lanes, then from the first lane to the last.
+/// A dot product in [`LANES`] lanes, which are then added from first to last.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
     for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {

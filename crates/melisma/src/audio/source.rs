@@ -1,4 +1,4 @@
-//! Sound from a file as one channel at one rate, by the place of its samples.
+//! Reads a file as mono audio at a given rate, at any sample position.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ use super::resample::{Ratio, Resampler};
 use super::wav;
 use crate::{Error, Result};
 
-/// Outputs that are resampled at a time.
+/// Output samples that are resampled at once.
 const BLOCK: usize = 1 << 14;
 
-/// What is known of a file before its samples are read.
+/// Properties of a file, known before its samples are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Samples per second and channel in the file.
@@ -23,32 +23,32 @@ pub struct Facts {
     pub n_channels: usize,
     /// Samples per channel in the file.
     pub n_original: u64,
-    /// Samples that [`Source`] gives, at the rate asked for.
+    /// Samples that [`Source`] returns, at the requested rate.
     pub n_samples: u64,
-    /// Whether samples are 16-bit integers that need no arithmetic.
+    /// Whether samples are 16-bit integers that need no conversion.
     pub element: Element,
-    /// What was wrong with the file and repaired.
+    /// A defect of the file that was repaired.
     pub note: Option<String>,
 }
 
-/// The type in which samples come.
+/// The type of the samples that a source returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
-    /// As stored.
+    /// 16-bit integers, as stored.
     I16,
-    /// Mixed down, resampled, or of another type in the file.
+    /// Floats: mixed down, resampled, or stored as another type.
     F32,
 }
 
-/// How samples leave a file. Values do not depend on it.
+/// How samples are read from a file. The values do not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
-    /// Straight to where they are used, where they need no conversion.
+    /// Straight into their destination, if they need no conversion.
     #[default]
     Direct,
-    /// By way of a buffer, always.
+    /// Always through a buffer.
     Buffered,
-    /// From a map of the file, read ahead by the system.
+    /// From a map of the file, with read-ahead by the system.
     Mapped,
 }
 
@@ -76,19 +76,21 @@ struct Resampling {
 }
 
 impl Source {
-    /// Opens `path`, to give samples at `sample_rate`. What the file is follows from its first bytes, not from its name. A
-    /// compressed file is decoded once, for its length and to see that it is whole.
+    /// Opens `path` and returns samples at `sample_rate`. The first bytes of the file decide its
+    /// format, not its name. A compressed file is decoded once, to find its length and to check
+    /// that it is complete.
     ///
     /// # Errors
-    /// The file's format is not known, it is damaged or contradicts itself, holds no samples, or cannot be read.
+    /// The file's format is unknown, the file is damaged or contradicts itself, it has no samples,
+    /// or it cannot be read.
     pub fn open(path: &Path, sample_rate: u32) -> Result<Self> {
         Self::with_length(path, sample_rate, Reads::Direct, || Decoder::count(path))
     }
 
-    /// Opens `path` again, whose [`Facts::n_original`] is known.
+    /// Reopens `path`, whose [`Facts::n_original`] is known.
     ///
     /// # Errors
-    /// As [`Source::open`]; also a file that has another length now.
+    /// As [`Source::open`]; also if the file's length has changed.
     pub fn reopen(path: &Path, sample_rate: u32, n_original: u64, reads: Reads) -> Result<Self> {
         let source = Self::with_length(path, sample_rate, reads, || Ok(n_original))?;
         if source.facts.n_original != n_original {
@@ -98,7 +100,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Opens `path`; `count` gives the length of a compressed file at its own rate.
+    /// Opens `path`; `count` returns the length of a compressed file at its own rate.
     fn with_length(path: &Path, sample_rate: u32, reads: Reads, count: impl FnOnce() -> Result<u64>) -> Result<Self> {
         let file = open_regular(path)?;
         let (origin, mut facts) = if is_wav(&file) {
@@ -135,20 +137,20 @@ impl Source {
         Ok(Self { origin, resampling, facts })
     }
 
-    /// What is known of it.
+    /// The properties of the file.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Whether samples can be read at any place in about the same time.
+    /// Whether samples at any position can be read in about the same time.
     pub fn can_seek(&self) -> bool {
         matches!(self.origin, Origin::Wav(_))
     }
 
-    /// Reads 16-bit samples from `first` on, of a source of [`Element::I16`].
+    /// Reads 16-bit samples from `first` on. The source must be of [`Element::I16`].
     ///
     /// # Errors
-    /// The file has become shorter, or the system refuses.
+    /// The file has become shorter, or the read fails.
     pub fn read_i16(&mut self, first: u64, to: &mut [i16]) -> Result<()> {
         match (&mut self.origin, self.facts.element) {
             (Origin::Wav(wav), Element::I16) => wav.read_i16(first, to),
@@ -159,7 +161,7 @@ impl Source {
     /// Reads samples from `first` on.
     ///
     /// # Errors
-    /// As [`Source::read_i16`]; also a sample that is infinite or NaN.
+    /// As [`Source::read_i16`]; also if a sample is infinite or NaN.
     pub fn read_f32(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
         if first.saturating_add(to.len() as u64) > self.facts.n_samples {
             let message = format!("samples {first} to {} of {}", first + to.len() as u64, self.facts.n_samples);
@@ -195,7 +197,7 @@ impl Resampling {
         let (start, len) = table.span(first, to.len());
         self.samples.clear();
         self.samples.resize(len, 0.0);
-        // Silence lies around the sound.
+        // Samples before and after the audio are silence.
         let before = usize::try_from(-start).unwrap_or(0).min(len);
         let from = start.max(0) as u64;
         let there = self.n_samples.saturating_sub(from).min((len - before) as u64) as usize;
@@ -207,6 +209,6 @@ impl Resampling {
 
 fn is_wav(file: &File) -> bool {
     let mut start = [0; 12];
-    // What is too short for any format goes to the reader of WAV, which says so.
+    // A file too short for any format goes to the WAV reader, which reports it.
     file.read_exact_at(&mut start, 0).is_err() || matches!(&start[..4], b"RIFF" | b"RIFX" | b"RF64" | b"BW64" | b"riff")
 }

@@ -1,4 +1,4 @@
-//! From files to a finished dataset.
+//! Builds a finished dataset from audio files.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -26,67 +26,70 @@ use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Remedy, Result};
 
-/// Bytes of samples in a slot, unless a row is larger. On the CPU samples and values of a slot stay in the cache.
+/// Bytes of samples in a slot, unless a row is larger. On the CPU, a slot's samples and values stay
+/// in the cache.
 const SLOT_BYTES: usize = 512 << 10;
-/// Bytes of samples in a slot on the CPU, however many rows are asked for.
+/// Upper limit for the bytes of samples in a slot on the CPU, whatever the requested number of
+/// rows.
 const MOST_BYTES: usize = 64 << 20;
 const SLOT_BYTES_CUDA: usize = 4 << 20;
-/// Bytes of all slots on a GPU, unless more is asked for; with the driver's own memory that is less than 2 GB.
+/// Bytes of all slots on a GPU, unless more is requested. With the driver's own memory, the total
+/// stays below 2 GB.
 const DEVICE_BYTES: usize = 1 << 30;
-/// Threads from which on they would wait for each other in direct writes.
+/// Above this many threads, direct writes block each other.
 const MANY_WRITERS: usize = 4;
-/// 2: `row_hash`, and `shard` in shards.
+/// Version 2 adds `row_hash`, and `shard` in shards.
 const VERSION: i64 = 2;
 
-/// What to build.
+/// A build request.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The files.
+    /// The input files.
     pub inputs: &'a Inputs,
-    /// Which of how many shards.
+    /// The shard to build and the number of shards.
     pub shard: (usize, usize),
-    /// What decides the values.
+    /// The settings that determine the values.
     pub options: Options,
-    /// Where the dataset goes.
+    /// The path of the dataset.
     pub output: &'a Path,
-    /// As what.
+    /// The file format of the dataset.
     pub store: Kind,
     /// Whether an existing dataset or an unfinished build of another plan may be replaced.
     pub existing: Existing,
-    /// Whether the first file that fails ends the build.
+    /// Whether the build stops at the first file that fails.
     pub stops_on_failure: bool,
-    /// Where the transform runs.
+    /// The device that runs the transform.
     pub device: &'a Device,
-    /// Threads that read and write; on the CPU they transform too.
+    /// Threads that read and write. On the CPU they also run the transform.
     pub threads: usize,
-    /// What memory is counted in.
+    /// The budget that memory is charged to.
     pub budget: &'a Budget,
-    /// How the work is done.
+    /// How the work is done; the values do not depend on it.
     pub techniques: Techniques,
 }
 
-/// What was built.
+/// The result of a build.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Files with rows that are all right.
+    /// Files whose rows are all valid.
     pub files_ok: usize,
     /// The files that failed, in order.
     pub failures: Vec<Failure>,
     /// Rows of the dataset.
     pub segments: usize,
-    /// Rows that an earlier run had made.
+    /// Rows that an earlier run wrote.
     pub resumed_segments: usize,
-    /// Seconds of sound.
+    /// Seconds of audio.
     pub audio_seconds: f64,
     /// Files whose headers were repaired.
     pub files_repaired: usize,
     /// Files that were resampled.
     pub files_resampled: usize,
-    /// Seconds of reading headers.
+    /// Seconds spent reading headers.
     pub scan_seconds: f64,
     /// Seconds from the first row to the last.
     pub wall_seconds: f64,
-    /// Rows a second in the middle eight tenths of this run.
+    /// Rows per second over the middle 80 % of this run.
     pub steady_rows_per_second: f64,
     /// Threads that worked.
     pub threads: usize,
@@ -94,11 +97,13 @@ pub struct Outcome {
     pub counters: Snapshot,
 }
 
-/// Builds the dataset, or goes on where an earlier run of the same plan ended. `planned` is told the plan before the work begins.
+/// Builds the dataset, or resumes an earlier run of the same plan. Calls `planned` with the plan
+/// before the work begins.
 ///
 /// # Errors
-/// The output exists with another plan and is not to be replaced, a disk is full, memory or the device refuses, or a file
-/// failed and that ends the build. What is done stays, and the same request goes on from there.
+/// The output exists with another plan and may not be replaced, a disk is full, the budget or the
+/// device runs out of memory, or a file fails and the request stops on failures. Finished rows stay
+/// on disk, and the same request resumes from there.
 pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&Plan, usize)) -> Result<Outcome> {
     let start = Instant::now();
     let paths = Paths::new(request.output)?;
@@ -160,7 +165,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let tuning = tuning(request.device, &request.options, &request.techniques, threads);
     let is_limited = request.budget.limit(Space::Host).is_some();
     let is_mapped = request.techniques.writes == Writes::Mapped
-        // Pages of a map count as memory of the process.
+        // The pages of a map count towards the memory of the process.
         || request.techniques.writes == Writes::Auto && tuning.threads > MANY_WRITERS && !is_limited;
     if is_mapped {
         store.map();
@@ -188,7 +193,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     Ok(outcome(failures, resumed, wall_seconds, &made))
 }
 
-/// Opens what an earlier run of the same plan left, or begins anew.
+/// Opens the partial output of an earlier run of the same plan, or starts over.
 fn begin(
     request: &Request<'_>,
     paths: &Paths,
@@ -210,7 +215,7 @@ fn begin(
         }
     }
     if paths.partial.is_file() {
-        // A running build holds the lock of its partial file.
+        // A running build holds a lock on its partial file.
         if let Ok(file) = std::fs::File::open(&paths.partial)
             && matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
         {
@@ -234,7 +239,8 @@ fn busy(request: &Request<'_>) -> Error {
         .with_hint("wait for it to end, or choose another name")
 }
 
-/// Slots by bytes; on a GPU no more of them than there is memory for, and then no larger.
+/// Sizes slots by bytes. On a GPU, their size, then their number, then the number of threads is
+/// reduced until they fit the free memory.
 pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques, threads: usize) -> Tuning {
     let [samples, values] = shape(options, 1).bytes();
     let samples = samples / 2;
@@ -249,7 +255,7 @@ pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques
         return Tuning { threads, n_slots, n_rows };
     }
     let free = cuda.memory().map_or(usize::MAX, |(free, _)| free as usize);
-    // Rows that all slots may hold together.
+    // The most rows that all slots may hold together.
     let most = (DEVICE_BYTES.min(free / 2) / (samples + values)).max(1);
     let n_rows = match techniques.segments_per_buffer {
         Some(n_rows) => n_rows.min(most),
@@ -285,7 +291,7 @@ fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
         let file = plan.file(row);
         identity.add(file.input.name.as_bytes(), [u64::from(file.index), row.start, u64::from(row.valid_frames)]);
     }
-    // In the order of their names.
+    // Sorted by name.
     let attributes = [
         ("config", Value::from(json)),
         ("format", Value::from("melisma-dataset")),
@@ -304,7 +310,7 @@ fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
     Layout { n_rows: plan.rows.len() as u64, columns, attributes }
 }
 
-/// The columns that the plan knows, and `status` as not made yet.
+/// Writes the columns that the plan determines, and sets every `status` to pending.
 fn write_columns(store: &Store, plan: &Plan) -> Result<()> {
     const ROWS: usize = 4096;
     let width = store.layout.columns[0].row_bytes();

@@ -1,4 +1,4 @@
-//! When a GPU worked for a build.
+//! Measures when a GPU worked for a build.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::trace::Busy;
 
 const STAGES: [Stage; 3] = [Stage::ToDevice, Stage::Compute, Stage::FromDevice];
 
-/// Collects the times of copies and kernels, which overlap.
+/// Collects the times of copies and kernels, which may overlap.
 #[derive(Debug)]
 pub(super) struct Clock {
     origin: Event,
@@ -19,8 +19,9 @@ pub(super) struct Clock {
     busy: Mutex<[Busy; 4]>,
 }
 
-/// Where the parts of a slot's launches begin and end: copies in, kernels, copies out. Events are made once; to make one for each
-/// launch would let threads wait for each other in the driver.
+/// Events at the start and end of each part of a slot's launch: copies in, kernels, copies out.
+/// Events are created once; creating them for every launch would make threads wait for each other
+/// in the driver.
 #[derive(Debug)]
 pub(super) struct Times([[Event; 2]; 3]);
 
@@ -34,7 +35,7 @@ impl Times {
         queue.record_again(&mut self.0[part][0])
     }
 
-    /// The event that the next part waits for.
+    /// Records the end of `part`; returns the event that the next part waits for.
     pub(super) fn end(&mut self, part: usize, queue: &Queue) -> Result<&Event> {
         queue.record_again(&mut self.0[part][1])?;
         Ok(&self.0[part][1])
@@ -52,7 +53,7 @@ impl Clock {
         Ok(Self { origin, busy: Mutex::default() })
     }
 
-    /// Adds a launch that is done.
+    /// Adds a completed launch.
     pub(super) fn add(&self, times: &Times) -> Result<()> {
         let mut all = [(0, 0); 3];
         for ([start, end], place) in times.0.iter().zip(&mut all) {
@@ -66,7 +67,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Tells the counters in how many seconds each part was going on.
+    /// Reports to the counters how many seconds each part was active.
     pub(super) fn tell(self, counters: &Counters) {
         let mut busy = self.busy.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (stage, busy) in STAGES.into_iter().zip(&mut busy) {

@@ -1,4 +1,4 @@
-//! What is already there, and what remains after the last row.
+//! Handles existing output, and publishes the dataset after the last row.
 
 use std::path::{Path, PathBuf};
 
@@ -9,19 +9,19 @@ use crate::output::{self, Existing};
 use crate::{Error, Result};
 
 impl Paths {
-    /// Removes what an unfinished build left.
+    /// Removes the files of an unfinished build.
     pub(super) fn clear(&self) -> Result<()> {
         guard::remove(&self.partial)?;
         guard::remove(&self.journal)
     }
 
-    /// The failures of a finished build.
+    /// The failures recorded by a finished build.
     pub(super) fn read_failures(&self) -> Vec<Failure> {
         let text = std::fs::read_to_string(&self.failures).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Writes `failures`, or removes an old list when there are none.
+    /// Writes `failures`, or removes an old list if there are none.
     pub(super) fn write_failures(&self, failures: &[Failure]) -> Result<()> {
         if failures.is_empty() {
             return match std::fs::remove_file(&self.failures) {
@@ -39,8 +39,8 @@ impl Paths {
         output::write(&self.failures, text.as_bytes(), Existing::Replace)
     }
 
-    /// Gives the finished partial its name. A folder that has it, or that takes it from a file, cannot be replaced at once: the old
-    /// one is called otherwise until the new one is in its place.
+    /// Renames the finished partial to the output's name. If either is a folder, it cannot be
+    /// replaced atomically: the old output is renamed until the new one is in place.
     pub(super) fn publish(&self, existing: Existing) -> Result<()> {
         let failed = |error| output::failed(&self.output, error);
         let is_there = self.output.exists();
@@ -59,7 +59,8 @@ impl Paths {
             return Err(failed(error));
         }
         if let Some(folder) = self.output.parent() {
-            // Makes the new name survive a power cut; not every file system can, and the data are safe either way.
+            // Makes the new name survive a power cut. Not every file system supports this; the data
+            // are safe either way.
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
             let _ = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
         }
@@ -67,7 +68,7 @@ impl Paths {
         aside.map_or(Ok(()), |aside| guard::remove(&aside))
     }
 
-    /// A name for what is being replaced that nothing else has.
+    /// An unused name for the output that is being replaced.
     fn aside(&self) -> PathBuf {
         let mut aside = beside(&self.output, ".replaced");
         let mut n = 1;
@@ -99,10 +100,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths::new(&folder.path().join("a")).unwrap();
         dataset(&paths.output, "old");
-        // The new one cannot take the name, as if the process had ended there.
+        // The rename fails, as if the process had ended there.
         paths.publish(Existing::Replace).unwrap_err();
         assert_eq!(plan_of(&paths.output).unwrap(), "old");
-        // A dataset that has the other name by chance is not touched.
+        // A dataset that happens to have the other name is not touched.
         dataset(&folder.path().join("a.replaced"), "chance");
         dataset(&paths.partial, "new");
         paths.publish(Existing::Refuse).unwrap_err();
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(plan_of(&paths.output).unwrap(), "new");
         assert_eq!(plan_of(&folder.path().join("a.replaced")).unwrap(), "chance");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-        // What came in during the build is noticed.
+        // A file added during the build is noticed.
         dataset(&paths.partial, "newer");
         std::fs::write(paths.output.join("notes.txt"), b"mine").unwrap();
         paths.publish(Existing::Replace).unwrap_err();

@@ -1,4 +1,4 @@
-//! What has been done so far, counted without locks.
+//! Lock-free progress counters.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
-/// The parts of the work.
+/// The stages of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Reading and decoding files.
@@ -19,12 +19,12 @@ pub enum Stage {
     FromDevice,
     /// Writing rows.
     Write,
-    /// Giving work to the device, and waiting for it.
+    /// Submitting work to the device and waiting for it.
     Wait,
 }
 
 impl Stage {
-    /// All of them, in the order of tables.
+    /// All stages, in the order of tables.
     pub const ALL: [Self; 6] = [Self::Read, Self::ToDevice, Self::Compute, Self::FromDevice, Self::Write, Self::Wait];
 
     /// The name used in tables and messages.
@@ -32,7 +32,7 @@ impl Stage {
         ["read", "h2d", "compute", "d2h", "write", "wait"][self as usize]
     }
 
-    /// Its span in a trace, in which `bytes` can be recorded.
+    /// The stage's span in a trace, in which `bytes` can be recorded.
     pub(super) fn span(self) -> Span {
         match self {
             Self::Read => info_span!("read", bytes = Empty),
@@ -59,10 +59,10 @@ pub struct Counters {
     device_nanos: AtomicU64,
 }
 
-/// The counters at one instant.
+/// The counters at one point in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Snapshot {
-    /// Files whose rows are all done.
+    /// Files whose rows are all written.
     pub files: u64,
     /// Files that failed after the scan.
     pub failed: u64,
@@ -74,16 +74,17 @@ pub struct Snapshot {
     pub bytes_read: u64,
     /// Bytes of rows written.
     pub bytes_written: u64,
-    /// Times that a launch found too little memory and was repeated in smaller parts.
+    /// How often a launch ran out of memory and was repeated in smaller parts.
     pub recovered: u64,
-    /// Seconds per [`Stage`]: of all threads together, or, for the parts of a GPU's work, in which any of it went on.
+    /// Seconds per [`Stage`], summed over all threads. For the stages of a GPU, the seconds in
+    /// which any of that work ran.
     pub seconds: [f64; 6],
     /// Seconds in which a GPU copied or computed.
     pub device_seconds: f64,
 }
 
 impl Counters {
-    /// The counters now.
+    /// A snapshot of the counters.
     pub fn now(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let seconds = |counter: &AtomicU64| Duration::from_nanos(get(counter)).as_secs_f64();
@@ -100,7 +101,7 @@ impl Counters {
         }
     }
 
-    /// Runs `work` and counts its time.
+    /// Runs `work` and adds its time to `stage`.
     pub(super) fn time<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let _span = stage.span().entered();
         let start = Instant::now();
@@ -119,8 +120,8 @@ impl Counters {
 }
 
 impl Snapshot {
-    /// The share of the time that each resource worked, and so which one limited a run of `wall_seconds` on `threads`
-    /// threads: the first.
+    /// The share of the time that each resource was busy in a run of `wall_seconds` on `threads`
+    /// threads. The first one limited the run.
     pub fn usage(&self, wall_seconds: f64, threads: usize) -> Vec<(&'static str, f64)> {
         let wall = wall_seconds.max(1e-9);
         let [read, to_device, compute, from_device, write, _] = self.seconds;

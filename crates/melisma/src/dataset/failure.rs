@@ -1,4 +1,4 @@
-//! Files that could not be used, and why.
+//! Files that were rejected, and why.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -8,61 +8,61 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Kind};
 
-/// The longest line of a list.
+/// The longest accepted line of a list.
 const MAX_LINE: u64 = 16 << 20;
 
-/// One file that was refused, as a line of `failures.jsonl`.
+/// One rejected file, as a line of `failures.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The file, as in the column `path`.
     pub path: String,
-    /// What was being done: `scan`, `read` or `compute`.
+    /// The stage that failed: `scan`, `read` or `compute`.
     pub stage: String,
     /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow` or `too-short`.
     pub code: String,
     /// What went wrong.
     pub message: String,
-    /// What was done about it.
+    /// What happened to the file's rows.
     pub action: Action,
 }
 
 /// A failure with the file and the row that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowFailure {
-    /// The file's place among all.
+    /// The file's index among all inputs.
     pub file: u32,
-    /// The row that failed; 0 where the file has none.
+    /// The row that failed; 0 if the file has no rows.
     pub row: u32,
     /// What happened.
     pub failure: Failure,
 }
 
-/// One failure per file, that of its first row, in the order of the files.
+/// One failure per file, the one of its first failed row, in the order of the files.
 pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
     failures.sort_by_key(|failed| (failed.file, failed.row));
     failures.dedup_by_key(|failed| failed.file);
     failures.into_iter().map(|failed| failed.failure).collect()
 }
 
-/// What happened to a refused file's rows.
+/// What happened to the rows of a rejected file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// It has none.
+    /// The file has no rows.
     Skipped,
-    /// Those that could not be made are zero, and their `status` is not.
+    /// Rows that could not be computed are zero, and their `status` is not.
     ZeroFilled,
 }
 
 impl Failure {
-    /// The failure of `path` with `error`.
+    /// Describes the failure of `path` with `error`.
     pub fn new(path: String, stage: &str, error: &Error, action: Action) -> Self {
         let hint = error.hint().map_or_else(String::new, |hint| format!(" ({hint})"));
         Self { path, stage: stage.to_owned(), code: code(error).to_owned(), message: format!("{error}{hint}"), action }
     }
 }
 
-/// Whether the file at `path` is a list of failures; an empty one is.
+/// Whether the file at `path` is a list of failures. An empty file is one.
 pub(super) fn is_list(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let mut reader = BufReader::new(file);

@@ -1,5 +1,5 @@
-//! What a build or a merge may replace: its own files, and with `-f` a plain file or a dataset; never an input, nor a folder with
-//! anything else in it.
+//! Decides what a build or a merge may replace: its own files, and with `-f` a plain file or a
+//! dataset. It never replaces an input, or a folder that contains anything else.
 
 use std::fs::{DirEntry, Metadata};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::{Error, Remedy, Result};
 
 const CHOOSE: &str = "choose another name, or remove it yourself";
 
-/// Refuses to write where one of `inputs` is.
+/// Fails if the output would overwrite one of `inputs`.
 pub(super) fn spare<'a>(paths: &Paths, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     let written = [&paths.output, &paths.partial, &paths.journal, &paths.failures];
     let written: Vec<(&PathBuf, PathBuf)> =
@@ -37,7 +37,7 @@ pub(super) fn spare<'a>(paths: &Paths, inputs: impl IntoIterator<Item = &'a Path
     Ok(())
 }
 
-/// Refuses an output that `-f` does not replace.
+/// Fails if not even `-f` may replace the output.
 pub(super) fn output(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Err(_) => Ok(()),
@@ -51,7 +51,8 @@ pub(super) fn output(path: &Path) -> Result<()> {
     }
 }
 
-/// The error of an output that is there and is not to be replaced; `more` says why it is not taken as it is.
+/// The error for an existing output that may not be replaced; `more` says why it cannot be used as
+/// is.
 pub(super) fn already(path: &Path, more: &str) -> Error {
     let error = Error::invalid(format!("{}: the {} exists already{more}", path.display(), noun(path)));
     match output(path) {
@@ -60,7 +61,7 @@ pub(super) fn already(path: &Path, more: &str) -> Error {
     }
 }
 
-/// Refuses files beside the output that are not of a build, unless `-f` replaces them.
+/// Fails if a file beside the output does not belong to a build, unless `-f` replaces it.
 pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()> {
     let is_ours = |path: &Path, data: &Metadata| -> Result<bool> {
         match (data.is_dir(), data.is_file()) {
@@ -89,14 +90,14 @@ pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()
     Ok(())
 }
 
-/// The error of an unfinished build that is not to be replaced.
+/// The error for an unfinished build that may not be replaced.
 pub(super) fn unfinished(paths: &Paths) -> Error {
     Error::invalid(format!("{}: an unfinished build of other files or settings is there", paths.partial.display()))
         .with_hint(Remedy::StartOver)
         .or_hint("use the settings and files that it was begun with")
 }
 
-/// Removes a file, or a folder with nothing but files of a dataset.
+/// Removes a file, or a folder that contains only files of a dataset.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let Ok(data) = path.symlink_metadata() else { return Ok(()) };
     let removed = match data.is_dir() {
@@ -114,7 +115,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     removed.map_err(|error| output::failed(path, error))
 }
 
-/// The first entry of a folder that no dataset has.
+/// The first entry of a folder that does not belong to a dataset.
 fn stray(folder: &Path) -> Option<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Some("files that cannot be listed".to_owned()) };
     let strays = entries.flatten().filter(|entry| !is_known(entry));
@@ -124,7 +125,7 @@ fn stray(folder: &Path) -> Option<String> {
 fn is_known(entry: &DirEntry) -> bool {
     let name = entry.file_name();
     let name = name.to_str().unwrap_or_default();
-    // A file that a kill left before it had its name.
+    // A build that was killed leaves files that were not renamed yet.
     let name = name.strip_suffix(".new").unwrap_or(name);
     let is_column = name.strip_suffix(".npy").is_some_and(|column| COLUMNS.contains(&column));
     (is_column || name == npy::INDEX) && entry.file_type().is_ok_and(|kind| kind.is_file())

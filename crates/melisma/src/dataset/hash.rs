@@ -1,4 +1,4 @@
-//! One hash per row of every column but `mel`, which the row's `checksum` guards.
+//! One hash per row over every column except `mel`, which `checksum` covers.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::store::{HASH_COLUMN, Layout, Store};
 use crate::{Error, Result};
 
-/// Bytes of the small columns that are read at a time.
+/// Bytes of the small columns that are read at once.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
 /// A row without its spectrogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
-    /// Its file's name, without the zeros that the column pads with.
+    /// The name of its file, without the column's zero padding.
     pub(super) name: &'a [u8],
     pub(super) file: u64,
     pub(super) start: u64,
@@ -23,7 +23,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// XXH3 of the numbers in the order of the columns, 8 bytes each, then the name.
+    /// XXH3 of the numbers in column order, 8 bytes each, then the name.
     pub(super) fn hash(&self) -> u64 {
         let numbers = [self.file, self.start, self.valid_frames.into(), self.status.into(), self.checksum];
         let mut bytes = numbers.map(u64::to_le_bytes).concat();
@@ -36,12 +36,13 @@ impl Entry<'_> {
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     store: &'a Store,
-    /// Places of path, file_index, start_sample, valid_frames, status and checksum, and their bytes of a row.
+    /// Index and bytes per row of path, file_index, start_sample, valid_frames, status and
+    /// checksum.
     columns: [(usize, usize); 6],
     hash: Option<usize>,
 }
 
-/// Neighbouring rows.
+/// Consecutive rows.
 #[derive(Debug)]
 pub(super) struct Block {
     bytes: [Vec<u8>; 6],
@@ -54,7 +55,7 @@ impl<'a> Table<'a> {
         let layout: &Layout = &store.layout;
         let mut columns = [(0, 0); 6];
         let names = ["path", "file_index", "start_sample", "valid_frames", "status", "checksum"];
-        // The first may have any size.
+        // The width of the first column is free.
         for ((to, name), size) in columns.iter_mut().zip(names).zip([None, Some(8), Some(8), Some(4), Some(1), Some(8)])
         {
             let place = layout.column(name)?;
@@ -72,7 +73,7 @@ impl<'a> Table<'a> {
         self.hash.is_some()
     }
 
-    /// Rows of a block.
+    /// Rows in a block.
     pub(super) fn rows_per_block(&self) -> u64 {
         let bytes: usize = self.columns.iter().map(|column| column.1).sum::<usize>() + 8;
         (BLOCK_BYTES / bytes).max(1) as u64

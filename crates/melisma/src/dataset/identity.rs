@@ -1,14 +1,14 @@
-//! What makes two datasets the same: the settings, and every row's file, place and length.
+//! The identity of a dataset: its settings, and every row's file, position and length.
 
 use std::path::Path;
 
 use super::store::Store;
 
-/// A hash in the making.
+/// An incremental hash.
 pub(super) struct Identity(blake3::Hasher);
 
 impl Identity {
-    /// `config` is the settings as text.
+    /// Starts with `config`, the settings as text.
     pub(super) fn new(config: &str) -> Self {
         let mut hash = blake3::Hasher::new();
         hash.update(config.as_bytes());
@@ -27,7 +27,7 @@ impl Identity {
     }
 }
 
-/// The plan of the finished dataset at `path`, if it is one.
+/// The plan hash of the finished dataset at `path`, or `None` if it is not a dataset.
 pub(super) fn plan_of(path: &Path) -> Option<String> {
     Store::open(path).ok()?.layout.text("plan").map(str::to_owned)
 }

@@ -1,22 +1,22 @@
-//! One audio file of a dataset, and its name there.
+//! An audio file of a dataset, and its name in the dataset.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Suffixes of files that are looked at in folders.
+/// Suffixes of the files that a folder search accepts.
 pub(super) const SUFFIXES: &[&str] = &[
     "wav", "wave", "w64", "rf64", "bw64", "flac", "mp3", "ogg", "oga", "m4a", "mp4", "aac", "alac", "caf", "aif",
     "aiff",
 ];
 
-/// One file to read.
+/// One input file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Input {
-    /// Its name in the dataset: relative to the folder it was found in.
+    /// The name in the dataset, relative to the folder that was searched.
     pub name: Box<str>,
-    /// Where it is.
+    /// The path on disk.
     pub path: Box<Path>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn suffix(path: &Path) -> Option<&str> {
     path.extension().and_then(OsStr::to_str)
 }
 
-/// A path as UTF-8: other bytes become %XX, and so does a `%` that could be mistaken for one.
+/// A path as UTF-8. Other bytes become %XX, and so does a `%` that would look like such an escape.
 fn name(path: &OsStr) -> String {
     let mut name = String::new();
     for chunk in path.as_bytes().utf8_chunks() {

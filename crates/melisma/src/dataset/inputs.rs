@@ -1,4 +1,4 @@
-//! Which files there are: folders are walked, lists are read, the order is that of the paths' bytes.
+//! Finds the input files: walks folders, reads lists, and sorts by the bytes of the paths.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -10,23 +10,24 @@ use super::input::{Input, SUFFIXES, suffix};
 use super::walk::{Skipped, Walk};
 use crate::{Error, Result};
 
-/// The longest line of a list.
+/// The longest accepted line of a list.
 const MAX_LINE: usize = 1 << 16;
 
-/// All files, in order.
+/// All input files, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inputs {
-    /// Those that are read.
+    /// The files to read.
     pub files: Vec<Arc<Input>>,
-    /// What was left out of folders.
+    /// Entries of folders that were left out.
     pub skipped: Skipped,
-    /// The folders, files and lists that were named.
+    /// The folders, files and lists that the caller named.
     pub places: Vec<PathBuf>,
 }
 
 impl Inputs {
-    /// Looks at each of `places`: a folder, an audio file, or a text file with one path per line, relative to its own folder. Links
-    /// are followed; each folder is read once, however many links lead to it.
+    /// Searches each of `places`: a folder, an audio file, or a text file with one path per line,
+    /// relative to its own folder. Links are followed. Each folder is read once, however many links
+    /// lead to it.
     ///
     /// # Errors
     /// A place does not exist or cannot be read, or nothing was found.
@@ -60,13 +61,13 @@ impl Inputs {
         Ok(Self { files: found, skipped, places: places.to_vec() })
     }
 
-    /// What was named, and every file.
+    /// The named places, and every file.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.places.iter().map(PathBuf::as_path).chain(self.files.iter().map(|input| &*input.path))
     }
 
-    /// Those of shard `index` of `n`, and the place of the first among all: shards are runs of neighbours, so that joined
-    /// they are the whole again.
+    /// The files of shard `index` of `n`, and the index of the first one among all files. Shards
+    /// are contiguous, so joining them in order gives the whole.
     pub fn shard(&self, index: usize, n: usize) -> (&[Arc<Input>], usize) {
         let bound = |i: usize| (self.files.len() as u128 * i as u128 / n.max(1) as u128) as usize;
         (&self.files[bound(index)..bound(index + 1)], bound(index))

@@ -1,4 +1,5 @@
-//! Which rows are done: a text file beside the partial output, one line per event, each with its CRC-32.
+//! Records which rows are written: a text file beside the partial output, one line per event, each
+//! with its CRC-32.
 //!
 //! ```text
 //! 5d0a9f3e {"journal":1,"plan":"...","inputs":"...","boot":"..."}
@@ -6,9 +7,10 @@
 //! 77f0c1de {"synced":true}
 //! ```
 //!
-//! A row's bytes are handed to the system before its line is. After a kill both are there, so every whole line counts; a line
-//! that is cut off does not. After a crash of the machine only the lines above the last `synced` count: they were on disk, and
-//! their rows before them. The boot id tells the two apart.
+//! A row's bytes are passed to the system before its line. After a kill, both are there, so every
+//! complete line counts and a truncated one does not. After a crash of the machine, only the lines
+//! above the last `synced` count: they and their rows were on disk. The boot id tells the two cases
+//! apart.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,13 +23,13 @@ use crate::output;
 use crate::{Error, Result};
 
 const VERSION: u32 = 1;
-/// What follows the first CRC-32.
+/// The bytes after the first CRC-32.
 const START: &[u8] = b" {\"journal\":";
 const CRC_DIGITS: usize = 8;
 /// The longest line that is read back.
 const MAX_LINE: u64 = 16 << 20;
 
-/// The first line: what the journal belongs to.
+/// The first line: the plan and the inputs that the journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The format's version.
@@ -39,10 +41,10 @@ pub struct Header {
     boot: String,
 }
 
-/// What one batch did.
+/// The result of one batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Runs of rows: first and count.
+    /// Ranges of rows: first and count.
     pub rows: Vec<(u32, u32)>,
     /// Files that failed.
     pub failures: Vec<RowFailure>,
@@ -63,10 +65,10 @@ pub struct Journal {
     file: File,
 }
 
-/// What an earlier run left behind.
+/// The journal of an earlier run.
 #[derive(Debug)]
 pub struct Past {
-    /// What it belonged to.
+    /// The header of that run.
     pub header: Header,
     /// The batches that count.
     pub records: Vec<Record>,
@@ -79,16 +81,16 @@ impl Header {
     }
 }
 
-/// A number that changes when the machine starts; empty where there is none.
+/// An id that changes when the machine boots; empty if the system has none.
 fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| String::new(), |id| id.trim().to_owned())
 }
 
 impl Journal {
-    /// A new journal in place of any at `path`.
+    /// Creates a journal, replacing any at `path`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn create(path: &Path, header: &Header) -> Result<Self> {
         let file = File::create(path).map_err(|error| output::failed(path, error))?;
         let mut journal = Self { path: path.to_owned(), file };
@@ -96,12 +98,12 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Goes on with the journal at `path`, whose last whole line ends at `len`.
+    /// Continues the journal at `path` with the records in `past`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn reopen(path: &Path, past: &Past) -> Result<Self> {
-        // Written anew, so that a cut-off line is gone and the boot id is this one.
+        // Rewritten, which drops a truncated line and records the current boot id.
         let beside = path.with_extension("journal.new");
         let mut journal = Self::create(&beside, &Header::new(&past.header.plan, &past.header.inputs))?;
         for record in &past.records {
@@ -114,18 +116,18 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Says that a batch is done; its rows have been handed to the system.
+    /// Records a finished batch. Its rows have been passed to the system.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn record(&mut self, record: Record) -> Result<()> {
         self.append(&Line::Record(record))
     }
 
-    /// Says that all rows so far are on disk.
+    /// Records that all rows so far are on disk.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn synced(&mut self) -> Result<()> {
         self.append(&Line::Synced { synced: true })?;
         self.file.sync_data().map_err(|error| output::failed(&self.path, error))
@@ -134,12 +136,12 @@ impl Journal {
     fn append(&mut self, line: &Line) -> Result<()> {
         let json = serde_json::to_string(line).map_err(|error| Error::invalid(error.to_string()))?;
         let text = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
-        // One write: a kill leaves the whole line or the start of it.
+        // A single write: a kill leaves the whole line or its start.
         self.file.write_all(text.as_bytes()).map_err(|error| output::failed(&self.path, error))
     }
 }
 
-/// Reads the journal at `path`; none when there is no usable one.
+/// Reads the journal at `path`; `None` if there is no usable one.
 pub fn read(path: &Path) -> Option<Past> {
     let mut reader = BufReader::new(OpenOptions::new().read(true).open(path).ok()?);
     let mut header = None;
@@ -163,7 +165,8 @@ pub fn read(path: &Path) -> Option<Past> {
     Some(Past { header, records })
 }
 
-/// Whether the file at `path` begins as a journal does; one that a kill cut off before counts too.
+/// Whether the file at `path` starts like a journal. A journal truncated by a kill before that
+/// point counts too.
 pub(super) fn is_journal(path: &Path) -> bool {
     let mut start = Vec::new();
     let most = (CRC_DIGITS + START.len()) as u64;

@@ -1,4 +1,4 @@
-//! Shards to one dataset, the same bytes as if it had been built at once.
+//! Merges shards into one dataset, with the same bytes as a single build.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,52 +17,54 @@ use crate::runtime::memory::{Budget, Space};
 use crate::text::count;
 use crate::{Error, Remedy, Result};
 
-/// Bytes that are copied at a time.
+/// Bytes that are copied at once.
 const BLOCK: usize = 4 << 20;
 
-/// What to do where shards of the whole are not there.
+/// What to do if shards are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Refuse to merge the others.
+    /// Fail.
     Refuse,
-    /// Merge the others; the attribute `missing_shards` names those that were not there.
+    /// Merge the others; the attribute `missing_shards` names the missing ones.
     Allow,
 }
 
-/// What to merge.
+/// A merge request.
 #[derive(Debug)]
 pub struct Merge<'a> {
-    /// The datasets, in any order.
+    /// The shards, in any order.
     pub shards: &'a [PathBuf],
-    /// Where the whole goes.
+    /// The path of the merged dataset.
     pub output: &'a Path,
-    /// As what.
+    /// The file format of the merged dataset.
     pub store: Kind,
     /// Whether an existing output may be replaced.
     pub existing: Existing,
-    /// What happens where shards are missing.
+    /// What to do if shards are missing.
     pub missing: Missing,
     /// Threads that check the shards.
     pub threads: usize,
-    /// What memory is counted in.
+    /// The budget that memory is charged to.
     pub budget: &'a Budget,
 }
 
-/// What was merged.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
-    /// Rows of the whole.
+    /// Rows of the merged dataset.
     pub rows: u64,
-    /// The shards that were not there, counted from 1.
+    /// The missing shards, counted from 1.
     pub missing: Vec<u64>,
-    /// Datasets of version 1, which do not say which shard of how many they are, so that it cannot be known whether all are there.
+    /// Datasets of version 1, which do not record their shard number. If there are any, missing
+    /// shards may go unnoticed.
     pub n_unnumbered: usize,
 }
 
-/// Joins shards in the order of their files, after a check of every row.
+/// Joins shards in the order of their files, after checking every row.
 ///
 /// # Errors
-/// Shards were made with different settings, overlap or are missing, one is damaged, or the output exists or cannot be written.
+/// The shards have different settings, overlap, are missing or damaged, or the output exists or
+/// cannot be written.
 pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     let paths = Paths::new(request.output)?;
     let inputs = inputs(request.shards);
@@ -126,7 +128,7 @@ fn inputs(shards: &[PathBuf]) -> Vec<PathBuf> {
 
 type Part<'a> = ((i64, i64), &'a PathBuf, Store);
 
-/// The first and the last file of a shard; an empty one lies after all others.
+/// The first and the last file of a shard. An empty shard sorts after all others.
 fn bounds(store: &Store) -> Result<(i64, i64)> {
     let n_rows = store.layout.n_rows;
     let column = store.layout.column("file_index")?;
@@ -141,7 +143,7 @@ fn bounds(store: &Store) -> Result<(i64, i64)> {
     Ok((at(0)?, at(n_rows - 1)?))
 }
 
-/// Which of how many shards it is, counted from 1.
+/// The shard's number, counted from 1, and the number of shards.
 fn number(store: &Store) -> Option<(u64, u64)> {
     let (index, total) = store.layout.text("shard")?.split_once('/')?;
     Some((index.parse().ok()?, total.parse().ok()?))
@@ -151,7 +153,7 @@ fn total(parts: &[Part<'_>]) -> Option<u64> {
     parts.iter().find_map(|(_, _, store)| number(store)).map(|(_, total)| total)
 }
 
-/// The shards that are missing, and how many do not say which they are.
+/// The missing shards, and the number of shards without a number.
 fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
     let is_old = |store: &Store| store.layout.attributes.get("version").and_then(Value::as_i64) < Some(2);
     let n_unnumbered = parts.iter().filter(|(_, _, store)| number(store).is_none() && is_old(store)).count();
@@ -167,7 +169,7 @@ fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
             .with_hint("merge the shards of one build, each once"));
         }
     }
-    // A shard without a number may be any of them.
+    // A shard without a number may be any of the missing ones.
     let mut missing: Vec<u64> = (1..=total.min(1 << 20)).filter(|index| !there.contains(index)).collect();
     if n_unnumbered > 0 && missing.len() <= n_unnumbered {
         missing.clear();
@@ -183,14 +185,15 @@ fn numbered(parts: &[Part<'_>], policy: Missing) -> Result<(Vec<u64>, usize)> {
     Ok((missing, n_unnumbered))
 }
 
-/// The layout of the whole: text columns as wide as the widest, and the identity of all rows.
+/// The layout of the merged dataset: text columns as wide as the widest, and the identity of all
+/// rows.
 fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     let Some((_, _, first)) = parts.first() else {
         return Err(Error::invalid("no shards were named"));
     };
     let mut layout = first.layout.clone();
     layout.n_rows = 0;
-    // Safetensors gives columns in the order of their names.
+    // Safetensors lists columns by name.
     layout.columns.sort_by_key(|column| COLUMNS.iter().position(|name| *name == column.name));
     let config = layout.text("config").unwrap_or_default().to_owned();
     let mut identity = Identity::new(&config);
@@ -231,7 +234,7 @@ fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
     for (column, theirs) in from.layout.columns.iter().enumerate() {
         let ours = to.layout.column(&theirs.name)?;
         let (width, wide) = (theirs.row_bytes(), to.layout.columns[ours].row_bytes());
-        // Rows that become wider are there twice.
+        // Rows that become wider are held twice.
         let copies = if width == wide { 1 } else { 2 };
         let most = BLOCK.min(usize::try_from(budget.free(Space::Host)).unwrap_or(BLOCK) / copies);
         let per_block = (most / wide.max(1)).max(1) as u64;

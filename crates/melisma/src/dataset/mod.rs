@@ -1,8 +1,10 @@
-//! Folders of audio files to training tensors: one row per segment, the same bytes on every run, resumable at every instant.
+//! Turns folders of audio files into training tensors: one row per segment, the same bytes on every
+//! run, resumable at any point.
 //!
-//! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, [`build`] fills the rows. All the
-//! sizes are known before the first sample is read, so the [`store`] is one header and columns of fixed places, which
-//! any thread writes without a lock. The [`journal`] says which rows are there.
+//! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, and
+//! [`build`] fills the rows. All sizes are known before the first sample is read. The [`store`] is
+//! therefore one header followed by columns at fixed offsets, and any thread writes to it without a
+//! lock. The [`journal`] records which rows are written.
 
 mod build;
 mod clock;

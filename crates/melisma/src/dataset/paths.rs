@@ -1,10 +1,10 @@
-//! The files around an output.
+//! The output of a build and the files beside it.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The files around an output.
+/// The output of a build and the files beside it.
 #[derive(Debug, Clone)]
 pub(super) struct Paths {
     pub(super) output: PathBuf,

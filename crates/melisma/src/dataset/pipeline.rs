@@ -1,4 +1,4 @@
-//! The work: threads read files into slots, have them transformed, and write the rows where they belong.
+//! The pipeline: threads read files into slots, transform them, and write the rows in place.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -15,23 +15,24 @@ use crate::mel::Transform;
 use crate::runtime::device::Device;
 use crate::{Error, Kind, Remedy, Result};
 
-/// Rows of a file that one thread takes at once, where others can begin in its middle.
+/// Rows of a file that a thread takes at once, if other threads can start in the middle of the
+/// file.
 const ROWS_PER_ITEM: u32 = 64;
-/// The most neighbouring items that one thread takes at once, so that rows leave in runs.
+/// The most consecutive items that a thread takes at once, so that rows are written in long runs.
 const MOST_ITEMS: usize = 32;
 
-/// How the rows were made.
+/// How a run went.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     /// The files that failed.
     pub(super) failures: Vec<RowFailure>,
-    /// Rows a second in the middle eight tenths.
+    /// Rows per second over the middle 80 % of the run.
     pub(super) steady_rows_per_second: f64,
     /// Threads that worked.
     pub(super) threads: usize,
 }
 
-/// Makes every row that `done` does not hold.
+/// Computes every row that `done` does not mark.
 pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Made> {
     let layout = &work.store.layout;
     let columns = Columns {
@@ -64,7 +65,7 @@ pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Made> {
         done: AtomicU64::new(0),
         marks: Default::default(),
     };
-    // Both take a while.
+    // Both take a while, so they run in parallel.
     let (workers, reserved) = std::thread::scope(|scope| {
         let reserving = scope.spawn(|| work.store.reserve());
         (workers(&shared, n_threads), reserving.join().unwrap_or(Ok(())))
@@ -98,7 +99,8 @@ pub(super) fn run(work: &Work<'_>, done: &[bool]) -> Result<Made> {
     }
 }
 
-/// Threads with all their memory, made before the work begins: where it is short, slots become smaller, then threads fewer.
+/// Threads with all their memory, allocated before the work begins. If memory is short, slots
+/// become smaller, then threads fewer.
 fn workers<'a>(shared: &'a Shared<'a>, n_threads: usize) -> Result<Vec<Worker<'a>>> {
     let mut n_rows = shared.work.tuning.n_rows;
     loop {
@@ -124,7 +126,8 @@ fn workers<'a>(shared: &'a Shared<'a>, n_threads: usize) -> Result<Vec<Worker<'a
     }
 }
 
-/// Adds to a refusal of memory how much a build needs at least: the plan, slots of one row for one thread, and the transform's scratch.
+/// Adds to a memory error how much a build needs at least: the plan, slots of one row for one
+/// thread, and the transform's scratch.
 pub(super) fn with_least(
     refused: Error,
     plan: &Plan,
@@ -140,7 +143,8 @@ pub(super) fn with_least(
         .or_hint("choose shorter segments")
 }
 
-/// Runs of rows that are not done, cut at files, and within a file where others can begin there.
+/// Ranges of rows that are not done, split at files, and within a file if it can be read from the
+/// middle.
 fn items(plan: &Plan, done: &[bool]) -> Vec<Item> {
     let mut items = Vec::new();
     for file in &plan.files {

@@ -1,4 +1,4 @@
-//! Every row of a dataset, fixed before the first sample is read.
+//! Fixes every row of a dataset before the first sample is read.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,37 +19,38 @@ const MAX_ROWS: u64 = u32::MAX as u64;
 /// The most samples of a segment.
 const MAX_SEGMENT: u64 = 1 << 31;
 
-/// Files that are looked at before any of them is planned.
+/// Files that are inspected before any of them is planned.
 const BAND: usize = 4096;
 
-/// What happens to the end of a file that fills no segment.
+/// What happens to the end of a file that does not fill a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tail {
-    /// It is filled up with silence.
+    /// It is padded with silence.
     Pad,
-    /// It is left out.
+    /// It is dropped.
     Drop,
 }
 
-/// What decides the values of a dataset.
+/// The settings that determine the values of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// How spectrograms are made.
+    /// How spectrograms are computed.
     pub mel: Config,
     /// Samples of a segment, at the configured rate.
     pub segment_samples: usize,
-    /// Samples from segment to segment.
+    /// Samples from one segment's start to the next.
     pub segment_hop_samples: usize,
-    /// What happens to the end of a file.
+    /// What happens to the end of a file that does not fill a segment.
     pub tail: Tail,
 }
 
 impl Options {
-    /// Segments of `segment`, `hop` apart, in FP16 for logarithmic presets and in FP32 for linear ones.
+    /// Segments of length `segment`, `hop` apart, in FP16 for logarithmic presets and FP32 for
+    /// linear ones.
     ///
     /// # Errors
-    /// A length rounds to no sample, or a segment is too short for a frame.
+    /// A length rounds to zero samples, or a segment is too short for a frame.
     pub fn new(mel: Config, segment: Duration, hop: Duration, tail: Tail) -> Result<Self> {
         let samples = |what: &str, time: Duration| {
             let n = (time.as_secs_f64() * f64::from(mel.sample_rate)).round();
@@ -73,7 +74,7 @@ impl Options {
         Ok(Self { mel, segment_samples, segment_hop_samples, tail })
     }
 
-    /// Frames of a row.
+    /// Frames in a row.
     pub fn n_frames(&self) -> usize {
         self.mel.n_frames(self.segment_samples).unwrap_or(0)
     }
@@ -94,57 +95,60 @@ impl Options {
     }
 }
 
-/// A file with rows.
+/// A file that has rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name and place.
+    /// Its name and path.
     pub input: Arc<Input>,
-    /// Its place among all inputs.
+    /// Its index among all inputs.
     pub index: u32,
     /// Samples per channel in the file.
     pub n_original: u64,
-    /// Whether it can be read from any place.
+    /// Whether it can be read from any position.
     pub can_seek: bool,
     /// Its first row.
     pub first_row: u32,
-    /// Its rows.
+    /// The number of its rows.
     pub n_rows: u32,
 }
 
-/// All rows.
+/// All rows of a dataset.
 #[derive(Debug)]
 pub struct Plan {
-    /// What decides the values.
+    /// The settings that determine the values.
     pub options: Options,
     /// The files that have rows, in order.
     pub files: Vec<File>,
     /// The rows, in order.
     pub rows: Vec<Row>,
-    /// The files that were refused.
+    /// The files that were rejected.
     pub refused: Vec<RowFailure>,
-    /// Files that were looked at.
+    /// Files that were inspected.
     pub n_inputs: usize,
-    /// Seconds of sound in the files that have rows.
+    /// Seconds of audio in the files that have rows.
     pub audio_seconds: f64,
     /// Files whose headers were repaired.
     pub n_repaired: usize,
-    /// Files of another rate, which are resampled.
+    /// Files with another sample rate, which are resampled.
     pub n_resampled: usize,
-    /// Identifies the sizes and times of the files, so that a changed one is noticed before a build goes on.
+    /// A hash over the sizes and times of the files, so that a build does not resume after a file
+    /// changed.
     pub fingerprint: String,
 }
 
-/// What a look at one file gave.
+/// The result of inspecting one file.
 struct Looked {
     facts: Result<(crate::audio::Facts, bool)>,
     stamp: [u64; 3],
 }
 
 impl Plan {
-    /// Reads the headers of `inputs` on `threads` threads; the first has place `first_index` among all.
+    /// Reads the headers of `inputs` on `threads` threads. `first_index` is the index of the first
+    /// one among all inputs.
     ///
     /// # Errors
-    /// There are more rows than a dataset can have. A file that cannot be used is listed in [`Plan::refused`].
+    /// There are more rows than a dataset can have. Files that cannot be used are listed in
+    /// [`Plan::refused`].
     pub fn new(options: Options, inputs: &[Arc<Input>], first_index: usize, threads: usize) -> Result<Self> {
         let mut plan = Self {
             options,
@@ -209,11 +213,11 @@ impl Plan {
         &self.files[row.file as usize]
     }
 
-    /// Bytes that it takes in memory.
+    /// Bytes of the plan in memory.
     pub fn bytes(&self) -> u64 {
         let names: usize =
             self.files.iter().map(|file| 2 * file.input.name.len() + file.input.path.as_os_str().len()).sum();
-        // Whether a row is done takes another byte.
+        // One more byte per row records whether it is done.
         (names + self.files.len() * size_of::<File>() + self.rows.len() * (size_of::<Row>() + 1)) as u64
     }
 

@@ -1,4 +1,5 @@
-//! The pipeline without files: generated sound through the ring of slots, and nothing is written.
+//! Runs the pipeline without files: generated audio passes through the slots, and nothing is
+//! written.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,27 +19,27 @@ use crate::runtime::device::{Device, host_threads};
 use crate::runtime::memory::Budget;
 use crate::{Error, Result};
 
-/// What a rehearsal showed.
+/// The result of a rehearsal.
 #[derive(Debug, Clone)]
 pub struct Rehearsal {
-    /// Rows that went through.
+    /// Rows that were processed.
     pub segments: usize,
-    /// Seconds of sound.
+    /// Seconds of audio.
     pub audio_seconds: f64,
     /// Seconds from the first row to the last.
     pub wall_seconds: f64,
     /// Threads that worked.
     pub threads: usize,
-    /// Rows of a slot, and slots of each thread.
+    /// Rows per slot, and slots per thread.
     pub slots: [usize; 2],
     /// The counters.
     pub counters: Snapshot,
 }
 
-/// Sends `n_rows` rows of generated sound through the slots that a build would have.
+/// Sends `n_rows` rows of generated audio through the same slots that a build uses.
 ///
 /// # Errors
-/// Memory or the device refuses, or values are not finite.
+/// The budget or the device runs out of memory, or values are not finite.
 pub fn rehearse(
     device: &Device,
     budget: &Budget,
@@ -124,7 +125,7 @@ pub fn rehearse(
     })
 }
 
-/// Rows begin at so many different places of the generated sound.
+/// The number of offsets in the generated audio at which rows start.
 const ROTATIONS: usize = 1024;
 
 fn sound(n_samples: usize) -> Vec<i16> {

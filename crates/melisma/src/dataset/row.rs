@@ -5,13 +5,13 @@ use crate::{Error, Kind};
 /// One segment of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The file's place among all that were found.
+    /// The file's index among all inputs.
     pub file: u32,
     /// The first sample, at the configured rate.
     pub start: u64,
-    /// Samples that the file has for it; the rest of the segment is silence.
+    /// Samples that the file provides; the rest of the segment is silence.
     pub n_samples: u32,
-    /// Frames that lie on those samples.
+    /// Frames that lie on these samples.
     pub valid_frames: u32,
 }
 
@@ -19,24 +19,24 @@ pub struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// The row is what it should be.
+    /// The row is valid.
     Ok = 0,
     /// The system could not read the file.
     Unreadable = 1,
     /// The file ends too early.
     Truncated = 2,
-    /// The file contradicts itself, or holds samples that are no numbers.
+    /// The file contradicts itself, or contains samples that are NaN or infinite.
     Corrupt = 3,
-    /// The file's coding is not known.
+    /// The file's codec is unknown.
     Unsupported = 4,
     /// A value does not fit the element type.
     Overflow = 5,
-    /// The row has not been made yet.
+    /// The row has not been computed yet.
     Pending = 255,
 }
 
 impl Status {
-    /// The status of a row whose making ended with `error`.
+    /// The status of a row that failed with `error`.
     pub fn of(error: &Error) -> Self {
         match error.kind() {
             Kind::Truncated => Self::Truncated,

@@ -1,4 +1,4 @@
-//! One batch in flight: samples in, values out, and which rows they are.
+//! One batch in flight: input samples, output values, and the rows they belong to.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::runtime::memory::Budget;
 /// The sizes of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// The most rows, of 16-bit samples; half as many of floats.
+    /// The most rows of 16-bit samples; floats fit half as many.
     pub(super) n_rows: usize,
     /// Samples of a row.
     pub(super) n_samples: usize,
@@ -31,7 +31,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Bytes of samples and of values; a row of floats has room in any slot.
+    /// Bytes of samples and of values. Every slot has room for at least one row of floats.
     pub(super) fn bytes(&self) -> [usize; 2] {
         let samples = (self.n_rows * self.n_samples * size_of::<i16>()).max(self.n_samples * size_of::<f32>());
         [samples, self.n_rows * self.n_values * self.dtype.bytes()].map(|bytes| bytes.next_multiple_of(8))
@@ -45,7 +45,7 @@ pub(super) struct Entry {
     pub(super) status: Status,
 }
 
-/// The queues that copies in, kernels and copies out are put on; all the same one, or three.
+/// The queues for copies in, kernels and copies out: the same one three times, or three.
 #[derive(Debug, Clone)]
 pub(super) struct Queues {
     pub(super) input: Queue,
@@ -53,7 +53,7 @@ pub(super) struct Queues {
     pub(super) output: Queue,
 }
 
-/// Buffers that are used again and again. On a GPU the outer ones are pinned and copies run beside the host.
+/// Reusable buffers. On a GPU the host buffers are pinned, so copies run in parallel with the host.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) shape: Shape,
@@ -62,10 +62,10 @@ pub(super) struct Slot {
     values: Buffer,
     on_device: Option<[Buffer; 2]>,
     pub(super) entries: Vec<Entry>,
-    /// The samples' type, once there is a row.
+    /// The type of the samples, once there is a row.
     element: Option<Element>,
     times: Option<Times>,
-    /// Whether the device may still work on it.
+    /// Whether the device may still be working on it.
     is_launched: bool,
 }
 
@@ -111,17 +111,19 @@ impl Slot {
         if self.element == Some(Element::F32) { size_of::<f32>() } else { size_of::<i16>() }
     }
 
-    /// The type in which samples of `element` come into a slot.
+    /// The type that samples of `element` have in a slot.
     fn wanted(&self, element: Element) -> Element {
         if self.conversion == Conversion::PerFile { Element::F32 } else { element }
     }
 
-    /// Whether samples of `element` can join those that are there: floats hold integers exactly, not the other way.
+    /// Whether samples of `element` can join those already in the slot. Floats hold integers
+    /// exactly, but not vice versa.
     pub(super) fn takes(&self, element: Element) -> bool {
         self.element != Some(Element::I16) || self.wanted(element) == Element::I16
     }
 
-    /// Adds a row: `n` samples from `first` on, then silence. A row that cannot be read is silence, and stays an entry.
+    /// Adds a row: `n` samples from `first` on, then silence. A row that cannot be read becomes
+    /// silence, and keeps its entry.
     pub(super) fn add(&mut self, row: u32, source: &mut Source, first: u64, n: usize) -> Result<()> {
         let element = self.wanted(source.facts().element);
         let read = match self.push(row, Status::Ok, element) {
@@ -142,7 +144,7 @@ impl Slot {
         read.inspect_err(|error| self.fail_last(Status::of(error)))
     }
 
-    /// Adds a row of samples that are in memory.
+    /// Adds a row of samples from memory.
     pub(super) fn add_samples(&mut self, row: u32, samples: &[i16]) -> Result<()> {
         self.push(row, Status::Ok, Element::I16);
         self.last::<i16>()?.copy_from_slice(samples);
@@ -158,7 +160,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Fills it up with silence.
+    /// Fills the slot with silence.
     pub(super) fn fill(&mut self) -> Result<()> {
         while !self.is_full() {
             match self.push(0, Status::Pending, self.wanted(Element::I16)) {
@@ -169,7 +171,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Adds the rows `range` of another slot, from its host copy, until this one is full; returns how many.
+    /// Adds the rows `range` of another slot, from its host copy, until this slot is full. Returns
+    /// how many it added.
     pub(super) fn add_rows(&mut self, from: &Self, range: Range<usize>) -> Result<usize> {
         let len = self.shape.n_samples * from.sample_size();
         let mut n = 0;
@@ -206,12 +209,12 @@ impl Slot {
         }
     }
 
-    /// Bytes of the samples that are there.
+    /// Bytes of the samples in the slot.
     pub(super) fn sample_bytes(&self) -> usize {
         self.entries.len() * self.shape.n_samples * self.sample_size()
     }
 
-    /// Starts the transform; on the CPU it is done when this returns.
+    /// Starts the transform. On the CPU it has finished when this returns.
     pub(super) fn launch(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
         match (self.element, self.shape.dtype) {
             (Some(Element::I16), OutputPrecision::F16) => self.launch_as::<i16, f16>(transform, queues),
@@ -260,7 +263,7 @@ impl Slot {
         }
     }
 
-    /// Rows that failed become zero, and so do those with a value that is not finite.
+    /// Zeroes the rows that failed, and those with a value that is not finite.
     pub(super) fn settle(&mut self, overflowed: &mut Vec<u32>) -> Result<()> {
         let n = self.entries.len() * self.shape.n_values;
         match self.shape.dtype {
@@ -290,7 +293,8 @@ impl Slot {
     }
 }
 
-/// Copies the first `len` bytes; from and to pageable memory it is done when this returns.
+/// Copies the first `len` bytes. If either side is pageable memory, the copy has finished when this
+/// returns.
 fn copy(queue: &Queue, from: &Buffer, to: &mut Buffer, len: usize) -> Result<()> {
     if from.space() == Space::Host || to.space() == Space::Host {
         return queue.copy(from.view::<u8>()?.first(len)?, to.view_mut::<u8>()?.first(len)?);

@@ -1,33 +1,33 @@
-//! How the work is done. No value of a dataset depends on it.
+//! Settings for how the work is done. The values of a dataset do not depend on them.
 
 use crate::audio::Reads;
 use crate::{Error, Result};
 
-/// What can be switched, each with the default that measured best.
+/// The switches, each with the default that measured best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Techniques {
-    /// Slots of each thread on a GPU. With several, one is filled while others are copied, transformed and written; with one,
-    /// other threads work meanwhile, and more of it stays in caches.
+    /// Slots per thread on a GPU. With several, one is filled while others are copied, transformed
+    /// and written. With one, other threads work meanwhile, and more of the data stays in caches.
     pub buffers_in_flight: usize,
-    /// Rows of a slot; by bytes when left out.
+    /// Rows per slot; `None` derives them from the bytes.
     pub segments_per_buffer: Option<usize>,
-    /// Whether slots are cut to what a GPU has free.
+    /// Whether slots are sized to fit the free memory of a GPU.
     pub autosize_gpu_batch: bool,
-    /// Whether the host's side of a slot is pinned, so that copies run beside everything else.
+    /// Whether the host buffers of a slot are pinned, so that copies run in parallel.
     pub pinned: bool,
-    /// Where integers become floats.
+    /// Where integers are converted to floats.
     pub conversion: Conversion,
-    /// Which queues copies and kernels are put on.
+    /// Which queues copies and kernels run on.
     pub streams: Streams,
-    /// How samples leave a file.
+    /// How samples are read from files.
     pub reads: Reads,
-    /// How rows enter a file.
+    /// How rows are written to files.
     pub writes: Writes,
-    /// The launch that is told that memory is short, counted from 1: to see a build recover from it.
+    /// The launch, counted from 1, that reports an out-of-memory error, to test the recovery.
     pub fail_launch: Option<u64>,
 }
 
-/// Where integers become floats.
+/// Where integers are converted to floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conversion {
     /// In the transform, for a whole slot at once.
@@ -36,27 +36,27 @@ pub enum Conversion {
     PerFile,
 }
 
-/// Queues of a GPU.
+/// The queues of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// Copies in, kernels and copies out each on a queue of their own, for each thread.
+    /// Separate queues for copies in, kernels and copies out, per thread.
     Split,
-    /// One queue for each thread.
+    /// One queue per thread.
     Own,
-    /// One queue for all.
+    /// One queue for all threads.
     One,
 }
 
-/// How rows enter a file.
+/// How rows are written to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// Mapped where many threads write, direct otherwise.
+    /// Mapped if many threads write, direct otherwise.
     Auto,
-    /// From the slot, by the system's call, which lets one thread at a time into a file.
+    /// From the slot by a system call, which admits one thread at a time per file.
     Direct,
-    /// As direct, from a copy.
+    /// Like direct, from a copy.
     Copied,
-    /// Into a map of the file, which many threads do at once.
+    /// Into a map of the file, which many threads can use at once.
     Mapped,
 }
 
@@ -77,10 +77,10 @@ impl Default for Techniques {
 }
 
 impl Techniques {
-    /// Sets one of them from `KEY=VALUE`.
+    /// Sets one technique from `KEY=VALUE`.
     ///
     /// # Errors
-    /// The key or the value is not known.
+    /// The key or the value is unknown.
     pub fn set(&mut self, text: &str) -> Result<()> {
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
         let unknown = |known: &str| {

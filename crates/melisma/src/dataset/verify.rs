@@ -1,4 +1,4 @@
-//! Every column of every row against what was recorded of it.
+//! Checks every column of every row against its recorded hash.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,36 +14,36 @@ use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::text::count;
 use crate::{Error, Kind, Remedy, Result};
 
-/// Rows that are named at most.
+/// The most damaged rows that are listed.
 const MAX_NAMED: usize = 1000;
 
-/// What a look at every row found.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Rows of the dataset.
     pub rows: u64,
     /// Rows whose files failed.
     pub zero_filled: u64,
-    /// Rows that were never made.
+    /// Rows that were never computed.
     pub pending: u64,
-    /// Rows of which a column is not what was written.
+    /// Rows with a column that differs from what was written.
     pub damaged: u64,
-    /// The first of those.
+    /// The first of the damaged rows.
     pub first_damaged: Vec<u64>,
-    /// Whether settings, `path`, `file_index`, `start_sample` and `valid_frames` of all rows are those of the attribute `plan`; none
-    /// when there is no such attribute.
+    /// Whether the settings and the `path`, `file_index`, `start_sample` and `valid_frames` of all
+    /// rows match the attribute `plan`; `None` if there is no such attribute.
     pub plan_matches: Option<bool>,
-    /// Columns that no recorded hash guards, in datasets of version 1.
+    /// Columns without a recorded hash, in datasets of version 1.
     pub unhashed: Vec<&'static str>,
     /// Bytes that were read.
     pub bytes: u64,
 }
 
 impl Verified {
-    /// Whether all is as it was written.
+    /// Checks that the dataset is complete and undamaged.
     ///
     /// # Errors
-    /// [`Kind::Check`] when a row is damaged or missing, or rows are not those of the plan.
+    /// [`Kind::Check`] if a row is damaged or missing, or the rows do not match the plan.
     pub fn check(&self) -> Result<()> {
         let mut found = Vec::new();
         if self.damaged > 0 {
@@ -75,10 +75,11 @@ impl Verified {
     }
 }
 
-/// Reads all rows of the dataset at `path` on `threads` threads, or on fewer where `budget` has no room for so many.
+/// Reads all rows of the dataset at `path` on `threads` threads, or on fewer if `budget` has no
+/// room for that many.
 ///
 /// # Errors
-/// It is not one of our datasets, it cannot be read, or the budget has no room for one row.
+/// The file is not a Melisma dataset, it cannot be read, or the budget has no room for one row.
 pub fn verify(path: &Path, threads: usize, budget: &Budget) -> Result<Verified> {
     let store = Store::open(path)?;
     verify_store(&store, threads, budget).map_err(|error| error.at(path.display()))
@@ -117,7 +118,7 @@ fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verifi
     Ok(verified)
 }
 
-/// Room for one thread each, at least one.
+/// Memory for each thread; for at least one.
 fn reserve(budget: &Budget, threads: usize, bytes: usize) -> Result<Vec<Reservation>> {
     let mut held = vec![reserve_least(budget, bytes, BLOCK_BYTES)?];
     while held.len() < threads {
@@ -129,7 +130,8 @@ fn reserve(budget: &Budget, threads: usize, bytes: usize) -> Result<Vec<Reservat
     Ok(held)
 }
 
-/// Reserves `bytes`; where there is no room, the error says how much the whole needs, `others` of it elsewhere.
+/// Reserves `bytes`. On failure, the error says how much is needed in total, including the `others`
+/// that are reserved separately.
 fn reserve_least(budget: &Budget, bytes: usize, others: usize) -> Result<Reservation> {
     budget.reserve(Space::Host, bytes as u64).map_err(|error| {
         let least = ((bytes + others) as u64).div_ceil(1 << 20) << 20;
@@ -137,7 +139,7 @@ fn reserve_least(budget: &Budget, bytes: usize, others: usize) -> Result<Reserva
     })
 }
 
-/// The plan as the columns have it.
+/// Computes the plan hash from the columns.
 fn plan(look: &Look<'_>) -> Result<String> {
     let mut identity = Identity::new(look.store.layout.text("config").unwrap_or_default());
     look.table.each(|entry| identity.add(entry.name, [entry.file, entry.start, entry.valid_frames.into()]))?;
@@ -151,7 +153,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Takes blocks of rows until none is left.
+    /// Takes blocks of rows until none are left.
     fn run(&self, next: &AtomicU64, values: &mut [u8], counts: &mut Verified) -> Result<()> {
         let (n_rows, step) = (self.store.layout.n_rows, self.table.rows_per_block().min(64));
         loop {

@@ -1,4 +1,5 @@
-//! Folders: each is read once, whichever links lead to it, and what is left out is counted.
+//! Walks folders: each one is read once, whichever links lead to it, and skipped entries are
+//! counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt;
@@ -9,23 +10,23 @@ use super::input::{Input, SUFFIXES, suffix};
 use crate::text::count;
 use crate::{Error, Result};
 
-/// Folders within folders.
+/// The deepest nesting of folders.
 const MAX_DEPTH: usize = 64;
-/// Names that are listed of what was left out.
+/// Names that are listed for each reason.
 const MAX_NAMES: usize = 3;
-/// Suffixes of audio files in formats that are not read.
+/// Suffixes of audio files in unsupported formats.
 const OTHER_AUDIO: &[&str] = &[
     "3ga", "aa", "aax", "ac3", "act", "adx", "aifc", "amr", "ape", "au", "awb", "dff", "dsf", "dts", "dvf", "eac3",
     "gsm", "m4b", "m4p", "mka", "mlp", "mp1", "mp2", "mpc", "msv", "oma", "opus", "ra", "ram", "raw", "pcm", "snd",
     "sph", "spx", "tak", "thd", "tta", "voc", "vox", "weba", "wma", "wv",
 ];
 
-/// How many there are, and the first of them.
+/// A count of entries, and the first few names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
-    /// How many.
+    /// The number of entries.
     pub n: u64,
-    /// The first few, in the order of their bytes.
+    /// The first few names, in byte order.
     pub first: Vec<String>,
 }
 
@@ -50,14 +51,14 @@ impl Names {
     }
 }
 
-/// What was left out of folders.
+/// Entries that were left out of folders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Audio files in formats that are not read, by suffix.
+    /// Audio files in unsupported formats, by suffix.
     pub formats: BTreeMap<String, Names>,
-    /// Folders and entries that the system would not show.
+    /// Folders and entries that cannot be read.
     pub unreadable: Names,
-    /// Links to folders that were read already.
+    /// Links to folders that had been read before.
     pub repeated: Names,
 }
 
@@ -89,9 +90,9 @@ pub(super) struct Walk<'a> {
     root: &'a Path,
     pub(super) found: Vec<Arc<Input>>,
     pub(super) skipped: Skipped,
-    /// Devices and inodes of the folders that were read.
+    /// Devices and inodes of the folders read so far.
     seen: HashSet<(u64, u64)>,
-    /// Links to folders, followed after everything that can be reached without them.
+    /// Links to folders, followed after everything that is reachable without them.
     links: BTreeSet<(PathBuf, usize)>,
 }
 
@@ -102,7 +103,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn run(&mut self) -> Result<()> {
-        // The folder that was named must be readable.
+        // The named folder itself must be readable.
         std::fs::read_dir(self.root).map_err(|error| Error::io(self.root.display(), error))?;
         self.folder(self.root, 0)?;
         while let Some((link, depth)) = self.links.pop_first() {
@@ -154,7 +155,7 @@ impl<'a> Walk<'a> {
                 self.links.insert((path, depth + 1));
             }
             (true, false) => self.inner(&path, depth + 1)?,
-            // A link to nowhere is listed as unreadable when it is opened.
+            // A broken link is reported as unreadable when it is opened.
             _ if is_audio(&path) => self.push(&path),
             _ if OTHER_AUDIO.contains(&suffix.as_str()) => self.skipped.formats.entry(suffix).or_default().push(&path),
             _ => {}
@@ -162,7 +163,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A folder within the root. One that is called like an audio file and has none is listed as unreadable when it is opened.
+    /// Walks a folder below the root. A folder that is named like an audio file and contains none
+    /// is reported as unreadable when it is opened.
     fn inner(&mut self, path: &Path, depth: usize) -> Result<()> {
         let before = (self.found.len(), self.links.len());
         self.folder(path, depth)?;

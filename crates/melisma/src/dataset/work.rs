@@ -1,4 +1,4 @@
-//! What the threads of a build share.
+//! State that the threads of a build share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
@@ -19,24 +19,24 @@ use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
 use crate::{Error, Result};
 
-/// Rows of one file that one thread makes, in order.
+/// Rows of one file that one thread computes, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) first_row: u32,
     pub(super) n_rows: u32,
 }
 
-/// How the work is cut; no value depends on it.
+/// How the work is divided; the values do not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tuning {
     pub(super) threads: usize,
-    /// Slots of each thread.
+    /// Slots per thread.
     pub(super) n_slots: usize,
-    /// Rows of a slot.
+    /// Rows per slot.
     pub(super) n_rows: usize,
 }
 
-/// What the threads share.
+/// The inputs of all threads.
 pub(super) struct Work<'a> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,
@@ -47,11 +47,11 @@ pub(super) struct Work<'a> {
     pub(super) journal: Mutex<Journal>,
     pub(super) tuning: Tuning,
     pub(super) techniques: Techniques,
-    /// Whether the first file that fails ends the build.
+    /// Whether the build stops at the first file that fails.
     pub(super) stops_on_failure: bool,
 }
 
-/// The places of the columns that are written row by row.
+/// The indices of the columns that are written row by row.
 pub(super) struct Columns {
     pub(super) mel: usize,
     pub(super) status: usize,
@@ -59,12 +59,12 @@ pub(super) struct Columns {
     pub(super) row_hash: usize,
 }
 
-/// What is shared while threads run.
+/// State shared by the running threads.
 pub(super) struct Shared<'a> {
     pub(super) work: &'a Work<'a>,
     pub(super) columns: Columns,
     pub(super) clock: Option<Clock>,
-    /// The queues of all threads, where they share them.
+    /// The queues of all threads, if they share them.
     pub(super) queues: Option<Queues>,
     pub(super) stop: AtomicBool,
     pub(super) failures: Mutex<Vec<RowFailure>>,
@@ -76,12 +76,12 @@ pub(super) struct Shared<'a> {
     pub(super) failed: Mutex<Option<Error>>,
     pub(super) n_rows: u64,
     pub(super) done: AtomicU64,
-    /// When a tenth and nine tenths of the rows were done.
+    /// When 10 % and 90 % of the rows were done.
     pub(super) marks: [OnceLock<Instant>; 2],
 }
 
 impl Shared<'_> {
-    /// The next items for a thread; none when all are taken or the work was stopped.
+    /// The next items for a thread; empty when all are taken or the work was stopped.
     pub(super) fn take(&self) -> &[Item] {
         if self.stop.load(Relaxed) {
             return &[];
@@ -112,7 +112,7 @@ pub(super) fn shape(options: &Options, n_rows: usize) -> Shape {
     }
 }
 
-/// A device for one of many threads.
+/// The device for one of many threads: a CPU with one thread, or the same GPU.
 pub(super) fn for_one_thread(device: &Device) -> Device {
     match device {
         Device::Cpu(cpu) => Device::Cpu(Cpu { threads: 1, ..*cpu }),

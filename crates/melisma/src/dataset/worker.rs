@@ -1,4 +1,4 @@
-//! One thread of a build: a ring of slots that are filled, transformed and written in turn.
+//! One thread of a build: a ring of slots that it fills, transforms and writes in turn.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::audio::Source;
 use crate::runtime::device::Device;
 use crate::{Error, Kind, Remedy, Result};
 
-/// How often rows are forced onto the disk, so that a crash of the machine loses no more than this.
+/// How often rows are synced to disk. A crash of the machine loses at most this much work.
 const SYNC_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Worker<'a> {
@@ -31,9 +31,9 @@ pub(super) struct Worker<'a> {
     free: Vec<Slot>,
     in_flight: VecDeque<Slot>,
     filling: Option<Slot>,
-    /// Failures of rows that are not in the journal yet.
+    /// Row failures that are not in the journal yet.
     failures: Vec<RowFailure>,
-    /// A copy of rows, where writes are not direct.
+    /// A copy of the rows, if writes are not direct.
     copied: Vec<u8>,
 }
 
@@ -59,7 +59,8 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// Slots of `n_rows` rows, each with a run over silence: the transform's own memory is there too before the work begins.
+    /// Creates slots of `n_rows` rows and runs each over silence once, so that the transform's
+    /// memory is allocated before the work begins.
     fn make_slots(&mut self, n_rows: usize) -> Result<()> {
         let Work { plan, budget, tuning, transform, techniques, .. } = self.shared.work;
         let shape = shape(&plan.options, n_rows);
@@ -80,7 +81,7 @@ impl<'a> Worker<'a> {
             let (Some(first), Some(last)) = (items.first(), items.last()) else { break };
             let Work { store, counters, .. } = self.shared.work;
             let n_rows: u32 = items.iter().map(|item| item.n_rows).sum();
-            // Nothing between them was made before.
+            // The items are contiguous: none of the rows between them is done.
             if first.first_row + n_rows == last.first_row + last.n_rows {
                 let announce = || store.announce(self.shared.columns.mel, first.first_row.into(), n_rows.into());
                 counters.time(Stage::Write, announce);
@@ -138,7 +139,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// A slot with room for a row.
+    /// A slot that has room for a row.
     fn slot(&mut self) -> Result<&mut Slot> {
         if self.filling.as_ref().is_some_and(Slot::is_full) {
             self.launch()?;
@@ -185,8 +186,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Too little memory for a launch: what runs is finished, slots are made anew at half the size, and the rows are submitted
-    /// again from their host copy.
+    /// Recovers from a launch that ran out of memory: finishes what is running, recreates the slots
+    /// at half the size, and resubmits the rows from their host copy.
     fn recover(&mut self, slot: Slot, refused: Error) -> Result<()> {
         self.shared.work.counters.recovered.fetch_add(1, Relaxed);
         self.drain()?;
@@ -212,7 +213,7 @@ impl<'a> Worker<'a> {
         self.launch_rest()
     }
 
-    /// As [`Worker::launch`], of rows that were counted before.
+    /// Like [`Worker::launch`], for rows that are already counted.
     fn launch_rest(&mut self) -> Result<()> {
         match self.filling.take().filter(|slot| !slot.is_empty()) {
             Some(slot) => self.submit(slot),
@@ -220,7 +221,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Writes the rows of a slot, then says so in the journal.
+    /// Writes the rows of a slot, then records them in the journal.
     fn write(&mut self, mut slot: Slot) -> Result<()> {
         let Work { counters, plan, .. } = self.shared.work;
         counters.time(Stage::Wait, || slot.wait(self.shared.clock.as_ref()))?;
@@ -245,7 +246,8 @@ impl<'a> Worker<'a> {
         let n = slot.entries.len() as u64;
         counters.rows.fetch_add(n, Relaxed);
         counters.samples.fetch_add(n * plan.options.segment_samples as u64, Relaxed);
-        // Failures of rows in later slots may go along: a failure is said at least once, and rows decide what is redone.
+        // May include failures of rows in later slots: each failure is recorded at least once, and
+        // the rows decide what is redone.
         record.failures = std::mem::take(&mut self.failures);
         self.record(record)?;
         self.shared.rows_are_done(n);
@@ -254,7 +256,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Writes neighbouring rows at once.
+    /// Writes consecutive rows at once.
     fn write_run(&mut self, slot: &Slot, range: Range<usize>, run: &[Entry]) -> Result<()> {
         let Work { store, counters, techniques, plan, .. } = self.shared.work;
         let columns = &self.shared.columns;

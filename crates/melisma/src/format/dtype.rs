@@ -1,11 +1,12 @@
-//! Element types of arrays in files, with their names in safetensors files and their numbers in ONNX.
+//! Element types of arrays in files, with their safetensors names and ONNX codes.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
 
 use crate::{Error, Result};
 
-/// The type of an array's elements. ONNX's strings, complex numbers and types below a byte are not among them.
+/// The element type of an array. ONNX strings, complex numbers and types smaller than a byte are
+/// not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum DType {
@@ -52,7 +53,7 @@ impl DType {
         }
     }
 
-    /// The short name used in messages and reports.
+    /// The short name for messages and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -71,7 +72,7 @@ impl DType {
         }
     }
 
-    /// Its number in `TensorProto.DataType`.
+    /// The code in ONNX's `TensorProto.DataType`.
     pub fn code(self) -> i32 {
         match self {
             Self::F32 => 1,
@@ -90,10 +91,10 @@ impl DType {
         }
     }
 
-    /// The type with a number.
+    /// The type with an ONNX code.
     ///
     /// # Errors
-    /// `Unsupported` names a type that is not among ours.
+    /// `Unsupported`, with the name of the type, if there is no such type here.
     pub fn from_code(code: i32) -> Result<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.code() == code).ok_or_else(|| {
             let name = match code {
@@ -108,7 +109,7 @@ impl DType {
         })
     }
 
-    /// Its name in safetensors files.
+    /// The safetensors name.
     pub fn safetensors_name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
@@ -127,20 +128,20 @@ impl DType {
         }
     }
 
-    /// The type that safetensors files call `name`, if it is one of these.
+    /// The type with a safetensors name, if there is one.
     pub fn from_safetensors(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.safetensors_name() == name)
     }
 
-    /// The type of a tensor's elements; files have no arrays of 24-bit integers.
+    /// The type of a tensor's elements; `None` for 24-bit integers, which files do not store.
     pub(crate) fn of_tensor(dtype: melisma_kernels::DType) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == dtype.name())
     }
 }
 
-/// A Rust type that is an element type of arrays.
+/// A Rust type that can be an element of an array.
 pub trait Number: Pod + Send + Sync {
-    /// Its name at run time.
+    /// The matching element type.
     const DTYPE: DType;
 }
 

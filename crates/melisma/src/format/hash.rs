@@ -1,4 +1,4 @@
-//! BLAKE3 of large files, on several threads: segments are hashed side by side, then their hashes together.
+//! BLAKE3 of large files on several threads: hashes segments in parallel, then hashes their hashes.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,27 +8,27 @@ use std::sync::{Mutex, PoisonError};
 use super::ReadAt;
 use crate::{Error, Result};
 
-/// What threads take at a time. Part of the definition: other segments give other hashes.
+/// The unit of work of a thread. It is part of the definition: another size gives other hashes.
 const SEGMENT: u64 = 4 << 20;
-/// Stays in a core's own cache between the copy from the system and the hashing.
+/// Small enough to stay in a core's own cache between the read and the hashing.
 const BLOCK: usize = 256 << 10;
 
-/// A hash in hexadecimal digits.
+/// A hash in hexadecimal.
 pub type Digest = String;
 
 /// The hash of the file at `path`, read by `threads` threads.
 ///
 /// # Errors
-/// It cannot be read, or becomes shorter meanwhile.
+/// The file cannot be read, or becomes shorter in the meantime.
 pub fn file(path: &Path, threads: usize) -> Result<Digest> {
     let open = || File::open(path).map_err(|error| Error::io(path.display(), error));
     of(&open()?, threads).map_err(|error| error.at(path.display()))
 }
 
-/// The hash of `source`; the same for any number of threads.
+/// The hash of `source`, which does not depend on the number of threads.
 ///
 /// # Errors
-/// It cannot be read.
+/// The source cannot be read.
 pub fn of(source: &dyn ReadAt, threads: usize) -> Result<Digest> {
     let len = source.size()?;
     let n_segments = len.div_ceil(SEGMENT);

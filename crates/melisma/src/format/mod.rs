@@ -1,5 +1,5 @@
-//! File formats and what they hold: arrays ([`npy`], [`Value`]), weights ([`safetensors`], [`checkpoint`]) and pictures
-//! ([`png`]).
+//! File formats and their contents: arrays ([`npy`], [`Value`]), weights ([`safetensors`],
+//! [`checkpoint`]) and images ([`png`]).
 
 pub mod checkpoint;
 mod dtype;

@@ -1,4 +1,4 @@
-//! The npy format, versions 1 to 3, C order, either byte order.
+//! The npy format: versions 1 to 3, C order, either byte order.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -10,21 +10,21 @@ use crate::{Error, Kind, Result};
 
 /// The first bytes of a file.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
-/// NumPy itself writes headers of at most 64 KiB in version 1.
+/// The longest accepted header. NumPy itself writes at most 64 KiB in version 1.
 const MAX_HEADER: usize = 1 << 20;
-/// What says how long the header is, and no more of a file than that.
+/// The bytes up to the end of the header's length field.
 const LONGEST_START: usize = MAGIC.len() + 6;
 
-/// The array in a file.
+/// Reads the array in a file.
 ///
 /// # Errors
-/// The file cannot be read, or is not an npy file that [`parse`] takes.
+/// The file cannot be read, or [`parse`] rejects it.
 pub fn read(path: &Path) -> Result<Value> {
     let mut file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
     from_file(&mut file, path).map_err(|error| error.at(path.display()))
 }
 
-/// What has no end, or is no array, is not read further than it says of itself.
+/// Reads no more than the header declares, so that endless inputs and other files end early.
 fn from_file(file: &mut File, path: &Path) -> Result<Value> {
     let failed = |error: io::Error| Error::new(Kind::Io, error.to_string()).with_source(error);
     let mut bytes = Vec::new();
@@ -44,13 +44,13 @@ fn from_file(file: &mut File, path: &Path) -> Result<Value> {
         file.read_exact(rest).map_err(failed)?;
         return Ok(header.native(value));
     }
-    // A pipe: its length shows at its end, one byte beyond the array.
+    // A pipe: reading one byte beyond the array shows whether it ends there.
     let more = header.end.saturating_add(expected).saturating_sub(bytes.len()) as u64;
     file.take(more + 1).read_to_end(&mut bytes).map_err(failed)?;
     parse(&bytes)
 }
 
-/// Where the header ends, by the bytes before it.
+/// The end of the header, from the bytes before it.
 fn header_end(bytes: &[u8]) -> Option<usize> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (len, start) = match rest {
@@ -61,11 +61,11 @@ fn header_end(bytes: &[u8]) -> Option<usize> {
     Some(MAGIC.len() + start + len).filter(|_| len <= MAX_HEADER)
 }
 
-/// The array in the bytes of a file.
+/// Parses the bytes of a file.
 ///
 /// # Errors
-/// `Corrupt`, `Truncated` or `Version` for bytes that are no npy file, `Unsupported` for Fortran order, complex numbers,
-/// strings and records.
+/// `Corrupt`, `Truncated` or `Version` if the bytes are not an npy file, `Unsupported` for Fortran
+/// order, complex numbers, strings and records.
 pub fn parse(bytes: &[u8]) -> Result<Value> {
     let header = Header::parse(bytes)?;
     let data = &bytes[header.end..];
@@ -73,12 +73,12 @@ pub fn parse(bytes: &[u8]) -> Result<Value> {
     Ok(header.native(Value::from_bytes(header.dtype, &header.shape, data)?))
 }
 
-/// What an npy file says of its array.
+/// The header of an npy file.
 struct Header {
     dtype: DType,
     order: Order,
     shape: Vec<usize>,
-    /// Where the array begins.
+    /// The offset of the array.
     end: usize,
 }
 
@@ -110,7 +110,7 @@ impl Header {
         Ok(Self { dtype, order, shape, end: bytes.len() - data.len() })
     }
 
-    /// Checks that the array has the bytes that its shape says.
+    /// Checks that the array has as many bytes as its shape implies.
     fn check(&self, found: u64, expected: usize) -> Result<()> {
         let Self { dtype, shape, .. } = self;
         match found.cmp(&(expected as u64)) {
@@ -122,7 +122,7 @@ impl Header {
         }
     }
 
-    /// The value in our byte order.
+    /// Converts the value to native byte order.
     fn native(&self, mut value: Value) -> Value {
         if self.order == Order::BigEndian {
             value.bytes_mut().chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
@@ -131,14 +131,15 @@ impl Header {
     }
 }
 
-/// A file with one array. Bfloat16, which npy does not know, is written as `<V2`.
+/// Encodes one array as a file. Bfloat16, which npy lacks, is written as `<V2`.
 pub fn write(value: &Value) -> Vec<u8> {
     let mut bytes = header(descr(value.dtype()), value.shape());
     bytes.extend_from_slice(value.bytes());
     bytes
 }
 
-/// The header of an array of `descr` (`<f2`, `|S16`, ...), padded so that the elements start on a multiple of 64 bytes.
+/// The header for an array of `descr` (`<f2`, `|S16`, ...), padded so that the elements start at a
+/// multiple of 64 bytes.
 pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
     let axes: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let axes = if axes.len() == 1 { format!("{},", axes[0]) } else { axes.join(", ") };
@@ -153,13 +154,13 @@ pub fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// The name of an element type in headers, little-endian.
+/// The little-endian name of an element type in headers.
 pub fn descr(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "<f4",
         DType::F64 => "<f8",
         DType::F16 => "<f2",
-        // NumPy does not know bfloat16 and calls it two bytes without a meaning.
+        // NumPy has no bfloat16, and reads it as two opaque bytes.
         DType::BF16 => "<V2",
         DType::I8 => "|i1",
         DType::I16 => "<i2",
@@ -173,7 +174,7 @@ pub fn descr(dtype: DType) -> &'static str {
     }
 }
 
-/// Element type and shape from a header in Python's notation.
+/// Parses element type and shape from a header in Python syntax.
 fn describe(header: &str) -> Result<(DType, Order, Vec<usize>)> {
     let field = |name: &str| {
         let at =
@@ -198,7 +199,7 @@ fn describe(header: &str) -> Result<(DType, Order, Vec<usize>)> {
     Ok((dtype, order, shape.ok_or_else(|| Error::corrupt("an npy header whose shape is not a list of numbers"))?))
 }
 
-/// Element type and byte order, as NumPy writes them: `<f4`, `>i8`, `|u1`.
+/// Parses element type and byte order in NumPy's notation: `<f4`, `>i8`, `|u1`.
 fn element(text: &str) -> Result<(DType, Order)> {
     let name = text.trim_start_matches(['<', '>', '=', '|']);
     let order = if text.starts_with('>') { Order::BigEndian } else { Order::LittleEndian };

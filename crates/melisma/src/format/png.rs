@@ -1,19 +1,19 @@
-//! PNG files of three bytes per pixel.
+//! Writes PNG files with three bytes per pixel.
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 
-/// The file of `width` x `height` pixels, rows from the top.
+/// Encodes an image of `width` x `height` pixels, rows from top to bottom.
 pub fn write(width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(height * (1 + 3 * width));
     for line in pixels.chunks(3 * width.max(1)) {
-        // Filter 1: each byte less the one a pixel before it.
+        // Filter 1: each byte minus the same byte of the previous pixel.
         lines.push(1);
         lines.extend((0..line.len()).map(|i| line[i].wrapping_sub(if i < 3 { 0 } else { line[i - 3] })));
     }
     let mut header = Vec::new();
     header.extend((width as u32).to_be_bytes());
     header.extend((height as u32).to_be_bytes());
-    // Eight bits, three colours, no interlacing.
+    // Eight bits per channel, RGB, no interlacing.
     header.extend([8, 2, 0, 0, 0]);
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     chunk(&mut file, b"IHDR", &header);

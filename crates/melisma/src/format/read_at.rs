@@ -1,21 +1,21 @@
-//! Files and memory, read at any place.
+//! Positioned reads from files and memory.
 
 use std::fs::File;
 
 use crate::{Error, Result};
 
-/// Bytes that threads read side by side.
+/// A byte source that threads can read in parallel.
 pub trait ReadAt: Sync {
-    /// How many there are.
+    /// The number of bytes.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     fn size(&self) -> Result<u64>;
 
     /// Fills `out` from `at` on.
     ///
     /// # Errors
-    /// `Truncated` when there are not so many; `Io` when the system refuses.
+    /// `Truncated` if there are fewer bytes; `Io` if a system call fails.
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()>;
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn ends_at(at: u64) -> Error {
     Error::truncated(format!("the file ends within what begins at byte {at}"))
 }
 
-/// Reads `len` bytes, a length that was checked against the file's.
+/// Reads `len` bytes. The caller has checked `len` against the size of the file.
 pub(crate) fn read(file: &dyn ReadAt, at: u64, len: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     file.read_at(at, &mut bytes)?;

@@ -1,4 +1,4 @@
-//! Element types of weights: those of arrays, and those that can be listed and copied but not converted.
+//! Element types of weights: those of arrays, and types that can only be listed and copied.
 
 use half::{bf16, f16};
 
@@ -8,13 +8,13 @@ use crate::{Error, Result};
 /// The element type of a tensor in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredType {
-    /// A type that arrays have too.
+    /// A type that arrays support too.
     Array(DType),
-    /// Any other type, by its name in lower case; its elements are never converted.
+    /// Any other type, by its lower-case name; its elements are never converted.
     Opaque(&'static str),
 }
 
-/// Opaque types: our name, the name in safetensors files, and bytes of an element.
+/// Opaque types: our name, the safetensors name, and bytes per element.
 const OPAQUE: [(&str, &str, usize); 6] = [
     ("c64", "C64", 8),
     ("f8_e4m3", "F8_E4M3", 1),
@@ -25,7 +25,7 @@ const OPAQUE: [(&str, &str, usize); 6] = [
 ];
 
 impl StoredType {
-    /// Bytes of one element, where the type is known.
+    /// Bytes of one element, if known.
     pub(super) fn size(self) -> Option<usize> {
         match self {
             Self::Array(dtype) => Some(dtype.size()),
@@ -33,7 +33,7 @@ impl StoredType {
         }
     }
 
-    /// The short name used in messages.
+    /// The short name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Array(dtype) => dtype.name(),
@@ -41,7 +41,7 @@ impl StoredType {
         }
     }
 
-    /// Its name in safetensors files.
+    /// The safetensors name.
     pub fn safetensors_name(self) -> Option<&'static str> {
         match self {
             Self::Array(dtype) => Some(dtype.safetensors_name()),
@@ -49,13 +49,13 @@ impl StoredType {
         }
     }
 
-    /// The type that safetensors files call `name`.
+    /// The type with a safetensors name.
     pub fn from_safetensors(name: &str) -> Self {
         let opaque = || OPAQUE.iter().find(|other| other.1 == name).map_or("unknown", |other| other.0);
         DType::from_safetensors(name).map_or_else(|| Self::Opaque(opaque()), Self::Array)
     }
 
-    /// The type of one of PyTorch's storage classes.
+    /// The type of a PyTorch storage class.
     pub(super) fn from_storage(class: &str) -> Option<Self> {
         Self::from_torch(match class {
             "DoubleStorage" => "float64",
@@ -99,10 +99,10 @@ impl StoredType {
         })
     }
 
-    /// Appends whole elements, converted.
+    /// Converts whole elements and appends them.
     ///
     /// # Errors
-    /// `Unsupported` when the elements are not floats.
+    /// `Unsupported` if the elements are not floats.
     pub(crate) fn append_floats(self, bytes: &[u8], out: &mut Vec<f32>) -> Result<()> {
         match self {
             Self::Array(DType::F64) => out.extend(bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32)),

@@ -1,4 +1,5 @@
-//! Arrays at the border of an engine: an element type of ONNX, a shape, and bytes that are aligned for every type.
+//! Inputs and outputs of an engine: arrays with an ONNX element type, a shape, and bytes aligned
+//! for every type.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -16,7 +17,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// Zeros.
+    /// An array of zeros.
     ///
     /// # Errors
     /// The size overflows, or there is not enough memory.
@@ -42,7 +43,7 @@ impl Value {
     /// A copy of little-endian elements.
     ///
     /// # Errors
-    /// `bytes` are more or fewer than the shape has.
+    /// The length of `bytes` does not match the shape.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Self> {
         let len = byte_len(dtype, shape)?;
         if len != bytes.len() {
@@ -64,7 +65,7 @@ impl Value {
         &self.shape
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len / self.dtype.size()
     }
@@ -74,29 +75,29 @@ impl Value {
         self.len == 0
     }
 
-    /// Its elements, little-endian.
+    /// The bytes of the elements, little-endian.
     pub fn bytes(&self) -> &[u8] {
         &cast_slice(&self.words)[..self.len]
     }
 
-    /// Its elements, for writing.
+    /// The bytes of the elements, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut cast_slice_mut(&mut self.words)[..self.len]
     }
 
-    /// Its elements.
+    /// The elements.
     ///
     /// # Errors
-    /// `T` is not its element type.
+    /// `T` is not the element type.
     pub fn as_slice<T: Number>(&self) -> Result<&[T]> {
         self.check::<T>()?;
         Ok(cast_slice(self.bytes()))
     }
 
-    /// Its elements, for writing.
+    /// The elements, mutable.
     ///
     /// # Errors
-    /// `T` is not its element type.
+    /// `T` is not the element type.
     pub fn as_mut_slice<T: Number>(&mut self) -> Result<&mut [T]> {
         self.check::<T>()?;
         Ok(cast_slice_mut(self.bytes_mut()))
@@ -115,7 +116,7 @@ impl Value {
     }
 
     fn check<T: Number>(&self) -> Result<()> {
-        // Truth values are bytes, and are read as such.
+        // Booleans are bytes, and can be read as `u8`.
         if T::DTYPE == self.dtype || (self.dtype == DType::Bool && T::DTYPE == DType::U8) {
             return Ok(());
         }
@@ -129,10 +130,10 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// The bytes of an array, where they can be addressed.
+/// The size of an array, in bytes.
 ///
 /// # Errors
-/// The product overflows.
+/// The size overflows.
 pub(crate) fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize> {
     let bytes = shape.iter().try_fold(dtype.size(), |product, &axis| product.checked_mul(axis));
     bytes

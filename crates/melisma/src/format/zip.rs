@@ -1,4 +1,4 @@
-//! The directory of a zip file whose entries are stored, not compressed, as PyTorch writes them.
+//! Reads the directory of a zip file with stored (uncompressed) entries, as PyTorch writes it.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ const LOCATOR_LEN: usize = 20;
 const END_64_LEN: usize = 56;
 /// The extra field with the numbers that do not fit into 32 bits.
 const ZIP_64: u16 = 1;
-/// Checkpoints have some hundred bytes for each tensor here.
+/// The largest directory. Checkpoints take a few hundred bytes per tensor here.
 const MAX_DIRECTORY: u64 = 64 << 20;
 
-/// Where an entry's contents are in the file.
+/// The location of an entry's contents in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub at: u64,
     pub len: u64,
 }
 
-/// Name to contents, for every entry of the central directory.
+/// Maps the name of every entry in the central directory to its contents.
 pub fn entries(file: &dyn ReadAt) -> Result<BTreeMap<String, Entry>> {
     let size = file.size()?;
     let Directory { at, len, n_entries } = directory(file, size)?;
@@ -68,7 +68,7 @@ struct Directory {
     n_entries: u64,
 }
 
-/// The end record is the last thing in the file but for a comment of up to 65,535 bytes.
+/// Finds the end record, which is last in the file except for a comment of up to 65,535 bytes.
 fn directory(file: &dyn ReadAt, size: u64) -> Result<Directory> {
     let tail_len = size.min((END_LEN + LOCATOR_LEN + usize::from(u16::MAX)) as u64);
     let tail = read(file, size - tail_len, tail_len as usize)?;
@@ -91,7 +91,7 @@ fn directory(file: &dyn ReadAt, size: u64) -> Result<Directory> {
     Ok(Directory { n_entries: u64_at(&record, 32)?, len: u64_at(&record, 40)?, at: u64_at(&record, 48)? })
 }
 
-/// Where an entry's local header is, and how long its contents are, as the directory says.
+/// The offset of an entry's local header and the length of its contents, from the directory.
 fn place(head: &[u8], extra: &[u8]) -> Result<Entry> {
     let [packed_len, len, at] = [20, 24, 42].map(|field| u32_at(head, field).map(u64::from));
     let (mut len, mut at) = (len?, at?);
@@ -105,7 +105,7 @@ fn place(head: &[u8], extra: &[u8]) -> Result<Entry> {
         }
         rest = &rest[4 + field_len..];
     }
-    // The wide numbers come in this order, each only where the narrow one is full.
+    // The 64-bit values come in this order, each only if its 32-bit field is full.
     let mut next = 0;
     let mut widen = |narrow: &mut u64| -> Result<()> {
         if *narrow == u64::from(u32::MAX) {
@@ -120,7 +120,7 @@ fn place(head: &[u8], extra: &[u8]) -> Result<Entry> {
     Ok(Entry { at, len })
 }
 
-/// The contents behind a local header.
+/// Finds the contents after a local header.
 fn contents(file: &dyn ReadAt, size: u64, Entry { at, len }: Entry) -> Result<Entry> {
     let outside = || Error::truncated(format!("{len} bytes at {at} of a zip file of {size} bytes"));
     if at.checked_add(LOCAL_LEN).is_none_or(|end| end > size) {

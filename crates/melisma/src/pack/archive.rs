@@ -1,4 +1,4 @@
-//! A packed file, opened: what is in it, and its tiles.
+//! An open packed file: its contents and its tiles.
 
 use melisma_kernels::Device;
 
@@ -13,7 +13,7 @@ use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
 
-/// A packed file whose header, trailer and indices were read and checked; the tiles were not.
+/// A packed file. Opening it reads and checks the header, trailer and indices, but not the tiles.
 pub struct Archive<'a> {
     pub(super) file: &'a dyn ReadAt,
     pub(super) source: Header,
@@ -24,28 +24,29 @@ pub struct Archive<'a> {
     lens: Vec<u64>,
     pub(super) base: Option<(&'a dyn ReadAt, Header)>,
     pub(super) budget: Budget,
-    /// The GPU that decodes it; the CPU where there is none.
+    /// The GPU that decodes it; the CPU if `None`.
     pub(super) gpu: Option<Device>,
 }
 
-/// What a listing says of a tensor.
+/// A tensor in a listing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorInfo {
     /// The tensor as the source had it.
     pub entry: TensorEntry,
-    /// Its bytes in the packed file.
+    /// Bytes of the tensor in the packed file.
     pub packed_len: u64,
-    /// How it is cut into tiles.
+    /// How the tensor is divided into tiles.
     pub layout: Layout,
-    /// For each plane, highest first, each mode with the number of tiles stored by it.
+    /// For each plane, highest first, the number of tiles stored in each mode.
     pub modes: Vec<Vec<(&'static str, u64)>>,
 }
 
 impl<'a> Archive<'a> {
-    /// Opens a packed file, to be decoded within `budget`: under a limit fewer tiles are in flight.
+    /// Opens a packed file for decoding within `budget`. Under a limit, fewer tiles are in flight.
     ///
     /// # Errors
-    /// `InvalidArgument`: a plain safetensors file. `Version`: made by a newer build. `Corrupt` or `Truncated`: damaged.
+    /// `InvalidArgument`: a plain safetensors file. `Version`: a newer build wrote it. `Corrupt` or
+    /// `Truncated`: damaged.
     pub fn open(file: &'a dyn ReadAt, budget: &Budget) -> Result<Self> {
         let Contents { header, trailer, source } = Contents::read(file)?;
         let packed = &header.tensors[..header.tensors.len() - 1];
@@ -74,10 +75,10 @@ impl<'a> Archive<'a> {
         Ok(Self { file, source, trailer, blobs, index, lens, base: None, budget: budget.clone(), gpu: None })
     }
 
-    /// Gives a delta the file that it was made against.
+    /// Sets the base file of a delta.
     ///
     /// # Errors
-    /// `InvalidArgument`: this is not a delta, or the delta of another file.
+    /// `InvalidArgument`: this is not a delta, or it was made against another file.
     pub fn with_base(mut self, base: &'a dyn ReadAt) -> Result<Self> {
         if !self.is_delta() {
             return Err(Error::invalid("this packed file is complete, it needs no base"));
@@ -90,13 +91,13 @@ impl<'a> Archive<'a> {
         Ok(self)
     }
 
-    /// The same file, decoded by `device`. The bytes are the same whichever it is.
+    /// Selects the device that decodes the file. The bytes do not depend on it.
     pub fn on(mut self, device: &Device) -> Self {
         self.gpu = matches!(device, Device::Cuda(_)).then(|| device.clone());
         self
     }
 
-    /// Whether a base is needed to unpack it.
+    /// Whether unpacking needs a base file.
     pub fn is_delta(&self) -> bool {
         self.trailer.base != [0; 32]
     }
@@ -116,10 +117,10 @@ impl<'a> Archive<'a> {
         self.trailer.source_len
     }
 
-    /// What is in it.
+    /// Lists the tensors.
     ///
     /// # Errors
-    /// `Version`: a tile has a mode that this build does not know.
+    /// `Version`: a tile uses a mode that this build does not know.
     pub fn list(&self) -> Result<Vec<TensorInfo>> {
         let infos = self.source.tensors.iter().zip(&self.blobs).zip(&self.lens).map(|((entry, blob), &packed_len)| {
             let modes = (0..blob.layout.split.width()).map(|plane| modes(blob, plane)).collect::<Result<_>>();
@@ -139,7 +140,7 @@ impl<'a> Archive<'a> {
         })
     }
 
-    /// Undoes the exclusive-or with the base's bytes from `at` on in tensor `index`.
+    /// Undoes the XOR with the base file, for bytes of tensor `index` from `at` on.
     pub(super) fn apply_base(&self, index: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
         let name = &self.source.tensors[index].name;
         let (file, header) = self
@@ -150,17 +151,17 @@ impl<'a> Archive<'a> {
         exclusive_or(*file, header.len + entry.bytes[0] + at, bytes)
     }
 
-    /// Bytes that the header and the indices take while the file is open.
+    /// Bytes that the header and the indices take up while the file is open.
     pub(super) fn known_bytes(&self) -> u64 {
         memory::known(self.source.len, self.blobs.iter().map(|blob| blob.tiles.len() as u64).sum())
     }
 
-    /// The memory that decoding these tensors takes.
+    /// The memory that decoding these tensors needs.
     pub(super) fn decoding_need(&self, tensors: std::ops::Range<usize>) -> Need {
         memory::decoding(self.known_bytes(), &self.blobs[tensors])
     }
 
-    /// The hash that the file says it has.
+    /// The file's hash as recorded in the trailer.
     pub(super) fn stored_hash(&self) -> Result<[u8; HASH_LEN]> {
         let mut hash = [0; HASH_LEN];
         hash.copy_from_slice(&read(self.file, self.file.size()? - HASH_LEN as u64, HASH_LEN)?);
@@ -168,7 +169,7 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// The header of the file that was packed as `file`; nothing else is read.
+/// The header of the source of a packed file; reads nothing else.
 ///
 /// # Errors
 /// As [`Archive::open`].
@@ -178,7 +179,7 @@ pub fn source_header(file: &dyn ReadAt) -> Result<Header> {
 
 /// The headers of a packed file and of its source.
 struct Contents {
-    /// Its last tensor is the trailer.
+    /// The header of the packed file. Its last tensor is the trailer.
     header: Header,
     trailer: Trailer,
     source: Header,

@@ -1,4 +1,4 @@
-//! One layer in memory: an array in, bytes out, and the same array back.
+//! Compresses a single array in memory and restores it.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::{Error, Kind, Result};
 /// The tensor's name in the packed bytes.
 const NAME: &str = "array";
 
-/// The elements of a tensor, row by row, borrowed or owned.
+/// The elements of a tensor, row-major, borrowed or owned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array<'a> {
     dtype: Cow<'a, str>,
@@ -27,7 +27,8 @@ impl<'a> Array<'a> {
     /// An array of `elements`.
     ///
     /// # Errors
-    /// `InvalidArgument`: the shape does not have as many elements; `Unsupported`: safetensors files do not have such.
+    /// `InvalidArgument`: the shape has a different number of elements. `Unsupported`: safetensors
+    /// has no such element type.
     pub fn new<T: Element>(elements: &'a [T], shape: &[usize]) -> Result<Self> {
         let n = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
         if n != Some(elements.len()) {
@@ -38,13 +39,13 @@ impl<'a> Array<'a> {
         Ok(Self { dtype: Cow::Borrowed(name(T::DTYPE)?), shape, bytes })
     }
 
-    /// An array from its bytes, for types that Rust does not have: `dtype` as safetensors files spell it, for example
-    /// `F8_E4M3`.
+    /// An array from bytes, for element types that Rust lacks. `dtype` is the safetensors name, for
+    /// example `F8_E4M3`.
     pub fn from_bytes(dtype: &'a str, shape: &[u64], bytes: &'a [u8]) -> Self {
         Self { dtype: Cow::Borrowed(dtype), shape: shape.to_vec(), bytes: Cow::Borrowed(bytes) }
     }
 
-    /// The element type, as safetensors files spell it.
+    /// The element type, by its safetensors name.
     pub fn dtype(&self) -> &str {
         &self.dtype
     }
@@ -62,7 +63,7 @@ impl<'a> Array<'a> {
     /// The elements.
     ///
     /// # Errors
-    /// `InvalidArgument`: they are of another type.
+    /// `InvalidArgument`: the elements have another type.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if name(T::DTYPE)? != self.dtype {
             return Err(Error::invalid(format!("elements of {}, not {}", self.dtype, T::DTYPE.name())));
@@ -78,8 +79,8 @@ fn name(dtype: DType) -> Result<&'static str> {
     known.map(crate::format::DType::safetensors_name).ok_or_else(|| Error::unsupported("arrays of 24-bit integers"))
 }
 
-/// Compresses one array without loss, on all cores, and decodes the result again before it is returned. The bytes are a
-/// packed file with one tensor, so that `melisma unpack` reads them too.
+/// Compresses one array losslessly on all cores, and decodes the result before returning it. The
+/// result is a packed file with one tensor, which `melisma unpack` also reads.
 ///
 /// ```
 /// use half::f16;
@@ -97,7 +98,8 @@ fn name(dtype: DType) -> Result<&'static str> {
 /// ```
 ///
 /// # Errors
-/// `Corrupt`: an array from bytes that do not have its type and shape. `Memory`: `budget` has no room for one row of tiles.
+/// `Corrupt`: the bytes of the array do not match its type and shape. `Memory`: `budget` has no
+/// room for one row of tiles.
 pub fn compress(array: &Array<'_>, budget: &Budget) -> Result<Vec<u8>> {
     let Array { dtype, shape, bytes } = array;
     let mut json = HeaderJson::new(&[]);
@@ -109,11 +111,11 @@ pub fn compress(array: &Array<'_>, budget: &Budget) -> Result<Vec<u8>> {
     Ok(packed)
 }
 
-/// The array that [`compress`] was given, bit for bit; every hash is checked.
+/// Restores the array passed to [`compress`], bit for bit, and checks every hash.
 ///
 /// # Errors
-/// `Corrupt`, `Truncated` or `Version`: these are not the bytes that [`compress`] wrote. `InvalidArgument`: a packed file
-/// of other tensors.
+/// `Corrupt`, `Truncated` or `Version`: the bytes did not come from [`compress`].
+/// `InvalidArgument`: a packed file with more or fewer than one tensor.
 pub fn decompress(compressed: &[u8], budget: &Budget) -> Result<Array<'static>> {
     let archive = Archive::open(&compressed, budget)?;
     let [entry] = &archive.source().tensors[..] else {
@@ -124,13 +126,13 @@ pub fn decompress(compressed: &[u8], budget: &Budget) -> Result<Array<'static>> 
     let len =
         usize::try_from(entry.len()).map_err(|_| Error::new(Kind::Memory, "an array beyond the address space"))?;
     let mut bytes = Vec::new();
-    // The length comes from the file: what cannot be had is an error.
+    // The length comes from the file, so a failed allocation is an error, not an abort.
     bytes.try_reserve_exact(len).map_err(|_| Error::new(Kind::Memory, format!("no memory for {len} bytes")))?;
     archive.unpack_tensor(&entry.name, &mut bytes, melisma_kernels::available_threads())?;
     Ok(Array { dtype: Cow::Owned(entry.dtype.clone()), shape: entry.shape.clone(), bytes: Cow::Owned(bytes) })
 }
 
-/// A safetensors file whose parts are not next to each other.
+/// A safetensors file whose header and data are separate in memory.
 struct Joined<'a> {
     header: Vec<u8>,
     data: &'a [u8],

@@ -1,4 +1,5 @@
-//! A packed tensor: a header, the records of its tiles, the index, and a hash of name, header and index.
+//! A packed tensor: a header, the records of its tiles, the index, and a hash of the name, header
+//! and index.
 
 use melisma_kernels::rans::{Split, Tile};
 
@@ -11,9 +12,9 @@ use crate::{Error, Kind, Result};
 const MAGIC: [u8; 4] = *b"MLPK";
 /// Bytes before the first record.
 pub(super) const HEADER_LEN: u64 = 32;
-/// The truncated BLAKE3 at the end.
+/// Length of the truncated BLAKE3 hash at the end.
 const DIGEST_LEN: usize = 16;
-/// Blobs begin on multiples of this in the file.
+/// Alignment of blobs in the file.
 pub(super) const ALIGN: u64 = 64;
 
 /// What the tiles hold.
@@ -21,11 +22,11 @@ pub(super) const ALIGN: u64 = 64;
 pub(super) enum Content {
     /// The tensor's bytes.
     Plain = 0,
-    /// The tensor's bytes, exclusive-ored with those of the same tensor of a base file.
+    /// The XOR of the tensor's bytes with those of the same tensor in a base file.
     Delta = 1,
 }
 
-/// The beginning of a blob.
+/// The header of a blob.
 pub(super) fn header(layout: &Layout, content: Content) -> [u8; HEADER_LEN as usize] {
     let mut bytes = [0; HEADER_LEN as usize];
     bytes[..4].copy_from_slice(&MAGIC);
@@ -36,7 +37,7 @@ pub(super) fn header(layout: &Layout, content: Content) -> [u8; HEADER_LEN as us
     bytes
 }
 
-/// The end of a blob of which `written` bytes are written: padding, index, digest.
+/// The end of a blob after `written` bytes: padding, index and hash.
 pub(super) fn footer(name: &str, header: &[u8], tiles: &[Tile], written: u64) -> Vec<u8> {
     let index_len = Tile::STORED * tiles.len() + DIGEST_LEN;
     let end = (written + index_len as u64).next_multiple_of(ALIGN);
@@ -56,7 +57,7 @@ fn digest(name: &str, header: &[u8], index: &[u8]) -> [u8; DIGEST_LEN] {
     digest
 }
 
-/// A blob whose header and index were read and checked.
+/// A blob whose header and index have been read and checked.
 #[derive(Debug, Clone)]
 pub(super) struct Blob {
     pub(super) layout: Layout,
@@ -67,7 +68,7 @@ pub(super) struct Blob {
 }
 
 impl Blob {
-    /// Reads the blob of `tensor`, which lies in the file from `at` on with `len` bytes.
+    /// Reads the blob of `tensor`, which has `len` bytes from `at` on in the file.
     pub(super) fn read(file: &dyn ReadAt, tensor: &TensorEntry, at: u64, len: u64) -> Result<Self> {
         Self::parse(file, tensor, at, len).map_err(|error| error.at(&tensor.name))
     }

@@ -1,5 +1,5 @@
-//! The tensor `__melisma_index__`, which a file may have or not: where decoders stand after every segment of a tile, so
-//! that a GPU gives each segment to a warp of its own.
+//! The optional tensor `__melisma_index__`. It stores the decoder state after every segment of a
+//! tile, so that a GPU can decode each segment in its own warp.
 
 use melisma_kernels::rans::{SEGMENT_STEP, Segments, index_len};
 
@@ -7,16 +7,16 @@ use super::blob::{ALIGN, Blob};
 use super::storage::{ReadAt, read};
 use crate::{Error, Kind, Result};
 
-/// Its name, the last one before the trailer.
+/// The tensor's name. It comes right before the trailer.
 pub(super) const NAME: &str = "__melisma_index__";
-/// Elements of a segment where nothing else is asked for.
+/// The default number of elements in a segment.
 pub const SEGMENT: u32 = 4096;
 
 const MAGIC: [u8; 4] = *b"MLIX";
 const VERSION: u32 = 1;
 const HEADER_LEN: u64 = 16;
 
-/// The beginning of the tensor; the tiles' indices follow in the order of the file.
+/// The start of the tensor; the indices of the tiles follow in file order.
 pub(super) fn header(segment: u32) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -25,16 +25,16 @@ pub(super) fn header(segment: u32) -> Vec<u8> {
     bytes
 }
 
-/// An index whose header was read and checked; its entries are checked by whoever decodes with them.
+/// An index whose header has been read and checked. The decoder checks the entries.
 #[derive(Debug, Clone)]
 pub(super) struct GpuIndex {
     segment: u32,
-    /// For each blob, where each tile's part begins in the file, and where the last one ends.
+    /// For each blob, the file offset of each tile's part, and the end of the last one.
     starts: Vec<Vec<u64>>,
 }
 
 impl GpuIndex {
-    /// Reads the index of `blobs`, which lies in the file from `at` on with `len` bytes.
+    /// Reads the index of `blobs`, which has `len` bytes from `at` on in the file.
     pub(super) fn read(file: &dyn ReadAt, blobs: &[Blob], at: u64, len: u64) -> Result<Self> {
         Self::parse(file, blobs, at, len).map_err(|error| error.at(NAME))
     }
@@ -74,7 +74,7 @@ impl GpuIndex {
         Ok(Self { segment, starts })
     }
 
-    /// The part of a tile: where it is in the file, and how long it is; none where the tile needs no index.
+    /// The file offset and length of a tile's part; `None` if the tile needs no index.
     pub(super) fn of(&self, blob: usize, tile: usize) -> Option<(Segments, u64)> {
         let &[at, end] = self.starts.get(blob)?.get(tile..tile + 2)? else { return None };
         (end > at).then_some((Segments { at, len: self.segment }, end - at))

@@ -1,13 +1,14 @@
-//! The header of a packed file: room is kept for it first, and it is filled in when the blobs are written.
+//! The header of a packed file. Its space is reserved first, and filled in after the blobs are
+//! written.
 
 use super::trailer::Trailer;
 use super::{TRAILER, VERSION, VERSION_KEY, blob, gpu_index};
 use crate::format::safetensors::{Header, HeaderJson, TensorEntry};
 use crate::{Error, Kind, Result};
 
-/// Bytes that the packed file's header will need at most, a multiple of the blobs' alignment.
+/// The most bytes that the packed file's header can take, a multiple of the blob alignment.
 pub(super) fn reserved_len(header: &Header, source_len: u64, gpu_index: Option<u32>) -> u64 {
-    // More than any offset can become: incompressible tensors grow by less.
+    // An upper bound for every offset: incompressible tensors grow by less than this allows.
     let digits = (2 * source_len + (1 << 20) * (header.tensors.len() as u64 + 1)).to_string().len() as u64;
     let fixed = r#""":{"dtype":"U8","shape":[],"data_offsets":[,]},"#.len() as u64 + 3 * digits;
     let name = |tensor: &TensorEntry| serde_json::to_string(&tensor.name).map_or(0, |name| name.len() as u64);

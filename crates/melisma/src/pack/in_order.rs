@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
 
-/// How many threads work, and how many results may be in flight.
+/// The number of threads, and the number of results that may be in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Workers {
     pub(super) threads: usize,
@@ -31,8 +31,9 @@ impl<T> Shared<T> {
     }
 }
 
-/// Calls `work(worker, index, result)` for each index below `n` on the workers' threads, each with a state of its own, and
-/// `take(index, result)` on this thread in order. Results are reused. Stops at the first error in order.
+/// Calls `work(worker, index, result)` for each index below `n` on the workers' threads, each with
+/// its own state, and `take(index, result)` in order on the calling thread. Results are reused.
+/// Stops at the first error in order.
 pub(super) fn in_order<W, T: Default + Send>(
     Workers { threads, window }: Workers,
     n: usize,
@@ -98,7 +99,7 @@ fn next<T: Default>(shared: &Shared<T>, n: usize, window: usize) -> Option<(usiz
     Some((state.next - 1, state.free.pop().unwrap_or_default()))
 }
 
-/// Lets everybody go when its holder ends: the caller at any time, a worker by a panic.
+/// Releases all waiting threads when it is dropped: always for the caller, on a panic for a worker.
 struct Stop<'a, T> {
     shared: &'a Shared<T>,
     is_due: fn() -> bool,

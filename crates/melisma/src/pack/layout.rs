@@ -1,4 +1,5 @@
-//! How a tensor is cut into tiles. The rule is part of the format: a file stores the tile size, the rest follows.
+//! How a tensor is divided into tiles. The rule is part of the format: a file stores only the tile
+//! size, and the rest follows from it.
 
 use std::ops::Range;
 
@@ -7,33 +8,35 @@ use melisma_kernels::rans::Split;
 use crate::format::safetensors::TensorEntry;
 use crate::{Error, Result};
 
-/// The sizes a tile may have: rows and columns, in elements.
+/// The valid tile sizes: rows and columns, in elements.
 pub const TILE_SIZES: [u32; 3] = [256, 512, 1024];
-/// Rows of tiles that are not contiguous in memory are read together; together they have at most this many bytes.
+/// The largest row of tiles, in bytes. The tiles of a row are not contiguous in memory, so they are
+/// read together.
 const MAX_BAND: u64 = 64 << 20;
 
-/// A matrix cut into tiles: the last dimension is the columns, all others together are the rows.
+/// A matrix divided into tiles. The last dimension is the columns, and the product of the others is
+/// the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// How elements become planes.
+    /// How elements are split into planes.
     pub split: Split,
-    /// Rows and columns that a tile should have, one of [`TILE_SIZES`].
+    /// The nominal number of rows and columns of a tile, one of [`TILE_SIZES`].
     pub tile_size: u32,
     /// Rows of the matrix.
     pub rows: u64,
     /// Columns of the matrix.
     pub cols: u64,
-    /// Rows of a tile; fewer in the last row of tiles.
+    /// Rows per tile; fewer in the last row of tiles.
     pub tile_rows: u64,
-    /// Columns of a tile; fewer in the last column of tiles.
+    /// Columns per tile; fewer in the last column of tiles.
     pub tile_cols: u64,
 }
 
-/// Tiles whose bytes are contiguous in the tensor: one, or a row of them.
+/// Tiles whose bytes are contiguous in the tensor: a single tile, or a row of tiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) tiles: Range<u64>,
-    /// Within the tensor's bytes.
+    /// The byte range within the tensor.
     pub(super) bytes: Range<u64>,
 }
 
@@ -41,7 +44,7 @@ impl Layout {
     /// The layout of a tensor.
     ///
     /// # Errors
-    /// `Corrupt`: the shape overflows, or does not have the tensor's bytes.
+    /// `Corrupt`: the shape overflows, or does not match the tensor's length.
     pub fn of(tensor: &TensorEntry, tile_size: u32) -> Result<Self> {
         let (split, parts) = match tensor.dtype.as_str() {
             "BF16" => (Split::BrainFloat16, 1),
@@ -51,7 +54,7 @@ impl Layout {
             "I32" | "U32" => (Split::Bytes4, 1),
             "F64" | "I64" | "U64" => (Split::Bytes8, 1),
             "BOOL" | "U8" | "I8" | "F8_E4M3" | "F8_E5M2" | "F8_E8M0" => (Split::Bytes1, 1),
-            // Elements of less than a byte, and types of the future.
+            // Elements smaller than a byte, and unknown types.
             _ => return Ok(Self::new(Split::Bytes1, 1, tensor.len(), tile_size)),
         };
         let (cols, outer) = tensor.shape.split_last().map_or((1, &[][..]), |(&cols, outer)| (cols, outer));
@@ -76,7 +79,7 @@ impl Layout {
             tile_rows = tile_rows.min((MAX_BAND / width / cols_1).max(1));
             tile_cols = cols_1.min(area / tile_rows);
         }
-        // Equal parts, so that no tile is a small rest.
+        // Equal parts, so that no tile is a small remainder.
         tile_rows = rows_1.div_ceil(rows_1.div_ceil(tile_rows));
         if tile_cols < cols_1 {
             tile_cols = cols_1.div_ceil(cols_1.div_ceil(tile_cols)).next_multiple_of(64).min(tile_cols);
@@ -89,13 +92,13 @@ impl Layout {
         [self.rows.div_ceil(self.tile_rows), self.cols.div_ceil(self.tile_cols)]
     }
 
-    /// How many tiles there are; none in a tensor without elements.
+    /// The number of tiles; 0 for a tensor without elements.
     pub fn n_tiles(&self) -> u64 {
         let [down, across] = self.grid();
         down * across
     }
 
-    /// Rows and columns of elements of a tile.
+    /// The range of rows and the range of columns that a tile covers.
     pub fn tile(&self, number: u64) -> [Range<u64>; 2] {
         let across = self.grid()[1].max(1);
         let (row, col) = (number / across * self.tile_rows, number % across * self.tile_cols);
@@ -112,12 +115,12 @@ impl Layout {
         if self.tile_cols >= self.cols || self.tile_rows == 1 { 1 } else { self.grid()[1] }
     }
 
-    /// How many runs the tensor has.
+    /// The number of runs in the tensor.
     pub(super) fn n_runs(&self) -> u64 {
         self.n_tiles().div_ceil(self.tiles_per_run().max(1))
     }
 
-    /// One run: tiles in order, bytes in order.
+    /// Run `index`: its tiles and its bytes, both in order.
     pub(super) fn run(&self, index: u64) -> Run {
         let per_run = self.tiles_per_run().max(1);
         let tiles = index * per_run..(index + 1) * per_run;
@@ -129,7 +132,8 @@ impl Layout {
         Run { tiles, bytes: begin * width..end * width }
     }
 
-    /// Where the rows of a tile are within its run's bytes: the first one's start, the step, and a row's length.
+    /// The position of a tile's rows within its run: offset of the first row, stride, and length of
+    /// a row, in bytes.
     pub(super) fn rows_in_run(&self, number: u64) -> [usize; 3] {
         let (width, per_run) = (self.split.width(), self.tiles_per_run().max(1));
         let [_, cols] = self.tile(number);
@@ -141,11 +145,11 @@ impl Layout {
     }
 }
 
-/// The runs of all tensors, numbered one after another.
+/// The runs of all tensors, numbered consecutively.
 pub(super) struct Runs(Vec<u64>);
 
 impl Runs {
-    /// From the number of each tensor's runs.
+    /// From the number of runs of each tensor.
     pub(super) fn new(counts: impl Iterator<Item = u64>) -> Self {
         Self(
             counts
@@ -161,7 +165,7 @@ impl Runs {
         self.0.last().map_or(0, |&end| end as usize)
     }
 
-    /// Tensor and run within it.
+    /// The tensor, and the run within it.
     pub(super) fn get(&self, index: usize) -> (usize, u64) {
         let tensor = self.0.partition_point(|&end| end <= index as u64);
         let before = if tensor == 0 { 0 } else { self.0[tensor - 1] };

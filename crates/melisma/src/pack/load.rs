@@ -1,5 +1,6 @@
-//! Models straight into the memory of a device. Each worker has a stream and staging memory of its own: it reads a piece
-//! of the file, starts its copy and its decoding, and goes on to the next piece, so that all three overlap.
+//! Loads models straight into device memory. Each worker has its own stream and staging memory. It
+//! reads a piece of the file, starts its copy and its decoding, and moves on to the next piece, so
+//! that all three overlap.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,15 +17,15 @@ use crate::format::safetensors::{Header, TensorEntry};
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Kind, Remedy, Result};
 
-/// Tensors begin on multiples of this in the device's memory.
+/// Alignment of tensors in device memory.
 const ALIGN: usize = 256;
-/// A piece is closed when it has this many bytes.
+/// A piece is closed once it has this many bytes.
 pub(super) const PIECE: u64 = 8 << 20;
-/// The most bytes that a piece is decoded to, which bounds the scratch memory of a worker.
+/// The most bytes that a piece may decode to. This bounds the scratch memory of a worker.
 pub(super) const DECODED: u64 = 32 << 20;
 pub(super) const MAX_WORKERS: usize = 8;
 
-/// Loads `file`, packed or not, into the memory of `device`; see [`Loader`].
+/// Loads `file`, packed or plain, into the memory of `device`; see [`Loader`].
 ///
 /// # Errors
 /// As [`Loader::load`].
@@ -41,7 +42,7 @@ pub struct Loader {
     limits: Limits,
 }
 
-/// What a worker has.
+/// The resources of a worker.
 #[derive(Debug)]
 struct Slot {
     queue: Queue,
@@ -49,7 +50,7 @@ struct Slot {
     on_device: Buffer,
 }
 
-/// A model in the memory of a device.
+/// A model in device memory.
 #[derive(Debug)]
 pub struct Loaded {
     buffer: Buffer,
@@ -66,7 +67,8 @@ impl Loaded {
     /// The elements of the tensor called `name`.
     ///
     /// # Errors
-    /// `InvalidArgument`: there is no such tensor, or it does not hold whole elements of `T`.
+    /// `InvalidArgument`: there is no such tensor, or its length is not a multiple of the size of
+    /// `T`.
     pub fn view<T: Element>(&self, name: &str) -> Result<View<'_, T>> {
         let index = self.tensors.iter().position(|tensor| tensor.name == name);
         let index = index.ok_or_else(|| Error::invalid(format!("there is no tensor `{name}`")))?;
@@ -79,10 +81,10 @@ impl Loaded {
 }
 
 impl Loader {
-    /// A loader for `device`, with up to eight workers; fewer where the budget has no room for them.
+    /// A loader for `device` with up to eight workers, fewer if the budget has no room for them.
     ///
     /// # Errors
-    /// The budget or the device refuses.
+    /// The budget is exceeded, or the device reports an error.
     pub fn new(device: &Device, budget: &Budget) -> Result<Self> {
         let limits = Limits { piece: PIECE, staging: PIECE + MAX_RECORD, decoded: DECODED };
         let threads = melisma_kernels::available_threads().clamp(1, MAX_WORKERS) as u64;
@@ -91,7 +93,7 @@ impl Loader {
         Self::with(device, budget, limits, threads.min(room).max(1) as usize)
     }
 
-    /// A loader with `workers` workers for pieces within `limits`.
+    /// A loader with `workers` workers, for pieces within `limits`.
     pub(super) fn with(device: &Device, budget: &Budget, limits: Limits, workers: usize) -> Result<Self> {
         let len = limits.staging as usize;
         let slot = || {
@@ -105,11 +107,12 @@ impl Loader {
         Ok(Self { device: device.clone(), budget: budget.clone(), slots, limits })
     }
 
-    /// Loads a safetensors file, packed or not. Of a packed one every tile's hash is checked on the device.
+    /// Loads a safetensors file, packed or plain. For a packed file, the device checks the hash of
+    /// every tile.
     ///
     /// # Errors
-    /// `Corrupt`, with tensor and tile, when a hash is wrong; `Unsupported` for a delta; otherwise as [`Archive::open`],
-    /// or the budget or the device refuses.
+    /// `Corrupt`, with tensor and tile, if a hash is wrong; `Unsupported` for a delta; otherwise as
+    /// [`Archive::open`], or the budget is exceeded, or the device reports an error.
     pub fn load(&mut self, file: &dyn ReadAt) -> Result<Loaded> {
         let _span = tracing::info_span!("load to device").entered();
         if is_packed(file)? {
@@ -167,7 +170,7 @@ impl Loader {
         Ok(Loaded { buffer: self.buffer(end)?, tensors: header.tensors.clone(), starts })
     }
 
-    /// Memory where decoded bytes go.
+    /// Allocates memory for decoded bytes.
     pub(super) fn buffer(&self, len: usize) -> Result<Buffer> {
         match &self.device {
             Device::Cpu(_) => Buffer::host(&self.budget, len),
@@ -175,7 +178,8 @@ impl Loader {
         }
     }
 
-    /// Lets every worker take pieces until none is left: read, copied, then handed to `finish`.
+    /// Every worker takes pieces until none are left: it reads a piece, copies it to the device,
+    /// and passes it to `finish`.
     fn work(
         &mut self,
         file: &dyn ReadAt,
@@ -203,14 +207,14 @@ impl Loader {
             let outcome = |worker: std::thread::ScopedJoinHandle<'_, Result<()>>| {
                 worker.join().unwrap_or_else(|_| Err(Error::new(Kind::Check, "a loading thread ended early")))
             };
-            // All of them are joined before an error is returned.
+            // All workers are joined before an error is returned.
             let outcomes: Vec<Result<()>> = workers.into_iter().map(outcome).collect();
             outcomes.into_iter().collect()
         })
     }
 }
 
-/// Groups of tiles of an archive that are decoded one after another to the same memory.
+/// Groups of tiles of an archive that are decoded one after another into the same memory.
 pub(super) struct Decoding {
     plan: Plan,
     /// The pieces of each group.
@@ -220,7 +224,7 @@ pub(super) struct Decoding {
 }
 
 impl Decoding {
-    /// Plans to decode each of `groups` into `out_len` bytes.
+    /// Plans to decode each of `groups` into at most `out_len` bytes.
     pub(super) fn new(
         loader: &Loader,
         archive: &Archive<'_>,
@@ -262,7 +266,7 @@ impl Decoding {
         plan.check(archive, jobs.start, &words)
     }
 
-    /// Copies what was decoded to host memory.
+    /// Copies decoded bytes to host memory.
     pub(super) fn copy_back(&self, loader: &Loader, from: &Buffer, to: &mut Buffer, len: usize) -> Result<()> {
         loader.slots[0].queue.copy(from.view::<u8>()?.first(len)?, to.view_mut::<u8>()?.first(len)?)
     }

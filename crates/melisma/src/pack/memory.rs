@@ -1,4 +1,5 @@
-//! What packing and unpacking hold in memory. Under a limit fewer tiles are in flight; the bytes written stay the same.
+//! The memory that packing and unpacking need. Under a limit, fewer tiles are in flight; the output
+//! does not change.
 
 use melisma_kernels::rans::{SEGMENT_STEP, Split};
 
@@ -10,18 +11,19 @@ use crate::format::safetensors::Header;
 use crate::runtime::memory::{Budget, Reservation, Space};
 use crate::{Error, Kind, Remedy, Result};
 
-/// Blocks that files are hashed and written in.
+/// Blocks for hashing and writing files.
 const BLOCKS: u64 = (1 << 20) + (1 << 18);
-/// Tables of an encoder or a decoder, whatever the tile.
+/// Tables of an encoder or a decoder, independent of the tile.
 const TABLES: u64 = 1 << 18;
-/// Names, shapes and places take a few times the header's own bytes.
+/// Names, shapes and offsets take a few times the bytes of the header.
 const PER_HEADER_BYTE: u64 = 8;
-/// Entries of the index, as read and as written.
+/// An index entry, as read and as written.
 const PER_TILE: u64 = 64;
-/// Results in flight for each worker where there is room.
+/// Results in flight per worker, if there is room.
 const AHEAD: usize = 2;
 
-/// Bytes of a stage of the work: in any case, for each worker, and for each result in flight.
+/// The memory that a stage needs, in bytes: a fixed part, a part per worker, and a part per result
+/// in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) fixed: u64,
@@ -35,10 +37,10 @@ impl Need {
         self.fixed + self.worker + self.result
     }
 
-    /// As many workers as the budget has room for, at most `threads`, and their memory.
+    /// As many workers as fit into the budget, at most `threads`, and their memory.
     ///
     /// # Errors
-    /// `Memory`: there is no room for one.
+    /// `Memory`: there is no room for one worker.
     pub(super) fn workers(&self, threads: usize, budget: &Budget) -> Result<(Workers, Reservation)> {
         let free = budget.free(Space::Host);
         check(self.least(), budget)?;
@@ -52,7 +54,7 @@ impl Need {
     }
 }
 
-/// Refuses a budget without room for `least` bytes.
+/// Fails if the budget has no room for `least` bytes.
 pub(super) fn check(least: u64, budget: &Budget) -> Result<()> {
     let free = budget.free(Space::Host);
     if least <= free {
@@ -62,36 +64,37 @@ pub(super) fn check(least: u64, budget: &Budget) -> Result<()> {
     Err(refused(limit.saturating_sub(free).saturating_add(least), limit))
 }
 
-/// The error for a limit that is below `needed`.
+/// The error for a limit below `needed`.
 pub(super) fn refused(needed: u64, limit: u64) -> Error {
     let message = format!("one row of tiles at a time takes {needed} bytes; the memory limit is {limit}");
     Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: Some(needed.next_multiple_of(1024)) })
 }
 
-/// Makes `bytes` as long as `len` without room for more, which would not be counted.
+/// Resizes `bytes` to `len` without spare capacity, which the budget would not count.
 pub(super) fn resize(bytes: &mut Vec<u8>, len: usize) {
     bytes.reserve_exact(len.saturating_sub(bytes.len()));
     bytes.resize(len, 0);
 }
 
-/// Bytes of a record at most: no mode makes a plane longer than its bytes and its tables.
+/// An upper bound for the bytes of a record: no mode makes a plane longer than its bytes plus its
+/// tables.
 fn record_len(tile_len: u64) -> u64 {
     tile_len + tile_len / 64 + 4096
 }
 
-/// What an encoder holds for its largest tile.
+/// Memory of an encoder for its largest tile.
 fn encoder(split: Split, tile_len: u64) -> u64 {
     let n = tile_len / split.width() as u64;
-    // The planes; for one of them pairs, escapes, and words of two bytes.
+    // All planes; and for one of them pairs, escapes, and words of two bytes.
     TABLES + tile_len + n / 2 + n + 2 * n
 }
 
-/// For a header and the indices of its tiles.
+/// Memory for a header and the indices of its tiles.
 pub(super) fn known(header_len: u64, n_tiles: u64) -> u64 {
     PER_HEADER_BYTE * header_len + PER_TILE * n_tiles + BLOCKS
 }
 
-/// For choosing tile sizes.
+/// Memory for choosing tile sizes.
 pub(super) fn choosing(header: &Header) -> Result<Need> {
     let mut need = Need { fixed: known(header.len, 0), ..Need::default() };
     for tensor in &header.tensors {
@@ -104,7 +107,7 @@ pub(super) fn choosing(header: &Header) -> Result<Need> {
     Ok(need)
 }
 
-/// For packing tensors of these layouts.
+/// Memory for packing tensors of these layouts.
 pub(super) fn encoding(header: &Header, layouts: &[Layout], segment: Option<u32>) -> Need {
     let mut need = Need::default();
     let (mut n_tiles, mut index_len) = (0, 0);
@@ -123,7 +126,7 @@ pub(super) fn encoding(header: &Header, layouts: &[Layout], segment: Option<u32>
     need
 }
 
-/// For decoding tensors of these layouts, with records as they may become.
+/// Memory for decoding tensors of these layouts, with records of the largest possible size.
 pub(super) fn verifying(header: &Header, layouts: &[Layout]) -> Need {
     let mut need = Need::default();
     let mut n_tiles = 0;
@@ -135,7 +138,7 @@ pub(super) fn verifying(header: &Header, layouts: &[Layout]) -> Need {
     Need { fixed: known(header.len, n_tiles), ..need }
 }
 
-/// For decoding tensors of a file whose header and indices take `known` bytes.
+/// Memory for decoding tensors of a file whose header and indices take `known` bytes.
 pub(super) fn decoding(known: u64, blobs: &[Blob]) -> Need {
     let of_blob = |blob: &Blob| {
         let record = blob.tiles.iter().map(|tile| u64::from(tile.len)).max().unwrap_or(0);
@@ -146,7 +149,7 @@ pub(super) fn decoding(known: u64, blobs: &[Blob]) -> Need {
 }
 
 impl Need {
-    /// What is enough for either.
+    /// The memory that suffices for either.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             fixed: self.fixed.max(other.fixed),
@@ -182,7 +185,7 @@ impl Shape {
     }
 }
 
-/// Bytes of a tile's index at most: every plane coded.
+/// An upper bound for the bytes of a tile's index: every plane is coded.
 fn index_bound(layout: &Layout, segment: u32) -> u64 {
     let width = layout.split.width() as u64;
     let segments = layout.tile_len(0) as u64 / width / u64::from(segment.max(SEGMENT_STEP)) + 4;

@@ -1,7 +1,9 @@
-//! Lossless compression of weights: safetensors in, a smaller safetensors out, every tile verified.
+//! Lossless compression of weights: packs a safetensors file into a smaller one, and verifies every
+//! tile.
 //!
-//! The format is described in `docs/format.md`. A packed file keeps the names of its tensors; each is a blob of tiles
-//! with an index, so that a tensor or a tile can be read alone. `unpack` restores the source file byte for byte.
+//! `docs/format.md` specifies the format. A packed file keeps the names of its tensors. Each tensor
+//! is a blob of tiles with an index, so a single tensor or tile can be read. `unpack` restores the
+//! source file byte for byte.
 //!
 //! ```
 //! use melisma::Budget;
@@ -51,14 +53,14 @@ pub use storage::{Append, ReadAt, Sink};
 pub use torch::{Converted, is_checkpoint};
 pub use writer::{Options, Packed, pack};
 
-/// The version that this build writes, and the latest that it reads.
+/// The version that this build writes, and the latest one it reads.
 pub const VERSION: u32 = 1;
-/// The key of the packed file's metadata that holds the version.
+/// The metadata key that holds the version.
 const VERSION_KEY: &str = "melisma.pack";
-/// The last tensor: the source's header and the hash of everything before it.
+/// The name of the last tensor: the source's header, and the hash of everything before it.
 const TRAILER: &str = "__melisma__";
 
-/// Whether `file` is a packed one rather than another safetensors file.
+/// Whether `file` is a packed safetensors file rather than a plain one.
 ///
 /// # Errors
 /// The header cannot be read; see [`Header::read`].

@@ -1,4 +1,5 @@
-//! Parts of a packed file on their way through a device: which records are read together, and where their tiles go.
+//! Parts of a packed file on their way to a device: which records are read together, and where
+//! their tiles go.
 
 use std::ops::Range;
 
@@ -7,28 +8,28 @@ use melisma_kernels::rans::{Job, MAX_TILE_LEN, Segments, Status};
 use super::archive::Archive;
 use crate::{Error, Result};
 
-/// Above the longest record with its index: both have at most a few bytes for each of the tile's.
+/// An upper bound for a record with its index. Both take at most a few bytes per byte of the tile.
 pub(super) const MAX_RECORD: u64 = 2 * MAX_TILE_LEN as u64;
 
-/// Tiles of a tensor that are decoded to one place.
+/// Tiles of a tensor that are decoded into one place.
 #[derive(Debug, Clone)]
 pub(super) struct Span {
     pub(super) tensor: usize,
     pub(super) tiles: Range<u64>,
-    /// The tensor's byte that goes to `to`.
+    /// The offset in the tensor of the byte that goes to `to`.
     pub(super) from: u64,
     pub(super) to: usize,
 }
 
-/// Bytes of the file that one worker handles at a time.
+/// The part of the file that one worker handles at a time.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     pub(super) bytes: Range<u64>,
     /// The indices of its tiles, staged behind its records.
     pub(super) index: Range<u64>,
-    /// The jobs of a packed file.
+    /// The jobs, if the file is packed.
     pub(super) jobs: Range<usize>,
-    /// Where the bytes of a plain file go.
+    /// The destination of the bytes, if the file is plain.
     pub(super) to: usize,
     decoded: u64,
 }
@@ -44,18 +45,18 @@ impl Piece {
     }
 }
 
-/// How large pieces may become.
+/// Limits for the size of pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// A piece is closed when it has this many bytes.
+    /// A piece is closed once it has this many bytes.
     pub(super) piece: u64,
     /// The most bytes of a piece.
     pub(super) staging: u64,
-    /// The most bytes that a piece of several tiles is decoded to.
+    /// The most bytes that a piece of several tiles may decode to.
     pub(super) decoded: u64,
 }
 
-/// Pieces with a job for each tile.
+/// Pieces, and a job for each tile.
 #[derive(Debug)]
 pub(super) struct Plan {
     limits: Limits,
@@ -71,7 +72,7 @@ impl Plan {
         Self { limits, pieces: Vec::new(), jobs: Vec::new(), tensors: Vec::new() }
     }
 
-    /// Adds the tiles of `spans`, in pieces of their own, and returns the numbers of these.
+    /// Adds the tiles of `spans` in new pieces, and returns their indices.
     pub(super) fn add(&mut self, archive: &Archive<'_>, spans: &[Span]) -> Result<Range<usize>> {
         let first = self.pieces.len();
         let mut piece = Piece::default();
@@ -96,7 +97,7 @@ impl Plan {
             return Err(Error::corrupt(message).at(&archive.source.tensors[span.tensor].name));
         }
         let (end, decoded) = (at + u64::from(tile.len), layout.tile_len(number) as u64);
-        // What lies between two tensors' records is read with them, if it is little.
+        // A small gap between the records of two tensors is read along with them.
         let with_it = end - piece.bytes.start + piece.index.end - piece.index.start + index_len;
         let is_full =
             piece.len() >= limits.piece || with_it > limits.staging || piece.decoded + decoded > limits.decoded;
@@ -144,7 +145,7 @@ impl Plan {
         self.pieces.push(piece);
     }
 
-    /// Refuses what the device found wrong in the jobs from `first` on.
+    /// Fails if the device reported an error for one of the jobs from `first` on.
     pub(super) fn check(&self, archive: &Archive<'_>, first: usize, words: &[i32]) -> Result<()> {
         let Some(at) = words.iter().position(|&word| Status::from_word(word) != Status::Whole) else { return Ok(()) };
         let what = match Status::from_word(words[at]) {

@@ -1,4 +1,4 @@
-//! Where packed and unpacked files go.
+//! Outputs for packed and unpacked files.
 
 use std::io::Write;
 
@@ -8,27 +8,27 @@ pub(super) use crate::format::read_at::read;
 use crate::output::{self, OutputFile};
 use crate::{Error, Result};
 
-/// What bytes are added to, from front to back.
+/// An output that is written front to back.
 pub trait Append {
-    /// Adds bytes at the end.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// The system refuses; the message names the output.
+    /// The write fails; the message names the output.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-/// Where a packed file is written.
+/// An output for packed files.
 pub trait Sink: Append {
     /// Replaces bytes that were appended before.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The write fails.
     fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Lets `check` read what was written.
+    /// Lets `check` read what has been written.
     ///
     /// # Errors
-    /// The system refuses, or `check` fails.
+    /// The read fails, or `check` fails.
     fn check(&mut self, check: &mut dyn FnMut(&dyn ReadAt) -> Result<()>) -> Result<()>;
 }
 
@@ -39,7 +39,7 @@ impl Append for Vec<u8> {
     }
 }
 
-/// Fills the slice from its start, and leaves what is not filled yet.
+/// Fills the slice from the front and leaves the unfilled rest.
 impl Append for &mut [u8] {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.write_all(bytes).map_err(|_| Error::invalid(format!("{} bytes more than there is room for", bytes.len())))
@@ -74,7 +74,7 @@ impl Sink for OutputFile {
     }
 }
 
-/// Exclusive-ors `bytes` with those of `file` from `at` on.
+/// XORs `bytes` with the bytes of `file` from `at` on.
 pub(super) fn exclusive_or(file: &dyn ReadAt, at: u64, bytes: &mut [u8]) -> Result<()> {
     let mut block = [0; 1 << 14];
     for (index, part) in bytes.chunks_mut(block.len()).enumerate() {

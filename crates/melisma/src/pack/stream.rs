@@ -1,4 +1,5 @@
-//! Packed files decoded by a GPU and brought back to the host, in order, a group of runs at a time.
+//! Decodes packed files on a GPU and returns the bytes to the host in order, one group of runs at a
+//! time.
 
 use melisma_kernels::{Buffer, Device};
 
@@ -8,38 +9,39 @@ use super::piece::{Limits, Span};
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Result};
 
-/// Decoded bytes that are copied back at a time.
+/// Decoded bytes that are copied back at once.
 const GROUP: u64 = 64 << 20;
 
-/// A run of tiles, and where its bytes are.
+/// A run of tiles, and the position of its bytes.
 struct Part {
     tensor: usize,
-    /// Within the tensor.
+    /// Offset within the tensor.
     at: u64,
     len: usize,
 }
 
-/// Memory that decoding takes.
+/// The memory that decoding needs.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     limits: Limits,
     workers: u64,
     /// Decoded bytes of a group.
     group: u64,
-    /// Bytes of what is known of the tiles.
+    /// Bytes of the metadata of the tiles.
     known: u64,
 }
 
-/// What is decoded, and by whom.
+/// What to decode, and on which device.
 pub(super) struct Work<'a> {
     pub(super) gpu: &'a Device,
     /// Threads that read and copy.
     pub(super) threads: usize,
-    /// Tensors, and runs in them.
+    /// Pairs of a tensor and a run in it.
     pub(super) runs: &'a [(usize, u64)],
 }
 
-/// Decodes runs on a GPU. The bytes of each pass through `finish(tensor, at, bytes)` and then go to `take`, in order.
+/// Decodes runs on a GPU. The bytes of each run pass through `finish(tensor, at, bytes)`, and then
+/// go to `take` in order.
 pub(super) fn decode(
     archive: &Archive<'_>,
     work: &Work<'_>,
@@ -88,12 +90,12 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Refuses a budget that has no room for the work.
+/// Fails if the budget has no room for the work.
 pub(super) fn check(archive: &Archive<'_>, work: &Work<'_>) -> Result<()> {
     sizes(archive, work).map(drop)
 }
 
-/// The most memory that the budget has room for, from what is fastest down to one tile at a time.
+/// The fastest configuration that fits the budget, down to one tile at a time.
 fn sizes(archive: &Archive<'_>, work: &Work<'_>) -> Result<Sizes> {
     let (mut largest_run, mut largest_tile, mut largest_record, mut total, mut n_tiles) = (0, 0, 0, 0, 0);
     for &(tensor, run) in work.runs {

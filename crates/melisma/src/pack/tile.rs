@@ -1,4 +1,4 @@
-//! Single tiles of a packed file.
+//! Access to single tiles of a packed file.
 
 use melisma_kernels::rans::Decoder;
 use melisma_kernels::{Device, Isa};
@@ -10,10 +10,11 @@ use super::stream;
 use crate::{Error, Result};
 
 impl Archive<'_> {
-    /// The bytes of one tile, row by row, and its rows and columns within the tensor's matrix. Only its record is read.
+    /// The bytes of one tile, row-major, and the rows and columns it covers in the tensor's matrix.
+    /// Reads only the tile's record.
     ///
     /// # Errors
-    /// `InvalidArgument`: no such tensor or tile. `Corrupt` and the like: the tile is damaged.
+    /// `InvalidArgument`: no such tensor or tile. `Corrupt` or similar: the tile is damaged.
     pub fn tile(&self, name: &str, at: [u64; 2]) -> Result<(Vec<u8>, [std::ops::Range<u64>; 2])> {
         let index = self.find(name)?;
         let blob = &self.blobs[index];
@@ -43,7 +44,7 @@ impl Archive<'_> {
         Ok((out, [rows, cols]))
     }
 
-    /// One tile of tensor `index`, decoded with the row of tiles that it is in.
+    /// Decodes one tile of tensor `index`, together with the row of tiles that contains it.
     fn tile_on(&self, gpu: &Device, index: usize, number: u64, out: &mut [u8]) -> Result<()> {
         let layout = &self.blobs[index].layout;
         let is_in = |run: &u64| layout.run(*run).tiles.contains(&number);

@@ -1,5 +1,5 @@
-//! Chooses the tile size that stores a tensor in the fewest bytes: small tiles follow changes within the tensor, large ones
-//! need fewer tables.
+//! Chooses the tile size that stores a tensor in the fewest bytes. Small tiles adapt to changes
+//! within the tensor; large tiles need fewer tables.
 
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Encoder;
@@ -9,14 +9,15 @@ use super::layout::{Layout, TILE_SIZES};
 use crate::Result;
 use crate::format::safetensors::{Header, TensorEntry};
 
-/// Elements of at most so many bytes always have tiles of [`NARROW_TILE_SIZE`], which decode fastest.
+/// Elements of at most this many bytes always use tiles of [`NARROW_TILE_SIZE`], which decode
+/// fastest.
 const NARROW: usize = 2;
 const NARROW_TILE_SIZE: u32 = 512;
-/// Elements of a part that is looked at, and how many parts of a tensor are.
+/// The number of elements in a sampled part, and the number of parts sampled per tensor.
 const PART: u64 = 1 << 20;
 const N_PARTS: u64 = 2;
 
-/// The layout of every tensor; `read` gives a tensor's bytes from an offset on.
+/// The layout of every tensor; `read` reads a tensor's bytes from an offset on.
 ///
 /// # Errors
 /// As [`Layout::of`], or those of `read`.
@@ -43,13 +44,13 @@ pub(super) fn layouts(
     Ok(layouts)
 }
 
-/// The layout of a tensor where `tile_size` is chosen; narrow elements have no choice.
+/// The layout of a tensor for `tile_size`. Narrow elements ignore it.
 pub(super) fn candidate(tensor: &TensorEntry, tile_size: u32) -> Result<Layout> {
     let layout = Layout::of(tensor, tile_size)?;
     if part(&layout).is_some() { Ok(layout) } else { Layout::of(tensor, NARROW_TILE_SIZE) }
 }
 
-/// Rows and columns of a part that is looked at; none where there is nothing to choose.
+/// Rows and columns of a sampled part; `None` if there is nothing to choose.
 pub(super) fn part(whole: &Layout) -> Option<[u64; 2]> {
     if whole.split.width() <= NARROW || whole.n_tiles() == 0 {
         return None;
@@ -58,7 +59,7 @@ pub(super) fn part(whole: &Layout) -> Option<[u64; 2]> {
     Some([whole.rows.min((PART / cols).max(1)), cols])
 }
 
-/// What a thread needs to choose.
+/// The state of a thread that chooses tile sizes.
 struct Chooser {
     encoder: Encoder,
     part: Vec<u8>,
@@ -66,13 +67,13 @@ struct Chooser {
 }
 
 impl Chooser {
-    /// The layout of `tensor`, whose bytes from an offset on come from `read`.
+    /// Chooses the layout of `tensor`; `read` reads its bytes from an offset on.
     fn layout(&mut self, tensor: &TensorEntry, mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Layout> {
         let whole = Layout::of(tensor, NARROW_TILE_SIZE)?;
         let width = whole.split.width();
         let Some([rows, cols]) = part(&whole) else { return Ok(whole) };
         let len = rows * cols * width as u64;
-        // Parts begin with a row, where they hold one.
+        // Parts start at a row, if they hold at least one.
         let unit = if cols == whole.cols { cols * width as u64 } else { width as u64 };
         let n_parts = tensor.len().div_ceil(len).min(N_PARTS);
         let mut costs = [0; TILE_SIZES.len()];
@@ -90,7 +91,7 @@ impl Chooser {
         Layout::of(tensor, tile_size)
     }
 
-    /// Bytes of the records of `part`.
+    /// Bytes of the records of the sampled part.
     fn cost(&mut self, layout: &Layout) -> Result<u64> {
         let (width, row_len) = (layout.split.width(), layout.cols as usize * layout.split.width());
         let mut bytes = 0;

@@ -1,16 +1,16 @@
-//! Checkpoints of PyTorch as sources: seen as the safetensors file of their tensors, which is what gets packed.
+//! PyTorch checkpoints as sources: `pack` sees each one as the safetensors file of its tensors.
 
 use super::storage::ReadAt;
 use crate::format::checkpoint::{Checkpoint, View};
 use crate::format::safetensors::HeaderJson;
 use crate::{Error, Result};
 
-/// A checkpoint seen as a safetensors file. Tensors are read from the checkpoint when their bytes are asked for; those
-/// that share a storage are written for each of their names.
+/// A checkpoint seen as a safetensors file. Tensors are read from the checkpoint on demand. Tensors
+/// that share a storage are written once per name.
 #[derive(Debug)]
 pub struct Converted<'a> {
     header: Vec<u8>,
-    /// Each tensor with the place of its first byte.
+    /// Each tensor, with the offset of its first byte.
     tensors: Vec<(u64, View<'a>)>,
     size: u64,
     left_out: Vec<String>,
@@ -20,7 +20,7 @@ impl<'a> Converted<'a> {
     /// Reads the directory of a checkpoint.
     ///
     /// # Errors
-    /// Those of [`Checkpoint::read`], or `Unsupported` for element types that safetensors does not have.
+    /// Those of [`Checkpoint::read`], or `Unsupported` for element types that safetensors lacks.
     pub fn read(file: &'a dyn ReadAt) -> Result<Self> {
         let checkpoint = Checkpoint::read(file)?;
         let (mut json, mut tensors) = (HeaderJson::new(&[]), Vec::new());
@@ -40,7 +40,7 @@ impl<'a> Converted<'a> {
         Ok(Self { header, tensors, size: start + end, left_out: checkpoint.left_out().to_vec() })
     }
 
-    /// What the checkpoint holds beside its tensors, by name.
+    /// The names of the entries that the checkpoint holds besides its tensors.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
@@ -73,7 +73,7 @@ impl ReadAt for Converted<'_> {
     }
 }
 
-/// Whether a file begins as checkpoints of PyTorch do, in the format of today or the one before 1.6.
+/// Whether a file starts like a PyTorch checkpoint, in the current format or the one before 1.6.
 pub fn is_checkpoint(file: &dyn ReadAt) -> bool {
     crate::format::checkpoint::is_torch(file)
 }

@@ -1,4 +1,5 @@
-//! The last tensor of a packed file: the source's header as it was, and the hash of everything before the hash.
+//! The last tensor of a packed file: the unchanged header of the source, and the hash of everything
+//! before the hash.
 
 use super::VERSION;
 use super::storage::{ReadAt, read};
@@ -8,22 +9,22 @@ use crate::{Error, Kind, Result};
 const MAGIC: [u8; 8] = *b"MELISMA\n";
 /// Bytes before the source's header.
 const FIXED_LEN: u64 = 64;
-/// The file's BLAKE3, its last bytes.
+/// The BLAKE3 hash of the file, its last bytes.
 pub(super) const HASH_LEN: usize = 32;
 
-/// What a trailer holds besides the hash.
+/// The contents of a trailer besides the hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trailer {
     /// Bytes of the source file.
     pub(super) source_len: u64,
-    /// BLAKE3 of the base file of a delta; zeros where there is none.
+    /// BLAKE3 hash of a delta's base file; zeros if there is none.
     pub(super) base: [u8; 32],
     /// The source's header: length field, JSON and padding.
     pub(super) header: Vec<u8>,
 }
 
 impl Trailer {
-    /// Bytes of a trailer, the hash included, for a source header of `header_len` bytes.
+    /// Bytes of a trailer, including the hash, for a source header of `header_len` bytes.
     pub(super) fn stored_len(header_len: u64) -> u64 {
         FIXED_LEN + header_len + HASH_LEN as u64
     }
@@ -40,11 +41,11 @@ impl Trailer {
         bytes
     }
 
-    /// Reads the trailer in `len` bytes at `at`, and the source header in it.
+    /// Reads the trailer of `len` bytes at `at`, and the source header in it.
     pub(super) fn read(file: &dyn ReadAt, at: u64, len: u64) -> Result<(Self, Header)> {
         let header_len = len.checked_sub(FIXED_LEN + HASH_LEN as u64).filter(|&len| len >= 8);
         let header_len = header_len.ok_or_else(|| Error::corrupt(format!("a trailer of {len} bytes")))?;
-        // Within the file, as its header was checked.
+        // Fits into the file: the header has been checked.
         let bytes = read(file, at, (FIXED_LEN + header_len) as usize)?;
         let (fixed, header) = bytes.split_at(FIXED_LEN as usize);
         let number = |at: usize| fixed[at..at + 8].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));

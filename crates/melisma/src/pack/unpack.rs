@@ -1,4 +1,4 @@
-//! Packed files back to what they were: whole, one tensor, or only checked.
+//! Unpacks files: whole, a single tensor, or only checking them.
 
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Decoder;
@@ -14,7 +14,7 @@ use super::stream;
 use super::trailer::HASH_LEN;
 use crate::{Error, Remedy, Result};
 
-/// What a worker keeps.
+/// The reusable state of a worker.
 struct Worker {
     decoder: Decoder,
     record: Vec<u8>,
@@ -22,12 +22,13 @@ struct Worker {
 }
 
 impl Archive<'_> {
-    /// Writes the source file, byte for byte, on `threads` threads. Every tile's hash is checked before it is written,
-    /// the whole file's hash before anything is; `progress` is told the bytes as they are written.
+    /// Writes the source file, byte for byte, on `threads` threads. The hash of the whole file is
+    /// checked before anything is written, and the hash of every tile before that tile is written.
+    /// `progress` receives the number of bytes as they are written.
     ///
     /// # Errors
-    /// `Corrupt` when a hash is wrong, with tensor and tile; `InvalidArgument` for a delta without its base; `Memory` when
-    /// the budget has no room for one row of tiles; `Io` when writing fails.
+    /// `Corrupt`, with tensor and tile, if a hash is wrong; `InvalidArgument` for a delta without
+    /// its base; `Memory` if the budget has no room for one row of tiles; `Io` if writing fails.
     pub fn unpack(&self, out: &mut dyn Append, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
         self.check_base(0..self.blobs.len())?;
         self.check_room(0..self.blobs.len(), threads)?;
@@ -40,7 +41,7 @@ impl Archive<'_> {
         })
     }
 
-    /// Writes the bytes of one tensor, reading only its blob.
+    /// Writes the bytes of one tensor; reads only its blob.
     ///
     /// # Errors
     /// `InvalidArgument`: no such tensor. Otherwise as [`Archive::unpack`].
@@ -51,7 +52,7 @@ impl Archive<'_> {
         self.runs(index..index + 1, threads, &mut |bytes| out.append(bytes))
     }
 
-    /// Refuses a delta without its base, before anything is written.
+    /// Fails for a delta without its base, before anything is written.
     fn check_base(&self, mut tensors: std::ops::Range<usize>) -> Result<()> {
         match tensors.find(|&index| self.blobs[index].content == Content::Delta) {
             Some(index) => self.apply_base(index, 0, &mut []),
@@ -59,7 +60,7 @@ impl Archive<'_> {
         }
     }
 
-    /// Refuses a budget that is too small, before anything is read or written.
+    /// Fails if the budget is too small, before anything is read or written.
     fn check_room(&self, tensors: std::ops::Range<usize>, threads: usize) -> Result<()> {
         match &self.gpu {
             Some(gpu) => stream::check(self, &stream::Work { gpu, threads, runs: &self.runs_of(tensors) }),
@@ -72,10 +73,11 @@ impl Archive<'_> {
         tensors.flat_map(|tensor| (0..self.blobs[tensor].layout.n_runs()).map(move |run| (tensor, run))).collect()
     }
 
-    /// Checks everything: the file's hash, and every tile by decoding it. `progress` is told the tiles' bytes.
+    /// Checks everything: the hash of the file, and every tile by decoding it. `progress` receives
+    /// the number of bytes as they are decoded.
     ///
     /// # Errors
-    /// `Corrupt` when something is wrong; `Memory` when the budget has no room for one row of tiles.
+    /// `Corrupt` if anything is wrong; `Memory` if the budget has no room for one row of tiles.
     pub fn check(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
         self.check_room(0..self.blobs.len(), threads)?;
         self.check_hash()?;
@@ -85,7 +87,7 @@ impl Archive<'_> {
     /// Checks the hash of the whole file.
     ///
     /// # Errors
-    /// `Corrupt` when it is wrong.
+    /// `Corrupt` if it is wrong.
     pub fn check_hash(&self) -> Result<()> {
         if hash_first(self.file, self.file.size()? - HASH_LEN as u64)? == self.stored_hash()? {
             return Ok(());
@@ -101,7 +103,7 @@ impl Archive<'_> {
         })
     }
 
-    /// Hands on the bytes of these tensors in order.
+    /// Passes the bytes of these tensors to `take` in order.
     fn runs(
         &self,
         tensors: std::ops::Range<usize>,
@@ -142,7 +144,7 @@ impl Archive<'_> {
         )
     }
 
-    /// Decodes a run, and returns where it begins within the tensor.
+    /// Decodes a run, and returns its offset within the tensor.
     fn decode_run(&self, worker: &mut Worker, tensor: usize, run: u64, bytes: &mut Vec<u8>) -> Result<u64> {
         let layout = &self.blobs[tensor].layout;
         let run = layout.run(run);

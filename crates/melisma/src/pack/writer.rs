@@ -1,5 +1,5 @@
-//! A safetensors file to a packed one: header reserved, blobs written, header patched, everything decoded again, then
-//! the hash.
+//! Packs a safetensors file: reserves the header, writes the blobs, patches the header, decodes
+//! everything to verify it, and appends the hash.
 
 use melisma_kernels::Isa;
 use melisma_kernels::rans::{Decoder, Encoder, Tile};
@@ -18,47 +18,49 @@ use crate::format::safetensors::Header;
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
 
-/// How to pack. The number of threads does not change the result.
+/// Packing options. The result does not depend on the number of threads.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES). By default 512 for elements of one and two bytes,
-    /// and for wider ones the size that gives the smallest file.
+    /// Rows and columns of a tile, one of [`TILE_SIZES`](super::TILE_SIZES). The default is 512 for
+    /// elements of one and two bytes, and the size that gives the smallest file for wider ones.
     pub tile_size: Option<u32>,
-    /// Threads to work on.
+    /// The number of threads.
     pub threads: usize,
-    /// A file whose tensors of the same name, type and shape are taken off first.
+    /// A base file. Its tensors of the same name, type and shape are XORed out first.
     pub base: Option<&'a dyn ReadAt>,
-    /// The memory to work in. Under a limit fewer tiles are in flight.
+    /// The memory budget. Under a limit, fewer tiles are in flight.
     pub budget: &'a Budget,
-    /// Elements of the segments of an index for GPUs, see [`SEGMENT`](super::SEGMENT); none is written without.
+    /// Elements per segment of the index for GPUs, see [`SEGMENT`](super::SEGMENT). `None` writes
+    /// no index.
     pub gpu_index: Option<u32>,
 }
 
 impl<'a> Options<'a> {
-    /// One thread within `budget`, tile sizes chosen, no base and no index.
+    /// One thread within `budget`, automatic tile sizes, no base and no index.
     pub fn new(budget: &'a Budget) -> Self {
         Self { tile_size: None, threads: 1, base: None, budget, gpu_index: None }
     }
 }
 
-/// What was packed.
+/// The result of packing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Packed {
     /// Bytes of the source file.
     pub source_len: u64,
     /// Bytes of the packed file.
     pub packed_len: u64,
-    /// Seconds until the file was written, without verification.
+    /// Seconds until the file was written, excluding verification.
     pub encode_seconds: f64,
 }
 
-/// Packs `source` into `sink`, reads it back and decodes every tile. `progress` is told the source's bytes as they are
-/// encoded, then once more as they are verified.
+/// Packs `source` into `sink`, reads it back and decodes every tile. `progress` receives the number
+/// of source bytes as they are encoded, and again as they are verified.
 ///
 /// # Errors
-/// `InvalidArgument`: the source is packed already, has a tensor called `__melisma__`, or nothing in common with the base. `Corrupt` or `Truncated`: it
-/// is not a safetensors file. `Memory`: the budget has no room for one row of tiles. `Check`: what was written does not
-/// decode to the source.
+/// `InvalidArgument`: the source is already packed, has a tensor called `__melisma__`, or has
+/// nothing in common with the base. `Corrupt` or `Truncated`: it is not a safetensors file.
+/// `Memory`: the budget has no room for one row of tiles. `Check`: the output does not decode to
+/// the source.
 pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Packed> {
     let begin = std::time::Instant::now();
     let header = Header::read(source)?;
@@ -110,7 +112,7 @@ pub fn pack(source: &dyn ReadAt, sink: &mut dyn Sink, options: &Options<'_>, pro
     Ok(Packed { source_len, packed_len, encode_seconds })
 }
 
-/// The header of a base, which is a plain safetensors file.
+/// The header of a base, which must be a plain safetensors file.
 fn base_header(base: &dyn ReadAt) -> Result<Header> {
     let header = Header::read(base).map_err(|error| error.at("the base"))?;
     if header.metadata.contains_key(VERSION_KEY) {
@@ -119,7 +121,7 @@ fn base_header(base: &dyn ReadAt) -> Result<Header> {
     Ok(header)
 }
 
-/// Where a tensor's bytes are, and how they are cut.
+/// Where a tensor's bytes are, and how they are divided into tiles.
 struct Plan {
     layout: Layout,
     at: u64,
@@ -138,7 +140,7 @@ struct Input<'a> {
     plans: &'a [Plan],
 }
 
-/// One run on its way: source bytes, then records.
+/// One run in progress: source bytes, then records.
 #[derive(Default)]
 struct Work {
     bytes: Vec<u8>,
@@ -147,16 +149,16 @@ struct Work {
     index: Vec<u8>,
 }
 
-/// What a worker keeps from one run to the next.
+/// The reusable state of a worker.
 struct Worker {
     encoder: Encoder,
     tile: Vec<u8>,
-    /// Where an index is made.
+    /// Set if an index is requested; it records the index.
     decoder: Option<Decoder>,
     decoded: Vec<u8>,
 }
 
-/// The least memory in which every step can be done, whichever tile sizes are chosen.
+/// The least memory that suffices for every step, whichever tile sizes are chosen.
 fn least(header: &Header, options: &Options<'_>) -> Result<u64> {
     let mut need = if options.tile_size.is_none() { memory::choosing(header)? } else { Need::default() };
     for tile_size in options.tile_size.map_or_else(|| TILE_SIZES.to_vec(), |size| vec![size]) {
@@ -171,8 +173,8 @@ fn least(header: &Header, options: &Options<'_>) -> Result<u64> {
     Ok(need.least())
 }
 
-/// Writes the blobs, and the index for GPUs where one is asked for; how long each is. The index is in memory until it is
-/// written, a thirtieth of the source.
+/// Writes the blobs, and the index for GPUs if one is requested. Returns the length of each. The
+/// index stays in memory until it is written, a thirtieth of the source.
 fn blobs(
     header: &Header,
     input: &Input<'_>,
@@ -224,7 +226,7 @@ fn blobs(
 }
 
 impl Input<'_> {
-    /// Bytes of a tensor from `offset` on, less those of the base.
+    /// Reads bytes of a tensor from `offset` on, XORed with those of the base.
     fn read(&self, plan: &Plan, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.source.read_at(plan.at + offset, bytes)?;
         match (self.base, plan.base_at) {
@@ -266,7 +268,7 @@ struct Open<'a> {
     header: &'a Header,
     plans: &'a [Plan],
     sink: &'a mut dyn Sink,
-    /// Lengths of those that are complete.
+    /// Lengths of the completed blobs.
     lens: Vec<u64>,
     tiles: Vec<Tile>,
     written: u64,
@@ -281,7 +283,7 @@ impl Open<'_> {
         Ok(())
     }
 
-    /// Completes every blob before that of `tensor`, and begins that one.
+    /// Completes every blob before that of `tensor`, and starts that one.
     fn begin(&mut self, tensor: usize) -> Result<()> {
         loop {
             let current = self.lens.len();
@@ -303,7 +305,7 @@ impl Open<'_> {
     }
 }
 
-/// Decodes everything that was written, and returns the file's hash.
+/// Decodes everything that was written, and returns the hash of the file.
 fn verify(sink: &mut dyn Sink, threads: usize, budget: &Budget, progress: &dyn Fn(u64)) -> Result<[u8; HASH_LEN]> {
     let mut hash = [0; HASH_LEN];
     sink.check(&mut |file| {

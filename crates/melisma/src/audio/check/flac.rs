@@ -1,6 +1,7 @@
-//! FLAC: frames follow each other without a gap, each with a CRC-8 of its header, a CRC-16 of all of it, and its number (RFC 9639).
+//! Checks FLAC: frames follow each other without a gap, each with a CRC-8 of its header, a CRC-16
+//! of the whole frame, and its number (RFC 9639).
 //!
-//! The length of a frame is not in it. It ends where the CRC-16 comes out and another header follows.
+//! A frame does not state its length. It ends where the CRC-16 matches and another header follows.
 
 use std::io::Read;
 
@@ -9,14 +10,14 @@ use super::window::{BLOCK, Window};
 use crate::audio::flac::{crc8, crc16_next};
 use crate::{Error, Result};
 
-/// The longest header of a frame.
+/// The longest frame header.
 const MAX_HEADER: usize = 16;
 const STREAMINFO_LEN: usize = 34;
 
 struct Header {
     len: usize,
     n_samples: u64,
-    /// Of the frame where blocks have one size, of its first sample where sizes vary.
+    /// The frame number for fixed block sizes, the number of the first sample for variable ones.
     number: u64,
     is_variable: bool,
 }
@@ -56,7 +57,7 @@ impl Header {
     }
 }
 
-/// A number in the manner of UTF-8, and its bytes.
+/// Decodes a UTF-8-style number; returns it with its length in bytes.
 fn coded(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let len = match first.leading_ones() as usize {
@@ -110,9 +111,9 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
     }
 }
 
-/// Goes to the end of the frame at the window's place; false when it has none.
+/// Skips to the end of the frame at the window's position; false if there is no end.
 fn pass_frame(window: &mut Window<impl Read>, header: &Header) -> Result<bool> {
-    // One byte of content and the CRC-16, at least.
+    // At least one byte of content, and the CRC-16.
     let least = header.len + 3;
     let (mut crc, mut len) = (0, 0);
     loop {
@@ -120,7 +121,7 @@ fn pass_frame(window: &mut Window<impl Read>, header: &Header) -> Result<bool> {
         if bytes.is_empty() {
             return Ok(false);
         }
-        // What follows must be there to be looked at.
+        // Leaves enough bytes to inspect the next header.
         let n = if bytes.len() < BLOCK { bytes.len() } else { bytes.len() - MAX_HEADER };
         for (i, &byte) in bytes[..n].iter().enumerate() {
             crc = crc16_next(crc, byte);
@@ -135,14 +136,15 @@ fn pass_frame(window: &mut Window<impl Read>, header: &Header) -> Result<bool> {
 }
 
 fn can_follow(bytes: &[u8], header: &Header) -> bool {
-    // Whatever its number is, or frames that are missing would pass as part of this one: all checksums come out at 0.
+    // Accepts any frame number. Otherwise the frame after a gap would count as part of this one,
+    // since the CRC over several frames is also 0.
     let is_frame = |next: Header| next.is_variable == header.is_variable;
     let is_tag = || [&b"TAG"[..], b"APETAGEX", b"LYRICSBEGIN"].iter().any(|mark| bytes.starts_with(mark));
     let is_padding = || bytes.iter().take(MAX_HEADER).all(|&byte| byte == 0);
     bytes.is_empty() || Header::read(bytes).is_some_and(is_frame) || is_tag() || is_padding()
 }
 
-/// Goes past the metadata; returns the samples that STREAMINFO declares, 0 where it does not know.
+/// Skips the metadata; returns the number of samples that STREAMINFO declares, 0 if unknown.
 fn metadata(window: &mut Window<impl Read>) -> Result<u64> {
     if !window.look(4)?.starts_with(b"fLaC") {
         return Err(Error::corrupt(format!("no FLAC file begins at byte {}", window.position())));

@@ -1,5 +1,6 @@
-//! Whether a compressed file is whole, by its own checksums, counts and lengths. Decoders pass over what is damaged and go on after it, so
-//! that the rest lies too early; here it is an error that says where.
+//! Checks that a compressed file is complete, by its own checksums, counts and lengths. Decoders
+//! skip damaged parts, which shifts everything after them. Here, damage is an error that names its
+//! position.
 
 mod flac;
 mod mpeg;
@@ -23,7 +24,7 @@ pub(super) enum Format {
     Adts,
 }
 
-/// The format that `file` begins as, where a few bytes say it.
+/// The format of `file`, if its first few bytes identify it.
 pub(super) fn sniff(file: File) -> Result<Option<Format>> {
     let mut window = Window::new(file);
     window.pass_id3()?;
@@ -34,7 +35,7 @@ pub(super) fn sniff(file: File) -> Result<Option<Format>> {
     })
 }
 
-/// Reads all of `file`; returns the samples that it declares, where it does.
+/// Reads all of `file`; returns the number of samples that it declares, if any.
 pub(super) fn whole(format: Format, file: File) -> Result<Option<u64>> {
     let mut window = Window::new(file);
     window.pass_id3()?;
@@ -46,7 +47,7 @@ pub(super) fn whole(format: Format, file: File) -> Result<Option<u64>> {
     }
 }
 
-/// Whether only tags or zeros are left, which taggers and padding put behind the sound.
+/// Whether only tags or padding zeros are left after the audio.
 fn is_tail(window: &mut Window<impl Read>) -> Result<bool> {
     let bytes = window.look(16)?;
     if [&b"TAG"[..], b"APETAGEX", b"LYRICSBEGIN"].iter().any(|mark| bytes.starts_with(mark)) {

@@ -1,4 +1,4 @@
-//! MP3 and AAC in ADTS: frames that say how long they are and follow each other without a gap.
+//! Checks MP3 and AAC in ADTS: frames state their length and follow each other without a gap.
 
 use std::io::Read;
 
@@ -7,25 +7,26 @@ use super::window::{BLOCK, Window};
 use super::xing::{Found, Header};
 use crate::{Error, Result};
 
-/// In kbit/s, of MPEG 1 and of MPEG 2 and 2.5.
+/// Bit rates in kbit/s, of MPEG 1, and of MPEG 2 and 2.5.
 const BIT_RATES: [[usize; 15]; 2] = [
     [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
     [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 ];
 const SAMPLE_RATES: [usize; 3] = [44_100, 48_000, 32_000];
 const ADTS_HEAD: usize = 7;
-/// How the names of mp3gain's fields in an APE tag begin.
+/// The prefix of mp3gain's field names in an APE tag.
 const MP3GAIN: &[u8] = b"MP3GAIN_";
 
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     len: usize,
     n_samples: u64,
-    /// What all frames of a file have in common.
+    /// The properties that all frames of a file share.
     kind: (u8, usize),
 }
 
-/// A frame of MPEG layer III. Those of a free bit rate do not say how long they are, and are not read.
+/// Reads a frame of MPEG layer III. Frames with a free bit rate do not state their length and are
+/// not supported.
 fn mp3(bytes: &[u8]) -> Option<Frame> {
     let &[0xff, second, third, ..] = bytes else { return None };
     let (version, layer) = (second >> 3 & 3, second >> 1 & 3);
@@ -59,13 +60,13 @@ pub(super) fn whole_mp3(window: &mut Window<impl Read>) -> Result<()> {
     let mut found = Found::default();
     walk(window, mp3, |frame| found.add(frame))?;
     let Some(header) = header else { return Ok(()) };
-    // mp3gain changes the frames and leaves the checksum as it was.
+    // mp3gain changes the frames but not the checksum.
     let is_regained = window.look(BLOCK)?.windows(MP3GAIN.len()).any(|bytes| bytes == MP3GAIN);
     header.compare(&found)?;
     if is_regained { Ok(()) } else { header.compare_checksum(&found) }
 }
 
-/// Goes from frame to frame and shows each to `visit`; returns how many there are.
+/// Walks the frames and passes each one to `visit`; returns the number of frames.
 fn walk<R: Read>(
     window: &mut Window<R>,
     frame: impl Fn(&[u8]) -> Option<Frame>,
@@ -101,7 +102,7 @@ fn walk<R: Read>(
     }
 }
 
-/// Taggers leave zeros before the first frame.
+/// Skips zeros that taggers leave before the first frame.
 fn pass_zeros(window: &mut Window<impl Read>) -> Result<()> {
     loop {
         let bytes = window.look(1 << 12)?;

@@ -1,5 +1,5 @@
-//! Ogg: pages follow each other without a gap, each with a CRC-32 and the number after the last one of its stream, and a stream ends with
-//! a page that says so (RFC 3533).
+//! Checks Ogg: pages follow each other without a gap, each with a CRC-32 and consecutive numbers
+//! within its stream, and the last page of a stream is marked (RFC 3533).
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,20 +9,21 @@ use super::window::Window;
 use crate::{Error, Result};
 
 const HEAD: usize = 27;
-/// A page of 255 segments of 255 bytes.
+/// The longest page: 255 segments of 255 bytes.
 const MAX_PAGE: usize = HEAD + 255 + 255 * 255;
 const FIRST: u8 = 2;
 const LAST: u8 = 4;
-/// The most streams at a time.
+/// The most streams that may be open at once.
 const MAX_STREAMS: usize = 256;
 
 #[derive(Debug, Default)]
 struct Streams {
-    /// The next page's number of each stream that has not ended, and the samples up to its last page.
+    /// For each open stream, the number of its next page, and the samples up to its last page.
     open: BTreeMap<u32, (u32, u64)>,
     /// Samples of the streams that have ended.
     n_samples: u64,
-    /// Whether there was never more than one stream at a time, so that all samples are of one sound.
+    /// Whether there was never more than one stream at a time, so that all samples belong to one
+    /// recording.
     is_single: bool,
 }
 
@@ -67,7 +68,7 @@ pub(super) fn whole(window: &mut Window<impl Read>) -> Result<Option<u64>> {
 }
 
 impl Streams {
-    /// The samples so far.
+    /// The number of samples so far.
     fn sample(&self) -> u64 {
         self.n_samples + self.open.values().map(|stream| stream.1).max().unwrap_or(0)
     }
@@ -93,7 +94,7 @@ impl Streams {
             return Err(Error::corrupt(format!("Ogg pages {expected} to {number} are missing, after sample {sample}")));
         }
         *expected = number.wrapping_add(1);
-        // Where no packet ends on a page, its clock says nothing.
+        // The clock of a page is valid only if a packet ends on it.
         if ends_packet(page) {
             match u64::try_from(granule) {
                 Ok(granule) if granule >= *end => *end = granule,
@@ -128,7 +129,7 @@ fn page_len(bytes: &[u8]) -> Option<usize> {
 pub(super) fn checksum(page: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let step = |crc: u32, byte: u8| crc << 8 ^ TABLE[usize::from((crc >> 24) as u8 ^ byte)];
-    // The field of the checksum itself counts as zeros.
+    // The checksum field itself counts as zeros.
     let zeroed = |(at, &byte): (usize, &u8)| if (22..26).contains(&at) { 0 } else { byte };
     page.iter().enumerate().map(zeroed).fold(0, step)
 }

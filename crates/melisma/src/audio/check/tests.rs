@@ -76,7 +76,7 @@ fn declared_bytes_say_whether_an_mp3_frame_is_missing() {
         let info = frame(&[&[0; 32][..], b"Info", &counts].concat());
         mpeg::whole_mp3(&mut Window::new(&[info, frame(&[1]), frame(&[2])].concat()[..]))
     };
-    // Writers that count the frame of the header, and those that do not.
+    // Some writers count the frame of the header, some do not.
     for (n_frames, n_bytes) in [(2, 3 * 417), (2, 2 * 417), (3, 3 * 417), (3, 2 * 417)] {
         walk(n_frames, n_bytes).unwrap();
     }
@@ -84,7 +84,7 @@ fn declared_bytes_say_whether_an_mp3_frame_is_missing() {
     assert_eq!((error.kind(), &*error.to_string()), (Kind::Truncated, "3 MP3 frames are declared, 2 are there"));
 }
 
-/// Ogg pages of one packet each, with these clocks.
+/// Ogg pages of one packet each, with these granule positions.
 fn ogg(granules: &[i64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, granule) in granules.iter().enumerate() {
@@ -142,10 +142,10 @@ fn blocks_that_are_numbered_by_samples_are_read() {
     let mut starts: Vec<usize> =
         (42..good.len() - 1).filter(|&at| good[at..].starts_with(&[0xff, 0xf8, 0xc0])).collect();
     starts.push(good.len());
-    // Samples 0, 4096 and 8192, in the manner of UTF-8.
+    // Samples 0, 4096 and 8192, as UTF-8-style numbers.
     let numbers: [&[u8]; 3] = [&[0], &[0xe1, 0x80, 0x80], &[0xe2, 0x80, 0x80]];
     let mut varied = good[..42].to_vec();
-    // The least block is smaller than the largest.
+    // The smallest block is smaller than the largest.
     varied[8..10].copy_from_slice(&16u16.to_be_bytes());
     for (frame, number) in starts.windows(2).zip(numbers) {
         let old = &good[frame[0]..frame[1]];

@@ -1,10 +1,10 @@
-//! A file from front to back, with a look ahead.
+//! Reads a file front to back with lookahead.
 
 use std::io::{ErrorKind, Read};
 
 use crate::{Error, Result};
 
-/// Bytes that are read at a time.
+/// Bytes that are read at once.
 pub(super) const BLOCK: usize = 1 << 16;
 
 pub(super) struct Window<R> {
@@ -21,12 +21,12 @@ impl<R: Read> Window<R> {
         Self { source, bytes: Vec::new(), at: 0, passed: 0, is_end: false }
     }
 
-    /// The place of the next byte in the file.
+    /// The file position of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.passed + self.at as u64
     }
 
-    /// The next bytes: at least `n`, or all that are left.
+    /// The next bytes: at least `n`, or all that remain.
     pub(super) fn look(&mut self, n: usize) -> Result<&[u8]> {
         if self.bytes.len() - self.at < n && !self.is_end {
             self.bytes.drain(..self.at);
@@ -51,12 +51,12 @@ impl<R: Read> Window<R> {
         Ok(&self.bytes[self.at..])
     }
 
-    /// Goes on by `n` bytes that were looked at.
+    /// Advances by `n` bytes that [`Window::look`] returned.
     pub(super) fn pass(&mut self, n: usize) {
         self.at = (self.at + n).min(self.bytes.len());
     }
 
-    /// Goes on by `n` bytes; false when there are fewer.
+    /// Skips `n` bytes; false if there are fewer.
     pub(super) fn skip(&mut self, mut n: u64) -> Result<bool> {
         while n > 0 {
             let there = self.look(n.min(BLOCK as u64) as usize)?.len() as u64;
@@ -69,7 +69,7 @@ impl<R: Read> Window<R> {
         Ok(true)
     }
 
-    /// Goes past ID3v2 tags.
+    /// Skips ID3v2 tags.
     pub(super) fn pass_id3(&mut self) -> Result<()> {
         while let [b'I', b'D', b'3', _, _, flags, a, b, c, d, ..] = *self.look(10)? {
             let len = [a, b, c, d].iter().fold(0, |len, &byte| len << 7 | u64::from(byte & 0x7f));

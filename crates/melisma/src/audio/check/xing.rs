@@ -1,27 +1,29 @@
-//! The Xing or Info header in the first frame of an MP3 file, and the tag of LAME behind it: what the writer counted.
+//! The Xing or Info header in the first frame of an MP3 file, and the LAME tag after it: the counts
+//! that the encoder recorded.
 
 use std::iter::repeat;
 
 use crate::{Error, Result};
 
-/// Places in the tag of LAME.
+/// Offsets in the LAME tag.
 const MUSIC_CRC: usize = 32;
 const TAG_CRC: usize = 34;
-/// FFmpeg's checksum of the tag is over this many bytes of the frame and zeros after it, wherever the tag ends.
+/// FFmpeg computes the checksum of the tag over this many bytes of the frame, with zeros after the
+/// tag, wherever the tag ends.
 const FFMPEG_TAGGED: usize = 190;
 
 #[derive(Debug)]
 pub(super) struct Header {
     n_frames: Option<u64>,
     n_bytes: Option<u64>,
-    /// Of the frames after this one.
+    /// Checksum of the frames after this one.
     crc: Option<u16>,
 }
 
-/// What the frames of a file are.
+/// Totals over the frames of a file.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The length of the first frame, which is not counted in the rest.
+    /// The length of the first frame, which the other totals exclude.
     head: Option<u64>,
     n_frames: u64,
     n_bytes: u64,
@@ -57,7 +59,7 @@ impl Header {
         let start = [4 + side, 4 + crc + side].into_iter().find(is_header)?;
         let field = |at: usize| Some(u32::from_be_bytes(frame.get(at..at + 4)?.try_into().ok()?));
         let flags = field(start + 4)?;
-        // Frames, bytes, a table for seeking, and a quality; each may be missing.
+        // Frames, bytes, a seek table and a quality. Each may be missing.
         let place = |n: usize| {
             let lens = [4, 4, 100, 4].iter().enumerate().take(n);
             start + 8 + lens.filter(|(bit, _)| flags >> bit & 1 != 0).map(|(_, len)| len).sum::<usize>()
@@ -66,7 +68,7 @@ impl Header {
         Some(Self { n_frames: count(0), n_bytes: count(1), crc: music_crc(frame, place(4)) })
     }
 
-    /// Whether all frames are there.
+    /// Checks that all frames are there.
     pub(super) fn compare(&self, found: &Found) -> Result<()> {
         let Some(declared) = self.n_frames else { return Ok(()) };
         match found.n_frames {
@@ -76,8 +78,9 @@ impl Header {
         }
     }
 
-    /// Whether the one frame too many that is declared may be the header's own, which holds no sound: some writers count it. The declared
-    /// bytes say that no frame is missing, with the header's own or without them.
+    /// Whether the one extra frame that is declared may be the header's own frame, which holds no
+    /// audio: some writers count it. The declared bytes then show that no frame is missing, whether
+    /// they include the header or not.
     fn counts_itself(&self, found: &Found) -> bool {
         let with_head = found.n_bytes + found.head.unwrap_or(0);
         self.n_bytes.is_none_or(|declared| declared == found.n_bytes || declared == with_head)
@@ -94,7 +97,7 @@ impl Header {
     }
 }
 
-/// The checksum of the sound in the tag of LAME that begins at `start`, if the tag's own is right.
+/// The checksum of the audio from the LAME tag at `start`, if the tag's own checksum matches.
 fn music_crc(frame: &[u8], start: usize) -> Option<u16> {
     let field = |at: usize| Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
     let (music, tag) = (field(start + MUSIC_CRC)?, field(start + TAG_CRC)?);
@@ -102,11 +105,11 @@ fn music_crc(frame: &[u8], start: usize) -> Option<u16> {
     let after = frame[start + TAG_CRC + 2..].iter().copied().chain(repeat(0));
     let rest = [0, 0].into_iter().chain(after).take(FFMPEG_TAGGED.saturating_sub(start + TAG_CRC));
     let by_ffmpeg = rest.fold(before, |crc, byte| checksum(crc, &[byte]));
-    // Writers without a checksum leave zeros.
+    // Writers that compute no checksum leave zeros.
     (music != 0 && (tag == before || tag == by_ffmpeg)).then_some(music)
 }
 
-/// CRC-16 with the polynomial 0x8005, lowest bits first.
+/// CRC-16 with the polynomial 0x8005, least significant bit first.
 fn checksum(crc: u16, bytes: &[u8]) -> u16 {
     const TABLE: [u16; 256] = table();
     bytes.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])

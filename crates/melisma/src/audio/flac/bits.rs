@@ -1,10 +1,10 @@
-//! Bits, the highest first, and the two checksums of frames.
+//! A bit writer, most significant bit first, and the two checksums of frames.
 
-/// Bytes that grow by bits.
+/// Bytes, written bit by bit.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
     bytes: Vec<u8>,
-    /// Bits that fill no byte yet, right-aligned.
+    /// Bits that do not fill a byte yet, right-aligned.
     held: u64,
     n_held: u32,
 }
@@ -21,7 +21,7 @@ impl Bits {
         self.held &= (1 << self.n_held) - 1;
     }
 
-    /// Appends a number in two's complement.
+    /// Appends an `n`-bit number in two's complement.
     pub(super) fn put_signed(&mut self, value: i32, n: u32) {
         self.put(i64::from(value) as u64, n);
     }
@@ -32,12 +32,12 @@ impl Bits {
         self.put(1, n % 32 + 1);
     }
 
-    /// Appends a number in the manner of UTF-8.
+    /// Appends a UTF-8-style number.
     pub(super) fn put_coded(&mut self, value: u32) {
         if value < 0x80 {
             return self.put(value.into(), 8);
         }
-        // 11, 16, 21, 26 and 31 bits fit two to six bytes.
+        // Two to six bytes hold 11, 16, 21, 26 and 31 bits.
         let n_more = (1..6).find(|n| value >> (5 * n + 6) == 0).unwrap_or(5);
         let mark = 0xff00u32 >> (n_more + 1) & 0xff;
         self.put((mark | value >> (6 * n_more)).into(), 8);
@@ -50,7 +50,7 @@ impl Bits {
         }
     }
 
-    /// The whole bytes so far.
+    /// The complete bytes so far.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -70,7 +70,7 @@ pub(super) fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| crc16_next(crc, byte))
 }
 
-/// The CRC-16 of one more byte.
+/// Updates a CRC-16 with one byte.
 pub(in crate::audio) fn crc16_next(crc: u16, byte: u8) -> u16 {
     const TABLE: [u16; 256] = table();
     crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]

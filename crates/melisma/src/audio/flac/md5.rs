@@ -1,4 +1,4 @@
-//! MD5 (RFC 1321), which FLAC files carry of their samples.
+//! MD5 (RFC 1321), the hash that FLAC files store of their samples.
 
 const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 

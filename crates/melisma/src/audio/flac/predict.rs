@@ -1,24 +1,24 @@
-//! Linear prediction: coefficients by Levinson and Durbin, as integers.
+//! Linear prediction with integer coefficients from the Levinson-Durbin recursion.
 
-/// The most coefficients.
+/// The highest order.
 pub(super) const MAX_ORDER: usize = 12;
-/// Bits of a coefficient.
+/// Bits per coefficient.
 pub(super) const PRECISION: u32 = 14;
 
-/// x[n] is foretold as (sum of c[k] x[n - 1 - k]) >> shift.
+/// Predicts x[n] as (sum of c[k] x[n - 1 - k]) >> shift.
 #[derive(Debug, Clone)]
 pub(super) struct Predictor {
     pub(super) coefficients: Vec<i32>,
     pub(super) shift: u32,
 }
 
-/// The sum of second differences: what channels cost, roughly.
+/// The sum of absolute second differences, an estimate of a channel's cost.
 pub(super) fn roughness(samples: &[i32]) -> u64 {
     let second = |x: &[i32]| (i64::from(x[2]) - 2 * i64::from(x[1]) + i64::from(x[0])).unsigned_abs();
     samples.windows(3).map(second).sum()
 }
 
-/// Differences of `order`, without the first samples.
+/// Differences of order `order`, without the first `order` samples.
 pub(super) fn differences(samples: &[i32], order: usize) -> Vec<i64> {
     let mut values: Vec<i64> = samples.iter().map(|&sample| i64::from(sample)).collect();
     for _ in 0..order {
@@ -28,7 +28,7 @@ pub(super) fn differences(samples: &[i32], order: usize) -> Vec<i64> {
 }
 
 impl Predictor {
-    /// Predictors of the orders 4, 8 and 12 for `samples`, as far as they make sense.
+    /// Predictors of order 4, 8 and 12 for `samples`, as far as they are usable.
     pub(super) fn find(samples: &[i32]) -> Vec<Self> {
         if samples.len() <= 4 * MAX_ORDER {
             return Vec::new();
@@ -42,7 +42,7 @@ impl Predictor {
         found
     }
 
-    /// Integers whose rounding errors are carried on to the next coefficient.
+    /// Rounds to integers; each rounding error is carried over to the next coefficient.
     fn quantise(exact: &[f64]) -> Option<Self> {
         let largest = exact.iter().fold(0f64, |largest, c| largest.max(c.abs()));
         let limit = f64::from(1 << (PRECISION - 1));
@@ -57,7 +57,7 @@ impl Predictor {
         Some(Self { coefficients: exact.iter().map(&mut round).collect(), shift })
     }
 
-    /// What the prediction misses, without the first samples; `None` where that needs more than 31 bits.
+    /// The residual, without the first samples; `None` if it needs more than 31 bits.
     pub(super) fn residual(&self, samples: &[i32]) -> Option<Vec<i64>> {
         let order = self.coefficients.len();
         let miss = |window: &[i32]| {
@@ -70,7 +70,7 @@ impl Predictor {
     }
 }
 
-/// Under Welch's window, a parabola.
+/// Autocorrelation under a Welch (parabolic) window.
 fn autocorrelation(samples: &[i32]) -> [f64; MAX_ORDER + 1] {
     let middle = (samples.len() - 1) as f64 / 2.0;
     let windowed: Vec<f64> = samples
@@ -84,7 +84,7 @@ fn autocorrelation(samples: &[i32]) -> [f64; MAX_ORDER + 1] {
     std::array::from_fn(|lag| windowed.iter().zip(&windowed[lag..]).map(|(a, b)| a * b).sum())
 }
 
-/// Coefficients of every order from 1 on, until the prediction is perfect.
+/// Coefficients for every order from 1 on, until the prediction is perfect.
 fn levinson(r: [f64; MAX_ORDER + 1]) -> Vec<(usize, [f64; MAX_ORDER])> {
     let mut c = [0f64; MAX_ORDER];
     let mut error = r[0];

@@ -1,9 +1,9 @@
-//! Residuals as Rice codes, with a parameter for each of up to 64 partitions.
+//! Codes residuals as Rice codes, with a parameter for each of up to 64 partitions.
 
 use super::bits::Bits;
 
 const MAX_PARTITION_ORDER: u32 = 6;
-/// The largest parameter of four bits; 15 means something else.
+/// The largest four-bit parameter; 15 is the escape code.
 const MAX_SHORT: u32 = 14;
 const MAX_LONG: u32 = 30;
 
@@ -12,12 +12,12 @@ const MAX_LONG: u32 = 30;
 pub(super) struct Plan {
     partition_order: u32,
     parameters: Vec<u32>,
-    /// Bits in all.
+    /// Total bits.
     pub(super) cost: u64,
 }
 
 impl Plan {
-    /// The cheapest for a block of `n` samples, of which the first `order` have no residual.
+    /// The cheapest coding of a block whose first `order` samples have no residual.
     pub(super) fn new(residual: &[i64], order: usize) -> Self {
         let n = residual.len() + order;
         let possible = |p: &u32| n.is_multiple_of(1 << p) && n >> p > order;
@@ -53,12 +53,12 @@ impl Plan {
     }
 }
 
-/// 0, -1, 1, -2, ... as 0, 1, 2, 3, ...
+/// Maps 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
 fn fold(x: i64) -> u64 {
     (x << 1 ^ x >> 63) as u64
 }
 
-/// The parameter for numbers with this sum, and the bits that they take at most.
+/// The best parameter for `n` numbers with this sum, and an upper bound for their bits.
 fn parameter(sum: u64, n: u64) -> (u32, u64) {
     let cost = |k: u32| 5 + n * u64::from(k + 1) + (sum >> k);
     let best = (0..=MAX_LONG).min_by_key(|&k| cost(k)).unwrap_or(0);

@@ -1,16 +1,16 @@
-//! One channel of one block.
+//! Codes one channel of one block.
 
 use super::bits::Bits;
 use super::predict::{PRECISION, Predictor, differences};
 use super::rice::Plan;
 
-/// Orders of fixed predictors, which are differences.
+/// Orders of the fixed predictors, which are differences.
 const FIXED: std::ops::RangeInclusive<usize> = 0..=4;
 
 #[derive(Debug)]
 pub(super) struct Subframe<'a> {
     samples: &'a [i32],
-    /// Of a sample.
+    /// Bits per sample.
     bits: u32,
     coding: Coding,
 }
@@ -24,7 +24,7 @@ enum Coding {
 }
 
 impl<'a> Subframe<'a> {
-    /// The cheapest coding of `samples`, of which there is at least one.
+    /// The cheapest coding of `samples`, which are not empty.
     pub(super) fn best(samples: &'a [i32], bits: u32) -> Self {
         if samples.iter().all(|&sample| sample == samples[0]) {
             return Self { samples, bits, coding: Coding::Constant };
@@ -54,7 +54,7 @@ impl<'a> Subframe<'a> {
     }
 
     pub(super) fn write(&self, bits: &mut Bits) {
-        // A zero, six bits of kind, and a zero: no bit is the same in all samples.
+        // A zero, six bits of type, and a zero: the samples have no wasted bits.
         let kind = match &self.coding {
             Coding::Constant => 0,
             Coding::Verbatim => 1,

@@ -2,7 +2,7 @@ use super::*;
 use crate::audio::Source;
 use crate::random::Lcg32;
 
-/// Reads with another's decoder.
+/// Decodes with another project's decoder.
 fn decode(bytes: &[u8], sample_rate: u32) -> (Vec<f32>, usize) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.flac");
@@ -53,7 +53,7 @@ fn another_decoder_reads_the_same_bits() {
     }
 }
 
-/// Left and right are read as their mean, so one of them is silent, or both are the same.
+/// The decoder returns the mean of left and right, so one channel is silent, or both are the same.
 #[test]
 fn stereo_in_all_its_ways() {
     for depth in [Depth::S16, Depth::S24] {

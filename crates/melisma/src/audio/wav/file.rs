@@ -1,4 +1,4 @@
-//! WAV files on disk: the header is read once, samples by their place.
+//! WAV files on disk: the header is read once, samples are read at any position.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use super::{SampleFormat, sample};
 use crate::audio::Reads;
 use crate::{Error, Result};
 
-/// Bytes that are converted at a time.
+/// Bytes that are converted at once.
 const BLOCK_BYTES: usize = 1 << 16;
 
 /// An open WAV file. A file that shrinks while it is read gives `Truncated`, never a signal.
@@ -46,7 +46,7 @@ impl File {
     /// Reads the header of the regular file at `path`.
     ///
     /// # Errors
-    /// Those of [`super::read`], and `Io` when the system refuses.
+    /// Those of [`super::read`], and `Io` if the file cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         Self::new(crate::audio::file::open_regular(path)?, Reads::Direct)
     }
@@ -57,15 +57,15 @@ impl File {
         Ok(Self { file, len, header, bytes: Vec::new(), reads, map: None })
     }
 
-    /// What its header says.
+    /// The header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Reads mono 16-bit samples as they are, from frame `first` on.
+    /// Reads mono samples as 16-bit integers, from frame `first` on.
     ///
     /// # Errors
-    /// The file has no such frames, or no mono 16-bit samples, or the system refuses.
+    /// The file has fewer frames, or is not mono 16-bit, or the read fails.
     pub fn read_i16(&mut self, first: u64, to: &mut [i16]) -> Result<()> {
         let coding = self.header.coding;
         if self.header.n_channels != 1 {
@@ -89,7 +89,7 @@ impl File {
     /// Reads the mean of all channels, from frame `first` on.
     ///
     /// # Errors
-    /// The file has no such frames, or the system refuses.
+    /// The file has fewer frames, or the read fails.
     pub fn read_mono(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
         let (coding, n_channels) = (self.header.coding, self.header.n_channels);
         let per_block = (BLOCK_BYTES / self.header.block_len()).max(1);

@@ -1,5 +1,6 @@
-//! The headers of the WAV family: RIFF, RIFX (big-endian), RF64 and BW64 (64-bit sizes in a `ds64` chunk), and Sony's W64
-//! (GUIDs for names, 64-bit sizes that count their own header, chunks padded to 8 bytes).
+//! Headers of the WAV family: RIFF, RIFX (big-endian), RF64 and BW64 (64-bit sizes in a `ds64`
+//! chunk), and Sony's W64 (GUIDs as names, 64-bit sizes that include their header, chunks padded to
+//! 8 bytes).
 
 use super::{SampleFormat, TAG_ALAW, TAG_EXTENSIBLE, TAG_FLOAT, TAG_MULAW, TAG_PCM, UNKNOWN_SIZE};
 use crate::text::count;
@@ -7,17 +8,17 @@ use crate::{Error, Result};
 
 const MAX_CHANNELS: u16 = 256;
 const MAX_SAMPLE_RATE: u32 = 3_072_000;
-/// Headers with more chunks than this before their data are not read further.
+/// The most chunks before the data that are searched.
 const MAX_CHUNKS: usize = 10_000;
 const W64_RIFF: [u8; 16] = *b"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00";
-/// What follows the four letters in the GUIDs of W64's chunks.
+/// The bytes after the four letters in the GUIDs of W64's chunks.
 const W64_TAIL: [u8; 12] = [0xf3, 0xac, 0xd3, 0x11, 0x8c, 0xd1, 0x00, 0xc0, 0x4f, 0x8e, 0xdb, 0x8a];
 
-/// A place that headers are read from: a slice or a file.
+/// A source of header bytes: a slice or a file.
 pub(crate) trait Bytes {
-    /// How many there are.
+    /// The number of bytes.
     fn len(&self) -> u64;
-    /// The bytes from `at` on, as many as `to` holds.
+    /// Fills `to` with the bytes from `at` on.
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()>;
 }
 
@@ -35,16 +36,16 @@ impl Bytes for [u8] {
     }
 }
 
-/// How a sample lies in the file.
+/// The encoding of a sample in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
-    /// As numbers, least significant byte first.
+    /// Little-endian numbers.
     Little(SampleFormat),
-    /// As numbers, most significant byte first.
+    /// Big-endian numbers.
     Big(SampleFormat),
-    /// Eight bits, A-law.
+    /// 8-bit A-law.
     ALaw,
-    /// Eight bits, mu-law.
+    /// 8-bit mu-law.
     MuLaw,
 }
 
@@ -57,7 +58,7 @@ impl Coding {
         }
     }
 
-    /// The format that holds its values.
+    /// The sample format that holds the decoded values.
     pub fn format(self) -> SampleFormat {
         match self {
             Self::Little(format) | Self::Big(format) => format,
@@ -66,25 +67,25 @@ impl Coding {
     }
 }
 
-/// What a header says, checked.
+/// A header that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Samples per second and channel.
     pub sample_rate: u32,
-    /// Channels, at least one.
+    /// The number of channels, at least one.
     pub n_channels: usize,
     /// How samples are stored.
     pub coding: Coding,
-    /// Where the samples begin.
+    /// The file offset of the samples.
     pub data_at: u64,
-    /// Bytes of samples, a whole number of blocks.
+    /// Bytes of samples, a multiple of the block length.
     pub data_len: u64,
-    /// What was wrong and repaired.
+    /// A defect of the file that was repaired.
     pub note: Option<String>,
 }
 
 impl Header {
-    /// Bytes of one sample of every channel.
+    /// Bytes per block: one sample of every channel.
     pub fn block_len(&self) -> usize {
         self.n_channels * self.coding.bytes()
     }
@@ -132,7 +133,7 @@ impl Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Riff,
-    /// RIFF with most significant bytes first.
+    /// Big-endian RIFF.
     Rifx,
     /// RF64 and BW64.
     Long,
@@ -195,7 +196,7 @@ impl Family {
         Ok(Chunk { name, body, len: u64::from(len) })
     }
 
-    /// Chunks are padded to even sizes, in W64 to multiples of 8.
+    /// Padding of a chunk that ends at `end`: to an even size, in W64 to a multiple of 8.
     fn padding(self, end: u64) -> u64 {
         if self == Self::W64 { end.next_multiple_of(8) - end } else { end & 1 }
     }
@@ -275,7 +276,7 @@ impl Layout {
     }
 }
 
-/// Integers of odd sizes lie in the upper bits of the next whole number of bytes.
+/// Integers of odd bit depths are left-aligned in the next whole number of bytes.
 fn coding(tag: u16, n_bits: u16, family: Family) -> Result<Coding> {
     let format = match (tag, n_bits) {
         (TAG_PCM, 1..=8) => SampleFormat::U8,

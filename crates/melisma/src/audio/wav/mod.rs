@@ -1,6 +1,8 @@
-//! WAV: RIFF, RIFX, RF64, BW64 and W64 files with PCM of 8 to 32 bits, floats of 32 and 64 bits, A-law or mu-law.
+//! WAV: RIFF, RIFX, RF64, BW64 and W64 files with 8- to 32-bit PCM, 32- and 64-bit floats, A-law or
+//! mu-law.
 //!
-//! Integers map to floats by a power of two (16 bits: 32768), both ways, so that reading and writing is lossless.
+//! Integers and floats convert by a power of two (32768 for 16 bits), so reading and writing are
+//! lossless.
 //!
 //! ```
 //! use melisma::audio::{Clip, wav};
@@ -61,7 +63,7 @@ impl SampleFormat {
         }
     }
 
-    /// Whether samples beyond full scale are kept.
+    /// Whether samples beyond full scale are preserved.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
@@ -72,7 +74,7 @@ const TAG_FLOAT: u16 = 3;
 const TAG_ALAW: u16 = 6;
 const TAG_MULAW: u16 = 7;
 const TAG_EXTENSIBLE: u16 = 0xFFFE;
-/// A size that the writer of a pipe could not know.
+/// The size that a writer into a pipe stores, because it cannot know the real one.
 const UNKNOWN_SIZE: u32 = u32::MAX;
 
 #[cfg(test)]

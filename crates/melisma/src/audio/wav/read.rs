@@ -3,16 +3,16 @@ use super::{SampleFormat, sample};
 use crate::Result;
 use crate::audio::Clip;
 
-/// A WAV file in memory whose header was checked; samples are converted on demand.
+/// A WAV file in memory with a checked header; samples are converted on demand.
 #[derive(Debug, Clone)]
 pub struct Wav<'a> {
     /// Samples per second and channel.
     pub sample_rate: u32,
-    /// Channels, at least one.
+    /// The number of channels, at least one.
     pub n_channels: usize,
-    /// How samples are stored; A-law and mu-law are 16-bit integers once decoded.
+    /// How samples are stored; A-law and mu-law decode to 16-bit integers.
     pub format: SampleFormat,
-    /// What was wrong with the file and repaired, for the user.
+    /// A defect of the file that was repaired, in words for the user.
     pub note: Option<String>,
     coding: Coding,
     data: &'a [u8],
@@ -21,9 +21,10 @@ pub struct Wav<'a> {
 /// Reads the header of a WAV file.
 ///
 /// # Errors
-/// `Corrupt` when the header contradicts itself, `Truncated` when the file ends before its data does, `Unsupported` for
-/// other codings and for more than 256 channels. A data size of 0 or 0xFFFFFFFF, as written into pipes, is no error:
-/// the data reaches to the end of the file then, and [`Wav::note`] says so.
+/// `Corrupt` if the header contradicts itself, `Truncated` if the file ends before its data,
+/// `Unsupported` for other encodings and for more than 256 channels. A data size of 0 or
+/// 0xFFFFFFFF, which writers into pipes store, is valid: the data then extends to the end of the
+/// file, and [`Wav::note`] says so.
 pub fn read(bytes: &[u8]) -> Result<Wav<'_>> {
     let Header { sample_rate, n_channels, coding, data_at, data_len, note } = Header::read(bytes)?;
     let data = &bytes[data_at as usize..][..data_len as usize];
@@ -36,7 +37,7 @@ impl Wav<'_> {
         self.data.len() / (self.n_channels * self.coding.bytes())
     }
 
-    /// All samples; a NaN or infinity in the file stays what it is.
+    /// All samples; NaN and infinities are preserved.
     pub fn to_clip(&self) -> Clip {
         let mut samples = vec![0.0; self.data.len() / self.coding.bytes()];
         sample::to_f32(self.coding, self.data, &mut samples);

@@ -1,4 +1,4 @@
-//! Bytes of a file to numbers, by a power of two.
+//! Converts the bytes of a file to numbers, scaled by a power of two.
 
 use super::SampleFormat;
 use super::header::Coding;
@@ -23,7 +23,7 @@ pub(crate) fn to_f32(coding: Coding, data: &[u8], to: &mut [f32]) {
     }
 }
 
-/// Converts 16-bit samples as they are; false where the coding has no such samples.
+/// Reads samples as 16-bit integers; false for encodings that do not decode to them.
 pub(crate) fn to_i16(coding: Coding, data: &[u8], to: &mut [i16]) -> bool {
     match coding {
         Coding::Little(SampleFormat::S16) => each(data, to, i16::from_le_bytes),
@@ -45,7 +45,7 @@ fn from_i16(value: i16) -> f32 {
     f32::from(value) / 32_768.0
 }
 
-/// The sample sits in the upper three bytes, so its sign is the integer's.
+/// The sample is in the upper three bytes, so its sign is that of the integer.
 fn from_i24(bytes: [u8; 4]) -> f32 {
     (i32::from_le_bytes(bytes) >> 8) as f32 / 8_388_608.0
 }

@@ -4,11 +4,12 @@ use super::{SampleFormat, TAG_FLOAT, TAG_PCM, UNKNOWN_SIZE};
 use crate::audio::Clip;
 use crate::{Error, Result};
 
-/// Writes WAV as the samples come.
+/// Writes WAV incrementally.
 ///
-/// The header first says that the sizes are unknown, which readers of pipes accept; [`Writer::seal`] puts them in where the sink can
-/// seek. A file that has become too long for 32 bits is made RF64 then (EBU Tech 3306): its samples move up once, to make room for a
-/// `ds64` chunk. Room from the start would change every ordinary file.
+/// The header first declares unknown sizes, which readers of pipes accept. If the sink can seek,
+/// [`Writer::seal`] fills in the sizes. A file too long for 32-bit sizes then becomes RF64 (EBU
+/// Tech 3306): its samples move up once, to make room for a `ds64` chunk. Reserving that room from
+/// the start would change every ordinary file.
 #[derive(Debug)]
 pub struct Writer<W> {
     sink: W,
@@ -19,7 +20,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Where the bytes go.
+    /// The sink.
     pub fn sink(&self) -> &W {
         &self.sink
     }
@@ -27,17 +28,18 @@ impl<W: Write> Writer<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// `InvalidArgument` for 0 Hz, or channels outside 1..=256; `Io` when the sink fails.
+    /// `InvalidArgument` for 0 Hz, or channels outside 1..=256; `Io` if the sink fails.
     pub fn new(mut sink: W, sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<Self> {
         sink.write_all(&header(sample_rate, n_channels, format)?).map_err(failed)?;
         let block_len = (n_channels * format.bytes()) as u64;
         Ok(Self { sink, format, block_len, data_len: 0, scratch: Vec::new() })
     }
 
-    /// Appends interleaved samples; integers are rounded to nearest, ties to even, and clipped, and a NaN is silence.
+    /// Appends interleaved samples. Integers are rounded to nearest, ties to even, and clipped; NaN
+    /// becomes silence.
     ///
     /// # Errors
-    /// `Io` when the sink fails.
+    /// `Io` if the sink fails.
     pub fn write(&mut self, samples: &[f32]) -> Result<()> {
         for block in samples.chunks(4096) {
             self.scratch.clear();
@@ -50,18 +52,18 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Hands whatever the sink buffers to its reader.
+    /// Flushes the sink.
     ///
     /// # Errors
-    /// `Io` when the sink fails.
+    /// `Io` if the sink fails.
     pub fn flush(&mut self) -> Result<()> {
         self.sink.flush().map_err(failed)
     }
 
-    /// Ends a pipe: the header keeps its unknown sizes.
+    /// Finishes a pipe: the sizes in the header stay unknown.
     ///
     /// # Errors
-    /// `Io` when the sink fails.
+    /// `Io` if the sink fails.
     pub fn finish(mut self) -> Result<W> {
         if self.data_len % 2 == 1 {
             self.sink.write_all(&[0]).map_err(failed)?;
@@ -72,15 +74,15 @@ impl<W: Write> Writer<W> {
 }
 
 impl<W: Read + Write + Seek> Writer<W> {
-    /// Ends a file: the sizes are put into the header, which starts at the sink's position 0.
+    /// Finishes a file: writes the sizes into the header, which starts at position 0 of the sink.
     ///
     /// # Errors
-    /// `Io` when the sink fails.
+    /// `Io` if the sink fails.
     pub fn seal(self) -> Result<W> {
         self.seal_below(UNKNOWN_SIZE.into())
     }
 
-    /// As [`Writer::seal`]; files of `limit` bytes and more are RF64.
+    /// As [`Writer::seal`]; files of `limit` bytes or more become RF64.
     pub(super) fn seal_below(self, limit: u64) -> Result<W> {
         let Self { format, data_len, block_len, .. } = self;
         let header_len = header_len(format);
@@ -110,9 +112,9 @@ impl<W: Read + Write + Seek> Writer<W> {
 
 /// `RIFF`, a size, `WAVE`.
 const RIFF_LEN: u64 = 12;
-/// A chunk header, sizes of file and data, samples, and an empty table.
+/// A chunk header, the sizes of file and data, the number of samples, and an empty table.
 const DS64_LEN: u64 = 8 + 28;
-/// Bytes that are moved at a time.
+/// Bytes that are moved at once.
 const MOVED: u64 = 1 << 20;
 
 /// The first bytes of an RF64 file, up to its `fmt ` chunk.
@@ -126,7 +128,7 @@ fn rf64(riff_len: u64, data_len: u64, n_frames: u64) -> Vec<u8> {
     out
 }
 
-/// Moves everything from byte `start` on up by `n` bytes, from the end backwards.
+/// Moves everything from byte `start` on up by `n` bytes, starting at the end.
 fn move_up(sink: &mut (impl Read + Write + Seek), start: u64, n: u64) -> std::io::Result<()> {
     let mut end = sink.seek(SeekFrom::End(0))?;
     let mut bytes = vec![0; MOVED as usize];
@@ -142,7 +144,7 @@ fn move_up(sink: &mut (impl Read + Write + Seek), start: u64, n: u64) -> std::io
     Ok(())
 }
 
-/// The bytes of a WAV file.
+/// Encodes a clip as a WAV file.
 ///
 /// # Errors
 /// Those of [`Writer::new`].
@@ -152,7 +154,7 @@ pub fn write(clip: &Clip, format: SampleFormat) -> Result<Vec<u8>> {
     Ok(writer.seal()?.into_inner())
 }
 
-/// RIFF 12, fmt 8 + 16 (floats: 18, and a fact chunk of 12), data 8.
+/// Bytes of the header: RIFF 12, fmt 8 + 16 (floats: 18, and a fact chunk of 12), data 8.
 fn header_len(format: SampleFormat) -> u64 {
     if format.is_float() { 12 + 26 + 12 + 8 } else { 12 + 24 + 8 }
 }
@@ -188,7 +190,7 @@ fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<V
 }
 
 fn store(sample: f32, format: SampleFormat, out: &mut Vec<u8>) {
-    // `as` saturates, which is the clipping, and turns a NaN into 0. Products with a power of two are exact.
+    // `as` saturates, which clips, and turns NaN into 0. Products with a power of two are exact.
     let scaled = |scale: f64| (f64::from(sample) * scale).round_ties_even();
     match format {
         SampleFormat::U8 => out.push((scaled(128.0) as i32).clamp(-128, 127).wrapping_add(128) as u8),

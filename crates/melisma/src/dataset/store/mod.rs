@@ -1,4 +1,5 @@
-//! Where rows go: a header and columns of fixed places, as HDF5, safetensors or npy. Any thread writes any row, without a lock.
+//! Stores rows as HDF5, safetensors or npy: a header, and columns at fixed offsets. Any thread
+//! writes any row without a lock.
 
 pub mod hdf5;
 pub(super) mod npy;
@@ -20,11 +21,11 @@ const EXPECTED: &str = "name a dataset that Melisma built";
 
 /// The column with the hash of each row.
 pub(super) const HASH_COLUMN: &str = "row_hash";
-/// The columns, in the order in which a build writes them.
+/// The columns, in the order that a build writes them.
 pub(super) const COLUMNS: [&str; 8] =
     ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", HASH_COLUMN, "mel"];
 
-/// The file formats.
+/// The file format of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One HDF5 file.
@@ -36,10 +37,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind called `name`, or the one that `path`'s suffix means.
+    /// The kind called `name`, or the one that the suffix of `path` implies.
     ///
     /// # Errors
-    /// The name or the suffix is not known.
+    /// The name or the suffix is unknown.
     pub fn choose(name: Option<&str>, path: &Path) -> Result<Self> {
         let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
         match name.unwrap_or(suffix) {
@@ -58,7 +59,7 @@ impl Kind {
 pub enum ColumnType {
     /// A number.
     Number(DType),
-    /// UTF-8 of that many bytes, padded with zeros.
+    /// UTF-8 of this many bytes, zero-padded.
     Text(usize),
 }
 
@@ -78,14 +79,14 @@ impl From<DType> for ColumnType {
     }
 }
 
-/// One column: a value of `shape` per row.
+/// One column, with a value of `shape` per row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The element type.
     pub element: ColumnType,
-    /// The axes after the first.
+    /// The axes after the row axis.
     pub shape: Vec<usize>,
 }
 
@@ -101,22 +102,22 @@ impl Column {
     }
 }
 
-/// What a dataset's header says.
+/// The header of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
-    /// N
+    /// The number of rows.
     pub n_rows: u64,
     /// The columns.
     pub columns: Vec<Column>,
-    /// Names and values: text, whole numbers and fractions.
+    /// Attributes by name: text, integers and floats.
     pub attributes: Map<String, Value>,
 }
 
 impl Layout {
-    /// The place of the column called `name`.
+    /// The index of the column called `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such column.
     pub fn column(&self, name: &str) -> Result<usize> {
         let found = self.columns.iter().position(|column| column.name == name);
         found.ok_or_else(|| Error::corrupt(format!("the dataset has no column `{name}`")))
@@ -128,14 +129,14 @@ impl Layout {
     }
 }
 
-/// Where a column's first row is.
+/// The location of a column's first row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     file: usize,
     offset: u64,
 }
 
-/// One file of a dataset, as it is laid out.
+/// The layout of one file of a dataset.
 struct FilePlan {
     path: PathBuf,
     header: Vec<u8>,
@@ -145,17 +146,18 @@ struct FilePlan {
 /// A dataset on disk.
 #[derive(Debug)]
 pub struct Store {
-    /// What it holds.
+    /// The columns and attributes.
     pub layout: Layout,
     paths: Vec<PathBuf>,
     files: Vec<File>,
     places: Vec<Place>,
-    /// Maps of the files, where writes go through them.
+    /// Maps of the files, if writes go through them.
     maps: Vec<Mapped>,
 }
 
 impl Store {
-    /// Makes the files at `path`, with every row zero. The dataset is valid from the instant that it has this name.
+    /// Creates the files at `path` with every row zero. The dataset is valid as soon as it has this
+    /// name.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -179,10 +181,10 @@ impl Store {
         Self::attach(plans, places, layout)
     }
 
-    /// Opens the files at `path`, which [`Store::create`] made for the same `layout`.
+    /// Opens the files at `path` that [`Store::create`] made for the same `layout`.
     ///
     /// # Errors
-    /// A file is missing or has another size or header.
+    /// A file is missing, or has a different size or header.
     pub fn reopen(path: &Path, kind: Kind, layout: Layout) -> Result<Self> {
         let (plans, places) = lay_out(path, kind, &layout);
         for plan in &plans {
@@ -197,10 +199,10 @@ impl Store {
         Self::attach(plans, places, layout)
     }
 
-    /// Opens a dataset for reading, whatever its kind.
+    /// Opens a dataset of any kind for reading.
     ///
     /// # Errors
-    /// It is not one of our datasets, or damaged.
+    /// The file is not a Melisma dataset, or is damaged.
     pub fn open(path: &Path) -> Result<Self> {
         let at = |error: Error| error.at(path.display());
         if path.is_dir() {
@@ -227,13 +229,14 @@ impl Store {
         Ok(Self { layout, paths: plans.into_iter().map(|plan| plan.path).collect(), files, places, maps: Vec::new() })
     }
 
-    /// Lets writes go into maps of the files, which many threads do at once. Where the system has none, nothing changes.
+    /// Directs writes into maps of the files, which many threads can use at once. If the system
+    /// cannot map them, writes stay direct.
     pub fn map(&mut self) {
         let map = |file: &File| Mapped::new(file, usize::try_from(file.metadata()?.len()).unwrap_or(0), Access::Write);
         self.maps = self.files.iter().map(map).collect::<std::io::Result<_>>().unwrap_or_default();
     }
 
-    /// Takes the room of mapped files from the disk.
+    /// Allocates disk space for mapped files.
     ///
     /// # Errors
     /// The disk is full.
@@ -245,7 +248,7 @@ impl Store {
         Ok(())
     }
 
-    /// Says that `n` rows of a column will be written from row `first` on.
+    /// Announces that `n` rows of a column will be written from row `first` on.
     pub fn announce(&self, column: usize, first: u64, n: u64) {
         let row_bytes = self.layout.columns[column].row_bytes() as u64;
         let Place { file, offset } = self.places[column];
@@ -257,7 +260,7 @@ impl Store {
     /// Writes rows of a column from row `first` on.
     ///
     /// # Errors
-    /// The disk is full, or the system refuses.
+    /// The disk is full, or the write fails.
     ///
     /// # Panics
     /// The rows are not within the column.
@@ -266,7 +269,7 @@ impl Store {
         assert!(first * row_bytes + bytes.len() as u64 <= self.layout.n_rows * row_bytes, "rows beyond the dataset");
         let Place { file, offset } = self.places[column];
         let at = offset + first * row_bytes;
-        // A map cannot say that the disk is full; the call can.
+        // A map cannot report a full disk; the system call can.
         if self.maps.get(file).is_some_and(|map| map.write(at as usize, bytes).is_ok()) {
             return Ok(());
         }
@@ -277,7 +280,7 @@ impl Store {
     /// Reads rows of a column from row `first` on.
     ///
     /// # Errors
-    /// The file is shorter than it says, or the system refuses.
+    /// The file is shorter than its header says, or the read fails.
     pub fn read(&self, column: usize, first: u64, bytes: &mut [u8]) -> Result<()> {
         let row_bytes = self.layout.columns[column].row_bytes() as u64;
         let Place { file, offset } = self.places[column];
@@ -288,7 +291,7 @@ impl Store {
     /// Waits until everything is on disk.
     ///
     /// # Errors
-    /// The disk is full, or the system refuses.
+    /// The disk is full, or the system call fails.
     pub fn sync(&self) -> Result<()> {
         for (file, path) in self.files.iter().zip(&self.paths) {
             file.sync_data().map_err(|error| output::failed(path, error))?;
@@ -296,9 +299,9 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the right to write it, for as long as it is open; false when another process has it.
+    /// Locks the dataset for writing while it is open; false if another process holds the lock.
     pub fn lock(&self) -> bool {
-        // File systems without locks: the last writer wins, as everywhere.
+        // On file systems without locks, the last writer wins.
         !matches!(self.files.first().map(File::try_lock), Some(Err(std::fs::TryLockError::WouldBlock)))
     }
 }

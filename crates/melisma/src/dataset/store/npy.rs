@@ -1,4 +1,5 @@
-//! A folder: one npy file per column, and `dataset.json` with the attributes and the columns' types.
+//! A folder with one npy file per column, and `dataset.json` with the attributes and the column
+//! types.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +10,7 @@ use super::{Column, ColumnType, FilePlan, Layout, Place, Store};
 use crate::format::{DType, npy};
 use crate::{Error, Result};
 
-/// The file that makes a folder a dataset.
+/// The file that marks a folder as a dataset.
 pub(in crate::dataset) const INDEX: &str = "dataset.json";
 const MAX_INDEX: u64 = 16 << 20;
 
@@ -24,7 +25,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
         let len = header.len() as u64 + layout.n_rows * column.row_bytes() as u64;
         plans.push(FilePlan { path: path.join(format!("{}.npy", column.name)), header, len });
     }
-    // Sorted here, so that the bytes do not depend on how maps are kept.
+    // Sorted here, so that the bytes do not depend on the map's order.
     let mut columns: Vec<&Column> = layout.columns.iter().collect();
     columns.sort_by(|a, b| a.name.cmp(&b.name));
     let described = |column: &&Column| json!({ "descr": descr(column.element), "shape": column.shape });
@@ -36,7 +37,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     (plans, places)
 }
 
-/// What the index of the folder at `path` says.
+/// Reads the index of the folder at `path`.
 pub(in crate::dataset) fn layout(path: &Path) -> Result<Layout> {
     let at = path.join(INDEX);
     let failed = |error| Error::io(INDEX, error).with_hint("a dataset of npy files has one");

@@ -1,4 +1,4 @@
-//! One safetensors file: attributes are its metadata, text columns are bytes.
+//! One safetensors file: attributes are its metadata, and text columns are bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
         entries.push((column.name.clone(), entry));
         at = end;
     }
-    // Sorted here, so that the bytes do not depend on how maps are kept.
+    // Sorted here, so that the bytes do not depend on the map's order.
     entries.push(("__metadata__".to_owned(), Value::Object(metadata)));
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     let json = Value::Object(entries.into_iter().collect::<Map<_, _>>()).to_string();
@@ -70,7 +70,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
-/// Metadata are text; what was a number becomes one again.
+/// Metadata are text; numbers are parsed back.
 fn attributes(metadata: BTreeMap<String, String>) -> Map<String, Value> {
     const TEXTS: [&str; 4] = ["config", "format", "plan", "preset"];
     let typed = |(name, text): (String, String)| {
@@ -81,7 +81,7 @@ fn attributes(metadata: BTreeMap<String, String>) -> Map<String, Value> {
     metadata.into_iter().map(typed).collect()
 }
 
-/// The column of a tensor, and its rows.
+/// The column of a tensor, and its number of rows.
 fn column(entry: TensorEntry) -> Result<(Column, u64)> {
     let len = entry.len();
     let TensorEntry { name, dtype, mut shape, .. } = entry;

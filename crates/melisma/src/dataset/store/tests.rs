@@ -62,7 +62,8 @@ fn hdf5_headers_survive_any_cut_and_any_changed_byte() {
         let mut changed = whole.clone();
         changed[at] ^= 0x41;
         std::fs::write(&path, &changed).unwrap();
-        // What is guarded by a checksum is refused; what is not is padding between the columns.
+        // Flips in bytes that a checksum covers are rejected; the rest is padding between the
+        // columns.
         let _ = Store::open(&path);
     }
 }

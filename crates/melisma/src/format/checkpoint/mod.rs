@@ -1,8 +1,9 @@
-//! Weights in files: `.safetensors`, and the zip files of `torch.save`, told apart by their first bytes.
+//! Reads weights from `.safetensors` files and the zip files of `torch.save`, distinguished by
+//! their first bytes.
 //!
-//! Nothing in a file is ever executed. Tensors stay in the file until [`View::to_f32`] or [`View::read_at`] is called, so
-//! that a checkpoint of any size takes the memory of one tensor, and a hostile one no more than the caller's expected
-//! shapes.
+//! Nothing in a file is ever executed. Tensors stay in the file until [`View::to_f32`] or
+//! [`View::read_at`] is called. A checkpoint of any size therefore takes the memory of one tensor,
+//! and a hostile one takes no more than the shapes that the caller expects.
 
 mod torch;
 mod view;
@@ -15,7 +16,7 @@ use super::safetensors::{Header, TensorEntry};
 use super::{ReadAt, StoredType};
 use crate::{Error, Result};
 
-/// The tensors of a file by name.
+/// The tensors of a file, by name.
 #[derive(Debug, Default)]
 pub struct Checkpoint<'a> {
     tensors: BTreeMap<String, View<'a>>,
@@ -26,7 +27,7 @@ impl<'a> Checkpoint<'a> {
     /// Reads the directory of a file.
     ///
     /// # Errors
-    /// `Truncated` or `Corrupt` when the file contradicts its format, `Unsupported` for other formats.
+    /// `Truncated` or `Corrupt` if the file violates its format, `Unsupported` for other formats.
     pub fn read(file: &'a dyn ReadAt) -> Result<Self> {
         match kind(file) {
             Some(Format::Zip) => torch::read(file),
@@ -53,7 +54,7 @@ impl<'a> Checkpoint<'a> {
                 let message = format!("not a valid safetensors file: {name}: its bytes do not fit its type and shape");
                 Error::corrupt(message)
             })?;
-            // Where the length of an element is not known, nothing is read.
+            // If the size of an element is unknown, nothing is read.
             let strides = dtype.size().map_or_else(|| vec![0; shape.len()], |_| view::row_major(&shape));
             tensors.insert(name.clone(), View { dtype, shape, strides, file, at: header.len + bytes[0] });
         }
@@ -65,12 +66,12 @@ impl<'a> Checkpoint<'a> {
         self.tensors.get(name)
     }
 
-    /// All names, in order.
+    /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// What else the file holds beside the state dict that was read, by name.
+    /// The names of the entries besides the state dict that was read.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
@@ -92,7 +93,7 @@ fn kind(file: &dyn ReadAt) -> Option<Format> {
     }
 }
 
-/// Whether a file begins as checkpoints of PyTorch do, in the format of today or the one before 1.6.
+/// Whether a file starts like a PyTorch checkpoint, in the current format or the one before 1.6.
 pub fn is_torch(file: &dyn ReadAt) -> bool {
     kind(file).is_some()
 }

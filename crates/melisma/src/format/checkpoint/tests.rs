@@ -5,7 +5,7 @@ use super::*;
 use crate::Kind;
 use crate::format::DType;
 
-/// A zip file of stored entries.
+/// A zip file with stored (uncompressed) entries.
 pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut directory = Vec::new();
@@ -145,7 +145,7 @@ fn a_nested_state_dict_is_found_and_the_rest_is_told() {
     assert!(error.to_string().contains("several state dicts: first, second"), "{error}");
 }
 
-/// `_rebuild_tensor_v3` as PyTorch calls it for types that have no storage class.
+/// Calls `_rebuild_tensor_v3` as PyTorch does for types without a storage class.
 fn typed(dtype: &str, metadata: &[u8]) -> Vec<u8> {
     let mut out = b"\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v3\n(".to_vec();
     out.extend_from_slice(b"(X\x07\0\0\0storagectorch.storage\nUntypedStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x18tQ");

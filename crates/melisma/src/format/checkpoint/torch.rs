@@ -1,4 +1,5 @@
-//! PyTorch checkpoints: a zip file with `data.pkl`, which describes the tensors, and one `data/KEY` for each storage.
+//! PyTorch checkpoints: a zip file with `data.pkl`, which describes the tensors, and one `data/KEY`
+//! per storage.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,9 @@ use crate::format::read_at::{ReadAt, read as read_bytes};
 use crate::format::{pickle, zip};
 use crate::{Error, Result};
 
-/// How many times the file's own bytes its tensors may have together. Tied weights are stored once and have several
-/// names; without a limit a small file could stand for any amount of weights.
+/// The limit for the total size of the tensors, as a multiple of the file's size. Tied weights are
+/// stored once under several names; without a limit, a small file could expand to any amount of
+/// weights.
 const MAX_SHARING: u64 = 64;
 
 pub fn read(file: &dyn ReadAt) -> Result<Checkpoint<'_>> {
@@ -61,16 +63,16 @@ fn view<'a>(tensor: pickle::Tensor<'_>, file: &'a dyn ReadAt, entry: zip::Entry,
         let message = format!("shape {shape:?} needs {needed} bytes, its storage has {}", entry.len);
         return Err(Error::truncated(message));
     }
-    // Checked above not to overflow.
+    // Checked above, so it does not overflow.
     if (shape.iter().product::<usize>() * element_len) as u64 > entry.len {
         return Err(Error::corrupt(format!("overlaps itself in {storage}")));
     }
     Ok(View { dtype, shape, strides, file, at: entry.at + (offset * element_len) as u64 })
 }
 
-/// One more than the largest element index that the shape reaches, 0 for an empty tensor.
+/// One more than the largest element index that the shape reaches; 0 for an empty tensor.
 fn elements_spanned(shape: &[usize], strides: &[usize]) -> Option<usize> {
-    // With room for the bytes of the widest elements.
+    // Leaves room for the bytes of the widest elements.
     shape.iter().try_fold(8_usize, |product, &extent| product.checked_mul(extent))?;
     if shape.contains(&0) {
         return Some(0);

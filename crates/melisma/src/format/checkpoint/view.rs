@@ -1,28 +1,29 @@
-//! A tensor inside a file, read when it is asked for.
+//! A tensor inside a file, read on demand.
 
 use std::fmt;
 
 use crate::format::{ReadAt, StoredType};
 use crate::{Error, Result};
 
-/// Elements that are gathered or converted at a time.
+/// Elements that are gathered or converted at once.
 const BLOCK: usize = 1 << 16;
-/// Bytes between two wanted ones that are read with them rather than skipped.
+/// The largest gap between two wanted bytes that is read rather than skipped.
 const MAX_GAP: u64 = 4096;
-/// The most bytes that one read of a gather has.
+/// The most bytes in one read of a gather.
 const MAX_SPAN: u64 = 1 << 20;
 
-/// A tensor inside a file: a type, a shape, and strides from a place in the file that was checked to hold them.
+/// A tensor inside a file: a type, a shape, and strides from an offset. The file is checked to hold
+/// all of its elements.
 #[derive(Clone)]
 pub struct View<'a> {
-    /// Type of an element.
+    /// The element type.
     pub dtype: StoredType,
     /// Extent of each dimension.
     pub shape: Vec<usize>,
-    /// Step of each dimension, in elements.
+    /// Stride of each dimension, in elements.
     pub(super) strides: Vec<usize>,
     pub(super) file: &'a dyn ReadAt,
-    /// Where the first element is in the file.
+    /// The file offset of the first element.
     pub(super) at: u64,
 }
 
@@ -38,7 +39,7 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// Steps of a row-major tensor.
+/// Strides of a row-major tensor.
 pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -56,18 +57,18 @@ impl View<'_> {
         self.dtype.size().ok_or_else(|| Error::unsupported(format!("elements of type {}", self.dtype.name())))
     }
 
-    /// Bytes of all elements.
+    /// The total size of the elements, in bytes.
     ///
     /// # Errors
-    /// `Unsupported` when the length of an element is not known.
+    /// `Unsupported` if the size of an element is unknown.
     pub fn n_bytes(&self) -> Result<u64> {
         Ok((self.n_elements() * self.element_len()?) as u64)
     }
 
-    /// The elements in row-major order. Allocates 4 bytes for each element of the shape: check the shape first.
+    /// The elements in row-major order. Allocates 4 bytes per element, so check the shape first.
     ///
     /// # Errors
-    /// `Unsupported` when the elements are not floats; otherwise as [`View::read_at`].
+    /// `Unsupported` if the elements are not floats; otherwise as [`View::read_at`].
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         let element_len = self.element_len()?;
         let n = self.n_elements();
@@ -78,15 +79,16 @@ impl View<'_> {
             self.read_at((first * element_len) as u64, block)?;
             self.dtype.append_floats(block, &mut out)?;
         }
-        // An empty tensor of integers is refused like any other.
+        // An empty tensor of integers is rejected like any other.
         self.dtype.append_floats(&[], &mut out)?;
         Ok(out)
     }
 
-    /// Fills `out` with the elements' bytes in row-major order, from byte `at` on.
+    /// Fills `out` with the bytes of the elements in row-major order, from byte `at` on.
     ///
     /// # Errors
-    /// `Unsupported` when the length of an element is not known; `Truncated` or `Io` when the file cannot be read.
+    /// `Unsupported` if the size of an element is unknown; `Truncated` or `Io` if the file cannot
+    /// be read.
     pub fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         if self.is_contiguous() {
             return self.file.read_at(self.at + at, out);
@@ -112,8 +114,8 @@ impl View<'_> {
             || self.shape.iter().zip(&self.strides).zip(steps).all(|((&n, &stride), step)| n == 1 || stride == step)
     }
 
-    /// Elements from number `first` on, in row-major order. They are read in the order of the file, so that a transposed
-    /// tensor takes few reads.
+    /// Gathers elements from number `first` on, in row-major order. Reads them in file order, so
+    /// that a transposed tensor takes few reads.
     fn gather(&self, first: usize, element_len: usize, out: &mut [u8]) -> Result<()> {
         let mut places = self.places(first, out.len() / element_len);
         places.sort_unstable();
@@ -142,7 +144,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// For each of `n` elements its place in the storage, and its number among them.
+    /// For each of `n` elements, its offset in the storage and its index among them.
     fn places(&self, first: usize, n: usize) -> Vec<(u64, usize)> {
         let mut index = vec![0; self.shape.len()];
         let mut rest = first;

@@ -1,8 +1,9 @@
 //! A pickle reader that can only describe tensors.
 //!
-//! It knows the opcodes and the few global names that `torch.save` writes for a state dict, and refuses all others by
-//! name; "calling" a global builds a description and nothing else. Values live in flat arenas and refer to each other
-//! by index: there is no recursion, however deep a file nests, and memory stays within a small multiple of the program.
+//! It knows the opcodes and the few globals that `torch.save` writes for a state dict, and rejects
+//! all others by name. "Calling" a global only builds a description. Values live in flat arenas and
+//! refer to each other by index, so there is no recursion, however deep a file nests, and memory
+//! stays within a small multiple of the program.
 
 mod state;
 
@@ -12,13 +13,13 @@ use super::StoredType;
 use crate::{Error, Kind, Result};
 pub use state::State;
 
-/// State dicts of the largest models take a few megabytes.
+/// The longest program. State dicts of the largest models take a few megabytes.
 pub const MAX_PROGRAM_LEN: usize = 64 << 20;
-/// Tensors of more dimensions do not occur in audio models; without a limit, tensors that share one long shape would
-/// take memory quadratic in the program.
+/// Audio models have no tensors of more dimensions. Without a limit, tensors that share one long
+/// shape would take memory quadratic in the program.
 const MAX_RANK: usize = 8;
 
-/// A tensor as the pickle describes it; nothing is checked against a storage yet.
+/// A tensor as the pickle describes it, not yet checked against a storage.
 #[derive(Debug, Clone)]
 pub struct Tensor<'a> {
     pub key: &'a str,
@@ -41,7 +42,7 @@ enum Value<'a> {
     Dict(usize),
     Callable(Callable),
     Type(StoredType),
-    /// A typed storage, or one of bytes whose tensors say their type.
+    /// A typed storage, or one of bytes whose tensors state their type.
     StorageClass(Option<StoredType>),
     Storage(usize),
     Tensor(usize),
@@ -51,7 +52,7 @@ enum Value<'a> {
 enum Callable {
     OrderedDict,
     RebuildTensor,
-    /// With the type as one more argument.
+    /// Takes the type as an additional argument.
     RebuildTypedTensor,
     RebuildParameter,
     Size,
@@ -68,7 +69,7 @@ struct Machine<'a> {
     tensors: Vec<Tensor<'a>>,
 }
 
-/// The tensors of a pickled state dict.
+/// Reads the tensors of a pickled state dict.
 pub fn read(program: &[u8]) -> Result<State<'_>> {
     let mut machine = Machine {
         program,
@@ -182,7 +183,8 @@ impl<'a> Machine<'a> {
             },
             b'Q' => self.storage()?,
             b'R' => self.reduce()?,
-            // BUILD gives an OrderedDict its attributes (the module versions); they describe no tensor.
+            // BUILD sets attributes of an OrderedDict (the module versions), which describe no
+            // tensors.
             b'b' => {
                 self.pop()?;
                 if !matches!(self.stack.last(), Some(Value::Dict(_))) {
@@ -357,7 +359,8 @@ impl<'a> Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// A tensor whose type is that of its storage unless one is given. Metadata says that its elements are not as stored.
+    /// Builds a tensor with the type of its storage, unless `dtype` is given. Metadata marks
+    /// elements that differ from the stored ones.
     fn tensor(&mut self, place: [Value<'a>; 4], dtype: Option<StoredType>, metadata: Option<Value<'a>>) -> Result<()> {
         let [Value::Storage(storage), offset, Value::Tuple(shape), Value::Tuple(strides)] = place else {
             return Err(Error::corrupt("a tensor with unknown arguments"));

@@ -1,21 +1,21 @@
-//! Which of a checkpoint's dictionaries is the state dict: the whole, or one that training scripts put beside epochs and
-//! optimizers.
+//! Finds the state dict in a checkpoint: the whole dictionary, or one that training scripts store
+//! beside epochs and optimizers.
 
 use super::{Machine, Tensor, Value};
 use crate::{Error, Result};
 
-/// Names under which scripts save a model's state dict, the most usual first.
+/// Names that scripts use for a model's state dict, most common first.
 const NAMES: [&str; 8] =
     ["state_dict", "model_state_dict", "model_state", "model", "module", "net", "weights", "params"];
-/// Dictionaries within dictionaries, at most.
+/// The deepest nesting of dictionaries that is searched.
 const MAX_DEPTH: usize = 4;
 
 /// The state dict that was found.
 #[derive(Debug)]
 pub struct State<'a> {
-    /// The named tensors, in its order.
+    /// The named tensors, in the order of the state dict.
     pub tensors: Vec<(&'a str, Tensor<'a>)>,
-    /// What lies beside it, by name.
+    /// The names of the entries beside it.
     pub left_out: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
         self.dicts[dict].iter().filter_map(tensor).collect()
     }
 
-    /// The dictionary within `dict` that is the state dict, or leads to it.
+    /// The dictionary within `dict` that is the state dict, or contains it.
     fn nested(&self, dict: usize) -> Result<(&'a str, usize)> {
         let nested: Vec<(&str, usize)> = self.dicts[dict]
             .iter()

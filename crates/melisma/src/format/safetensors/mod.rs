@@ -1,4 +1,5 @@
-//! The header of a safetensors file, read strictly: every byte after it belongs to exactly one tensor.
+//! Reads the header of a safetensors file strictly: every byte after it belongs to exactly one
+//! tensor.
 
 mod write;
 
@@ -13,25 +14,25 @@ use crate::{Error, Kind, Result};
 pub(crate) use write::HeaderJson;
 pub use write::{Tensor, header, write};
 
-/// The format's own limit.
+/// The format's own limit for the header.
 const MAX_LEN: u64 = 100_000_000;
 const METADATA: &str = "__metadata__";
 
-/// A tensor as the header describes it.
+/// A tensor as described by the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorEntry {
     /// Its name.
     pub name: String,
-    /// The element type, as the file spells it.
+    /// The element type, by its safetensors name.
     pub dtype: String,
     /// Extent of each dimension.
     pub shape: Vec<u64>,
-    /// Where its bytes begin and end, counted from the header's end.
+    /// Start and end of its bytes, relative to the end of the header.
     pub bytes: [u64; 2],
 }
 
 impl TensorEntry {
-    /// How many bytes it has.
+    /// The number of bytes.
     pub fn len(&self) -> u64 {
         self.bytes[1] - self.bytes[0]
     }
@@ -47,9 +48,9 @@ impl TensorEntry {
 pub struct Header {
     /// The tensors in the order of their bytes.
     pub tensors: Vec<TensorEntry>,
-    /// The free-form strings.
+    /// Free-form strings.
     pub metadata: BTreeMap<String, String>,
-    /// Bytes before the first tensor's: the length field, the JSON and its padding.
+    /// Bytes before the first tensor: the length field, the JSON and its padding.
     pub len: u64,
 }
 
@@ -57,8 +58,9 @@ impl Header {
     /// Reads and checks the header of `file`.
     ///
     /// # Errors
-    /// `Truncated` or `Corrupt`: the header is longer than the file or than 100 MB, is no JSON object of tensors, names
-    /// one twice, or its tensors overlap, leave gaps, or do not end with the file.
+    /// `Truncated` or `Corrupt`: the header is longer than the file or than 100 MB, is not a JSON
+    /// object of tensors, or repeats a name; or the tensors overlap, leave gaps, or do not end with
+    /// the file.
     pub fn read(file: &dyn ReadAt) -> Result<Self> {
         let size = file.size()?;
         let short = || {
@@ -81,7 +83,7 @@ impl Header {
         Self::parse(&json, data_len - json_len)
     }
 
-    /// Checks the JSON of a header that `data_len` bytes follow.
+    /// Checks the JSON of a header that is followed by `data_len` bytes.
     ///
     /// # Errors
     /// As [`Header::read`].
@@ -127,7 +129,7 @@ struct RawTensor {
     data_offsets: [u64; 2],
 }
 
-/// By hand, because a map would let a second tensor of the same name replace the first.
+/// Implemented by hand, because a map would let a second tensor of the same name replace the first.
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;

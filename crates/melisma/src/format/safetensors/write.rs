@@ -1,8 +1,8 @@
-//! Safetensors files and their headers, written.
+//! Writes safetensors files and their headers.
 
 use crate::format::DType;
 
-/// Tensors begin on multiples of this, so that every element is aligned.
+/// Alignment of tensors, which aligns every element.
 const ALIGN: usize = 8;
 
 /// A tensor to write.
@@ -18,7 +18,7 @@ pub struct Tensor<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A file of `tensors`, the widest elements first and then by name, as the reference library orders them.
+/// Encodes `tensors` as a file, widest elements first and then by name, like the reference library.
 pub fn write(mut tensors: Vec<Tensor<'_>>, metadata: &[(&str, &str)]) -> Vec<u8> {
     tensors.sort_by(|a, b| rank(a.dtype).cmp(&rank(b.dtype)).then_with(|| a.name.cmp(&b.name)));
     let mut json = HeaderJson::new(metadata);
@@ -51,8 +51,8 @@ fn rank(dtype: DType) -> usize {
     ORDER.iter().position(|&known| known == dtype).unwrap_or(ORDER.len())
 }
 
-/// The JSON of a header, written tensor by tensor in the order of their bytes: maps of JSON libraries have an order of
-/// their own.
+/// The JSON of a header, written tensor by tensor in the order of their bytes. The maps of JSON
+/// libraries would impose their own order.
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderJson {
     text: String,
@@ -68,7 +68,7 @@ impl HeaderJson {
         Self { text, end: 0 }
     }
 
-    /// Adds a tensor of `len` bytes, which begin where those of the tensor before it end; `shape` is JSON.
+    /// Adds a tensor of `len` bytes, which start where the previous tensor ends; `shape` is JSON.
     pub(crate) fn push(&mut self, name: &str, dtype: &str, shape: &str, len: u64) {
         let (begin, end) = (self.end, self.end + len);
         let comma = if self.text.is_empty() { "" } else { "," };
@@ -82,7 +82,7 @@ impl HeaderJson {
         self.end
     }
 
-    /// The text alone.
+    /// The JSON without length field and padding.
     pub(crate) fn finish(self) -> String {
         format!("{{{}}}", self.text)
     }
@@ -93,7 +93,8 @@ impl HeaderJson {
     }
 }
 
-/// A header of `json`: the length field before it, and spaces after it up to a multiple of `align`.
+/// A header from `json`: preceded by the length field, and padded with spaces to a multiple of
+/// `align`.
 pub fn header(mut json: String, align: usize) -> Vec<u8> {
     const LEN_FIELD: usize = size_of::<u64>();
     let padding = (LEN_FIELD + json.len()).next_multiple_of(align) - LEN_FIELD - json.len();

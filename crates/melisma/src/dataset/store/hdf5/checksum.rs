@@ -1,4 +1,5 @@
-//! Bob Jenkins' `lookup3` hash (`hashlittle`, initial value 0), which guards every part of an HDF5 header.
+//! Bob Jenkins' `lookup3` hash (`hashlittle`, initial value 0), the checksum of every part of an
+//! HDF5 header.
 
 pub(super) fn lookup3(bytes: &[u8]) -> u32 {
     let start = 0xdead_beef_u32.wrapping_add(bytes.len() as u32);

@@ -1,4 +1,4 @@
-//! Messages of object headers: links, types, spaces, layouts and attributes.
+//! Object header messages: links, datatypes, dataspaces, layouts and attributes.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ pub(super) const LAYOUT: u8 = 0x08;
 pub(super) const GROUP_INFO: u8 = 0x0a;
 pub(super) const ATTRIBUTE: u8 = 0x0c;
 
-/// The root group: links to the columns' objects, then attributes.
+/// The root group: links to the columns, then attributes.
 pub(super) fn root(layout: &Layout, objects: &[u64]) -> Vec<u8> {
     let mut messages = Vec::new();
     let mut info = vec![0, 0];
@@ -23,7 +23,7 @@ pub(super) fn root(layout: &Layout, objects: &[u64]) -> Vec<u8> {
     push(&mut messages, LINK_INFO, &info);
     push(&mut messages, GROUP_INFO, &[0, 0]);
     for (column, object) in layout.columns.iter().zip(objects) {
-        // Version 1, a hard link whose name's length takes one byte.
+        // Version 1: a hard link, with one byte for the length of the name.
         let mut link = vec![1, 0, column.name.len() as u8];
         link.extend(column.name.as_bytes());
         link.extend(object.to_le_bytes());
@@ -39,7 +39,7 @@ pub(super) fn dataset(column: &Column, n_rows: u64, address: u64) -> Vec<u8> {
     let axes: Vec<u64> = std::iter::once(n_rows).chain(column.shape.iter().map(|&axis| axis as u64)).collect();
     push(&mut messages, DATASPACE, &dataspace(&axes));
     push(&mut messages, DATATYPE, &datatype(column.element));
-    // Version 3: space is there from the start, a fill value is written only if one is set.
+    // Version 3: space is allocated early, and the fill value is written only if one is set.
     push(&mut messages, FILL_VALUE, &[3, 0b1001]);
     let mut layout = vec![3, 1];
     layout.extend(address.to_le_bytes());
@@ -82,17 +82,17 @@ fn push(messages: &mut Vec<u8>, kind: u8, body: &[u8]) {
     messages.extend(body);
 }
 
-/// Version 2, simple, of fixed size.
+/// Version 2: simple, of fixed size.
 fn dataspace(axes: &[u64]) -> Vec<u8> {
     let mut body = vec![2, axes.len() as u8, 0, 1];
     axes.iter().for_each(|axis| body.extend(axis.to_le_bytes()));
     body
 }
 
-/// Version and class, three bytes of flags, the size, then the class's own properties.
+/// Version and class, three bytes of flags, the size, then the properties of the class.
 pub(super) fn datatype(element: ColumnType) -> Vec<u8> {
     let float = |sign: u8, exponent: [u8; 2], mantissa: u8, bias: u32, size: u32| {
-        // Little-endian, the mantissa's first bit is implied.
+        // Little-endian; the first bit of the mantissa is implied.
         let mut body = vec![0x11, 0x20, sign, 0];
         body.extend(size.to_le_bytes());
         body.extend([0, 0, sign + 1, 0, exponent[0], exponent[1], 0, mantissa]);
@@ -109,7 +109,7 @@ pub(super) fn datatype(element: ColumnType) -> Vec<u8> {
     let dtype = match element {
         ColumnType::Number(dtype) => dtype,
         ColumnType::Text(width) => {
-            // Padded with zeros, UTF-8.
+            // Zero-padded UTF-8.
             let mut body = vec![0x13, 0x11, 0, 0];
             body.extend((width as u32).to_le_bytes());
             return body;

@@ -1,8 +1,10 @@
-//! HDF5, as much of it as a dataset needs: superblock 2, object headers 2, contiguous datasets of fixed size and compact
-//! attributes. The header comes first and never changes, so the file is valid at every instant, and `mel` starts on a page.
+//! The subset of HDF5 that a dataset needs: superblock 2, object headers 2, contiguous datasets of
+//! fixed size, and compact attributes. The header comes first and never changes, so the file is
+//! always valid, and `mel` starts on a page.
 //!
-//! Of the [file format specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html), sections II.B
-//! (superblock), IV.A.1.b (object headers) and IV.A.2 (messages).
+//! See the [file format
+//! specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html), sections
+//! II.B (superblock), IV.A.1.b (object headers) and IV.A.2 (messages).
 //!
 //! # Why our own writer?
 //!
@@ -24,14 +26,14 @@ use checksum::lookup3;
 /// The first bytes of a file.
 pub const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
 const SUPERBLOCK_LEN: usize = 48;
-/// An address that is not there.
+/// The undefined address.
 const UNDEFINED: u64 = u64::MAX;
 /// Small columns start on a cache line, large ones on a page.
 const SMALL_ALIGNMENT: u64 = 64;
 const PAGE: u64 = 4096;
 
 pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
-    // Header sizes do not depend on the addresses in them.
+    // The sizes of headers do not depend on the addresses they contain.
     let dataset_len = |column| object(message::dataset(column, layout.n_rows, 0)).len() as u64;
     let root_len = object(message::root(layout, &vec![0; layout.columns.len()])).len() as u64;
     let mut at = SUPERBLOCK_LEN as u64 + root_len;
@@ -60,7 +62,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
 
 fn superblock(end_of_file: u64, root: u64) -> Vec<u8> {
     let mut bytes = SIGNATURE.to_vec();
-    // Version, sizes of offsets and lengths, consistency flags.
+    // Version, sizes of offsets and lengths, and consistency flags.
     bytes.extend([2, 8, 8, 0]);
     for address in [0, UNDEFINED, end_of_file, root] {
         bytes.extend(address.to_le_bytes());
@@ -72,7 +74,7 @@ fn superblock(end_of_file: u64, root: u64) -> Vec<u8> {
 /// An object header of one chunk.
 fn object(messages: Vec<u8>) -> Vec<u8> {
     let mut bytes = b"OHDR".to_vec();
-    // Version 2; the chunk's size in four bytes.
+    // Version 2; the size of the chunk takes four bytes.
     bytes.extend([2, 2]);
     bytes.extend((messages.len() as u32).to_le_bytes());
     bytes.extend(messages);

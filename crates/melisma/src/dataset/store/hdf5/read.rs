@@ -1,4 +1,4 @@
-//! Reads back what [`super::lay_out`] writes, and nothing else.
+//! Reads the files that [`super::lay_out`] writes, and no others.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -56,7 +56,7 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
     Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
-/// The messages of the object header at `address`, its checksum checked.
+/// The messages of the object header at `address`, after checking its checksum.
 fn object(file: &File, address: u64) -> Result<Vec<u8>> {
     let head = bytes(file, address, 10)?;
     let len = u32_at(&head, 6)? as usize;
@@ -88,7 +88,7 @@ fn link(body: &[u8]) -> Result<(String, u64)> {
     Ok((name.to_owned(), u64_at(body, 3 + len)?))
 }
 
-/// The column, its rows, and where they are.
+/// A column, its number of rows, and the address of its data.
 fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64, u64)> {
     let header = object(file, address)?;
     let (mut axes, mut element, mut offset) = (None, None, None);
