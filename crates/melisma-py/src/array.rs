@@ -1,4 +1,4 @@
-//! numpy arrays and tensors: what comes in, what goes out.
+//! Conversion between numpy arrays and tensors.
 
 use half::{bf16, f16};
 use melisma::runtime::device::{Device, Queue};
@@ -12,7 +12,7 @@ use pyo3::types::PyString;
 use crate::error::raise;
 use crate::tensor::PyTensor;
 
-/// An operand: a tensor as it is, or the copy of an array.
+/// An operand: a tensor, or a copy of an array.
 pub enum Operand<'py> {
     Tensor(PyRef<'py, PyTensor>),
     Array(Tensor),
@@ -33,7 +33,7 @@ impl<'py> Operand<'py> {
         }
     }
 
-    /// A tensor of its own: that of an array, or a copy.
+    /// An owned tensor: that of an array, or a copy.
     pub fn owned(self, py: Python<'_>, queue: &Queue, budget: &Budget) -> PyResult<Tensor> {
         match self {
             Self::Tensor(tensor) => {
@@ -58,7 +58,7 @@ fn duplicate(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> 
     }
 }
 
-/// A copy where the tensor is.
+/// Copies the tensor on its device.
 fn duplicate_of<T: Element>(tensor: &Tensor, queue: &Queue, budget: &Budget) -> Result<Tensor> {
     match tensor.view::<T>()?.host() {
         Ok(values) => Tensor::from_slice(budget, values, tensor.shape()),
@@ -66,7 +66,7 @@ fn duplicate_of<T: Element>(tensor: &Tensor, queue: &Queue, budget: &Budget) -> 
     }
 }
 
-/// A tensor in host memory with the elements of an array in any order of axes.
+/// Copies an array with any axis order into a tensor in host memory.
 pub fn copied(value: &Bound<'_, PyAny>, budget: &Budget) -> PyResult<Tensor> {
     let value = &native(value)?;
     match name(untyped(value)?)?.as_str() {
@@ -97,7 +97,7 @@ fn copied_of<T: Element + numpy::Element>(value: &Bound<'_, PyAny>, budget: &Bud
     value.py().detach(copy).map_err(raise)
 }
 
-/// The elements of `tensor` as an array of its own.
+/// Copies the elements of `tensor` into a new array.
 pub fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor, queue: &Queue) -> PyResult<Bound<'py, PyAny>> {
     match tensor.dtype() {
         DType::F32 => array_of::<f32>(py, tensor, queue),
@@ -140,7 +140,7 @@ pub fn dtype(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DType>> {
     }
 }
 
-/// The array in this machine's byte order: itself, or a copy.
+/// The array in native byte order: itself, or a copy.
 pub fn native<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let dtype = untyped(value)?.dtype();
     if dtype.is_native_byteorder() != Some(false) {
@@ -149,7 +149,7 @@ pub fn native<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     value.call_method1("astype", (dtype.call_method1("newbyteorder", ("=",))?,))
 }
 
-/// The element type's name, as numpy says it; arrays of another byte order go through [`native`] first.
+/// The element type's name in numpy; pass arrays of another byte order through [`native`] first.
 pub fn name(array: &Bound<'_, PyUntypedArray>) -> PyResult<String> {
     let dtype = array.dtype();
     if dtype.is_native_byteorder() == Some(false) {

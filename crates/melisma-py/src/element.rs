@@ -1,4 +1,4 @@
-//! Elementwise operations on tensors, and on arrays where they are.
+//! Elementwise operations on tensors, and in place on arrays.
 
 use half::f16;
 use melisma::Error;
@@ -11,7 +11,7 @@ use crate::error::raise;
 use crate::optimizer::PyTensorOptimizer;
 use crate::tensor::PyTensor;
 
-/// An operation by its name.
+/// Parses the name of an operation.
 pub fn operation(name: &str) -> PyResult<Operation> {
     let name_of = |operation: &Operation| format!("{operation:?}").to_lowercase();
     Operation::ALL.into_iter().find(|operation| name_of(operation) == name).ok_or_else(|| {
@@ -21,7 +21,7 @@ pub fn operation(name: &str) -> PyResult<Operation> {
     })
 }
 
-/// Changes a tensor by a number, a tensor or an array.
+/// Applies a number, a tensor or an array to a tensor.
 pub fn combine(
     optimizer: &PyTensorOptimizer,
     operation: Operation,
@@ -40,7 +40,7 @@ pub fn combine(
     outcome.map_err(raise)
 }
 
-/// Changes a tensor or an array where it is.
+/// Modifies a tensor or an array in place.
 pub fn combine_in_place(
     optimizer: &PyTensorOptimizer,
     operation: Operation,
@@ -79,7 +79,8 @@ fn on_array<T: Scalar + numpy::Element>(
     if x.cast::<PyTensor>().is_err() {
         array::untyped(x)?;
     }
-    // The array itself where it has this type and order, else a copy, also of one that shares memory with y.
+    // The array itself if it has this type and order, otherwise a copy. An array that shares memory
+    // with y is copied too.
     let x = py.import("numpy")?.call_method1("asarray", (x, y.getattr("dtype")?, "C"))?;
     let mut x = x.cast_into::<PyArrayDyn<T>>()?;
     if x.shape() != array.shape() {
@@ -94,7 +95,7 @@ fn on_array<T: Scalar + numpy::Element>(
     py.detach(|| tools.combine_slices(operation, y, Values::Each(x))).map_err(raise)
 }
 
-/// A plain number; an array with one element does not count.
+/// A plain number, but not an array with one element.
 fn number(value: &Bound<'_, PyAny>) -> Option<f32> {
     let is_array = value.cast::<PyTensor>().is_ok() || value.cast::<PyUntypedArray>().is_ok();
     if is_array { None } else { value.extract().ok() }

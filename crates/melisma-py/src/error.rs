@@ -1,4 +1,4 @@
-//! Errors as exceptions; the classes are those of `melisma/_error.py`.
+//! Converts errors to exceptions of the classes in `melisma/_error.py`.
 
 use melisma::Error;
 use pyo3::prelude::*;

@@ -1,12 +1,12 @@
 //! The native part of the Python package `melisma`: the library's tensor tools on numpy arrays.
 //!
-//! No logic of its own: arguments are converted, the interpreter is released while the library works, and its errors
-//! become exceptions that keep kind, message and hint.
+//! It contains no logic: it converts arguments, releases the interpreter while the library works,
+//! and turns errors into exceptions with their kind, message and hint.
 //!
 //! # Why is the package built by name only?
 //!
-//! It is not a default member, so a plain build never sees PyO3. `.cargo/config.toml` tells PyO3
-//! that the module links no Python, so every check of the workspace, also for Arm, includes it. The
+//! It is not a default member, so a plain build does not need PyO3. `.cargo/config.toml` tells PyO3
+//! that the module links no Python, so every check of the workspace includes it, also for Arm. The
 //! crate has no unsafe code: arrays are borrowed through the numpy crate's own checks, and results
 //! are new arrays.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! `MemoryTracker`: bytes now, peak and limit, by named scope.
+//! `MemoryTracker`: current bytes, peak and limit, by named scope.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::error::raise;
 
-/// What tensors and buffers hold, by named scope.
+/// Memory held by tensors and buffers, by named scope.
 #[pyclass(module = "melisma", frozen)]
 pub struct MemoryTracker {
     pub tracker: memory::MemoryTracker,
@@ -16,17 +16,17 @@ pub struct MemoryTracker {
 
 #[pymethods]
 impl MemoryTracker {
-    /// A scope called `name`, for `with`.
+    /// Opens a scope called `name`, for `with`.
     fn track(&self, name: String) -> Track {
         Track { tracker: self.tracker.clone(), name, open: Mutex::new(None) }
     }
 
-    /// The table of everything, as it is now.
+    /// The current figures as a table.
     fn summary(&self) -> String {
         self.tracker.summary().to_string()
     }
 
-    /// Each scope that was left: its calls, and the most bytes held inside of it in host, pinned and device memory.
+    /// All closed scopes: their calls and their peak bytes in host, pinned and device memory.
     fn scopes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let scopes = PyDict::new(py);
         for (name, used) in self.tracker.scopes() {
@@ -40,13 +40,13 @@ impl MemoryTracker {
         Ok(scopes)
     }
 
-    /// Bytes held in host memory now.
+    /// Bytes currently held in host memory.
     #[getter]
     fn host_bytes(&self) -> u64 {
         self.tracker.budget().usage(Space::Host).now
     }
 
-    /// The most bytes that host memory may hold, or None.
+    /// The limit on host memory in bytes, or None.
     #[getter]
     fn limit(&self) -> Option<u64> {
         self.tracker.budget().limit(Space::Host)
@@ -57,7 +57,7 @@ impl MemoryTracker {
     }
 }
 
-/// A scope over memory, as a context manager.
+/// A memory scope as a context manager.
 #[pyclass(module = "melisma", frozen)]
 pub struct Track {
     tracker: memory::MemoryTracker,

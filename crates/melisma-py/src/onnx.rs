@@ -1,4 +1,4 @@
-//! Models in ONNX: the best engine for this machine, found, cached and run.
+//! ONNX models: finds, caches and runs the best engine for this machine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::array;
 use crate::error::raise;
 use crate::remedy;
 
-/// What an engine must satisfy, as Python says it.
+/// The requirements on an engine, as given in Python.
 #[derive(Default)]
 pub struct Asks {
     pub precision: Option<String>,
@@ -52,7 +52,7 @@ pub fn optimize(config: &Config, task: Task, asks: &Asks, worker: Worker) -> (Re
     })
 }
 
-/// Outputs by name, and what `melisma run --json` says of the engine, as text.
+/// Outputs by name, and the engine's part of `melisma run --json`, as text.
 pub struct Ran {
     pub outputs: Vec<(String, Value)>,
     pub report: String,
@@ -80,7 +80,7 @@ fn said<R>(work: impl FnOnce(&dyn Fn(&str)) -> Result<R>) -> (Result<R>, Notes) 
     (result, notes.into_inner())
 }
 
-/// numpy's name of each type that both have.
+/// numpy's names for the supported types.
 const NAMES: [(DType, &str); 12] = [
     (DType::F32, "float32"),
     (DType::F64, "float64"),
@@ -125,7 +125,7 @@ pub fn arrays<'py>(py: Python<'py>, values: &[(String, Value)]) -> PyResult<Boun
     Ok(arrays)
 }
 
-/// Candidates are measured in processes of this interpreter.
+/// A worker that measures candidates in processes of this interpreter.
 pub fn worker(py: Python<'_>) -> PyResult<Worker> {
     let python: OsString = py.import("sys")?.getattr("executable")?.extract()?;
     let script: OsString = py.import("melisma._worker")?.getattr("__file__")?.extract()?;

@@ -16,7 +16,8 @@ use crate::memory::MemoryTracker;
 use crate::tensor::PyTensor;
 use crate::{element, onnx, settings};
 
-/// The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`.
+/// Tensor tools for one set of settings: device, profile, memory limit and the section
+/// `tensor_optimizations`.
 #[pyclass(name = "TensorOptimizer", module = "melisma", frozen)]
 pub struct PyTensorOptimizer {
     pub optimizer: TensorOptimizer,
@@ -26,7 +27,8 @@ pub struct PyTensorOptimizer {
 
 #[pymethods]
 impl PyTensorOptimizer {
-    /// `config` is the path of a YAML file or a dict of settings; the environment's `MELISMA_*` count as everywhere.
+    /// `config` is the path of a YAML file or a dict of settings; `MELISMA_*` environment variables
+    /// apply as usual.
     #[new]
     #[pyo3(signature = (profile=None, config=None, memory_limit=None))]
     fn new(
@@ -43,13 +45,14 @@ impl PyTensorOptimizer {
         py.detach(made).map_err(raise)
     }
 
-    /// What is held, and the limit.
+    /// The memory in use and its limit.
     #[getter]
     fn memory(&self) -> MemoryTracker {
         MemoryTracker { tracker: self.optimizer.memory().clone() }
     }
 
-    /// A tensor on the device with the values of `array`, as `dtype` or else as the settings ask.
+    /// A tensor on the device with the values of `array`, converted to `dtype` or to the type in
+    /// the settings.
     #[pyo3(signature = (array, dtype=None))]
     fn optimize_tensor(
         &self,
@@ -69,20 +72,21 @@ impl PyTensorOptimizer {
         self.wrap(py.detach(|| self.optimizer.matmul(a, b)))
     }
 
-    /// A new tensor: `y` changed by `x`, a number or as many elements. Operations: add, subtract, multiply, divide, maximum,
-    /// minimum.
+    /// A new tensor: `y` combined with `x`, which is a number or has as many elements. Operations:
+    /// add, subtract, multiply, divide, maximum, minimum.
     fn combine(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         let (operation, mut y) = (element::operation(operation)?, self.owned(y)?);
         element::combine(self, operation, &mut y, x)?;
         self.wrap(Ok(y))
     }
 
-    /// Changes `y`, a tensor or an array, where it is.
+    /// Modifies `y`, a tensor or an array, in place.
     fn combine_in_place(&self, operation: &str, y: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
         element::combine_in_place(self, element::operation(operation)?, y, x)
     }
 
-    /// A scope for `with`, in which products keep their operands in the precision that the settings ask for.
+    /// A scope for `with`, in which products store their operands in the precision from the
+    /// settings.
     fn mixed_precision(this: Bound<'_, Self>) -> PrecisionScope {
         PrecisionScope { optimizer: this.unbind(), is_open: AtomicBool::new(false) }
     }
@@ -107,8 +111,9 @@ impl PyTensorOptimizer {
         result
     }
 
-    /// Finds the best engine for an ONNX model with inputs of these shapes, caches it for `run`, and reports like
-    /// `melisma optimize --json`. Inputs whose shape the model fixes may be left out.
+    /// Finds the best engine for an ONNX model with inputs of these shapes, caches it for `run`,
+    /// and returns the report of `melisma optimize --json`. Inputs whose shape the model fixes may
+    /// be left out.
     #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None, calibrate=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn optimize<'py>(
@@ -128,8 +133,9 @@ impl PyTensorOptimizer {
         parsed(py, &report.map_err(raise)?)
     }
 
-    /// The outputs of an ONNX model by name. The engine is the fastest cached one for these shapes that satisfies
-    /// `precision` and `tolerance`, else the embedded one in FP32; the logger `melisma` is told which and why.
+    /// The outputs of an ONNX model by name. Uses the fastest cached engine for these shapes that
+    /// satisfies `precision` and `tolerance`, otherwise the embedded engine in FP32. The logger
+    /// `melisma` records the choice and the reason.
     #[pyo3(signature = (path, inputs, *, precision=None, tolerance=None, engine=None))]
     fn run<'py>(
         &self,
@@ -149,7 +155,7 @@ impl PyTensorOptimizer {
         onnx::arrays(py, &outputs)
     }
 
-    /// What `melisma run --json` says of the engine of the last `run`; None before the first.
+    /// The engine's part of `melisma run --json` for the last `run`; None before the first.
     #[getter]
     fn last_run<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let report = self.last_run.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -161,7 +167,7 @@ fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (json,))
 }
 
-/// Tells the logger `melisma` what the command line says on stderr.
+/// Sends the notes that the command line prints on stderr to the logger `melisma`.
 fn log(py: Python<'_>, notes: onnx::Notes) -> PyResult<()> {
     let logger = py.import("logging")?.call_method1("getLogger", ("melisma",))?;
     for note in notes {
@@ -171,7 +177,7 @@ fn log(py: Python<'_>, notes: onnx::Notes) -> PyResult<()> {
     Ok(())
 }
 
-/// Products in the precision that the settings ask for, with sums in FP32.
+/// Products in the precision from the settings, with sums in FP32.
 #[pyclass(module = "melisma", frozen)]
 pub struct PrecisionScope {
     optimizer: Py<PyTensorOptimizer>,

@@ -1,4 +1,4 @@
-//! Remedies as Python's arguments.
+//! Remedies in terms of Python arguments.
 
 use melisma::text::size;
 use melisma::{Error, Remedy};
@@ -58,7 +58,7 @@ fn words(remedy: &Remedy) -> String {
     }
 }
 
-/// A value of the configuration file as Python writes it.
+/// Formats a value of the configuration file as a Python literal.
 fn literal(value: &str) -> String {
     match value {
         "true" => "True".to_owned(),

@@ -1,4 +1,4 @@
-//! Python's arguments as layers of the settings.
+//! Converts Python arguments to layers of the settings.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::error::raise;
 
 const SECTION: &str = "tensor_optimizations";
 
-/// The process's file and environment, with these arguments over them.
+/// The process's file and environment, overridden by these arguments.
 pub fn sources(
     profile: Option<&str>,
     config: Option<&Bound<'_, PyAny>>,
@@ -32,7 +32,7 @@ pub fn sources(
     Ok(sources)
 }
 
-/// Keys as in the file; those of the section also without its name.
+/// Adds keys as written in the file; keys of the section also work without its name.
 fn add(sources: &mut Sources, settings: &Bound<'_, PyDict>) -> PyResult<()> {
     for (key, value) in settings {
         let key: String = key.extract()?;

@@ -1,4 +1,4 @@
-//! `Tensor`: elements that count against the memory limit, where the optimizer works.
+//! `Tensor`: elements on the optimizer's device that count against the memory limit.
 
 use melisma::runtime::device::Queue;
 use melisma::tensor::Tensor;
@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 
 use crate::array;
 
-/// A dense array under the memory limit of the optimizer that made it, on its device.
+/// A dense array on the device of the optimizer that created it, counted against its memory limit.
 #[pyclass(name = "Tensor", module = "melisma")]
 pub struct PyTensor {
     pub tensor: Tensor,
@@ -16,7 +16,7 @@ pub struct PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// The lengths of its axes.
+    /// The extents of its axes.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.tensor.shape())
@@ -28,7 +28,7 @@ impl PyTensor {
         self.tensor.dtype().name()
     }
 
-    /// Its bytes.
+    /// Size in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.tensor.len() * self.tensor.dtype().size()
@@ -39,7 +39,7 @@ impl PyTensor {
         array::from_tensor(py, &self.tensor, &self.queue)
     }
 
-    /// What `numpy.asarray` calls. There is always a copy.
+    /// Implements `numpy.asarray`. Always copies.
     #[pyo3(signature = (dtype=None, copy=None))]
     fn __array__<'py>(
         &self,

@@ -1,4 +1,4 @@
-//! `Weights`: large files tensor by tensor.
+//! `Weights`: loads large files tensor by tensor.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,8 @@ use crate::error::raise;
 use crate::optimizer::PyTensorOptimizer;
 use crate::tensor::PyTensor;
 
-/// A file of weights: `.safetensors`, packed or not, or a checkpoint of PyTorch. Nothing but its header is read.
+/// A weight file: `.safetensors`, packed or not, or a PyTorch checkpoint. Opening it reads only the
+/// header.
 #[pyclass(name = "Weights", module = "melisma", frozen)]
 pub struct PyWeights {
     weights: Weights,
@@ -23,8 +24,8 @@ impl PyWeights {
         Ok(Self { weights: py.detach(|| Weights::open(&path)).map_err(raise)? })
     }
 
-    /// Reads one tensor after another, optimizes it and gives it to `take(name, tensor)`. The limit holds for what is
-    /// alive at one time.
+    /// Reads one tensor after another, optimizes it and passes it to `take(name, tensor)`. The
+    /// limit applies to the tensors that are alive at the same time.
     fn load(&self, py: Python<'_>, optimizer: &Bound<'_, PyTensorOptimizer>, take: Py<PyAny>) -> PyResult<()> {
         let optimizer = &optimizer.get().optimizer;
         let mut raised = None;

@@ -16,7 +16,7 @@ const MAX_THREADS: u64 = 1024;
 pub enum Threads {
     /// One per core that this process may use.
     Auto,
-    /// That many.
+    /// This many.
     Count(usize),
 }
 
@@ -81,14 +81,14 @@ impl Field for Size {
     }
 }
 
-/// How large an error may be, relative to the largest value: finite, 0 or more.
+/// The largest allowed error, relative to the largest value: finite and not negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance(f64);
 
 impl Eq for Tolerance {}
 
 impl Tolerance {
-    /// Where nobody asks for another one.
+    /// The default.
     pub const DEFAULT: Self = Self(1e-3);
 
     /// The number.
@@ -158,7 +158,7 @@ impl Field for Limit {
 pub enum ChunkSize {
     /// As many as the free memory allows.
     Auto,
-    /// That many.
+    /// This many.
     Rows(NonZeroU64),
 }
 

@@ -1,4 +1,4 @@
-//! The environment as a value, so that tests and servers can give their own.
+//! The environment as a value, so that tests and servers can provide their own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::{KEYS, nearest};
 use crate::{Error, Result};
 
-/// How the names of our variables begin.
+/// Prefix of our variables.
 const PREFIX: &str = "MELISMA_";
-/// Variables of tests and benches.
+/// Prefixes of variables for tests and benchmarks.
 const INTERNAL: [&str; 3] = ["MELISMA_BENCH_", "MELISMA_SHIM_", "MELISMA_TEST_"];
-/// Variables that are not twins of settings.
+/// Variables that do not mirror a setting.
 const OTHERS: [&str; 10] = [
     "MELISMA_CONFIG",
     "MELISMA_CUDA_PATH",
@@ -29,12 +29,12 @@ const OTHERS: [&str; 10] = [
 pub struct Environment(BTreeMap<String, std::ffi::OsString>);
 
 impl Environment {
-    /// Those of this process.
+    /// The variables of this process.
     pub fn process() -> Self {
         Self(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect())
     }
 
-    /// These and no others.
+    /// Only these variables.
     pub fn of<const N: usize>(variables: [(&str, &str); N]) -> Self {
         Self(variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
     }
@@ -42,7 +42,7 @@ impl Environment {
     /// The text of `name`.
     ///
     /// # Errors
-    /// When it is not UTF-8.
+    /// It is not UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<&str>> {
         match self.0.get(name).filter(|value| !value.is_empty()) {
             None => Ok(None),
@@ -58,11 +58,12 @@ impl Environment {
         self.0.get(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// Names that begin as ours do but that nothing reads, each with the known name that was probably meant.
+    /// Variables with our prefix that nothing reads, each with the known name that was probably
+    /// meant.
     pub fn misspelt(&self) -> Vec<(&str, String)> {
         let known: Vec<String> =
             KEYS.iter().map(|key| twin(key)).chain(OTHERS.iter().map(|&name| name.into())).collect();
-        // Without the prefix, which all have in common and which would make any two look alike.
+        // The common prefix is removed, because it would make all names look similar.
         let bare = |name: &str| name.strip_prefix(PREFIX).map(str::to_lowercase);
         let words: Vec<String> = known.iter().filter_map(|name| bare(name)).collect();
         let is_known = |name: &String| known.contains(name) || INTERNAL.iter().any(|prefix| name.starts_with(prefix));
@@ -72,7 +73,8 @@ impl Environment {
         ours.filter_map(|name| Some((name.as_str(), meant(name)?))).collect()
     }
 
-    /// `melisma` under the directory in `variable`, else under `fallback` in the home directory.
+    /// `melisma` below the directory in `variable`, otherwise below `fallback` in the home
+    /// directory.
     pub(super) fn directory(&self, variable: &str, fallback: &str) -> Option<PathBuf> {
         let absolute = self.path(variable).filter(|path| path.is_absolute());
         absolute.or_else(|| Some(self.path("HOME")?.join(fallback))).map(|base| base.join("melisma"))

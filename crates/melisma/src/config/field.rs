@@ -1,4 +1,4 @@
-//! How each type of setting is read from YAML, from words (variables and flags), and printed.
+//! How each type of setting is read from YAML and from words (variables and flags), and printed.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,18 +11,18 @@ use crate::config::request::DeviceRequest;
 use crate::trace::Sort;
 use crate::{Error, Result};
 
-/// A value before it has a type.
+/// An untyped value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Raw {
     /// `true` or `false` in a file.
     Bool(bool),
-    /// A whole number in a file.
+    /// An integer in a file.
     Integer(i128),
     /// Another number in a file.
     Number(f64),
     /// Text in a file.
     Text(String),
-    /// A variable or a flag, whose type is the key's.
+    /// A variable or a flag; the key determines its type.
     Word(String),
     /// Anything else in a file, described for the message.
     Other(&'static str),
@@ -69,7 +69,7 @@ fn abbreviated(text: &str) -> String {
     }
 }
 
-/// A type that a setting can have.
+/// A type of setting.
 pub(super) trait Field: Sized {
     fn parse(raw: &Raw) -> Result<Self>;
     fn show(&self) -> String;

@@ -1,4 +1,5 @@
-//! `melisma.yaml`: untrusted text to keys, raw values and lines. Nothing here knows what a key means.
+//! Parses `melisma.yaml`: untrusted text to keys, raw values and lines. This module does not know
+//! the meaning of keys.
 
 use std::fmt;
 use std::io::Read;
@@ -37,7 +38,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>> {
     parse(&text).map_err(|(line, error)| error.at(format!("{place}:{line}")))
 }
 
-/// An error comes with its line.
+/// Errors come with their line.
 fn parse(text: &str) -> std::result::Result<Vec<Line>, (u64, Error)> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {

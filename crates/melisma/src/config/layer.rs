@@ -1,4 +1,4 @@
-//! The layers, merged.
+//! Merges the layers of settings.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, near
 use crate::config::profile::Profile;
 use crate::{Error, Kind, Remedy, Result};
 
-/// What a configuration file is called.
+/// The name of the configuration file.
 pub const FILE_NAME: &str = "melisma.yaml";
 
-/// A value that some layer gives to a key.
+/// The value of a key in one layer.
 struct Given {
     key: String,
     raw: Raw,
@@ -21,9 +21,9 @@ impl Config {
     /// Reads and merges all layers.
     ///
     /// # Errors
-    /// When a named file does not exist or is not YAML, a key is unknown or written twice, or a value has the wrong
-    /// type or range, in any layer, even one that a later layer overrides. The message names the file and line, the
-    /// variable or the flag.
+    /// A named file does not exist or is not YAML, a key is unknown or duplicate, or a value has
+    /// the wrong type or range. This applies to every layer, even if a later one overrides it. The
+    /// message names the file and line, the variable or the flag.
     pub fn load(sources: &Sources) -> Result<Self> {
         let file = find_file(sources)?;
         let mut given = match &file {
@@ -53,19 +53,19 @@ impl Config {
         Ok(config)
     }
 
-    /// The defaults under `profile`: no file, no environment.
+    /// The defaults under `profile`, without a file or the environment.
     ///
     /// # Errors
-    /// Never for the profiles there are.
+    /// Never for the existing profiles.
     pub fn with_profile(profile: Profile) -> Result<Self> {
         let flags = vec![("profile", "profile", profile.to_string())];
         Self::load(&Sources { flags, ..Sources::default() })
     }
 
-    /// The settings of this process, its file and its environment, under the profile called `name`.
+    /// The settings from this process's file and environment, under the profile called `name`.
     ///
     /// # Errors
-    /// There is no such profile, and as [`Config::load`].
+    /// The profile is unknown, and as [`Config::load`].
     pub fn load_with_profile(name: &str) -> Result<Self> {
         let flags = vec![("profile", "profile", name.to_owned())];
         Self::load(&Sources { environment: Environment::process(), flags, ..Sources::default() })
@@ -96,7 +96,7 @@ fn find_file(sources: &Sources) -> Result<Option<PathBuf>> {
     }
 }
 
-/// The file that is read where none is named, whether it exists or not.
+/// The file that is read if none is named, whether or not it exists.
 pub fn default_file(environment: &Environment) -> Option<PathBuf> {
     environment.directory("XDG_CONFIG_HOME", ".config").map(|directory| directory.join(FILE_NAME))
 }

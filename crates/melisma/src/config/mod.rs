@@ -1,8 +1,8 @@
-//! Settings and where each came from: defaults, then the profile, `melisma.yaml`, the environment, and flags, the
-//! later ones winning.
+//! Settings and their origins: defaults, the profile, `melisma.yaml`, the environment, and flags.
+//! Later layers win.
 //!
-//! Every key has an environment twin: `memory_limit` is `MELISMA_MEMORY_LIMIT`, `tensor_optimizations.chunk_size` is
-//! `MELISMA_TENSOR_OPTIMIZATIONS_CHUNK_SIZE`.
+//! Every key has an environment variable: `memory_limit` is `MELISMA_MEMORY_LIMIT`,
+//! `tensor_optimizations.chunk_size` is `MELISMA_TENSOR_OPTIMIZATIONS_CHUNK_SIZE`.
 //!
 //! # Why serde-saphyr?
 //!
@@ -40,18 +40,18 @@ use crate::{Error, Result};
 use field::Field;
 use precision::{Format, Request};
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Built in.
+    /// The built-in default.
     Default,
-    /// Set by the profile.
+    /// The profile.
     Profile(Profile),
-    /// Written in a file.
+    /// A file.
     File {
-        /// The file, as it was named.
+        /// The path as given.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line, starting at 1.
         line: u64,
     },
     /// An environment variable.
@@ -77,18 +77,18 @@ impl fmt::Display for Origin {
 pub struct Setting<T> {
     /// The value.
     pub value: T,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// What the layers are made of.
+/// The sources of the layers.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The file that the user named; it must exist.
+    /// The file named by the user; it must exist.
     pub file: Option<PathBuf>,
-    /// The variables to look at.
+    /// The environment variables.
     pub environment: Environment,
-    /// Key, flag with its dashes, and the text given.
+    /// Key, flag with its dashes, and the given text.
     pub flags: Vec<(&'static str, &'static str, String)>,
 }
 
@@ -97,7 +97,7 @@ macro_rules! settings {
         /// All settings, resolved.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Config {
-            /// The file that was read, if there was one.
+            /// The file that was read, if any.
             pub file: Option<PathBuf>,
             $(#[doc = $doc] pub $field: Setting<$type>,)+
         }

@@ -1,8 +1,8 @@
-//! The known word that a mistyped one most likely meant.
+//! Finds the known word that a mistyped one most likely meant.
 
 /// The nearest of `known` to `word`, if at most a third of its letters differ.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody mistypes a key of this length, and the distance costs the product of both lengths.
+    // Keys are never this long, and the cost of the distance is the product of both lengths.
     if word.chars().count() > 64 {
         return None;
     }
@@ -15,7 +15,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions and substitutions between `a` and `b` (Levenshtein).
+/// The Levenshtein distance between `a` and `b`: insertions, deletions and substitutions.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,15 +1,15 @@
-//! The section `tensor_optimizations` and the keys around it, resolved into what the rooms act on.
+//! Resolves the section `tensor_optimizations` and related keys into a policy.
 
 use super::precision;
 use super::precision::{Format, Lowering, Precision};
 use super::{ChunkSize, Config};
 
-/// Whether and how a large operation is split by rows. Results never depend on it.
+/// Whether and how a large operation is split by rows. It never affects results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunking {
-    /// Never: work that does not fit is refused.
+    /// Never: work that does not fit is rejected.
     Off,
-    /// Always, that many rows at a time.
+    /// Always, this many rows at a time.
     Rows(u64),
     /// Only when the free memory requires it, with as many rows as fit.
     Auto,
@@ -18,20 +18,20 @@ pub enum Chunking {
 /// Whether operations may overwrite their inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// Outputs have memory of their own.
+    /// Outputs have their own memory.
     Separate,
-    /// Outputs take the place of inputs that are no longer needed.
+    /// Outputs replace inputs that are no longer needed.
     InPlace,
 }
 
-/// Bounds of TensorRT, where it is used.
+/// Limits for TensorRT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorRt {
-    /// The most bytes its tactics may use.
+    /// Limit in bytes on the workspace of its tactics.
     pub workspace_bytes: u64,
 }
 
-/// What a room needs to know of the settings.
+/// The resolved settings that other modules act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Number formats.
@@ -40,12 +40,12 @@ pub struct Policy {
     pub chunking: Chunking,
     /// Reuse of memory.
     pub placement: Placement,
-    /// Set when TensorRT is among the engines.
+    /// Set if TensorRT is enabled.
     pub tensorrt: Option<TensorRt>,
 }
 
 impl Policy {
-    /// The policy of `config`. With `enabled: false` every other key of the section has no effect.
+    /// The policy of `config`. With `enabled: false`, the other keys of the section have no effect.
     pub fn new(config: &Config) -> Self {
         let request = config.precision.value;
         let tf32 = config.tf32.value;

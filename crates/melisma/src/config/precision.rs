@@ -1,5 +1,5 @@
-//! Precision as a value that is handed to the rooms: what is audible stays FP32 unless the user asks otherwise, and
-//! nothing is lowered without being asked for.
+//! Precision as an explicit value: audible data stays in FP32 unless the user asks otherwise, and
+//! nothing is lowered implicitly.
 
 use crate::text::word::words;
 
@@ -12,11 +12,11 @@ pub enum Format {
     Fp16,
     /// The upper half of binary32.
     Bf16,
-    /// Eight-bit integers with scales from a calibration.
+    /// Eight-bit integers with calibrated scales.
     Int8,
 }
 
-/// What the user asked for with `precision`.
+/// The user's setting of `precision`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Nothing is lowered.
@@ -25,9 +25,11 @@ pub enum Request {
     Fp16,
     /// Values are stored in BF16; sums stay in FP32.
     Bf16,
-    /// Engines may lower to INT8 weights where it is faster and inside the tolerance; what is audible stays FP32.
+    /// Engines may lower weights to INT8 if that is faster and within the tolerance; audible data
+    /// stays in FP32.
     Int8,
-    /// Engines may lower where it is faster and inside the tolerance; what is audible stays FP32.
+    /// Engines may lower precision if that is faster and within the tolerance; audible data stays
+    /// in FP32.
     Auto,
 }
 
@@ -36,25 +38,26 @@ pub enum Request {
 pub struct Rule {
     /// The format in memory and files.
     pub storage: Format,
-    /// The format of products' sums.
+    /// The format in which products are summed.
     pub compute: Format,
 }
 
-/// How far an engine may lower, always inside the user's tolerance and only where it is faster.
+/// How far an engine may lower precision, always within the user's tolerance and only if it is
+/// faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lowering {
     /// Not at all.
     Never,
-    /// To that format.
+    /// To this format.
     To(Format),
     /// To whichever is fastest.
     Auto,
 }
 
-/// The policy: one rule per kind of tensor.
+/// The precision policy: one rule per kind of tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Precision {
-    /// Synthesis, codec and everything else that is heard.
+    /// Synthesis, codec and all other audible data.
     pub audible: Rule,
     /// Mel spectrograms: FP32 arithmetic, FP16 in files.
     pub mel: Rule,
@@ -65,7 +68,7 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// The policy for what the user asked for, with `engine` on top where it lowers further.
+    /// The policy for the user's request; `engine` replaces its lowering unless it is `Never`.
     pub fn new(request: Request, engine: Lowering) -> Self {
         let (storage, asked) = match request {
             Request::Fp32 => (Format::Fp32, Lowering::Never),

@@ -1,21 +1,21 @@
-//! Profiles: named sets of values that lie above the defaults and below everything the user writes.
+//! Profiles: named presets that override the defaults and that user settings override.
 
 use crate::text::word::words;
 
-/// What matters most.
+/// The priority of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// The fastest: TensorRT or else the fastest engine, no chunking, all cores. A memory limit that would need
-    /// chunking is refused.
+    /// Maximum speed: TensorRT or else the fastest engine, no chunking, all cores. A memory limit
+    /// that would require chunking is rejected.
     Emergency,
     /// Balanced: chunks and precision adapt to the free memory.
     Field,
-    /// Least power and memory: FP32, no TensorRT, always chunked and in place, one thread.
+    /// Minimum power and memory: FP32, no TensorRT, always chunked and in place, one thread.
     Training,
 }
 
 impl Profile {
-    /// The keys it sets, each with the value as one would write it.
+    /// The keys that it sets, with values as written in the file.
     pub(super) fn values(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Emergency => &[

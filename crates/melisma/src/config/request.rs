@@ -1,18 +1,18 @@
-//! The device that is asked for.
+//! The requested device.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// A device as the user names it.
+/// A device as named by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceRequest {
-    /// The first GPU that works, else the CPU.
+    /// The first working GPU, otherwise the CPU.
     Auto,
     /// The CPU.
     Cpu,
-    /// That GPU.
+    /// The GPU with this ordinal.
     Cuda(u16),
 }
 

@@ -1,4 +1,4 @@
-//! `--print-config`.
+//! The output of `--print-config`.
 
 use serde_json::{Map, Value, json};
 
@@ -9,13 +9,13 @@ use crate::text::table::{Align, Table};
 /// A key with its value and origin, ready to print.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry<'a> {
-    /// The key; those of a section are written `section.key`.
+    /// The key; keys of a section are written `section.key`.
     pub key: &'static str,
-    /// The value as one would write it in the file.
+    /// The value as written in the file.
     pub value: String,
-    /// The value as JSON: sizes in bytes.
+    /// The value as JSON, with sizes in bytes.
     pub json: Value,
-    /// Where it came from.
+    /// Its origin.
     pub origin: &'a Origin,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Config {
-    /// Every key, its value and where it came from.
+    /// All keys with their values and origins.
     pub fn table(&self) -> Table {
         let mut table = Table::new([("key", Align::Left), ("value", Align::Left), ("from", Align::Left)]);
         for entry in self.entries() {
@@ -35,7 +35,7 @@ impl Config {
         table
     }
 
-    /// The same as one object: key to `{value, from}`.
+    /// All keys as one object: key to `{value, from}`.
     pub fn json(&self) -> Value {
         let entry =
             |entry: Entry<'_>| (entry.key.to_owned(), json!({ "value": entry.json, "from": entry.origin.to_string() }));

@@ -1,8 +1,10 @@
-//! Any engine on a long signal in pieces: each piece with as much of its neighbours as its outputs depend on. Memory then
-//! grows with the piece and not with the signal; the result is the whole's within rounding.
+//! Runs any engine on a long signal in pieces. Each piece includes as much of its neighbours as its
+//! outputs depend on. Memory then grows with the piece, not with the signal; the result equals that
+//! of the whole signal within rounding.
 //!
-//! It works where every node looks at a limited stretch of time: convolutions that keep the length, transposed ones that
-//! multiply it, and functions of single values. [`Reach::of`] says how far that is, or which node looks further.
+//! This requires that every node looks at a limited stretch of time: convolutions that preserve the
+//! length, transposed convolutions that multiply it, and elementwise functions. [`Reach::of`]
+//! computes the stretch, or names a node that looks further.
 
 use std::collections::HashMap;
 
@@ -12,16 +14,16 @@ use crate::onnx::pass::DOMAIN;
 use crate::onnx::{Graph, Model, Node};
 use crate::{Error, Result};
 
-/// What an output depends on, along the last axis of the input `[B, C, T]`.
+/// The inputs that an output depends on, along the last axis of the input `[B, C, T]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Inputs before and after, each.
+    /// Number of inputs on each side.
     pub latents: usize,
     /// Outputs per input.
     pub rate: usize,
 }
 
-/// Operators that work on single values, or on values at the same time.
+/// Operators on single values, or on values at the same time.
 const LOCAL: &str = "Abs Add Cast Ceil Clip Cos Div Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max Min Mul \
     Neg PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Sub Sum Tan Tanh";
 
@@ -29,7 +31,8 @@ impl Reach {
     /// The reach of a model with one input and one output, both `[B, C, T]`.
     ///
     /// # Errors
-    /// `Unsupported` names a node that looks at more than a stretch of time, or changes the length in another way.
+    /// `Unsupported` names a node that looks at more than a stretch of time, or changes the length
+    /// in another way.
     pub fn of(model: &Model) -> Result<Self> {
         let graph = &model.graph;
         let inputs = Port::inputs(model)?;
@@ -39,7 +42,7 @@ impl Reach {
         if input.shape.as_ref().is_none_or(|axes| axes.len() != 3) {
             return Err(Error::unsupported(format!("in pieces: input `{}` does not have three axes", input.name)));
         }
-        // Rows per latent, and the reach in latents. Constants are not in it.
+        // Rows per latent, and the reach in latents. Constants are omitted.
         let mut known: HashMap<&str, (usize, f64)> = HashMap::from([(input.name.as_str(), (1, 0.0))]);
         for node in &graph.nodes {
             let place = |error: Error| error.at(format!("in pieces: {}", node.label()));
@@ -64,13 +67,13 @@ impl Reach {
     }
 }
 
-/// The rate after a node, and the latents that it looks around.
+/// The rate after a node, and the node's reach in latents.
 fn step(node: &Node, graph: &Graph, rate: usize, is_even: bool) -> Result<(usize, f64)> {
     let per_latent = rate as f64;
     let is_snake = node.domain == DOMAIN && node.op == "Snake";
     if is_snake || (matches!(node.domain.as_str(), "" | "ai.onnx") && LOCAL.split_whitespace().any(|op| op == node.op))
     {
-        // A constant may differ from channel to channel, but not in time.
+        // A constant may vary by channel, but not in time.
         let is_flat = |name: &String| {
             graph.initializer(name).is_none_or(|tensor| tensor.shape.last().is_none_or(|&last| last == 1))
         };
@@ -110,7 +113,7 @@ fn step(node: &Node, graph: &Graph, rate: usize, is_even: bool) -> Result<(usize
     Err(Error::unsupported("changes the length in a way that pieces cannot follow"))
 }
 
-/// An engine that is run on pieces.
+/// Runs an engine on pieces.
 pub struct Chunked {
     inner: Box<dyn Engine>,
     reach: Reach,
@@ -118,12 +121,12 @@ pub struct Chunked {
 }
 
 impl Chunked {
-    /// Runs `engine` on pieces of `len` inputs, each with `reach` more on both sides.
+    /// Runs `engine` on pieces of `len` inputs, each extended by `reach` on both sides.
     pub fn new(engine: Box<dyn Engine>, reach: Reach, len: usize) -> Self {
         Self { inner: engine, reach, len: len.max(1) }
     }
 
-    /// The whole from its pieces, each run by `run`.
+    /// Assembles the output from pieces, each computed by `run`.
     fn pieces(
         &mut self,
         inputs: &[Value],
@@ -169,7 +172,7 @@ impl Engine for Chunked {
         self.inner.ports()
     }
 
-    /// Each piece is a run of the inner engine, with a span of its own.
+    /// Each piece is a run of the inner engine with its own span.
     fn run(&mut self, inputs: &[Value]) -> Result<Vec<Value>> {
         check_inputs(self.inputs(), inputs)?;
         self.execute(inputs)
@@ -195,7 +198,7 @@ impl Engine for Chunked {
     }
 }
 
-/// Part of the last axis.
+/// A range of the last axis.
 fn cut(value: &Value, first: usize, last: usize) -> Result<Value> {
     let size = value.dtype().size();
     let (shape, total) = (value.shape(), value.shape().last().copied().unwrap_or(0));

@@ -1,4 +1,5 @@
-//! Engines: what runs a model. Each is built from a [`Model`](crate::onnx::Model) once and run many times.
+//! Engines run models. An engine is built from a [`Model`](crate::onnx::Model) once and run many
+//! times.
 
 pub(crate) mod chunked;
 mod name;
@@ -17,25 +18,25 @@ use crate::Result;
 use crate::config::precision::Format;
 use crate::format::Value;
 
-/// A model, ready to run.
+/// A model that is ready to run.
 pub trait Engine: Send {
     /// The engine's name.
     fn name(&self) -> EngineName;
 
-    /// What a run takes and gives.
+    /// The inputs and outputs of a run.
     fn ports(&self) -> &Ports;
 
-    /// What a run takes, in order.
+    /// The inputs, in order.
     fn inputs(&self) -> &[Port] {
         &self.ports().inputs
     }
 
-    /// What a run gives, in order.
+    /// The outputs, in order.
     fn outputs(&self) -> &[Port] {
         &self.ports().outputs
     }
 
-    /// One run: a value for every input, in the order of [`Engine::inputs`].
+    /// Runs the model once, with one value per input, in the order of [`Engine::inputs`].
     ///
     /// # Errors
     /// `InvalidArgument` for values that do not fit the inputs; otherwise the engine failed.
@@ -45,14 +46,15 @@ pub trait Engine: Send {
         self.execute(inputs)
     }
 
-    /// One run with inputs that were checked.
+    /// Runs once with inputs that are already checked.
     ///
     /// # Errors
     /// The engine failed.
     fn execute(&mut self, inputs: &[Value]) -> Result<Vec<Value>>;
 
-    /// One run, with the time of each operator. Code that can only print it does so on standard output, in lines
-    /// `NAME 12.34ms (56.78%)`: this is for a process of its own, whose output is read.
+    /// Runs once and returns the time per operator. Engines that can only print it write lines of
+    /// the form `NAME 12.34ms (56.78%)` to standard output, so call this in a separate process and
+    /// parse its output.
     ///
     /// # Errors
     /// As [`Engine::run`].
@@ -60,7 +62,8 @@ pub trait Engine: Send {
         Ok((self.run(inputs)?, Vec::new()))
     }
 
-    /// One run that prints each node as it ends, where the engine can: what a process did before it was ended shows there.
+    /// Runs once and prints each node as it finishes, if the engine can. The output shows how far a
+    /// killed process got.
     ///
     /// # Errors
     /// As [`Engine::run`].
@@ -68,28 +71,28 @@ pub trait Engine: Send {
         self.run(inputs)
     }
 
-    /// The times of all profiled runs that the engine hands over only at the end of its recording.
+    /// The times of all profiled runs, for engines that report them only when recording ends.
     ///
     /// # Errors
-    /// The engine failed, or wrote what cannot be read.
+    /// The engine failed, or wrote an unreadable profile.
     fn end_profile(&mut self) -> Result<Vec<Operator>> {
         Ok(Vec::new())
     }
 }
 
-/// All nodes of one operator together.
+/// All nodes of one operator, added up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Operator {
     /// Its name.
     pub name: String,
     /// Seconds in one run.
     pub seconds: f64,
-    /// How often nodes of it were run.
+    /// How many times its nodes ran.
     pub calls: u64,
 }
 
 impl Operator {
-    /// Adds times and calls to those of the same name.
+    /// Adds times and calls to the entries of the same name.
     pub fn add(all: &mut Vec<Self>, more: impl IntoIterator<Item = Self>) {
         for operator in more {
             match all.iter_mut().find(|known| known.name == operator.name) {
@@ -103,24 +106,24 @@ impl Operator {
     }
 }
 
-/// How an engine is to work.
+/// Configuration of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
     /// CPU threads, at least 1.
     pub threads: usize,
     /// The format that the model was converted to, for engines that compute in it.
     pub precision: Format,
-    /// How the embedded engine holds the weights of products.
+    /// How the embedded engine stores the weights of matrix products.
     pub weights: Weights,
 }
 
-/// How the weights of products are held. Results are the same.
+/// How the weights of matrix products are stored. Both give the same results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Weights {
-    /// Once more in the order that products read them: faster.
+    /// With a second copy in the order in which products read them: faster.
     #[default]
     Packed,
-    /// As they are: less memory.
+    /// Without a copy: less memory.
     Plain,
 }
 

@@ -1,4 +1,4 @@
-//! The engines by name.
+//! Engine names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,16 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// An engine, as `--engine`, reports and cache entries name it.
+/// An engine, as named by `--engine`, reports and cache entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineName {
     /// The embedded engine, [`rten`](super::rten).
     Rten,
-    /// Our own engine that fits the model: [`EngineName::MelismaChain`] where it takes the model, else
-    /// [`EngineName::MelismaMixed`]. Cache entries made before the two had names of their own say this too.
+    /// Whichever of our own engines fits the model: [`EngineName::MelismaChain`] if it takes the
+    /// model, otherwise [`EngineName::MelismaMixed`]. Cache entries that predate the two names use
+    /// this one too.
     Melisma,
-    /// Our own kernels for a whole chain of convolutions, [`chain`](super::ours::chain).
+    /// Our own kernels for an entire chain of convolutions, [`chain`](super::ours::chain).
     MelismaChain,
     /// Our own convolutions among the operators of the embedded engine, [`mixed`](super::ours::mixed).
     MelismaMixed,
@@ -29,7 +30,7 @@ pub enum EngineName {
 }
 
 impl EngineName {
-    /// Every name.
+    /// All names.
     pub const ALL: [Self; 7] = [
         Self::Rten,
         Self::Melisma,
@@ -53,7 +54,7 @@ impl EngineName {
         }
     }
 
-    /// Whether it works on a GPU.
+    /// Whether it runs on a GPU.
     pub fn is_on_gpu(self) -> bool {
         matches!(self, Self::OnnxruntimeCuda | Self::OnnxruntimeTensorrt)
     }
@@ -63,12 +64,12 @@ impl EngineName {
         self == Self::Onnxruntime || self.is_on_gpu()
     }
 
-    /// Whether it runs in our own kernels.
+    /// Whether it runs on our own kernels.
     pub fn is_ours(self) -> bool {
         matches!(self, Self::Melisma | Self::MelismaChain | Self::MelismaMixed)
     }
 
-    /// Whether a request for this engine is met by `other`: `melisma` stands for both of our own.
+    /// Whether `other` satisfies a request for this engine: `melisma` means either of our own.
     pub fn includes(self, other: Self) -> bool {
         self == other || (self == Self::Melisma && other.is_ours())
     }

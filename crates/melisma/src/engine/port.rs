@@ -9,14 +9,14 @@ use crate::{Error, Result};
 /// The inputs and outputs of a model, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
-    /// What a run takes.
+    /// The inputs of a run.
     pub inputs: Vec<Port>,
-    /// What a run gives.
+    /// The outputs of a run.
     pub outputs: Vec<Port>,
 }
 
 impl Ports {
-    /// Those of `model`.
+    /// The ports of `model`.
     ///
     /// # Errors
     /// `Unsupported` for an input or output that is not a tensor of numbers.
@@ -24,16 +24,16 @@ impl Ports {
         Ok(Self { inputs: Port::inputs(model)?, outputs: Port::outputs(model)? })
     }
 
-    /// The input of a name.
+    /// The input called `name`.
     ///
     /// # Errors
-    /// There is none; the hint lists those that there are.
+    /// There is no such input; the hint lists the existing ones.
     pub fn input(&self, name: &str) -> Result<&Port> {
         let found = self.inputs.iter().find(|port| port.name == name);
         found.ok_or_else(|| Error::invalid(format!("no input is called `{name}`")).with_hint(self.takes()))
     }
 
-    /// Values by name in the order of the inputs, each checked.
+    /// Checks values given by name, and puts them into the order of the inputs.
     ///
     /// # Errors
     /// An input is unknown, missing, given twice, or its value does not fit.
@@ -50,7 +50,7 @@ impl Ports {
         self.inputs.iter().zip(values).map(|(port, value)| value.ok_or_else(|| missing(port))).collect()
     }
 
-    /// The inputs in words, for hints.
+    /// Describes the inputs for hints.
     pub fn takes(&self) -> String {
         let ports: Vec<String> = self.inputs.iter().map(|port| format!("{}={}", port.name, port.describe())).collect();
         format!("the model takes {}", if ports.is_empty() { "no inputs".to_owned() } else { ports.join(", ") })
@@ -64,12 +64,12 @@ pub struct Port {
     pub name: String,
     /// The type of its elements.
     pub dtype: DType,
-    /// Its axes; none where the model does not say how many there are.
+    /// Its axes; `None` if the model does not declare them.
     pub shape: Option<Vec<Dim>>,
 }
 
 impl Port {
-    /// The inputs of a model that are not initialisers, in order.
+    /// The inputs of a model, in order, without initializers.
     ///
     /// # Errors
     /// `Unsupported` for an input that is not a tensor of numbers.
@@ -95,10 +95,10 @@ impl Port {
         Ok(Self { name: name.to_owned(), dtype, shape: shape.clone() })
     }
 
-    /// Whether `value` fits.
+    /// Checks whether `value` fits.
     ///
     /// # Errors
-    /// `InvalidArgument` names the port, what it takes and what it got.
+    /// `InvalidArgument` names the port, the expected and the actual value.
     pub fn check(&self, value: &Value) -> Result<()> {
         let fits = |shape: &[Dim]| {
             let same = |(dim, &len): (&Dim, &usize)| !matches!(dim, Dim::Known(known) if *known != len as i64);
@@ -110,12 +110,12 @@ impl Port {
         Err(Error::invalid(format!("input `{}`: {} is expected, not {value:?}", self.name, self.describe())))
     }
 
-    /// Whether the model says the length of every axis.
+    /// Whether the model fixes the length of every axis.
     pub fn is_fixed(&self) -> bool {
         self.shape.as_ref().is_some_and(|shape| shape.iter().all(|dim| matches!(dim, Dim::Known(_))))
     }
 
-    /// Type and shape for people: `f32[1, 80, T]`.
+    /// Type and shape as text: `f32[1, 80, T]`.
     pub fn describe(&self) -> String {
         let axes = self.shape.as_ref().map(|shape| {
             let axes: Vec<String> = shape.iter().map(ToString::to_string).collect();
@@ -125,7 +125,7 @@ impl Port {
     }
 }
 
-/// Checks that there is one fitting value for each port.
+/// Checks that there is one valid value per port.
 ///
 /// # Errors
 /// `InvalidArgument` for a wrong number of values or one that does not fit.

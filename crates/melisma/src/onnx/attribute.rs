@@ -1,45 +1,45 @@
-//! Parameters of nodes.
+//! Node attributes.
 
 use super::{Graph, Tensor};
 
-/// A parameter.
+/// An attribute of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
     /// Its name.
     pub name: String,
     /// Its value.
     pub content: Content,
-    /// Fields that we carry along.
+    /// Fields that are passed through.
     pub rest: Vec<u8>,
 }
 
-/// The value of a parameter.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// A number.
     Float(f32),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// Bytes, mostly text.
     Text(Vec<u8>),
     /// A tensor.
     Tensor(Tensor),
-    /// A graph that the node runs.
+    /// A subgraph that the node runs.
     Graph(Box<Graph>),
     /// Numbers.
     Floats(Vec<f32>),
-    /// Whole numbers.
+    /// Integers.
     Ints(Vec<i64>),
     /// Texts.
     Texts(Vec<Vec<u8>>),
     /// Graphs.
     Graphs(Vec<Graph>),
-    /// Of a kind that we only carry along, by its number; its fields are in [`Attribute::rest`].
+    /// A kind that is only passed through, by its number; its fields are in [`Attribute::rest`].
     Other(i64),
 }
 
 impl Attribute {
-    /// A parameter.
+    /// An attribute with this name and value.
     pub fn new(name: &str, content: impl Into<Content>) -> Self {
         Self { name: name.to_owned(), content: content.into(), rest: Vec::new() }
     }
@@ -62,12 +62,12 @@ impl Content {
         }
     }
 
-    /// The whole number.
+    /// The integer.
     pub fn int(&self) -> Option<i64> {
         if let Self::Int(value) = self { Some(*value) } else { None }
     }
 
-    /// The whole numbers.
+    /// The integers.
     pub fn ints(&self) -> Option<&[i64]> {
         if let Self::Ints(values) = self { Some(values) } else { None }
     }

@@ -1,14 +1,15 @@
-//! What holds for every model: each value has one source, nodes come before their readers, and there are no cycles.
+//! The invariants of every model: each value has one source, nodes precede their readers, and there
+//! are no cycles.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Graph, Model, Node};
 use crate::{Error, Kind, Result};
 
-/// The newest format version that this build knows.
+/// The newest format version that this build supports.
 const MAX_IR_VERSION: i64 = 20;
 
-/// The model with its nodes in order.
+/// Checks the model and puts its nodes in order.
 pub(super) fn checked(mut model: Model) -> Result<Model> {
     if !(1..=MAX_IR_VERSION).contains(&model.ir_version) {
         return Err(Error::new(Kind::Version, format!("ONNX format version {}", model.ir_version)));
@@ -20,7 +21,7 @@ pub(super) fn checked(mut model: Model) -> Result<Model> {
     Ok(model)
 }
 
-/// The names that a graph can read, and those around it.
+/// The names visible to a graph, including those of surrounding graphs.
 struct Scope<'o> {
     names: HashSet<String>,
     outer: Option<&'o Scope<'o>>,
@@ -64,7 +65,7 @@ fn graph(graph: &mut Graph, outer: &Scope<'_>) -> Result<()> {
     }
 }
 
-/// Value to the node that makes it.
+/// Maps each value to the node that computes it.
 fn makers(nodes: &[Node], given: &Scope<'_>) -> Result<HashMap<String, usize>> {
     let mut makers = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
@@ -80,7 +81,7 @@ fn makers(nodes: &[Node], given: &Scope<'_>) -> Result<HashMap<String, usize>> {
     Ok(makers)
 }
 
-/// Puts nodes before their readers; a graph in order stays as it is.
+/// Puts nodes before their readers; an ordered graph stays as it is.
 fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) -> Result<()> {
     let n_nodes = graph.nodes.len();
     let (mut waits, mut readers) = (vec![0usize; n_nodes], vec![Vec::new(); n_nodes]);
@@ -126,7 +127,7 @@ fn order(graph: &mut Graph, makers: &HashMap<String, usize>, scope: &Scope<'_>) 
     Ok(())
 }
 
-/// What a node reads from around it, also inside of its graphs.
+/// The outer values that a node reads, also in its subgraphs.
 fn reads<'n>(node: &'n Node, hidden: &mut HashSet<&'n str>, to: &mut HashSet<&'n str>) {
     to.extend(node.inputs.iter().map(String::as_str).filter(|name| !name.is_empty() && !hidden.contains(name)));
     for graph in node.graphs() {

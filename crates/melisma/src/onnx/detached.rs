@@ -1,5 +1,5 @@
-//! A model as bytes beside its large tensors, which move instead of being written: an engine that takes both holds the weights
-//! once.
+//! Splits a model into a small protobuf and its large tensors. The tensors are moved, not
+//! serialized, so an engine that takes both holds the weights only once.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// Smaller tensors stay in the graph.
 const MIN_BYTES: usize = 4096;
 
-/// A model in parts.
+/// A model split into parts.
 pub(crate) struct Detached {
     /// The model, with large tensors as external data.
     pub graph: Vec<u8>,
@@ -20,10 +20,10 @@ pub(crate) struct Detached {
 }
 
 impl Model {
-    /// Takes the model apart. Tensors that nobody else holds are moved.
+    /// Splits the model. Tensors without other owners are moved.
     ///
     /// # Errors
-    /// `Unsupported` when what remains has more than 2 GiB, the limit of protobuf messages.
+    /// `Unsupported` if the rest exceeds 2 GiB, the limit of protobuf messages.
     pub(crate) fn detached(mut self) -> Result<Detached> {
         let is_large = |tensor: &Tensor| matches!(&tensor.data, Data::Bytes(bytes) if bytes.len() >= MIN_BYTES);
         let (large, small): (Vec<_>, Vec<_>) =

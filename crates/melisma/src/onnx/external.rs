@@ -1,8 +1,9 @@
-//! External data: tensors whose bytes are in another file, which must be a plain file of its own inside the model's folder.
+//! External data: tensors whose bytes are in a separate plain file inside the model's folder.
 //!
-//! Refused are absolute paths, `..`, links of both kinds anywhere below the folder, and whatever is not a file: each of
-//! them has been used to read files that a model has no business with. One link is followed: that of a Hugging Face cache,
-//! where `snapshots/REVISION/model.onnx_data` is a link to a file in the same model's `blobs`.
+//! Absolute paths, `..`, symbolic and hard links below the folder, and anything but plain files are
+//! rejected: attackers have used each of them to read unrelated files. The only link that is
+//! followed is that of a Hugging Face cache, where `snapshots/REVISION/model.onnx_data` links to a
+//! file in the same model's `blobs`.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -12,7 +13,7 @@ use super::wire::Entry;
 use crate::output::protect;
 use crate::{Error, Kind, Remedy, Result};
 
-/// Where a tensor's bytes are.
+/// The location of a tensor's bytes.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     location: String,
@@ -20,28 +21,28 @@ pub(super) struct Place {
     length: Option<String>,
 }
 
-/// Where external data comes from.
+/// A source of external data.
 pub(super) trait Source {
-    /// The `len` bytes at `place`.
+    /// Loads the `len` bytes at `place`.
     fn load(&mut self, place: &Place, len: usize) -> Result<Vec<u8>>;
 }
 
-/// A model that is not in a folder has no external data.
+/// For models without a folder, which cannot have external data.
 pub(super) struct Nowhere;
 
 /// The folder of a model.
 pub(super) struct Folder {
-    /// Absolute, without links.
+    /// Absolute and without links.
     base: PathBuf,
-    /// Bytes that may still be loaded.
+    /// Remaining bytes that may be loaded.
     left: u64,
     limit: u64,
-    /// The file that was read last: tensors mostly share one.
+    /// The file that was read last; tensors usually share one.
     open: Option<(String, File, u64)>,
 }
 
 impl Place {
-    /// Reads one pair of key and value.
+    /// Reads one key-value pair.
     pub(super) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let (mut key, mut value) = (String::new(), String::new());
         let mut fields = entry.message()?;
@@ -61,7 +62,7 @@ impl Place {
         Ok(())
     }
 
-    /// Offset and length; none where one of them is not a number or their sum overflows.
+    /// The offset, after checking that it and the length are numbers whose sum does not overflow.
     fn range(&self, len: usize) -> Result<u64> {
         let number = |text: &Option<String>, other: u64| match text {
             None => Ok(other),
@@ -88,13 +89,13 @@ impl Source for Nowhere {
 
 impl Folder {
     pub(super) fn of(model: &Path, limit: u64) -> Result<Self> {
-        // A bare file name has an empty parent, which is the current folder and not "anywhere".
+        // A bare file name has an empty parent, which means the current folder.
         let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let base = fs::canonicalize(parent).map_err(|error| Error::io(parent.display(), error))?;
         Ok(Self { base, left: limit, limit, open: None })
     }
 
-    /// The file at a location, and its length.
+    /// Opens the file at a location and returns its length.
     fn file(&mut self, location: &str) -> Result<(&File, u64)> {
         if self.open.as_ref().is_none_or(|(name, _, _)| name != location) {
             let (file, len) = open(&self.base, location)?;
@@ -130,7 +131,7 @@ impl Source for Folder {
     }
 }
 
-/// Opens a file that has one name, after checking that every step on the way is a folder.
+/// Opens a file with a single name, after checking that every parent is a directory.
 pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
     if location.is_empty() || location.contains('\0') {
         return Err(outside(location, "is not a file name"));
@@ -174,7 +175,7 @@ pub(super) fn open(base: &Path, location: &str) -> Result<(File, u64)> {
     Ok((file, opened.len()))
 }
 
-/// What a link below `base` leads to, where that is a file among the blobs of the same model in a Hugging Face cache.
+/// Resolves a link below `base`, if it leads to a blob of the same model in a Hugging Face cache.
 fn blob(base: &Path, link: &Path) -> Option<PathBuf> {
     let snapshots =
         base.ancestors().skip(1).find(|folder| folder.file_name().is_some_and(|name| name == "snapshots"))?;

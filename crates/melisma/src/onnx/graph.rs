@@ -4,31 +4,32 @@ use std::fmt;
 
 use super::{Attribute, Content, Tensor};
 
-/// A set of operators.
+/// An operator set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opset {
-    /// Empty for ONNX's own.
+    /// Its domain; empty for ONNX's own.
     pub domain: String,
     /// Its version.
     pub version: i64,
 }
 
-/// A computation. Each value has one source: an input, an initialiser, or a node before its readers.
+/// A computation. Each value has one source: an input, an initializer, or a node before its
+/// readers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Graph {
     /// Its name.
     pub name: String,
-    /// The operations, each after what it reads.
+    /// The nodes, each after its inputs.
     pub nodes: Vec<Node>,
     /// Constant tensors.
     pub initializers: Vec<Tensor>,
-    /// What it takes. In old models also the initialisers.
+    /// The inputs. Old models also list the initializers here.
     pub inputs: Vec<ValueInfo>,
-    /// What it gives.
+    /// The outputs.
     pub outputs: Vec<ValueInfo>,
-    /// What the model says about values between nodes.
+    /// The declared types of intermediate values.
     pub infos: Vec<ValueInfo>,
-    /// Fields that we carry along.
+    /// Fields that are passed through.
     pub rest: Vec<u8>,
 }
 
@@ -39,15 +40,15 @@ pub struct Node {
     pub name: String,
     /// The operator.
     pub op: String,
-    /// The operator's set; empty for ONNX's own.
+    /// The operator's domain; empty for ONNX's own.
     pub domain: String,
-    /// Names of values; empty where an optional one is left out.
+    /// Names of values; empty for an omitted optional input.
     pub inputs: Vec<String>,
-    /// Names of values; empty where an optional one is not wanted.
+    /// Names of values; empty for an unused optional output.
     pub outputs: Vec<String>,
     /// Its parameters.
     pub attributes: Vec<Attribute>,
-    /// Fields that we carry along.
+    /// Fields that are passed through.
     pub rest: Vec<u8>,
 }
 
@@ -58,7 +59,7 @@ pub struct ValueInfo {
     pub name: String,
     /// Its type.
     pub r#type: ValueType,
-    /// Fields that we carry along.
+    /// Fields that are passed through.
     pub rest: Vec<u8>,
 }
 
@@ -67,23 +68,23 @@ pub struct ValueInfo {
 pub enum ValueType {
     /// A tensor.
     Tensor {
-        /// The number of the element type.
+        /// Number of the element type.
         dtype: i32,
-        /// Its axes; none where their number is unknown.
+        /// Its axes; `None` if their number is unknown.
         shape: Option<Vec<Dim>>,
     },
-    /// Sequences, maps, optionals, or nothing, as they stand in the file.
+    /// Sequences, maps, optionals or nothing, as in the file.
     Other(Vec<u8>),
 }
 
 /// The length of an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dim {
-    /// A number.
+    /// Fixed.
     Known(i64),
-    /// Open, with a name; the same name is the same length.
+    /// Variable and named; equal names mean equal lengths.
     Named(String),
-    /// Open.
+    /// Variable.
     Open,
 }
 
@@ -98,20 +99,20 @@ impl fmt::Display for Dim {
 }
 
 impl Node {
-    /// A node of ONNX's own operators.
+    /// A node with one of ONNX's own operators.
     pub fn new(op: &str, inputs: &[&str], outputs: &[&str]) -> Self {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         Self { op: op.to_owned(), inputs: names(inputs), outputs: names(outputs), ..Self::default() }
     }
 
-    /// With an attribute.
+    /// Adds an attribute.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Content>) -> Self {
         self.attributes.push(Attribute::new(name, value));
         self
     }
 
-    /// Its attribute of a name.
+    /// The attribute called `name`.
     pub fn attribute(&self, name: &str) -> Option<&Content> {
         self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.content)
     }
@@ -121,7 +122,7 @@ impl Node {
         self.op == op && matches!(self.domain.as_str(), "" | "ai.onnx")
     }
 
-    /// Its name in messages: its own, else that of its first output.
+    /// Its name in messages: its own, otherwise that of its first output.
     pub fn label(&self) -> String {
         if self.name.starts_with("node `") {
             return self.name.clone();
@@ -131,7 +132,7 @@ impl Node {
         format!("node `{}` ({})", name.map_or("", String::as_str), self.operator())
     }
 
-    /// The operator, with its set where that is not ONNX's own.
+    /// The operator, prefixed with its domain unless that is ONNX's own.
     pub fn operator(&self) -> String {
         if matches!(self.domain.as_str(), "" | "ai.onnx") {
             self.op.clone()
@@ -140,7 +141,7 @@ impl Node {
         }
     }
 
-    /// The graphs among its attributes.
+    /// The subgraphs among its attributes.
     pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
         self.attributes.iter().flat_map(|attribute| match &attribute.content {
             Content::Graph(graph) => std::slice::from_ref(graph.as_ref()),
@@ -151,19 +152,19 @@ impl Node {
 }
 
 impl Graph {
-    /// How many nodes it has, with those of the graphs inside its nodes.
+    /// The number of nodes, including those of subgraphs.
     pub fn n_nodes(&self) -> usize {
         self.nodes.iter().map(|node| 1 + node.graphs().map(Self::n_nodes).sum::<usize>()).sum()
     }
 
-    /// The initialiser of a name.
+    /// The initializer called `name`.
     pub fn initializer(&self, name: &str) -> Option<&Tensor> {
         self.initializers.iter().find(|tensor| tensor.name == name)
     }
 }
 
 impl ValueInfo {
-    /// A tensor of type number `dtype`.
+    /// A tensor with element type number `dtype`.
     pub fn tensor(name: &str, dtype: i32, shape: &[Dim]) -> Self {
         Self {
             name: name.to_owned(),

@@ -1,5 +1,5 @@
-//! Which model a file is: the hash of its bytes and of all its external data. Only the small parts of the file are parsed,
-//! so that it takes as long as hashing does.
+//! The identity of a model: the hash of its file and of all its external data. Only the small parts
+//! of the file are parsed, so this takes no longer than hashing.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,14 +10,14 @@ use crate::format::hash;
 use crate::pack::ReadAt;
 use crate::{Error, Result};
 
-/// The deepest nesting of graphs.
+/// Limit on the nesting of graphs.
 const MAX_DEPTH: usize = 32;
 const WINDOW: usize = 64 << 10;
 
-/// The hash of the model at `path` and of the files that its tensors are in, by name and content.
+/// Hashes the model at `path` and its external data files, by name and content.
 ///
 /// # Errors
-/// The file is not a model, or its external data lies outside of its folder.
+/// The file is not a model, or its external data is outside its folder.
 pub fn fingerprint(path: &Path, threads: usize) -> Result<hash::Digest> {
     let (file, _) = super::open(path)?;
     let locations = locations(&file).map_err(|error| error.at(path.display()).with_hint(super::EXPECTED))?;
@@ -37,7 +37,7 @@ pub fn fingerprint(path: &Path, threads: usize) -> Result<hash::Digest> {
     Ok(whole.finalize().to_hex().to_string())
 }
 
-/// The files that tensors are in, as the model names them.
+/// The external data files, as named by the model.
 fn locations(file: &dyn ReadAt) -> Result<BTreeSet<String>> {
     let len = file.size()?;
     let mut walker = Walker { file, window: Vec::new(), start: 0, len, found: BTreeSet::new() };
@@ -60,7 +60,7 @@ enum Message {
 }
 
 impl Message {
-    /// What lies in a field, where it can lead to external data.
+    /// The kind of message in a field, if it can lead to external data.
     fn below(self, field: u64) -> Option<Self> {
         Some(match (self, field) {
             (Self::Model, 7) | (Self::Training, 1 | 2) | (Self::Attribute, 6 | 11) => Self::Graph,

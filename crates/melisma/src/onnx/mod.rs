@@ -1,7 +1,8 @@
-//! ONNX models: read, checked, written. The protobuf code is our own and small, because a model is untrusted: every length
-//! is checked before it is believed, and what the reader does not know is carried along and written again.
+//! Reads, checks and writes ONNX models. Models are untrusted, so we use our own small protobuf
+//! code: it checks every length before use, and passes unknown fields through unchanged.
 //!
-//! A [`Model`] that exists is sound: no cycle, no value without a maker, no tensor whose bytes do not fit its shape.
+//! Every [`Model`] is sound: no cycle, no value without a source, no tensor whose bytes do not fit
+//! its shape.
 //!
 //! ```
 //! use melisma::onnx::Model;
@@ -40,7 +41,7 @@ pub use tensor::{Data, Tensor};
 use crate::{Error, Result};
 use external::{Folder, Nowhere};
 
-/// The most that a message of the format has.
+/// Size limit of a protobuf message.
 const MOST_BYTES: u64 = i32::MAX as u64;
 const EXPECTED: &str = "an .onnx file is expected, as torch.onnx.export writes it";
 
@@ -49,11 +50,11 @@ const EXPECTED: &str = "an .onnx file is expected, as torch.onnx.export writes i
 pub struct Model {
     /// The version of the format.
     pub ir_version: i64,
-    /// Which operators it uses.
+    /// The operator sets that it uses.
     pub opsets: Vec<Opset>,
-    /// What it computes.
+    /// The computation.
     pub graph: Graph,
-    /// Fields that we carry along: producer, texts, functions, training information.
+    /// Fields that are passed through: producer, texts, functions, training information.
     pub rest: Vec<u8>,
 }
 
@@ -61,15 +62,15 @@ impl Model {
     /// Reads a model and its external data.
     ///
     /// # Errors
-    /// The file cannot be read, is not a model, or its external data lies outside of its folder.
+    /// The file cannot be read, is not a model, or its external data is outside its folder.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_within(path, u64::MAX)
     }
 
-    /// Reads a model that has, with its external data, at most `limit` bytes.
+    /// Reads a model of at most `limit` bytes, including its external data.
     ///
     /// # Errors
-    /// As [`Model::open`]; `Memory` when there are more bytes.
+    /// As [`Model::open`]; `Memory` beyond the limit.
     pub fn open_within(path: &Path, limit: u64) -> Result<Self> {
         let (file, len) = open(path)?;
         let left = limit.checked_sub(len).ok_or_else(|| external::too_large(path, limit))?;
@@ -77,23 +78,25 @@ impl Model {
         read::model(&file, &mut folder).and_then(check::checked).map_err(|error| error.at(path.display()))
     }
 
-    /// Reads a model that has no external data.
+    /// Reads a model without external data.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated` for bytes that are not a sound model, `Unsupported` for external data or an unknown format.
+    /// `Corrupt` or `Truncated` for bytes that are not a sound model, `Unsupported` for external
+    /// data or an unknown format.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         read::model(&bytes, &mut Nowhere).and_then(check::checked)
     }
 
-    /// Checks again, after changes: the same promises as of a model that was read. Nodes are put into order where needed.
+    /// Checks a modified model again, with the same guarantees as for a model read from a file.
+    /// Reorders nodes if necessary.
     ///
     /// # Errors
-    /// `Corrupt` names what is wrong.
+    /// `Corrupt` names the defect.
     pub fn checked(self) -> Result<Self> {
         check::checked(self)
     }
 
-    /// The model as one file, all data inside.
+    /// Serializes the model into one file that includes all data.
     ///
     /// # Errors
     /// `Unsupported` beyond 2 GiB, the limit of protobuf messages.
@@ -108,17 +111,18 @@ impl Model {
         Ok(bytes)
     }
 
-    /// The version of an operator set that it uses; an empty name is ONNX's own.
+    /// The version of an operator set that it uses; an empty name means ONNX's own.
     pub fn opset(&self, domain: &str) -> Option<i64> {
         let same = |known: &str| known == domain || [known, domain].iter().all(|name| matches!(*name, "" | "ai.onnx"));
         self.opsets.iter().find(|opset| same(&opset.domain)).map(|opset| opset.version)
     }
 }
 
-/// A model's file and its length: a plain file no longer than one message can be.
+/// Opens a model and returns its length: it must be a plain file within the size limit of a
+/// message.
 fn open(path: &Path) -> Result<(File, u64)> {
     let failed = |error| Error::io(path.display(), error);
-    // Checked before it is opened: opening a pipe would wait for its other end.
+    // Checked before opening, because opening a pipe would block.
     let data = std::fs::metadata(path).map_err(|error| failed(error).with_hint(EXPECTED))?;
     if !data.is_file() {
         return Err(Error::invalid(format!("{}: not a plain file", path.display())).with_hint(EXPECTED));

@@ -1,5 +1,5 @@
-//! A model with its weights compressed without loss: a packed file whose tensors are the large floating-point initialisers, and
-//! `graph`, the model without them.
+//! A model with losslessly compressed weights: a packed file that contains the large floating-point
+//! initializers, and `graph`, the model without them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::pack::{self, Archive, ReadAt};
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Result};
 
-/// Smaller ones stay in the graph.
+/// Smaller tensors stay in the graph.
 const MIN_BYTES: usize = 4096;
 const GRAPH: &str = "graph";
 
@@ -19,7 +19,7 @@ impl Model {
     /// The model as a packed file.
     ///
     /// # Errors
-    /// The weights cannot be packed for lack of memory.
+    /// There is not enough memory to pack the weights.
     pub fn to_packed(&self, options: &pack::Options<'_>) -> Result<Vec<u8>> {
         let mut bare = self.clone();
         let mut weights = Vec::new();
@@ -49,7 +49,7 @@ impl Model {
         Ok(packed)
     }
 
-    /// Reads what [`Model::to_packed`] wrote, where it has at most `limit` bytes unpacked.
+    /// Reads the output of [`Model::to_packed`], if it has at most `limit` bytes unpacked.
     ///
     /// # Errors
     /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the limit.
@@ -60,7 +60,7 @@ impl Model {
             return Err(Error::new(Kind::Memory, message));
         }
         archive.check_hash()?;
-        // One tensor at a time, so that memory never holds the whole file as well.
+        // Unpacks one tensor at a time, so that memory never holds the whole file as well.
         let unpacked = |name: &str| -> Result<Vec<u8>> {
             let mut bytes = Vec::new();
             archive.unpack_tensor(name, &mut bytes, melisma_kernels::available_threads())?;

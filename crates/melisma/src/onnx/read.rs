@@ -1,4 +1,4 @@
-//! Bytes to models. Unknown fields are carried along unchanged.
+//! Deserializes models. Unknown fields are passed through unchanged.
 
 mod carried;
 mod stream;
@@ -16,12 +16,12 @@ use tensor::tensor;
 const GRAPH_OF_MODEL: u32 = 7;
 const TENSOR_OF_GRAPH: u32 = 5;
 
-/// The most messages in a model: one of two bytes becomes a struct of a few hundred.
+/// Limit on the messages in a model: a message of two bytes becomes a struct of a few hundred.
 const MAX_ITEMS: usize = 1 << 21;
-/// The deepest nesting of graphs.
+/// Limit on the nesting of graphs.
 const MAX_DEPTH: usize = 24;
 
-/// What the reader carries through a file.
+/// The reader's state for one file.
 pub(super) struct Context<'s> {
     source: &'s mut dyn Source,
     n_items: usize,
@@ -33,7 +33,8 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
     let mut model = Model::default();
     let mut found = None;
     let mut fields = Stream::new(file)?;
-    // Until a graph is found the bytes may belong to any kind of file; after that they are a damaged model.
+    // Until a graph is found, the bytes may belong to any kind of file; after that, they are a
+    // damaged model.
     while let Some(item) =
         fields.next(GRAPH_OF_MODEL).map_err(|error| if found.is_none() { foreign(error) } else { error })?
     {
@@ -91,7 +92,7 @@ fn opset(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Opset> {
     Ok(opset)
 }
 
-/// The model's own graph, its tensors one after the other.
+/// Reads the main graph, one tensor at a time.
 fn streamed_graph(mut fields: Stream<'_>, context: &mut Context<'_>) -> Result<Graph> {
     let mut graph = Graph::default();
     context.depth += 1;
@@ -156,7 +157,7 @@ fn node(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Node> {
     Ok(node)
 }
 
-/// Everything that an attribute's fields can hold; the type says which field counts.
+/// All fields of an attribute; its type says which one counts.
 #[derive(Default)]
 struct Fields {
     float: f32,
@@ -168,7 +169,7 @@ struct Fields {
     ints: Vec<i64>,
     texts: Vec<Vec<u8>>,
     graphs: Vec<Graph>,
-    /// The type that the last field suggests: old models do not write it.
+    /// The type implied by the last field, because old models omit the type.
     implied: i64,
 }
 
@@ -200,7 +201,7 @@ fn attribute(entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Attribute> 
             10 => rest.extend(Carried::Tensor.rewritten(&entry, context)?),
             11 => all.graphs.push(graph(&entry, context)?),
             20 => code = entry.int()?,
-            // A parameter of a function takes the place of a value.
+            // A parameter of a function replaces a value.
             21 => {
                 is_parameter = !entry.bytes()?.is_empty();
                 rest.extend(entry.raw);

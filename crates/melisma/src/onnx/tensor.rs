@@ -5,21 +5,21 @@ use std::sync::Arc;
 use crate::format::{DType, Number, Value};
 use crate::{Error, Result};
 
-/// The number of strings among element types.
+/// The element type number of strings.
 pub(super) const STRINGS: i32 = 8;
 
-/// A constant tensor: an initialiser, or an attribute.
+/// A constant tensor: an initializer or an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
     /// Its name; empty for attributes.
     pub name: String,
     /// The number of its element type; [`DType::from_code`] knows most.
     pub dtype: i32,
-    /// The lengths of its axes.
+    /// The extents of its axes.
     pub shape: Vec<usize>,
     /// Its elements.
     pub data: Data,
-    /// Fields that we carry along.
+    /// Fields that are passed through.
     pub rest: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ pub struct Tensor {
 pub enum Data {
     /// Little-endian; types below a byte are packed.
     Bytes(Arc<Vec<u8>>),
-    /// One text for each element.
+    /// One text per element.
     Strings(Vec<Vec<u8>>),
 }
 
@@ -52,10 +52,10 @@ impl Tensor {
         Ok(Self::new(name, &Value::from_slice(values, shape)?))
     }
 
-    /// Its elements as an array.
+    /// The elements as an array.
     ///
     /// # Errors
-    /// `Unsupported` for element types that arrays do not have.
+    /// `Unsupported` for element types that arrays do not support.
     pub fn value(&self) -> Result<Value> {
         let dtype = DType::from_code(self.dtype).map_err(|error| error.at(format!("tensor `{}`", self.name)))?;
         match &self.data {
@@ -64,7 +64,7 @@ impl Tensor {
         }
     }
 
-    /// Bytes of its elements.
+    /// Size of its elements in bytes.
     pub fn byte_len(&self) -> usize {
         match &self.data {
             Data::Bytes(bytes) => bytes.len(),
@@ -73,7 +73,7 @@ impl Tensor {
     }
 }
 
-/// Bits of one element of type number `dtype`; none for strings and types that nobody knows.
+/// Bits per element of type number `dtype`; `None` for strings and unknown types.
 pub(super) fn bits(dtype: i32) -> Option<usize> {
     Some(match dtype {
         2 | 3 | 9 | 17..=20 | 24 => 8,
@@ -87,12 +87,12 @@ pub(super) fn bits(dtype: i32) -> Option<usize> {
     })
 }
 
-/// Lengths as they stand in a file, as lengths that multiply without overflow.
+/// Converts the lengths in a file to lengths whose product does not overflow.
 pub(super) fn shape(dims: &[i64]) -> Result<(Vec<usize>, usize)> {
     let shape: Option<Vec<usize>> = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
     let shape = shape.ok_or_else(|| Error::corrupt(format!("a shape of {dims:?}")))?;
     let count = shape.iter().try_fold(1usize, |product, &axis| product.checked_mul(axis));
-    // Room for the bits of the widest type.
+    // Leaves room for the bits of the widest type.
     let count = count.filter(|&count| count <= usize::MAX / 256);
     Ok((shape, count.ok_or_else(|| Error::corrupt(format!("shape {dims:?}: the number of elements overflows")))?))
 }

@@ -1,4 +1,5 @@
-//! The wire format of protocol buffers: fields with a number, each a varint, 4 or 8 bytes, or a length and so many bytes.
+//! The wire format of protocol buffers: numbered fields, each a varint, 4 or 8 bytes, or a length
+//! followed by that many bytes.
 //!
 //! # Why our own protobuf code?
 //!
@@ -8,14 +9,14 @@
 
 use crate::{Error, Result};
 
-/// One field as it stands in the bytes.
+/// One encoded field.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub number: u32,
     pub field: Field<'a>,
-    /// Tag and all, to be carried along.
+    /// The whole field including its tag, for passing it through.
     pub raw: &'a [u8],
-    /// Where its content begins in the file.
+    /// File offset of its content.
     pub at: usize,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Field<'a> {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     used: usize,
-    /// Where the message begins in the file.
+    /// File offset of the message.
     base: usize,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Reader<'a> {
         Err(Error::corrupt(format!("byte {}: a number of more than 64 bits", self.base + self.used)))
     }
 
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub(super) fn used(&self) -> usize {
         self.used
     }
@@ -138,7 +139,7 @@ impl<'a> Entry<'a> {
         Ok(Reader::new(self.bytes()?, self.at))
     }
 
-    /// Integers, one or many.
+    /// Reads one or many integers.
     pub(super) fn ints(&self, to: &mut Vec<i64>) -> Result<()> {
         match self.field {
             Field::Varint(value) => to.push(value as i64),
@@ -152,7 +153,7 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
-    /// Values of four or eight bytes, one or many, as bytes.
+    /// Reads one or many values of four or eight bytes, as bytes.
     pub(super) fn fixed(&self, size: usize, to: &mut Vec<u8>) -> Result<()> {
         match self.field {
             Field::Fixed32(bits) if size == 4 => to.extend(bits.to_le_bytes()),
@@ -168,7 +169,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Bytes of a message that grows.
+/// A message being written.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -189,7 +190,7 @@ impl Writer {
         self.0.extend(bytes);
     }
 
-    /// A text that is left out when it is empty, as the format's default is.
+    /// Writes a text; an empty one is omitted, because it is the default.
     pub(super) fn text(&mut self, number: u32, text: &str) {
         if !text.is_empty() {
             self.bytes(number, text.as_bytes());
@@ -200,7 +201,7 @@ impl Writer {
         self.varint(u64::from(number) << 3 | 2);
         let start = self.0.len();
         write(self);
-        // The length goes before what it counts, which moves by these few bytes and is not copied elsewhere.
+        // Inserting the length shifts the content by a few bytes, which avoids a second buffer.
         let mut len = Self::default();
         len.varint((self.0.len() - start) as u64);
         self.0.splice(start..start, len.0);

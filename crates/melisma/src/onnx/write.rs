@@ -1,11 +1,12 @@
-//! Models to bytes. Tensors are written as raw data; lists one by one, as the format's schema has them.
+//! Serializes models. Tensors are written as raw data, lists element by element as in the format's
+//! schema.
 
 use super::tensor::Data;
 use super::wire::Writer;
 use super::{Attribute, Content, Dim, Graph, Model, Node, Tensor, ValueInfo, ValueType};
 
 pub(super) fn model(model: &Model) -> Vec<u8> {
-    // Room for most of it: growing later would hold the old and the new buffer at once.
+    // Reserves most of the space: growing later would hold the old and the new buffer at once.
     let bytes: usize = model.graph.initializers.iter().map(|tensor| tensor.byte_len() + 64).sum();
     let mut to = Writer(Vec::with_capacity(bytes + bytes / 64 + 4096));
     to.int(1, model.ir_version);
@@ -37,7 +38,7 @@ pub(super) fn graph(graph: &Graph, to: &mut Writer) {
 }
 
 pub(super) fn node(node: &Node, to: &mut Writer) {
-    // An empty name marks an omitted value, so it is written.
+    // An empty name marks an omitted value, so it must be written.
     node.inputs.iter().for_each(|name| to.bytes(1, name.as_bytes()));
     node.outputs.iter().for_each(|name| to.bytes(2, name.as_bytes()));
     to.text(3, &node.name);
@@ -78,7 +79,7 @@ pub(super) fn tensor(tensor: &Tensor, to: &mut Writer) {
     to.raw(&tensor.rest);
 }
 
-/// A tensor whose bytes are a file of that name and length.
+/// Writes a tensor whose bytes are in a file with this name and length.
 pub(super) fn elsewhere(tensor: &Tensor, (file, len): (&str, usize), to: &mut Writer) {
     tensor.shape.iter().for_each(|&axis| to.int(1, axis as i64));
     to.int(2, i64::from(tensor.dtype));

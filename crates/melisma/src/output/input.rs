@@ -1,4 +1,4 @@
-//! The files that a command reads, which no output of it may replace.
+//! Input files of a command, which no output may replace.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,29 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, Result};
 
-/// What tells two files apart, whatever they are called.
+/// Identifies a file under any name.
 type Identity = (u64, u64);
 
-/// Static, as the partial files are: every output of the process is compared with it.
+/// Global like the partial files: every output of the process is checked against it.
 static INPUTS: Mutex<BTreeSet<(PathBuf, Identity)>> = Mutex::new(BTreeSet::new());
 
-/// From now on, no [`OutputFile`](super::OutputFile) of this process replaces the file at `path`, under any name that
-/// leads to it. Folders, pipes and devices, and what is not there, are passed over.
+/// Protects the file at `path`: from now on, no [`OutputFile`](super::OutputFile) of this process
+/// replaces it, under any name that leads to it. Directories, pipes, devices and missing files are
+/// ignored.
 pub fn protect(path: &Path) {
     if let Some(identity) = identity(path) {
         INPUTS.lock().unwrap_or_else(PoisonError::into_inner).insert((path.to_owned(), identity));
     }
 }
 
-/// Refuses a `path` that leads to an input.
+/// Rejects a `path` that leads to an input.
 ///
 /// # Errors
-/// When [`protect`] was told of the file.
+/// The file is protected by [`protect`].
 pub fn refuse_input(path: &Path) -> Result<()> {
     let inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
     let found = identity(path);
-    // An input that is gone may have left its numbers to another file.
+    // Another file may have reused the inode of a deleted input.
     let is_input = |(input, known): &(PathBuf, Identity)| found == Some(*known) && identity(input) == found;
     match found {
         Some(_) if inputs.iter().any(is_input) => {
@@ -38,8 +39,8 @@ pub fn refuse_input(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a `path` that leads to one of `inputs`, and protects that one. Unlike [`protect`] it remembers none of the others,
-/// of which there may be millions.
+/// Rejects a `path` that leads to one of `inputs`, and protects that input. Unlike [`protect`], it
+/// does not remember the others, of which there may be millions.
 ///
 /// # Errors
 /// As [`refuse_input`].
@@ -59,7 +60,7 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((data.dev(), data.ino()))
 }
 
-/// Where files have no numbers, the hash of the name without links stands for the file.
+/// Without inode numbers, the hash of the canonical path identifies the file.
 #[cfg(not(unix))]
 fn identity(path: &Path) -> Option<Identity> {
     use std::hash::{DefaultHasher, Hash, Hasher};

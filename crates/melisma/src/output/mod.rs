@@ -1,4 +1,4 @@
-//! Output files that appear whole or not at all: written beside their name (`NAME.partial`), synced, then renamed.
+//! Atomic output files: written to `NAME.partial`, synced, then renamed.
 
 mod input;
 
@@ -10,45 +10,46 @@ use std::sync::{Mutex, PoisonError};
 use crate::{Error, Remedy, Result};
 pub use input::{protect, refuse_among, refuse_input};
 
-/// What to do with a file that is already there.
+/// What to do with an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Refuse to touch it.
+    /// Fail.
     Refuse,
-    /// Replace it once the new one is complete.
+    /// Replace it when the new file is complete.
     Replace,
 }
 
 /// The partial files of this process, so that an interrupt can remove them.
 static PARTIALS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes every partial file of this process; for use right before the process ends, because no thread can make
-/// another one afterwards.
+/// Removes every partial file of this process. Call it right before the process ends: no thread can
+/// create another one afterwards.
 pub fn remove_partials() {
     let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
     for path in partials.drain(..) {
-        // Nothing can be done about a failure here, and the name says what the file is.
+        // A failure here cannot be handled, and the name identifies the file.
         let _ = std::fs::remove_file(path);
     }
     std::mem::forget(partials);
 }
 
-/// A file on its way to `path`. Dropped without [`commit`](Self::commit), it leaves nothing behind.
+/// A file being written for `path`. Dropping it without [`commit`](Self::commit) leaves nothing
+/// behind.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// None for pipes and character devices, which are written in place.
+    /// `None` for pipes and character devices, which are written in place.
     partial: Option<PathBuf>,
     file: io::BufWriter<File>,
     existing: Existing,
 }
 
 impl OutputFile {
-    /// Opens `path.partial`; a stale one of an earlier process is overwritten.
+    /// Opens `path.partial` and overwrites a stale one from an earlier process.
     ///
     /// # Errors
-    /// When `path` exists and is not to be replaced, is an input, is a directory, cannot be written, or is being
-    /// written by another process.
+    /// `path` exists and must not be replaced, is an input, is a directory, cannot be written, or
+    /// is being written by another process.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         if path.as_os_str() == "-" {
             return Err(Error::invalid("-: this output cannot be a pipe").with_hint("name a file; ./- is one as well"));
@@ -70,7 +71,7 @@ impl OutputFile {
         let partial = beside(path)?;
         refuse_input(&partial)?;
         let file = {
-            // Held while the file is made, so that an interrupt finds every file that is there.
+            // Locked while the file is created, so that an interrupt finds every existing file.
             let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
             let file = open_alone(&partial, path, &partials)?;
             partials.push(partial.clone());
@@ -80,11 +81,11 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), partial: Some(partial), file, existing })
     }
 
-    /// Makes the file appear under its name, complete and on disk.
+    /// Syncs the complete file to disk and renames it to its final name.
     ///
     /// # Errors
-    /// When the disk is full, the file cannot be synced or renamed, or its name leads to an input that was found after
-    /// it was opened; nothing is left behind then.
+    /// The disk is full, the file cannot be synced or renamed, or its name leads to an input that
+    /// was found after opening. Nothing is left behind.
     pub fn commit(mut self) -> Result<()> {
         self.file.flush().map_err(|error| failed(&self.path, error))?;
         let Some(partial) = self.partial.clone() else { return Ok(()) };
@@ -95,7 +96,8 @@ impl OutputFile {
         refuse_input(&self.path)?;
         std::fs::rename(&partial, &self.path).map_err(|error| failed(&self.path, error))?;
         self.forget();
-        // Makes the new name survive a power cut; not every file system can, and the data are safe either way.
+        // Makes the rename survive a power cut where the file system supports it; the data is safe
+        // either way.
         if let Some(directory) = self.path.parent() {
             let _ = File::open(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
                 .and_then(|directory| directory.sync_all());
@@ -103,8 +105,8 @@ impl OutputFile {
         Ok(())
     }
 
-    /// As [`commit`](Self::commit), under another name in place of whatever has it: for what an interrupted command has
-    /// done so far.
+    /// Like [`commit`](Self::commit), but under another name, replacing any existing file: for the
+    /// partial result of an interrupted command.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -114,10 +116,10 @@ impl OutputFile {
         self.commit()
     }
 
-    /// Replaces bytes that were written before.
+    /// Overwrites bytes that were already written.
     ///
     /// # Errors
-    /// When it is a pipe or a device, or cannot be written.
+    /// It is a pipe or a device, or cannot be written.
     pub fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         use std::io::{Seek, SeekFrom};
         self.regular()?;
@@ -126,10 +128,10 @@ impl OutputFile {
         Ok(())
     }
 
-    /// A second handle that reads what was written so far.
+    /// A second handle that reads the bytes written so far.
     ///
     /// # Errors
-    /// When it is a pipe or a device, or cannot be read.
+    /// It is a pipe or a device, or cannot be read.
     pub fn reader(&mut self) -> Result<File> {
         let partial = self.regular()?.to_owned();
         self.file.flush().map_err(|error| failed(&self.path, error))?;
@@ -142,12 +144,12 @@ impl OutputFile {
         })
     }
 
-    /// Where it will be.
+    /// Its final path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is a file, in which earlier parts can still be changed, and not a pipe or a device.
+    /// Whether earlier parts can be changed: true for files, false for pipes and devices.
     pub fn is_seekable(&self) -> bool {
         self.partial.is_some()
     }
@@ -170,7 +172,7 @@ impl Write for OutputFile {
 }
 
 impl Read for OutputFile {
-    /// Reads back what was written, from where [`Seek`] went; not from pipes and devices.
+    /// Reads written bytes back, from the [`Seek`] position; not for pipes and devices.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.file.flush()?;
         self.file.get_mut().read(bytes)
@@ -186,7 +188,7 @@ impl Seek for OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if let Some(partial) = self.forget() {
-            // A drop cannot report; the name says what the file is.
+            // A drop cannot report errors; the name identifies the file.
             let _ = std::fs::remove_file(partial);
         }
     }
@@ -202,10 +204,10 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
     file.commit()
 }
 
-/// Makes the directory `path` for outputs, with those above it, unless it is there.
+/// Creates the directory `path` for outputs, and its parents, unless it exists.
 ///
 /// # Errors
-/// When it cannot be made, or something else has the name.
+/// It cannot be created, or the path is not a directory.
 pub fn create_directory(path: &Path) -> Result<()> {
     match std::fs::create_dir_all(path) {
         Err(_) if path.exists() && !path.is_dir() => Err(Error::invalid(format!(
@@ -217,13 +219,13 @@ pub fn create_directory(path: &Path) -> Result<()> {
     }
 }
 
-/// An error of the operating system about the output `path`, with a hint on the common causes.
+/// Wraps an I/O error about the output `path`, with a hint on the common causes.
 pub fn failed(path: &Path, error: io::Error) -> Error {
     let hint = hint(error.kind());
     hinted(Error::io(path.display(), error), hint)
 }
 
-/// Names the output `path` in an error of what writes to it, with a hint on the common causes.
+/// Adds the output `path` to an error of its writer, with a hint on the common causes.
 pub fn named(path: &Path, error: Error) -> Error {
     let hint = error.io_source().and_then(|source| hint(source.kind()));
     hinted(error.at(path.display()), hint)
@@ -262,8 +264,8 @@ fn beside(path: &Path) -> Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// Opens `partial` empty and locked. A file that its last writer renamed away between the opening and the locking is
-/// let go, so that a finished output is never truncated.
+/// Opens `partial`, truncated and locked. If its last writer renamed it between opening and
+/// locking, it is opened again, so that a finished output is never truncated.
 fn open_alone(partial: &Path, path: &Path, ours: &[PathBuf]) -> Result<File> {
     for _ in 0..100 {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial);
@@ -274,7 +276,7 @@ fn open_alone(partial: &Path, path: &Path, ours: &[PathBuf]) -> Result<File> {
                 return Err(twice(path));
             }
             Err(TryLockError::WouldBlock) => break,
-            // File systems without locks: the last writer wins, as everywhere.
+            // On file systems without locks, the last writer wins.
             Err(TryLockError::Error(_)) => {}
         }
         if is_same(&file, partial) {
@@ -343,7 +345,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let mut first = OutputFile::create(&path, Existing::Refuse).unwrap();
-        // One way or another, it is the same file.
+        // Both names lead to the same file.
         for name in ["out", "./out"] {
             let second = OutputFile::create(&directory.path().join(name), Existing::Refuse).unwrap_err();
             assert!(second.to_string().ends_with("two outputs of this command have this name"), "{second}");

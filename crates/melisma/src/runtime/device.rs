@@ -1,4 +1,4 @@
-//! The device that is used.
+//! Selects the device.
 
 pub use melisma_kernels::device::cuda;
 use melisma_kernels::{Cpu, Isa};
@@ -8,11 +8,12 @@ pub use crate::config::DeviceRequest;
 use crate::config::Threads;
 use crate::{Error, Remedy, Result};
 
-/// Picks the device, with `threads` on the CPU: an explicit request is served or refused, never replaced.
+/// Selects the device, with `threads` on the CPU. An explicit device is never replaced: if it is
+/// missing, this fails.
 ///
 /// # Errors
-/// [`Kind::Device`](crate::Kind) when a GPU is asked for that this process cannot use; another kind when `MELISMA_ISA`
-/// names an instruction set that is unknown or absent.
+/// [`Kind::Device`](crate::Kind) if the requested GPU is unusable; another kind if `MELISMA_ISA`
+/// names an unknown or unavailable instruction set.
 pub fn select(request: DeviceRequest, threads: Threads) -> Result<Device> {
     match request {
         DeviceRequest::Cpu => cpu(threads),
@@ -31,15 +32,15 @@ fn refused(ordinal: u16, error: Error) -> Error {
     if !error.remedies().is_empty() { error } else { error.with_hint(Remedy::ShowDevices) }
 }
 
-/// The CPU's instruction set that kernels use: that of `MELISMA_ISA`, else the best.
+/// The CPU instruction set of the kernels: the one in `MELISMA_ISA`, otherwise the best.
 ///
 /// # Errors
-/// `MELISMA_ISA` names one that is unknown or absent.
+/// `MELISMA_ISA` names an unknown or unavailable instruction set.
 pub fn instruction_set() -> Result<&'static str> {
     Isa::from_env().map(|isa| isa.level().name())
 }
 
-/// What `device` itself says is in use, in bytes; none for the CPU.
+/// Memory in use in bytes, as reported by `device`; `None` for the CPU.
 pub fn bytes_in_use(device: &Device) -> Option<u64> {
     match device {
         Device::Cpu(_) => None,
@@ -47,7 +48,7 @@ pub fn bytes_in_use(device: &Device) -> Option<u64> {
     }
 }
 
-/// Threads of the host for the work beside a device: those of a CPU, all beside a GPU.
+/// Host threads for work alongside a device: the CPU's own, or all for a GPU.
 pub fn host_threads(device: &Device) -> usize {
     match device {
         Device::Cpu(cpu) => cpu.threads,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{Error, Result};
 
-/// What `doctor` and bench records say about the machine.
+/// The machine's description in `doctor` and benchmark records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// The operating system.
@@ -18,18 +18,18 @@ pub struct Machine {
     pub cpu: String,
     /// Cores that this process may use.
     pub cores: usize,
-    /// Vector extensions that the processor has.
+    /// Vector extensions of the processor.
     pub features: Vec<String>,
     /// RAM in bytes.
     pub memory_bytes: Option<u64>,
-    /// RAM that is free or can be freed, in bytes.
+    /// RAM in bytes that is free or reclaimable.
     pub available_bytes: Option<u64>,
-    /// The limit of this process's control group, in bytes.
+    /// The memory limit of this process's control group, in bytes.
     pub control_group_limit_bytes: Option<u64>,
 }
 
 impl Machine {
-    /// Looks.
+    /// Reads the facts.
     pub fn look() -> Self {
         let memory = read_to_string("/proc/meminfo").unwrap_or_default();
         let limit = read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
@@ -51,8 +51,8 @@ pub fn memory_bytes() -> Option<u64> {
     kibibytes(&read_to_string("/proc/meminfo").ok()?, "MemTotal")
 }
 
-/// Memory that a new process can have, in bytes: what the system has, what this process's control group leaves, and what
-/// its own limit on address space (`ulimit -v`) leaves.
+/// Memory in bytes that is available to a new process, given the system's free memory, the limit of
+/// this process's control group, and its limit on address space (`ulimit -v`).
 pub fn free_bytes() -> Option<u64> {
     let text = |path: &str| read_to_string(path).unwrap_or_default();
     let available = kibibytes(&text("/proc/meminfo"), "MemAvailable");
@@ -67,31 +67,32 @@ pub fn free_bytes() -> Option<u64> {
     [available, left, addresses].into_iter().flatten().min()
 }
 
-/// The limit on address space in the text of `/proc/self/limits`, where there is one.
+/// The address space limit in the text of `/proc/self/limits`, if there is one.
 fn address_space(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Pages of files that a control group can give back, as its statistics say.
+/// The reclaimable file pages of a control group, from its statistics.
 fn cached(statistics: &str) -> Option<u64> {
     statistics.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
 }
 
-/// The most physical memory that the process `id` has had, in bytes, while it runs.
+/// Peak physical memory in bytes of the running process `id`.
 pub fn peak_resident_bytes_of(id: u32) -> Option<u64> {
     kibibytes(&read_to_string(format!("/proc/{id}/status")).ok()?, "VmHWM")
 }
 
-/// From now on this process gets no more than `bytes` of private memory; an allocation beyond it ends the process.
+/// Limits this process to `bytes` of private memory; an allocation beyond the limit aborts the
+/// process.
 ///
 /// # Errors
-/// The system refuses.
+/// The system denies the request.
 pub fn limit_memory(bytes: u64) -> Result<()> {
     melisma_kernels::process::limit_memory(bytes).map_err(|error| Error::io("the memory limit", error))
 }
 
-/// The processor's product name, or the architecture where the system does not tell.
+/// The processor's product name, or the architecture if the name is unknown.
 pub fn cpu_model() -> String {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let value = |key: &str| {
@@ -101,12 +102,12 @@ pub fn cpu_model() -> String {
     value("model name").or_else(|| value("Model")).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// The most physical memory that this process has had, in bytes.
+/// Peak physical memory of this process in bytes.
 pub fn peak_resident_bytes() -> Option<u64> {
     kibibytes(&read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
-/// Files below `directory` and their bytes; 0 and 0 when there is none.
+/// Number and total size of the files below `directory`; zeros if it does not exist.
 pub fn disk_use(directory: &Path) -> (u64, u64) {
     let Ok(entries) = std::fs::read_dir(directory) else { return (0, 0) };
     entries.flatten().fold((0, 0), |(files, bytes), entry| match entry.metadata() {

@@ -1,4 +1,4 @@
-//! Memory by named scope: what was held at entry and exit, and the most in between.
+//! Tracks memory by named scope: bytes at entry and exit, and the peak in between.
 //!
 //! ```
 //! use melisma::runtime::memory::{Budget, MemoryTracker, Space};
@@ -27,25 +27,26 @@ use crate::config::Limit;
 use crate::text::size;
 use crate::text::table::{Align, Table};
 
-/// Of memory that a GPU shares with the host, this part stays with the system, within these bounds.
+/// If a GPU shares memory with the host, one part in this many is reserved for the system, within
+/// these bounds.
 const SYSTEM_PART: u64 = 8;
 const SYSTEM_BYTES: [u64; 2] = [256 << 20, 2 << 30];
 
-/// The memory of a machine and a device at one time, in bytes, as far as they say.
+/// The available memory of a machine and a device at one time, in bytes, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Available {
-    /// All of the host's.
+    /// Total host memory.
     pub total: Option<u64>,
-    /// What is free on the host.
+    /// Free host memory.
     pub host: Option<u64>,
-    /// What is free on the device.
+    /// Free device memory.
     pub device: Option<u64>,
-    /// Whether both are the same memory, as on Jetson boards.
+    /// Whether host and device share one memory, as on Jetson boards.
     pub is_shared: bool,
 }
 
 impl Available {
-    /// Looks.
+    /// Reads the current figures.
     pub fn look(device: &Device) -> Self {
         let (device, is_shared) = match device {
             Device::Cpu(_) => (None, false),
@@ -54,15 +55,16 @@ impl Available {
         Self { total: machine::memory_bytes(), host: machine::free_bytes(), device, is_shared }
     }
 
-    /// What is free in `space`.
+    /// Free bytes in `space`.
     pub fn free(&self, space: Space) -> Option<u64> {
         let own = if space == Space::Device { self.device } else { self.host };
-        // A driver of shared memory counts what the system could still give back as taken.
+        // With shared memory, the driver counts memory that the system could reclaim as used.
         if self.is_shared { self.host.or(own) } else { own }
     }
 
-    /// A budget for `limit`: on host and device each, or on their sum where they share memory. Such a machine stands still
-    /// when its memory is taken, so that without a limit some of it stays with the system.
+    /// A budget for `limit`: on host and device each, or on their sum if they share memory. A
+    /// machine with shared memory freezes when it runs out, so even without a limit some is
+    /// reserved for the system.
     pub fn budget(&self, limit: Limit) -> Budget {
         match (limit.bytes(), self.free(Space::Host).filter(|_| self.is_shared)) {
             (None, Some(free)) => {
@@ -76,19 +78,19 @@ impl Available {
     }
 }
 
-/// The budget of [`Available::budget`] for `device` as it is now.
+/// The budget of [`Available::budget`] for the current state of `device`.
 pub fn budget(limit: Limit, device: &Device) -> Budget {
     Available::look(device).budget(limit)
 }
 
-/// What all calls of one scope held, per space in the order of [`Space::ALL`].
+/// Memory held by all calls of one scope, per space in the order of [`Space::ALL`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScopeUse {
     /// How many times the scope was left.
     pub calls: u64,
     /// Bytes held at the last entry.
     pub entry: [u64; 3],
-    /// The most bytes held inside any call.
+    /// Peak bytes held inside any call.
     pub peak: [u64; 3],
     /// Bytes held at the last exit.
     pub exit: [u64; 3],
@@ -100,7 +102,7 @@ struct State {
     device: Option<(String, u64)>,
 }
 
-/// Scopes over a [`Budget`]; clones count together.
+/// Scopes over a [`Budget`]; clones share their counts.
 #[derive(Debug, Clone)]
 pub struct MemoryTracker {
     budget: Budget,
@@ -108,12 +110,12 @@ pub struct MemoryTracker {
 }
 
 impl MemoryTracker {
-    /// A tracker with no scopes yet.
+    /// A tracker without scopes.
     pub fn new(budget: Budget) -> Self {
         Self { budget, state: Arc::default() }
     }
 
-    /// The budget under it.
+    /// The underlying budget.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -138,17 +140,17 @@ impl MemoryTracker {
         self.budget.reserve(space, bytes)
     }
 
-    /// Records what the device itself says it has in use.
+    /// Records the memory in use as reported by the device.
     pub fn device_reports(&self, device: impl Into<String>, bytes: u64) {
         self.state().device = Some((device.into(), bytes));
     }
 
-    /// All scopes that were closed, by name.
+    /// All closed scopes, by name.
     pub fn scopes(&self) -> BTreeMap<String, ScopeUse> {
         self.state().closed.clone()
     }
 
-    /// The table of everything, as it is now.
+    /// The current figures.
     pub fn summary(&self) -> Summary {
         Summary {
             total: Space::ALL.map(|space| self.budget.usage(space)),
@@ -198,7 +200,7 @@ impl Drop for Scope {
     }
 }
 
-/// Memory now, peak and limit, per space and scope.
+/// Current memory, peak and limit, per space and scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The whole budget, per space.
@@ -207,14 +209,14 @@ pub struct Summary {
     pub limit: [Option<u64>; 3],
     /// The closed scopes.
     pub scopes: BTreeMap<String, ScopeUse>,
-    /// The most physical memory this process has had.
+    /// Peak physical memory of this process.
     pub peak_resident_bytes: Option<u64>,
-    /// The device's name and what it says it has in use.
+    /// The device's name and its reported memory in use.
     pub device: Option<(String, u64)>,
 }
 
 impl Summary {
-    /// One row per scope, under the whole budget.
+    /// One row per scope, below the whole budget.
     pub fn table(&self) -> Table {
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -258,7 +260,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The most physical memory that this process has had, in words.
+/// A sentence about the peak physical memory of this process.
 pub fn resident_line() -> Option<String> {
     machine::peak_resident_bytes().map(resident_text)
 }
@@ -307,7 +309,7 @@ mod tests {
     #[test]
     fn shared_memory_leaves_room_for_the_system() {
         let none = Limit::NONE;
-        // A board with 8 GiB, 6 of them free.
+        // A board with 8 GiB, of which 6 GiB are free.
         let board = Available { total: Some(8 << 30), host: Some(6 << 30), device: Some(1 << 30), is_shared: true };
         let budget = board.budget(none);
         assert_eq!(budget.limit(Space::Host), Some(5 << 30));

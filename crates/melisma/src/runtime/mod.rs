@@ -1,4 +1,4 @@
-//! The machine and its devices: what is there, which device a command uses, and the memory that it holds.
+//! The machine and its devices: hardware facts, device selection and memory tracking.
 
 pub mod device;
 pub mod machine;

@@ -1,18 +1,18 @@
-//! Does the device compute what the CPU computes? A small product and a conversion, checked against f64.
+//! Checks that the device computes correctly: a small product and a conversion, compared with f64.
 
 use melisma_kernels::matmul::Matmul;
 use melisma_kernels::{Budget, Queue, Tensor, convert};
 
 use crate::{Error, Kind, Remedy, Result};
 
-/// What was found.
+/// The results of the check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SelfCheck {
     /// Rows, columns and steps of the product.
     pub size: usize,
     /// The largest difference from the f64 product, relative to the largest value.
     pub matmul_error: f64,
-    /// Samples that came back from 16 bits to float and to 16 bits unchanged.
+    /// Samples that survived the conversion from 16 bits to float and back unchanged.
     pub samples: usize,
 }
 
@@ -20,10 +20,11 @@ pub struct SelfCheck {
 const TOLERANCE: f64 = 192.0 * f32::EPSILON as f64;
 
 impl SelfCheck {
-    /// Runs both on `queue`.
+    /// Runs both checks on `queue`.
     ///
     /// # Errors
-    /// [`Kind::Check`] when a result is wrong; other kinds when the device fails or `budget` refuses.
+    /// [`Kind::Check`] if a result is wrong; other kinds if the device fails or `budget` is
+    /// exceeded.
     pub fn run(queue: &Queue, budget: &Budget) -> Result<Self> {
         let _span = tracing::info_span!("self_check").entered();
         let check = Self { size: 192, matmul_error: product_error(queue, budget, 192)?, samples: 1 << 16 };

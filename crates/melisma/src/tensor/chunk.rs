@@ -1,4 +1,4 @@
-//! How many rows of a large operation are worked on at a time.
+//! How many rows of a large operation are processed at once.
 
 use super::TensorOptimizer;
 use crate::config::Chunking;
@@ -6,16 +6,17 @@ use crate::runtime::memory::{Available, Space};
 use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
-/// For work that needs less, the machine's free memory is not looked up.
+/// Work that needs less skips looking up the machine's free memory.
 const SMALL_BYTES: u64 = 8 << 20;
 
 impl TensorOptimizer {
-    /// Rows that need `row_bytes` each of working memory in `space`: all of them, those that the policy names, or those
-    /// that fit into a quarter of what the limit and the machine leave free; the rest is for the kernels' own scratch,
-    /// widened copies among it.
+    /// The number of rows to process at once, if each needs `row_bytes` of working memory in
+    /// `space`: all of them, as many as the policy names, or as many as fit into a quarter of the
+    /// memory that the limit and the machine leave free. The rest is for the kernels' scratch
+    /// memory, including widened copies.
     ///
     /// # Errors
-    /// [`Kind::Memory`] when not even one row fits, or chunking is off and not all of them do.
+    /// [`Kind::Memory`] if not even one row fits, or if chunking is off and not all of them do.
     pub(super) fn rows(&self, space: Space, (n_rows, row_bytes): (usize, usize)) -> Result<usize> {
         let (chunking, free) =
             (self.policy().chunking, self.free(space, (n_rows as u64).saturating_mul(row_bytes as u64)));
@@ -38,7 +39,7 @@ impl TensorOptimizer {
         }
     }
 
-    /// Bytes that can be taken in `space`, as far as it matters for work that needs `bytes`.
+    /// Bytes available in `space`, as far as that matters for work that needs `bytes`.
     fn free(&self, space: Space, bytes: u64) -> u64 {
         let limit = self.memory().budget().free(space);
         let available = match self.available {

@@ -1,4 +1,4 @@
-//! Elementwise operations, in place or beside, a chunk at a time.
+//! Elementwise operations, in place or into new memory, one chunk at a time.
 
 use melisma_kernels::elementwise::{self, Operand, Operation, Plan};
 use melisma_kernels::{DType, Tensor};
@@ -9,15 +9,15 @@ use crate::runtime::device::Device;
 use crate::runtime::memory::Space;
 use crate::{Error, Result};
 
-/// A tensor with one axis is cut into rows of this many elements.
+/// A tensor with one axis is split into rows of this many elements.
 const FLAT_ROW: usize = 1024;
 
-/// The other side of an operation.
+/// The second operand of an operation.
 #[derive(Debug, Clone, Copy)]
 pub enum Factor<'a> {
     /// A tensor of the same shape.
     Tensor(&'a Tensor),
-    /// A number for all elements.
+    /// One number for all elements.
     Number(f32),
 }
 
@@ -34,10 +34,11 @@ impl From<f32> for Factor<'_> {
 }
 
 impl TensorOptimizer {
-    /// `y` changed by `x`: in the memory of `y` where the policy works in place, else in memory of its own.
+    /// Applies `x` to `y`: in the memory of `y` if the policy works in place, otherwise in new
+    /// memory.
     ///
     /// # Errors
-    /// The shapes differ, the elements are no floats, or the memory limit refuses.
+    /// The shapes differ, the elements are not floats, or the memory limit is exceeded.
     pub fn combine<'a>(&self, operation: Operation, mut y: Tensor, x: impl Into<Factor<'a>>) -> Result<Tensor> {
         if self.policy().placement == Placement::Separate {
             y = self.copied(&y)?;
@@ -46,7 +47,7 @@ impl TensorOptimizer {
         Ok(y)
     }
 
-    /// Changes `y` by `x` where it is.
+    /// Applies `x` to `y` in place.
     ///
     /// # Errors
     /// As [`TensorOptimizer::combine`].
@@ -80,7 +81,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Whether the kernel can use the memory as it is.
+    /// Whether the kernel can use the memory directly.
     fn is_direct(&self, y: &Tensor, x: Factor<'_>) -> bool {
         let on_host = matches!(self.optimizer.queue().device(), Device::Cpu(_));
         let fits = |tensor: &Tensor| tensor.dtype() == DType::F32 && lower::is_on_host(tensor) == on_host;
@@ -95,7 +96,7 @@ impl Work<'_> {
         self.plan.run(self.optimizer.queue(), y.view_mut()?, x)
     }
 
-    /// Floats of a chunk pass through buffers where the queue works.
+    /// Passes the floats of each chunk through buffers on the queue's device.
     fn run_in_chunks(&self, y: &mut Tensor, x: Factor<'_>) -> Result<()> {
         let (queue, budget) = (self.optimizer.queue(), self.optimizer.memory().budget());
         if !lower::is_on_host(y) || matches!(x, Factor::Tensor(x) if !lower::is_on_host(x)) {
@@ -105,7 +106,7 @@ impl Work<'_> {
         let (n_rows, row_len) = rows(y.shape());
         let n_buffers = if matches!(x, Factor::Tensor(_)) { 2 } else { 1 };
         let space = if matches!(queue.device(), Device::Cpu(_)) { Space::Host } else { Space::Device };
-        // Beside the buffers on a device, a chunk of floats passes through host memory.
+        // Besides the device buffers, a chunk of floats passes through host memory.
         let row_bytes = 4 * row_len * n_buffers * (1 + usize::from(space == Space::Device));
         let rows = self.optimizer.rows(space, (n_rows, row_bytes))?;
         let len = (rows * row_len).min(y.len());
@@ -156,7 +157,7 @@ impl Work<'_> {
     }
 }
 
-/// Rows and their length: the last axis, or a piece of the only one.
+/// The number of rows and their length: the last axis, or a piece of the only one.
 pub fn rows(shape: &[usize]) -> (usize, usize) {
     match shape {
         [] => (1, 1),

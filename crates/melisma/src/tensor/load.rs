@@ -1,4 +1,5 @@
-//! Large files of weights, tensor by tensor: memory holds one tensor at a time, beside those that the caller holds.
+//! Loads large weight files tensor by tensor: besides the tensors that the caller holds, memory
+//! contains one at a time.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::format::checkpoint::{self, Checkpoint};
 use crate::pack::{self, Archive, Header, ReadAt, TensorEntry};
 use crate::{Error, Kind, Result};
 
-/// A file of weights: `.safetensors`, packed or not, or a checkpoint of PyTorch.
+/// A weight file: `.safetensors`, packed or not, or a PyTorch checkpoint.
 #[derive(Debug)]
 pub struct Weights {
     path: PathBuf,
@@ -26,10 +27,10 @@ enum Format {
 }
 
 impl Weights {
-    /// Opens `path`; nothing but its header is read.
+    /// Opens `path` and reads only its header.
     ///
     /// # Errors
-    /// The file does not exist, or does not hold weights.
+    /// The file does not exist, or does not contain weights.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io(path.display(), error))?;
         let format = if pack::is_checkpoint(&file) {
@@ -42,12 +43,13 @@ impl Weights {
         Ok(Self { path: path.to_owned(), file, format })
     }
 
-    /// Reads the tensors one at a time, optimizes each and hands it to `take`. The limit holds for what is alive at one time: a
-    /// tensor that was dropped or whose memory was given back no longer counts.
+    /// Reads the tensors one at a time, optimizes each and passes it to `take`. The limit applies
+    /// to live tensors: a tensor that was dropped or whose memory was freed does not count.
     ///
     /// # Errors
-    /// [`Kind::Memory`] when a tensor does not fit beside what is held; `Unsupported` for element types that tensors do
-    /// not have; those of `take`; and what the file's format refuses. The message names the tensor.
+    /// [`Kind::Memory`] if a tensor does not fit next to the live ones; `Unsupported` for
+    /// unsupported element types; errors of `take`; and errors in the file's format. The message
+    /// names the tensor.
     pub fn load(&self, optimizer: &TensorOptimizer, mut take: impl FnMut(&str, Tensor) -> Result<()>) -> Result<()> {
         let outcome = match self.format {
             Format::Plain => self.load_plain(optimizer, &mut take),

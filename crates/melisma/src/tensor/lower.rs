@@ -1,4 +1,4 @@
-//! Tensors from one float type to another, and to the device.
+//! Converts tensors between float types, and moves them to the device.
 
 use half::{bf16, f16};
 use melisma_kernels::matmul::{self, Scalar};
@@ -8,10 +8,10 @@ use super::TensorOptimizer;
 use crate::runtime::device::{Device, Queue};
 use crate::{Error, Kind, Result};
 
-/// Elements that pass through a buffer of floats at a time.
+/// Elements per pass through the float buffer.
 const BLOCK: usize = 4096;
 
-/// `tensor` as `dtype` on the device; an error when a finite value would become infinite.
+/// Converts `tensor` to `dtype` on the device; fails if a finite value would become infinite.
 pub fn to(optimizer: &TensorOptimizer, tensor: Tensor, dtype: DType) -> Result<Tensor> {
     match convert(optimizer, &tensor, dtype)? {
         Some(Ok(converted)) => place(optimizer, converted),
@@ -23,7 +23,7 @@ pub fn to(optimizer: &TensorOptimizer, tensor: Tensor, dtype: DType) -> Result<T
     }
 }
 
-/// As [`to`], but a tensor with values that `dtype` cannot hold stays what it is.
+/// Like [`to`], but a tensor with values that do not fit `dtype` keeps its type.
 pub fn if_it_fits(optimizer: &TensorOptimizer, tensor: Tensor, dtype: DType) -> Result<Tensor> {
     match convert(optimizer, &tensor, dtype)? {
         Some(Ok(converted)) => place(optimizer, converted),
@@ -31,7 +31,7 @@ pub fn if_it_fits(optimizer: &TensorOptimizer, tensor: Tensor, dtype: DType) -> 
     }
 }
 
-/// `tensor` in the memory of the device.
+/// Moves `tensor` into device memory.
 pub fn place(optimizer: &TensorOptimizer, tensor: Tensor) -> Result<Tensor> {
     let (queue, budget) = (optimizer.queue(), optimizer.memory().budget());
     if matches!(queue, Queue::Cpu(_)) || !is_on_host(&tensor) {
@@ -65,10 +65,11 @@ pub fn is_on_host(tensor: &Tensor) -> bool {
     }
 }
 
-/// The first finite value that becomes infinite, with its place.
+/// The first finite value that becomes infinite, with its index.
 type Overflow = (usize, f32);
 
-/// None when the tensor has that type already. A tensor of the device is read back, since each value is checked.
+/// Returns `None` if the tensor already has that type. A device tensor is read back, because each
+/// value is checked.
 fn convert(
     optimizer: &TensorOptimizer,
     tensor: &Tensor,
@@ -122,7 +123,7 @@ fn fill<T: Scalar>(source: &Tensor, out: &mut [T]) -> Result<Option<Overflow>> {
     Ok(overflow)
 }
 
-/// Elements of a host tensor from `first` on, as `T`.
+/// Reads elements of a host tensor from `first` on, as `T`.
 pub fn read<T: Scalar>(tensor: &Tensor, first: usize, out: &mut [T]) -> Result<()> {
     let isa = Isa::from_env()?;
     let mut floats = [0.0; BLOCK];

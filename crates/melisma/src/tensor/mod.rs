@@ -1,8 +1,8 @@
-//! Tensors under the settings: lowered where the policy asks for it, worked on in place and in chunks where memory is
-//! short, loaded one at a time.
+//! Tensor tools that follow the settings: they lower precision if the policy asks for it, work in
+//! place and in chunks when memory is short, and load tensors one at a time.
 //!
-//! A precision scope is a value: inside of it products keep their operands in the format that `target_precision` names,
-//! with sums in FP32. Chunks never change a bit of a result.
+//! A precision scope is a value: inside it, products store their operands in the format named by
+//! `target_precision` and sum in FP32. Chunking never changes a bit of a result.
 //!
 //! ```
 //! use melisma::tensor::{DType, Operation, Tensor, TensorOptimizer};
@@ -42,7 +42,7 @@ use crate::runtime::MemoryTracker;
 use crate::runtime::device::{self, Device, Queue};
 use crate::runtime::memory::{self, Available};
 
-/// The tools, with the policy, the queue and the memory that they use.
+/// The tensor tools, with their policy, queue and memory.
 #[derive(Debug, Clone)]
 pub struct TensorOptimizer {
     policy: Policy,
@@ -52,10 +52,11 @@ pub struct TensorOptimizer {
 }
 
 impl TensorOptimizer {
-    /// Tools as `config` asks for: its device, threads, memory limit and section `tensor_optimizations`.
+    /// Creates tools from `config`: its device, threads, memory limit and section
+    /// `tensor_optimizations`.
     ///
     /// # Errors
-    /// The device that was asked for is missing.
+    /// The requested device is missing.
     pub fn new(config: &Config) -> Result<Self> {
         let device = device::select(config.device.value, config.threads.value)?;
         let memory = MemoryTracker::new(memory::budget(config.memory_limit.value, &device));
@@ -63,38 +64,41 @@ impl TensorOptimizer {
         Ok(Self::on(Policy::new(config), queue, memory))
     }
 
-    /// Tools on a queue that exists, with `memory` being the one that the queue was made with.
+    /// Creates tools on an existing queue; `memory` must be the tracker that the queue was created
+    /// with.
     pub fn on(policy: Policy, queue: Queue, memory: MemoryTracker) -> Self {
         Self { policy, queue, memory, available: None }
     }
 
-    /// Tools that take this much memory to be free, whatever the machine reports.
+    /// Assumes that this much memory is free, whatever the machine reports.
     #[must_use]
     pub fn with_available(mut self, available: Available) -> Self {
         self.available = Some(available);
         self
     }
 
-    /// What was asked for.
+    /// The policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Where the work is done.
+    /// The queue that runs the work.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// What is held, and the limit.
+    /// The memory in use and its limit.
     pub fn memory(&self) -> &MemoryTracker {
         &self.memory
     }
 
-    /// Brings `tensor` to the device, as `dtype` or else as the policy asks. Only floats are converted.
+    /// Moves `tensor` to the device and converts it to `dtype`, or to the policy's type if none is
+    /// given. Only floats are converted.
     ///
     /// # Errors
-    /// [`Kind::Check`](crate::Kind) when `dtype` cannot hold a finite value of the tensor; by policy such a tensor keeps
-    /// its type instead. `Unsupported` for a `dtype` that is not a float type; `Memory` when the limit refuses.
+    /// [`Kind::Check`](crate::Kind) if `dtype` cannot represent a finite value of the tensor; under
+    /// the policy, that tensor keeps its type instead. `Unsupported` for a `dtype` that is not a
+    /// float type; `Memory` if the limit is exceeded.
     pub fn optimize_tensor(&self, tensor: Tensor, dtype: impl Into<Option<DType>>) -> Result<Tensor> {
         match dtype.into() {
             Some(dtype) => lower::to(self, tensor, dtype),
@@ -103,7 +107,7 @@ impl TensorOptimizer {
         }
     }
 
-    /// Runs `work` with products in the precision of the policy.
+    /// Runs `work` with products in the policy's precision.
     pub fn mixed_precision<R>(&self, work: impl FnOnce(&Scope<'_>) -> R) -> R {
         work(&Scope { optimizer: self, dtype: self.target() })
     }
@@ -127,12 +131,13 @@ impl TensorOptimizer {
     /// a `[M, K]` · b `[K, N]`, in the type of `a`.
     ///
     /// # Errors
-    /// The shapes do not match, the elements are not floats, or the memory limit refuses.
+    /// The shapes do not match, the elements are not floats, or the memory limit is exceeded.
     pub fn matmul(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         product::matmul(self, a.dtype(), a, b)
     }
 
-    /// The format of tensors by policy. INT8 is for the weights of engines, which have scales; a bare tensor has none.
+    /// The policy's tensor format. INT8 is for engine weights, which have scales; a bare tensor has
+    /// none.
     fn target(&self) -> DType {
         match self.policy.precision.engine {
             Lowering::To(Format::Fp16) => DType::F16,
@@ -143,7 +148,7 @@ impl TensorOptimizer {
     }
 }
 
-/// Products in the precision of the policy; see [`TensorOptimizer::mixed_precision`].
+/// Products in the policy's precision; see [`TensorOptimizer::mixed_precision`].
 #[derive(Debug)]
 pub struct Scope<'a> {
     optimizer: &'a TensorOptimizer,
@@ -156,7 +161,7 @@ impl Scope<'_> {
         self.dtype
     }
 
-    /// The tools around it.
+    /// The tools that created it.
     pub fn optimizer(&self) -> &TensorOptimizer {
         self.optimizer
     }

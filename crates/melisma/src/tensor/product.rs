@@ -1,5 +1,5 @@
-//! Products in chunks of rows. Operands of another type than the product's are converted a chunk at a time, so that
-//! the working set is B and one chunk of A.
+//! Products in chunks of rows. Operands of another type are converted one chunk at a time, so the
+//! working set is B and one chunk of A.
 
 use half::{bf16, f16};
 use melisma_kernels::matmul::{Chunk, Matmul, Plan, Scalar};
@@ -83,7 +83,7 @@ impl<'a, T: Scalar> Product<'a, T> {
         Ok(c)
     }
 
-    /// Rows of A and C that a GPU has memory for.
+    /// Rows of A and C that fit into GPU memory.
     fn rows_of_device(&self) -> Result<usize> {
         let Matmul { m, k, n, .. } = self.matmul;
         match self.optimizer.queue() {
@@ -92,7 +92,8 @@ impl<'a, T: Scalar> Product<'a, T> {
         }
     }
 
-    /// A has the product's type already. A GPU takes as many rows of a chunk as its own memory holds.
+    /// Multiplies when A already has the product's type. A GPU takes as many rows of a chunk as fit
+    /// into its memory.
     fn run_rows(&self, rows: usize, operands: [&[T]; 2], out: &mut [T]) -> Result<()> {
         let queue = self.optimizer.queue();
         let budget = self.optimizer.memory().budget();

@@ -9,20 +9,21 @@ use crate::runtime::device::Device;
 use crate::runtime::memory::Space;
 use crate::{Error, Result};
 
-/// The other side of an operation on slices.
+/// The second operand of an operation on slices.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'a, T> {
-    /// One for each element.
+    /// One value per element.
     Each(&'a [T]),
-    /// A number for all elements.
+    /// One number for all elements.
     All(f32),
 }
 
 impl TensorOptimizer {
-    /// Changes `y` by `x` where it is. FP32 on the CPU needs no memory; else a chunk at a time is copied.
+    /// Applies `x` to `y` in place. FP32 on the CPU needs no memory; otherwise one chunk at a time
+    /// is copied.
     ///
     /// # Errors
-    /// The lengths differ, or the memory limit refuses.
+    /// The lengths differ, or the memory limit is exceeded.
     pub fn combine_slices<T: Scalar>(&self, operation: Operation, y: &mut [T], x: Values<'_, T>) -> Result<()> {
         if let Values::Each(x) = x
             && x.len() != y.len()

@@ -9,7 +9,7 @@ use crate::config::{Environment, Sources};
 use crate::runtime::memory::{Budget, Space};
 use crate::{Kind, pack};
 
-/// The golden YAML file with some text replaced, and these variables.
+/// Tools from the golden YAML file with replaced text and these variables.
 fn seed<const N: usize>(replaced: [(&str, &str); N], variables: &[(&str, &str)]) -> TensorOptimizer {
     let mut yaml = crate::golden::TENSOR_OPTIMIZATIONS.to_owned();
     for (from, to) in replaced {
@@ -83,7 +83,7 @@ fn each_key_of_the_seed_is_seen_in_the_tools() {
     assert_eq!(seeded.policy().tensorrt.unwrap().workspace_bytes, 1 << 30);
 }
 
-/// The default profile has no limit and no size of chunks: what is free decides.
+/// The default profile has no limit and no chunk size: free memory decides.
 #[test]
 fn chunks_follow_the_memory_that_is_free() {
     let with = |free: Option<u64>| {
@@ -235,7 +235,7 @@ fn weights(directory: &Path) -> PathBuf {
     path
 }
 
-/// The same tensors as PyTorch saves them.
+/// The same tensors as saved by PyTorch.
 fn torch_weights(directory: &Path) -> PathBuf {
     let mut program = b"\x80\x02}".to_vec();
     let storages: Vec<Vec<u8>> = (0..8u32)

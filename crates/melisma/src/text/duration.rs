@@ -14,10 +14,11 @@ const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
-/// The time meant by `text`, to the nanosecond.
+/// Parses `text` to the nanosecond.
 ///
 /// # Errors
-/// [`Kind::InvalidArgument`](crate::Kind) when there is no number, no known unit, or more than about 584 years.
+/// [`Kind::InvalidArgument`](crate::Kind) for a missing number, an unknown unit, or more than about
+/// 584 years.
 pub fn parse(text: &str) -> Result<Duration> {
     let (number, unit) = split_unit(text.trim());
     let Some(&(_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
@@ -27,7 +28,7 @@ pub fn parse(text: &str) -> Result<Duration> {
     scaled(number, scale).map(Duration::from_nanos).map_err(|reason| refused(text, reason))
 }
 
-/// `time` with four digits in the unit that suits it: `12.34ms`, `1.5s`, `83.2us`.
+/// Formats `time` with four digits in a suitable unit: `12.34ms`, `1.5s`, `83.2us`.
 pub fn show(time: Duration) -> String {
     let nanos = time.as_nanos();
     let (unit, scale) = match nanos {

@@ -1,4 +1,4 @@
-//! Figures and choices as people read and write them: sizes, durations, counts, tables, words.
+//! Text for people: sizes, durations, counts, tables, and words for choices.
 
 mod count;
 pub mod duration;

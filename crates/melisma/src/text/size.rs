@@ -14,11 +14,12 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Bytes meant by `text`. Unit letters may have either case; `1.5GiB` is allowed when it is a whole number of bytes.
+/// Parses `text` to bytes. Units are case-insensitive; `1.5GiB` is allowed if it is a whole number
+/// of bytes.
 ///
 /// # Errors
-/// [`Kind::InvalidArgument`](crate::Kind) when there is no number, the unit is unknown, the bytes are not whole, or
-/// they exceed `u64::MAX`.
+/// [`Kind::InvalidArgument`](crate::Kind) for a missing number, an unknown unit, a fractional
+/// number of bytes, or more than `u64::MAX`.
 pub fn parse(text: &str) -> Result<u64> {
     let (number, unit) = split_unit(text.trim());
     let scale = match unit {
@@ -32,8 +33,8 @@ pub fn parse(text: &str) -> Result<u64> {
     scaled(number, scale).map_err(|reason| refused(text, reason))
 }
 
-/// `bytes` in the largest binary unit that keeps three digits, e.g. `6GiB` or `1.46MiB`; exact where `parse` must
-/// read it back, see [`exact`].
+/// Formats `bytes` in a binary unit with three digits, e.g. `6GiB` or `1.46MiB`. Use [`exact`] if
+/// `parse` must read it back.
 pub fn show(bytes: u64) -> String {
     for (name, scale) in &UNITS[..4] {
         if bytes >= *scale {
@@ -47,7 +48,7 @@ pub fn show(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
-/// `bytes` in the largest unit that divides them, so that nothing is rounded.
+/// Formats `bytes` in the largest unit that divides them, without rounding.
 pub fn exact(bytes: u64) -> String {
     match UNITS[..4].iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale)) {
         Some((name, scale)) => format!("{}{name}", bytes / scale),
@@ -60,7 +61,7 @@ pub(super) fn split_unit(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// `number * scale` for a decimal `number`, exactly.
+/// Computes `number * scale` exactly for a decimal `number`.
 pub(super) fn scaled(number: &str, scale: u64) -> std::result::Result<u64, &'static str> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || number.ends_with('.') || fraction.contains('.') {

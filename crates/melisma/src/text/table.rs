@@ -1,15 +1,15 @@
-//! Plain text tables with aligned columns, for people.
+//! Plain-text tables with aligned columns.
 
 /// How a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Figures.
+    /// For numbers.
     Right,
 }
 
-/// Rows under a heading; every row has as many cells as there are columns.
+/// Rows below a heading; every row has one cell per column.
 #[derive(Debug, Clone)]
 pub struct Table {
     columns: Vec<(String, Align)>,
@@ -25,7 +25,7 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// When the number of cells differs from the number of columns.
+    /// If the number of cells differs from the number of columns.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
         let row: Vec<String> = cells.into_iter().collect();
         assert_eq!(row.len(), self.columns.len(), "a row has one cell per column");
@@ -71,7 +71,7 @@ impl Table {
     }
 }
 
-/// `text` with the characters that HTML gives a meaning replaced.
+/// Escapes the special characters of HTML in `text`.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

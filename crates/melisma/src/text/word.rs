@@ -2,11 +2,12 @@
 
 use crate::{Error, Remedy};
 
-/// `Display` and `FromStr` of an enum, a word for each variant; those that are only shown cannot be asked for.
+/// Implements `Display` and `FromStr` for an enum with one word per variant; display-only variants
+/// cannot be parsed.
 macro_rules! words {
     ($type:ident, $noun:literal, { $($variant:ident => $word:literal),+ $(,)? } $(, only shown { $($other:ident => $shown:literal),+ })?) => {
         impl $type {
-            /// All that can be asked for.
+            /// All variants that can be parsed.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
         }
 

@@ -2,7 +2,7 @@
 
 const MAX_INTERVALS: usize = 1_000_000;
 
-/// Intervals in nanoseconds; overlapping ones are joined from time to time.
+/// Intervals in nanoseconds; overlapping ones are merged occasionally.
 #[derive(Debug, Clone, Default)]
 pub struct Busy {
     intervals: Vec<(u64, u64)>,
@@ -29,7 +29,7 @@ impl Busy {
         self.intervals.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// Whether intervals were lost, so that the cover is a lower bound.
+    /// Whether intervals were lost, so that the result is a lower bound.
     pub fn is_partial(&self) -> bool {
         self.lost > 0
     }

@@ -1,5 +1,5 @@
-//! The Chrome trace event format (JSON object form), as Perfetto reads it: complete events in microseconds, threads
-//! named by metadata, devices as threads of their own after the real ones.
+//! Writes the Chrome trace event format (JSON object form) for Perfetto: complete events in
+//! microseconds, threads named by metadata, devices as extra threads after the real ones.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Collector;
 use super::collector::lock;
 
-/// Devices are numbered from here, above any number of threads.
+/// Device numbers start here, above any thread number.
 const FIRST_DEVICE: u64 = 1_000_000_000;
 
 impl Collector {

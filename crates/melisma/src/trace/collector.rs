@@ -20,10 +20,10 @@ use super::span::{Fields, Frame, Left, allocate, enter, leave, thread_number};
 use super::{Detail, DeviceSpan, RangeSink};
 use crate::{Error, Result};
 
-/// Calls beyond these are in the table but not in the file.
+/// Further calls are in the table but not in the file.
 const MAX_EVENTS: u64 = 1_000_000;
 const SHARDS: usize = 16;
-/// The row of memory that was allocated while no span was open on the thread.
+/// The row for memory that was allocated outside of any span.
 const NO_SPAN: &str = "(no span)";
 
 /// One call of a span, for the file.
@@ -54,19 +54,19 @@ pub(super) struct Aggregate {
     pub times: Histogram,
 }
 
-/// What the threads of one shard have done.
+/// The data of the threads of one shard.
 #[derive(Default)]
 pub(super) struct Shard {
     pub events: Vec<Event>,
     pub aggregates: HashMap<&'static str, Aggregate>,
-    /// Names of the threads by number.
+    /// Thread names by number.
     pub threads: BTreeMap<u64, String>,
 }
 
 pub(super) struct Inner {
     number: u64,
     origin: Instant,
-    /// Seconds of CPU time of this process when the clock started.
+    /// CPU time of this process in seconds when the clock started.
     cpu_origin: f64,
     threads: AtomicUsize,
     times_devices: AtomicBool,
@@ -78,7 +78,7 @@ pub(super) struct Inner {
     ranges: Option<Box<dyn RangeSink>>,
 }
 
-/// Collects spans from all threads; clones collect together.
+/// Collects spans from all threads; clones share their data.
 #[derive(Clone)]
 pub struct Collector(pub(super) Arc<Inner>);
 
@@ -100,7 +100,7 @@ impl Collector {
         Self::default()
     }
 
-    /// A collector that also hands every span to `ranges` as it happens.
+    /// A collector that also passes every span to `ranges` as it happens.
     pub fn with_ranges(ranges: Box<dyn RangeSink>) -> Self {
         Self::build(MAX_EVENTS, Some(ranges))
     }
@@ -122,22 +122,22 @@ impl Collector {
         }))
     }
 
-    /// Collects from every thread of the process from now on.
+    /// Starts collecting from every thread of the process.
     ///
     /// # Errors
-    /// When something collects already.
+    /// Another subscriber is installed.
     pub fn install(&self) -> Result<()> {
         let subscriber = tracing_subscriber::registry().with(self.clone());
         tracing::subscriber::set_global_default(subscriber)
             .map_err(|error| Error::invalid("spans are collected already").with_source(error))
     }
 
-    /// The instant that all times count from.
+    /// The origin of all times.
     pub fn origin(&self) -> Instant {
         self.0.origin
     }
 
-    /// The threads that the work has, of which the busy share is a share; as many as there are cores, unless told.
+    /// Sets the number of threads for the busy share; the default is the number of cores.
     pub fn set_threads(&self, threads: usize) {
         self.0.threads.store(threads.max(1), Relaxed);
     }
@@ -146,19 +146,19 @@ impl Collector {
         self.0.threads.load(Relaxed)
     }
 
-    /// Seconds of CPU time since the clock started, of all threads and of child processes that have ended.
+    /// CPU seconds since the clock started, of all threads and finished child processes.
     pub(super) fn cpu_seconds(&self) -> f64 {
         (ceiling::process_seconds() - self.0.cpu_origin).max(0.0)
     }
 
-    /// Also collects what every GPU queue of this process does from now on, those made later included. Only one collector
-    /// at a time gets it.
+    /// Also collects the work of every GPU queue of this process, including queues created later.
+    /// Only one collector at a time receives it.
     pub fn time_devices(&self, detail: Detail) {
         self.0.times_devices.store(true, Relaxed);
         Timeline::start(detail);
     }
 
-    /// Takes what devices have done so far.
+    /// Fetches the finished work of the devices.
     pub(super) fn look_at_devices(&self) {
         if !self.0.times_devices.load(Relaxed) {
             return;
@@ -172,7 +172,8 @@ impl Collector {
         devices.into_iter().for_each(|(device, spans)| self.add_device(&device, spans));
     }
 
-    /// Adds work that `device` has timed. Beyond a million spans they are only counted, and the report says so.
+    /// Adds work timed by `device`. Beyond a million spans, further ones are only counted, and the
+    /// report says so.
     pub fn add_device(&self, device: &str, spans: impl IntoIterator<Item = DeviceSpan>) {
         let mut lanes = lock(&self.0.lanes);
         let room = (self.0.max_events as usize).saturating_sub(lanes.values().map(Vec::len).sum());
@@ -191,12 +192,12 @@ impl Collector {
         self.0.lost_device.load(Relaxed)
     }
 
-    /// Calls that are not in the file because there were too many.
+    /// Number of calls missing from the file because there were too many.
     pub fn dropped(&self) -> u64 {
         self.0.kept.load(Relaxed).saturating_sub(self.0.max_events)
     }
 
-    /// Runs `look` on every shard in turn.
+    /// Calls `look` for every shard.
     pub(super) fn each_shard(&self, mut look: impl FnMut(&Shard)) {
         self.0.shards.iter().for_each(|shard| look(&lock(shard)));
     }
@@ -252,7 +253,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         }
     }
 
-    /// Memory that a budget granted belongs to the span that is open on this thread.
+    /// Attributes memory granted by a budget to the open span of this thread.
     fn on_event(&self, event: &Said<'_>, _: Context<'_, S>) {
         if event.metadata().target() != ALLOCATION {
             return;

@@ -1,7 +1,7 @@
-//! Percentiles of any number of durations in bounded memory, to within 0.8 %.
+//! Percentiles of any number of durations in bounded memory, accurate to 0.8 %.
 //!
-//! Each power of two is divided into 64 equal buckets, so a bucket is at most 1/64 of its value wide, and its middle is
-//! at most 1/128 off. Values below 128 are exact.
+//! Each power of two is divided into 64 equal buckets, so a bucket is at most 1/64 of its value
+//! wide, and its middle is at most 1/128 off. Values below 128 are exact.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Histogram {
         self.largest = self.largest.max(other.largest);
     }
 
-    /// The smallest value that at least `share` of all values do not exceed; 0 without values.
+    /// The smallest value that at least `share` of all values do not exceed; 0 if there are none.
     pub fn percentile(&self, share: f64) -> u64 {
         let wanted = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
@@ -46,7 +46,8 @@ impl Histogram {
 
 fn bucket(nanos: u64) -> u16 {
     let shift = (63 - (nanos | 1).leading_zeros()).saturating_sub(BITS);
-    // The leading bit stays in the mantissa: 64..128 after the shift, below 64 only when nothing was shifted.
+    // The leading bit stays in the mantissa: 64..128 after the shift, below 64 only without a
+    // shift.
     (shift as u16) * (1 << BITS) + (nanos >> shift) as u16
 }
 

@@ -1,4 +1,4 @@
-//! Where the time goes: one collector of `tracing` spans that feeds a Chrome/Perfetto file and a table.
+//! Profiling: one collector of `tracing` spans feeds a Chrome/Perfetto file and a table.
 //!
 //! ```
 //! use melisma::trace::{Collector, Sort};
@@ -12,8 +12,9 @@
 //! println!("{}", collector.report().text(Sort::Total, 20));
 //! ```
 //!
-//! A call is one entering and leaving of a span. Self time is the call's time less that of the spans entered inside it
-//! on the same thread, and so is the memory that it allocated: what [`Budget`](crate::runtime::memory::Budget)s granted.
+//! A call is one entry and exit of a span. Self time is the call's time without that of the spans
+//! entered inside it on the same thread. The same applies to allocated memory, which is what
+//! [`Budget`](crate::runtime::memory::Budget)s granted.
 //!
 //! # Why our own layer instead of tracing-chrome?
 //!
@@ -37,7 +38,7 @@ pub use report::{Load, Report, Row};
 
 use crate::text::word::words;
 
-/// Takes nested ranges as they happen, e.g. for NVTX.
+/// Receives nested ranges as they happen, e.g. for NVTX.
 pub trait RangeSink: Send + Sync {
     /// A span is entered on this thread.
     fn push(&self, name: &str);
@@ -45,12 +46,12 @@ pub trait RangeSink: Send + Sync {
     fn pop(&self);
 }
 
-/// The column that the table is sorted by; figures with the largest first.
+/// The column to sort the table by; numbers sort largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sort {
-    /// Time outside of inner spans.
+    /// Time excluding inner spans.
     SelfTime,
-    /// All time.
+    /// Total time.
     Total,
     /// Number of calls.
     Calls,

@@ -1,15 +1,15 @@
-//! Spans as NVTX ranges, for NVIDIA's profilers.
+//! Emits spans as NVTX ranges for NVIDIA's profilers.
 
 use melisma_kernels::device::nvtx;
 
 use super::RangeSink;
 
-/// Emits ranges where the library is found; does nothing elsewhere.
+/// Emits ranges if the library is found; otherwise does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nvtx;
 
 impl Nvtx {
-    /// Whether ranges can be emitted at all.
+    /// Whether ranges can be emitted.
     pub fn is_available() -> bool {
         nvtx::is_available()
     }

@@ -19,56 +19,57 @@ pub struct Row {
     pub name: String,
     /// How many times it was entered.
     pub calls: u64,
-    /// Time outside of spans entered inside it.
+    /// Time excluding inner spans.
     pub self_seconds: f64,
-    /// All time.
+    /// Total time.
     pub total_seconds: f64,
-    /// Half of the calls took at most this; percentiles are within 0.8 %.
+    /// Median; percentiles are accurate to 0.8 %.
     pub p50_seconds: f64,
-    /// 95 % of the calls took at most this.
+    /// 95th percentile.
     pub p95_seconds: f64,
-    /// 99 % of the calls took at most this.
+    /// 99th percentile.
     pub p99_seconds: f64,
     /// Time on the device.
     pub device_seconds: f64,
     /// Bytes moved: the sum of the field `bytes`.
     pub bytes: u64,
-    /// Bytes that the memory budget granted, outside of spans entered inside it.
+    /// Bytes granted by the memory budget, excluding inner spans.
     pub allocated_bytes: u64,
 }
 
-/// How much of the time a device worked.
+/// How busy a device was.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Load {
     /// `cpu`, or a GPU as `cuda:N`.
     pub device: String,
-    /// Seconds of work: of all threads together on the CPU, child processes included; on a GPU those in which anything ran.
+    /// Busy seconds: on the CPU, summed over all threads and child processes; on a GPU, the time in
+    /// which anything ran.
     pub busy_seconds: f64,
-    /// How many could work at once: threads of the CPU, 1 for a GPU.
+    /// The maximum parallelism: the number of CPU threads, or 1 for a GPU.
     pub threads: usize,
-    /// The share of the wall time, for each of `threads`.
+    /// The busy share of the wall time, per thread in `threads`.
     pub share: f64,
     /// Whether spans were lost, so that the figures are lower bounds.
     pub is_partial: bool,
 }
 
-/// What a [`Collector`] has seen.
+/// The results of a [`Collector`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// One row per name, by name.
+    /// One row per name, in order of names.
     pub rows: Vec<Row>,
-    /// Seconds since the collector was made.
+    /// Seconds since the collector was created.
     pub wall_seconds: f64,
-    /// The CPU first, then every GPU that was timed.
+    /// The CPU first, then every timed GPU.
     pub loads: Vec<Load>,
-    /// Calls that are counted here but not in the file.
+    /// Calls that are counted here but missing from the file.
     pub dropped: u64,
-    /// Device spans that are neither here nor in the file.
+    /// Device spans that are missing both here and from the file.
     pub lost_device: u64,
 }
 
 impl Collector {
-    /// The figures so far.
+    /// The results so far.
     pub fn report(&self) -> Report {
         self.look_at_devices();
         let wall_seconds = self.now() as f64 / 1e9;
@@ -143,11 +144,11 @@ impl Load {
 }
 
 impl Report {
-    /// The first `limit` rows by `sort`.
+    /// The first `limit` rows in the order of `sort`.
     pub fn sorted(&self, sort: Sort, limit: usize) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         let largest = |figure: fn(&Row) -> f64| move |a: &&Row, b: &&Row| figure(b).total_cmp(&figure(a));
-        // The sort is stable and the rows are in order of their names, which is how ties stay.
+        // The sort is stable and the rows are in order of names, so ties are too.
         match sort {
             Sort::Name => {}
             Sort::SelfTime => rows.sort_by(largest(|row| row.self_seconds)),
@@ -162,7 +163,7 @@ impl Report {
         rows
     }
 
-    /// The table alone.
+    /// Only the table.
     pub fn table(&self, sort: Sort, limit: usize) -> Table {
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -188,7 +189,7 @@ impl Report {
         table
     }
 
-    /// The lines under the table.
+    /// The lines below the table.
     pub fn footer(&self, limit: usize) -> String {
         let mut text = String::new();
         if self.rows.len() > limit {
@@ -205,12 +206,12 @@ impl Report {
         text + &self.loads.iter().map(|load| load.line(&wall)).collect::<String>()
     }
 
-    /// The table and what belongs under it.
+    /// The table with its footer.
     pub fn text(&self, sort: Sort, limit: usize) -> String {
         self.table(sort, limit).text() + &self.footer(limit)
     }
 
-    /// The same figures as an object.
+    /// The same figures as a JSON object.
     pub fn json(&self, sort: Sort, limit: usize) -> Value {
         json!({
             "rows": self.sorted(sort, limit),

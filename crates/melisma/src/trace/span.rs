@@ -1,4 +1,4 @@
-//! The data of a span: its fields while it lives, its frame while it is entered.
+//! The data of a span: its fields while it exists, its frame while it is entered.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 
-/// Longer texts are cut, so that a span's memory is bounded.
+/// Longer texts are truncated to bound a span's memory.
 const MAX_TEXT: usize = 256;
 
 /// The fields of a span; `bytes` is also summed in the table.
@@ -72,9 +72,9 @@ pub(super) struct Frame {
 /// A span that was left.
 pub(super) struct Left {
     pub start: u64,
-    /// Time outside of inner spans.
+    /// Time excluding inner spans.
     pub own: u64,
-    /// Bytes allocated outside of inner spans.
+    /// Bytes allocated, excluding inner spans.
     pub allocated: u64,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn enter(frame: Frame) {
     FRAMES.with_borrow_mut(|frames| frames.push(frame));
 }
 
-/// Adds to the innermost frame of this thread; false where there is none.
+/// Adds to the innermost frame of this thread; false if there is none.
 pub(super) fn allocate(collector: u64, bytes: u64) -> bool {
     FRAMES.with_borrow_mut(|frames| match frames.iter_mut().rev().find(|frame| frame.collector == collector) {
         Some(frame) => {
@@ -98,7 +98,7 @@ pub(super) fn allocate(collector: u64, bytes: u64) -> bool {
     })
 }
 
-/// Takes the newest frame of `span` and adds its time to the frame around it.
+/// Removes the newest frame of `span` and adds its time to the enclosing frame.
 pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<Left> {
     FRAMES.with_borrow_mut(|frames| {
         let at = frames.iter().rposition(|frame| frame.collector == collector && frame.span == span)?;
@@ -111,7 +111,7 @@ pub(super) fn leave(collector: u64, span: u64, now: u64) -> Option<Left> {
     })
 }
 
-/// This thread's number, from 1, in the order in which threads first asked.
+/// This thread's number, starting at 1, in order of first use.
 pub(super) fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     THREAD.with(|number| {

@@ -132,7 +132,7 @@ fn the_busy_share_of_a_gpu_is_the_union_of_its_spans() {
     assert!((report.rows.iter().find(|row| row.name == "matmul").unwrap().device_seconds - 0.002).abs() < 1e-9);
 }
 
-/// Work without a single span is work too.
+/// Work outside of spans counts too.
 #[test]
 fn the_busy_share_of_the_cpu_is_its_time_on_processors() {
     let collector = Collector::new();

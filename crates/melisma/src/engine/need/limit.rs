@@ -1,4 +1,4 @@
-//! Whether a run fits into the memory that it may take, and how.
+//! Whether and how a run fits into its memory limits.
 
 use super::{Hidden, Need, facts};
 use crate::config::{Chunking, Config, Policy};
@@ -9,43 +9,43 @@ use crate::onnx::Model;
 use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
-/// Pieces of the long axis get no shorter: their edges are computed twice.
+/// Pieces of the long axis are at least this long, because their edges are computed twice.
 const SHORTEST_PIECE: u64 = 64;
 
-/// The memory that a run may take.
+/// The memory that a run may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// What the user allows.
+    /// The user's limit.
     pub limit_bytes: Option<u64>,
-    /// What the machine has left.
+    /// The machine's free memory.
     pub free_bytes: Option<u64>,
     /// Whether a long signal may be computed in pieces.
     pub chunking: Chunking,
 }
 
-/// How a run is to be done.
+/// How to execute a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
     /// It fits.
     Whole,
-    /// It fits when weights are held once.
+    /// It fits if weights are stored only once.
     Lean,
-    /// It fits when so many elements of the long axis are computed at a time.
+    /// It fits if this many elements of the long axis are computed at once.
     Pieces(usize),
-    /// Nobody knows before it runs: it needs a process with a hard limit.
+    /// Its memory is unknown in advance: it needs a process with a hard limit.
     Apart(Vec<Hidden>),
 }
 
 impl Limits {
-    /// None at all.
+    /// No limits.
     pub const NONE: Self = Self { limit_bytes: None, free_bytes: None, chunking: Chunking::Auto };
 
-    /// Those of `config` on a machine with `free_bytes` left.
+    /// The limits from `config` on a machine with `free_bytes` left.
     pub fn of(config: &Config, free_bytes: Option<u64>) -> Self {
         Self { limit_bytes: config.memory_limit.value.bytes(), free_bytes, chunking: Policy::new(config).chunking }
     }
 
-    /// The most that a process may take.
+    /// The maximum memory of a process.
     pub fn most_bytes(&self) -> Option<u64> {
         [self.limit_bytes, self.free_bytes].into_iter().flatten().min()
     }
@@ -53,7 +53,8 @@ impl Limits {
     /// How the embedded engine can run `model` with these inputs.
     ///
     /// # Errors
-    /// `Memory` when it does not fit; the message names the node that needs most, the hint the least limit that works.
+    /// `Memory` if it does not fit. The message names the node that needs the most, the hint the
+    /// lowest limit that works.
     pub fn admit(&self, model: &Model, inputs: &[Value]) -> Result<Admission> {
         let whole = facts(model, inputs)?;
         let need = Need::with(model, &whole);
@@ -89,10 +90,11 @@ impl Limits {
         Err(self.refusal(&lean, least))
     }
 
-    /// Refuses a model with a value between its nodes that is larger than the memory, where no engine works on parts of it.
+    /// Rejects a model with an intermediate value that is larger than the memory, unless an engine
+    /// works on parts of it.
     ///
     /// # Errors
-    /// `Memory`, as [`Limits::admit`].
+    /// `Memory`, like [`Limits::admit`].
     pub fn refuse_hopeless(&self, model: &Model, inputs: &[Value]) -> Result<()> {
         let need = Need::of(model, inputs)?;
         let largest = need.largest.as_ref().map_or(0, |largest| largest.bytes);

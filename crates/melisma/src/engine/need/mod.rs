@@ -1,9 +1,9 @@
-//! The memory that a run needs, known before anything runs.
+//! Computes the memory that a run needs, before anything runs.
 //!
-//! Shapes of all values follow from those of the inputs, from constants and from the small numbers that are computed with
-//! them; buffers are then counted as the embedded engine would use them. What depends on the values of larger tensors is
-//! not known in advance: [`Need::hidden`] names the nodes, and [`Admission`] sends such a run into a process with a hard
-//! limit.
+//! The shapes of all values follow from those of the inputs, from constants and from small numbers
+//! computed with them. Buffers are then counted as the embedded engine uses them. Sizes that depend
+//! on the values of larger tensors are unknown in advance: [`Need::hidden`] names their nodes, and
+//! [`Admission`] sends the run into a process with a hard limit.
 
 mod limit;
 mod pool;
@@ -23,48 +23,48 @@ use crate::onnx::{Content, Graph, Model, Node};
 use crate::text::size;
 use pool::Pool;
 
-/// Branches in branches.
+/// Limit on the nesting of branches.
 const MOST_DEPTH: usize = 24;
 
-/// What a run of a model needs.
+/// The memory that a run of a model needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
-    /// Bytes of weights, as the engine holds them.
+    /// Bytes of weights, as stored by the engine.
     pub model_bytes: u64,
-    /// Of these, bytes that it can do without where it may be slower.
+    /// The part of them that a slower run can do without.
     pub spare_bytes: u64,
-    /// Bytes of inputs, of what is between nodes, and of outputs.
+    /// Bytes of inputs, intermediate values and outputs.
     pub run_bytes: u64,
     /// Bytes of outputs alone.
     pub output_bytes: u64,
-    /// The node that asks for most.
+    /// The node that needs the most memory.
     pub largest: Option<Largest>,
-    /// Nodes whose outputs depend on data, so that their size is not counted.
+    /// Nodes whose outputs depend on data; their size is not counted.
     pub hidden: Vec<Hidden>,
 }
 
 /// A node and its outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Largest {
-    /// The node, as messages call it.
+    /// The node's name in messages.
     pub label: String,
-    /// Bytes of its outputs and of what it works in.
+    /// Bytes of its outputs and its scratch memory.
     pub bytes: u64,
     /// The shape of its first output.
     pub shape: Vec<u64>,
 }
 
-/// A node whose outputs are not known in advance.
+/// A node whose output size is unknown in advance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hidden {
-    /// The node, as messages call it.
+    /// The node's name in messages.
     pub label: String,
-    /// The node, as the engine calls it.
+    /// The node's name in the engine.
     pub name: String,
 }
 
 impl Need {
-    /// What `model` needs with these inputs, in the order of [`Port::inputs`].
+    /// The memory that `model` needs with these inputs, in the order of [`Port::inputs`].
     ///
     /// # Errors
     /// `Unsupported` for an input that is not a tensor of numbers.
@@ -72,8 +72,8 @@ impl Need {
         Ok(Self::with(model, &facts(model, inputs)?))
     }
 
-    /// What `model` needs where `len` elements of the long axis are computed at a time; none where the model does not allow
-    /// that, or a size depends on data.
+    /// The memory that `model` needs if `len` elements of the long axis are computed at once;
+    /// `None` if the model cannot be split or a size depends on data.
     pub fn of_piece(model: &Model, inputs: &[Value], len: u64) -> Option<Self> {
         let whole = facts(model, inputs).ok()?;
         let output_bytes = Self::with(model, &whole).output_bytes;
@@ -90,12 +90,12 @@ impl Need {
         let &[batch, channels, total] = fact.shape.as_slice() else { return None };
         let shape = vec![batch, channels, total.min(len.saturating_add(2 * reach.latents as u64))];
         let part = Self::with(model, &[(*name, Fact { shape, numbers: None, ..fact.clone() })]);
-        // The whole input and output are there beside the piece.
+        // The whole input and output exist in addition to the piece.
         let beside = fact.bytes().saturating_add(output_bytes);
         Some(Self { run_bytes: part.run_bytes.saturating_add(beside), output_bytes, ..part })
     }
 
-    /// What `model` needs with any inputs of these shapes.
+    /// The memory that `model` needs with any inputs of these shapes.
     ///
     /// # Errors
     /// As [`Need::of`].
@@ -118,19 +118,19 @@ impl Need {
         let (model_bytes, spare_bytes) = weight_bytes(graph);
         let mut need = Self { model_bytes, spare_bytes, ..Self::default() };
         for (name, fact) in inputs {
-            // The caller's array, and the engine's.
+            // The caller's array and the engine's copy.
             need.run_bytes = need.run_bytes.saturating_add(fact.bytes().saturating_mul(2));
             walk.facts.insert(name, fact.clone());
         }
         walk.graph(graph, 0);
         let outputs = graph.outputs.iter().filter_map(|output| walk.facts.get(output.name.as_str()));
         need.output_bytes = outputs.fold(0u64, |sum, fact| sum.saturating_add(fact.bytes()));
-        // The engine's outputs are in its buffers; the caller's are copies.
+        // The engine's outputs are in its buffers; the caller receives copies.
         need.run_bytes = need.run_bytes.saturating_add(walk.pool.total()).saturating_add(need.output_bytes);
         Self { largest: walk.largest, hidden: walk.hidden, ..need }
     }
 
-    /// What takes the memory, in words.
+    /// Describes what takes the memory.
     pub fn describe(&self) -> String {
         let all = size::show(self.bytes());
         match &self.largest {
@@ -144,7 +144,7 @@ impl Need {
         }
     }
 
-    /// All bytes together.
+    /// Total bytes.
     pub fn bytes(&self) -> u64 {
         self.model_bytes.saturating_add(self.run_bytes)
     }
@@ -157,8 +157,9 @@ fn facts<'m>(model: &'m Model, inputs: &[Value]) -> Result<Vec<(&'m str, Fact)>>
     Ok(model.graph.inputs.iter().filter_map(|input| fact(&input.name)).collect())
 }
 
-/// Constants are held as they are, and those of products once more in the order that the engine reads them: the bytes of
-/// both, and what is not needed when only one is in that order at a time.
+/// The bytes of the weights, and the part of them that can be saved. The engine stores constants as
+/// they are, and those of products a second time in packed order. The savings assume that only one
+/// product is packed at a time.
 fn weight_bytes(graph: &Graph) -> (u64, u64) {
     let (mut bytes, mut packed, mut largest) = (0u64, 0u64, 0u64);
     let mut constants: HashMap<&str, u64> = HashMap::new();
@@ -186,7 +187,7 @@ fn weight_bytes(graph: &Graph) -> (u64, u64) {
     (bytes.saturating_add(packed), spare.saturating_add(packed - largest))
 }
 
-/// How often each value is read, also in graphs of nodes.
+/// How often each value is read, including by subgraphs.
 fn count_reads<'m>(graph: &'m Graph, reads: &mut HashMap<&'m str, usize>) {
     for output in &graph.outputs {
         *reads.entry(&output.name).or_default() += 1;
@@ -197,7 +198,7 @@ fn count_reads<'m>(graph: &'m Graph, reads: &mut HashMap<&'m str, usize>) {
     }
 }
 
-/// A walk over the nodes in the order of the model.
+/// A walk over the nodes in model order.
 #[derive(Default)]
 struct Walk<'m> {
     opset: i64,
@@ -238,7 +239,7 @@ impl<'m> Walk<'m> {
         let Some(first) = outputs.first() else { return self.hide(node) };
         let mut bytes = scratch;
         let names = node.outputs.iter().enumerate().filter(|(_, name)| !name.is_empty());
-        // Outputs beyond those of the rule are not larger than the first.
+        // Outputs without a rule are at most as large as the first.
         let named: Vec<(&'m str, Fact)> =
             names.map(|(index, name)| (name.as_str(), outputs.get(index).unwrap_or(first).clone())).collect();
         self.pool.borrow(scratch);
@@ -255,7 +256,7 @@ impl<'m> Walk<'m> {
         self.release(node);
     }
 
-    /// Whether the output comes into the place of an input that is not read again.
+    /// Whether the output replaces an input that is not read again.
     fn reuses(&mut self, node: &'m Node, output: &'m str, bytes: u64) -> bool {
         if !shape::is_in_place(node) {
             return false;
@@ -283,7 +284,8 @@ impl<'m> Walk<'m> {
         self.hidden.push(Hidden { label: node.label(), name });
     }
 
-    /// An `If` takes one branch, or either. What a loop takes depends on how often it goes round.
+    /// Walks the chosen branch of an `If`, or both if the condition is unknown. Loops are hidden,
+    /// because their memory depends on the number of iterations.
     fn branches(&mut self, node: &'m Node, depth: usize) {
         if !node.is("If") || depth == MOST_DEPTH {
             return self.hide(node);

@@ -1,25 +1,25 @@
-//! The buffers of the embedded engine, counted and not allocated: one that is free is used again for what fits into it, and
-//! all are held until the run ends.
+//! Simulates the buffers of the embedded engine without allocating them: a free buffer is reused
+//! for values that fit, and all buffers live until the run ends.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Buffers by the value that is in them.
+/// Buffers by the value that they hold.
 #[derive(Debug, Default)]
 pub(super) struct Pool<'m> {
     held: HashMap<&'m str, u64>,
-    /// How many there are of each size.
+    /// Number of free buffers of each size.
     spare: BTreeMap<u64, usize>,
     total: u64,
 }
 
 impl<'m> Pool<'m> {
-    /// A buffer for `name`.
+    /// Takes a buffer for `name`.
     pub fn take(&mut self, name: &'m str, bytes: u64) {
         let buffer = self.buffer(bytes);
         self.held.insert(name, buffer);
     }
 
-    /// A buffer for the time of one operator.
+    /// Takes a buffer for the duration of one operator.
     pub fn borrow(&mut self, bytes: u64) {
         if bytes > 0 {
             let buffer = self.buffer(bytes);
@@ -27,7 +27,7 @@ impl<'m> Pool<'m> {
         }
     }
 
-    /// The value `to` comes into the buffer of `from`, if that is large enough.
+    /// Moves the buffer of `from` to the value `to`, if it is large enough.
     pub fn hand_over(&mut self, from: &str, to: &'m str, bytes: u64) -> bool {
         match self.held.get(from) {
             Some(&buffer) if buffer >= bytes => {
@@ -39,14 +39,14 @@ impl<'m> Pool<'m> {
         }
     }
 
-    /// The value is not read any more.
+    /// Frees the buffer of a value that is not read again.
     pub fn give_back(&mut self, name: &str) {
         if let Some(buffer) = self.held.remove(name) {
             *self.spare.entry(buffer).or_default() += 1;
         }
     }
 
-    /// Bytes of all buffers.
+    /// Total bytes of all buffers.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -5,7 +5,7 @@ use crate::golden::optimize as golden;
 use crate::onnx::{Dim, Opset, Tensor, ValueInfo};
 use crate::{Kind, Remedy, Result};
 
-/// A model of these nodes with inputs of any shape, and outputs of any shape.
+/// A model of these nodes, with inputs and outputs of any shape.
 fn model(nodes: Vec<Node>, tensors: Vec<Tensor>, (inputs, outputs): (&[(&str, i32)], &[&str])) -> Model {
     let any = |(name, dtype): &(&str, i32)| ValueInfo {
         name: (*name).to_owned(),
@@ -37,7 +37,7 @@ fn limits(limit: Option<u64>) -> Limits {
 
 const MIB: u64 = 1 << 20;
 
-/// Tile, Pad and Conv, whose output is huge by a constant.
+/// Tile, Pad and Conv with a constant that makes their output huge.
 fn bombs() -> Vec<Model> {
     let io: (&[(&str, i32)], &[&str]) = (&[("x", 1)], &["y"]);
     let tile = || vec![Node::new("Tile", &["x", "n"], &["y"])];
@@ -82,7 +82,7 @@ fn numbers_that_are_inputs_count() {
     assert_eq!(need.hidden[0].label, "node `y` (Tile)", "other values, other sizes");
 }
 
-/// What follows from the values of a large tensor is not known in advance.
+/// Sizes that follow from the values of a large tensor are unknown in advance.
 #[test]
 fn what_depends_on_data_goes_apart() {
     let io: (&[(&str, i32)], &[&str]) = (&[("x", 1)], &["y"]);
@@ -98,7 +98,7 @@ fn what_depends_on_data_goes_apart() {
     assert_eq!(limits(None).admit(&counted, &[zeros(&[50])]).unwrap(), Admission::Whole, "few values are followed");
 }
 
-/// Every model of the tests runs in no more than was counted for it, and in not much less.
+/// Every test model runs within its counted memory, and does not need much less.
 #[test]
 fn shapes_are_those_of_the_engine() -> Result<()> {
     for (name, inputs) in [("control.onnx", "control.x.npy"), ("vocoder.onnx", "vocoder.x.npy")] {
@@ -114,7 +114,7 @@ fn shapes_are_those_of_the_engine() -> Result<()> {
     Ok(())
 }
 
-/// One operator after the other, with the shape that the engine gives.
+/// Checks each operator against the shape that the engine computes.
 #[test]
 fn rules_agree_with_the_engine() {
     let n = |op: &str, inputs: &[&str]| Node::new(op, inputs, &["y"]);
@@ -217,7 +217,8 @@ fn shape_of(model: &Model, inputs: &[Value]) -> Option<Vec<u64>> {
     walk.facts.get("y").map(|fact| fact.shape.clone())
 }
 
-/// A chain that does not fit whole is computed in pieces; what fits into no piece is refused with the least that works.
+/// A chain that does not fit whole is computed in pieces; one that fits in no piece is rejected
+/// with the lowest limit that works.
 #[test]
 fn long_signals_are_cut_before_they_are_refused() {
     let axes = |n: i64| [Dim::Known(1), Dim::Known(n), Dim::Named("time".to_owned())];
@@ -243,7 +244,7 @@ fn long_signals_are_cut_before_they_are_refused() {
     assert_eq!(refused.remedies()[0], Remedy::RaiseMemoryLimit { least: Some(MIB) });
 }
 
-/// Many nodes, values and constants: nothing that grows with their square.
+/// Many nodes, values and constants: the cost must not grow with their square.
 #[test]
 fn large_graphs_are_walked_once() {
     let n_nodes = 20_000;

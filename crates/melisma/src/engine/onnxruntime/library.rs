@@ -1,4 +1,5 @@
-//! Where the library is: `MELISMA_ONNXRUNTIME`, then the usual folders, then the Python wheel. No program is run to find it.
+//! Locates the library: `MELISMA_ONNXRUNTIME`, then the usual folders, then the Python wheel. No
+//! program is run to find it.
 
 use std::env::{split_paths, var_os};
 use std::panic::catch_unwind;
@@ -7,20 +8,20 @@ use std::sync::OnceLock;
 
 use crate::{Error, Kind, Result};
 
-/// The library, loaded.
+/// The loaded library.
 #[derive(Debug)]
 pub struct Runtime {
-    /// Its file.
+    /// The path of its file.
     pub path: PathBuf,
     /// Its version.
     pub version: String,
     pub(super) environment: ort::environment::Environment,
 }
 
-/// The library, loaded once.
+/// Loads the library once.
 ///
 /// # Errors
-/// [`Kind::Device`] when it is not found, or this build cannot use it; the message names the place.
+/// [`Kind::Device`] if it is missing or incompatible with this build; the message names its path.
 pub fn runtime() -> Result<&'static Runtime> {
     static LOADED: OnceLock<std::result::Result<Runtime, (String, &'static str)>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| match find() {
@@ -31,10 +32,10 @@ pub fn runtime() -> Result<&'static Runtime> {
     loaded.as_ref().map_err(|(reason, hint)| Error::new(Kind::Device, reason.clone()).with_hint(*hint))
 }
 
-/// The file of the library.
+/// Finds the file of the library.
 ///
 /// # Errors
-/// It is not found, or not where `MELISMA_ONNXRUNTIME` says.
+/// It is not found, or `MELISMA_ONNXRUNTIME` points to the wrong place.
 pub fn find() -> Result<PathBuf> {
     let named = var_os("MELISMA_ONNXRUNTIME").filter(|value| !value.is_empty()).map(PathBuf::from);
     find_in(named, usual_folders())
@@ -52,7 +53,7 @@ pub(super) fn find_in(named: Option<PathBuf>, folders: impl IntoIterator<Item = 
     found.ok_or_else(|| Error::new(Kind::Device, "onnxruntime: its library was not found"))
 }
 
-/// The library of a provider, `cuda` or `tensorrt`, which is beside the runtime's own.
+/// Finds the library of a provider, `cuda` or `tensorrt`, next to the runtime's own.
 ///
 /// # Errors
 /// The runtime is not found, or was built without that provider.
@@ -67,14 +68,14 @@ pub fn find_provider(name: &str) -> Result<PathBuf> {
         .with_hint("pip install onnxruntime-gpu, or set MELISMA_ONNXRUNTIME to its library"))
 }
 
-/// TensorRT's own library, which is found by its name and not loaded.
+/// Finds TensorRT's library by its name, without loading it.
 ///
 /// # Errors
 /// It is not found.
 pub fn find_tensorrt() -> Result<PathBuf> {
     let runtime = find().ok();
     let beside = runtime.iter().filter_map(|path| path.parent()).map(Path::to_owned);
-    // The wheel `tensorrt` lies among the packages, as the runtime's does.
+    // The wheel `tensorrt` is among the Python packages, next to the runtime's.
     let packages = runtime.iter().filter_map(|path| path.ancestors().nth(3)).map(|folder| folder.join("tensorrt_libs"));
     let folders = beside.chain(packages).chain(usual_folders()).collect::<Vec<_>>();
     find_tensorrt_in(&folders).ok_or_else(|| {
@@ -87,7 +88,7 @@ pub(super) fn find_tensorrt_in(folders: &[PathBuf]) -> Option<PathBuf> {
     folders.iter().find_map(|folder| beginning(folder, "libnvinfer.so").into_iter().rfind(|path| path.is_file()))
 }
 
-/// The version in the name of TensorRT's library, behind its links; as engines depend on it.
+/// The version in the name of TensorRT's library, after resolving links. Engines depend on it.
 pub fn tensorrt_version() -> Option<String> {
     find_tensorrt().ok().map(|path| tensorrt_version_of(&path))
 }
@@ -103,7 +104,7 @@ pub(super) fn tensorrt_version_of(path: &Path) -> String {
 
 pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
     let place = path.display();
-    // The bindings assert properties that a library from elsewhere may not have.
+    // The bindings assert properties that other builds of the library may lack.
     let loaded = catch_unwind(|| {
         let environment = ort::init_from(path).map_err(|error| error.to_string())?;
         let environment = environment.with_name("melisma").with_telemetry(false).build();
@@ -118,7 +119,7 @@ pub(super) fn load(path: &Path) -> std::result::Result<Runtime, String> {
     }
 }
 
-/// The version in the file's name, else the branch in the build's description, with the commit.
+/// The version in the file's name, else the branch in the build description, with the commit.
 fn version(path: &Path, info: &str) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let of_name = name.split_once(".so.").map(|(_, version)| version.to_owned());
@@ -142,8 +143,8 @@ fn usual_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folders of packages of the active Python: of `MELISMA_PYTHON`, of the virtual environment, of `python3` in the
-/// path, and of the user.
+/// The package folders of the active Python: from `MELISMA_PYTHON`, the virtual environment,
+/// `python3` in the path, and the user.
 fn packages() -> Vec<PathBuf> {
     let variable = |name: &str| var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let in_path = var_os("PATH")

@@ -1,7 +1,8 @@
-//! ONNX Runtime, where the user has it: its library is found and loaded at run time.
+//! ONNX Runtime, if the user has it: its library is located and loaded at run time.
 //!
-//! What a provider is told is made in [`TensorRt::options`] and [`Cuda::options`], and handed over by [`Register`], so that tests can record it.
-//! A session with the TensorRT or CUDA provider fails where that provider is not available.
+//! [`TensorRt::options`] and [`Cuda::options`] create the provider options, and [`Register`] passes
+//! them on, so that tests can record them. A session with the TensorRT or CUDA provider fails if
+//! that provider is missing.
 
 mod library;
 mod profile;
@@ -35,11 +36,11 @@ pub struct Onnxruntime {
     times: Times,
 }
 
-/// Whether the session writes its times to a file, and which of its runs count.
+/// Whether the session writes a profile, and which of its runs count.
 #[derive(Debug)]
 enum Times {
     Off,
-    /// After so many runs.
+    /// Number of runs so far, and before the first profiled one.
     On {
         n_runs: usize,
         first: Option<usize>,
@@ -47,10 +48,11 @@ enum Times {
 }
 
 impl Onnxruntime {
-    /// Makes a session for `model`. With a folder it writes its times there, for [`Engine::profile`].
+    /// Creates a session for `model`. With a folder, it writes a profile there for
+    /// [`Engine::profile`].
     ///
     /// # Errors
-    /// The library or the provider is not available, or it refuses the model.
+    /// The library or the provider is missing, or it rejects the model.
     pub fn new(model: &Model, options: &Options, (provider, folder): (&Provider, Option<&Path>)) -> Result<Self> {
         let mut builder = builder(options, provider)?;
         if let Some(folder) = folder {
@@ -87,7 +89,7 @@ impl Engine for Onnxruntime {
         self.ports.outputs.iter().map(output).collect()
     }
 
-    /// The times come with [`Engine::end_profile`]: the library writes them at the end.
+    /// [`Engine::end_profile`] returns the times, because the library writes them at the end.
     fn profile(&mut self, inputs: &[Value]) -> Result<(Vec<Value>, Vec<Operator>)> {
         if let Times::On { n_runs, first } = &mut self.times {
             first.get_or_insert(*n_runs);
@@ -120,7 +122,7 @@ fn commit(mut builder: SessionBuilder, model: &Model) -> Result<Session> {
     })
 }
 
-/// The elements of a tensor of truth values, in the type that the library takes.
+/// The elements of a boolean tensor, in the library's type.
 fn flags(value: &Value) -> Vec<bool> {
     if value.dtype() == DType::Bool { value.bytes().iter().map(|byte| *byte != 0).collect() } else { Vec::new() }
 }

@@ -1,7 +1,8 @@
-//! Where the time goes, operator by operator, read from the file that ONNX Runtime writes.
+//! Reads the time per operator from the profile that ONNX Runtime writes.
 //!
-//! On the CPU an operator's time is that of its kernels. The GPU providers start kernels and go on: where the library was built
-//! with CUPTI, the file also has the kernels' own times, which are taken instead.
+//! On the CPU, an operator's time is that of its kernels. GPU providers launch kernels without
+//! waiting for them. If the library was built with CUPTI, the file also contains the kernels' own
+//! times, and these are used instead.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ struct Event {
     args: BTreeMap<String, serde_json::Value>,
 }
 
-/// Ends the recording and sums what came after the first `n_before` runs.
+/// Ends the recording and sums everything after the first `n_before` runs.
 pub(super) fn read(session: &mut Session, n_before: usize) -> Result<Vec<Operator>> {
     let file = session.end_profiling().map_err(|error| failed(&error))?;
     let text = std::fs::read(&file).map_err(|error| Error::io(&file, error));
@@ -95,7 +96,7 @@ mod tests {
         assert!(parse(b"[{", 0).is_err());
     }
 
-    /// A launch takes microseconds, its kernel as long as it takes.
+    /// A launch takes microseconds, while its kernel can take much longer.
     #[test]
     fn the_times_of_a_gpus_kernels_replace_those_of_their_launch() {
         let events = [

@@ -1,7 +1,7 @@
-//! Providers and what they are told.
+//! Providers and their options.
 //!
-//! TensorRT caches engines under names that do not depend on weights, so that it may take the engine of one model for
-//! another. Each key of our cache therefore has a folder and a prefix of its own.
+//! TensorRT's cache names do not depend on weights, so it can confuse the engines of two models.
+//! Each key of our cache therefore has its own folder and prefix.
 
 use std::path::PathBuf;
 
@@ -13,23 +13,23 @@ use crate::config::precision::Format;
 use crate::engine::EngineName;
 use crate::{Error, Kind, Remedy, Result};
 
-/// What a session computes with.
+/// The hardware that a session computes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provider {
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// A GPU.
     Cuda(Cuda),
-    /// A GPU by way of TensorRT, with the CUDA provider for what TensorRT does not take.
+    /// A GPU through TensorRT, with the CUDA provider for nodes that TensorRT rejects.
     TensorRt(TensorRt),
 }
 
-/// What the CUDA provider is told.
+/// Options of the CUDA provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cuda {
-    /// Which GPU.
+    /// Ordinal of the GPU.
     pub ordinal: usize,
-    /// The most bytes of its memory.
+    /// Limit on GPU memory in bytes.
     pub memory_limit: Option<u64>,
     /// Whether f32 products may round their factors to TF32.
     pub tf32: bool,
@@ -42,7 +42,7 @@ pub struct Cuda {
 pub struct Cudnn {
     /// Which algorithms it considers.
     pub search: Algorithms,
-    /// The memory that an algorithm may use beside its tensors.
+    /// The memory that an algorithm may use besides its tensors.
     pub workspace: Workspace,
 }
 
@@ -50,38 +50,38 @@ pub struct Cudnn {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithms {
-    /// Runs all of them once and takes the fastest: a slow start, and not always the same choice.
+    /// Runs each once and takes the fastest: slow to start, and the choice may vary.
     Exhaustive,
-    /// Takes the one that its tables name.
+    /// Takes the one that its tables suggest.
     #[default]
     Heuristic,
 }
 
-/// The memory that an algorithm of cuDNN may use beside its tensors.
+/// The memory that a cuDNN algorithm may use besides its tensors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workspace {
-    /// As much as the fastest one needs.
+    /// As much as the fastest algorithm needs.
     #[default]
     Largest,
     /// At most ONNX Runtime's own limit of 32 MiB.
     Small,
 }
 
-/// What the TensorRT provider is told.
+/// Options of the TensorRT provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorRt {
-    /// What the CUDA provider beside it is told.
+    /// Options of the CUDA provider that it falls back to.
     pub cuda: Cuda,
-    /// The most bytes that its tactics may use.
+    /// Limit in bytes on the workspace of its tactics.
     pub workspace_bytes: u64,
     /// The format that it may compute in.
     pub precision: Format,
     /// The shape of each input.
     pub shapes: Vec<(String, Vec<usize>)>,
-    /// Where it caches its engines: a folder of this key alone.
+    /// Where it caches its engines: a folder for this key only.
     pub folder: PathBuf,
-    /// The key, which its files begin with.
+    /// The key, used as a prefix of its files.
     pub key: String,
 }
 
@@ -107,7 +107,7 @@ impl Provider {
         }
     }
 
-    /// Registers it, and what it falls back to node by node.
+    /// Registers the provider and its per-node fallback.
     ///
     /// # Errors
     /// The provider is not available.
@@ -124,7 +124,7 @@ impl Provider {
 }
 
 impl Cuda {
-    /// Keys and values as ONNX Runtime names them.
+    /// Keys and values with ONNX Runtime's names.
     pub fn options(&self) -> Vec<(String, String)> {
         let search = match self.cudnn.search {
             Algorithms::Exhaustive => "EXHAUSTIVE",
@@ -135,11 +135,11 @@ impl Cuda {
             pair("use_tf32", u8::from(self.tf32)),
             pair("cudnn_conv_algo_search", search),
             pair("cudnn_conv_use_max_workspace", u8::from(self.cudnn.workspace == Workspace::Largest)),
-            // One-dimensional convolutions, which audio models are made of, as rows and not as columns.
+            // Pads the one-dimensional convolutions of audio models as rows, not as columns.
             pair("cudnn_conv1d_pad_to_nc1d", 1),
         ];
         if let Some(limit) = self.memory_limit {
-            // Without this the arena doubles, past what is asked for.
+            // Without this, the arena doubles and exceeds the request.
             options.push(pair("arena_extend_strategy", "kSameAsRequested"));
             options.push(pair("gpu_mem_limit", limit));
         }
@@ -148,7 +148,7 @@ impl Cuda {
 }
 
 impl TensorRt {
-    /// Keys and values as ONNX Runtime names them.
+    /// Keys and values with ONNX Runtime's names.
     pub fn options(&self) -> Vec<(String, String)> {
         let shapes: Vec<String> = self.shapes.iter().map(|(name, shape)| format!("{name}:{}", by_x(shape))).collect();
         let (shapes, folder) = (shapes.join(","), self.folder.display().to_string());

@@ -1,9 +1,9 @@
-//! A stand-in for a session of ONNX Runtime that records what providers are told.
+//! A stand-in for a session of ONNX Runtime that records provider options.
 
 use super::{Provider, Register};
 use crate::Result;
 
-/// A provider's name and what it was told.
+/// A provider's name and options.
 pub(crate) type Told = (&'static str, Vec<(String, String)>);
 
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Register for Recorder {
     }
 }
 
-/// What a session with `provider` demands, in order.
+/// The providers that a session with `provider` registers, in order.
 pub(crate) fn recorded(provider: &Provider) -> Vec<Told> {
     let mut recorder = Recorder::default();
     provider.register(&mut recorder).unwrap();

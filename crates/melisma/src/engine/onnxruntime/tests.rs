@@ -95,7 +95,7 @@ fn a_library_of_another_make_is_an_error() {
     }
 }
 
-/// Golden models through the real library, where there is one.
+/// Runs the golden models in the real library, if it is installed.
 #[test]
 fn golden_models_give_golden_outputs() {
     if let Err(error) = runtime() {
@@ -135,7 +135,7 @@ fn golden_models_give_golden_outputs() {
     }
 }
 
-/// Each piece is a run of the session, and the table has all of them.
+/// Each piece is a run of the session, and the table includes all of them.
 fn in_pieces(options: &Options) {
     use crate::engine::chunked::{Chunked, Reach};
     use crate::onnx::synthetic::{Snac, snac_decoder};

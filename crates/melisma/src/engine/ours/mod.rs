@@ -1,4 +1,5 @@
-//! Our own engines, on our own kernels: [`chain`] for chains of one-dimensional convolutions, [`mixed`] for other graphs.
+//! Our own engines on our own kernels: [`chain`] for chains of one-dimensional convolutions,
+//! [`mixed`] for other graphs.
 
 pub mod chain;
 pub mod mixed;
@@ -9,12 +10,13 @@ use super::{EngineName, Options};
 use crate::Result;
 use crate::onnx::Model;
 
-/// The one of our engines for `model`: the chain where it takes the model, since its activations stay in the cache.
+/// Which of our engines fits `model`: the chain if it takes the model, since its activations stay
+/// in the cache.
 pub fn fitting(model: &Model) -> EngineName {
     if chain::takes(model) { chain::NAME } else { mixed::NAME }
 }
 
-/// The CPU with as many threads as the options say.
+/// The CPU with the number of threads in the options.
 fn device(options: &Options) -> Result<Device> {
     let mut device = Device::cpu()?;
     if let Device::Cpu(cpu) = &mut device {

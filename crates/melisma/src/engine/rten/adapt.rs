@@ -1,4 +1,4 @@
-//! What the engine reads otherwise than the standard says, written so that both mean the same.
+//! Rewrites the parts that the engine interprets differently from the standard, so that both agree.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,21 +7,21 @@ use crate::Result;
 use crate::format::DType;
 use crate::onnx::{Content, Graph, Model, Node};
 
-/// A model with the same meaning for the engine.
+/// A model that means the same to the engine.
 pub(in super::super) fn adapted(mut model: Model) -> Result<Model> {
     let is_old = model.opset("").is_some_and(|version| version < 13);
     graph(&mut model.graph, &mut Known { is_old, ..Known::default() })?;
     Ok(model)
 }
 
-/// What is known of values, in the graphs around as well.
+/// Known facts about values, including those of surrounding graphs.
 #[derive(Default)]
 struct Known {
-    /// Names that are taken.
+    /// Names in use.
     names: HashSet<String>,
-    /// The axes of constants.
+    /// Number of axes of constants.
     n_axes: HashMap<String, usize>,
-    /// Whether the operators are those before version 13.
+    /// Whether the opset is older than version 13.
     is_old: bool,
 }
 
@@ -38,7 +38,7 @@ fn graph(graph: &mut Graph, known: &mut Known) -> Result<()> {
     let mut rewrite = Rewrite { nodes: Vec::with_capacity(graph.nodes.len()), tensors: Vec::new(), taken };
     for mut node in std::mem::take(&mut graph.nodes) {
         if node.name.is_empty() {
-            // The engine names it in its errors.
+            // The engine uses this name in its errors.
             node.name = node.label();
         }
         let is = |op: &str| node.is(op) && node.inputs.len() == 1 && node.outputs.len() == 1;
@@ -71,7 +71,7 @@ fn graph(graph: &mut Graph, known: &mut Known) -> Result<()> {
     Ok(())
 }
 
-/// Where a list is left out, the engine takes it for two axes; padding that is none by name it does not know for them.
+/// Writes out omitted lists, for which the engine assumes two axes, and replaces `VALID` padding.
 fn fill_defaults(node: &mut Node, n_axes: &HashMap<String, usize>) {
     let is_window = ["Conv", "ConvTranspose", "ConvInteger", "MaxPool", "AveragePool"].iter().any(|op| node.is(op));
     if !is_window {

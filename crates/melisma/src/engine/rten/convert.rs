@@ -1,4 +1,4 @@
-//! Values across the border: the engine has f32, i32, i8 and u8.
+//! Converts values to and from the engine, which supports f32, i32, i8 and u8.
 
 use half::f16;
 use rten_tensor::{AsView, Layout};
@@ -7,7 +7,7 @@ use super::super::Port;
 use crate::format::{DType, Value};
 use crate::{Error, Result};
 
-/// Whether the engine can take or give such a port.
+/// Whether the engine supports this port.
 pub(in super::super) fn check(port: &Port) -> Result<()> {
     match port.dtype {
         DType::F32 | DType::F16 | DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool => Ok(()),
@@ -43,7 +43,7 @@ pub(in super::super) fn to_engine(name: &str, value: &Value) -> Result<rten::Val
     }
 }
 
-/// An output, of the type and shape that the model promises.
+/// Converts an output to the type and shape that the model declares.
 pub(in super::super) fn from_engine(port: &Port, value: rten::Value) -> Result<Value> {
     let value = unchecked(port, value)?;
     port.check(&value).map_err(|_| {

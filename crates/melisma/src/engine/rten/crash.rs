@@ -1,4 +1,5 @@
-//! Panics of the crate as errors that name its code and, where that tells, the node.
+//! Turns panics of the crate into errors that name the source location and, if it can be inferred,
+//! the node.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -10,20 +11,20 @@ use super::NAME;
 use crate::onnx::{Graph, Model};
 use crate::{Error, Remedy, Result};
 
-/// Threads of the crate's pools are called so.
+/// Name prefix of the crate's pool threads.
 const THREADS: &str = "rten-";
 /// A longer list of nodes would not help.
 const MOST_SUSPECTS: usize = 3;
 
-/// Nodes whose plan the crate makes on any thread: it goes down a chain of them by recursion. Branches are planned on the
-/// pool's own threads, whose stacks the crate does not let us choose.
+/// Limit on nodes that are planned on any thread: the crate follows chains recursively. It plans
+/// branches on the pool's threads, whose stack size it does not let us choose.
 pub(in crate::engine) const MOST_SHALLOW: usize = 1000;
-/// More nodes would need more stack than a thread should have.
+/// More nodes would need an unreasonable stack size.
 const MOST_NODES: usize = 250_000;
-/// Stack for a node, more than four times what an unoptimised build takes.
+/// Stack per node, more than four times what an unoptimized build takes.
 const NODE_BYTES: usize = 6 << 10;
 
-/// Where the last panic of a pool's thread was.
+/// Location of the last panic on a pool thread.
 static PLACE: Mutex<Option<String>> = Mutex::new(None);
 
 /// A node that may have been running.
@@ -33,7 +34,7 @@ pub(super) struct Suspect {
     label: String,
 }
 
-/// The nodes of a model, with those of the graphs inside its nodes.
+/// The nodes of a model, including those of subgraphs.
 pub(super) fn suspects(model: &Model) -> Vec<Suspect> {
     let mut all = Vec::new();
     collect(&model.graph, &mut all);
@@ -47,7 +48,7 @@ fn collect(graph: &Graph, all: &mut Vec<Suspect>) {
     }
 }
 
-/// Refuses a model with a graph inside of a node whose chains are too long for the pool's threads.
+/// Rejects a model with a subgraph whose chains are too long for the pool's threads.
 pub(super) fn check_depth(graph: &Graph) -> Result<()> {
     for node in &graph.nodes {
         for inner in node.graphs() {
@@ -65,7 +66,7 @@ pub(super) fn check_depth(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// The nodes of the longest chain of a graph, without those of graphs inside of it.
+/// The number of nodes in the longest chain of a graph, without subgraphs.
 fn depth(graph: &Graph) -> usize {
     let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut deepest = 0;
@@ -77,13 +78,13 @@ fn depth(graph: &Graph) -> usize {
     deepest
 }
 
-/// Runs foreign code on the pool's threads; its panics are errors, and are not printed.
+/// Runs foreign code on the pool's threads; panics become errors and are not printed.
 pub(in crate::engine) fn guarded<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> Result<R> {
     caught(&[], || pool.run(work))
 }
 
-/// As [`guarded`]; the error names the node among `nodes`, all of the model, where it is known. A model of many nodes gets
-/// a thread with a stack that is deep enough.
+/// Like [`guarded`], but the error names the node, if known. `nodes` are all nodes of the model. A
+/// model with many nodes gets a thread with a large enough stack.
 pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: impl FnOnce() -> R + Send) -> Result<R> {
     if nodes.len() <= MOST_SHALLOW {
         return caught(nodes, || pool.run(work));
@@ -122,7 +123,7 @@ fn caught<R>(nodes: &[Suspect], work: impl FnOnce() -> R) -> Result<R> {
     })
 }
 
-/// The file from its crate's folder on, and the line.
+/// The file, starting at its crate's folder, and the line.
 fn place(location: &Location<'_>) -> String {
     let file = location.file();
     let start = file.rfind("/src/").and_then(|src| file[..src].rfind('/')).map_or(0, |at| at + 1);
@@ -140,7 +141,8 @@ fn error(text: &str, place: &str, nodes: &[Suspect]) -> Error {
         .or_hint("check the values of the inputs")
 }
 
-/// The nodes whose operator the code is for, by the name of its file: `ops/gather.rs` has `Gather` and `GatherND`.
+/// The nodes that the code belongs to, by its file name: `ops/gather.rs` implements `Gather` and
+/// `GatherND`.
 fn running<'n>(place: &str, nodes: &'n [Suspect]) -> Vec<&'n str> {
     let file = place.rsplit('/').next().and_then(|name| name.split(".rs").next()).unwrap_or_default();
     let family = file.replace('_', "");

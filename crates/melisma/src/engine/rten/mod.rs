@@ -1,7 +1,8 @@
-//! The embedded engine: the `rten` crate, always there.
+//! The embedded engine: the `rten` crate, always available.
 //!
-//! It computes in FP32 and with 32-bit integers: 16-bit floats are widened and rounded again at the border, 64-bit integers
-//! and truth values pass through when they fit. What would give another answer is refused. A panic in the crate becomes an error.
+//! It computes in FP32 and with 32-bit integers. 16-bit floats are widened on input and rounded on
+//! output; 64-bit integers and booleans pass through if they fit. Models that it would compute
+//! wrongly are rejected. A panic in the crate becomes an error.
 
 pub(super) mod adapt;
 pub(super) mod convert;
@@ -25,7 +26,7 @@ pub(super) use crash::{MOST_SHALLOW, guarded};
 
 /// The engine's name.
 pub const NAME: EngineName = EngineName::Rten;
-/// The crate's version, as engines depend on it.
+/// The crate's version; engines depend on it.
 pub const VERSION: &str = "0.27";
 
 /// A model in the embedded engine.
@@ -41,12 +42,12 @@ pub struct Rten {
 /// Prepares a model.
 ///
 /// # Errors
-/// `Unsupported` names the operators, types and values that the engine does not have.
+/// `Unsupported` names the operators, types and values that the engine lacks.
 pub fn build(model: &Model, options: &Options) -> Result<Rten> {
     build_from(model.clone(), options)
 }
 
-/// As [`build`] for a model that is no longer needed: its weights are moved, not copied.
+/// Like [`build`], but consumes the model: its weights are moved, not copied.
 ///
 /// # Errors
 /// As [`build`].
@@ -64,7 +65,7 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     Ok(Rten { model, pool, ports, input_ids, output_ids, nodes })
 }
 
-/// The inputs and outputs of a model, after all checks that need no run.
+/// The inputs and outputs of a model, after all checks that do not need a run.
 ///
 /// # Errors
 /// As [`build`].
@@ -76,7 +77,7 @@ pub fn check(model: &Model) -> Result<Ports> {
     Ok(ports)
 }
 
-/// A model in parts as the crate's.
+/// Converts a model in parts to the crate's model.
 pub(super) fn load(parts: Detached, weights: Weights) -> Result<::rten::Model> {
     let mut options = ModelOptions::with_all_ops();
     for (file, bytes) in parts.tensors {

@@ -1,4 +1,5 @@
-//! What the engine does not have, named before it is asked: all operators at once, and values that it would change.
+//! Detects what the engine does not support before it runs: all missing operators at once, and
+//! values that it would change.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,7 +7,7 @@ use crate::format::DType;
 use crate::onnx::{Content, Data, Graph, Model, Node, Tensor, ValueType};
 use crate::{Error, Kind, Result};
 
-/// Of ONNX itself, in alphabetical order.
+/// Operators of the ONNX domain, in alphabetical order.
 const ONNX: &str = "\
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization BitCast \
     Cast CastLike Ceil Clip Concat ConcatFromSequence Constant ConstantOfShape Conv ConvInteger ConvTranspose \
@@ -27,7 +28,7 @@ const MICROSOFT: &str = "\
     BiasGelu DynamicQuantizeLSTM FastGelu Gelu GroupQueryAttention MatMulNBits MultiHeadAttention QuickGelu \
     RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization";
 
-/// Real models have less than ten; the engine takes time that grows with the square of them.
+/// Real models have fewer than ten; the engine's time grows with the square of their number.
 const MOST_AXES: u64 = 1024;
 
 /// Checks a whole model.
@@ -67,11 +68,12 @@ impl<'g> Names<'g> {
         Self { constants, readers }
     }
 
-    /// The engine clamps 64-bit integers to 32 bits: as the end of a slice that changes nothing, elsewhere it might.
+    /// The engine clamps 64-bit integers to 32 bits. That is harmless for the end of a slice, but
+    /// may not be elsewhere.
     fn check_width(&self) -> Result<()> {
         let wide = self.constants.iter().filter_map(|(&name, tensor)| Some((name, wide(tensor)?)));
         let read = |name: &str| self.readers.get(name).into_iter().flatten();
-        // In the order of names, so that the message is always the same.
+        // Ordered by name for a deterministic message.
         match wide.filter(|(name, _)| !read(name).all(|node| is_fine(node, name))).min() {
             Some((name, int)) => Err(Error::unsupported(format!(
                 "{}: tensor `{name}` has {int}, which does not fit into the engine's 32 bits",
@@ -102,7 +104,7 @@ fn graph(graph: &Graph, unknown: &mut BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// Axes of the output, where a constant says them.
+/// Number of output axes, if a constant determines it.
 fn n_axes(node: &Node, names: &Names<'_>) -> Option<u64> {
     let index = match node.op.as_str() {
         "Unsqueeze" | "Reshape" | "Expand" | "Tile" => 1,
@@ -121,7 +123,7 @@ fn is_known(node: &Node) -> bool {
     }
 }
 
-/// Ways to use an operator in which the engine's answer is not the standard's.
+/// Uses of an operator for which the engine deviates from the standard.
 fn misread(node: &Node, graph: &Graph) -> Option<&'static str> {
     let text = |name: &str| node.attribute(name).and_then(|value| value.text());
     let has = |index: usize| node.inputs.get(index).is_some_and(|name| !name.is_empty());
@@ -140,7 +142,7 @@ fn misread(node: &Node, graph: &Graph) -> Option<&'static str> {
     }
 }
 
-/// Whether a window reaches so far that the engine cuts the number.
+/// Whether a window parameter overflows the engine's 32-bit integers.
 fn is_far(node: &Node) -> bool {
     let far = |name: &str| {
         let list = node.attribute(name).and_then(|value| value.ints()).unwrap_or_default();
@@ -149,10 +151,10 @@ fn is_far(node: &Node) -> bool {
     ["kernel_shape", "strides", "dilations", "pads"].into_iter().any(far)
 }
 
-/// More elements than any tensor that a model has a use for: an allocation that fails would end the process.
+/// More elements than any model needs; a failed allocation would abort the process.
 const MAX_ELEMENTS: f64 = (1u64 << 33) as f64;
 
-/// The elements that a node makes out of a few numbers, where these are constants and the elements are too many.
+/// The number of elements that a node creates from a few constant numbers, if it is too large.
 fn grown(node: &Node, names: &Names<'_>) -> Option<f64> {
     let numbers = |index: usize| -> Option<Vec<f64>> {
         let value = names.constants.get(node.inputs.get(index)?.as_str())?.value().ok()?;
@@ -185,7 +187,7 @@ fn is_bool(inputs: &[String], graph: &Graph) -> bool {
     matches!(dtype.map(|input| &input.r#type), Some(ValueType::Tensor { dtype, .. }) if *dtype == DType::Bool.code())
 }
 
-/// A number of a tensor that does not fit into 32 bits.
+/// An element that does not fit into 32 bits.
 fn wide(tensor: &Tensor) -> Option<i64> {
     let Data::Bytes(bytes) = &tensor.data else { return None };
     if tensor.dtype != DType::I64.code() {
@@ -195,7 +197,7 @@ fn wide(tensor: &Tensor) -> Option<i64> {
     ints.find(|&int| i32::try_from(int).is_err())
 }
 
-/// Whether a node that reads `name` is content with a clamped one.
+/// Whether a node that reads `name` works with the clamped value.
 fn is_fine(node: &Node, name: &str) -> bool {
     let at = |index: usize| node.inputs.get(index).is_some_and(|input| input == name);
     !node.inputs.iter().any(|input| input == name) || (node.is("Slice") && (at(1) || at(2)))

@@ -1,10 +1,10 @@
-//! Operators in other words.
+//! Rewrites operators.
 //!
 //! # Why is a model changed before the embedded engine gets it?
 //!
 //! The engine returns the last of equal values where the standard asks for the first, treats zero
-//! as signed, and gives omitted lists the defaults of images. A model is rewritten where one form
-//! means the same to both; anything else is refused.
+//! as signed, and gives omitted lists the defaults of images. A model is rewritten if one form
+//! means the same to both; anything else is rejected.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,12 @@ use crate::Result;
 use crate::format::DType;
 use crate::onnx::{Node, Tensor};
 
-/// A graph that is written again. Each method gives the node that makes the old one's value, after those that it needs.
+/// A graph being rewritten. Each method returns the node that computes the old node's value, and
+/// adds the nodes before it.
 pub(super) struct Rewrite<'a> {
     pub nodes: Vec<Node>,
     pub tensors: Vec<Tensor>,
-    /// Names that are taken.
+    /// Names in use.
     pub taken: &'a mut HashSet<String>,
 }
 
@@ -32,7 +33,7 @@ impl Rewrite<'_> {
         Ok(name)
     }
 
-    /// The engine's sign of zero is one.
+    /// The engine returns 1 for the sign of zero.
     pub(super) fn sign(&mut self, node: Node) -> Result<Node> {
         let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
         let [is_zero, sign] = [(); 2].map(|()| self.fresh(&y));
@@ -42,7 +43,7 @@ impl Rewrite<'_> {
         Ok(Node::new("Where", &[&is_zero, &x, &sign], &[&y]))
     }
 
-    /// Before version 13 all axes from the one that is named were taken together.
+    /// Before version 13, all axes from the named one on were flattened.
     pub(super) fn old_softmax(&mut self, mut node: Node) -> Node {
         let axis = node.attribute("axis").and_then(|axis| axis.int()).unwrap_or(1);
         let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
@@ -54,7 +55,7 @@ impl Rewrite<'_> {
         Node::new("Reshape", &[&done, &shape], &[&y])
     }
 
-    /// Beyond 20 log(1 + exp(x)) is x in 32 bits; the engine's overflows at 89.
+    /// Above 20, log(1 + exp(x)) equals x in 32 bits; the engine's version overflows at 89.
     pub(super) fn softplus(&mut self, node: Node) -> Result<Node> {
         let (x, y) = (node.inputs[0].clone(), node.outputs[0].clone());
         let [is_large, done] = [(); 2].map(|()| self.fresh(&y));
@@ -64,7 +65,7 @@ impl Rewrite<'_> {
         Ok(Node::new("Where", &[&is_large, &x, &done], &[&y]))
     }
 
-    /// Whether a value is not zero; the engine drops what is behind the point first.
+    /// Whether a value is nonzero; the engine truncates the fraction first.
     pub(super) fn truth(&mut self, node: Node) -> Result<Node> {
         let y = node.outputs[0].clone();
         let [number, is_zero] = [(); 2].map(|()| self.fresh(&y));
@@ -75,8 +76,8 @@ impl Rewrite<'_> {
         Ok(Node::new("Not", &[&is_zero], &[&y]))
     }
 
-    /// Of equal values the engine's place is the last; the standard's is the first, unless the last is asked for. The first is the
-    /// last of the values in reverse order, counted from the end.
+    /// Of equal values, the engine returns the index of the last, the standard that of the first
+    /// unless the last is requested. The first is the last in reverse order, counted from the end.
     pub(super) fn first_of_equals(&mut self, mut node: Node) -> Result<Node> {
         let takes_last = node.attribute("select_last_index").is_some_and(|value| value.int() == Some(1));
         node.attributes.retain(|attribute| attribute.name != "select_last_index");
@@ -94,7 +95,7 @@ impl Rewrite<'_> {
         self.nodes.push(Node::new("Shape", &[&x], &[&shape]));
         self.nodes.push(Node::new("Gather", &[&shape, &axes], &[&len]));
         self.nodes.push(Node::new("Sub", &[&len, &one], &[&last]));
-        // A scalar, so that the result keeps the shape of the place.
+        // A scalar, so that the result has the shape of the index.
         let scalar = self.fresh(&y);
         let none = self.fresh(&y);
         self.tensors.push(Tensor::from_slice::<i64>(&none, &[], &[0])?);

@@ -1,4 +1,4 @@
-//! The embedded engine: values across its border, and what it refuses.
+//! The embedded engine: value conversion and rejected models.
 
 use super::*;
 use crate::format::DType;
@@ -154,7 +154,7 @@ fn a_tensor_of_more_than_all_memory_is_refused() {
     }
 }
 
-/// Models of operators before version 13.
+/// Models with an opset older than version 13.
 fn old(nodes: Vec<Node>, shape: &[usize]) -> Model {
     let mut model = model(nodes, (DType::F32, shape), DType::F32);
     model.opsets[0].version = 11;
@@ -214,7 +214,8 @@ fn long_chains_have_a_deep_enough_stack() {
     assert_eq!(y.as_slice::<f32>().unwrap(), [0.0, 2.0]);
 }
 
-/// Branches are planned on threads of ordinary depth, where a longer chain would end the process.
+/// Branches are planned on threads with ordinary stacks, where a longer chain would abort the
+/// process.
 #[test]
 fn long_chains_in_branches_are_refused() {
     let branching = |n_nodes: usize| {

@@ -1,4 +1,4 @@
-//! Branches that are decided: an `If` whose condition is constant becomes the nodes of the branch that it takes.
+//! Branch inlining: replaces an `If` with a constant condition by the nodes of the chosen branch.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -6,14 +6,15 @@ use super::{Names, dead};
 use crate::Result;
 use crate::onnx::{Content, Data, Graph, Model, Node, Tensor};
 
-/// Replaces each `If` whose condition is constant by its branch, also inside of branches, and returns how many.
+/// Replaces each `If` with a constant condition by its branch, including nested ones, and returns
+/// how many.
 ///
 /// # Errors
-/// The result is not a sound model, which would be a defect of this pass.
+/// The result is not a sound model, which is a bug in this pass.
 pub fn inline_branches(model: &mut Model) -> Result<usize> {
     let mut names = Names::of(model);
     let graph = &mut model.graph;
-    // An input with a default may be given another value.
+    // An input with a default can be overridden.
     let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
     let fixed = graph.initializers.iter().filter(|tensor| !inputs.contains(tensor.name.as_str()));
     let mut conditions: HashMap<String, bool> = fixed.filter_map(condition).collect();
@@ -36,7 +37,7 @@ pub fn inline_branches(model: &mut Model) -> Result<usize> {
     Ok(n_inlined)
 }
 
-/// A constant that can be a condition.
+/// The name and value of a constant that can be a condition.
 fn condition(tensor: &Tensor) -> Option<(String, bool)> {
     match &tensor.data {
         Data::Bytes(bytes) if bytes.len() == 1 => Some((tensor.name.clone(), bytes[0] != 0)),
@@ -55,7 +56,7 @@ fn decided(node: &Node, conditions: &HashMap<String, bool>) -> Option<Graph> {
     }
 }
 
-/// The branch with names of its own, and the node's outputs at its end.
+/// Renames the branch's values to unique names and connects its outputs to those of the node.
 fn inlined(node: &Node, mut branch: Graph, names: &mut Names) -> Graph {
     let own = branch.initializers.iter().map(|tensor| &tensor.name);
     let own = own.chain(branch.nodes.iter().flat_map(|node| &node.outputs)).filter(|name| !name.is_empty());

@@ -1,11 +1,11 @@
-//! De-duplication: equal tensors are stored once, tensors that nobody reads not at all.
+//! Deduplication: stores equal tensors once and drops unread ones.
 
 use std::collections::{HashMap, HashSet};
 
 use super::reads;
 use crate::onnx::{Content, Data, Graph, Model};
 
-/// Keeps one of equal initialisers and drops unread ones; says how many bytes that saves.
+/// Merges equal initializers and drops unread ones. Returns the number of bytes saved.
 pub fn share_initializers(model: &mut Model) -> usize {
     let graph = &mut model.graph;
     let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
@@ -32,7 +32,7 @@ pub fn share_initializers(model: &mut Model) -> usize {
     saved
 }
 
-/// Puts other names in place of those that nodes read, also in inner graphs unless they have their own value of that name.
+/// Renames values that nodes read, also in subgraphs unless they shadow the name.
 pub(super) fn rename(graph: &mut Graph, names: &HashMap<String, String>) {
     for node in &mut graph.nodes {
         for input in &mut node.inputs {

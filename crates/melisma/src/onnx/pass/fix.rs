@@ -1,15 +1,16 @@
-//! Fixed input shapes: engines plan better, and the cache knows what it stores.
+//! Fixes input shapes, which helps engines to plan and makes the cache key precise.
 
 use std::collections::HashMap;
 
 use crate::onnx::{Dim, Model, ValueInfo, ValueType};
 use crate::{Error, Result};
 
-/// Fixes the shapes of inputs, and the lengths of their named axes everywhere. Declared shapes of values between nodes are
-/// dropped, because they may no longer hold.
+/// Fixes the shapes of inputs, and the lengths of their named axes everywhere. Drops the declared
+/// shapes of intermediate values, because they may no longer hold.
 ///
 /// # Errors
-/// `InvalidArgument` for an unknown input, another number of axes, a length that the model contradicts, or two lengths of one name.
+/// `InvalidArgument` for an unknown input, a wrong number of axes, a length that contradicts the
+/// model, or two lengths for one name.
 pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<usize>)]) -> Result<()> {
     let mut lengths: HashMap<String, usize> = HashMap::new();
     for (name, shape) in shapes {

@@ -1,4 +1,5 @@
-//! Constant folding: nodes whose inputs are all constant are computed once, by an engine that the caller hands in.
+//! Constant folding: computes nodes with only constant inputs once, in an engine that the caller
+//! provides.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,20 +8,21 @@ use crate::Result;
 use crate::format::{DType, Value};
 use crate::onnx::{Content, Graph, Model, Node, Opset, Tensor, ValueInfo, ValueType};
 
-/// A larger result is not folded: it would only make the file grow.
+/// Larger results are not folded: they would only make the file grow.
 const MAX_BYTES: usize = 64 << 20;
-/// The most bytes of all results together.
+/// Limit on the bytes of all results together.
 const MAX_TOTAL_BYTES: usize = 256 << 20;
 
-/// Computes the output of a model of one node whose inputs are all initialisers; none where it cannot, and where the output is
-/// not known beforehand to have at most so many bytes.
+/// Computes the output of a one-node model whose inputs are all initializers. Returns `None` if it
+/// cannot, or if the output may exceed the given number of bytes.
 pub type Evaluate<'a> = &'a dyn Fn(&Model, u64) -> Option<Value>;
 
-/// Folds what it can, also in the graphs of nodes, and returns how many nodes it removed. Nodes that `evaluate` refuses, that
-/// draw random numbers or have graphs stay, and so do those whose result is large.
+/// Folds constants, also in subgraphs, and returns the number of removed nodes. Nodes stay if
+/// `evaluate` rejects them, if they draw random numbers or have subgraphs, or if their result is
+/// large.
 ///
 /// # Errors
-/// The result is not a sound model, which would be a defect of this pass.
+/// The result is not a sound model, which is a bug in this pass.
 pub fn fold_constants(model: &mut Model, evaluate: Evaluate<'_>) -> Result<usize> {
     let language = Language { ir_version: model.ir_version, opsets: model.opsets.clone(), evaluate };
     let folded = fold(&mut model.graph, &language);
@@ -28,7 +30,7 @@ pub fn fold_constants(model: &mut Model, evaluate: Evaluate<'_>) -> Result<usize
     Ok(folded)
 }
 
-/// What the nodes of a model are written in, and what computes them.
+/// The operator sets of the model, and the function that evaluates its nodes.
 struct Language<'e> {
     ir_version: i64,
     opsets: Vec<Opset>,
@@ -38,14 +40,14 @@ struct Language<'e> {
 fn fold(graph: &mut Graph, language: &Language<'_>) -> usize {
     let before = graph.nodes.len();
     name_constants(graph);
-    // An input with a default may be given another value.
+    // An input with a default can be overridden.
     let inputs: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
-    // Outputs of the graph stay outputs of nodes: not every engine takes a constant there.
+    // Graph outputs stay outputs of nodes: not every engine accepts a constant there.
     let outputs: HashSet<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
     let fixed = graph.initializers.iter().filter(|tensor| !inputs.contains(tensor.name.as_str()));
     let mut known: HashMap<String, Tensor> = fixed.map(|tensor| (tensor.name.clone(), tensor.clone())).collect();
     let (mut made, mut left) = (Vec::new(), MAX_TOTAL_BYTES);
-    // Nodes come before their readers, so that one pass finds all.
+    // Nodes precede their readers, so one pass finds all.
     for node in std::mem::take(&mut graph.nodes) {
         let is_ready = is_pure(&node)
             && !node.outputs.iter().any(|name| outputs.contains(name.as_str()))
@@ -73,7 +75,7 @@ fn fold(graph: &mut Graph, language: &Language<'_>) -> usize {
     folded
 }
 
-/// `Constant` nodes with a tensor become initialisers.
+/// Turns `Constant` nodes with a tensor into initializers.
 fn name_constants(graph: &mut Graph) {
     let mut tensors = Vec::new();
     graph.nodes.retain(|node| {
@@ -111,7 +113,7 @@ fn is_pure(node: &Node) -> bool {
         && node.rest.is_empty()
 }
 
-/// The output of one node, where it has at most `most` bytes.
+/// The output of one node, if it has at most `most` bytes.
 fn run(known: &HashMap<String, Tensor>, language: &Language<'_>, node: &Node, most: usize) -> Option<Tensor> {
     if node.outputs.len() != 1 || node.outputs[0].is_empty() {
         return None;
@@ -119,7 +121,7 @@ fn run(known: &HashMap<String, Tensor>, language: &Language<'_>, node: &Node, mo
     let named = node.inputs.iter().filter(|name| !name.is_empty());
     let initializers: Vec<Tensor> = named.map(|name| known.get(name).cloned()).collect::<Option<_>>()?;
     let dtype = super::kind::output(node, initializers.first().map(|tensor| tensor.dtype)?)?;
-    // Types that the engine would widen or narrow on the way are left alone.
+    // Types that the engine would widen or narrow are left alone.
     let exact = |code: i32| {
         matches!(DType::from_code(code), Ok(DType::F32 | DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool))
     };
@@ -161,7 +163,7 @@ const MOVES: [&str; 14] = [
     "Transpose",
     "Unsqueeze",
 ];
-/// Operators whose results fit into 32 bits where their inputs fit into 16.
+/// Operators whose results fit into 32 bits if their inputs fit into 16.
 const SMALL: [&str; 14] = [
     "Abs",
     "Add",
@@ -179,7 +181,7 @@ const SMALL: [&str; 14] = [
     "Sub",
 ];
 
-/// Whether the engine, which computes with 32 bits, gives the result of 64.
+/// Whether the engine's 32-bit arithmetic gives the 64-bit result.
 fn fits_32_bits(node: &Node, output: i32, inputs: &[Tensor]) -> bool {
     let wide = DType::I64.code();
     if (output != wide && inputs.iter().all(|input| input.dtype != wide)) || MOVES.contains(&node.op.as_str()) {

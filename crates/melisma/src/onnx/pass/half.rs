@@ -1,6 +1,7 @@
-//! FP16: weights and values between nodes are halves, inputs and outputs stay as they are, and nodes on a list stay FP32.
+//! FP16 conversion: weights and intermediate values become halves, inputs and outputs keep their
+//! types, and listed nodes stay in FP32.
 //!
-//! The conversion is written into the graph, so every engine and every version of TensorRT does the same.
+//! The casts are part of the graph, so every engine and every version of TensorRT behaves the same.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::format::DType;
 use crate::onnx::{Data, Model, Node, Tensor};
 use crate::{Error, Result};
 
-/// Operators that lose too much in halves, whose types are not ours to change, or that engines have in FP32 only.
+/// Operators that lose too much in FP16, whose types must not change, or that engines support only
+/// in FP32.
 const ALWAYS_FP32: [&str; 22] = [
     "Resize",
     "Upsample",
@@ -38,10 +40,10 @@ const ALWAYS_FP32: [&str; 22] = [
     "QuantizeLinear",
 ];
 
-/// Converts a model; `keep` are names of nodes, or of their first outputs, that stay in FP32.
+/// Converts a model; `keep` names the nodes, or their first outputs, that stay in FP32.
 ///
 /// # Errors
-/// `Unsupported` for a weight that FP16 cannot hold: more than 65,504.
+/// `Unsupported` for a weight above 65,504, the largest FP16 value.
 pub fn to_half(model: &mut Model, keep: &BTreeSet<String>) -> Result<()> {
     let kinds = kind::all(model);
     let is_float = |name: &str| kinds.get(name) == Some(&DType::F32.code());
@@ -57,7 +59,7 @@ pub fn to_half(model: &mut Model, keep: &BTreeSet<String>) -> Result<()> {
         .filter(|tensor| tensor.dtype == DType::F32.code())
         .map(|tensor| (tensor.name.clone(), tensor.clone()))
         .collect();
-    // What inner graphs read keeps its type: they are left as they are.
+    // Subgraphs are not converted, so values that they read keep their type.
     let captured: HashSet<String> = {
         let inner = model.graph.nodes.iter().flat_map(Node::graphs).flat_map(|graph| super::reads(graph).into_keys());
         inner.map(str::to_owned).collect()
@@ -85,7 +87,7 @@ pub fn to_half(model: &mut Model, keep: &BTreeSet<String>) -> Result<()> {
         }
         nodes.push(node);
     }
-    // An output that was made in halves is given its name by the cast.
+    // A cast restores the name of an output computed in FP16.
     for output in &model.graph.outputs {
         if state.as_full.contains_key(&output.name) || !state.as_half.contains_key(&output.name) {
             continue;
@@ -110,7 +112,7 @@ fn is_full(node: &Node) -> bool {
     ALWAYS_FP32.contains(&node.op.as_str()) || !matches!(node.domain.as_str(), "" | "ai.onnx" | super::DOMAIN)
 }
 
-/// Which name a value has in each of the two formats.
+/// The names of a value in both formats.
 struct State {
     as_half: HashMap<String, String>,
     as_full: HashMap<String, String>,
@@ -141,7 +143,7 @@ impl State {
         if let Some(known) = self.as_full.get(name) {
             return known.clone();
         }
-        // A weight stays what it was.
+        // Only values that are stored in FP16 need a cast.
         let Some(half) = self.as_half.get(name).filter(|half| *half == name) else { return name.to_owned() };
         let new = names.fresh(&format!("{name}/full"));
         nodes.push(cast(half, &new, DType::F32));

@@ -1,5 +1,6 @@
-//! Dynamic INT8: products with constant matrices in 8 bits. Each column of the matrix has a scale; the other factor gets its
-//! scale while it runs. y = (Q(x) ·₈ W₈) · scale_x · scale_w.
+//! Dynamic INT8: computes products with constant matrices in 8 bits. Each column of the matrix has
+//! a scale; the scale of the other factor is computed at run time:
+//! y = (Q(x) ·₈ W₈) · scale_x · scale_w.
 
 use super::Names;
 use crate::Result;
@@ -9,10 +10,10 @@ use crate::onnx::{Model, Node, Tensor};
 /// Smaller matrices gain nothing.
 const MIN_ELEMENTS: usize = 4096;
 
-/// Converts `MatMul` and plain `Gemm` with a constant second factor, and returns how many.
+/// Converts `MatMul` and plain `Gemm` nodes with a constant second factor, and returns how many.
 ///
 /// # Errors
-/// The result is not a sound model, which would be a defect of this pass.
+/// The result is not a sound model, which is a bug in this pass.
 pub fn to_int8(model: &mut Model) -> Result<usize> {
     let mut names = Names::of(model);
     let mut n_converted = 0;
@@ -49,7 +50,7 @@ pub fn to_int8(model: &mut Model) -> Result<usize> {
     Ok(n_converted)
 }
 
-/// A constant factor in 8 bits, `[K, N]`, with a scale for each column.
+/// A constant factor `[K, N]` in 8 bits, with one scale per column.
 struct Matrix {
     shape: [usize; 2],
     bytes: Vec<i8>,

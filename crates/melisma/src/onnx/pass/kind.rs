@@ -1,11 +1,11 @@
-//! Element types of values, as far as the operators decide them.
+//! Element types of values, as far as the operators determine them.
 
 use std::collections::HashMap;
 
 use crate::format::DType;
 use crate::onnx::{Content, Model, Node, ValueType};
 
-/// The element type of a node's first output, where its first input has type number `first`.
+/// The element type of a node's first output, if its first input has type number `first`.
 pub(super) fn output(node: &Node, first: i32) -> Option<i32> {
     Some(match node.op.as_str() {
         "Shape" | "Size" | "NonZero" | "ArgMax" | "ArgMin" | "NonMaxSuppression" => DType::I64.code(),
@@ -22,7 +22,8 @@ pub(super) fn output(node: &Node, first: i32) -> Option<i32> {
     })
 }
 
-/// The types of all values of the outer graph that follow from inputs and initialisers. What is missing is not known.
+/// The types of all values in the outer graph that follow from inputs and initializers. Missing
+/// entries are unknown.
 pub(super) fn all(model: &Model) -> HashMap<String, i32> {
     let graph = &model.graph;
     let mut kinds: HashMap<String, i32> =

@@ -1,14 +1,15 @@
-//! Passes: each turns a model into one that computes the same, exactly or within a measured error.
+//! Passes: each transforms a model into one that computes the same, exactly or within a measured
+//! error.
 //!
 //! | pass | what it does | exact |
 //! |---|---|---|
-//! | [`fix_shapes`] | gives open axes of the inputs their lengths | yes |
-//! | [`fold_constants`] | computes what depends on constants alone | yes |
-//! | [`inline_branches`] | puts the branch of a decided `If` in its place | yes |
-//! | [`fuse_snake`], [`lower_snake`] | five nodes of x + sin²(αx)/α to one, and back | yes |
-//! | [`share_initializers`] | keeps one of equal tensors, drops unread ones | yes |
-//! | [`to_half`] | values in FP16, but for the nodes on a list; [`keep_list`] measures which those are | no |
-//! | [`to_int8`] | products with constant matrices in 8 bits | no |
+//! | [`fix_shapes`] | fixes the lengths of variable input axes | yes |
+//! | [`fold_constants`] | computes values that depend only on constants | yes |
+//! | [`inline_branches`] | replaces a decided `If` by its branch | yes |
+//! | [`fuse_snake`], [`lower_snake`] | fuses the five nodes of x + sin²(αx)/α; restores them | yes |
+//! | [`share_initializers`] | merges equal tensors, drops unread ones | yes |
+//! | [`to_half`] | converts to FP16, except for listed nodes, which [`keep_list`] measures | no |
+//! | [`to_int8`] | computes products with constant matrices in 8 bits | no |
 
 mod branch;
 mod dead;
@@ -35,10 +36,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::onnx::{Graph, Model, Node};
 
-/// Unused names for new values.
+/// Generates unused names for new values.
 struct Names {
     taken: HashSet<String>,
-    /// The number that the next name of a base is tried with.
+    /// The next number to try for each base name.
     next: HashMap<String, usize>,
 }
 
@@ -70,7 +71,7 @@ fn collect(graph: &Graph, names: &mut HashSet<String>) {
     }
 }
 
-/// How often each value is read, by nodes, inner graphs and outputs.
+/// How often each value is read by nodes, subgraphs and outputs.
 fn reads(graph: &Graph) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     count(graph, &mut counts);

@@ -1,5 +1,5 @@
-//! Which nodes must stay in FP32: measured, not guessed. A node's weights alone are rounded to FP16, the model runs, and the
-//! error of its outputs is the node's sensitivity.
+//! Measures which nodes must stay in FP32. The sensitivity of a node is the error of the outputs
+//! when only its weights are rounded to FP16.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::format::{DType, Value};
 use crate::onnx::{Data, Model};
 use crate::{Error, Kind, Result};
 
-/// The nodes to keep in FP32, so that rounding the weights of all others changes no output by more than `tolerance`, relative
-/// to its largest value. As few as this way of choosing finds: the most sensitive first. `run` computes
-/// the outputs of a model, always with the same inputs.
+/// The nodes to keep in FP32, so that rounding the weights of all others changes no output by more
+/// than `tolerance`, relative to its largest value. Keeps the most sensitive nodes first, and as
+/// few as that order allows. `run` computes the outputs of a model, always with the same inputs.
 ///
 /// # Errors
-/// Those of `run`, or `Check` when even the list of all nodes is not enough.
+/// Those of `run`, or `Check` if keeping all nodes is not enough.
 pub fn keep_list(
     model: &Model,
     tolerance: f32,
@@ -32,7 +32,7 @@ pub fn keep_list(
         ranked.push((trial(&|other| other != at)?, at));
     }
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    // The error falls with the number of kept nodes, so the least number is found by bisection.
+    // The error falls with the number of kept nodes, so bisection finds the smallest number.
     let (mut low, mut high) = (1, ranked.len());
     let kept = |count: usize| ranked[..count].iter().map(|&(_, at)| at).collect::<BTreeSet<_>>();
     while low < high {
@@ -51,8 +51,8 @@ pub fn keep_list(
     Ok(set.into_iter().map(label).collect())
 }
 
-/// The largest difference of two sets of outputs, relative to the largest value of each output. Infinite where shapes differ
-/// or an output became NaN.
+/// The largest difference between two sets of outputs, relative to the largest value of each
+/// output. Infinite if shapes differ or an output became NaN.
 pub fn error(expected: &[Value], found: &[Value]) -> f32 {
     let one = |(expected, found): (&Value, &Value)| {
         let (Ok(a), Ok(b)) = (expected.as_slice::<f32>(), found.as_slice::<f32>()) else {
@@ -76,7 +76,7 @@ fn has_weights(model: &Model, at: usize) -> bool {
     model.graph.nodes[at].inputs.iter().any(is_weight)
 }
 
-/// The model with weights rounded to FP16 and back, but for those of kept nodes.
+/// The model with weights rounded to FP16 and back, except those of kept nodes.
 fn rounded(model: &Model, is_kept: &dyn Fn(usize) -> bool) -> Model {
     let mut model = model.clone();
     let mut kept = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Snake, x + sin²(αx)·k with k = 1/α or 1/(α + 1e-9), per channel of `[B, C, T]`: five nodes that exporters write, and the one
-//! that our engine runs. Other engines get the five nodes back.
+//! Snake, x + sin²(αx)·k with k = 1/α or 1/(α + 1e-9), per channel of `[B, C, T]`: exporters write
+//! five nodes, our engine runs one. For other engines, the five nodes are restored.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::{Names, reads};
 use crate::format::DType;
 use crate::onnx::{Graph, Model, Node, Opset};
 
-/// The set of operators that only our engine has: `Snake(x, alpha, k)`.
+/// The operator domain of our engine: `Snake(x, alpha, k)`.
 pub const DOMAIN: &str = "ai.melisma";
 
 /// The parts of one Snake.
@@ -19,7 +19,7 @@ struct Found {
     nodes: [usize; 4],
 }
 
-/// Fuses every Snake, and returns how many there were. Constants must have been folded.
+/// Fuses every Snake, and returns how many there were. Requires folded constants.
 pub fn fuse_snake(model: &mut Model) -> usize {
     let graph = &model.graph;
     let makers: HashMap<&str, usize> = graph
@@ -52,7 +52,7 @@ pub fn fuse_snake(model: &mut Model) -> usize {
     n_fused
 }
 
-/// Puts the five nodes back.
+/// Restores the five nodes.
 pub fn lower_snake(model: &mut Model) {
     let mut names = Names::of(model);
     let mut nodes = Vec::with_capacity(model.graph.nodes.len());
@@ -102,7 +102,7 @@ impl<'m> Search<'m> {
         })
     }
 
-    /// The two inputs of `op` in both orders, until one fits.
+    /// Tries the two inputs of `op` in both orders until one fits.
     fn either<T>(&self, node: &'m Node, op: &str, fits: impl Fn(&'m str, &'m str) -> Option<T>) -> Option<T> {
         let [a, b] = self.inputs(node, op)?;
         fits(a, b).or_else(|| fits(b, a))
@@ -113,7 +113,7 @@ impl<'m> Search<'m> {
         node.is(op).then(|| names.map(String::as_str))
     }
 
-    /// The node that makes a value, where that is read exactly so often.
+    /// The node that computes a value, if it is read exactly `n_reads` times.
     fn maker(&self, name: &str, n_reads: usize) -> Option<(usize, &'m Node)> {
         let at = *self.makers.get(name)?;
         (self.counts.get(name) == Some(&n_reads)).then(|| (at, &self.graph.nodes[at]))
@@ -137,7 +137,7 @@ impl<'m> Search<'m> {
         Some(tensor.value().ok()?.as_slice::<f32>().ok()?.to_vec())
     }
 
-    /// One number for each channel, and factors that are the reciprocals.
+    /// Whether there is one number per channel, and the factors are the reciprocals.
     fn fits(&self, alpha: &str, inverse: &str) -> bool {
         let shape = |name| self.graph.initializer(name).map(|tensor| tensor.shape.clone());
         let per_channel = |shape: Vec<usize>| matches!(shape.as_slice(), [1, _, 1] | [_, 1]);

@@ -1,4 +1,4 @@
-//! Each pass against the raw graph, through the embedded engine.
+//! Compares each pass with the original graph in the embedded engine.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn run(model: &Model, inputs: &[Value]) -> Vec<Value> {
     rten::build(model, &Options::default()).unwrap().run(inputs).unwrap()
 }
 
-/// Two layers with a matrix each.
+/// Two layers with one matrix each.
 fn perceptron() -> (Model, Vec<Value>) {
     let noise = |n: usize, seed: u32| -> Vec<f32> {
         let hash = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
@@ -70,7 +70,7 @@ fn constants_are_folded() {
     let raw = run(&control, std::slice::from_ref(&x));
     fold_constants(&mut control, &rten::evaluate).unwrap();
     assert_eq!(run(&control, std::slice::from_ref(&x)), raw);
-    // In a branch: two constants and their sum, and a constant that the branch gives.
+    // In a branch: two constants and their sum, and a constant that the branch returns.
     let branch = control.graph.nodes.iter_mut().find(|node| node.is("If")).unwrap();
     for attribute in &mut branch.attributes {
         let crate::onnx::Content::Graph(way) = &mut attribute.content else { continue };
@@ -172,7 +172,8 @@ fn a_weight_beyond_halves_is_refused() {
 #[test]
 fn sensitive_nodes_are_found_by_measuring() {
     let (mut model, inputs) = perceptron();
-    // A bias that FP16 cannot tell from its neighbour, in a model whose other weights are exact in FP16.
+    // A bias that FP16 cannot distinguish from its neighbour, in a model whose other weights are
+    // exact in FP16.
     for tensor in &mut model.graph.initializers[..2] {
         let exact: Vec<f32> =
             tensor.value().unwrap().as_slice::<f32>().unwrap().iter().map(|x| (x * 64.0).round() / 64.0).collect();
@@ -206,7 +207,7 @@ fn differences_are_relative_and_a_nan_counts() {
     assert_eq!(error(&value(&[f32::NAN]), &value(&[f32::NAN])), 0.0);
 }
 
-/// A branch in a branch; the names of inner values are those of outer ones.
+/// A branch in a branch; inner values have the names of outer ones.
 fn branches((outer, inner): (bool, bool), passed: &str) -> Model {
     let f32s = |name: &str| ValueInfo::tensor(name, 1, &[Dim::Named("n".to_owned())]);
     let constant = |name: &str, value: f32| Tensor::from_slice(name, &[value], &[1]).unwrap();
@@ -252,7 +253,7 @@ fn decided_branches_take_the_place_of_their_nodes() {
     let x = [Value::from_slice(&[1.5f32, -2.0, 0.25], &[3]).unwrap()];
     for (outer, inner) in [(true, true), (true, false), (false, true), (false, false)] {
         let raw = run(&branches((outer, inner), "v"), &x);
-        // A value from around a branch may be one of its outputs, which the engine itself does not take.
+        // An outer value may be an output of a branch, which the engine itself does not support.
         for passed in ["v", "x"] {
             let mut model = branches((outer, inner), passed);
             assert_eq!(inline_branches(&mut model).unwrap(), 0, "the condition is not folded yet");
@@ -309,7 +310,7 @@ fn what_a_branch_reads_keeps_its_type() {
     assert_eq!((exp.inputs[0].as_str(), exp.outputs[0].as_str()), ("x", "h"), "neither is a half");
 }
 
-/// A few bytes that ask for gigabytes stay nodes, and cost nothing.
+/// A few bytes that request gigabytes stay nodes and cost nothing.
 #[test]
 fn constants_that_would_be_huge_are_not_computed() {
     let ints = |name: &str, values: &[i64]| Tensor::from_slice(name, values, &[values.len()]).unwrap();
@@ -348,7 +349,7 @@ fn constants_that_would_be_huge_are_not_computed() {
     }
 }
 
-/// Constants of constants of constants: one pass over the nodes, whatever their number.
+/// Constants of constants of constants: one pass over any number of nodes.
 #[test]
 fn long_chains_of_constants_are_folded_at_once() {
     let n_nodes = 300;

@@ -1,12 +1,12 @@
-//! Messages that are carried along and can have tensors in them. They are read as everywhere, so that the same rules hold for
-//! external data, and written again with all data inside.
+//! Passed-through messages that can contain tensors. They are parsed like all others, so that the
+//! same rules apply to external data, and rewritten with all data inside.
 
 use super::super::wire::{Entry, Writer};
 use super::super::write;
 use super::{Context, attribute, graph, node, tensor};
 use crate::Result;
 
-/// What a carried field is.
+/// The kind of a passed-through field.
 #[derive(Clone, Copy)]
 pub(super) enum Carried {
     Function,
@@ -19,7 +19,7 @@ pub(super) enum Carried {
 }
 
 impl Carried {
-    /// What lies in a field of it, where it can have tensors.
+    /// The kind of message in one of its fields, if it can contain tensors.
     fn below(self, field: u32) -> Option<Self> {
         Some(match (self, field) {
             (Self::Function, 7) => Self::Node,
@@ -30,7 +30,7 @@ impl Carried {
         })
     }
 
-    /// The field again, its tag and all.
+    /// Rewrites the field, including its tag.
     pub(super) fn rewritten(self, entry: &Entry<'_>, context: &mut Context<'_>) -> Result<Vec<u8>> {
         context.count()?;
         let (mut to, number) = (Writer::default(), entry.number);

@@ -1,5 +1,6 @@
-//! The upper levels of a model, read from a file field by field: what is small comes whole, messages with large tensors in
-//! them by their own fields, so that a tensor's bytes go from the file into the tensor.
+//! Streams the upper levels of a model from a file. Small fields are read whole. Messages with
+//! large tensors are read by their own fields, so that a tensor's bytes go straight from the file
+//! into the tensor.
 
 use std::ops::Range;
 
@@ -7,7 +8,7 @@ use super::super::wire::{Entry, Reader};
 use crate::pack::ReadAt;
 use crate::{Error, Kind, Result};
 
-/// A tag and a length have at most this many bytes.
+/// Maximum bytes of a tag and a length.
 const HEAD: usize = 20;
 const WINDOW: usize = 64 << 10;
 
@@ -22,9 +23,9 @@ pub(super) struct Stream<'f> {
 
 /// A field.
 pub(super) enum Item {
-    /// Its bytes, tag and all.
+    /// Its bytes, including the tag.
     Whole(Whole),
-    /// Where its content is.
+    /// The range of its content in the file.
     Content(Range<u64>),
 }
 
@@ -46,17 +47,17 @@ impl<'f> Stream<'f> {
         Ok(Self { file, at: 0, end, window: Vec::new(), start: 0 })
     }
 
-    /// The fields of a message inside of this one.
+    /// The fields of a nested message.
     pub fn within(&self, content: Range<u64>) -> Self {
         Self { file: self.file, at: content.start, end: content.end, window: Vec::new(), start: 0 }
     }
 
-    /// Where the message begins, in bytes of the file.
+    /// The file offset of the message.
     pub fn place(&self) -> usize {
         self.at as usize
     }
 
-    /// The next field; for the field `streamed` only the place of its content.
+    /// Reads the next field; for the field `streamed`, only the range of its content.
     pub fn next(&mut self, streamed: u32) -> Result<Option<Item>> {
         if self.at == self.end {
             return Ok(None);
@@ -84,7 +85,7 @@ impl<'f> Stream<'f> {
         Ok(Some(Item::Whole(Whole { raw: self.bytes(begin..self.at)?, at: begin })))
     }
 
-    /// The bytes of a field.
+    /// Reads the bytes of a field.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
@@ -101,7 +102,7 @@ impl<'f> Stream<'f> {
         Ok(bytes)
     }
 
-    /// The first bytes of what follows.
+    /// Peeks at the next bytes.
     fn head(&mut self) -> Result<Vec<u8>> {
         let end = self.end.min(self.at + HEAD as u64);
         if self.at < self.start || end > self.start + self.window.len() as u64 {

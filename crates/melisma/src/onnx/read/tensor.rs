@@ -1,4 +1,5 @@
-//! Tensors: shape, type, and elements in one of seven fields or in another file, brought into one form.
+//! Reads tensors: shape, type, and elements from one of seven fields or another file, converted to
+//! one form.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::{Error, Result};
 /// `raw_data`: the elements as bytes.
 const RAW: u32 = 9;
 
-/// What was read of a tensor.
+/// The parts of a tensor that have been read.
 #[derive(Default)]
 struct Parts {
     name: String,
@@ -22,7 +23,7 @@ struct Parts {
     rest: Vec<u8>,
 }
 
-/// The fields with elements.
+/// The fields that hold elements.
 #[derive(Default)]
 struct Fields {
     raw: Option<Vec<u8>>,
@@ -35,7 +36,7 @@ struct Fields {
     is_external: bool,
 }
 
-/// A tensor in a file, whose elements are read into their final place.
+/// Reads a tensor from a file, with its elements straight into their final place.
 pub(super) fn streamed(mut fields: Stream<'_>, context: &mut Context<'_>) -> Result<Tensor> {
     context.count()?;
     let (place, mut parts) = (fields.place(), Parts::default());
@@ -121,7 +122,8 @@ fn data(elements: Fields, dtype: i32, count: usize, context: &mut Context<'_>) -
     Ok(Data::Bytes(Arc::new(bytes)))
 }
 
-/// Elements that were written as whole numbers, in their own width. Types below a byte come packed in bytes.
+/// Narrows elements that were written as integers to their own width. Types below a byte come
+/// packed in bytes.
 fn narrow(ints: &[i64], bits: usize) -> Result<Vec<u8>> {
     let size = bits.div_ceil(8);
     if size > 8 {

@@ -1,31 +1,31 @@
-//! What is known of a value before anything runs.
+//! Known facts about a value before anything runs.
 
 use crate::format::{DType, Value};
 use crate::onnx::{Data, Tensor};
 
-/// Values with more elements are known by their shape only.
+/// Values with more elements are known only by their shape.
 const MOST_NUMBERS: u64 = 4096;
 /// Shapes with more axes are treated as unknown.
 const MOST_AXES: usize = 64;
 
-/// The shape of a value and, where they are few, its elements.
+/// The shape of a value and, if there are few, its elements.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fact {
     pub shape: Vec<u64>,
-    /// Bytes of one element in the embedded engine.
+    /// Bytes per element in the embedded engine.
     pub size: u64,
     pub numbers: Option<Vec<f64>>,
-    /// Whether it follows from constants alone: engines compute such values once and hold them.
+    /// Whether it follows from constants alone: engines compute these values once and store them.
     pub is_constant: bool,
 }
 
 impl Fact {
-    /// A value of a shape; none for more axes than any model has.
+    /// A value of a shape; `None` if it has more axes than any real model.
     pub fn new(size: u64, shape: Vec<u64>) -> Option<Self> {
         (shape.len() <= MOST_AXES).then_some(Self { shape, size, numbers: None, is_constant: false })
     }
 
-    /// With its elements, where they are as many as the shape says and few.
+    /// Adds its elements, if they match the shape and are few.
     #[must_use]
     pub fn with(mut self, numbers: Option<Vec<f64>>) -> Self {
         self.numbers =
@@ -63,7 +63,7 @@ impl Fact {
     }
 }
 
-/// Bytes of an element in the embedded engine: 16-bit floats are widened, 64-bit integers narrowed.
+/// Bytes per element in the embedded engine: 16-bit floats are widened, 64-bit integers narrowed.
 pub(crate) fn size(dtype: DType) -> u64 {
     match dtype {
         DType::I8 | DType::U8 => 1,

@@ -1,4 +1,4 @@
-//! Operators that move values, repeat them or make new ones.
+//! Operators that move, repeat or create values.
 
 use super::fact::{Fact, size};
 use super::{Call, axis, broadcast, length, one};
@@ -94,7 +94,7 @@ fn cast(call: &Call<'_>) -> Option<Fact> {
     Some(Fact::new(bytes, x.shape.clone())?.with(numbers))
 }
 
-/// One value in all places of a shape.
+/// Fills a shape with one value.
 fn filled(call: &Call<'_>) -> Option<Vec<Fact>> {
     let shape = match call.ints("shape") {
         Some(ints) => ints.iter().map(|&int| u64::try_from(int).ok()).collect::<Option<Vec<_>>>()?,
@@ -126,7 +126,7 @@ fn resized(call: &Call<'_>) -> Option<Vec<Fact>> {
         Some(axes) => axes.iter().map(|&at| axis(at, x.shape.len())).collect::<Option<_>>()?,
         None => (0..x.shape.len()).collect(),
     };
-    // Before version 11 the scales were the second input.
+    // Before version 11, the scales were the second input.
     let (scales, sizes) = if call.opset < 11 { (given(1), None) } else { (given(2), given(3)) };
     let (scales, sizes) = (scales.and_then(|fact| fact.numbers.as_ref()), sizes.and_then(|fact| fact.numbers.as_ref()));
     let mut shape = x.shape.clone();

@@ -1,4 +1,4 @@
-//! The shapes of a node's outputs, from what is known of its inputs.
+//! The shapes of a node's outputs, derived from the facts about its inputs.
 
 mod fact;
 mod layout;
@@ -15,21 +15,21 @@ use crate::format::DType;
 use crate::onnx::pass::DOMAIN;
 use crate::onnx::{Content, Model, Node};
 
-/// A node with what is known of its inputs, none where one is left out.
+/// A node with the facts about its inputs; `None` for an omitted input.
 pub(crate) struct Call<'a> {
     pub node: &'a Node,
     pub inputs: Vec<Option<&'a Fact>>,
     pub opset: i64,
 }
 
-/// Operators whose outputs have shapes by the same rule.
+/// Operators that share a shape rule.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Functions of single values, and others whose output has the shape of the first input.
+    /// Elementwise functions, and others whose output has the shape of the first input.
     Same,
-    /// Functions of values at the same place of several inputs.
+    /// Elementwise functions of several inputs.
     Together,
-    /// The same, giving truth values.
+    /// Elementwise functions of several inputs that return booleans.
     Truth,
     Other,
 }
@@ -104,7 +104,7 @@ fn class(op: &str) -> Class {
     }
 }
 
-/// The outputs, as many as the rule has; none where they depend on data, or no rule is known.
+/// The outputs that the rule covers; `None` if they depend on data or there is no rule.
 pub(crate) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     if !matches!(call.node.domain.as_str(), "" | "ai.onnx" | "com.microsoft") && call.node.domain != DOMAIN {
         return None;
@@ -130,7 +130,7 @@ pub(crate) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
         .or_else(|| recurrent::outputs(call))
 }
 
-/// Bytes that an operator takes beside its inputs and outputs.
+/// Bytes that an operator needs besides its inputs and outputs.
 pub(crate) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
     let bytes = match call.node.op.as_str() {
         "ConvTranspose" => window::scratch_bytes(call),
@@ -142,15 +142,15 @@ pub(crate) fn scratch_bytes(call: &Call<'_>, outputs: &[Fact]) -> u64 {
     bytes.unwrap_or(0)
 }
 
-/// Whether the engine can put the output where an input is that nobody reads afterwards.
+/// Whether the engine can write the output over an input that is not read again.
 pub(crate) fn is_in_place(node: &Node) -> bool {
     let is_moved =
         matches!(node.op.as_str(), "Cast" | "Flatten" | "Not" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze");
     is_moved || matches!(class(&node.op), Class::Same | Class::Together)
 }
 
-/// Bytes of the output of a model's first node, whose inputs are all initialisers, and of what the engine takes to compute it;
-/// none where that depends on data.
+/// Bytes that the engine needs for the output of a model's first node, whose inputs are all
+/// initializers, including scratch memory; `None` if that depends on data.
 pub(crate) fn constant_bytes(model: &Model) -> Option<u64> {
     let node = model.graph.nodes.first()?;
     let fact = |name: &String| match name.is_empty() {
@@ -168,7 +168,7 @@ fn one(fact: Fact) -> Option<Vec<Fact>> {
     Some(vec![fact])
 }
 
-/// The shape that both are stretched to.
+/// The shape that both broadcast to.
 fn broadcast(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     let n_axes = a.len().max(b.len());
     let axis = |shape: &[u64], index: usize| (index + shape.len()).checked_sub(n_axes).map_or(1, |index| shape[index]);
@@ -179,7 +179,7 @@ fn broadcast(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     (0..n_axes).map(joined).collect()
 }
 
-/// A length out of a number that a model computes with.
+/// Converts a computed number to a length.
 fn length(number: f64) -> Option<u64> {
     (number >= 0.0).then_some(number as u64)
 }
@@ -201,7 +201,7 @@ impl<'a> Call<'a> {
         self.node.attribute(name).and_then(|content| content.ints())
     }
 
-    /// A list that was an attribute in old operators and is an input in new ones.
+    /// A list that is an attribute in old operators and an input in new ones.
     fn list(&self, name: &str, index: usize) -> Option<Vec<f64>> {
         match self.ints(name) {
             Some(ints) => Some(ints.iter().map(|&int| int as f64).collect()),
@@ -210,7 +210,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An axis of `n_axes`, counted from the end where it is negative.
+/// Resolves an axis of `n_axes`; negative ones count from the end.
 fn axis(axis: i64, n_axes: usize) -> Option<usize> {
     let counted = if axis < 0 { axis.checked_add(n_axes as i64)? } else { axis };
     usize::try_from(counted).ok().filter(|&axis| axis < n_axes)

@@ -1,4 +1,4 @@
-//! Small values that shapes are computed with.
+//! Small values from which shapes are computed.
 
 use super::Call;
 use super::fact::Fact;
@@ -17,7 +17,7 @@ pub(super) fn unary(op: &str, x: &Fact) -> Option<Vec<f64>> {
     Some(x.numbers.as_ref()?.iter().map(|&x| function(x)).collect())
 }
 
-/// Of two inputs, lists of one length or one of them a single number.
+/// Combines two lists of equal length, or a list and a single number.
 pub(super) fn together(call: &Call<'_>) -> Option<Vec<f64>> {
     let [Some(a), Some(b)] = call.inputs.as_slice() else { return None };
     let is_whole = [a, b].iter().all(|fact| fact.numbers.iter().flatten().all(|x| x.fract() == 0.0));
@@ -53,7 +53,7 @@ pub(super) fn together(call: &Call<'_>) -> Option<Vec<f64>> {
     (0..len).map(|index| combine(a[index % a.len()], b[index % b.len()]).filter(|x| !x.is_nan())).collect()
 }
 
-/// All elements of a value as one.
+/// Reduces all elements of a value to one.
 pub(super) fn reduced(op: &str, x: &Fact) -> Option<f64> {
     let numbers = x.numbers.as_ref()?.iter().copied();
     match op {

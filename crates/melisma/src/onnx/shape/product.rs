@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     }
 }
 
-/// The scores of attention, before and after their softmax.
+/// Bytes of the attention scores, before and after softmax.
 pub(super) fn score_bytes(call: &Call<'_>) -> Option<u64> {
     let (q, k) = (call.input(0)?, call.input(1)?);
     let heads = ["q_num_heads", "num_heads"].iter().find_map(|name| u64::try_from(call.int(name, -1)).ok());
@@ -60,7 +60,7 @@ fn product(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     }
 }
 
-/// `ij,jk->ik`: each letter has the length of the axis that it names.
+/// `ij,jk->ik`: each letter has the length of its axis.
 fn einsum(call: &Call<'_>) -> Option<Vec<Fact>> {
     let equation = call.node.attribute("equation")?.text()?.replace(' ', "");
     let (terms, result) = equation.split_once("->")?;
@@ -79,7 +79,7 @@ fn einsum(call: &Call<'_>) -> Option<Vec<Fact>> {
     one(Fact::new(call.input(0)?.size, shape)?)
 }
 
-/// With heads as an axis, or inside of the last one.
+/// Heads are a separate axis or part of the last one.
 fn attention(call: &Call<'_>) -> Option<Vec<Fact>> {
     let (q, v) = (call.input(0)?, call.input(2)?);
     let shape = match (q.shape.as_slice(), v.shape.as_slice()) {
@@ -92,7 +92,7 @@ fn attention(call: &Call<'_>) -> Option<Vec<Fact>> {
         }
         _ => return None,
     };
-    // What it hands on for the next step has the keys' length, which grows with the past.
+    // The cached keys and values for the next step grow with the past.
     if call.node.outputs.iter().skip(1).any(|name| !name.is_empty()) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Operators that leave one value of many.
+//! Operators that reduce many values to one.
 
 use super::fact::Fact;
 use super::{Call, axis, number, one};
@@ -13,7 +13,7 @@ pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     let is_arg = op.starts_with("Arg");
     let given = match (is_arg, call.input(1)) {
         (true, _) => Some(vec![call.int("axis", 0) as f64]),
-        // Axes that are given, with unknown values.
+        // Axes are given, but their values are unknown.
         (false, Some(axes)) if axes.numbers.is_none() => return None,
         (false, _) => call.list("axes", 1),
     };

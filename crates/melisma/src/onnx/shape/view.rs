@@ -1,4 +1,4 @@
-//! Operators that put the same values into another shape, or take some of them.
+//! Operators that reshape values or select some of them.
 
 use super::fact::Fact;
 use super::{Call, axis, length, one};

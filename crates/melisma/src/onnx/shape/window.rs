@@ -1,4 +1,4 @@
-//! Convolutions and pools.
+//! Convolutions and pooling.
 
 use super::fact::Fact;
 use super::{Call, one};
@@ -30,7 +30,7 @@ pub(super) fn outputs(call: &Call<'_>) -> Option<Vec<Fact>> {
     }
 }
 
-/// A product for every input position is scattered into the output.
+/// The products of every input position are scattered into the output.
 pub(super) fn scratch_bytes(call: &Call<'_>) -> Option<u64> {
     let (x, weight) = (call.input(0)?, call.input(1)?);
     let product = |axes: &[u64]| axes.iter().fold(1u64, |product, &axis| product.saturating_mul(axis));
@@ -41,7 +41,7 @@ fn groups(call: &Call<'_>) -> u64 {
     u64::try_from(call.int("group", 1)).unwrap_or(1)
 }
 
-/// Lists of one number for each axis, or the default.
+/// A list with one number per axis, or the default.
 fn per_axis(call: &Call<'_>, name: &str, or: u64, len: usize) -> Option<Vec<u64>> {
     match call.ints(name) {
         None => Some(vec![or; len]),

@@ -1,5 +1,5 @@
-//! Models that we build ourselves, with seeded weights: for benches, the demo and tests. Their shapes are those of published
-//! models, their weights are not.
+//! Synthetic models with seeded weights, for benchmarks, the demo and tests. They have the shapes
+//! of published models, but not their weights.
 
 mod snac;
 mod whisper;
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::onnx::{Graph, Model, Node, Opset, Tensor, ValueInfo};
 use crate::random::SplitMix64;
 
-/// A graph that grows node by node.
+/// A graph builder.
 #[derive(Default)]
 struct Sketch {
     graph: Graph,
@@ -38,7 +38,7 @@ impl Sketch {
         self.tensor(&values, shape)
     }
 
-    /// Weights of a layer with so many inputs per output.
+    /// Weights of a layer with `fan_in` inputs per output.
     fn layer(&mut self, shape: &[usize], fan_in: usize) -> Result<String> {
         self.weight(shape, 0.0, (3.0 / fan_in as f32).sqrt())
     }

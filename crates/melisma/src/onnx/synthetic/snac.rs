@@ -1,4 +1,5 @@
-//! SNAC's decoder as exporters write it: `z [1, latent_dim, latents]` to `audio [1, 1, samples]`, without noise blocks.
+//! SNAC's decoder as written by exporters: `z [1, latent_dim, latents]` to `audio [1, 1, samples]`,
+//! without noise blocks.
 
 use super::Sketch;
 use crate::Result;
@@ -12,19 +13,19 @@ pub struct Snac<'a> {
     pub latent_dim: usize,
     /// Channels before the first block; each block halves them.
     pub dim: usize,
-    /// By how much each block multiplies the rate.
+    /// The upsampling factor of each block.
     pub strides: &'a [usize],
 }
 
 impl Snac<'_> {
-    /// The model for 24 kHz.
+    /// The 24 kHz model.
     pub const SNAC_24KHZ: Snac<'static> = Snac { latent_dim: 768, dim: 1024, strides: &[8, 8, 4, 2] };
 }
 
 /// Builds a decoder with random weights from a seed.
 ///
 /// # Errors
-/// Sizes that overflow.
+/// The sizes overflow.
 pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
     let mut sketch = Sketch { random: SplitMix64::new(seed), ..Sketch::default() };
     let Snac { latent_dim, dim, strides } = *sizes;
@@ -53,7 +54,7 @@ pub fn snac_decoder(sizes: &Snac<'_>, seed: u64) -> Result<Model> {
             let wide = Conv { n_in: n_channels, n_out: n_channels, taps: 7, dilation, groups: n_channels, gain: 0.5 };
             let h = conv(&mut sketch, &h, wide)?;
             let h = snake(&mut sketch, &h, n_channels)?;
-            // A small gain, so that the signal does not grow from unit to unit.
+            // A small gain keeps the signal from growing from unit to unit.
             let h = conv(&mut sketch, &h, Conv { taps: 1, dilation: 1, groups: 1, gain: 0.25, ..wide })?;
             x = sketch.node("Add", &[&x, &h]);
         }
@@ -90,7 +91,7 @@ fn conv(sketch: &mut Sketch, x: &str, conv: Conv) -> Result<String> {
     Ok(sketch.with(node))
 }
 
-/// x + sin²(αx) · (1 / (α + 1e-9)), five nodes.
+/// x + sin²(αx) · (1 / (α + 1e-9)) in five nodes.
 fn snake(sketch: &mut Sketch, x: &str, n_channels: usize) -> Result<String> {
     let alpha: Vec<f32> = (0..n_channels).map(|_| 1.0 + 0.5 * sketch.random.signed()).collect();
     let inverse: Vec<f32> = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9)).collect();

@@ -1,4 +1,4 @@
-//! An encoder of the shape of Whisper tiny: `mel [1, 80, 3000]` to `features [1, 1500, 384]`.
+//! An encoder with the shape of Whisper tiny: `mel [1, 80, 3000]` to `features [1, 1500, 384]`.
 
 use super::Sketch;
 use crate::Result;

@@ -1,4 +1,4 @@
-//! External data: what is read, and every way out of the folder that is refused.
+//! External data: valid files, and every rejected way out of the folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use super::super::wire::Writer;
 use super::*;
 use crate::output::{self, Existing};
 
-/// A model whose one initialiser has four floats elsewhere.
+/// A model whose only initializer has four floats in another file.
 fn bytes(location: &str, offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
     let mut to = Writer::default();
     to.int(1, 8);
@@ -106,7 +106,7 @@ fn ways_out_are_refused() {
     assert!(place.refusal("missing.bin").contains("missing.bin"));
 }
 
-/// A cache as the Hugging Face hub lays it out: files are links into `blobs`.
+/// A cache with the layout of the Hugging Face hub: files are links into `blobs`.
 #[test]
 fn links_of_a_hub_cache_are_followed_and_no_others() {
     let place = Place::new();
@@ -181,8 +181,8 @@ fn a_model_without_a_folder_has_no_external_data() {
     assert!(error.to_string().contains("not in a folder"));
 }
 
-/// A model with a function whose node has a tensor elsewhere: as its own parameter, or in a graph of it; or where tensors
-/// are carried along.
+/// A model with external data in a function's node, as its own attribute or in its subgraph, or in
+/// passed-through fields.
 fn carried(location: &str) -> Vec<Vec<u8>> {
     let tensor = |to: &mut Writer| {
         to.ints(1, &[4]);

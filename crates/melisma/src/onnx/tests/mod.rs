@@ -1,4 +1,5 @@
-//! Soundness of the reader: what it takes comes back, what it refuses is named, and no bytes make it panic.
+//! Soundness of the reader: accepted models round-trip, rejected ones get a precise error, and no
+//! bytes make it panic.
 
 mod external;
 mod mutate;
@@ -9,7 +10,7 @@ use crate::Kind;
 use crate::format::DType;
 use crate::golden::{CONTROL, VOCODER};
 
-/// y = x + w, all of one element.
+/// y = x + w, each with one element.
 fn sum() -> Model {
     let port = |name| ValueInfo::tensor(name, DType::F32.code(), &[Dim::Known(1)]);
     let graph = Graph {
@@ -74,7 +75,7 @@ fn other_files_are_not_models() {
 fn every_truncation_is_an_error() {
     for bytes in [VOCODER, CONTROL, &sum().to_bytes().unwrap()] {
         for len in 0..bytes.len() {
-            // What is cut off cleanly after the graph leaves a model without opsets or metadata.
+            // A clean cut after the graph leaves a model without opsets or metadata.
             if let Ok(model) = Model::from_bytes(&bytes[..len]) {
                 assert_eq!(model.graph, Model::from_bytes(bytes).unwrap().graph, "cut at {len}");
             }

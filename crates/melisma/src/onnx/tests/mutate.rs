@@ -1,11 +1,11 @@
-//! Models with bytes changed: read or refused, run or refused, and never a panic.
+//! Mutated models: reading and running may fail, but never panic.
 
 use super::*;
 use crate::engine::{Engine, Options, rten};
 use crate::format::Value;
 use crate::random::SplitMix64;
 
-/// One to four changes: bits, bytes, cuts, copies, and numbers that have become large.
+/// One to four changes: bits, bytes, cuts, copies and enlarged numbers.
 fn mutated(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..1 + random.below(4) {
@@ -35,7 +35,7 @@ fn mutated(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     bytes
 }
 
-/// Changes that the format allows: extreme parameters, other operators, values in each other's place.
+/// Changes that the format allows: extreme attributes, other operators, swapped values.
 fn rewired(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     const EXTREMES: [i64; 9] = [0, -1, 1, 3, 1 << 20, 1 << 31, 1 << 40, i64::MAX, i64::MIN];
     const OPERATORS: [&str; 8] = ["Concat", "Expand", "ConstantOfShape", "Tile", "Range", "Reshape", "Pad", "MatMul"];
@@ -79,7 +79,7 @@ fn check(n_models: u64, mut then: impl FnMut(Model)) -> [usize; 2] {
             Ok(model) => {
                 counts[0] += 1;
                 let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
-                // A NaN is not equal to itself, so bytes are compared.
+                // NaN is not equal to itself, so bytes are compared.
                 assert_eq!(again.to_bytes().unwrap(), model.to_bytes().unwrap(), "seed {seed}");
                 then(model);
             }
@@ -92,7 +92,7 @@ fn check(n_models: u64, mut then: impl FnMut(Model)) -> [usize; 2] {
     counts
 }
 
-/// Runs it on what it asks for, where that is small.
+/// Runs the model with the inputs that it declares, if they are small.
 fn run(model: &Model) {
     let Ok(mut engine) = rten::build(model, &Options::default()) else { return };
     let values: Option<Vec<Value>> = engine
@@ -108,7 +108,7 @@ fn run(model: &Model) {
         })
         .collect();
     if let Some(values) = values {
-        // Whatever it says, it says it without a panic.
+        // The result does not matter, only that it does not panic.
         let _ = engine.run(&values);
     }
 }

@@ -1,10 +1,11 @@
-//! What an engine depends on, by name, and the hash of all of it.
+//! The parts that an engine depends on, by name, and the hash over them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that an engine depends on. Paths and times do not count: a model that is moved is the same model.
+/// Everything that an engine depends on. Paths and times are excluded: a moved model is the same
+/// model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Parts(BTreeMap<String, String>);
@@ -31,12 +32,13 @@ impl Parts {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// All parts in plain words. Some are stored in Rust's notation, and stay so: the key is a hash of them.
+    /// All parts in plain words. The stored notation of some is Rust's and must not change, because
+    /// the key is its hash.
     pub fn shown(&self) -> BTreeMap<&str, String> {
         self.iter().map(|(name, value)| (name, plain(value))).collect()
     }
 
-    /// The key of all of them.
+    /// The key: a hash over all parts.
     pub fn key(&self) -> Key {
         let mut hasher = blake3::Hasher::new_derive_key("melisma optimize key v1");
         for text in self.0.iter().flat_map(|(name, value)| [name, value]) {
@@ -72,7 +74,7 @@ fn plain(value: &str) -> String {
 }
 
 impl Key {
-    /// The key with these digits, where `text` has the form of a key.
+    /// Parses a key; `None` if `text` does not have the form of one.
     pub fn parse(text: &str) -> Option<Self> {
         let is_key = text.len() == 64 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
         is_key.then(|| Self(text.to_owned()))

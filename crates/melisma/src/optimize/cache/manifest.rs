@@ -1,4 +1,5 @@
-//! What an entry says of itself: its parts, its files with their hashes, the plan, and outputs to check it by.
+//! The description of an entry: its parts, its files with their hashes, the plan, and outputs to
+//! check it by.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,20 +13,20 @@ use super::{Key, Parts};
 use crate::format::hash;
 use crate::{Error, Kind, Result};
 
-/// The version that this build writes and reads; entries of other versions are built again.
+/// The version that this build reads and writes; entries of other versions are rebuilt.
 pub const VERSION: u32 = 2;
 pub(super) const NAME: &str = "manifest.json";
 /// BLAKE3 of the manifest's bytes.
 pub(super) const SEAL: &str = "seal";
 const MAX_BYTES: u64 = 8 << 20;
 
-/// An entry's own description.
+/// The description of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// [`VERSION`]
     pub version: u32,
-    /// What the key was made of.
+    /// The parts that the key is computed from.
     pub parts: Parts,
     /// Files below the entry by relative name.
     pub files: BTreeMap<String, FileEntry>,
@@ -33,9 +34,9 @@ pub struct Manifest {
     pub plan: Value,
     /// Outputs that the engine must reproduce.
     pub self_check: Vec<Sample>,
-    /// Why it was made.
+    /// Why it was built.
     pub reason: String,
-    /// How long that took.
+    /// How long the build took.
     pub build_seconds: f64,
 }
 
@@ -43,13 +44,13 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileEntry {
-    /// Its length.
+    /// Length of the file.
     pub bytes: u64,
-    /// Its hash, see [`hash::file`].
+    /// Hash of the file, see [`hash::file`].
     pub blake3: hash::Digest,
 }
 
-/// Some elements of an output for inputs that are made from the seed in the plan.
+/// Some elements of one output, for inputs generated from the seed in the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
@@ -61,15 +62,15 @@ pub struct Sample {
     pub largest: f32,
     /// The distance between recorded elements.
     pub stride: usize,
-    /// The recorded elements; null stands for infinities and NaN.
+    /// The recorded elements; null represents infinities and NaN.
     pub values: Vec<Option<f32>>,
 }
 
-/// Recorded elements of each output.
+/// How many elements of each output are recorded.
 const N_RECORDED: usize = 256;
 
 impl Sample {
-    /// Records some of `values`, the output called `name`.
+    /// Records elements of `values`, the output called `name`.
     pub fn take(name: &str, shape: &[usize], values: &[f32]) -> Self {
         let stride = values.len().div_ceil(N_RECORDED).max(1);
         let largest =
@@ -78,7 +79,8 @@ impl Sample {
         Self { name: name.to_owned(), shape: shape.to_vec(), largest, stride, values: recorded }
     }
 
-    /// Compares with what an engine gives now: each recorded element within `tolerance` of the largest value.
+    /// Compares with a new output: each recorded element must be within `tolerance` of the largest
+    /// value.
     ///
     /// # Errors
     /// [`Kind::Check`], naming the first element that differs.
@@ -141,14 +143,14 @@ impl Manifest {
         Ok(())
     }
 
-    /// Lists the files of `folder`, and writes the manifest and its seal last.
+    /// Lists the files of `folder`, then writes the manifest and its seal.
     pub(super) fn write(&mut self, folder: &Path, threads: usize) -> Result<()> {
         self.files.clear();
         let failed = |error| crate::output::failed(folder, error);
         for file in std::fs::read_dir(folder).map_err(failed)? {
             let file = file.map_err(failed)?;
             let data = file.metadata().map_err(failed)?;
-            // Folders belong to engines that store their own files there and check them themselves.
+            // Engines that store their own files in subfolders check those files themselves.
             if data.is_file() {
                 let name = file.file_name().into_string().map_err(|_| Error::corrupt("a file name is not UTF-8"))?;
                 let entry = FileEntry { bytes: data.len(), blake3: hash::file(&file.path(), threads)? };
@@ -167,7 +169,7 @@ impl Manifest {
     }
 }
 
-/// The manifest as it is on disk.
+/// The bytes of the manifest on disk.
 pub(super) fn bytes(folder: &Path) -> Result<Vec<u8>> {
     bounded(&folder.join(NAME))
 }

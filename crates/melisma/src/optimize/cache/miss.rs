@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Why the cache has no entry for what was asked for.
+/// Why the cache has no matching entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Miss {
     /// No engine is cached for the model.
     Unknown,
     /// These parts changed since the nearest entry of the model, as `name: theirs -> ours`.
     Changed(Vec<String>),
-    /// There was an entry, and it cannot be used; what became of it.
+    /// An entry exists but cannot be used; the text says what happened to it.
     Rejected(String),
     /// The cache itself cannot be used.
     Unusable(String),

@@ -1,5 +1,5 @@
-//! Engines on disk, found by everything that they depend on. The cache can only make things faster: delete it, damage
-//! it, copy it, and the answers do not change.
+//! Engines on disk, looked up by everything that they depend on. The cache only saves time: if it
+//! is deleted, damaged or copied, the results do not change.
 //!
 //! ```text
 //! engines/KEY/manifest.json    what it is, its files with their hashes, outputs to check it by
@@ -10,9 +10,10 @@
 //! engines/quarantine/KEY.N     an entry that failed a check, with the reason beside it
 //! ```
 //!
-//! An entry is built in a folder of its own under the lock and appears by a rename. It is used when its seal, its key and
-//! the hash of every file are right. The caller then runs it and compares with the recorded outputs; that it passed is recorded
-//! too, and holds until a file, the machine or the engine changes.
+//! An entry is built in its own folder under the lock and published by a rename. It is used if its
+//! seal, its key and the hash of every file match. The caller then runs it and compares with the
+//! recorded outputs. A passed check is recorded and stays valid until a file, the machine or the
+//! engine changes.
 //!
 //! # Why does a cached engine run before it is used?
 //!
@@ -54,7 +55,7 @@ const LOCKS: &str = "locks";
 const QUARANTINE: &str = "quarantine";
 const BUILDING: &str = ".building-";
 
-/// A folder of engines.
+/// A cache of engines in a folder.
 #[derive(Debug, Clone)]
 pub struct Cache {
     place: Place,
@@ -65,9 +66,9 @@ pub struct Cache {
 /// How a cache is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The most bytes of all entries; beyond it the least recently used ones are removed.
+    /// Limit on the total size of all entries; beyond it, the least recently used are evicted.
     pub limit_bytes: u64,
-    /// Threads that hash.
+    /// Threads used for hashing.
     pub threads: usize,
 }
 
@@ -76,22 +77,22 @@ pub struct Options {
 pub enum Found {
     /// An entry whose files are unchanged.
     Hit(Entry),
-    /// No entry, and why.
+    /// No usable entry, with the reason.
     Miss(Miss),
 }
 
-/// An entry, checked.
+/// A checked entry.
 #[derive(Debug)]
 pub struct Entry {
-    /// Where its files are.
+    /// The folder with its files.
     pub folder: PathBuf,
-    /// What it says of itself.
+    /// Its description.
     pub manifest: Manifest,
-    /// Set when it could not be cached, with the reason; its folder is removed when it is dropped.
+    /// Set if the entry could not be cached. Dropping it then removes the folder.
     pub uncached: Option<Uncached>,
 }
 
-/// An entry outside of the cache, which is removed when dropped.
+/// Holds an entry outside the cache; removes it when dropped.
 #[derive(Debug)]
 pub struct Uncached {
     /// Why it is not in the cache.
@@ -99,7 +100,7 @@ pub struct Uncached {
     _folder: Temporary,
 }
 
-/// What a builder returns beside the files that it wrote.
+/// The result of a builder, besides the files that it wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
     /// How to use the files, and what was measured.
@@ -109,13 +110,13 @@ pub struct Built {
 }
 
 impl Cache {
-    /// The cache that the settings name.
+    /// Opens the cache that the settings name.
     pub fn of(config: &Config) -> Self {
         let options = Options { limit_bytes: config.cache_limit.value.0, threads: config.threads.value.count() };
         Self::open(config.cache_dir.value.as_deref(), options)
     }
 
-    /// The cache below `root`, in its folder `engines`; without a root, or with one that cannot be used, everything is
+    /// Opens the cache in the folder `engines` below `root`. Without a usable root, every engine is
     /// built anew and [`Cache::note`] says why.
     pub fn open(root: Option<&Path>, options: Options) -> Self {
         let place = match root {
@@ -125,7 +126,7 @@ impl Cache {
         Self { place, limit_bytes: options.limit_bytes, threads: options.threads.max(1) }
     }
 
-    /// Why it is used for reading only, or not at all.
+    /// Why the cache is read-only or off.
     pub fn note(&self) -> Option<&str> {
         match &self.place {
             Place::Open(_) => None,
@@ -133,7 +134,7 @@ impl Cache {
         }
     }
 
-    /// Its folder, where it can be used.
+    /// The folder, unless the cache is off.
     pub fn folder(&self) -> Option<&Path> {
         match &self.place {
             Place::Open(folder) | Place::ReadOnly(folder, _) => Some(folder),
@@ -141,7 +142,8 @@ impl Cache {
         }
     }
 
-    /// Looks for the entry of `parts`. One that fails a check is set aside, and the miss says so.
+    /// Looks up the entry for `parts`. An entry that fails a check is quarantined, and the miss
+    /// says so.
     pub fn find(&self, parts: &Parts) -> Found {
         let key = parts.key();
         let is_there = |folder: &Path| std::fs::symlink_metadata(folder.join(key.as_str())).is_ok();
@@ -151,7 +153,8 @@ impl Cache {
         self.take(&key)
     }
 
-    /// The entry of `key`, checked. One that fails a check is set aside, and the miss says so.
+    /// Looks up and checks the entry for `key`. An entry that fails a check is quarantined, and the
+    /// miss says so.
     pub fn take(&self, key: &Key) -> Found {
         let Some(folder) = self.folder() else {
             return Found::Miss(Miss::Unusable(self.note().unwrap_or_default().to_owned()));
@@ -166,12 +169,13 @@ impl Cache {
         }
     }
 
-    /// The entry of `parts`, found, or built by `build` in the folder that it is given. Of many callers at the same time
-    /// only one builds. The second value says why it was built, and is none where it was found.
+    /// Finds the entry for `parts`, or calls `build` with a folder to build it in. Of several
+    /// concurrent callers, only one builds. The second value says why the entry was built; it is
+    /// `None` for a hit.
     ///
     /// # Errors
-    /// Those of `build`. A cache that cannot be written is not an error: the entry is then outside of it, see
-    /// [`Entry::uncached`].
+    /// Those of `build`. An unwritable cache is not an error: the entry is then built outside of
+    /// it, see [`Entry::uncached`].
     pub fn find_or_build(
         &self,
         parts: &Parts,
@@ -187,7 +191,7 @@ impl Cache {
         };
         let key = parts.key();
         let _lock = lock(folder, &key);
-        // Whoever held the lock may have built it.
+        // The previous holder of the lock may have built it.
         let miss = match self.find(parts) {
             Found::Hit(entry) => return Ok((entry, None)),
             Found::Miss(Miss::Unknown) => miss,
@@ -216,7 +220,7 @@ impl Cache {
         }
     }
 
-    /// Sets aside an entry that failed its self-check, and returns what became of it in words.
+    /// Quarantines an entry that failed its self-check, and describes what happened to it.
     pub fn reject(&self, key: &Key, reason: &str) -> String {
         self.set_aside(key, reason)
     }
@@ -255,7 +259,7 @@ impl Cache {
         let entry = folder.join(key.as_str());
         std::fs::rename(work, &entry).map_err(|error| failed(&entry, error))?;
         touch(&entry);
-        // Makes the name survive a power cut; not every file system can.
+        // Makes the rename survive a power cut where the file system supports it.
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
         Ok(())
     }
@@ -273,7 +277,7 @@ impl Cache {
         Ok(Entry { folder, manifest, uncached: Some(Uncached { reason: why, _folder: temporary }) })
     }
 
-    /// Why there is no entry: what changed since the nearest one of the same model.
+    /// Explains a miss: what changed since the nearest entry of the same model.
     fn nearest(&self, parts: &Parts) -> Miss {
         let (entries, _) = self.entries();
         let of_model = entries.iter().filter(|(_, manifest)| manifest.parts.get("model") == parts.get("model"));
@@ -282,7 +286,8 @@ impl Cache {
     }
 }
 
-/// Held until dropped. On a file system without locks there is none, and the rename decides.
+/// Locks `key` until dropped. On file systems without locks this returns `None`, and the rename
+/// decides.
 fn lock(folder: &Path, key: &Key) -> Option<File> {
     let locks = folder.join(LOCKS);
     std::fs::create_dir_all(&locks).ok()?;
@@ -291,7 +296,7 @@ fn lock(folder: &Path, key: &Key) -> Option<File> {
     Some(file)
 }
 
-/// Records that an entry was used now, and how often, where the cache can be written.
+/// Updates the entry's time of last use and its use count, if the cache is writable.
 fn touch(entry: &Path) {
     let path = entry.join(USED);
     let uses = uses(entry).saturating_add(1);

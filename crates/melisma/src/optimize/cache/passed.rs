@@ -1,5 +1,6 @@
-//! The record that an engine passed its self-check: valid while no file of the entry changes, on the same machine, with the
-//! same engine. It holds nothing but a hash, so a damaged record only means that the check is made again.
+//! The record that an engine passed its self-check. It is valid while the entry's files, the
+//! machine and the engine stay the same. It holds only a hash, so a damaged record just repeats the
+//! check.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,21 +13,23 @@ use crate::output::{self, Existing};
 pub(super) const PASSED: &str = "passed";
 
 impl Entry {
-    /// Whether the engine passed its self-check with the files as they are, under `state`: machine, device and engine.
+    /// Whether the engine passed its self-check with the current files under `state`: machine,
+    /// device and engine.
     pub fn has_passed(&self, state: &str) -> bool {
         let mut found = String::new();
         let read = File::open(self.folder.join(PASSED)).and_then(|file| file.take(256).read_to_string(&mut found));
         read.is_ok() && self.pass(state).is_some_and(|pass| pass == found)
     }
 
-    /// Records that the engine passed, where the cache can be written; elsewhere it is checked every time.
+    /// Records the pass if the cache is writable; otherwise the check repeats on every use.
     pub fn record_pass(&self, state: &str) {
         if let Some(pass) = self.pass(state) {
             let _ = output::write(&self.folder.join(PASSED), pass.as_bytes(), Existing::Replace);
         }
     }
 
-    /// The hash of `state`, of the manifest with the hashes in it, and of the name, size and time of every file.
+    /// Hashes `state`, the manifest with the hashes in it, and the name, size and time of every
+    /// file.
     fn pass(&self, state: &str) -> Option<String> {
         let mut files = Vec::new();
         list(&self.folder, "", &mut files)?;
@@ -40,7 +43,8 @@ impl Entry {
     }
 }
 
-/// Every file below `folder` but those that each use changes. None when one cannot be described.
+/// Lists every file below `folder`, except those that change with every use. `None` if the
+/// metadata of one cannot be read.
 fn list(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Option<()> {
     for entry in std::fs::read_dir(folder).ok()? {
         let entry = entry.ok()?;

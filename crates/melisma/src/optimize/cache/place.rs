@@ -1,4 +1,5 @@
-//! Whether a folder can hold the cache: it must be a folder, belong to this user, and not be writable by everybody.
+//! Whether a folder can hold the cache: it must be a directory, belong to this user, and not be
+//! world-writable.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::output::failed;
 use crate::{Error, Kind, Result};
 
-/// What can be done with the folder.
+/// How the folder can be used.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     Open(PathBuf),
@@ -34,7 +35,7 @@ impl Place {
 }
 
 /// # Errors
-/// It is not a folder, belongs to another user, or everybody may write to it.
+/// It is not a directory, belongs to another user, or is world-writable.
 pub(super) fn is_ours(folder: &Path) -> Result<()> {
     let data = std::fs::metadata(folder).map_err(|error| Error::io(folder.display(), error))?;
     if !data.is_dir() {
@@ -51,7 +52,7 @@ pub(super) fn is_ours(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The user that this process acts as: the owner of its own entry among the processes.
+/// The effective user of this process: the owner of its entry in `/proc`.
 pub(super) fn our_id() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|data| data.uid())
 }

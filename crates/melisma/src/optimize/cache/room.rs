@@ -1,4 +1,4 @@
-//! The contents of the cache: listing, eviction, and entries that are set aside.
+//! The contents of the cache: listing, eviction and quarantine.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -8,15 +8,15 @@ use crate::Result;
 use crate::output::failed;
 use crate::runtime::machine::disk_use;
 
-/// The most entries that are set aside; beyond it the oldest are removed.
+/// Limit on quarantined entries; beyond it, the oldest are removed.
 const MOST_SET_ASIDE: usize = 8;
 
-/// What a listing says of an entry.
+/// An entry in a listing.
 #[derive(Debug)]
 pub struct Listed {
-    /// Its key, or the name of something else in the folder.
+    /// Its key, or the name of a foreign file in the folder.
     pub name: String,
-    /// Bytes of its files.
+    /// Total size of its files.
     pub bytes: u64,
     /// When it was last used.
     pub used: Option<SystemTime>,
@@ -29,16 +29,16 @@ pub struct Listed {
 /// Whether an entry can be used.
 #[derive(Debug)]
 pub enum Health {
-    /// Its manifest is right, and its files too if they were looked at.
+    /// The manifest is valid, and so are the files if they were checked.
     Good(Box<Manifest>),
-    /// It is damaged, made by another version, or another user's.
+    /// It is damaged, from another version, or owned by another user.
     Bad(String),
-    /// It was set aside before, with this reason.
+    /// It is in quarantine, for this reason.
     SetAside(String),
 }
 
 impl Cache {
-    /// All entries, then those that were set aside. Their files are not read.
+    /// Lists all entries, then the quarantined ones, without reading their files.
     pub fn list(&self) -> Vec<Listed> {
         let describe = |folder: &Path, key: &Key| match Manifest::read(folder, key) {
             Ok(manifest) => Health::Good(Box::new(manifest)),
@@ -47,7 +47,7 @@ impl Cache {
         self.listed(describe)
     }
 
-    /// As [`Cache::list`], with every file read and compared; damaged entries are set aside.
+    /// Like [`Cache::list`], but reads and compares every file; damaged entries are quarantined.
     pub fn verify(&self) -> Vec<Listed> {
         let listed = self.listed(|folder, key| match self.check(folder, key) {
             Ok(manifest) => Health::Good(Box::new(manifest)),
@@ -61,10 +61,11 @@ impl Cache {
         listed
     }
 
-    /// Removes everything that is not being built. Returns entries and bytes that are gone.
+    /// Removes everything except builds in progress. Returns how many entries and bytes were
+    /// removed.
     ///
     /// # Errors
-    /// The cache cannot be used, or the system refuses.
+    /// The cache is off, or the system denies the removal.
     pub fn clear(&self) -> Result<(usize, u64)> {
         let Some(folder) = self.folder() else { return Ok((0, 0)) };
         let mut gone = (0, 0);
@@ -80,7 +81,7 @@ impl Cache {
         Ok(gone)
     }
 
-    /// The manifests of all entries, and how many cannot be read. Their files are not looked at.
+    /// The manifests of all entries, and the number of unreadable ones. Files are not checked.
     pub fn entries(&self) -> (Vec<(Key, Manifest)>, usize) {
         let Some(folder) = self.folder() else { return (Vec::new(), 0) };
         let (mut entries, mut n_bad) = (Vec::new(), 0);
@@ -93,7 +94,7 @@ impl Cache {
         (entries, n_bad)
     }
 
-    /// Moves an entry out of the way, and returns what became of it in words.
+    /// Quarantines an entry, and describes what happened to it.
     pub(super) fn set_aside(&self, key: &Key, reason: &str) -> String {
         let Some(folder) = self.folder() else { return reason.to_owned() };
         if let Place::ReadOnly(..) = self.place {
@@ -120,7 +121,8 @@ impl Cache {
         }
     }
 
-    /// Removes what dead builders left, then the entries used or set aside least recently, until the rest fits; `keep` stays.
+    /// Removes leftovers of dead builders, then the entries used or quarantined least recently,
+    /// until the rest fits. `keep` is never removed.
     pub(super) fn make_room(&self, keep: &Key) {
         let Some(folder) = self.folder() else { return };
         let all = names(folder);
@@ -136,7 +138,7 @@ impl Cache {
         let mut oldest: Vec<(Option<SystemTime>, PathBuf)> =
             entries.chain(aside.map(|path| (set_aside_at(&path), path))).collect();
         oldest.sort();
-        // All that is there, also what is being built.
+        // Counts builds in progress too.
         let mut total = disk_use(folder).1;
         for (_, path) in oldest.into_iter().filter(|(_, path)| !path.ends_with(keep.as_str())) {
             if total <= self.limit_bytes {
@@ -149,8 +151,8 @@ impl Cache {
         }
     }
 
-    /// Removes an entry, or one that was set aside. It goes out of sight first, so that nobody sees half of it; who has it
-    /// open may go on reading.
+    /// Removes an entry, quarantined or not. It is renamed first so that nobody sees it half
+    /// removed; open files stay readable.
     fn remove(&self, path: &Path) -> bool {
         let (Some(folder), Some(name)) = (self.folder(), path.file_name()) else { return false };
         let name = format!("{BUILDING}{}-gone-{}", name.to_string_lossy(), std::process::id());
@@ -163,7 +165,7 @@ impl Cache {
         is_gone
     }
 
-    /// Removes what builders of `key` left when they were killed; its lock is held.
+    /// Removes the leftovers of killed builders of `key`. The caller holds the lock.
     pub(super) fn remove_leftovers(&self, key: &Key) {
         let Some(folder) = self.folder() else { return };
         let left = format!("{BUILDING}{}", key.as_str());
@@ -172,7 +174,7 @@ impl Cache {
         }
     }
 
-    /// Whether the builder of a folder is gone.
+    /// Whether the builder of a folder is dead.
     fn is_left(&self, name: &str) -> bool {
         let key = name.strip_prefix(BUILDING).and_then(|rest| Key::parse(rest.get(..64)?));
         let (Some(folder), Some(key)) = (self.folder(), key) else { return true };
@@ -180,7 +182,7 @@ impl Cache {
         match lock.try_lock() {
             Ok(()) => true,
             Err(std::fs::TryLockError::WouldBlock) => false,
-            // A file system without locks: the name ends with the builder's process.
+            // Without file locks, the process id at the end of the name decides.
             Err(std::fs::TryLockError::Error(_)) => {
                 let id = name.rsplit('-').next().and_then(|id| id.parse::<u32>().ok());
                 id.is_none_or(|id| !Path::new("/proc").join(id.to_string()).exists())
@@ -214,7 +216,7 @@ impl Cache {
     }
 }
 
-/// When the reason was written beside it.
+/// The time at which its reason was written.
 fn set_aside_at(aside: &Path) -> Option<SystemTime> {
     let written = std::fs::metadata(reason_of(aside)).and_then(|data| data.modified());
     written.ok().or_else(|| last_use(aside))

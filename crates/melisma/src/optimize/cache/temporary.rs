@@ -1,4 +1,5 @@
-//! Temporary folders, one for each search. A process that is killed leaves its folder behind, and the next search removes it.
+//! Temporary folders, one per search. A killed process leaves its folder behind, and the next
+//! search removes it.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
@@ -11,19 +12,20 @@ use crate::output::failed;
 use crate::{Error, Result};
 
 const PREFIX: &str = "melisma-optimize-";
-/// Locked as long as the folder is in use.
+/// Locked while the folder is in use.
 const LOCK: &str = ".lock";
 
-/// A folder for this user alone, which is removed when dropped.
+/// A folder that only this user can access; removed when dropped.
 #[derive(Debug)]
 pub struct Temporary {
     folder: PathBuf,
-    /// No search takes the folder for a leftover while this is open; not every file system has locks.
+    /// While this is open, no search treats the folder as a leftover. Not every file system has
+    /// locks.
     _lock: Option<File>,
 }
 
 impl Temporary {
-    /// A new folder; those that dead processes of this user left are removed.
+    /// Creates a folder, and removes those that dead processes of this user left.
     ///
     /// # Errors
     /// The folder cannot be created.
@@ -48,7 +50,7 @@ impl Temporary {
         Err(Error::invalid(format!("{}: no new folder can be made", root.display())))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.folder
     }
@@ -56,7 +58,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A drop cannot report; what stays is a leftover.
+        // A drop cannot report errors; the next search removes the leftover.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -69,7 +71,7 @@ fn remove_leftovers(root: &Path) {
     }
 }
 
-/// Whether `folder` is one of ours, of this user, whose process is gone.
+/// Whether `folder` is a temporary folder of this user whose process is dead.
 fn is_leftover(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
     let id = name.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
@@ -78,7 +80,7 @@ fn is_leftover(folder: &Path) -> bool {
     is_ours && !Path::new("/proc").join(id.to_string()).exists() && !is_locked(folder)
 }
 
-/// A process of another container is not among ours, but its lock is.
+/// Processes of other containers are invisible here, but their locks are not.
 fn is_locked(folder: &Path) -> bool {
     let lock = File::open(folder.join(LOCK));
     lock.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
@@ -91,7 +93,7 @@ mod tests {
     #[test]
     fn what_dead_processes_left_is_removed_and_nothing_else() {
         let root = tempfile::tempdir().unwrap();
-        // No process has a number this large.
+        // No process has an id this large.
         let dead = |rest: &str| root.path().join(format!("{PREFIX}4194999{rest}"));
         let make = |path: &Path| std::fs::create_dir(path).unwrap();
         let (left, locked, link, foreign) = (dead("-0"), dead("-1"), dead("-2"), dead("-3"));

@@ -41,7 +41,7 @@ fn the_second_time_is_a_hit_and_a_miss_says_what_changed() {
     let (_, reason) = made(&cache, &parts("b"));
     assert_eq!(reason, Some(Miss::Unknown), "other weights are another model");
     assert_eq!(cache.list().len(), 3);
-    // The folder may be moved as a whole.
+    // The whole folder can be moved.
     let elsewhere = root.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     std::fs::rename(root.path().join("engines"), elsewhere.join("engines")).unwrap();
@@ -134,7 +134,8 @@ fn the_least_recently_used_goes_first() {
     assert_eq!(["a", "b", "c", "d"].map(kept), [true, false, true, true]);
 }
 
-/// What was set aside and what dead builders left count as entries do, and go when they are the oldest.
+/// Quarantined entries and leftovers of dead builders count against the limit and are removed when
+/// they are the oldest.
 #[test]
 fn a_nearly_full_cache_makes_room() {
     let root = tempfile::tempdir().unwrap();

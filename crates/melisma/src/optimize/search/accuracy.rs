@@ -1,4 +1,4 @@
-//! How far outputs are from the FP32 reference.
+//! Error of outputs against the FP32 reference.
 
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use crate::format::{DType, Value};
 use crate::{Error, Kind, Result};
 
-/// The distance of outputs from their reference, over all outputs and sets of inputs.
+/// The error of outputs against their reference, over all outputs and input sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// The largest absolute difference.
     pub max_abs: f64,
-    /// The largest difference of an output, relative to its own largest value.
+    /// The largest difference in an output, relative to that output's largest value.
     pub relative: f64,
-    /// The smallest cosine between an output and its reference, 1 where both are zero.
+    /// The smallest cosine similarity between an output and its reference; 1 if both are zero.
     pub cosine: f64,
 }
 
@@ -21,7 +21,7 @@ impl Accuracy {
     /// No difference at all.
     pub const EXACT: Self = Self { max_abs: 0.0, relative: 0.0, cosine: 1.0 };
 
-    /// The worse of both.
+    /// The worse of the two in each figure.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -32,10 +32,11 @@ impl Accuracy {
     }
 }
 
-/// Compares outputs with their reference, one by one. NaN or an infinity on one side only is an infinite difference.
+/// Compares each output with its reference. NaN or an infinity on one side only counts as an
+/// infinite difference.
 ///
 /// # Errors
-/// [`Kind::Check`] when there are more outputs on one side, or their shapes differ.
+/// [`Kind::Check`] if the number of outputs or their shapes differ.
 pub fn compare(outputs: &[Value], reference: &[Value]) -> Result<Accuracy> {
     if outputs.len() != reference.len() {
         return Err(Error::new(
@@ -77,10 +78,10 @@ fn distance(values: &[f32], reference: &[f32]) -> Accuracy {
     Accuracy { max_abs, relative, cosine }
 }
 
-/// The elements as floats, rounded where they do not fit.
+/// Converts the elements to `f32`, rounding where necessary.
 ///
 /// # Errors
-/// Never for the types there are.
+/// Never for the existing types.
 pub(super) fn floats(value: &Value) -> Result<Vec<f32>> {
     macro_rules! widened {
         ($type:ty, $widen:expr) => {

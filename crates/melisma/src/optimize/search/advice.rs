@@ -1,4 +1,4 @@
-//! Ways to make an engine faster or smaller, from what was measured.
+//! Suggestions for a faster or smaller engine, based on the measurements.
 
 use super::Measured;
 use super::bound::Bound;
@@ -11,7 +11,7 @@ use crate::config::precision::Format;
 use crate::engine::{Operator, onnxruntime, rten};
 use crate::text::size;
 
-/// An operator above this share of the time is named.
+/// Advice names an operator that takes more than this share of the time.
 const SHARE: f64 = 0.4;
 
 pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Vec<String> {
@@ -42,7 +42,7 @@ pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measur
     advice
 }
 
-/// A lower precision that is faster, but not by enough.
+/// A lower precision that is faster, but not by enough to win.
 fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
     let lower = ranked(all).into_iter().find(|measured| measured.candidate.precision != Format::Fp32)?;
     let (fast, slow) = (lower.p50()?, winner.p50()?);
@@ -53,7 +53,7 @@ fn too_little(winner: &Measured, all: &[Measured]) -> Option<String> {
     Some(format!("{} is {gain:.0} % faster; a lower precision needs 10 % and more than the noise", lower.candidate))
 }
 
-/// What was changed because the memory did not hold the model as it is.
+/// What changed because the model does not fit into memory as it is.
 fn adapted(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Option<String> {
     let bound = selection.bound()?;
     let is_whole = |measured: &&Measured| {

@@ -1,4 +1,4 @@
-//! The memory that a candidate may take.
+//! The memory that a candidate may use.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use crate::Remedy;
 use crate::config::{Config, Profile};
 use crate::text::size;
 
-/// A number of bytes, and where it comes from.
+/// A number of bytes and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     /// The user's limit.
     Limit(u64),
-    /// The memory that the machine has free.
+    /// The free memory of the machine.
     Free(u64),
 }
 
 impl Bound {
-    /// The user's limit; under `field` also what is free, where that is less.
+    /// The user's limit; under `field`, at most the free memory.
     pub(super) fn of(config: &Config, free_bytes: Option<u64>) -> Option<Self> {
         let limit = config.memory_limit.value.bytes();
         let free = free_bytes.filter(|_| config.profile.value == Profile::Field);
@@ -32,7 +32,7 @@ impl Bound {
         bytes
     }
 
-    /// How the user gets more; `least` is a limit that suffices.
+    /// How the user can raise the bound; `least` is a sufficient limit.
     pub(super) fn remedy(self, least: Option<u64>) -> Remedy {
         match self {
             Self::Limit(_) => Remedy::RaiseMemoryLimit { least },

@@ -1,4 +1,4 @@
-//! What is tried: engines, precisions, threads and chunks, as the profile allows.
+//! The candidates: engines, precisions, threads and chunks, as the profile allows.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use crate::engine::{EngineName, Options};
 use crate::text::word::words;
 use crate::{Error, Remedy, Result};
 
-/// How far precision may be lowered. A lower one wins only where it is clearly faster and within the tolerance.
+/// How far precision may drop. A lower precision wins only if it is clearly faster and within the
+/// tolerance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// Not at all.
@@ -23,16 +24,16 @@ pub enum Wanted {
     Int8,
     /// To whichever is fastest.
     Auto,
-    /// To FP16 on a GPU and to INT8 on a CPU; only the settings ask for this.
+    /// To FP16 on a GPU and to INT8 on a CPU; only settings request this.
     Mixed,
 }
 
 impl Wanted {
-    /// What the settings ask for where no flag does. `mixed_precision: true` is [`Wanted::Mixed`], unless the user also wrote
-    /// a `target_precision`.
+    /// The precision from the settings, used if no flag names one. `mixed_precision: true` means
+    /// [`Wanted::Mixed`] unless the user also set `target_precision`.
     ///
     /// # Errors
-    /// `Unsupported` for BF16, which no engine computes models in.
+    /// `Unsupported` for BF16, in which no engine computes models.
     pub fn of(config: &Config) -> Result<Self> {
         let policy = Policy::new(config);
         let is_mixed = config.enabled.value && config.mixed_precision.value;
@@ -67,7 +68,7 @@ impl Wanted {
         }
     }
 
-    /// Whether an engine in `format` is exact enough: INT8 allows everything above it too.
+    /// Whether an engine in `format` is allowed: INT8 also allows every higher precision.
     pub(super) fn allows(self, profile: Profile, engine: EngineName, format: Format) -> bool {
         let is_above = self == Self::Int8 && profile != Profile::Training && format == Format::Fp16;
         is_above || self.formats(profile, engine).contains(&format)
@@ -91,13 +92,13 @@ pub struct Candidate {
     pub precision: Format,
     /// CPU threads.
     pub threads: usize,
-    /// How much of the long axis is computed at a time.
+    /// How much of the long axis is computed at once.
     #[serde(default)]
     pub chunk: Chunk,
 }
 
 impl Candidate {
-    /// What the engine is told.
+    /// The options for the engine.
     pub fn options(&self) -> Options {
         Options { threads: self.threads, precision: self.precision, ..Options::default() }
     }
@@ -124,7 +125,7 @@ mod format {
     }
 }
 
-/// Numbers of threads to try: all that are allowed, and where the profile leaves a choice, fewer.
+/// The thread counts to try: the maximum, and fewer if the profile leaves a choice.
 pub(super) fn threads(config: &Config) -> Vec<usize> {
     let most = config.threads.value.count();
     match config.profile.value {

@@ -1,4 +1,5 @@
-//! The engine for a run: the best one in the cache that satisfies the terms, else one that takes the model as it is.
+//! Chooses the engine for a run: the best cached one that satisfies the terms, otherwise one that
+//! takes the model as it is.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -20,38 +21,38 @@ use crate::runtime::machine;
 use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
-/// The most reasons in a message.
+/// How many reasons a message lists at most.
 const MOST_REASONS: usize = 3;
 
-/// What is to be run.
+/// The model to run and its inputs.
 #[derive(Clone)]
 pub struct Subject<'a> {
     /// The model's file.
     pub path: &'a Path,
-    /// The model; an owned one gives its weights to the engine instead of copies.
+    /// The model; an owned model moves its weights into the engine instead of copying them.
     pub model: Cow<'a, Model>,
     /// A value for each input, in the model's order.
     pub values: &'a [Value],
 }
 
-/// An engine that is ready to run, and why it is this one.
+/// An engine that is ready to run, and why it was chosen.
 pub struct Chosen {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// How it works.
+    /// Its configuration.
     pub candidate: Candidate,
-    /// The entry that it came from.
+    /// The cache entry that it came from.
     pub cached: Option<Cached>,
     /// Why it was chosen.
     pub reason: String,
 }
 
-/// Where a cached engine came from.
+/// The origin of a cached engine.
 #[derive(Debug)]
 pub struct Cached {
     /// The entry's key.
     pub key: String,
-    /// What was measured when it was made.
+    /// The measurements from the search.
     pub report: Report,
 }
 
@@ -62,11 +63,11 @@ struct Offer {
     measured: Measured,
 }
 
-/// The engine for a run, from the cache that `config` names. `worker` starts a process for a run whose memory is not known
-/// in advance, and `say` is told which one it is and why.
+/// Chooses the engine for a run from the cache that `config` names. `worker` starts a process for
+/// runs whose memory is unknown in advance. `say` receives the choice and the reason.
 ///
 /// # Errors
-/// No engine works on the device, or none takes the model.
+/// No engine works on the device, or no engine takes the model.
 pub fn choose(
     config: &Config,
     terms: &Terms,
@@ -79,8 +80,8 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Reads the model at `path` within the memory that a run may take, and chooses the engine for a run of it. `values` is given
-/// the model's inputs and outputs and returns a value for each input.
+/// Reads the model at `path` within the memory that a run may use, and chooses an engine for it.
+/// `values` receives the model's inputs and outputs and returns a value for each input.
 ///
 /// # Errors
 /// The model cannot be read, and those of `values` and [`choose`].
@@ -100,7 +101,7 @@ pub fn open_for_run(
 }
 
 impl Search<'_> {
-    /// As [`choose`], from this search's own cache.
+    /// Like [`choose`], with this search's cache.
     ///
     /// # Errors
     /// As [`choose`].
@@ -128,14 +129,14 @@ impl Search<'_> {
         Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons, self.cache.note()) + &refused })
     }
 
-    /// The index of the best offer, by the rule that the search itself chooses by.
+    /// The index of the best offer, ranked as the search ranks candidates.
     fn best(&self, offers: &[Offer]) -> Option<usize> {
         let all: Vec<Measured> = offers.iter().map(|offer| offer.measured.clone()).collect();
         let best = pick(self.config.profile.value, &all)?;
         all.iter().position(|measured| std::ptr::eq(measured, best))
     }
 
-    /// The entries that satisfy `terms`, and why others of this model do not.
+    /// The entries that satisfy `terms`, and why the model's other entries do not.
     fn offers(&self, terms: &Terms, subject: &Subject<'_>) -> Result<(Vec<Offer>, Vec<String>)> {
         let (entries, n_bad) = self.cache.entries();
         let (mut offers, mut reasons) = (Vec::new(), Vec::new());
@@ -160,7 +161,7 @@ impl Search<'_> {
         Ok((offers, reasons))
     }
 
-    /// What was measured of an entry that satisfies `terms`, else the reason.
+    /// The measurements of an entry that satisfies `terms`, otherwise the reason against it.
     fn offer(
         &self,
         manifest: &Manifest,
@@ -207,7 +208,7 @@ impl Search<'_> {
         }
     }
 
-    /// Opens an entry; one that is damaged or fails its self-check is set aside.
+    /// Opens an entry; a damaged one, or one that fails its self-check, is quarantined.
     fn take(&self, key: &Key, report: &Report) -> Result<Box<dyn Engine>> {
         match self.cache.take(key) {
             Found::Hit(entry) => {
@@ -218,8 +219,8 @@ impl Search<'_> {
         }
     }
 
-    /// An engine with the model as it is, in FP32: the one that was named, else the embedded one, else ONNX Runtime, and why
-    /// those before it refused the model.
+    /// An engine that runs the model as it is, in FP32: the named one, else the embedded one, else
+    /// ONNX Runtime. The error says why the earlier ones rejected the model.
     fn plain(&self, terms: &Terms, subject: Subject<'_>) -> Result<(Box<dyn Engine>, Candidate, Option<Error>)> {
         let names: Vec<EngineName> = match (terms.engine, self.config.device.value) {
             (Some(name), _) => vec![name],
@@ -231,7 +232,7 @@ impl Search<'_> {
         let settings = EngineSettings::new(self.config, Default::default(), "");
         let mut refused: Option<Error> = None;
         let Subject { path, model, values } = subject;
-        // TensorRT takes minutes to build its engine: it only runs from the cache.
+        // TensorRT takes minutes to build its engine, so it only runs from the cache.
         let names: Vec<EngineName> =
             names.into_iter().filter(|name| *name != EngineName::OnnxruntimeTensorrt).collect();
         let mut model = Some(model);
@@ -300,7 +301,7 @@ fn told(reasons: &[String], unusable: Option<&str>) -> String {
 }
 
 impl Chosen {
-    /// What `melisma run --json` says of the engine.
+    /// The engine's part of `melisma run --json`.
     pub fn keys(&self) -> Json {
         let Candidate { precision, threads, chunk, .. } = &self.candidate;
         let report = self.cached.as_ref().map(|cached| &cached.report);

@@ -1,4 +1,4 @@
-//! How much of a long signal is computed at a time, and which lengths are tried.
+//! How much of a long signal is computed at once, and which lengths are tried.
 
 use std::fmt;
 
@@ -10,25 +10,27 @@ use crate::config::policy::Chunking;
 use crate::config::{Config, Policy, Profile};
 use crate::engine::EngineName;
 
-/// Steps of the long axis for our own engine, which computes nothing twice, where memory matters most.
+/// Chunk length on the long axis for our own engine, which computes nothing twice, when memory
+/// matters most.
 pub const SMALL_CHUNK: usize = 16;
-/// Pieces of the long axis for other engines, which compute their edges twice.
+/// Chunk length on the long axis for other engines, which compute the edges twice.
 pub(super) const PIECE: usize = 64;
 
-/// How much of the long axis is computed at a time. In JSON: null, `"whole"`, or a number.
+/// How much of the long axis is computed at once. In JSON: null, `"whole"`, or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Chunk {
-    /// As the engine does by itself: ours in steps that stay in the processor's cache, others all of it.
+    /// The engine's default: ours takes steps that fit into the processor's cache, others compute
+    /// all of it.
     #[default]
     Own,
     /// All of it.
     Whole,
-    /// So many elements.
+    /// This many elements.
     Of(usize),
 }
 
 impl Chunk {
-    /// The lengths that the search tries first with `engine` under these settings.
+    /// The lengths that the search tries first for `engine` under these settings.
     pub fn tried(config: &Config, engine: EngineName) -> Vec<Self> {
         Splitting::of(config).chunks(engine)
     }
@@ -76,16 +78,17 @@ impl<'de> Deserialize<'de> for Chunk {
 pub(super) enum Splitting {
     /// Never.
     Off,
-    /// Where the memory requires it, into pieces as long as it allows.
+    /// Only if memory requires it, into the longest pieces that fit.
     AsNeeded,
-    /// Where the model allows it, into short pieces.
+    /// Into short pieces, if the model allows it.
     Short,
-    /// Where the model allows it, into pieces of this length.
+    /// Into pieces of this length, if the model allows it.
     Of(usize),
 }
 
 impl Splitting {
-    /// `emergency` never splits; `chunk_large_tensors` and a `chunk_size` that the user wrote decide elsewhere.
+    /// `emergency` never splits; otherwise `chunk_large_tensors` and a user-set `chunk_size`
+    /// decide.
     pub(super) fn of(config: &Config) -> Self {
         let is_written = !matches!(config.chunk_size.origin, Origin::Default | Origin::Profile(_));
         match (config.profile.value, Policy::new(config).chunking) {
@@ -96,7 +99,7 @@ impl Splitting {
         }
     }
 
-    /// What to try with `engine` first.
+    /// The chunks to try first with `engine`.
     pub(super) fn chunks(self, engine: EngineName) -> Vec<Chunk> {
         let is_ours = engine.is_ours();
         match self {
@@ -136,7 +139,7 @@ mod tests {
         assert_eq!(Splitting::Of(7).chunks(EngineName::Melisma), Splitting::Of(7).chunks(EngineName::Rten));
     }
 
-    /// The file that the tensor tools were specified with, as it stands and with keys changed.
+    /// The file that the tensor tools were specified with, unchanged and with changed keys.
     #[test]
     fn the_original_keys_change_what_is_tried() {
         let seed = crate::golden::TENSOR_OPTIMIZATIONS;

@@ -1,4 +1,4 @@
-//! What a search works with.
+//! The context of a search.
 
 use std::path::Path;
 
@@ -8,23 +8,23 @@ use crate::engine::need::Limits;
 use crate::optimize::cache::{Cache, Parts};
 use crate::runtime::machine;
 
-/// What a search works with.
+/// The context of a search.
 pub struct Search<'a> {
     /// Profile, threads, memory limit and the section `tensor_optimizations`.
     pub config: &'a Config,
     /// Where engines are cached.
     pub cache: &'a Cache,
-    /// What measures candidates.
+    /// Measures the candidates.
     pub worker: Worker,
     /// Memory that candidates may use, in bytes; see [`machine::free_bytes`].
     pub free_bytes: Option<u64>,
-    /// Says what is being done.
+    /// Receives progress messages.
     pub say: &'a dyn Fn(&str),
 }
 
 impl<'a> Search<'a> {
-    /// A search with the settings' own cache and the memory that the machine has free. `say` is told where the cache cannot be
-    /// used.
+    /// A search that uses the cache from the settings and the machine's free memory. `say` is told
+    /// if the cache cannot be used.
     pub(super) fn with_cache(config: &'a Config, cache: &'a Cache, worker: Worker, say: &'a dyn Fn(&str)) -> Self {
         if let Some(note) = cache.note() {
             say(&format!("note: {note}"));

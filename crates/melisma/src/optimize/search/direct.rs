@@ -1,4 +1,4 @@
-//! An engine that takes the model as it is, for one run within limits.
+//! Opens an engine that takes the model as it is, for one run within limits.
 
 use std::path::Path;
 
@@ -10,26 +10,28 @@ use crate::engine::{Engine, Options, Ports, Weights, rten};
 use crate::format::Value;
 use crate::onnx::Model;
 
-/// What the engine is opened with.
+/// The parameters for opening the engine.
 #[derive(Debug)]
 pub struct Direct<'a> {
     /// The model's file.
     pub path: &'a Path,
-    /// The memory that a run may take.
+    /// The memory that a run may use.
     pub limits: Limits,
-    /// Which engine, and how it works.
+    /// The engine and its configuration.
     pub candidate: Candidate,
-    /// What the engine is told beside that.
+    /// Further engine settings.
     pub settings: EngineSettings,
-    /// What starts a process for a run whose memory is not known in advance.
+    /// Starts a process for runs whose memory is unknown in advance.
     pub worker: Worker,
 }
 
 impl Direct<'_> {
-    /// An engine that can run `model` with these inputs, and how: whole, in pieces, or in a process with a hard limit.
+    /// Opens an engine that can run `model` with these inputs, and says how: whole, in pieces, or
+    /// in a process with a hard limit.
     ///
     /// # Errors
-    /// `Memory` when the run does not fit, before anything is allocated; `Unsupported` for what the engine does not have.
+    /// `Memory` if the run does not fit, before anything is allocated; `Unsupported` for features
+    /// that the engine lacks.
     pub fn open(self, model: Model, inputs: &[Value]) -> Result<(Box<dyn Engine>, Candidate)> {
         if self.candidate.engine != rten::NAME {
             return self.open_other(model, inputs);
@@ -49,7 +51,8 @@ impl Direct<'_> {
         }
     }
 
-    /// What other engines hold at one time is their own affair; no engine gets more than there is.
+    /// The peak memory of other engines is unknown, so the limit only keeps them within the
+    /// machine's memory.
     fn open_other(self, model: Model, inputs: &[Value]) -> Result<(Box<dyn Engine>, Candidate)> {
         self.limits.refuse_hopeless(&model, inputs)?;
         let hidden = Need::of(&model, inputs)?.hidden;

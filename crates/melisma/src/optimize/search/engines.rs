@@ -1,4 +1,4 @@
-//! The engines of this machine, and how each is opened.
+//! The engines available on this machine, and how to open each.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use crate::onnx::{Dim, Model, ValueType};
 use crate::runtime::device::{self, cuda};
 use crate::{Error, Kind, Remedy, Result};
 
-/// What a search tries; `melisma` is the one of ours that fits the model.
+/// The engines that a search tries; `melisma` means whichever of our own engines fits the model.
 const TRIED: [EngineName; 5] = [
     EngineName::Rten,
     EngineName::Melisma,
@@ -50,18 +50,18 @@ pub fn available(config: &Config, named: Option<EngineName>) -> Result<Vec<(Engi
     Ok(found)
 }
 
-/// The GPUs of this machine, probed once.
+/// The machine's GPUs, probed once.
 pub(super) fn probe() -> &'static cuda::Probe {
     static FOUND: OnceLock<cuda::Probe> = OnceLock::new();
     FOUND.get_or_init(cuda::probe)
 }
 
-/// Whether a GPU is used.
+/// Whether to use a GPU.
 ///
 /// # Errors
-/// The GPU that was asked for is missing.
+/// The requested GPU is missing.
 fn on_gpu(config: &Config) -> Result<bool> {
-    // Probing starts the driver, which takes a third of a second: not for the CPU.
+    // Probing starts the driver and takes a third of a second, so CPU runs skip it.
     let count = || probe().gpus.as_ref().map_or(0, Vec::len);
     match config.device.value {
         DeviceRequest::Cpu => Ok(false),
@@ -84,8 +84,8 @@ pub(super) fn version(name: EngineName) -> Result<String> {
     })
 }
 
-/// Opens the engine of `candidate` for `model`, which has the candidate's precision already. Engines without steps of their
-/// own are run on pieces where the candidate has chunks.
+/// Opens the engine of `candidate` for `model`, which already has the candidate's precision.
+/// Engines that cannot step by themselves run on pieces if the candidate has chunks.
 ///
 /// # Errors
 /// The engine is not available, or does not take the model.
@@ -118,7 +118,8 @@ fn open_chain(model: &Model, candidate: &Candidate, settings: &EngineSettings) -
     })
 }
 
-/// As [`open`] for a model that is no longer needed: the embedded engine takes its weights instead of copies.
+/// Like [`open`], but consumes the model: the embedded engine takes its weights instead of copying
+/// them.
 pub(super) fn open_from(model: Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     match candidate.chunk {
         Chunk::Own | Chunk::Whole if candidate.engine == rten::NAME => {
@@ -128,7 +129,7 @@ pub(super) fn open_from(model: Model, candidate: &Candidate, settings: &EngineSe
     }
 }
 
-/// The model with inputs and outputs of any length.
+/// The model with a variable time axis in its inputs and outputs.
 fn open_time(model: &Model) -> Model {
     let mut model = model.clone();
     let graph = &mut model.graph;
@@ -163,7 +164,7 @@ fn open_whole(model: &Model, candidate: &Candidate, settings: &EngineSettings) -
     }
 }
 
-/// ONNX Runtime's provider for `candidate`, and what it is told; none where another engine runs it.
+/// ONNX Runtime's provider for `candidate` with its options; `None` if another engine runs it.
 ///
 /// # Errors
 /// The provider is switched off.
@@ -198,7 +199,7 @@ pub(super) fn provider(model: &Model, candidate: &Candidate, settings: &EngineSe
     }))
 }
 
-/// The shapes of inputs that are fixed.
+/// The shapes of the inputs with fixed shapes.
 fn shapes(model: &Model) -> Result<Vec<(String, Vec<usize>)>> {
     let fixed = |port: &Port| {
         let axes = port.shape.as_ref()?.iter().map(|dim| match dim {

@@ -1,4 +1,4 @@
-//! The hard limit of a worker's memory, and what a worker prints that reaches it.
+//! The hard memory limit of a worker, and the message that a worker prints when it reaches it.
 
 use super::Spec;
 use crate::engine::EngineName;
@@ -6,19 +6,20 @@ use crate::runtime::machine;
 use crate::text::size;
 use crate::{Error, Kind, Result};
 
-/// Memory beside the model's: the program itself, and the stack of a thread.
+/// Memory besides the model's: the program itself and the stack of each thread.
 const PROGRAM_BYTES: u64 = 64 << 20;
 const THREAD_BYTES: u64 = 4 << 20;
-/// What Rust says when an allocation fails, around the number of bytes.
+/// Rust's message for a failed allocation, around the number of bytes.
 const FAILED: [&str; 2] = ["memory allocation of ", " bytes failed"];
 
-/// Sets the limit of this process. On a GPU there is none: its libraries map more than they use.
+/// Sets the memory limit of this process. GPU engines get no limit, because their libraries map
+/// more memory than they use.
 pub(super) fn limit(spec: &Spec) -> Result<()> {
     let Some(most) = spec.most_bytes else { return Ok(()) };
     let threads = spec.candidate.threads as u64;
     let own = PROGRAM_BYTES.saturating_add(threads.saturating_mul(THREAD_BYTES));
     let bytes = match spec.candidate.engine {
-        // Its arena grows in powers of two.
+        // ONNX Runtime's arena grows in powers of two.
         EngineName::Onnxruntime => most.saturating_mul(2).saturating_add(4 * own),
         EngineName::OnnxruntimeCuda | EngineName::OnnxruntimeTensorrt => return Ok(()),
         EngineName::Rten | EngineName::Melisma | EngineName::MelismaChain | EngineName::MelismaMixed => {
@@ -28,7 +29,7 @@ pub(super) fn limit(spec: &Spec) -> Result<()> {
     machine::limit_memory(bytes)
 }
 
-/// The error of a worker to whom the system refused memory, by what it said before it ended.
+/// Recognizes a worker that ran out of memory by its last output.
 pub(super) fn refused(said: &str) -> Option<Error> {
     let asked = said.lines().find_map(|line| line.strip_prefix(FAILED[0])?.strip_suffix(FAILED[1]));
     let bytes = asked?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Inputs to measure with: made from a seed, or read from files.
+//! Inputs to measure with: generated from a seed or read from files.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +13,25 @@ use crate::output::{self, Existing};
 use crate::random::SplitMix64;
 use crate::{Error, Kind, Remedy, Result};
 
-/// The most sets of a calibration folder.
+/// Limit on the input sets in a calibration folder.
 const MOST_SETS: usize = 64;
-/// The most elements of a generated input.
+/// Limit on the elements of a generated input.
 const MOST_ELEMENTS: usize = 1 << 28;
 
-/// Sets of values, each with one for every input in order. Times are taken with the first.
+/// Sets of inputs, each with one value per input, in order. Timing uses the first set.
 #[derive(Debug, Clone)]
 pub struct Sets {
-    /// The inputs, with their shapes fixed.
+    /// The inputs with their final shapes.
     pub ports: Vec<Port>,
     /// At least one set.
     pub values: Vec<Vec<Value>>,
 }
 
 impl Sets {
-    /// The sets that `request` asks for.
+    /// Makes the sets that `request` asks for.
     ///
     /// # Errors
-    /// An input that the model does not have, whose shape is missing or does not fit; a file that is not an array, has another
+    /// An unknown input, a missing or wrong shape, or a file that is not an array, has the wrong
     /// type, or contains NaN or infinities.
     pub fn make(model: &Model, request: &Request) -> Result<Self> {
         let mut ports = Port::inputs(model)?;
@@ -63,7 +63,7 @@ impl Sets {
     }
 }
 
-/// Checks that a set has a fitting value for each port.
+/// Checks that a set has a valid value for each port.
 fn check(ports: &[Port], set: &[Value]) -> Result<()> {
     ports.iter().zip(set).try_for_each(|(port, value)| port.check(value))
 }
@@ -72,8 +72,9 @@ fn known_dims(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&axis| Dim::Known(axis as i64)).collect()
 }
 
-/// The given shapes by name, as part of the key; shapes that the model fixes are part of the model. Values of files count
-/// where the search measures with them, which it does not where there is calibration data.
+/// The given shapes by name, as part of the key; shapes that the model fixes are part of the model.
+/// Values from files count only if the search measures with them, which it does not if there is
+/// calibration data.
 pub(super) fn describe(request: &Request) -> Result<String> {
     let text = |given: &Given| {
         Ok(match &given.content {
@@ -93,7 +94,7 @@ pub(super) fn describe(request: &Request) -> Result<String> {
     Ok(texts.join("; "))
 }
 
-/// Checks the files of inputs against what the model takes.
+/// Checks the input files against the model's inputs.
 pub(super) fn check_files(model: &Model, request: &Request) -> Result<()> {
     let ports = Port::inputs(model)?;
     for given in &request.inputs {
@@ -133,7 +134,7 @@ fn known(port: &Port) -> Result<Vec<usize>> {
     shape.iter().map(axis).collect()
 }
 
-/// `NAME.npy` for every input, in the folder itself or in each of the folders in it.
+/// Reads `NAME.npy` for every input, from the folder itself or from each of its subfolders.
 fn sets_in(folder: &Path, ports: &[Port]) -> Result<Vec<Vec<Value>>> {
     let entries = std::fs::read_dir(folder).map_err(|error| Error::io(folder.display(), error))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
@@ -162,7 +163,7 @@ fn read_checked(path: &Path) -> Result<Value> {
     }
 }
 
-/// Stores a set beside an engine, to check it by.
+/// Stores a set next to an engine for its self-check.
 pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
     for (index, value) in values.iter().enumerate() {
         let path = folder.join(format!("input{index}.npy"));
@@ -171,13 +172,13 @@ pub(super) fn write(folder: &Path, values: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// The set that [`write`] stored.
+/// Reads the set that [`write`] stored.
 pub(super) fn read(folder: &Path) -> Result<Vec<Value>> {
     let paths = (0..).map(|index| folder.join(format!("input{index}.npy")));
     paths.take_while(|path| path.is_file()).map(|path| npy::read(&path)).collect()
 }
 
-/// Floats between -1 and 1; integers 0 and 1, which are valid indices of every table and axis.
+/// Floats between -1 and 1; integers 0 and 1, which are valid indices for every table and axis.
 fn random_value(random: &mut SplitMix64, dtype: DType, shape: &[usize]) -> Result<Value> {
     let n = shape.iter().try_fold(1usize, |n, &axis| n.checked_mul(axis)).filter(|n| *n <= MOST_ELEMENTS);
     if n.is_none() {

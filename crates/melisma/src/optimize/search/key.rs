@@ -1,4 +1,4 @@
-//! What an engine depends on.
+//! The parts that an engine depends on.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::optimize::cache::Parts;
 use crate::runtime::device::instruction_set;
 use crate::runtime::machine::{Machine, cpu_model};
 
-/// The parts of the machine that every engine depends on.
+/// The machine parts that every engine depends on.
 const CPU: [&str; 4] = ["cpu", "cpu_features", "instruction_set", "melisma"];
-/// Those that engines on a GPU depend on too.
+/// Further parts for engines on a GPU.
 const GPU: [&str; 3] = ["device", "driver", "tf32"];
-/// Those that TensorRT depends on too.
+/// Further parts for TensorRT.
 const TENSORRT: [&str; 2] = ["tensorrt", "tensorrt_library"];
 
 pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
@@ -39,7 +39,7 @@ pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
         .with("calibration", calibration(request)?))
 }
 
-/// The parts of the machine and its libraries, for any model.
+/// The parts of the machine and its libraries, independent of the model.
 pub(super) fn machine(config: &Config) -> Result<Parts> {
     let machine = Machine::look();
     let policy = Policy::new(config);
@@ -63,12 +63,14 @@ fn needed(machine: &Parts, engine: EngineName) -> Parts {
     names.fold(Parts::default(), |parts, name| parts.with(name, machine.get(name).unwrap_or("none")))
 }
 
-/// The first part of the machine that differs from `made` and matters to `engine`, as `name: theirs -> ours`.
+/// The first machine part that matters to `engine` and differs from `made`, as
+/// `name: theirs -> ours`.
 pub(super) fn machine_change(made: &Parts, now: &Parts, engine: EngineName) -> Option<String> {
     needed(now, engine).changes_from(&needed(made, engine)).into_iter().next()
 }
 
-/// What a passed self-check of `engine` depends on beside the entry's own files: the machine and the engine's code.
+/// The state that a passed self-check of `engine` depends on besides the entry's files: the machine
+/// and the engine's code.
 pub(super) fn state(config: &Config, engine: EngineName) -> Result<String> {
     let machine = needed(&machine(config)?, engine);
     let library = match engine.is_onnxruntime() {
@@ -78,7 +80,7 @@ pub(super) fn state(config: &Config, engine: EngineName) -> Result<String> {
     Ok(format!("{} {engine} {} {library}", machine.key().as_str(), engines::version(engine)?))
 }
 
-/// A file by its name, size and time.
+/// Identifies a file by its name, size and time.
 fn file_state(path: &Path) -> Result<String> {
     let data = std::fs::metadata(path).map_err(|error| crate::Error::io(path.display(), error))?;
     Ok(format!("{} {} {:?}", path.display(), data.len(), data.modified().ok()))
@@ -104,13 +106,13 @@ fn driver(config: &Config) -> String {
     }
 }
 
-/// The version of TensorRT's library, where it may be used.
+/// The version of TensorRT's library, if it may be used.
 fn tensorrt(config: &Config) -> String {
     let is_wanted = config.device.value != DeviceRequest::Cpu && Policy::new(config).tensorrt.is_some();
     is_wanted.then(onnxruntime::tensorrt_version).flatten().unwrap_or_else(|| "none".to_owned())
 }
 
-/// The hash of all files that accuracy is measured with.
+/// The hash of all calibration files.
 fn calibration(request: &Request) -> Result<String> {
     let Some(folder) = &request.calibrate else { return Ok("none".to_owned()) };
     let mut hashes = Vec::new();

@@ -1,4 +1,5 @@
-//! The least memory limit under which a search finds an engine, for messages about one that is too small.
+//! The lowest memory limit under which a search finds an engine, for messages about limits that are
+//! too low.
 
 use super::bound::Bound;
 use super::chunk::{Chunk, PIECE, Splitting};
@@ -12,14 +13,14 @@ use crate::{Error, Remedy};
 
 const MIB: u64 = 1 << 20;
 
-/// What the model takes in a worker with the embedded engine.
+/// The memory that the model takes in a worker with the embedded engine.
 pub(super) struct LeastMemory {
     need: Need,
     process_bytes: u64,
 }
 
 impl LeastMemory {
-    /// None where the sizes depend on the values of the inputs, and where no process can be measured.
+    /// `None` if the sizes depend on the values of the inputs, or if no process can be measured.
     pub(super) fn of(selection: &Selection<'_>, scratch: &Scratch) -> Option<Self> {
         let inputs = selection.sets.values.first()?;
         let whole = Need::of(selection.model, inputs).ok().filter(|need| need.hidden.is_empty())?;
@@ -36,21 +37,22 @@ impl LeastMemory {
         Some(Self { need, process_bytes: selection.search.worker.process_bytes(&spec)? })
     }
 
-    /// A limit that suffices. The worker also holds each output once more, as the bytes of a file; the rest is a margin for its
-    /// allocator.
+    /// A sufficient limit. The worker also holds each output a second time, as the bytes of a file;
+    /// the rest is a margin for its allocator.
     pub(super) fn limit_bytes(&self) -> u64 {
         let run = self.need.bytes().saturating_add(self.need.output_bytes);
         let margin = run / 8 + 8 * MIB;
         self.process_bytes.saturating_add(run).saturating_add(margin).next_multiple_of(MIB)
     }
 
-    /// What takes the memory.
+    /// Describes what takes the memory.
     pub(super) fn describe(&self) -> String {
         format!("{}, beside {} of the process itself", self.need.describe(), size::show(self.process_bytes))
     }
 }
 
-/// An error about memory, with the limit that a search needs: a worker takes more than a run in this process.
+/// Adds the limit that a search needs to a memory error: a worker takes more than a run in this
+/// process.
 pub(super) fn with_least_limit(error: Error, selection: &Selection<'_>) -> Error {
     let Some(Bound::Limit(_)) = selection.bound() else { return error };
     let least = selection.scratch().ok().and_then(|scratch| LeastMemory::of(selection, &scratch));
@@ -63,7 +65,7 @@ pub(super) fn with_least_limit(error: Error, selection: &Selection<'_>) -> Error
     }
 }
 
-/// A limit under which one of the candidates fits whose peak was measured.
+/// A limit that suffices for one of the candidates whose measured peak is too large.
 pub(super) fn measured_limit_bytes(all: &[Measured]) -> Option<u64> {
     let too_large = all.iter().filter(|measured| measured.is_over_memory());
     let peak = too_large.filter_map(|measured| measured.outcome?.peak_bytes).min()?;

@@ -1,4 +1,4 @@
-//! What is measured of a candidate.
+//! The measurements of a candidate.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ use super::{Accuracy, Candidate};
 /// Seconds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Half of the runs took at most this long.
+    /// Median.
     pub p50: f64,
-    /// Nine of ten.
+    /// 90th percentile.
     pub p90: f64,
-    /// Ninety-nine of a hundred.
+    /// 99th percentile.
     pub p99: f64,
-    /// How many runs were measured, after warm-up.
+    /// Number of measured runs after warm-up.
     pub runs: usize,
 }
 
 impl Latency {
-    /// The percentiles of `seconds`, at least one of them.
+    /// The percentiles of `seconds`, which must not be empty.
     pub fn of(seconds: &[f64]) -> Self {
         let mut sorted = seconds.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -33,29 +33,29 @@ impl Latency {
 /// A candidate and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What was tried.
+    /// The candidate.
     #[serde(flatten)]
     pub candidate: Candidate,
-    /// What was measured; none when it was refused before.
+    /// The measurements; `None` if it was rejected before measuring.
     pub outcome: Option<Outcome>,
     /// Why it cannot be chosen.
     pub refused: Option<Refusal>,
 }
 
-/// Why a candidate cannot be chosen. Reports hold the words alone: a refusal that was read back is `Failed`.
+/// Why a candidate cannot be chosen. Reports store only the text: a refusal read back is `Failed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Refusal {
-    /// It takes more memory than it may.
+    /// It exceeds its memory bound.
     Memory(String),
     /// Its outputs are too far from the reference.
     Inexact(String),
-    /// It does not take the model, or did not finish.
+    /// It rejects the model, or did not finish.
     Failed(String),
 }
 
 impl Refusal {
-    /// The reason in words.
+    /// The reason as text.
     pub fn as_str(&self) -> &str {
         let (Self::Memory(reason) | Self::Inexact(reason) | Self::Failed(reason)) = self;
         reason
@@ -81,28 +81,28 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What was measured of a candidate.
+/// The measurements of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// From the file to an engine that can run.
+    /// Time from the file to an engine that is ready to run.
     pub load_seconds: f64,
-    /// The first run, with all its one-time costs.
+    /// The first run, including all one-time costs.
     pub first_seconds: f64,
     /// The runs after warm-up.
     pub latency_seconds: Latency,
-    /// The most physical memory of the process that ran it.
+    /// Peak physical memory of the process that ran it.
     pub peak_bytes: Option<u64>,
-    /// The distance from FP32.
+    /// The error against FP32.
     pub accuracy: Accuracy,
 }
 
 impl Measured {
-    /// Whether it was refused because of its memory.
+    /// Whether it was rejected because of its memory.
     pub(super) fn is_over_memory(&self) -> bool {
         matches!(self.refused, Some(Refusal::Memory(_)))
     }
 
-    /// Its median, where it can be chosen.
+    /// The median latency, if the candidate can be chosen.
     pub fn p50(&self) -> Option<f64> {
         self.outcome.filter(|_| self.refused.is_none()).map(|outcome| outcome.latency_seconds.p50)
     }

@@ -1,8 +1,9 @@
-//! The best engine for a model on this device: candidates are measured, and the fastest that is exact enough and fits into
-//! memory goes into the [`cache`](super::cache) with what was measured. [`choose()`] finds it there for a run.
+//! Finds the best engine for a model on this device. It measures candidates and stores the fastest
+//! that is accurate enough and fits into memory in the [`cache`](super::cache), with the
+//! measurements. [`choose()`] finds it there for a run.
 //!
-//! Each candidate runs in a process of its own ([`Worker`]), so that one that crashes or takes all memory is a row of the
-//! table and nothing else, and peak memory is its own.
+//! Each candidate runs in its own process ([`Worker`]): a crash or exhausted memory costs only one
+//! row of the table, and peak memory is measured per candidate.
 
 mod accuracy;
 mod advice;

@@ -1,5 +1,5 @@
-//! Where the time goes, read from what the embedded engine prints: a line for each operator, and below it a table with a line
-//! for each shape, which says how often it was run.
+//! Parses the profile that the embedded engine prints: one line per operator, followed by a table
+//! with one line per shape and its call count.
 //!
 //! ```text
 //! Conv    580.70ms (94.50%)
@@ -11,7 +11,7 @@
 
 use crate::engine::Operator;
 
-/// The operators in `text`, which may have any number of tables. Other lines are skipped.
+/// The operators in `text`, which may contain any number of tables. Other lines are skipped.
 pub(super) fn parse(text: &str) -> Vec<Operator> {
     let mut rows: Vec<Operator> = Vec::new();
     let mut is_table = false;
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Vec<Operator> {
             is_table &= line.is_empty() || line.starts_with("    ");
         }
     }
-    // The time of an operator that runs a graph is that of the operators in it.
+    // The time of an operator that runs a subgraph is already in the operators of that subgraph.
     rows.retain(|row| !matches!(row.name.as_str(), "If" | "Loop" | "Scan"));
     let mut all = Vec::new();
     Operator::add(&mut all, rows.into_iter().map(|row| Operator { calls: row.calls.max(1), ..row }));
@@ -47,7 +47,7 @@ fn operator(line: &str) -> Option<Operator> {
     is_name.then(|| Operator { name: name.to_owned(), seconds: milliseconds * 1e-3, calls: 0 })
 }
 
-/// How often a shape was run, in its line of the table.
+/// The call count in a shape's line of the table.
 fn count(line: &str) -> Option<u64> {
     let mut columns = line.strip_prefix("    ")?.split("  ").map(str::trim).filter(|column| !column.is_empty());
     let first = columns.next()?;

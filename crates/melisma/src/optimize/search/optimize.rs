@@ -1,4 +1,4 @@
-//! The search: an engine is found in the cache, or candidates are measured and the best of them is stored there.
+//! The search: finds an engine in the cache, or measures candidates and stores the best.
 
 use std::path::Path;
 
@@ -17,23 +17,25 @@ use crate::optimize::cache::{Built, Cache, Entry, Miss, Parts, Sample};
 use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
-/// How far a run may be from the recorded one, relative to the largest value: threads may change the order of sums.
+/// Largest difference between a run and the recorded one, relative to the largest value. Threads
+/// may change the order of sums.
 const SELF_CHECK_TOLERANCE: f32 = 1e-4;
 
-/// What a search gives.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was measured when the engine was made.
+    /// The measurements from when the engine was built.
     pub report: Report,
     /// The engine's files and manifest.
     pub entry: Entry,
     /// The key.
     pub key: String,
-    /// Why it was made; none when it was found.
+    /// Why it was built; `None` for a cache hit.
     pub miss: Option<Miss>,
 }
 
-/// Finds or makes the engine that `request` asks for, with the cache that `config` names. `say` is told what is done.
+/// Finds or builds the engine that `request` asks for, in the cache that `config` names. `say`
+/// receives progress messages.
 ///
 /// # Errors
 /// As [`Search::optimize`].
@@ -47,7 +49,7 @@ pub fn optimize(config: &Config, request: &Request, worker: Worker, say: &dyn Fn
 }
 
 impl Outcome {
-    /// What `melisma optimize --json` says.
+    /// The JSON of `melisma optimize --json`.
     pub fn keys(&self) -> serde_json::Value {
         let mut json = self.report.keys();
         let path = self.entry.uncached.is_none().then(|| self.entry.folder.display().to_string());
@@ -58,11 +60,12 @@ impl Outcome {
 }
 
 impl Search<'_> {
-    /// Finds or makes the engine. It is read back from the cache and must give what it gave when it was made; that it did is
-    /// recorded, and not tried again while nothing changes.
+    /// Finds or builds the engine. The engine is read back from the cache and must reproduce its
+    /// recorded outputs. A pass is recorded and holds until something changes.
     ///
     /// # Errors
-    /// A model or inputs that are wrong; no engine that can run it, or is exact enough, or fits into the memory.
+    /// The model or the inputs are invalid, or no engine runs the model, is accurate enough, or
+    /// fits into memory.
     pub fn optimize(&self, request: &Request) -> Result<Outcome> {
         self.check_files(request)?;
         let parts = key::parts(self.config, request)?;
@@ -88,7 +91,7 @@ impl Search<'_> {
             .with_hint(Remedy::UseEngine(None)))
     }
 
-    /// Free memory is not part of the key: a cached engine may take more.
+    /// Free memory is not part of the key, so a cached engine may need more than is free.
     fn say_if_short(&self, report: &Report) {
         let bound = bound::Bound::of(self.config, self.free_bytes);
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
@@ -99,7 +102,7 @@ impl Search<'_> {
         }
     }
 
-    /// Files of inputs are wrong or right whether or not an engine is cached.
+    /// Invalid input files are an error even if an engine is cached.
     fn check_files(&self, request: &Request) -> Result<()> {
         if !request.inputs.iter().any(|given| matches!(given.content, Content::File(_))) {
             return Ok(());
@@ -107,8 +110,8 @@ impl Search<'_> {
         inputs::check_files(&Model::open_within(&request.model, self.most_bytes())?, request)
     }
 
-    /// Opens an entry's engine. Unless it passed with these files on this machine before, it is run once and compared with
-    /// the recorded outputs.
+    /// Opens an entry's engine. Unless it has passed with these files on this machine, it is run
+    /// once and compared with the recorded outputs.
     pub(super) fn load(&self, entry: &Entry, report: &Report) -> Result<Box<dyn Engine>> {
         let model = prepare::cached(&entry.folder, self.config.memory_limit.value.bytes())?;
         let settings = self.settings(&entry.folder, &entry.manifest.parts);
@@ -122,7 +125,7 @@ impl Search<'_> {
             entry.record_pass(&state);
         }
         let Some(ports) = ports else { return Ok(engine) };
-        // Other values than those that were measured may need more memory.
+        // Values other than the measured ones may need more memory.
         let process = ProcessEngine::new(&entry.folder.join(prepare::PACKED), ports, self.worker.clone());
         Ok(Box::new(process.running(&report.candidate, settings).within(self.limits(), hidden)))
     }

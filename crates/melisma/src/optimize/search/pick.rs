@@ -1,17 +1,18 @@
-//! The choice among what was measured.
+//! Picks the winner among the measured candidates.
 
 use super::Measured;
 use crate::config::Profile;
 use crate::config::precision::Format;
 use crate::engine::EngineName;
 
-/// A lower precision must take at most this share of the time of a higher one.
+/// A lower precision must take at most this share of a higher one's time.
 const MOST_TIME: f64 = 0.9;
-/// From the most exact to the least.
+/// Formats from the most to the least accurate.
 const DESCENDING: [Format; 4] = [Format::Fp32, Format::Bf16, Format::Fp16, Format::Int8];
 
-/// The candidate that `profile` prefers: `emergency` takes TensorRT where it is installed, `training` the least memory, then the
-/// fastest. A lower precision is taken only for a gain that is larger than the noise.
+/// The candidate that `profile` prefers: `emergency` takes TensorRT if installed, `training` the
+/// least memory, `field` the fastest. A lower precision wins only by a gain larger than the
+/// noise.
 pub(super) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
     match profile {
         Profile::Training => least(all),
@@ -23,14 +24,14 @@ pub(super) fn pick(profile: Profile, all: &[Measured]) -> Option<&Measured> {
     }
 }
 
-/// Those that can be chosen, the fastest first.
+/// The eligible candidates, fastest first.
 pub(super) fn ranked(all: &[Measured]) -> Vec<&Measured> {
     let mut fit: Vec<(f64, &Measured)> = all.iter().filter_map(|measured| Some((measured.p50()?, measured))).collect();
     fit.sort_by(|a, b| a.0.total_cmp(&b.0));
     fit.into_iter().map(|(_, measured)| measured).collect()
 }
 
-/// The fastest `n`, and the fastest of the highest precision, which the others must beat.
+/// The fastest `n`, plus the fastest of the highest precision, which the others must beat.
 pub(super) fn leaders(all: &[Measured], n: usize) -> Vec<&Measured> {
     let ranked = ranked(all);
     let exact = ranked.iter().position(|measured| measured.candidate.precision == Format::Fp32);
@@ -38,7 +39,8 @@ pub(super) fn leaders(all: &[Measured], n: usize) -> Vec<&Measured> {
     ranked.into_iter().take(n).chain(exact).collect()
 }
 
-/// The fastest in FP32, then that of each lower precision if it is clearly faster than the best so far.
+/// The fastest in FP32, unless the fastest of a lower precision is clearly faster than the best so
+/// far.
 fn fastest<'m>(ranked: &[&'m Measured]) -> Option<&'m Measured> {
     let mut best: Option<&Measured> = None;
     for format in DESCENDING {
@@ -50,7 +52,7 @@ fn fastest<'m>(ranked: &[&'m Measured]) -> Option<&'m Measured> {
     best
 }
 
-/// Whether a gain is at least 10 %, and larger than the spread of either candidate's runs.
+/// Whether the gain is at least 10 % and larger than the spread of either candidate's runs.
 pub(super) fn is_clearly_faster(lower: &Measured, higher: &Measured) -> bool {
     let (Some(lower), Some(higher)) = (latency(lower), latency(higher)) else { return false };
     let spread = (lower.p90 - lower.p50).max(higher.p90 - higher.p50);
@@ -61,7 +63,7 @@ fn latency(measured: &Measured) -> Option<super::Latency> {
     measured.outcome.map(|outcome| outcome.latency_seconds)
 }
 
-/// The fastest of those that take hardly more memory than the least.
+/// The fastest of those that take little more than the least memory.
 fn least(all: &[Measured]) -> Option<&Measured> {
     let peak = |measured: &Measured| measured.outcome.and_then(|outcome| outcome.peak_bytes).unwrap_or(u64::MAX);
     let fit = ranked(all);

@@ -1,5 +1,5 @@
-//! Candidates that do not fit into the memory, in pieces: short ones first, then as long as the memory allows. A lower
-//! precision is split only where FP32 does not fit at all.
+//! Splits candidates that do not fit into memory: short pieces first, then the longest that fit.
+//! Lower precisions are split only if FP32 does not fit at all.
 
 use super::chunk::{Chunk, PIECE, SMALL_CHUNK};
 use super::pick::ranked;
@@ -11,7 +11,7 @@ use crate::config::precision::Format;
 const GRAIN: usize = 16;
 
 impl Selection<'_> {
-    /// Adds candidates in pieces until one fits. Models that cannot be split are refused by their engines.
+    /// Adds split candidates until one fits. Engines reject models that cannot be split.
     pub(super) fn measure_in_pieces(&self, scratch: &Scratch, reference: &Reference, all: &mut Vec<Measured>) {
         for format in [Format::Fp32, Format::Fp16, Format::Int8] {
             let counts = |measured: &&Measured| format != Format::Fp32 || measured.candidate.precision == Format::Fp32;
@@ -63,7 +63,8 @@ fn peak(measured: &Measured) -> Option<u64> {
     measured.outcome.and_then(|outcome| outcome.peak_bytes)
 }
 
-/// The length whose peak is a little below `bytes`, from the peaks of two lengths: memory grows with the length.
+/// The length whose peak is a little below `bytes`, estimated from the peaks of two lengths: memory
+/// grows with the length.
 fn longest((short, low): (usize, u64), (long, high): (usize, u64), bytes: u64) -> Option<usize> {
     let grown = high.checked_sub(low).filter(|&grown| grown > 0)?;
     let slope = grown as f64 / long.checked_sub(short).filter(|&len| len > 0)? as f64;

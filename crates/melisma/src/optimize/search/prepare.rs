@@ -1,4 +1,5 @@
-//! The model as a candidate gets it: shapes fixed, constants folded, weights in the candidate's format.
+//! Prepares the model for a candidate: fixes shapes, folds constants, converts weights to the
+//! candidate's format.
 
 use std::path::Path;
 
@@ -13,25 +14,25 @@ use crate::pack;
 use crate::runtime::memory::Budget;
 use crate::{Error, Kind};
 
-/// The model's file for workers.
+/// The name of the model file for workers.
 pub(super) const FILE: &str = "model.onnx";
-/// The model's file in an entry: its weights packed.
+/// The name of the model file in an entry, with packed weights.
 pub(super) const PACKED: &str = "model.packed";
 /// More bytes than any machine has.
 const MOST_BYTES: u64 = 1 << 40;
 
-/// What a model is prepared with.
+/// The parameters for preparing a model.
 #[derive(Clone, Copy)]
 pub(super) struct Aim<'a> {
     /// A value for each input.
     pub(super) values: &'a [Value],
     /// The largest error, relative to an output's largest value.
     pub(super) tolerance: f64,
-    /// CPU threads to measure sensitivity with.
+    /// CPU threads for measuring sensitivity.
     pub(super) threads: usize,
 }
 
-/// `model` with weights in `format`. In FP16 the nodes that need it stay in FP32.
+/// `model` with weights in `format`. In FP16, sensitive nodes stay in FP32.
 pub(super) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Model> {
     let mut model = exact(model, aim.values)?;
     match format {
@@ -52,7 +53,7 @@ pub(super) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Mo
     model.checked()
 }
 
-/// The passes that change no value.
+/// Runs the passes that do not change values.
 fn exact(model: &Model, values: &[Value]) -> Result<Model> {
     let ports = Port::inputs(model)?;
     let shapes: Vec<_> =
@@ -61,18 +62,19 @@ fn exact(model: &Model, values: &[Value]) -> Result<Model> {
     let mut folded = model.clone();
     match resolve(&mut folded) {
         Ok(()) => exact = folded,
-        // What the embedded engine cannot fold stays as it is, for engines that can.
+        // A model that the embedded engine cannot fold stays as it is, for engines that can.
         Err(error) if error.kind() == Kind::Unsupported => {}
         Err(error) => return Err(error),
     }
-    // Branches for inputs of other sizes do not fit fixed shapes, and engines that infer shapes refuse them.
+    // Branches for other input sizes do not fit the fixed shapes, and engines that infer shapes
+    // reject them.
     if !exact.graph.nodes.iter().any(|node| node.graphs().next().is_some()) {
         pass::fix_shapes(&mut exact, &shapes)?;
     }
     Ok(exact)
 }
 
-/// Folds constants and inlines the branches that they decide, until there are none.
+/// Folds constants and inlines the branches that they decide, until nothing changes.
 fn resolve(model: &mut Model) -> Result<()> {
     pass::fold_constants(model, &rten::evaluate)?;
     while pass::inline_branches(model)? > 0 {
@@ -86,19 +88,19 @@ pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
     output::write(&folder.join(FILE), &model.to_bytes()?, Existing::Replace)
 }
 
-/// Stores the model in an entry, its weights compressed without loss.
+/// Stores the model in an entry with losslessly compressed weights.
 pub(super) fn store(model: &Model, folder: &Path, threads: usize) -> Result<()> {
     let budget = Budget::shared(MOST_BYTES);
     let packed = model.to_packed(&pack::Options { threads, ..pack::Options::new(&budget) })?;
     output::write(&folder.join(PACKED), &packed, Existing::Replace)
 }
 
-/// The model that [`store`] stored.
+/// Reads the model that [`store`] stored.
 pub(super) fn cached(folder: &Path, limit: Option<u64>) -> Result<Model> {
     unpacked(&folder.join(PACKED), limit)
 }
 
-/// The model that a worker is given: one of [`write`], or one of [`store`].
+/// Reads the model for a worker, from [`write`] or [`store`].
 pub(super) fn given(path: &Path) -> Result<Model> {
     if path.file_name().is_some_and(|name| name == PACKED) { unpacked(path, None) } else { Model::open(path) }
 }

@@ -1,4 +1,4 @@
-//! An engine in a process of its own, under a hard memory limit.
+//! An engine in its own process, under a hard memory limit.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::optimize::cache::Temporary;
 use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
-/// A model whose memory depends on data.
+/// Runs a model whose memory depends on data.
 #[derive(Debug)]
 pub struct ProcessEngine {
     path: PathBuf,
@@ -24,14 +24,15 @@ pub struct ProcessEngine {
 }
 
 impl ProcessEngine {
-    /// The model at `path` with these inputs and outputs, in the embedded engine, in a process that `worker` starts.
+    /// Runs the model at `path`, with these inputs and outputs, in the embedded engine in a process
+    /// that `worker` starts.
     pub fn new(path: &Path, ports: Ports, worker: Worker) -> Self {
         let candidate = Candidate { engine: rten::NAME, precision: Format::Fp32, threads: 1, chunk: Chunk::Own };
         let (limits, settings) = (Limits::NONE, EngineSettings::cpu());
         Self { path: path.to_owned(), candidate, settings, worker, limits, hidden: Vec::new(), ports }
     }
 
-    /// In another engine.
+    /// Switches to another engine.
     #[must_use]
     pub fn running(mut self, candidate: &Candidate, settings: EngineSettings) -> Self {
         self.candidate = candidate.clone();
@@ -39,7 +40,7 @@ impl ProcessEngine {
         self
     }
 
-    /// With limits; `hidden` are the nodes whose size is not known.
+    /// Sets limits; `hidden` lists the nodes of unknown size.
     #[must_use]
     pub fn within(mut self, limits: Limits, hidden: Vec<Hidden>) -> Self {
         self.limits = limits;
@@ -73,7 +74,7 @@ impl ProcessEngine {
         }
     }
 
-    /// Runs once more and records each node as it ends: the first one that is missing took the memory.
+    /// Runs again and records each node as it finishes: the first missing node ran out of memory.
     fn named(&self, error: &Error, spec: &Spec) -> Error {
         let said = match self.worker.measure(&Spec { task: Task::Trace, ..spec.clone() }) {
             Err(_) => std::fs::read_to_string(spec.outputs.join("stdout")).unwrap_or_default(),

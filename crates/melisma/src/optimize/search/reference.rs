@@ -1,4 +1,4 @@
-//! The outputs that candidates are compared with.
+//! The reference outputs for comparing candidates.
 
 use super::chunk::{Chunk, PIECE};
 use super::least::LeastMemory;
@@ -9,8 +9,8 @@ use crate::engine::{EngineName, onnxruntime, rten};
 use crate::{Error, Kind, Remedy, Result};
 
 impl Selection<'_> {
-    /// Outputs of the original model in FP32: from ONNX Runtime where it is installed, so that no engine of ours judges itself,
-    /// else from the embedded engine, else from the engine that was named.
+    /// Outputs of the original model in FP32. ONNX Runtime computes them if it is installed, so
+    /// that none of our engines judges itself; else the embedded engine, else the named engine.
     pub(super) fn reference(&self, scratch: &Scratch) -> Result<Reference> {
         let folder = scratch.store("reference", self.model)?;
         let mut reasons = Vec::new();
@@ -58,7 +58,7 @@ impl Selection<'_> {
     }
 }
 
-/// An engine's error with its name in front, once.
+/// Prefixes an engine's error with its name, once.
 fn named(engine: EngineName, error: &str) -> String {
     if error.starts_with(engine.as_str()) { error.to_owned() } else { format!("{engine}: {error}") }
 }

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The report of a search, for people and for programs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,12 +14,12 @@ use crate::{Error, Result};
 pub struct InputShape {
     /// The input's name.
     pub name: String,
-    /// The lengths of its axes.
+    /// The extents of its axes.
     pub shape: Vec<usize>,
 }
 
 impl InputShape {
-    /// All of them for people, as `--input` takes them: `mel=1x80x3000`.
+    /// Formats all shapes as `--input` takes them: `mel=1x80x3000`.
     pub fn list(all: &[Self]) -> String {
         let one = |input: &Self| {
             let axes: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
@@ -29,42 +29,42 @@ impl InputShape {
     }
 }
 
-/// The winner and all that was tried.
+/// The winner and all candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The name of the model's file when the engine was made.
+    /// The name of the model file when the engine was built.
     pub model_name: String,
-    /// The shapes that it was made for.
+    /// The input shapes that it was built for.
     pub inputs: Vec<InputShape>,
     /// The winner.
     pub candidate: Candidate,
     /// The version of its engine.
     pub engine_version: String,
-    /// Its time.
+    /// Its latency.
     pub latency_seconds: Latency,
-    /// From the file to its first result, in a process that does nothing else.
+    /// Time from the file to the first result, in a process that does nothing else.
     pub first_result_seconds: f64,
-    /// The most memory of a process that runs it.
+    /// Peak memory of a process that runs it.
     pub peak_bytes: Option<u64>,
-    /// Its distance from FP32.
+    /// Its error against FP32.
     pub accuracy: Accuracy,
-    /// The engine that FP32 was computed with.
+    /// The engine that computed the FP32 reference.
     pub reference: String,
-    /// Bytes of the model before and after.
+    /// Size of the model in bytes, before and after.
     pub model_bytes: [u64; 2],
-    /// Everything that was tried.
+    /// All candidates.
     pub candidates: Vec<Measured>,
-    /// Where the time goes, the slowest first; empty where the engine could not be profiled.
+    /// Time per operator, slowest first; empty if the engine could not be profiled.
     pub operators: Vec<Operator>,
-    /// Ways to make it faster or smaller.
+    /// Suggestions for a faster or smaller engine.
     pub advice: Vec<String>,
 }
 
 impl Report {
-    /// The report in the plan of an entry.
+    /// Reads the report from an entry's plan.
     ///
     /// # Errors
-    /// `Corrupt` when it is not one.
+    /// `Corrupt` if the plan is not a report.
     pub fn read(plan: &Value) -> Result<Self> {
         Self::deserialize(plan).map_err(|error| Error::corrupt(format!("the plan of the entry: {error}")))
     }
@@ -73,7 +73,7 @@ impl Report {
         serde_json::to_value(self).map_err(|error| Error::invalid(error.to_string()))
     }
 
-    /// The stable keys of `melisma optimize --json`, but for the cache.
+    /// The stable keys of `melisma optimize --json`, except those of the cache.
     pub fn keys(&self) -> Value {
         let Accuracy { max_abs, relative, cosine } = self.accuracy;
         json!({
@@ -94,7 +94,7 @@ impl Report {
         })
     }
 
-    /// The report for people.
+    /// The report as text for people.
     pub fn text(&self) -> String {
         let Latency { p50, p90, p99, runs } = self.latency_seconds;
         let mut text = format!("best      {}\n", self.candidate);

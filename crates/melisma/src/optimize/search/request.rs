@@ -1,4 +1,4 @@
-//! What a search is asked for.
+//! The request for a search.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,20 +10,20 @@ use crate::{Error, Result};
 /// The seed of generated inputs.
 pub const SEED: u64 = 0x6d65_6c69_736d_6121;
 
-/// What a search is asked for.
+/// The request for a search.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The model's file.
     pub model: PathBuf,
-    /// Shapes or values of its inputs; those whose shape the model says may be left out.
+    /// Shapes or values of its inputs; inputs whose shape the model fixes may be left out.
     pub inputs: Vec<Given>,
-    /// What the engine must satisfy.
+    /// The requirements on the engine.
     pub terms: Terms,
-    /// A folder of inputs to measure accuracy with.
+    /// A folder of inputs for measuring accuracy.
     pub calibrate: Option<PathBuf>,
 }
 
-/// What the user says of an input: `NAME=SHAPE` or `NAME=FILE.npy`.
+/// An input as given by the user: `NAME=SHAPE` or `NAME=FILE.npy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     /// The input's name.
@@ -63,7 +63,7 @@ impl FromStr for Given {
 }
 
 impl Content {
-    /// The shape itself, or that of the array in the file.
+    /// The shape, or the shape of the array in the file.
     pub(super) fn shape(&self) -> Result<Vec<usize>> {
         match self {
             Self::Shape(shape) => Ok(shape.clone()),

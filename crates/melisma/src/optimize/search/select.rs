@@ -1,4 +1,4 @@
-//! Rounds of measuring, and the choice.
+//! The measuring rounds and the final choice.
 
 use super::candidate::threads;
 use super::chunk::{Chunk, Splitting};
@@ -66,7 +66,8 @@ impl Selection<'_> {
         Ok((report, prepared))
     }
 
-    /// What the profile tries with an engine and a precision; whole where the model does not allow what it asks for.
+    /// The candidates for an engine and a precision under the profile; whole if the model cannot be
+    /// split.
     fn first_round(
         &self,
         scratch: &Scratch,
@@ -93,7 +94,7 @@ impl Selection<'_> {
         all
     }
 
-    /// Measures the best once more, in the other order, so that a disturbance does not decide.
+    /// Measures the finalists again in reverse order, so that a single disturbance does not decide.
     fn measure_again(&self, scratch: &Scratch, reference: &Reference, all: &mut [Measured]) {
         let finalists: Vec<Candidate> =
             leaders(all, FINALISTS).into_iter().map(|measured| measured.candidate.clone()).collect();

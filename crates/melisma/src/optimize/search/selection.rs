@@ -1,4 +1,5 @@
-//! A search under way: what it is for, the files that its workers share, and the measurement of one candidate.
+//! A search in progress: its request, the files that its workers share, and the measurement of one
+//! candidate.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,11 @@ use crate::optimize::cache::Temporary;
 use crate::text::size;
 use crate::{Error, Kind, Result};
 
-/// About how long a candidate is measured.
+/// Approximate measuring time per candidate.
 const SECONDS: f64 = 1.0;
 const MOST_RUNS: usize = 300;
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Copy)]
 pub(super) struct Selection<'a> {
     pub(super) search: &'a Search<'a>,
@@ -29,21 +30,21 @@ pub(super) struct Selection<'a> {
     pub(super) settings: &'a EngineSettings,
 }
 
-/// Files that workers share; they are removed when it is dropped.
+/// Files shared by workers; removed when dropped.
 pub(super) struct Scratch {
     folder: Temporary,
     inputs: Vec<Vec<PathBuf>>,
     n_runs: Cell<usize>,
 }
 
-/// Outputs to compare with, set by set, and the engine that computed them.
+/// The reference outputs, set by set, and the engine that computed them.
 pub(super) struct Reference {
     pub(super) engine: EngineName,
     pub(super) outputs: Vec<Vec<Value>>,
 }
 
 impl Scratch {
-    /// A folder with the model for workers under `name`.
+    /// Stores the model for workers in a folder called `name`.
     pub(super) fn store(&self, name: &str, model: &Model) -> Result<PathBuf> {
         let folder = self.folder.path().join(name);
         std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display(), error))?;
@@ -58,7 +59,7 @@ impl Scratch {
 
 impl Selection<'_> {
     pub(super) fn scratch(&self) -> Result<Scratch> {
-        // Not in the cache, so that a nearly full one does not decide what can be measured.
+        // Outside the cache, so that a nearly full cache does not limit what can be measured.
         let folder = Temporary::new()?;
         let mut scratch = Scratch { folder, inputs: Vec::new(), n_runs: Cell::default() };
         for (index, set) in self.sets.values.iter().enumerate() {
@@ -71,7 +72,7 @@ impl Selection<'_> {
         Splitting::of(self.search.config)
     }
 
-    /// The memory that a candidate may take.
+    /// The memory that a candidate may use.
     pub(super) fn bound(&self) -> Option<Bound> {
         Bound::of(self.search.config, self.search.free_bytes)
     }
@@ -142,7 +143,7 @@ impl Selection<'_> {
         Some(Refusal::Memory(format!("it takes {}, {bound}", size::show(peak))))
     }
 
-    /// Where the time goes; the table is an extra, and without it the search goes on.
+    /// Profiles the winner by operator. The table is optional: the search continues if this fails.
     pub(super) fn operators(&self, scratch: &Scratch, winner: &Candidate) -> Vec<Operator> {
         let rows = self.spec(scratch, &scratch.prepared(winner), winner, 0.0).and_then(|spec| {
             let inputs = spec.inputs[..1].to_vec();

@@ -1,4 +1,4 @@
-//! The worker's side of a measurement: what a program that a search started does with the path that it is given.
+//! The worker's side of a measurement, for programs started by a search.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,14 +7,16 @@ use super::spec::Answer;
 use super::{Spec, work};
 use crate::{Error, Result};
 
-/// The largest description of a candidate.
+/// Size limit of a candidate's description.
 const SPEC_BYTES: u64 = 16 << 20;
 
-/// Measures the candidate that the file at `spec` describes, and answers in the spec's folder of outputs; `hint` words the
-/// remedies of an error. The process ends when the one that started it is gone, which closes its standard input.
+/// Measures the candidate that the file at `spec` describes and writes the answer to the spec's
+/// output folder. `hint` words the remedies of an error. The process ends with its parent, whose
+/// exit closes the standard input.
 ///
 /// # Errors
-/// The file is not a description of a candidate, or the model cannot be read or run; the answer says so too.
+/// The file does not describe a candidate, or the model cannot be read or run. The answer contains
+/// the error too.
 pub fn serve(spec: &Path, hint: impl Fn(&Error) -> Option<String>) -> Result<()> {
     let spec = read(spec)?;
     std::thread::spawn(|| {

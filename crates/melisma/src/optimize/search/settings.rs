@@ -1,4 +1,4 @@
-//! What engines are told beside the candidate.
+//! Engine settings beyond the candidate.
 
 use std::path::PathBuf;
 
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, DeviceRequest, Policy, Profile};
 use crate::engine::onnxruntime::{Algorithms, Cudnn, Workspace};
 
-/// What engines are told beside the candidate: memory, device, TensorRT and cuDNN.
+/// Engine settings beyond the candidate: memory, device, TensorRT and cuDNN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineSettings {
-    /// The most bytes of memory.
+    /// Memory limit in bytes.
     pub memory_limit: Option<u64>,
-    /// Which GPU.
+    /// Ordinal of the GPU.
     pub ordinal: usize,
     /// Whether f32 products may be rounded to TF32.
     pub tf32: bool,
-    /// TensorRT's workspace; none switches it off.
+    /// Size of TensorRT's workspace; `None` disables TensorRT.
     pub tensorrt_workspace: Option<u64>,
-    /// Where TensorRT stores what it builds.
+    /// Where TensorRT stores its engines.
     pub tensorrt_folder: PathBuf,
     /// The key of the engine.
     pub key: String,
     /// How cuDNN chooses its convolutions.
     pub cudnn: Cudnn,
-    /// Where ONNX Runtime writes its times, for a profile.
+    /// Where ONNX Runtime writes its profile.
     #[serde(default)]
     pub profile_folder: Option<PathBuf>,
 }
 
 impl EngineSettings {
-    /// Settings for the CPU, without limits.
+    /// Settings for the CPU without limits.
     pub fn cpu() -> Self {
         Self {
             memory_limit: None,
@@ -45,7 +45,7 @@ impl EngineSettings {
         }
     }
 
-    /// Those of `config`.
+    /// The settings from `config`.
     pub fn new(config: &Config, tensorrt_folder: PathBuf, key: &str) -> Self {
         let policy = Policy::new(config);
         let ordinal = match config.device.value {
@@ -66,14 +66,14 @@ impl EngineSettings {
 }
 
 impl EngineSettings {
-    /// What our own engines may allocate.
+    /// The allocation budget of our own engines.
     pub(super) fn budget(&self) -> Budget {
         Budget::new(self.memory_limit.unwrap_or(u64::MAX), u64::MAX)
     }
 }
 
-/// `emergency` has cuDNN try every algorithm; others take its heuristic, which gives the same one at every start. Its largest
-/// workspace needs memory to spare.
+/// `emergency` lets cuDNN try every algorithm. Other profiles use its heuristic, which picks the
+/// same algorithm at every start. The largest workspace requires spare memory.
 fn cudnn(config: &Config) -> Cudnn {
     let is_tight = config.profile.value == Profile::Training || config.memory_limit.value.bytes().is_some();
     Cudnn {

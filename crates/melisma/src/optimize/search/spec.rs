@@ -1,4 +1,4 @@
-//! What a worker is told, and what it answers.
+//! The messages to and from a worker.
 
 use std::path::{Path, PathBuf};
 
@@ -9,27 +9,27 @@ use crate::engine::{EngineName, Operator};
 use crate::output::{self, Existing};
 use crate::{Error, Kind, Result};
 
-/// The file in [`Spec::outputs`] that a worker answers in.
+/// The file in [`Spec::outputs`] that contains the worker's answer.
 const ANSWER: &str = "answer.json";
 
-/// What a worker is to do.
+/// A worker's task description.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// The model, with the candidate's precision.
+    /// The model in the candidate's precision.
     pub model: PathBuf,
-    /// What to try.
+    /// The candidate.
     pub candidate: Candidate,
-    /// What engines are told beside it.
+    /// Further engine settings.
     pub settings: EngineSettings,
-    /// Files of inputs, set by set.
+    /// Input files, set by set.
     pub inputs: Vec<Vec<PathBuf>>,
-    /// Where outputs go.
+    /// The folder for outputs.
     pub outputs: PathBuf,
-    /// About how long to measure; 0 gives outputs only.
+    /// Approximate measuring time; 0 computes outputs only.
     pub seconds: f64,
-    /// The most runs to measure.
+    /// The maximum number of measured runs.
     pub most_runs: usize,
-    /// A process that takes more memory is ended.
+    /// A process that exceeds this much memory is killed.
     pub most_bytes: Option<u64>,
     /// What the runs are for.
     pub task: Task,
@@ -39,36 +39,36 @@ pub struct Spec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Times of runs.
+    /// Measures the latency of runs.
     Measure,
-    /// Times of operators in one run.
+    /// Measures the time per operator in one run.
     Profile,
-    /// The nodes of a run, each printed as it ends.
+    /// Prints each node of a run as it finishes.
     Trace,
-    /// The memory of the process itself, with the embedded engine and a tiny model.
+    /// Measures the memory of the process itself, with the embedded engine and a tiny model.
     Start,
 }
 
-/// What a worker measured.
+/// A worker's measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// The engine that was opened: for `melisma` the one of ours that takes the model.
+    /// The engine that was opened; for `melisma`, whichever of our own engines takes the model.
     pub engine: EngineName,
-    /// From the file to an engine that can run.
+    /// Time from the file to an engine that is ready to run.
     pub load_seconds: f64,
     /// The first run.
     pub first_seconds: f64,
     /// The runs after warm-up.
     pub seconds: Vec<f64>,
-    /// The most physical memory.
+    /// Peak physical memory.
     pub peak_bytes: Option<u64>,
-    /// Files of outputs, set by set.
+    /// Output files, set by set.
     pub outputs: Vec<Vec<PathBuf>>,
-    /// Times of operators, as far as the engine hands them over.
+    /// Time per operator, as far as the engine reports it.
     pub operators: Vec<Operator>,
 }
 
-/// What a worker leaves in the file [`ANSWER`].
+/// The contents of the file [`ANSWER`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
@@ -76,7 +76,7 @@ pub(super) enum Answer {
     Failed { kind: String, message: String, hint: Option<String> },
 }
 
-/// Kinds of errors that come back from a worker; any other is `Unsupported`.
+/// The error kinds that a worker can report; any other becomes `Unsupported`.
 const KINDS: [Kind; 8] = [
     Kind::InvalidArgument,
     Kind::Corrupt,
@@ -98,7 +98,7 @@ impl Answer {
         output::write(&folder.join(ANSWER), &text, Existing::Replace)
     }
 
-    /// The answer in `folder`; none where the worker ended without one.
+    /// Reads the answer in `folder`; `None` if the worker ended without one.
     pub(super) fn read(folder: &Path) -> Option<Result<Done>> {
         let text = std::fs::read(folder.join(ANSWER)).ok()?;
         Some(match serde_json::from_slice(&text).ok()? {
@@ -115,7 +115,7 @@ impl Answer {
     }
 }
 
-/// Removes an earlier answer from a folder that is used again.
+/// Removes an earlier answer from a reused folder.
 pub(super) fn forget(folder: &Path) {
     let _ = std::fs::remove_file(folder.join(ANSWER));
 }

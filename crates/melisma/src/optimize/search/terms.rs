@@ -1,37 +1,38 @@
-//! What an engine must satisfy, for a search and for a run alike.
+//! The requirements on an engine, for a search and for a run.
 
 use super::{Wanted, engines};
 use crate::config::{Config, DeviceRequest};
 use crate::engine::EngineName;
 use crate::{Error, Remedy, Result};
 
-/// What an engine must satisfy.
+/// The requirements on an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     /// How far precision may be lowered.
     pub precision: Wanted,
-    /// The largest error, relative to the largest value of an output.
+    /// The largest allowed error, relative to the largest value of an output.
     pub tolerance: f64,
-    /// The engine by name; none for the best.
+    /// The named engine; `None` for the best.
     pub engine: Option<EngineName>,
 }
 
-/// The terms as a front receives them; what is left out comes from the settings.
+/// The terms as a front end receives them; missing ones come from the settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
     /// `fp32`, `fp16`, `int8` or `auto`.
     pub precision: Option<&'a str>,
-    /// The largest relative error.
+    /// The largest allowed relative error.
     pub tolerance: Option<f64>,
     /// `auto` or an engine's name.
     pub engine: Option<&'a str>,
 }
 
 impl Terms {
-    /// The terms that were asked for, completed from `config`.
+    /// The requested terms, completed from `config`.
     ///
     /// # Errors
-    /// An unknown precision or engine, a tolerance below 0, a precision in the settings that no engine computes in.
+    /// An unknown precision or engine, a negative tolerance, or a configured precision that no
+    /// engine supports.
     pub fn new(config: &Config, asked: Asked<'_>) -> Result<Self> {
         let tolerance = asked.tolerance.unwrap_or(config.tolerance.value.value());
         if !(tolerance >= 0.0 && tolerance.is_finite()) {
@@ -46,7 +47,7 @@ impl Terms {
         Ok(Self { precision, tolerance, engine })
     }
 
-    /// Refuses a GPU that no engine works on.
+    /// Rejects a GPU that no engine works on.
     pub(super) fn check_device(&self, config: &Config) -> Result<()> {
         match (self.engine, config.device.value) {
             (Some(name), _) => engines::available(config, Some(name)).map(drop),

@@ -92,7 +92,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     let candidate = &outcome.report.candidate;
     let options = candidate.options();
     let found = rten::build(&model, &options).unwrap().run(&[npy::read(&x).unwrap()]).unwrap();
-    // The reference here is another program's: onnxruntime's output in the golden file.
+    // The golden file contains onnxruntime's output, so the reference is independent.
     let expected = npy::read(&golden("vocoder.y.npy")).unwrap();
     let (found, expected) = (found[0].as_slice::<f32>().unwrap(), expected.as_slice::<f32>().unwrap());
     let max_abs = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -101,7 +101,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     assert!((compared.max_abs - f64::from(max_abs)).abs() < 1e-5 && compared.cosine > 0.999_999);
 }
 
-/// Two products with a curve between them, of which both lower precisions make something else.
+/// Two products with a curve between them, which both lower precisions change.
 fn perceptron() -> Model {
     use crate::onnx::{Graph, Node, Opset, Tensor, ValueInfo};
     let weights = |name: &str, seed: u32| {
@@ -124,7 +124,8 @@ fn perceptron() -> Model {
     Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
 }
 
-/// Each figure from its definition, over the outputs of the lowered and of the given model.
+/// Computes each figure from its definition, over the outputs of the lowered and of the original
+/// model.
 #[test]
 fn the_accuracy_of_lower_precisions_is_what_an_independent_comparison_says() {
     let root = tempfile::tempdir().unwrap();
@@ -228,8 +229,8 @@ fn shapes_of_sets_are_those_that_are_given() {
     assert!(refused(&[]).ends_with("give all sets the shapes of the first"));
 }
 
-/// What was measured with some values need not hold for others; and a file that is wrong is wrong whether or not an engine is
-/// cached.
+/// Measurements with some values need not hold for others, and an invalid file is an error even if
+/// an engine is cached.
 #[test]
 fn files_of_values_are_never_taken_for_others() {
     let (root, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

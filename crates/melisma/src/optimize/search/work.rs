@@ -1,4 +1,4 @@
-//! A candidate, measured in this process.
+//! Measures a candidate in this process.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::runtime::machine::peak_resident_bytes;
 const WARM_UP_RUNS: usize = 3;
 const FEWEST_RUNS: usize = 5;
 
-/// Does what `spec` says, in this process.
+/// Executes `spec` in this process.
 ///
 /// # Errors
 /// The model cannot be read or run.
@@ -53,7 +53,7 @@ pub fn work(spec: &Spec) -> Result<Done> {
     Ok(Done { engine, load_seconds, first_seconds, seconds, peak_bytes, outputs, operators })
 }
 
-/// Runs a tiny model, so that the engine's code, tables and threads are in memory.
+/// Runs a tiny model to load the engine's code, tables and threads into memory.
 fn started(spec: &Spec) -> Result<Done> {
     let model = synthetic::snac_decoder(&Snac { latent_dim: 8, dim: 16, strides: &[2] }, 0)?;
     rten::build_from(model, &spec.candidate.options())?.run(&[Value::zeros(DType::F32, &[1, 8, 64])?])?;

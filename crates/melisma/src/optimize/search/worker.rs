@@ -1,4 +1,4 @@
-//! A candidate, measured in a process of its own.
+//! Measures a candidate in its own process.
 //!
 //! # Why a process?
 //!
@@ -19,53 +19,56 @@ use crate::runtime::machine::peak_resident_bytes_of;
 use crate::text::size;
 use crate::{Error, Kind, Result};
 
-/// A candidate that takes longer than this is ended.
+/// A candidate that takes longer than this is killed.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The most time of all operators together, relative to their run; more means a wrong profile.
+/// Limit on the summed operator times, relative to their run; a larger sum means a wrong profile.
 const MOST_SHARE: f64 = 1.25;
-/// The signal that the system sends when memory is short.
+/// The signal that the system sends when it runs out of memory.
 const KILL: i32 = 9;
 
-/// What measures candidates.
+/// Where candidates are measured.
 #[derive(Debug, Clone)]
 pub enum Worker {
-    /// A program that is given the path of a [`Spec`] as its last argument and calls [`serve`](super::serve).
+    /// A program that receives the path of a [`Spec`] as its last argument and calls
+    /// [`serve`](super::serve).
     Program(Vec<OsString>),
-    /// This process: peak memory then includes everything else in it.
+    /// This process; peak memory then includes everything else in it.
     Here,
 }
 
 impl Worker {
-    /// Processes of this program, which gets `arguments` and then the path of a [`Spec`].
+    /// Processes of this program, started with `arguments` and the path of a [`Spec`].
     ///
     /// # Errors
-    /// The system does not say which program this is.
+    /// The path of this program is unknown.
     pub fn this_program(arguments: &[&str]) -> Result<Self> {
         let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
         let arguments = arguments.iter().map(OsString::from);
         Ok(Self::Program(std::iter::once(program.into()).chain(arguments).collect()))
     }
 
-    /// Measures as `spec` says.
+    /// Measures according to `spec`.
     ///
     /// # Errors
-    /// The candidate does not take the model, fails, crashes, takes too long or more memory than it may.
+    /// The candidate rejects the model, fails, crashes, takes too long, or exceeds its memory
+    /// limit.
     pub fn measure(&self, spec: &Spec) -> Result<Done> {
         match self {
-            // A limit would stay with this process.
+            // A limit would persist in this process.
             Self::Here => work(&Spec { most_bytes: None, ..spec.clone() }),
             Self::Program(program) => in_process(program, spec).map(|(done, _)| done),
         }
     }
 
-    /// The memory that a worker takes without a model of its own; none where candidates run in this process.
+    /// The memory of a worker without a model; `None` if candidates run in this process.
     pub(super) fn process_bytes(&self, spec: &Spec) -> Option<u64> {
         let Self::Program(program) = self else { return None };
         let spec = Spec { task: Task::Start, most_bytes: None, ..spec.clone() };
         in_process(program, &spec).ok()?.0.peak_bytes
     }
 
-    /// Where the time of a run goes, the slowest operator first. Engines print some of it, so only a process has it.
+    /// The time per operator in a run, slowest first. Some engines only print it, so it requires a
+    /// separate process.
     ///
     /// # Errors
     /// As [`Worker::measure`].
@@ -76,7 +79,7 @@ impl Worker {
         Operator::add(&mut all, operators::parse(&said));
         let total: f64 = all.iter().map(|operator| operator.seconds).sum();
         let whole: f64 = done.seconds.iter().sum();
-        // Times are printed in hundredths of milliseconds.
+        // Times are printed in hundredths of a millisecond.
         if total > MOST_SHARE * whole + 1e-5 * all.len() as f64 {
             return Err(Error::new(Kind::Check, format!("operators of {total} s in a run of {whole} s")));
         }
@@ -85,7 +88,7 @@ impl Worker {
     }
 }
 
-/// What a worker answers, and what it printed before.
+/// The worker's answer and everything that it printed.
 fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
     forget(&spec.outputs);
     let path = spec.outputs.join("spec.json");
@@ -99,7 +102,7 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
     let mut child = Command::new(name)
         .args(arguments)
         .arg(&path)
-        // Open for as long as this process lives: a worker ends with it.
+        // The pipe stays open while this process lives, so a worker ends with it.
         .stdin(Stdio::piped())
         .stdout(file(&out)?)
         .stderr(file(&err)?)
@@ -121,7 +124,7 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
                 continue;
             }
         };
-        // It may have ended in the meantime.
+        // It may have ended already.
         let _ = child.kill();
         let _ = child.wait();
         return Err(reason);

@@ -1,7 +1,9 @@
-//! Stages as layers: each on the fastest kernel that computes it, weights packed once, all of them in steps over time.
+//! Turns stages into layers. Each uses the fastest kernel that computes it, packs its weights once,
+//! and runs in steps over time.
 //!
-//! Activations are `[T, C]`. A layer takes any number of rows and gives those that became final: fewer at first, because it
-//! looks ahead, and the rest when the signal ends. So no row is computed twice or in vain.
+//! Activations are `[T, C]`. A layer takes any number of rows and returns those that became final:
+//! fewer at first, because it looks ahead, and the rest when the signal ends. No row is computed
+//! twice or discarded.
 
 use std::time::Instant;
 
@@ -18,19 +20,19 @@ use super::stage::{Conv, Curve, Stage, Transposed};
 use crate::engine::Operator;
 use crate::{Error, Result};
 
-/// A layer and how far it is in the signal.
+/// A layer and its position in the signal.
 #[derive(Debug)]
 pub(super) struct Layer {
     work: Work,
-    /// Where its state begins in the arena.
+    /// Offset of its state in the arena.
     offset: usize,
     n_in: usize,
     n_out: usize,
     /// Input rows per latent.
     scale: usize,
-    /// Outputs per input, and by how many they are behind.
+    /// Outputs per input, and how far they lag behind.
     timeline: Timeline,
-    /// Input rows of the signal, and those already taken.
+    /// Input rows of the signal, and rows consumed so far.
     end: usize,
     taken: usize,
     n_steps: i64,
@@ -51,7 +53,7 @@ enum Work {
     Residual(residual::Plan),
     Head(head::Plan),
     Dilated(Dilated),
-    /// A dense convolution: neighbours side by side, then one product.
+    /// A dense convolution: unfolds the neighbours, then computes one product.
     Dense(Unfold, pointwise::Plan),
     Snake(Vec<f32>),
     Curve(Curve),
@@ -60,7 +62,7 @@ enum Work {
 }
 
 impl Work {
-    /// The operators of the graph that it does together.
+    /// The graph operators that it implements.
     fn operator(&self) -> &'static str {
         match self {
             Self::Depthwise(_) | Self::Dilated(_) => "depthwise Conv",
@@ -77,10 +79,10 @@ impl Work {
     }
 }
 
-/// As many outputs as inputs, at once.
+/// One output per input, without lag.
 const SAME: Timeline = Timeline { rate: 1, lag: 0 };
 
-/// What is decided while layer after layer is prepared.
+/// State shared while the layers are prepared one after another.
 pub(super) struct Builder<'a> {
     pub device: &'a Device,
     pub budget: &'a Budget,
@@ -91,7 +93,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Prepares stages, as many together as a kernel takes.
+    /// Prepares stages, fusing as many as a kernel can take.
     pub(super) fn layers(&mut self, mut stages: &[Stage]) -> Result<Vec<Layer>> {
         let mut layers = Vec::new();
         while let [first, rest @ ..] = stages {
@@ -115,7 +117,7 @@ impl Builder<'_> {
         Ok(layers)
     }
 
-    /// Takes a layer whose output has `n_out` channels.
+    /// Adds a layer whose output has `n_out` channels.
     fn place(&mut self, work: Work, timeline: Timeline, state_len: usize, n_out: usize) -> Result<Layer> {
         let scale = self.scale.checked_mul(timeline.rate).filter(|&scale| scale <= 1 << 20);
         let scale = scale
@@ -235,16 +237,16 @@ fn is_unit(wide: &Conv, mix: &Conv) -> bool {
     is_wide && mix.n_taps == 1 && mix.groups == 1 && mix.n_in == wide.n_in && mix.n_out == wide.n_in
 }
 
-/// What all layers of a step share.
+/// State that all layers of a step share.
 pub(super) struct Shared<'a> {
     pub queue: &'a Queue,
     pub rows: &'a mut Rows,
     pub arena: &'a mut [f32],
-    /// Times of the layers, where they are recorded.
+    /// Times of the layers, if recorded.
     pub times: Option<&'a mut Vec<Operator>>,
 }
 
-/// Takes rows through layers, in `now`; `next` is room to work in.
+/// Passes the rows in `now` through the layers; `next` is scratch memory.
 pub(super) fn run(
     layers: &mut [Layer],
     shared: &mut Shared<'_>,
@@ -259,7 +261,7 @@ pub(super) fn run(
 }
 
 impl Layer {
-    /// Forgets the signal before; the next has `len` latents.
+    /// Discards the previous signal; the next has `len` latents.
     pub(super) fn reset(&mut self, len: usize) -> Result<()> {
         let end = len.checked_mul(self.scale).filter(|&end| end < 1 << 39);
         self.end = end.ok_or_else(|| Error::invalid(format!("{}: a signal of {len} latents", super::NAME)))?;
@@ -276,7 +278,8 @@ impl Layer {
         Ok(())
     }
 
-    /// Takes rows of x `[n, C_in]`, which may grow by padding, and gives y, the rows that became final.
+    /// Consumes rows of x `[n, C_in]`, which padding may extend, and writes the rows that became
+    /// final to y.
     fn run(&mut self, shared: &mut Shared<'_>, x: &mut Vec<f32>, y: &mut Vec<f32>, flow: Flow) -> Result<()> {
         if let Work::Branch(layers, delay) = &mut self.work {
             delay.take(x);
@@ -331,7 +334,7 @@ impl Layer {
         }
     }
 
-    /// The widest activation inside, in floats per latent.
+    /// The widest intermediate activation, in floats per latent.
     pub(super) fn widest(&self) -> usize {
         let inner = match &self.work {
             Work::Branch(layers, _) => layers.iter().map(Self::widest).max().unwrap_or(0),
@@ -341,7 +344,7 @@ impl Layer {
         inner.max(self.scale * self.n_in).max(self.scale * self.timeline.rate * self.n_out)
     }
 
-    /// Latents that it looks ahead, as a fraction's two parts: rows, and rows per latent.
+    /// Lookahead in latents, as a fraction: rows, and rows per latent.
     pub(super) fn ahead(&self) -> (usize, usize) {
         match &self.work {
             Work::Branch(layers, _) => {

@@ -1,9 +1,10 @@
-//! Our own engine, for chains of one-dimensional convolutions as vocoders and codecs have them: dense, depthwise, dilated and
-//! transposed convolutions, Snake, curves and residual branches.
+//! Our own engine for chains of one-dimensional convolutions, as in vocoders and codecs: dense,
+//! depthwise, dilated and transposed convolutions, Snake, activation curves and residual branches.
 //!
-//! A signal goes through all layers in short steps of time, each layer keeping the tail of its input. So activations stay
-//! in the cache, memory does not grow with the signal, and the result has the same bits for every length of step and every
-//! number of threads. Snake is part of the kernel that follows it.
+//! A signal passes through all layers in short time steps, and each layer stores the tail of its
+//! input. Activations thus stay in the processor's cache, memory does not grow with the signal, and
+//! the result is bit-identical for every step length and thread count. Snake is fused into the
+//! kernel that follows it.
 //!
 //! # Why rows and not whole signals?
 //!
@@ -30,7 +31,7 @@ use stage::Stage;
 
 /// The engine's name.
 pub const NAME: EngineName = EngineName::MelismaChain;
-/// Activations of a step are to stay in the second-level cache of a few cores.
+/// The activations of a step should fit into the second-level cache of a few cores.
 const STEP_BYTES: usize = 4 << 20;
 
 /// A model in our engine.
@@ -42,7 +43,7 @@ pub struct Chain {
     arena: Vec<f32>,
     now: Vec<f32>,
     next: Vec<f32>,
-    /// Latents of a step.
+    /// Latents per step.
     step_len: usize,
     /// Outputs per latent.
     rate: usize,
@@ -56,10 +57,11 @@ pub fn takes(model: &Model) -> bool {
     Port::inputs(model).is_ok_and(|inputs| stages(model).is_ok_and(|stages| channels(&inputs, &stages).is_ok()))
 }
 
-/// Prepares a model; packed weights and scratch memory are counted in `budget`.
+/// Prepares a model; packed weights and scratch memory count against `budget`.
 ///
 /// # Errors
-/// `Unsupported` names the operators and nodes that do not fit a chain; `Memory` when the budget is too small.
+/// `Unsupported` names the operators and nodes that do not fit a chain; `Memory` if the budget is
+/// too small.
 pub fn build(model: &Model, options: &Options, budget: &Budget) -> Result<Chain> {
     let ports = Ports::of(model)?;
     let stages = stages(model)?;
@@ -115,7 +117,8 @@ fn channels(inputs: &[Port], stages: &[Stage]) -> Result<usize> {
 }
 
 impl Chain {
-    /// Latents that go through the layers at one time: fewer take less memory, and the result is the same.
+    /// Sets how many latents pass through the layers at once: fewer take less memory, with the same
+    /// result.
     #[must_use]
     pub fn with_step(mut self, n_latents: usize) -> Self {
         self.step_len = n_latents.max(1);
@@ -128,7 +131,7 @@ impl Chain {
         ahead.map(|(rows, scale)| rows as f64 / scale as f64).sum::<f64>().ceil() as usize
     }
 
-    /// One signal `[C_in, T]` to `[C_out, T · rate]`.
+    /// Converts one signal `[C_in, T]` to `[C_out, T · rate]`.
     fn signal(&mut self, x: &[f32], y: &mut [f32], mut times: Option<&mut Vec<Operator>>) -> Result<()> {
         let len = x.len() / self.n_in;
         self.arena.fill(0.0);

@@ -1,14 +1,15 @@
-//! Layers that only move rows or bend values, written plainly.
+//! Plain implementations of layers that only move rows or apply curves.
 
 use super::stage::{Conv, Curve};
 
-/// Rows beside their neighbours: `[T, C]` to `[T, K, C]`, with the last (K - 1) d rows kept from step to step.
+/// Unfolds rows with their neighbours: `[T, C]` to `[T, K, C]`. Stores the last (K - 1) d rows
+/// between steps.
 #[derive(Debug)]
 pub(super) struct Unfold {
     n_channels: usize,
     n_taps: usize,
     dilation: usize,
-    /// The rows before, then those of the step.
+    /// The stored rows, then those of the step.
     seen: Vec<f32>,
     rows: Vec<f32>,
 }
@@ -50,7 +51,7 @@ impl Unfold {
     }
 }
 
-/// A dilated convolution of each channel alone.
+/// A dilated depthwise convolution.
 #[derive(Debug)]
 pub(super) struct Dilated {
     n_taps: usize,
@@ -58,7 +59,7 @@ pub(super) struct Dilated {
     /// `[K, C]`
     weight: Vec<f32>,
     bias: Vec<f32>,
-    /// The rows before, then those of the step.
+    /// The stored rows, then those of the step.
     seen: Vec<f32>,
 }
 
@@ -97,7 +98,7 @@ impl Dilated {
     }
 }
 
-/// A signal held back until what was computed from it is there.
+/// Delays a signal until its branch has been computed.
 #[derive(Debug, Default)]
 pub(super) struct Delay {
     held: Vec<f32>,
@@ -112,7 +113,7 @@ impl Delay {
         self.held.extend_from_slice(x);
     }
 
-    /// The sum of the branch and what it came from.
+    /// Adds the branch to the signal that it came from.
     pub(super) fn add(&mut self, branch: &[f32], y: &mut Vec<f32>) {
         y.clear();
         y.extend(self.held.iter().zip(branch).map(|(x, branch)| x + branch));
@@ -120,7 +121,7 @@ impl Delay {
     }
 }
 
-/// x + sin²(αx) / (α + 1e-9), rows of channels.
+/// x + sin²(αx) / (α + 1e-9) per channel.
 pub(super) fn snake(alpha: &[f32], x: &[f32], y: &mut [f32]) {
     for (x, y) in x.chunks_exact(alpha.len()).zip(y.chunks_exact_mut(alpha.len())) {
         for ((x, y), alpha) in x.iter().zip(y).zip(alpha) {
@@ -130,7 +131,7 @@ pub(super) fn snake(alpha: &[f32], x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// All curves pass through zero, so what is padding stays padding.
+/// All curves pass through zero, so padding stays zero.
 pub(super) fn curve(which: Curve, x: &[f32], y: &mut [f32]) {
     let pairs = x.iter().zip(y);
     match which {

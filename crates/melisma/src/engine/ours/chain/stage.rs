@@ -1,5 +1,5 @@
-//! A graph as a chain of stages, `[B, C, T]` all the way: convolutions, Snake, curves, and branches that are added to what
-//! they came from. What does not fit is named.
+//! Converts a graph to a chain of stages on `[B, C, T]`: convolutions, Snake, curves, and residual
+//! branches. Errors name the nodes that do not fit.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use super::NAME;
 /// One step of the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stage {
-    /// α of each channel.
+    /// α per channel.
     Snake(Vec<f32>),
     Conv(Conv),
     Transposed(Transposed),
@@ -23,7 +23,7 @@ pub(super) enum Stage {
     Residual(Vec<Stage>),
 }
 
-/// Stride 1; as many outputs as inputs.
+/// Stride 1; preserves the length.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Conv {
     pub n_in: usize,
@@ -37,7 +37,7 @@ pub(super) struct Conv {
     pub bias: Vec<f32>,
 }
 
-/// 2 s taps; s times as many outputs as inputs.
+/// 2 s taps; multiplies the length by s.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Transposed {
     pub n_in: usize,
@@ -48,7 +48,7 @@ pub(super) struct Transposed {
     pub bias: Vec<f32>,
 }
 
-/// A function of each value.
+/// An elementwise function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Curve {
     Tanh,
@@ -58,10 +58,10 @@ pub(super) enum Curve {
 
 const OPERATORS: [&str; 6] = ["Conv", "ConvTranspose", "Tanh", "Relu", "LeakyRelu", "Add"];
 const MAX_DEPTH: usize = 16;
-/// Floats that a layer may keep of its input.
+/// Limit on the floats of input history that a layer stores.
 const MAX_HISTORY: usize = 1 << 26;
 
-/// The stages of a model whose constants are folded and whose Snakes are fused.
+/// The stages of a model with folded constants and fused Snakes.
 pub(super) fn stages(model: &Model) -> Result<Vec<Stage>> {
     let graph = &model.graph;
     let is_known =
@@ -98,7 +98,7 @@ struct Walk<'m> {
 }
 
 impl<'m> Walk<'m> {
-    /// The stages from a value to the output, or to the node `goal` that adds.
+    /// The stages from a value to the output, or to the `Add` node `goal`.
     fn from(&self, mut value: &'m str, goal: Option<usize>, depth: usize) -> Result<(Vec<Stage>, &'m str)> {
         let mut stages = Vec::new();
         loop {
@@ -116,7 +116,7 @@ impl<'m> Walk<'m> {
                 }
                 [a, b] if a != b && depth < MAX_DEPTH => {
                     let is_add = |at: usize| self.graph.nodes[at].is("Add");
-                    // Nodes are in order, so the one that adds comes last.
+                    // Nodes are in order, so the `Add` comes last.
                     let ([first, add], true) = ([a.min(b), a.max(b)], is_add(a.max(b))) else {
                         return Err(refused(format!("`{value}` goes two ways that do not meet")));
                     };
@@ -226,7 +226,7 @@ fn ints(node: &Node, name: &str, or: &[i64]) -> Vec<i64> {
     node.attribute(name).and_then(|value| value.ints()).unwrap_or(or).to_vec()
 }
 
-/// A whole number, or a list of one.
+/// An integer, or a list of one.
 fn int(node: &Node, name: &str, or: i64) -> Result<usize> {
     let value = match node.attribute(name) {
         None => or,

@@ -1,4 +1,5 @@
-//! Our engine against the embedded one: the same signals within rounding, the same bits for every step and thread count.
+//! Compares our engine with the embedded one: the same signals within rounding, the same bits for
+//! every step and thread count.
 
 use super::*;
 use crate::engine::rten;
@@ -20,7 +21,7 @@ fn small() -> Model {
     snac_decoder(&Snac { latent_dim: 24, dim: 32, strides: &[3, 2] }, 7).unwrap()
 }
 
-/// `x [1, 6, T]` through nodes that end in `y`.
+/// Passes `x [1, 6, T]` through nodes that end in `y`.
 fn model(nodes: Vec<Node>, initializers: Vec<Tensor>) -> Model {
     let open = |name: &str| {
         ValueInfo::tensor(name, 1, &[Dim::Named("b".to_owned()), Dim::Known(6), Dim::Named("t".to_owned())])

@@ -1,8 +1,9 @@
-//! Our convolutions among the operators of the embedded engine: dense convolutions of signals and images run in our own
-//! kernel, with the ReLU behind them, and the pieces of the graph between them in `rten`. Branches of an `If` are taken apart too.
+//! Combines our convolutions with the operators of the embedded engine. Dense convolutions of
+//! signals and images run in our kernel, fused with a following ReLU; the pieces of the graph
+//! between them run in `rten`. Branches of an `If` are split too.
 //!
-//! It is for graphs that [`chain`](super::chain) does not take. Each piece is a model of its own, and values go from one to the
-//! next without a copy.
+//! This engine is for graphs that [`chain`](super::chain) rejects. Each piece is a separate model,
+//! and values pass between pieces without a copy.
 
 mod piece;
 mod program;
@@ -29,7 +30,7 @@ use program::{Memory, Program};
 /// The engine's name.
 pub const NAME: EngineName = EngineName::MelismaMixed;
 
-/// A model, part in our kernels and part in the embedded engine.
+/// A model that runs partly in our kernels and partly in the embedded engine.
 #[derive(Debug)]
 pub struct Mixed {
     program: Program,
@@ -46,11 +47,11 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// Prepares a model; packed weights and scratch memory of our kernels are counted in `budget`.
+/// Prepares a model; packed weights and scratch memory of our kernels count against `budget`.
 ///
 /// # Errors
-/// `Unsupported` names what the embedded engine does not have, or says that no convolution is there to speed up; `Memory` when
-/// the budget is too small.
+/// `Unsupported` names features that the embedded engine lacks, or says that there is no
+/// convolution to speed up; `Memory` if the budget is too small.
 pub fn build(model: &Model, options: &Options, budget: &Budget) -> Result<Mixed> {
     let ports = rten::check(model)?;
     let mut model = adapt::adapted(model.clone())?;
@@ -97,7 +98,7 @@ impl Mixed {
         let values = self.ports.inputs.iter().zip(inputs).map(|(port, value)| convert::to_engine(&port.name, value));
         let values = values.collect::<Result<Vec<_>>>()?;
         let (program, memory) = (&self.program, &mut self.memory);
-        // All of it on the pool's threads, so that no piece has to go there by itself.
+        // Everything runs on the pool's threads, so that pieces do not have to switch threads.
         let results = guarded(&self.pool.0, || memory.run(program, values))??;
         self.ports.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()
     }

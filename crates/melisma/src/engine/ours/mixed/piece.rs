@@ -19,17 +19,17 @@ pub(super) struct Piece {
     to: Vec<usize>,
 }
 
-/// What a piece is made of.
+/// The parts of a piece.
 pub(super) struct Parts<'m, 'a> {
     pub nodes: &'a [&'m Node],
-    /// What it makes for others.
+    /// Values that other steps read.
     pub outputs: &'a [&'m str],
     pub scope: &'a Scope<'m>,
     pub of: &'m Model,
 }
 
 impl Piece {
-    /// Prepares a piece. Its outputs have slots already.
+    /// Prepares a piece. Its outputs already have slots.
     pub(super) fn new(parts: &Parts<'_, '_>) -> Result<Self> {
         let made: HashSet<&str> = parts.nodes.iter().flat_map(|node| &node.outputs).map(String::as_str).collect();
         let mut seen = HashSet::new();
@@ -69,7 +69,7 @@ impl Piece {
         &self.to
     }
 
-    /// Values that no later step reads are moved, so that the engine may change them in place.
+    /// Values that no later step reads are moved, so that the engine can modify them in place.
     pub(super) fn run(&self, values: &mut Slots, last: &[usize], options: RunOptions) -> Result<()> {
         let mut given = Vec::with_capacity(self.inputs.len());
         for &(id, slot) in self.inputs.iter().filter(|(_, slot)| last.contains(slot)) {

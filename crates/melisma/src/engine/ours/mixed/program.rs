@@ -1,4 +1,4 @@
-//! Steps over numbered slots.
+//! Programs: steps over numbered slots.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::slot::Slots;
 use crate::engine::Operator;
 use crate::{Error, Result};
 
-/// Buffers of at least this many floats are used again.
+/// Buffers of at least this many floats are reused.
 const LEAST_REUSED: usize = 16 << 10;
 const MOST_SPARE: usize = 8;
 
@@ -42,14 +42,14 @@ pub(super) enum Work {
     Branch(Box<Branch>),
 }
 
-/// A convolution of ours.
+/// One of our convolutions.
 #[derive(Debug)]
 pub(super) struct Window {
     pub plan: Plan,
     pub label: String,
-    /// What it does of the graph.
+    /// The graph operators that it implements.
     pub operator: &'static str,
-    /// Axes of its input.
+    /// Number of axes of its input.
     pub n_axes: usize,
     pub from: usize,
     pub to: usize,
@@ -60,9 +60,9 @@ pub(super) struct Window {
 pub(super) struct Branch {
     pub condition: usize,
     pub label: String,
-    /// Where the condition holds, and where not.
+    /// The programs for a true and a false condition.
     pub ways: [Program; 2],
-    /// What it reads of the graph around it.
+    /// Slots that it reads from the surrounding graph.
     pub reads: Vec<usize>,
     pub to: Vec<usize>,
 }
@@ -85,14 +85,14 @@ impl Work {
     }
 }
 
-/// What programs work with, reused from run to run.
+/// Working memory of programs, reused between runs.
 pub(super) struct Memory {
     values: Slots,
     queue: Queue,
     pool: Arc<ThreadPool>,
-    /// Buffers that are free.
+    /// Free buffers.
     spare: Vec<Vec<f32>>,
-    /// Times of our kernels, where they are recorded.
+    /// Times of our kernels, if recorded.
     pub times: Option<Vec<Operator>>,
 }
 
@@ -107,7 +107,7 @@ impl Memory {
         Self { values: Slots::new(n_slots), queue, pool, spare: Vec::new(), times: None }
     }
 
-    /// One run of the whole program.
+    /// Runs the whole program once.
     pub(super) fn run(&mut self, program: &Program, inputs: Vec<Value>) -> Result<Vec<Value>> {
         self.values.clear_all();
         program.inputs.iter().zip(inputs).for_each(|(&slot, value)| self.values.set(slot, value));
@@ -191,8 +191,8 @@ impl Memory {
     }
 }
 
-/// `len` floats with anything in them, from a buffer that is free where one is large enough. Not from a much larger one: it
-/// would be cut, and missing in the next run.
+/// Returns `len` floats with arbitrary contents, from a free buffer if one is large enough. Much
+/// larger buffers are skipped: they would be cut and then missing in the next run.
 fn buffer(spare: &mut Vec<Vec<f32>>, len: usize) -> Result<Vec<f32>> {
     let fitting =
         spare.iter().enumerate().filter(|(_, buffer)| (len..=len.saturating_add(len / 4)).contains(&buffer.len()));

@@ -1,4 +1,4 @@
-//! Which values a graph sees: its own, and those of the graphs around it.
+//! The values visible to a graph: its own and those of the surrounding graphs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(super) struct Scope<'m> {
 }
 
 impl<'m> Scope<'m> {
-    /// The scope of a graph inside of this one.
+    /// The scope of a graph nested in this one.
     pub(super) fn within(&self, graph: &'m Graph) -> Self {
         let mut inner = self.clone();
         for tensor in &graph.initializers {
@@ -40,7 +40,7 @@ impl<'m> Scope<'m> {
     }
 }
 
-/// What a node reads, by itself and in its graphs, each name once.
+/// The names that a node reads, directly and in its subgraphs, each once.
 pub(super) fn reads(node: &Node) -> Vec<&str> {
     let mut names: Vec<&str> = node.inputs.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     node.graphs().for_each(|graph| captures(graph, &mut names));
@@ -49,7 +49,7 @@ pub(super) fn reads(node: &Node) -> Vec<&str> {
     names
 }
 
-/// What a graph reads of those around it.
+/// The names that a graph reads from surrounding graphs.
 fn captures<'m>(graph: &'m Graph, names: &mut Vec<&'m str>) {
     let inputs = graph.inputs.iter().map(|input| input.name.as_str());
     let own: HashSet<&str> = graph

@@ -22,7 +22,7 @@ impl Slots {
         self.clear(slot).ok_or_else(missing)
     }
 
-    /// The value of `outputs[at]`, copied only where it is an output once more.
+    /// The value of `outputs[at]`, copied only if a later output is the same slot.
     pub(super) fn output(&mut self, outputs: &[usize], at: usize) -> Result<Value> {
         if outputs[at + 1..].contains(&outputs[at]) {
             Ok(self.get(outputs[at])?.as_view().to_owned())
@@ -31,7 +31,7 @@ impl Slots {
         }
     }
 
-    /// Takes the value out, where there is one.
+    /// Takes the value out, if there is one.
     pub(super) fn clear(&mut self, slot: usize) -> Option<Value> {
         self.0.get_mut(slot).and_then(Option::take)
     }

@@ -1,5 +1,5 @@
-//! The graph as steps: in turn all nodes that the embedded engine can run next, then the convolutions and branches that are
-//! ready.
+//! Converts the graph to steps: alternately all nodes that the embedded engine can run next, then
+//! all convolutions and branches that are ready.
 
 use std::collections::HashSet;
 
@@ -13,14 +13,14 @@ use super::window::{Maker, is_window};
 use crate::onnx::{Content, Graph, Model, Node};
 use crate::{Error, Result};
 
-/// A model taken apart.
+/// A model split into steps.
 pub(super) struct Split {
     pub program: Program,
     pub n_slots: usize,
     pub n_windows: usize,
 }
 
-/// Takes `model` apart.
+/// Splits `model` into steps.
 pub(super) fn split(model: &Model, maker: &Maker<'_>) -> Result<Split> {
     let mut cutter = Cutter { model, maker, n_slots: 0, n_windows: 0 };
     let mut scope = Scope::default().within(&model.graph);
@@ -63,7 +63,7 @@ impl<'m> Cutter<'m, '_> {
         slot
     }
 
-    /// A graph whose inputs are in `scope`; of these, `own` are free to be given away.
+    /// Converts a graph whose inputs are in `scope`; the slots in `own` may be moved out.
     fn program(&mut self, graph: &'m Graph, mut scope: Scope<'m>, own: &[usize]) -> Result<Program> {
         let outputs: Vec<&str> = graph.outputs.iter().map(|output| output.name.as_str()).collect();
         let mut waiting = units(graph, &scope);
@@ -140,7 +140,7 @@ impl<'m> Cutter<'m, '_> {
     }
 }
 
-/// The nodes of a graph, each ReLU with the convolution that alone feeds it.
+/// The nodes of a graph; a ReLU joins a convolution whose output only it reads.
 fn units<'m>(graph: &'m Graph, scope: &Scope<'m>) -> Vec<Unit<'m>> {
     let all: Vec<&str> =
         graph.nodes.iter().flat_map(reads).chain(graph.outputs.iter().map(|output| output.name.as_str())).collect();
@@ -172,7 +172,7 @@ fn units<'m>(graph: &'m Graph, scope: &Scope<'m>) -> Vec<Unit<'m>> {
     units
 }
 
-/// An `If` with convolutions of ours, whose results are made inside.
+/// Whether the node is an `If` that contains our convolutions and computes its results inside.
 fn is_branch<'m>(node: &'m Node, scope: &Scope<'m>) -> bool {
     let is_variable = node.inputs.first().is_some_and(|name| scope.initializer(name).is_none());
     let makes = |graph: &Graph| {
@@ -190,7 +190,7 @@ fn is_branch<'m>(node: &'m Node, scope: &Scope<'m>) -> bool {
         && node.graphs().any(has_ours)
 }
 
-/// Takes out the units of a kind whose inputs are there, until there are no more.
+/// Removes units of one kind whose inputs are available, until none is left.
 fn take<'m>(
     waiting: &mut Vec<Unit<'m>>,
     made: &mut HashSet<&'m str>,
@@ -209,7 +209,7 @@ fn take<'m>(
     }
 }
 
-/// Takes out the units whose inputs are there now.
+/// Removes the units whose inputs are available.
 fn take_ready<'m>(waiting: &mut Vec<Unit<'m>>, made: &HashSet<&'m str>, scope: &Scope<'m>) -> Vec<Unit<'m>> {
     waiting.extract_if(.., |unit| unit.is_ready(made, scope)).collect()
 }
@@ -220,7 +220,7 @@ impl<'m> Unit<'m> {
     }
 }
 
-/// Each step with the slots that no later step reads.
+/// Pairs each step with the slots that no later step reads.
 fn with_last_reads(works: Vec<Work>, own: &[usize], outputs: &[usize]) -> Vec<Step> {
     let mut needed: HashSet<usize> = outputs.iter().copied().collect();
     let mut steps: Vec<Step> = Vec::new();

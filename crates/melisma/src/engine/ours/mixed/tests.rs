@@ -1,4 +1,5 @@
-//! Against the embedded engine alone: the same values within rounding, the same bits for every number of threads.
+//! Compares with the embedded engine alone: the same values within rounding, the same bits for
+//! every thread count.
 
 use super::*;
 use crate::engine::rten;
@@ -95,7 +96,7 @@ fn signals_whose_values_are_read_again() {
     assert_eq!(outputs[1], outputs[2], "an output that is there twice");
 }
 
-/// Where the number is 16, a convolution of x; elsewhere another.
+/// One convolution of x if the number is 16, otherwise another.
 fn branching() -> Model {
     let way = |weight: &str, op: &str| Graph {
         name: weight.to_owned(),

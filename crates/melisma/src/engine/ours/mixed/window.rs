@@ -1,4 +1,4 @@
-//! Convolutions of the graph as our kernel takes them.
+//! Converts the graph's convolutions for our kernel.
 
 use melisma_kernels::conv::{Conv, Curve, Plan};
 use melisma_kernels::{Budget, Device};
@@ -8,18 +8,18 @@ use crate::Result;
 use crate::format::{DType, Value};
 use crate::onnx::{Node, Tensor};
 
-/// Builds kernels on a device, within a budget.
+/// Builds kernels on a device within a budget.
 pub(super) struct Maker<'a> {
     pub device: &'a Device,
     pub budget: &'a Budget,
 }
 
-/// Whether a node is a convolution of ours.
+/// Whether our kernel can run a node.
 pub(super) fn is_window(node: &Node, scope: &Scope<'_>) -> bool {
     shape(node, scope).is_some()
 }
 
-/// Pairs are rows, then columns; a signal has one row.
+/// Pairs are (rows, columns); a signal has one row.
 struct Shape<'m> {
     weight: &'m Tensor,
     bias: Option<&'m Tensor>,
@@ -78,7 +78,7 @@ fn shape<'m>(node: &Node, scope: &Scope<'m>) -> Option<Shape<'m>> {
 }
 
 impl Maker<'_> {
-    /// The kernel of a node; none where it has to run in the embedded engine.
+    /// The kernel for a node; `None` if the embedded engine has to run it.
     pub(super) fn plan(&self, node: &Node, scope: &Scope<'_>, curve: Curve) -> Result<Option<Plan>> {
         let Some(shape) = shape(node, scope) else { return Ok(None) };
         let weight = floats(shape.weight)?;

@@ -1,4 +1,4 @@
-//! The engine for a run: which cached one it is, whichever flags made it, and why.
+//! The engine for a run: which cached one is chosen, for any flags that built it, and why.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::config::Profile;
 use crate::engine::onnxruntime::recorder::{recorded, value};
 use crate::onnx::{Dim, Node, ValueInfo};
 
-/// A cache with engines for the perceptron, made with these flags.
+/// A cache with engines for the perceptron, built with these flags.
 struct Shelf {
     root: tempfile::TempDir,
     config: Config,
@@ -43,7 +43,7 @@ impl Shelf {
         chosen.reason
     }
 
-    /// Gives an entry other figures, as if another machine or another day had made it.
+    /// Replaces the figures of an entry, as if another machine or another day had measured them.
     fn change(&self, outcome: &Outcome, change: impl FnOnce(&mut Report)) {
         let mut report = outcome.report.clone();
         change(&mut report);
@@ -112,7 +112,7 @@ fn the_terms_decide_what_qualifies() {
     assert!(refused.unwrap_err().kind() == Kind::Unsupported, "never another engine in its place");
 }
 
-/// Entries say `melisma` where they were made before our two engines had names of their own.
+/// Entries say `melisma` if they predate the separate names of our two engines.
 #[test]
 fn entries_of_the_common_name_are_understood() {
     let (root, config) = (tempfile::tempdir().unwrap(), config(&[("threads", "1")]));
@@ -192,7 +192,7 @@ fn the_fastest_of_several_is_taken_and_a_damaged_one_never() {
     assert!(!fast.entry.folder.exists());
 }
 
-/// The self-check runs the model, which made a cached engine slower than none.
+/// The self-check runs the model, which would make a cached engine slower than none.
 #[test]
 fn an_engine_that_passed_is_not_run_again_until_something_changes() {
     let shelf = Shelf::new();
@@ -200,7 +200,7 @@ fn an_engine_that_passed_is_not_run_again_until_something_changes() {
     let fp32 = any(Wanted::Fp32, 1e-3);
     let passed = made.entry.folder.join("passed");
     let recorded = std::fs::read(&passed).unwrap();
-    // Outputs that no engine gives: whoever checks sets the entry aside.
+    // Outputs that no engine produces: any check quarantines the entry.
     let mut manifest = made.entry.manifest.clone();
     manifest.self_check[0].values[3] = Some(7.0);
     seal(&made.entry.folder, &manifest);
@@ -269,7 +269,7 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
     let any = any(Wanted::Fp32, 1e-3);
     let both = choose(&any, &subject).unwrap_err().to_string();
     assert!(both.contains("rten: ") && both.contains("; onnxruntime does not take the model: "), "{both}");
-    // ONNX Runtime has it, the embedded engine does not.
+    // ONNX Runtime supports this operator, the embedded engine does not.
     let mut model = perceptron();
     model.graph.nodes = vec![Node::new("Det", &["m"], &["y"])];
     let square = |name: &str, shape: &[i64]| {
@@ -284,7 +284,7 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
     assert_eq!(chosen.reason, "no engine is cached for this model; rten: no such operator: Det");
 }
 
-/// From the choice of a profile to what ONNX Runtime is told, without a GPU.
+/// From the profile's choice to ONNX Runtime's options, without a GPU.
 #[test]
 fn emergency_takes_tensorrt_and_tells_it_so() {
     let measured = |engine: EngineName, p50: f64| Measured {

@@ -1,4 +1,4 @@
-//! Candidates in processes of their own: what memory, chunks and profiles make of them.
+//! Candidates in their own processes, under memory limits, chunks and profiles.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use crate::text::size;
 
 const WORKER: &str = "optimize::search::tests::memory::measures_one";
 
-/// What [`program`] runs: the path of the spec is the last argument.
+/// The test that [`program`] runs: the path of the spec is the last argument.
 #[test]
 #[ignore = "extended: started by the tests beside it"]
 fn measures_one() {
@@ -48,7 +48,7 @@ impl Bench {
         search.optimize(&self.request).map(|outcome| outcome.report)
     }
 
-    /// The peak of a process that runs it once.
+    /// The peak memory of a process that runs the model once.
     fn peak(&self, engine: EngineName, chunk: Chunk) -> u64 {
         let sets = Sets::make(&Model::open(&self.request.model).unwrap(), &self.request).unwrap();
         let done = program().measure(&Spec {
@@ -66,7 +66,7 @@ impl Bench {
     }
 }
 
-/// One channel becomes many and one again: much memory for hardly any work.
+/// One channel becomes many and one again: much memory for little work.
 fn fan() -> Model {
     let n_channels = 256;
     let ones = vec![0.5f32; n_channels];
@@ -112,7 +112,8 @@ fn pieces_follow_the_free_memory() {
     assert_eq!(refused.remedies()[0], Remedy::Set { key: "chunk_large_tensors", value: "true" });
 }
 
-/// A limit that is too small is refused with one that then works, whether or not the model can be split.
+/// The error for a limit that is too low names one that works, whether or not the model can be
+/// split.
 #[test]
 fn the_least_limit_that_is_named_works() {
     for (model, input) in [(fan(), "x=1x1x20000"), (whole(), "x=1x1x20000")] {
@@ -129,7 +130,7 @@ fn the_least_limit_that_is_named_works() {
     }
 }
 
-/// As [`fan`], with outputs that depend on the whole signal.
+/// Like [`fan`], with outputs that depend on the whole signal.
 fn whole() -> Model {
     let mut model = fan();
     model.graph.nodes[1].outputs[0] = "z".to_owned();
@@ -195,7 +196,7 @@ fn training_takes_at_most_six_tenths_of_emergency() {
     assert!(10 * peaks[2] <= 6 * peaks[0], "{peaks:?}");
 }
 
-/// A model whose outputs depend on the whole signal is run whole where pieces are asked for.
+/// A model whose outputs depend on the whole signal runs whole even if pieces are requested.
 #[test]
 fn what_cannot_be_split_is_run_whole() {
     let x = format!("x={}", golden("control.x.npy").display());
