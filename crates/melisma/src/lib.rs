@@ -1,4 +1,4 @@
-//! Melisma is a tensor engine for audio AI: it turns codec tokens, scores, waveforms and weights into tensors and sound,
+//! Melisma is a tensor engine for audio AI: it turns codec tokens, scores, waveforms and weights into tensors and audio,
 //! on a CPU or an NVIDIA GPU.
 //!
 //! | room | what it does |
@@ -14,17 +14,20 @@
 //! | [`mod@format`] | arrays, weights and pictures in files |
 //! | [`config`] | settings, profiles, precision and policy |
 //! | [`runtime`] | the machine, its devices and their memory |
+//! | [`mod@random`] | random numbers that are the same on every machine |
 //! | [`trace`], [`output`], [`text`] | where the time goes; files that are whole or absent; figures for people |
 //!
 //! A [`Device`] is a CPU or a GPU, and a [`Queue`] runs work on it in order. A [`Budget`] counts memory and refuses before
-//! an allocation would pass its limit. Every [`Error`] has a [`Kind`] to branch on and a message for people.
+//! an allocation would pass its limit. Every [`Error`] has a [`Kind`] to branch on and a message for people. Five short
+//! programs in `crates/melisma/examples` show whole tasks.
 //!
 //! # Features
 //!
 //! `onnx` brings the rooms `onnx`, `engine` and `optimize`, and `codecs` the decoders of compressed audio; both are on by
 //! default. CUDA libraries are loaded at run time: `cuda-13` (the default) or `cuda-12` says which interface to expect.
+//! One of the two must be on, also for programs that use the CPU only.
 //!
-//! # Codec tokens to sound
+//! # Codec tokens to audio
 //!
 //! ```
 //! use melisma::snac::{Codes, Model, Noise};
@@ -35,7 +38,10 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 //!
-//! # Notes to sound
+//! [`snac::Model::decode`] is the plain reference. The fast path is [`snac::Player`], one stream on a device, or
+//! [`snac::Engine`], many streams in a batch. [`snac::Model::open`] takes `"builtin:mini24"` or the folder of a model.
+//!
+//! # Notes to audio
 //!
 //! ```
 //! use melisma::synth::{EngineConfig, Melody, Phrase, PhraseRenderer};
@@ -48,7 +54,7 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 //!
-//! # Sound to spectrograms
+//! # Audio to spectrograms
 //!
 //! ```
 //! use melisma::mel::{Config, Transform};
@@ -79,6 +85,7 @@
 //! let half = Duration::from_millis(500);
 //! let options = Options::new(Config::preset("whisper-80")?, half, half, Tail::Pad)?;
 //! let inputs = Inputs::find(&[folder.path().to_owned()])?;
+//! // 0: the number of the first file; 1: the threads that read headers.
 //! let plan = Plan::new(options, &inputs.files, 0, 1)?;
 //! assert_eq!(plan.rows.len(), 2);
 //! # Ok::<(), melisma::Error>(())
@@ -136,6 +143,9 @@
 //! assert_eq!(compare(&outputs, &expected)?, Accuracy::EXACT);
 //! # Ok::<(), melisma::Error>(())
 //! ```
+//!
+//! `onnx::Model::open` reads a model from a file. `engine::Ports::arrange` puts named values in the order of the
+//! inputs; `Engine::ports` gives the ports of an engine.
 //!
 //! # Settings, devices and memory
 //!

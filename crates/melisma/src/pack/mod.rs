@@ -5,6 +5,10 @@
 //! is a blob of tiles with an index, so a single tensor or tile can be read. `unpack` restores the
 //! source file byte for byte.
 //!
+//! From file to file, the source is a [`ReadAt`] such as [`std::fs::File`], and the packed file is a [`Sink`] such as
+//! [`OutputFile`](crate::output::OutputFile), which takes its name at `commit`. [`Archive::unpack`] writes to any
+//! [`Append`], also an `OutputFile`. Byte vectors are all three.
+//!
 //! ```
 //! use melisma::Budget;
 //! use melisma::pack::{self, Archive, Options};

@@ -1,4 +1,12 @@
-//! Scores and generated music to sound, all voices at once.
+//! Scores and generated music to audio, all voices at once.
+//!
+//! | to render | use |
+//! |---|---|
+//! | a [`Score`] from beginning to end | [`Performance`] |
+//! | phrases, one after the other | [`PhraseRenderer`] |
+//! | notes that arrive live | [`Stream`] |
+//! | many clips in batches | [`BulkRenderer`] |
+//! | generated music without end | [`Endless`] |
 
 mod bulk;
 mod bus;
