@@ -27,7 +27,7 @@ fn holds(sandbox: &Sandbox, args: &[&str]) {
         |limit: &str| sandbox.run(&[&["--device", "cpu", "--verbose", "--memory-limit", limit][..], args].concat());
     let ran = run("48KiB");
     assert_ne!(ran.code, 0, "{args:?}");
-    let least = ran.stderr.split("give --memory-limit ").nth(1).unwrap_or_else(|| panic!("{args:?}: {}", ran.stderr));
+    let least = ran.stderr.split("use --memory-limit ").nth(1).unwrap_or_else(|| panic!("{args:?}: {}", ran.stderr));
     let least = least.split_whitespace().next().unwrap().trim_end_matches(',');
     let ran = run(least);
     assert_eq!(ran.code, 0, "{args:?} with {least}: {}", ran.stderr);

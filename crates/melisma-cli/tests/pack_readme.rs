@@ -13,7 +13,7 @@ fn the_commands_of_the_readme_work_in_a_checkout() {
     let sandbox = Sandbox::new();
     std::os::unix::fs::symlink(root.join("crates").canonicalize().unwrap(), sandbox.path("crates")).unwrap();
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let section = readme.split("\n## Weights without waste\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let section = readme.split("\n## Lossless weight packing\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let block = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
     let block = block.replace("\\\n", " ");
     let commands: Vec<&str> = block.lines().filter(|line| !line.is_empty()).collect();
