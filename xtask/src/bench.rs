@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: runs `melisma bench`, records the figures, compares them with a record.
 //!
-//! Records of two days differ by the machine's load; ratios to peers measured in the same run do not. So `--against`
-//! compares ratios, and a row that lost more than [`LOSS`] of its ratio to any peer makes the exit code 3. `--binaries`
-//! measures two builds in turns instead.
+//! Records of two days differ by the machine's load, but ratios to peers measured in the same run
+//! do not. `--against` therefore compares ratios, and the exit code is 3 if a row lost more than
+//! [`LOSS`] of its ratio to any peer. `--binaries` measures two builds in turns instead.
 
 mod machine;
 mod pair;
@@ -103,7 +103,7 @@ fn measure(program: &Path, room: &str, rest: &[String]) -> Result<Value> {
     serde_json::from_str(&figures).with_context(|| format!("the output of `melisma bench {room} --json`"))
 }
 
-/// Measures the quality sheet; a record has it as table and picture.
+/// Measures the quality sheet; a record stores it as a table and a picture.
 fn sheet(arguments: &Arguments) -> Result<()> {
     let program = tree::target().join("release/melisma");
     let picture = tree::target().join("sheet.png");

@@ -66,7 +66,7 @@ const fn extended(name: &'static str, about: &'static str, run: fn() -> Result<O
     Step { name, tier: Tier::Extended, about, run }
 }
 
-/// Every step, in the order in which they run.
+/// All steps, in the order in which they run.
 const STEPS: &[Step] = &[
     always("fmt", "formatting", fmt::check),
     always("clippy", "lints, warnings are errors", clippy::check),

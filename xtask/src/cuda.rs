@@ -1,4 +1,5 @@
-//! `cargo xtask cuda`: one folder with stripped binaries and a `run.sh`, and its archive, to be copied to a machine with a GPU.
+//! `cargo xtask cuda`: a folder with stripped binaries and a `run.sh`, and its archive, to copy to
+//! a machine with a GPU.
 
 use crate::executable::executables;
 use crate::process::{exists, run as execute};
@@ -11,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::{env, fs};
 
 const RUN: &str = include_str!("cuda/run.sh");
-/// Marks a folder as ours, so that packing again may empty it.
+/// Marks a folder as ours, so that it may be emptied before packing again.
 const MARK: &str = "run.sh";
 
 /// The largest archive that the tools for GPU machines copy.
@@ -74,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The test files to pack, without those that only the shim's own libraries can run.
+/// The test files to pack, except those that only run with the shim's own libraries.
 fn packed_files() -> Result<Vec<String>> {
     let mut files = gpu_test::files(PACKAGE)?;
     let source = |name: &str| fs::read_to_string(source(name)).unwrap_or_default();
@@ -86,7 +87,8 @@ fn source(name: &str) -> PathBuf {
     tree::root().join("crates").join(PACKAGE).join("tests").join(name).with_extension("rs")
 }
 
-/// The files of the repository that the tests in `names` read: every path that they give to `repository::path`.
+/// The repository files that the tests in `names` read: every path that they pass to
+/// `repository::path`.
 fn needed(names: &[String]) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for name in names {
@@ -106,12 +108,12 @@ fn needed(names: &[String]) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// The scripts that made golden files lie beside them.
+/// Whether the path is a script or page beside golden files that says how they were made.
 fn is_script(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "py" || suffix == "md")
 }
 
-/// The folder to fill: absent, empty, or packed by us before, and then emptied.
+/// The folder to fill: missing, empty, or packed by us before, in which case it is emptied.
 fn place(folder: &Path) -> Result<PathBuf> {
     let base = if folder.starts_with("target") { tree::root().to_path_buf() } else { env::current_dir()? };
     let folder = base.join(folder);
@@ -159,7 +161,7 @@ mod tests {
         assert!(bytes < 12 << 20, "{bytes} bytes leave little room for binaries");
     }
 
-    /// A packed test that looks for a file in another way would not find it on the other machine.
+    /// A packed test that locates files in another way would not find them on the other machine.
     #[test]
     fn packed_tests_know_the_repository_only_by_that_function() {
         for name in packed_files().unwrap() {

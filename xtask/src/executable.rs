@@ -11,7 +11,7 @@ pub struct Executable {
     pub path: PathBuf,
 }
 
-/// What a cargo command builds, from its JSON messages.
+/// The programs that a cargo command builds, from its JSON messages.
 pub fn executables(arguments: &[&str]) -> Result<Vec<Executable>> {
     println!("$ cargo {}", arguments.join(" "));
     let format = "--message-format=json-render-diagnostics";

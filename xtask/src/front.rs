@@ -5,20 +5,21 @@ use crate::tree;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// Selects every library, program and example with the features that `cargo test --workspace` gives to dependencies:
-/// examples bring in the dev-dependencies. Any other selection would compile the libraries again.
+/// Selects every library, program and example with the features that `cargo test --workspace`
+/// enables in dependencies: examples add the dev-dependencies. Any other selection would recompile
+/// the libraries.
 pub const SELECTION: &[&str] = &["--workspace", "--lib", "--bins", "--examples"];
 
 pub fn build() -> Result<()> {
     run(cargo(["build"]).args(SELECTION))
 }
 
-/// The command line that [`build`] leaves.
+/// The command line that [`build`] produces.
 pub fn program() -> PathBuf {
     tree::target().join("debug/melisma")
 }
 
-/// The Python module that [`build`] leaves.
+/// The Python module that [`build`] produces.
 pub fn module() -> PathBuf {
     tree::target().join("debug/lib_melisma.so")
 }

@@ -1,4 +1,4 @@
-//! `golden/MANIFEST.sha256`: one `HASH  PATH` line per golden file, in the form of `sha256sum`.
+//! `golden/MANIFEST.sha256`: one `HASH  PATH` line per golden file, in the format of `sha256sum`.
 
 use crate::tree;
 use anyhow::{Context, Result};
@@ -37,7 +37,7 @@ pub fn read() -> Result<BTreeMap<String, String>> {
     text.lines().map(entry).collect()
 }
 
-/// The hashes of the files that are there.
+/// The hashes of the existing files.
 pub fn hash_all() -> Result<BTreeMap<String, String>> {
     let mut hashes = BTreeMap::new();
     for path in tree::files(&folder())? {

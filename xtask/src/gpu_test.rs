@@ -1,15 +1,16 @@
-//! The test files with a CUDA side, found by the names of their tests, so that a new one needs no entry in a list.
+//! The test files that use CUDA, found by the names of their tests, so that a new one needs no
+//! entry in a list.
 
 use crate::tree;
 use anyhow::{Context, Result};
 use std::fs;
 
-/// Packages whose test files are looked at, beside the kernels' suites.
+/// Packages whose test files are searched, besides the kernels' suites.
 pub const PACKAGES: &[&str] = &["melisma", "melisma-cli"];
-/// What the names of tests on a GPU contain.
+/// Part of the names of GPU tests.
 pub const NAME: &str = "cuda";
 
-/// The names of the test files of `package` that have a CUDA side.
+/// The names of the test files of `package` that use CUDA.
 pub fn files(package: &str) -> Result<Vec<String>> {
     let folder = tree::root().join("crates").join(package).join("tests");
     let mut names = Vec::new();
@@ -26,7 +27,7 @@ pub fn files(package: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether a function with [`NAME`] in its name is a test that is not ignored.
+/// Whether the text has a test with [`NAME`] in its name that is not ignored.
 fn has_test(text: &str) -> bool {
     let name = |rest: &str| rest.split('(').next().is_some_and(|name| name.contains(NAME));
     let mut is_test = false;

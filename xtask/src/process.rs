@@ -1,4 +1,4 @@
-//! Running other programs: shown as they are called, and a failure names the program and its status.
+//! Runs other programs. Each command is printed, and a failure names the program and its status.
 
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -23,7 +23,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs it with its output visible, and hands each line of its stdout to `line`.
+/// Runs it with its output visible, and passes each line of its stdout to `line`.
 pub fn tee(command: &mut Command, mut line: impl FnMut(&str)) -> Result<()> {
     show(command);
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
@@ -55,7 +55,7 @@ pub fn exchange(command: &mut Command, input: &str) -> Result<String> {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
     let mut pipe = child.stdin.take().context("no pipe to the program's input")?;
-    // The programs we call read all of their input before they answer, so this cannot block both sides.
+    // The programs we call read all of their input before they answer, so this cannot deadlock.
     let sent = pipe.write_all(input.as_bytes());
     drop(pipe);
     let output = child.wait_with_output().with_context(|| brief(command))?;

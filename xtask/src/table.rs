@@ -1,6 +1,6 @@
 //! Plain text tables.
 
-/// Prints `rows` under `head`, columns aligned: to the right where every cell of the column is a number.
+/// Prints `rows` under `head` with aligned columns; columns of numbers are right-aligned.
 pub fn print(head: &[&str], rows: &[Vec<String>]) {
     print!("{}", render(head, rows));
 }

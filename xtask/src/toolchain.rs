@@ -5,7 +5,7 @@ use crate::tree;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-/// Adds a component of the pinned toolchain where a minimal installation lacks it.
+/// Adds a component of the pinned toolchain if a minimal installation lacks it.
 pub fn component(name: &str, subcommand: &str) -> Result<()> {
     if works(&mut cargo([subcommand, "--version"])) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Where things are: the repository, the target folder, and files by suffix.
+//! Locations: the repository, the target folder, and files by suffix.
 
 use anyhow::{Context, Result};
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,7 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
 }
 
-/// Cargo's target folder; everything that a step makes goes below it.
+/// Cargo's target folder; all outputs of steps go below it.
 pub fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root().join(folder),
@@ -17,7 +17,7 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// Every file below `folder` in the order of their paths; empty where the folder does not exist.
+/// Every file below `folder` in path order; empty if the folder does not exist.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if folder.is_dir() {
@@ -39,7 +39,7 @@ pub fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// The relative `path` without `.` and `..`, if it stays inside of the repository.
+/// The relative `path` without `.` and `..`, if it stays inside the repository.
 pub fn resolve(path: &Path) -> Option<PathBuf> {
     let mut found = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! Two records, row by row.
+//! Compares two records row by row.
 
 use serde::Serialize;
 
@@ -9,14 +9,15 @@ use melisma::{Error, Kind, Result};
 /// A loss beyond this share fails.
 const ALLOWED_LOSS: f64 = 0.10;
 
-/// Which way a figure improves.
+/// The direction in which a figure improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Rates and factors.
     Larger,
     /// Times and sizes.
     Smaller,
-    /// Shares that should grow, such as deadlines met; they may be 0, and change by points.
+    /// Shares that should grow, such as deadlines met; they may be 0, and their change is in
+    /// points.
     LargerShare,
     /// Figures that explain others: a device is less busy when its kernels become faster.
     Neither,
@@ -48,7 +49,7 @@ const UNITS: [(&str, Better); 22] = [
     ("% busy", Better::Neither),
 ];
 
-/// Which way figures in `unit` improve.
+/// The direction in which figures in `unit` improve.
 ///
 /// # Errors
 /// An unknown unit.
@@ -59,15 +60,15 @@ pub fn better(unit: &str) -> Result<Better> {
     })
 }
 
-/// Parts of row names in older records, and what stands there today.
+/// Parts of row names in older records, and their current names.
 const RENAMED: [(&str, &str); 2] = [("(seed: ", "(expected "), (": factor, the seed claims ", ": factor, expected ")];
 
-/// The name that a row of any record has today.
+/// The current name of a row from any record.
 fn current(name: &str) -> String {
     RENAMED.iter().fold(name.to_owned(), |name, (old, new)| name.replace(old, new))
 }
 
-/// One row of both records.
+/// One row that is in both records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// The row.
@@ -78,9 +79,10 @@ pub struct Change {
     pub old: f64,
     /// The new median.
     pub new: f64,
-    /// How much better the new one is: 0.25 is a quarter more speed, or less time by as much, or 25 points of a share.
+    /// The improvement: 0.25 means a quarter more speed, a time divided by 1.25, or 25 points of a
+    /// share.
     pub gain: f64,
-    /// What was chosen before and now, where that differs.
+    /// The old and the new winner, if they differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub winners: Option<[String; 2]>,
 }
@@ -113,18 +115,18 @@ impl Change {
     }
 }
 
-/// What changed between two records.
+/// The differences between two records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Rows of both.
+    /// Rows in both records.
     pub changes: Vec<Change>,
-    /// Rows of the old record only.
+    /// Rows only in the old record.
     pub missing: Vec<String>,
-    /// Rows of the new record only.
+    /// Rows only in the new record.
     pub added: Vec<String>,
 }
 
-/// Compares medians of rows with equal names; rows that were renamed since are found by their new names.
+/// Compares medians of rows with equal names; renamed rows are found by their new names.
 ///
 /// # Errors
 /// When a row's unit is unknown or differs between the records, or a median is not a positive number.
@@ -173,10 +175,10 @@ impl Comparison {
         table
     }
 
-    /// Whether nothing was lost.
+    /// Checks that no row got worse.
     ///
     /// # Errors
-    /// [`Kind::Check`] when a row lost more than 10 % or is gone.
+    /// [`Kind::Check`] when a row lost more than 10 % or is missing.
     pub fn check(&self) -> Result<()> {
         let lost = self.changes.iter().filter(|change| change.is_lost());
         let mut failures: Vec<String> = lost.map(|change| change.name.clone()).collect();
@@ -251,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Every record of the repository, and so every unit that benches write.
+    /// Covers every record of the repository, and therefore every unit that benches write.
     #[test]
     fn every_row_on_record_has_a_known_unit_and_equals_itself() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/record");
@@ -271,7 +273,8 @@ mod tests {
         assert!(better("furlongs/s").unwrap_err().hint().unwrap().contains("GB/s"));
     }
 
-    /// As the benches name them, read from their sources: a bench with a new unit fails here, not in a comparison.
+    /// Reads the units from the sources of the benches: a bench with a new unit fails here, not in
+    /// a comparison.
     #[test]
     fn every_unit_in_the_sources_of_benches_is_known() {
         let mut units = std::collections::BTreeSet::new();
@@ -297,7 +300,8 @@ mod tests {
         }
     }
 
-    /// The unit in a call whose second argument it is, or in `unit: "..."`; none where it is not written there.
+    /// The unit in a call that takes it as second argument, or in `unit: "..."`; `None` if it is
+    /// not written there.
     fn unit_of(start: &str, piece: &str) -> Option<String> {
         if start == "unit: \"" {
             return piece.split('"').next().map(str::to_owned);

@@ -1,8 +1,9 @@
-//! The room `dataset`: a folder of WAV files to FP16 HDF5, beside a plain Python loop, a PyTorch pipeline, our transform
-//! alone and our reader alone, and with each technique of the builder off.
+//! The room `dataset`: a folder of WAV files to FP16 HDF5, beside a plain Python loop, a PyTorch
+//! pipeline, our transform alone and our reader alone, and with each technique of the builder
+//! switched off.
 //!
-//! `MELISMA_BENCH_FILES` sets the number of files and `MELISMA_BENCH_FOLDER` where they are made; records are made with the
-//! defaults, 2,000 files on a CPU and 40,000 in shared memory on a GPU.
+//! `MELISMA_BENCH_FILES` sets the number of files and `MELISMA_BENCH_FOLDER` their folder. Records
+//! use the defaults: 2,000 files on a CPU and 40,000 in shared memory on a GPU.
 
 mod corpus;
 mod memory;
@@ -46,7 +47,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The build itself.
+/// The whole build.
 fn whole(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     let n = corpus.inputs.files.len() as f64;
     let outcomes: Vec<Outcome> =
@@ -133,12 +134,12 @@ fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Te
         techniques: *techniques,
     };
     let outcome = build(&request, &Counters::default(), |_, _| {});
-    // Its pages are taken from the system anew by every run.
+    // Every run allocates its pages anew.
     let _ = std::fs::remove_file(&output);
     outcome
 }
 
-/// Threads that only read.
+/// Threads that read and do nothing else.
 fn reader(corpus: &Corpus, threads: usize, reads: Reads) -> Result<Row> {
     let mut times = Vec::new();
     for _ in 0..RUNS {

@@ -1,5 +1,5 @@
-//! The true first call: this program in a fresh process, from its start to its end. Only the system's file cache and, on a
-//! GPU, the compiled kernels on disk are warm.
+//! The real first call: this program in a fresh process, from start to end. Only the system's file
+//! cache and, on a GPU, the compiled kernels on disk are warm.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -30,15 +30,15 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A drop cannot report; the folder is a temporary one.
+        // A drop cannot report errors, and the folder is temporary.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Milliseconds of this program with `arguments`.
+/// Milliseconds that this program takes with `arguments`.
 pub(super) fn row(name: &str, arguments: &[&OsStr]) -> Result<Row> {
     let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
-    // The first one fills the caches on disk.
+    // The first run fills the caches on disk.
     run(&program, arguments)?;
     let times = (0..RUNS).map(|_| run(&program, arguments)).collect::<Result<Vec<f64>>>()?;
     let row = of_times(times).seconds(name);
@@ -61,7 +61,7 @@ fn run(program: &Path, arguments: &[&OsStr]) -> Result<f64> {
 mod tests {
     use super::*;
 
-    /// This program is the test binary here: it lists its tests, and refuses a wrong flag.
+    /// Here this program is the test binary: it lists its tests and rejects a wrong flag.
     #[test]
     fn a_process_is_timed_and_a_failure_is_an_error() {
         let listed = row("listing", &["--list".as_ref()]).unwrap();

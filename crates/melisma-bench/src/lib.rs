@@ -1,6 +1,7 @@
-//! Figures beside the machine's own ceilings and beside other programs, as medians with their spread.
+//! Figures as medians with their spread, beside the machine's own ceilings and other programs.
 //!
-//! A room registers its benches in [`ROOMS`]; `melisma bench ROOM` runs them, and records can be compared later.
+//! A room registers its benches in [`ROOMS`]; `melisma bench ROOM` runs them. Records can be
+//! compared later.
 
 mod compare;
 mod dataset;
@@ -33,20 +34,21 @@ use melisma::{Error, Result};
 pub struct Row {
     /// The room and what was measured, e.g. `runtime/copy`.
     pub name: String,
-    /// The unit of all figures of the row; it also says whether more is better, see [`better`].
+    /// The unit of all figures of the row; it also determines whether more is better, see
+    /// [`better`].
     pub unit: String,
     /// The median of `n` runs.
     pub median: f64,
     /// The interquartile range divided by the median.
     pub spread: f64,
-    /// How many runs.
+    /// The number of runs.
     pub n: u64,
-    /// What this machine could do at best, measured in the same run.
+    /// The best this machine could do, measured in the same run.
     pub ceiling: Option<f64>,
-    /// The same work by other programs, measured in the same run.
+    /// The same work in other programs, measured in the same run.
     #[serde(default)]
     pub peers: Vec<Peer>,
-    /// What was chosen, where the row measures the best of several: the engine of an ONNX model.
+    /// The winner, if the row measures the best of several, such as the engine of an ONNX model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winner: Option<String>,
 }
@@ -86,12 +88,12 @@ pub struct Record {
     pub device: String,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What is missing, in words: peers that this machine does not have.
+    /// What is missing, in words: peers that are not installed on this machine.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// What a room measures on.
+/// The device and memory that a room measures on.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// The device.
@@ -114,10 +116,10 @@ pub const ROOMS: &[(&str, Room)] = &[
     ("optimize", optimize::rows),
 ];
 
-/// Measures `rooms` at `place` in the order given, or all of them when none is named.
+/// Measures `rooms` at `place` in the given order, or all rooms if none is named.
 ///
 /// # Errors
-/// When a room does not exist, before anything is measured; or when a room fails.
+/// A room is unknown, which is checked before anything is measured; or a room fails.
 pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     let chosen: Vec<Room> = match rooms {
         [] => ROOMS.iter().map(|(_, room)| *room).collect(),
@@ -127,7 +129,7 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
     for room in chosen {
         rows.extend(room(place)?);
     }
-    // A row with an unknown unit could never be compared: a mistake in its bench.
+    // A row with an unknown unit could never be compared; it is a mistake in its bench.
     for row in &rows {
         better(&row.unit).map_err(|error| error.at(&row.name))?;
     }

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// How often to run.
+/// The number of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Runs before the clock counts.
+    /// Runs before the measurement.
     pub warm_up: u32,
     /// The fewest measured runs.
     pub least: u32,
-    /// Runs go on until this much time was measured or [`Plan::most`] runs were made.
+    /// Runs continue until this much time was measured or [`Plan::most`] runs were made.
     pub time: Duration,
     /// The most measured runs.
     pub most: u32,
@@ -28,12 +28,13 @@ pub struct Measured {
     pub median: f64,
     /// The interquartile range divided by the median.
     pub spread: f64,
-    /// How many runs.
+    /// The number of runs.
     pub n: u64,
 }
 
 impl Measured {
-    /// The row of a rate: `amount` per second, in `unit`. A median's spread is the same for both.
+    /// The row of a rate: `amount` per second, in `unit`. The spread of the median is the same for
+    /// both.
     pub fn rate(self, name: &str, unit: &str, amount: f64) -> super::Row {
         self.row(name, unit, amount / self.median)
     }
@@ -49,7 +50,7 @@ impl Measured {
     }
 }
 
-/// Times `work` by `plan`.
+/// Times `work` according to `plan`.
 pub fn measure(plan: Plan, mut work: impl FnMut()) -> Measured {
     (0..plan.warm_up).for_each(|_| work());
     let mut times = Vec::new();
@@ -63,16 +64,16 @@ pub fn measure(plan: Plan, mut work: impl FnMut()) -> Measured {
     of_times(times)
 }
 
-/// The median of these.
+/// The median of `times`.
 pub(super) fn of_times(mut times: Vec<f64>) -> Measured {
     times.sort_by(f64::total_cmp);
-    // A clock that does not move would give an infinite rate.
+    // A clock that does not advance would give an infinite rate.
     let median = quantile(&times, 0.5).max(1e-12);
     let spread = (quantile(&times, 0.75) - quantile(&times, 0.25)) / median;
     Measured { median, spread, n: times.len() as u64 }
 }
 
-/// The value at `share` of sorted `times`, linear between neighbours.
+/// The value at `share` of the sorted `times`, interpolated linearly.
 pub(super) fn quantile(times: &[f64], share: f64) -> f64 {
     let place = share * (times.len() - 1) as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);

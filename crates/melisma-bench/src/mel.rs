@@ -11,14 +11,14 @@ use melisma::Result;
 use melisma::mel::{Config, Transform};
 
 const PEERS: &str = include_str!("../peers/mel.py");
-/// Each runs in its own process, so that a missing package costs only its own column.
+/// Each peer runs in its own process, so that a missing package costs only its own column.
 const CPU_PEERS: &[&str] = &["torchaudio", "librosa"];
 const CUDA_PEERS: &[&str] = &["torchaudio-cuda", "flashmel", "torchaudio-autocast"];
-/// Clips of one run, each of ten seconds.
+/// Clips per run, ten seconds each.
 const CLIPS: usize = 32;
 const CLIPS_CUDA: usize = 2048;
 
-/// The two shapes of the figures: points, hop, rate.
+/// The two measured shapes: points, hop, rate.
 const SHAPES: [(usize, usize, u32); 2] = [(1024, 256, 22_050), (400, 160, 16_000)];
 
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
@@ -46,7 +46,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Seconds for all clips, which lie where the device works.
+/// Seconds for all clips, which are in the device's memory.
 fn ours(place: Place<'_>, (n_fft, hop, rate): (usize, usize, u32), n_clips: usize) -> Result<Measured> {
     let mut config = Config::preset("builder")?;
     let changes = [format!("sample_rate={rate}"), format!("n_fft={n_fft}"), format!("hop_length={hop}")];

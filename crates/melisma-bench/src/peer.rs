@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Timing functions that every script may call.
 const MEASURE: &str = include_str!("../peers/measure.py");
 const TIME: Duration = Duration::from_secs(300);
-/// A peer prints one line; longer output does not come from our scripts.
+/// The longest output; our scripts print one line.
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Runs `peers/measure.py` and then `script` with Python (`MELISMA_PYTHON`, else `python3`) and returns the JSON of the
@@ -69,7 +69,7 @@ fn wait(child: &mut Child, time: Duration) -> Result<bool, String> {
             Ok(Some(status)) => return Ok(status.success()),
             Ok(None) if begin.elapsed() < time => std::thread::sleep(Duration::from_millis(5)),
             Ok(None) => {
-                // Errors here mean that it has just ended.
+                // An error here means that the process has just ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("it took longer than {} s", time.as_secs()));

@@ -1,4 +1,5 @@
-//! The room `runtime`: products, conversions and copies beside the machine's own ceilings and beside numpy and PyTorch.
+//! The room `runtime`: products, conversions and copies beside the machine's own ceilings, numpy
+//! and PyTorch.
 
 mod cpu;
 mod cuda;
@@ -32,7 +33,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Row to peer to figure; empty where there is no Python or a module is missing.
+/// Row to peer to figure; empty if Python or a module is missing.
 fn peers(kind: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
     peer(PEERS, &[kind]).and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! The room `snac`: the published 24 kHz shape with random weights, beside PyTorch and ONNX Runtime.
 //!
-//! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records are made with its default.
+//! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records use its default.
 
 mod file;
 mod frame;
@@ -26,11 +26,11 @@ const PEERS: &str = include_str!("../peers/snac.py");
 const CPU_PARTS: &[&[&str]] = &[&["torch"], &["folded"], &["load"], &["onnxruntime"], &["population", "cpu"]];
 const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"]];
 
-/// Frames of the long clip, ten seconds; the peers decode as many.
+/// Frames of the long clip, ten seconds; the peers decode the same number.
 const CLIP_FRAMES: usize = 117;
 /// How long live streams run.
 const LIVE: Duration = Duration::from_secs(60);
-/// Live streams of two cores.
+/// Live streams on two cores.
 const N_LIVE: u32 = 8;
 const SEED: u64 = 0;
 
@@ -57,7 +57,7 @@ impl Rig {
         Player::new(model, &self.queue, &self.budget, Noise::default())
     }
 
-    /// What a row's name says of the device.
+    /// The suffix of row names for the device.
     fn suffix(&self) -> String {
         match self.queue.device() {
             Device::Cpu(cpu) => format!(" {}t", cpu.threads),
@@ -95,7 +95,7 @@ fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// From the start of the program to the end of the first second of sound.
+/// From program start to the end of the first second of audio.
 fn first_call(device: &Device) -> Result<Row> {
     const N_FRAMES: usize = 12;
     let folder = first_call::Folder::create("snac")?;
@@ -139,7 +139,7 @@ fn live_time() -> Result<Duration> {
     })
 }
 
-/// Frames in a row, the same for every run.
+/// Consecutive frames, the same for every run.
 fn frames(config: &Config, n_frames: usize) -> Vec<i32> {
     let n_codes = (n_frames * slots(config).len()) as u32;
     (0..n_codes).map(|i| philox4x32([i, 0, 0, 0], [1, 0])[0] as i32 & 0xFFF).collect()
@@ -149,12 +149,12 @@ fn codes(config: &Config, n_frames: usize) -> Result<Codes> {
     Codes::from_frames(config, &frames(config, n_frames))
 }
 
-/// How long a frame plays.
+/// The playing time of a frame.
 fn frame_time(config: &Config) -> Duration {
     Duration::from_secs_f64(config.frame_len() as f64 / f64::from(config.sampling_rate))
 }
 
-/// Median and 99th percentile of `times` as two rows.
+/// The median and 99th percentile of `times` as two rows.
 fn quantiles(name: &str, times: &[Duration]) -> [Row; 2] {
     let milliseconds: Vec<f64> = times.iter().map(|time| 1e3 * time.as_secs_f64()).collect();
     let measured = of_times(milliseconds.clone());

@@ -1,6 +1,6 @@
 //! The room `synth`: voices, phrases and live streams, beside one voice at a time, PyTorch and FluidSynth.
 //!
-//! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records are made with its default.
+//! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records use its default.
 
 mod batching;
 mod file;
@@ -54,7 +54,7 @@ fn cpu_rows(live: Duration) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// From the start of the program to the end of the first second of sound.
+/// From program start to the end of the first second of audio.
 fn first_call(device: &Device) -> Result<Row> {
     let folder = first_call::Folder::create("synth")?;
     let (sound, device) = (folder.join("sound.wav"), device.to_string());
@@ -73,7 +73,7 @@ fn live_time() -> Result<Duration> {
     })
 }
 
-/// Pad number `index` of many: keys of five octaves.
+/// Pad number `index`, with keys over five octaves.
 fn pad(index: usize) -> melisma_kernels::signal::voice::Voice {
     sound(Instrument::Pad, index)
 }
@@ -116,7 +116,7 @@ fn beside(mut row: Row, name: &str, median: f64) -> Row {
     row
 }
 
-/// Rows of quantiles of `times` in seconds, in milliseconds.
+/// Rows of quantiles of `times`; `times` are in seconds, the rows in milliseconds.
 fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Vec<Row> {
     let measured: Measured = of_times(times.to_vec());
     let mut sorted = times.to_vec();
@@ -130,7 +130,7 @@ fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Vec<Row> {
     shares.iter().map(row).collect()
 }
 
-/// Seconds of CPU time of this thread.
+/// CPU seconds of this thread.
 fn cpu_seconds() -> f64 {
     melisma_kernels::device::ceiling::thread_seconds()
 }

@@ -1,4 +1,4 @@
-//! The one JSON object of `--json`: the result, what went wrong, or both.
+//! The single JSON object that `--json` prints: the result, the error, or both.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,31 +7,31 @@ use serde_json::{Value, json};
 
 use crate::terminal;
 
-/// Static, because whoever ends the process prints it: the main thread or the one that waits for signals.
+/// Static, because either the main thread or the signal thread ends the process and prints it.
 static ANSWER: Mutex<Answer> = Mutex::new(Answer::Unwanted);
 
 enum Answer {
     /// The command prints text.
     Unwanted,
-    /// An object is due.
+    /// An object must be printed.
     Due,
-    /// The result, until the command has ended.
+    /// The result, held until the command ends.
     Held(Value),
-    /// It was printed.
+    /// The object was printed.
     Given,
 }
 
-/// An object is due from now on, whatever happens.
+/// From now on the process must print an object, whatever happens.
 pub fn expect() {
     replace(|answer| if matches!(answer, Answer::Unwanted) { Answer::Due } else { answer });
 }
 
-/// Keeps the result until the command has ended.
+/// Holds the result until the command ends.
 pub fn hold(result: Value) {
     replace(|answer| if matches!(answer, Answer::Given) { answer } else { Answer::Held(result) });
 }
 
-/// Prints the object, once, with `error` in it.
+/// Prints the object once, including `error`.
 pub fn give(error: Option<Value>) -> Result<()> {
     let mut object = None;
     replace(|answer| match answer {
@@ -49,7 +49,7 @@ pub fn give(error: Option<Value>) -> Result<()> {
     if let Some(error) = error {
         object["error"] = error;
     }
-    // JSON has its own escapes.
+    // No escaping for terminals: JSON escapes control characters itself.
     terminal::write(format!("{object:#}\n").as_bytes())
 }
 

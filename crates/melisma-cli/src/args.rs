@@ -1,6 +1,6 @@
-//! Flags and commands. Values that are settings stay text here: `melisma::config` reads them, as it reads the
-//! file and the environment.
-//! More than 400 lines because every command and flag with its help stands here, in the order of the help text.
+//! Flags and commands. Values that are settings stay text here: `melisma::config` parses them, as
+//! it parses the file and the environment.
+//! More than 400 lines because it holds every command and flag with its help, in help order.
 
 mod dataset;
 mod optimize;
@@ -363,7 +363,7 @@ impl Globals {
             ("profile_sort", "--profile-sort", &self.profile_sort),
             ("profile_rows", "--profile-rows", &self.profile_rows),
         ];
-        // -q and -v end what a file or a variable says of the other.
+        // -q and -v override a file or variable that sets the other.
         let switches = [
             ("profile_table", "--profile-table", self.profile_table, "true"),
             ("profile_kernels", "--profile-kernels", self.profile_kernels, "true"),
@@ -379,20 +379,20 @@ impl Globals {
 }
 
 impl Command {
-    /// Whether the program started itself to do a part of the work.
+    /// Whether the program started itself as a worker process.
     pub fn is_worker(&self) -> bool {
         matches!(self, Self::OptimizeWorker { .. })
     }
 }
 
-/// Reads the command line; help, version and wrong usage are printed here and end the program with the code returned.
+/// Parses the command line; prints help, version and usage errors and returns their exit code.
 pub fn parse() -> Result<Cli, ExitCode> {
     let matches = repeatable(Cli::command()).try_get_matches();
     let cli = matches.and_then(|matches| Ok(Cli { paths: Paths::of(&matches), ..Cli::from_arg_matches(&matches)? }));
     cli.map_err(|error| failure::usage(&error))
 }
 
-/// Switches may be given twice, and of a global option the last one counts, so that aliases and scripts can add them.
+/// Lets scripts add flags: switches may repeat, and the last value of a global option wins.
 fn repeatable(command: clap::Command) -> clap::Command {
     let repeat = |arg: Arg| {
         let id = arg.get_id().clone();

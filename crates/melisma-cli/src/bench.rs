@@ -24,7 +24,7 @@ pub fn run(session: &Session, args: &BenchArgs) -> Result<()> {
 fn measure(session: &Session, args: &BenchArgs) -> Result<()> {
     let _span = tracing::info_span!("bench").entered();
     let engine = session.engine()?;
-    // Before any work: a file that cannot be written is refused at once.
+    // Created before any work, so that an unwritable path fails at once.
     let file = args.output.as_ref().map(|path| output::OutputFile::create(path, session.existing)).transpose()?;
     let record = bench::run(&args.rooms, Place { device: &engine.device, memory: &engine.memory })?;
     let json = serde_json::to_value(&record).map_err(|error| Error::invalid(error.to_string()))?;

@@ -41,7 +41,7 @@ fn show(session: &Session, cache: &Cache, listed: &[Listed]) -> Result<()> {
     session.print("cpu", || text(listed, &kernels), json)
 }
 
-/// What the state of an entry is called, and what is known of it.
+/// The name of an entry's state, and the details that are known.
 fn state(entry: &Listed) -> (&'static str, String) {
     match &entry.health {
         Health::Good(manifest) => ("good", format!("made because: {}", manifest.reason)),
@@ -65,7 +65,7 @@ fn entry_json(entry: &Listed) -> Value {
     })
 }
 
-/// What was measured when a good entry was made.
+/// The measurements recorded with a valid entry.
 fn report(entry: &Listed) -> Option<Report> {
     match &entry.health {
         Health::Good(manifest) => Report::read(&manifest.plan).ok(),
@@ -110,7 +110,8 @@ fn text(listed: &[Listed], kernels: &[CachedKernel]) -> String {
     text + &format!("kernels: {}, {}, {damaged} damaged\n", kernels.len(), size::show(kernel_bytes))
 }
 
-/// Without what would move a terminal's cursor: names come from models and files.
+/// Replaces control characters, which could move a terminal's cursor: names come from models and
+/// files.
 fn plain(text: String) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

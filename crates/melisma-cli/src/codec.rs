@@ -15,31 +15,31 @@ use melisma::{Error, Kind, Remedy, Result};
 
 use crate::session::Session;
 
-/// The model that is part of the program.
+/// The model that is built into the program.
 pub const BUILTIN: &str = "builtin:mini24";
 
 const DAMAGED: &str = "fetch the model again: its files are damaged, or not of one model";
 const WANTED: &str =
     "a model is a directory with config.json and model.safetensors or pytorch_model.bin, or builtin:mini24";
 
-/// A model and where it runs.
+/// A model and the device it runs on.
 pub struct Codec {
     pub model: Arc<Model>,
     pub device: Device,
     pub load_seconds: f64,
-    /// The weights in memory.
+    /// Counts the weights in memory.
     _memory: Reservation,
 }
 
 impl Codec {
-    /// Opens the model called `source` on the device that the settings ask for.
+    /// Opens the model `source` on the configured device.
     pub fn open(session: &Session, source: &str) -> Result<Self> {
         let device = &session.engine()?.device;
         session.require(device, "loading this model", loaded_bytes(source))?;
         Self::open_on(session.memory(device), device, source)
     }
 
-    /// Opens it on `device`; its weights count in `memory`.
+    /// Opens the model on `device` and counts its weights in `memory`.
     pub fn open_on(memory: &MemoryTracker, device: &Device, source: &str) -> Result<Self> {
         let _span = tracing::info_span!("load").entered();
         let start = Instant::now();
@@ -53,8 +53,8 @@ impl Codec {
     }
 }
 
-/// Bytes of a model's weights as floats in memory, by the largest file of weights that `source` can mean. A file that
-/// cannot be read counts as 0: opening it fails.
+/// Bytes of a model's weights as floats in memory, estimated from the largest weights file that
+/// `source` can refer to. A file that cannot be read counts as 0, because opening it fails later.
 pub fn loaded_bytes(source: &str) -> u64 {
     if source.starts_with("builtin:") {
         return mini24_weights().len() as u64;
@@ -69,7 +69,7 @@ pub fn loaded_bytes(source: &str) -> u64 {
     File::open(&largest).ok().and_then(|file| floats(&file)).unwrap_or_else(|| len(&largest))
 }
 
-/// Bytes of all tensors of a safetensors file, packed or not, as floats.
+/// Bytes of all tensors in a safetensors file, packed or not, as floats.
 fn floats(file: &File) -> Option<u64> {
     let header = pack::source_header(file).or_else(|_| Header::read(file)).ok()?;
     let elements = |shape: &[u64]| shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
@@ -77,7 +77,7 @@ fn floats(file: &File) -> Option<u64> {
     counts.try_fold(0u64, |sum, count| sum.checked_add(count?))?.checked_mul(4)
 }
 
-/// Adds a hint where there is none.
+/// Adds a hint unless the error already has one.
 pub fn with_hint(error: Error, hint: &str) -> Error {
     if !error.remedies().is_empty() { error } else { error.with_hint(hint) }
 }
@@ -92,7 +92,7 @@ fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
     }
 }
 
-/// The device of encoders: the CPU. An explicit GPU is never replaced; the command fails.
+/// The device for encoders, which is always the CPU. If the user asks for a GPU, the command fails.
 pub fn encoder_device(request: DeviceRequest, threads: Threads) -> Result<Device> {
     match request {
         DeviceRequest::Cuda(_) => {

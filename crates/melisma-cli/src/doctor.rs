@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 use crate::remedy;
 use crate::session::Session;
 
-/// The folders of the cache.
+/// The subfolders of the cache.
 const CACHES: [&str; 2] = ["kernels", "engines"];
-/// Engines that are part of this program.
+/// Engines that are built into this program.
 const EMBEDDED: [(EngineName, &str); 3] =
     [(rten::NAME, rten::VERSION), (chain::NAME, env!("CARGO_PKG_VERSION")), (mixed::NAME, env!("CARGO_PKG_VERSION"))];
 
@@ -26,7 +26,7 @@ pub fn run(session: &Session) -> Checked<()> {
     session.print(&facts.device, || facts.table().text(), facts.json())
 }
 
-/// Everything that `doctor` knows.
+/// Everything that `doctor` reports.
 pub struct Facts {
     machine: Machine,
     cuda: Probe,
@@ -35,18 +35,18 @@ pub struct Facts {
     threads: usize,
     memory_limit: Option<u64>,
     config_file: Option<String>,
-    /// Where one would be read without `--config`.
+    /// The path of the configuration file that is read without `--config`.
     config_default: Option<String>,
     profile: String,
     cache_dir: Option<String>,
-    /// Engines that are found at run time: where, or why not and what to do.
+    /// Engines that are found at run time: where each one is, or why it is missing and what to do.
     engines: Vec<(&'static str, Result<Library, String>)>,
     /// Folder, files, bytes.
     caches: Vec<(&'static str, u64, u64)>,
 }
 
 impl Facts {
-    /// Looks; fails when the device that was asked for is not there.
+    /// Collects the facts; fails if the requested device is missing.
     pub fn look(session: &Session) -> Checked<Self> {
         let config = &session.config;
         let cache_dir = config.cache_dir.value.as_ref();
@@ -121,7 +121,7 @@ impl Facts {
         }
     }
 
-    /// The same with stable keys.
+    /// The same facts with stable keys.
     pub fn json(&self) -> Value {
         let cache =
             |(name, files, bytes): &(&str, u64, u64)| ((*name).to_owned(), json!({ "files": files, "bytes": bytes }));

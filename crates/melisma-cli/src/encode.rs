@@ -22,12 +22,12 @@ use crate::session::Session;
 use crate::terminal;
 use crate::terminal::is_closed_pipe;
 
-/// The largest WAV file, which is held in memory.
+/// The largest WAV file in bytes; the file is held in memory.
 const MAX_WAV_LEN: u64 = 4 << 30;
-/// Planes of a piece that a strided convolution and its neighbours hold at a time.
+/// Planes of a piece that a strided convolution and its neighbours hold at once.
 const PLANES: usize = 10;
 
-/// How tokens are written.
+/// The token format to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     Orpheus,
@@ -49,7 +49,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     };
     let device = encoder_device(session.config.device.value, session.config.threads.value)?;
     let audio_bytes = audio_bytes(&input, &args.input);
-    // The model's own refusal says why a configuration cannot be read.
+    // If the configuration cannot be read, opening the model reports the reason.
     let working = Config::open(&args.model).map_or(0, |config| working_bytes(&config));
     session.require(&device, "encoding this file", loaded_bytes(&args.model) + working + audio_bytes)?;
     let memory = session.memory(&device);
@@ -71,7 +71,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
             std::io::Write::write_all(&mut file, &bytes).map_err(|error| output::failed(&args.output, error))?;
             file.commit()?;
         }
-        // Only text formats go to a pipe.
+        // Only text formats can go to a pipe.
         None => match terminal::send(&bytes) {
             Err(error) if is_closed_pipe(&error) => return Ok(()),
             sent => sent?,
@@ -102,31 +102,32 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     session.print(&codec.device, text, json)
 }
 
-/// Names the input in errors about it, but not in those about the memory limit.
+/// Names the input in errors about it, but not in errors about the memory limit.
 fn at(error: Error, input: &str) -> Error {
     if error.kind() == Kind::Memory { error } else { error.at(input) }
 }
 
-/// The most bytes that the encoder works with: a piece of audio in all channels, with the taps of a convolution.
+/// The most bytes the encoder works with: a piece of audio in all channels, with the taps of a
+/// convolution.
 fn working_bytes(config: &Config) -> u64 {
     let window = config.attn_window_size.unwrap_or(1);
     let piece = config.hop_len() * config.frame_latents() * window;
     (PLANES * size_of::<f32>() * piece * config.encoder_dim) as u64
 }
 
-/// Bytes of a file that is held whole, and of its samples as floats, as far as its header tells.
+/// Bytes of a file held in memory, plus its samples as floats if the header gives their number.
 fn audio_bytes(input: &Input, path: &Path) -> u64 {
     let header = wav::File::open(path).ok().map(|file| (file.header().n_frames(), file.header().n_channels as u64));
     let samples = header.map_or(0, |(n_frames, n_channels)| float_bytes(n_frames, n_channels));
     input.len().unwrap_or(0).min(MAX_WAV_LEN).saturating_add(samples)
 }
 
-/// All channels and their mean.
+/// Bytes of all channels and their mean.
 fn float_bytes(n_frames: u64, n_channels: u64) -> u64 {
     4 * n_frames.saturating_mul(n_channels + 1)
 }
 
-/// One channel at the model's rate.
+/// One channel at the model's sample rate.
 struct Sound {
     samples: Vec<f32>,
     seconds: f64,
@@ -192,7 +193,7 @@ impl Written {
         }
     }
 
-    /// Refuses before any work what the writer would refuse after it.
+    /// Rejects before any work what the writer would reject after it.
     fn check(self, model: &Model) -> Result<()> {
         self.bytes(model, &Codes::empty(model.config())).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Errors: text on stderr, an object on stdout where JSON is wanted, and exit codes.
+//! Errors: text on stderr, an object on stdout with `--json`, and exit codes.
 
 use std::ffi::OsStr;
 use std::io;
@@ -41,7 +41,7 @@ impl Failure<'_> {
         terminal::say(&text);
     }
 
-    /// Prints the object on stdout if JSON is wanted.
+    /// Prints the object on stdout if JSON was requested.
     pub fn give(&self) {
         // If stdout cannot be written to, this error cannot be reported there either.
         let _ = answer::give(Some(self.json()));
@@ -83,10 +83,10 @@ fn is_full(error: &Error) -> bool {
     error.io_source().is_some_and(is_full)
 }
 
-/// Prints what clap has to say: help and version on stdout, wrong usage in our shape.
+/// Prints clap's message: help and version on stdout, usage errors in our format.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // A closed pipe is the reader's choice.
+        // If the reader closed the pipe, that is its choice.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -110,7 +110,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Whether the command line, which could not be read as a whole, asks for JSON.
+/// Whether the command line asks for JSON, even though it could not be parsed as a whole.
 fn wants_json() -> bool {
     let flags = std::env::args_os().skip(1).take_while(|arg| arg != "--");
     let is_on = |value: &OsStr| ["1", "true", "yes", "on", "t", "y"].iter().any(|on| value.eq_ignore_ascii_case(on));
@@ -124,7 +124,7 @@ fn hint(error: &clap::Error) -> String {
         _ => Vec::new(),
     };
     let suggested = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    // The best suggestion is the last.
+    // The best suggestion comes last.
     if let Some(word) = suggested.into_iter().find_map(|kind| words(kind).pop()) {
         return format!("did you mean `{word}`?");
     }

@@ -13,7 +13,7 @@ pub struct Input {
     bytes: Box<dyn Read>,
 }
 
-/// Whether `path` stands for a pipe.
+/// Whether `path` means a pipe.
 pub fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -34,17 +34,17 @@ impl Input {
         Ok(Self { len: data.is_file().then_some(data.len()), name, bytes: Box::new(file) })
     }
 
-    /// What to call it in messages.
+    /// The name to use in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its length, where it has one.
+    /// Its length, if known.
     pub fn len(&self) -> Option<u64> {
         self.len
     }
 
-    /// What is there now, 0 bytes only at the end; waits for the first byte.
+    /// Reads the bytes available, waiting for the first one; returns 0 only at the end.
     pub fn read(&mut self, bytes: &mut [u8]) -> Result<usize> {
         loop {
             match self.bytes.read(bytes) {
@@ -54,7 +54,7 @@ impl Input {
         }
     }
 
-    /// All of it, or none if it has more than `limit` bytes.
+    /// The whole input, or `None` if it is longer than `limit` bytes.
     pub fn read_all(mut self, limit: u64) -> Result<Option<Vec<u8>>> {
         if self.len.is_some_and(|len| len > limit) {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: keep what the command says is worth keeping, write the trace, remove partial files, end with
-//! 128 + the signal.
+//! SIGINT, SIGTERM and SIGHUP: save what the command wants to keep, write the trace, remove partial
+//! files, and exit with 128 + the signal number.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::terminal;
 use crate::trace_file::TraceFile;
 
-/// Keeps what is complete and says where it is; nothing where there is nothing to keep.
+/// Saves what is complete and says where it is, or returns `None` if there is nothing to save.
 type Keep = Box<dyn FnOnce() -> Option<String> + Send>;
 
 static KEEP: Mutex<Option<Keep>> = Mutex::new(None);
@@ -39,7 +39,8 @@ pub fn watch(trace: TraceFile) -> Result<()> {
     thread.map(drop).map_err(|error| Error::io("the thread that waits for signals", error))
 }
 
-/// Whether whoever started the process wants it to outlive the terminal, as `nohup` does.
+/// Whether the parent process ignores SIGHUP, as `nohup` does, so that the process outlives the
+/// terminal.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());

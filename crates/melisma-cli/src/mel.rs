@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::args::{MelArgs, MelSettings};
 use crate::session::Session;
 
-/// The most samples that are held at once: 24 hours at 48 kHz.
+/// The most samples held at once: 24 hours at 48 kHz.
 const MAX_SAMPLES: u64 = 24 * 3600 * 48_000;
 
 /// The configuration that `settings` ask for.
@@ -99,7 +99,7 @@ enum Kind {
     Npy,
     Picture,
     Safetensors,
-    /// An npy file for each input.
+    /// One npy file per input.
     Folder,
 }
 
@@ -172,7 +172,8 @@ fn tensors(mels: &[Spectrogram], names: Vec<String>) -> Vec<u8> {
     safetensors::write(tensors.collect(), &[])
 }
 
-/// Names of results: `mel` for one, else the inputs' own, numbered where two are the same.
+/// Names of results: `mel` for a single one, otherwise the inputs' names, numbered where they
+/// repeat.
 fn names(inputs: &[PathBuf]) -> Vec<String> {
     if inputs.len() == 1 {
         return vec!["mel".to_owned()];

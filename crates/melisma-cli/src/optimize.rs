@@ -1,4 +1,4 @@
-//! `melisma optimize`, and the process that measures a candidate for it.
+//! `melisma optimize`, and the worker process that measures one candidate.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
     session.print(device, || text(args, &outcome), outcome.keys())
 }
 
-/// Candidates are measured in processes of this program.
+/// Candidates are measured in child processes that run this program.
 pub fn worker() -> Result<Worker> {
     Worker::this_program(&["optimize-worker"])
 }
@@ -30,7 +30,7 @@ pub fn work(spec: &Path) -> Result<()> {
     search::serve(spec, remedy::hint)
 }
 
-/// What the flags ask for.
+/// The request that the flags describe.
 pub fn asked(args: &TermArgs) -> Asked<'_> {
     Asked { precision: args.precision.as_deref(), tolerance: args.tolerance, engine: Some(args.engine.as_str()) }
 }
@@ -45,7 +45,7 @@ fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
     Ok(Request { model: args.model.clone(), inputs, terms, calibrate: args.calibrate.clone() })
 }
 
-/// The device that an engine works on.
+/// The device that an engine runs on.
 pub fn device(session: &Session, engine: EngineName) -> String {
     match session.config.device.value {
         _ if !engine.is_on_gpu() => "cpu".to_owned(),

@@ -1,10 +1,11 @@
-//! Progress on stderr, where somebody is looking.
+//! Progress bars on stderr.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::session::Session;
 
-/// A bar over `total`, or a clock where the end is not known; hidden without an audience.
+/// A bar over `total`, or a spinner with a clock if the total is unknown; hidden without an
+/// audience.
 pub fn bar(session: &Session, total: Option<u64>) -> ProgressBar {
     if !session.has_audience() {
         return ProgressBar::hidden();

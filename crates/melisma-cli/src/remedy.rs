@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    /// One of each variant that names a flag.
+    /// One example of each variant that names a flag.
     fn flagged() -> Vec<Remedy> {
         vec![
             Remedy::RaiseMemoryLimit { least: Some(5 << 30) },

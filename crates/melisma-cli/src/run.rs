@@ -1,4 +1,4 @@
-//! `melisma run`: a model once, arrays in and out.
+//! `melisma run`: runs a model once on arrays.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn run(session: &Session, args: &RunArgs) -> Result<()> {
     report(session, &chosen, (&results, &paths), seconds)
 }
 
-/// The engine for the model, the values that it gets, and where its outputs go.
+/// The engine for the model, its input values, and the output files.
 struct Prepared {
     chosen: Chosen,
     values: Vec<Value>,
@@ -72,7 +72,7 @@ fn report(session: &Session, chosen: &Chosen, (results, paths): (&[Value], &[Pat
     session.print(optimize::device(session, chosen.engine.name()), text, json)
 }
 
-/// The arrays that were named, in the model's order.
+/// The named arrays, in the model's order.
 fn inputs(ports: &Ports, named: &[String]) -> Result<Vec<Value>> {
     let at_flag = |error: Error| error.at("--input");
     let read = |text: &String| {
@@ -88,7 +88,7 @@ fn inputs(ports: &Ports, named: &[String]) -> Result<Vec<Value>> {
     ports.arrange(named.iter().map(read).collect::<Result<_>>()?).map_err(at_flag)
 }
 
-/// A file for each output, none of which may exist.
+/// One file per output, none of which may exist.
 fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<PathBuf>> {
     let mut taken = BTreeSet::new();
     let mut paths = Vec::new();
@@ -107,7 +107,7 @@ fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<Path
     Ok(paths)
 }
 
-/// An output's name with what a file name cannot hold as `_`.
+/// An output's name, with `_` for characters that a file name cannot hold.
 fn file_stem(name: &str) -> String {
     let stem: String =
         name.chars().map(|c| if matches!(c, '/' | '\\' | ':') || c.is_control() { '_' } else { c }).collect();

@@ -1,4 +1,4 @@
-//! What every command works with: settings, device, memory, trace, and where output goes.
+//! The context of every command: settings, device, memory, trace, and where output goes.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -22,9 +22,9 @@ use crate::input::Input;
 use crate::trace_file::TraceFile;
 use crate::{answer, interrupt, terminal};
 
-/// The exit code of work that is done without some of the inputs.
+/// The exit code of a command that finished but skipped some inputs.
 const REFUSED: u8 = 1;
-/// The exit code of a process that SIGPIPE ended.
+/// The exit code of a process ended by SIGPIPE.
 const LOST_READER: u8 = 128 + 13;
 
 /// How results are printed.
@@ -46,7 +46,7 @@ pub struct Session {
     trace: TraceFile,
 }
 
-/// The device, its memory and its queue, made when a command first needs them.
+/// The device, its memory and its queue, created when a command first needs them.
 pub struct Engine {
     pub device: Device,
     pub memory: MemoryTracker,
@@ -54,8 +54,8 @@ pub struct Engine {
 }
 
 impl Session {
-    /// Resolves the settings and opens the trace file, so that a bad one is refused before any work. No output may be
-    /// an input.
+    /// Resolves the settings and opens the trace file, so that a bad path fails before any work. No
+    /// output may also be an input.
     pub fn open(globals: &Globals, paths: &Paths) -> Result<Self> {
         let environment = Environment::process();
         let sources = Sources { file: globals.config.clone(), environment, flags: globals.settings() };
@@ -91,7 +91,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Collects spans from now on; without this they cost nothing.
+    /// Starts collecting spans; until then they cost nothing.
     pub fn collect(&self) -> Result<()> {
         if self.is_collecting.swap(true, Relaxed) {
             return Ok(());
@@ -102,13 +102,12 @@ impl Session {
         self.collector.install()
     }
 
-    /// The device that the settings ask for.
+    /// The configured device.
     pub fn engine(&self) -> Result<&Engine> {
         self.engine_on(self.config.device.value)
     }
 
-    /// The device of `request`, for commands that choose another one where the settings leave it to them. The first call
-    /// decides.
+    /// The device of `request`, for commands with their own default. The first call decides.
     pub fn engine_on(&self, request: DeviceRequest) -> Result<&Engine> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
@@ -119,24 +118,26 @@ impl Session {
         Ok(self.engine.get_or_init(|| Engine { device, memory, queue }))
     }
 
-    /// The memory of the command under `--memory-limit`, for work on `device`: all of it counts here.
+    /// The memory tracker of the command under `--memory-limit`, for work on `device`. It counts
+    /// everything.
     pub fn memory(&self, device: &Device) -> &MemoryTracker {
         self.memory.get_or_init(|| MemoryTracker::new(memory::budget(self.config.memory_limit.value, device)))
     }
 
-    /// Counts `bytes` of the host for `what`, or refuses with the least limit that would do.
+    /// Reserves `bytes` of host memory for `what`, or fails and names the smallest sufficient
+    /// limit.
     pub fn reserve(&self, device: &Device, what: &str, bytes: u64) -> Result<Reservation> {
         let memory = self.memory(device);
         let held = memory.budget().usage(Space::Host).now;
         memory.reserve(Space::Host, bytes).map_err(|_| self.too_small(what, held.saturating_add(bytes)))
     }
 
-    /// Refuses a limit that has no room for `bytes` of the host, before `what` takes any of them.
+    /// Fails if the limit has no room for `bytes` of host memory, before `what` allocates any.
     pub fn require(&self, device: &Device, what: &str, bytes: u64) -> Result<()> {
         self.reserve(device, what, bytes).map(drop)
     }
 
-    /// The refusal of a memory limit below the `bytes` that `what` needs in all.
+    /// The error for a memory limit below the `bytes` that `what` needs in total.
     pub fn too_small(&self, what: &str, bytes: u64) -> Error {
         let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
         let least = bytes.next_multiple_of(1 << 20);
@@ -144,7 +145,8 @@ impl Session {
             .with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
     }
 
-    /// Prints the result: `text` unless quiet, or `json` with the device in it when the command has ended.
+    /// Prints the result: `text` unless quiet, or at the end of the command `json` with the device
+    /// added.
     pub fn print(&self, device: impl ToString, text: impl FnOnce() -> String, mut json: Value) -> Result<()> {
         match self.format {
             Format::Text if self.config.quiet.value => Ok(()),
@@ -157,7 +159,8 @@ impl Session {
         }
     }
 
-    /// Prints what was asked for by name, also when quiet: a script, the settings.
+    /// Prints output that the user asked for explicitly, such as a script or the settings, even if
+    /// quiet.
     pub fn print_asked(&self, device: impl ToString, text: impl FnOnce() -> String, json: Value) -> Result<()> {
         match self.format {
             Format::Text => terminal::print(&text()),
@@ -165,14 +168,15 @@ impl Session {
         }
     }
 
-    /// Warns of environment variables that look like ours and that nothing reads.
+    /// Warns about environment variables that look like ours but that nothing reads.
     pub fn warn_of_misspelt_variables(&self) {
         for (name, meant) in Environment::process().misspelt() {
             self.say(&format!("warning: the environment variable {name} is not read\nhint: did you mean {meant}?"));
         }
     }
 
-    /// All of `input`, of which each byte takes `bytes_each` of the memory that is free, `most` bytes at most.
+    /// Reads all of `input`, at most `most` bytes. Each byte takes `bytes_each` bytes of the free
+    /// memory.
     pub fn read_all(&self, device: &Device, input: Input, most: u64, bytes_each: u64) -> Result<Vec<u8>> {
         let (name, len) = (input.name().to_owned(), input.len());
         let room = self.memory(device).budget().free(Space::Host) / bytes_each;
@@ -182,13 +186,13 @@ impl Session {
         if room >= most || len.is_some_and(|len| len > most) {
             return Err(Error::invalid(format!("{name}: more than {most} bytes")).with_hint("cut it first"));
         }
-        // How long a pipe is shows only at its end.
+        // The length of a pipe is known only at its end.
         let limit = self.config.memory_limit.value.bytes().map_or_else(|| "none".to_owned(), size::show);
         let message = format!("--memory-limit {limit}: {name} has more than the {} that are free", size::show(room));
         Err(Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }))
     }
 
-    /// Says where a `melisma.yaml` in the current folder would be read from, when it is not.
+    /// If a `melisma.yaml` in the current folder is not read, says where it would be read from.
     pub fn note_unread_config(&self) {
         let here = Path::new(config::FILE_NAME);
         let is_same = |path: &Path| matches!((path.canonicalize(), here.canonicalize()), (Ok(a), Ok(b)) if a == b);
@@ -205,23 +209,23 @@ impl Session {
         self.format == Format::Json
     }
 
-    /// Says that the work is done, but some inputs were refused and listed.
+    /// Records that the work is done, but some inputs were rejected and listed.
     pub fn refused_some(&self) {
         self.code.store(REFUSED, Relaxed);
     }
 
-    /// Ends the command quietly, because whoever read its output went away before the end of it.
+    /// Ends the command quietly, because the reader of its output closed the pipe early.
     pub fn lost_reader(&self) -> Result<()> {
         self.code.store(LOST_READER, Relaxed);
         Ok(())
     }
 
-    /// The code of a command that ended without an error.
+    /// The exit code of a command that ended without an error.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code.load(Relaxed))
     }
 
-    /// Says something on stderr unless quiet.
+    /// Prints `text` on stderr unless quiet.
     pub fn say(&self, text: &str) {
         if !self.config.quiet.value {
             terminal::say(text);
@@ -234,7 +238,7 @@ impl Session {
         !self.config.quiet.value && !is_dumb && io::stderr().is_terminal()
     }
 
-    /// Writes the trace and prints the tables that were asked for, also when the command failed.
+    /// Writes the trace and prints the requested tables, even if the command failed.
     pub fn finish(&self) -> Result<()> {
         if self.config.profile_table.value {
             let rows = usize::try_from(self.config.profile_rows.value).unwrap_or(usize::MAX);
@@ -248,7 +252,7 @@ impl Session {
 }
 
 impl Session {
-    /// What was counted, where anything was, and what the process has had.
+    /// The counted memory, if any, and the peak memory of the process.
     fn memory_summary(&self) -> String {
         if let Some(engine) = self.engine.get()
             && let Some(bytes) = device::bytes_in_use(&engine.device)

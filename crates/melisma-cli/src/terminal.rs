@@ -1,4 +1,4 @@
-//! Text for people, on its way out. Control characters are shown, not sent: a file's name cannot move the cursor,
+//! Text output for people. Control characters are escaped: a file name cannot move the cursor,
 //! change colours or hide what follows.
 
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use std::path::Path;
 use melisma::output;
 use melisma::{Error, Result};
 
-/// Writes `text` to stdout. A reader that went away is not an error.
+/// Writes `text` to stdout. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
     write(visible(text).as_bytes())
 }
 
-/// Writes data to stdout as they are. A reader that went away is not an error.
+/// Writes raw bytes to stdout. A closed pipe is not an error.
 pub fn write(bytes: &[u8]) -> Result<()> {
     match send(bytes) {
         Err(error) if is_closed_pipe(&error) => Ok(()),
@@ -20,30 +20,30 @@ pub fn write(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Writes data to stdout as they are. A reader that went away is an error.
+/// Writes raw bytes to stdout. A closed pipe is an error.
 pub fn send(bytes: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
     let sent = stdout.write_all(bytes).and_then(|()| stdout.flush());
     sent.map_err(|error| output::failed(Path::new("stdout"), error))
 }
 
-/// Whether `error` is that the reader of a pipe went away, which it may do at any time.
+/// Whether `error` means that the reader closed the pipe, which may happen at any time.
 pub fn is_closed_pipe(error: &Error) -> bool {
     error.io_source().is_some_and(|source| source.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes `text` and a line's end to stderr.
+/// Writes `text` and a newline to stderr.
 pub fn say(text: &str) {
-    // Without stderr there is nobody to tell.
+    // If stderr fails, there is nobody left to tell.
     let _ = writeln!(io::stderr(), "{}", visible(text));
 }
 
-/// `text` with every control character but line ends and tabs escaped.
+/// `text` with every control character escaped except newlines and tabs.
 pub fn visible(text: &str) -> String {
     escaped(text, |c| c == '\n' || c == '\t')
 }
 
-/// `text` on one line: line ends are escaped too.
+/// `text` on one line: newlines are escaped too.
 pub fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
@@ -60,7 +60,7 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Characters that change the order in which a terminal shows the others.
+/// Characters that change the display order of others.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }

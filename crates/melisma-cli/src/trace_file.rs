@@ -8,7 +8,7 @@ use melisma::config::{Origin, Setting};
 use melisma::output::{self, Existing, OutputFile};
 use melisma::trace::Collector;
 
-/// The trace file, taken by whoever ends the command first.
+/// The trace file; whichever thread ends the command first takes it.
 #[derive(Clone)]
 pub struct TraceFile {
     collector: Collector,
@@ -21,9 +21,10 @@ impl TraceFile {
         Self { collector: collector.clone(), file: Arc::default() }
     }
 
-    /// Opens the file of `setting`, so that a bad name is refused before any work. A trace named on the command line replaces
-    /// a file only if `existing` says so; one named in the configuration file or the environment is for every run, so each run
-    /// replaces the last one's.
+    /// Opens the file of `setting`, so that a bad path fails before any work. A trace named on the
+    /// command line replaces a file only if `existing` allows it. A trace named in the
+    /// configuration file or the environment applies to every run, so each run replaces the
+    /// previous trace.
     pub fn open(collector: &Collector, setting: &Setting<Option<PathBuf>>, existing: Existing) -> Result<Self> {
         let existing = match setting.origin {
             Origin::File { .. } | Origin::Env(_) => Existing::Replace,
@@ -33,9 +34,10 @@ impl TraceFile {
         Ok(Self { collector: collector.clone(), file: Arc::new(Mutex::new(file)) })
     }
 
-    /// Writes it, once.
+    /// Writes the trace once.
     pub fn write(&self) -> Result<()> {
-        // Held to the end: the other of the main and the signal thread waits until the file is complete.
+        // Held to the end, so that the main thread and the signal thread wait for each other until
+        // the file is complete.
         let mut waiting = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut file) = waiting.take() else { return Ok(()) };
         let path = file.path().to_owned();

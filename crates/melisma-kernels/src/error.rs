@@ -2,9 +2,9 @@
 //!
 //! # Why one type for both libraries?
 //!
-//! `melisma` adds only a place to a kernel's error, with `at`. Two types would mean a conversion at
-//! every call and two sets of kinds for every front to map. There are no variants per operation,
-//! and no library for diagnostics: what a front prints is two lines.
+//! `melisma` only adds a place to a kernel's error, with `at`. Two types would mean a conversion at
+//! every call and two sets of kinds for every front to map. There are no per-operation variants and
+//! no diagnostics library: a front prints two lines.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::remedy::{self, Remedy};
 /// A result with our [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of failure it is; the only part that programs should branch on.
+/// The sort of failure; the only part that programs should branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A value that the caller gave is wrong.
+    /// The caller passed a wrong value.
     InvalidArgument,
-    /// A correct request for something that this build or device cannot do.
+    /// A valid request for something that this build or device cannot do.
     Unsupported,
     /// A file or stream contradicts its own format.
     Corrupt,
@@ -27,17 +27,17 @@ pub enum Kind {
     Truncated,
     /// A format version that this build does not know.
     Version,
-    /// A device is missing, or failed.
+    /// A device is missing or failed.
     Device,
     /// A memory limit would be exceeded, or an allocation failed.
     Memory,
-    /// The operating system refused.
+    /// An operating-system call failed.
     Io,
     /// A check or a tolerance failed.
     Check,
 }
 
-/// What went wrong and where, with the remedies that are known.
+/// What went wrong and where, with the known remedies.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -82,21 +82,21 @@ impl Error {
         Self::new(Kind::Io, format!("{place}: {source}")).with_source(source)
     }
 
-    /// Says how to fix it, in place of what was said before.
+    /// Replaces the hints with `remedy`.
     #[must_use]
     pub fn with_hint(mut self, remedy: impl Into<Remedy>) -> Self {
         self.remedies = vec![remedy.into()];
         self
     }
 
-    /// Adds another way to fix it.
+    /// Adds another remedy.
     #[must_use]
     pub fn or_hint(mut self, remedy: impl Into<Remedy>) -> Self {
         self.remedies.push(remedy.into());
         self
     }
 
-    /// Says that it is fixed as `other` is.
+    /// Takes over the remedies of `other`.
     #[must_use]
     pub fn with_remedies_of(mut self, other: &Self) -> Self {
         self.remedies.clone_from(&other.remedies);
@@ -117,27 +117,27 @@ impl Error {
         self
     }
 
-    /// What sort of failure it is.
+    /// The sort of failure.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The error of the operating system that caused it.
+    /// The operating-system error that caused it.
     pub fn io_source(&self) -> Option<&std::io::Error> {
         self.source.as_ref()?.downcast_ref()
     }
 
-    /// The ways to fix it that are known, the best first.
+    /// The known remedies, best first.
     pub fn remedies(&self) -> &[Remedy] {
         &self.remedies
     }
 
-    /// How to fix it, in words for callers of the library.
+    /// The remedies in words for callers of the library.
     pub fn hint(&self) -> Option<String> {
         self.hint_in(Remedy::to_string)
     }
 
-    /// How to fix it, in the words of a front.
+    /// The remedies in the words of a front.
     pub fn hint_in(&self, word: impl Fn(&Remedy) -> String) -> Option<String> {
         remedy::line(&self.remedies, word)
     }

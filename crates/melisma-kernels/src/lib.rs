@@ -1,8 +1,9 @@
-//! Tensors, devices, pools and kernels: the only crate of Melisma with `unsafe`, the only one that knows CUDA.
+//! Tensors, devices, pools and kernels: the only Melisma crate with `unsafe` code and the only one
+//! that knows CUDA.
 //!
-//! A kernel is a directory: the contract in `mod.rs`, the obvious loops in `reference.rs`, `cpu.rs` and `cuda.rs` with
-//! its `.cu` file side by side, and one suite of cases for every device in `tests.rs`. `plan` checks everything once;
-//! `run` allocates nothing.
+//! A kernel is a directory. `mod.rs` holds the contract, `reference.rs` the obvious loops, `cpu.rs`
+//! the CPU code, `cuda.rs` with its `.cu` file the GPU code, and `tests.rs` one suite of cases for
+//! every device. `plan` checks everything once; `run` allocates nothing.
 //!
 //! ```
 //! use melisma_kernels::{Budget, Device, convert};

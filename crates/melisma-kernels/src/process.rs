@@ -1,9 +1,9 @@
-//! Limits that the system sets on this process.
+//! Limits of the system on this process.
 
 use std::io::{Error, Result};
 
-/// From now on allocations beyond `bytes` of private memory fail, whatever they are for. Memory that is only reserved, and
-/// files that are mapped, do not count.
+/// Makes every allocation that would exceed `bytes` of private memory fail from now on. Memory that
+/// is only reserved and mapped files do not count.
 ///
 /// # Errors
 /// The system refuses.

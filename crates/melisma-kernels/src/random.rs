@@ -25,7 +25,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..end`, with the bias of a remainder; 0 for an `end` of 0.
+    /// Uniform in `0..end`, with modulo bias; 0 for an `end` of 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end.max(1) as u64) as usize
     }
@@ -91,7 +91,7 @@ impl Lcg64 {
         self.0 >> 33
     }
 
-    /// Uniform in `0..end`, with the bias of a remainder; 0 for an `end` of 0.
+    /// Uniform in `0..end`, with modulo bias; 0 for an `end` of 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end.max(1) as u64) as usize
     }

@@ -1,16 +1,17 @@
-//! Ways out of an error, typed: the libraries say what to change, each front says how it is written there.
+//! Typed remedies for errors: the libraries say what to change, and each front says how.
 
 use std::fmt;
 
 /// One way to fix the cause of an [`Error`](crate::Error).
 ///
-/// `Display` words it without flags or arguments, for programs that call the library. A front has a wording of its own for
-/// every variant, so the list is exhaustive: a new one does not compile until each front can word it.
+/// `Display` words it without flags or arguments, for programs that call the library. Each front
+/// has its own wording for every variant. The enum is exhaustive, so a new variant does not compile
+/// until every front words it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// Words that every front can print as they are.
+    /// Words that every front prints unchanged.
     Words(String),
-    /// A higher memory limit, of `least` bytes or more where that is known.
+    /// A higher memory limit, of at least `least` bytes if that is known.
     RaiseMemoryLimit {
         /// Bytes that suffice.
         least: Option<u64>,
@@ -19,11 +20,11 @@ pub enum Remedy {
     LowerMemoryLimit,
     /// One of these devices.
     UseDevice(&'static [&'static str]),
-    /// This engine for ONNX models, or any other one.
+    /// This engine for ONNX models, or any other engine.
     UseEngine(Option<&'static str>),
     /// One of these precisions for ONNX models.
     UsePrecision(&'static [&'static str]),
-    /// A larger error of an engine's outputs.
+    /// A larger tolerance for the error of an engine's outputs.
     RaiseTolerance,
     /// This profile.
     UseProfile(&'static str),
@@ -34,17 +35,17 @@ pub enum Remedy {
         /// The value.
         value: &'static str,
     },
-    /// Another configuration file, or none.
+    /// A different configuration file, or none.
     CheckConfigFile,
-    /// Consent to replace the output that exists.
+    /// Permission to replace the existing output.
     Replace,
-    /// Consent to replace what an earlier build left, and build again.
+    /// Permission to replace the files of an earlier build and start over.
     StartOver,
     /// The shape of this input of an ONNX model.
     NameInputShape(String),
     /// Real values for the inputs of an ONNX model.
     GiveInputValues,
-    /// An engine that the search has made and cached for the model.
+    /// An engine that the search found and cached for the model.
     OptimizeFirst {
         /// The engine to search with.
         engine: &'static str,
@@ -60,7 +61,7 @@ pub enum Remedy {
     ChangeMel(Vec<&'static str>),
     /// The explanation of all mel presets and keys.
     ExplainMel,
-    /// What was found of GPUs and their libraries.
+    /// The GPUs and libraries that were found.
     ShowDevices,
     /// Packing the file.
     Pack,
@@ -91,7 +92,7 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// `a`, `a or b`, `a, b or c`.
+    /// Joins names as `a`, `a or b`, or `a, b or c`.
     pub fn alternatives(names: &[&str]) -> String {
         match names {
             [] => String::new(),
@@ -100,7 +101,7 @@ impl Remedy {
         }
     }
 
-    /// Whether it tells where to read more, rather than what to change.
+    /// Whether it points to more information rather than to a change.
     fn is_reference(&self) -> bool {
         matches!(self, Self::ExplainMel | Self::ShowDevices | Self::ListTensors | Self::BuildDataset)
     }
@@ -161,7 +162,7 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// One line of `remedies`, each in the words of `word`.
+/// One line that lists `remedies`, each worded by `word`.
 pub(crate) fn line(remedies: &[Remedy], word: impl Fn(&Remedy) -> String) -> Option<String> {
     let mut line = word(remedies.first()?);
     for remedy in &remedies[1..] {

@@ -1,9 +1,10 @@
-//! One suite of cases for every device: `suite!(case, ...)` makes one test per case for each instruction set and for
-//! CUDA. A device that this machine lacks prints SKIPPED; with `REQUIRE_CUDA=1` a missing GPU fails.
+//! One suite of cases for every device: `suite!(case, ...)` makes one test per case for each
+//! instruction set and for CUDA. A missing device prints SKIPPED; with `REQUIRE_CUDA=1` a missing
+//! GPU fails the test.
 
 use crate::{Budget, Cpu, Device, Element, Isa, Level, Queue, Tensor};
 
-/// What a case runs on.
+/// The device and queue that a case runs on.
 pub(crate) struct Bench {
     pub(crate) device: Device,
     pub(crate) queue: Queue,
@@ -17,7 +18,7 @@ impl Bench {
         Self { device, queue, budget }
     }
 
-    /// A copy of `values` where the device works.
+    /// A copy of `values` in the device's memory.
     pub(crate) fn tensor<T: Element>(&self, values: &[T]) -> Tensor {
         let host = Tensor::from_slice(&self.budget, values, &[values.len()]).expect("host memory");
         host.to::<T>(&self.queue, &self.budget).expect("device memory")
@@ -48,7 +49,7 @@ macro_rules! suite {
 }
 pub(crate) use suite;
 
-/// As [`suite!`], for what only CPUs do.
+/// Like [`suite!`], for CPU-only kernels.
 macro_rules! cpu_suite {
     ($($case:ident),+ $(,)?) => {
         mod on_scalar { $(#[test] fn $case() { $crate::suite::with_isa($crate::Level::Scalar, super::$case) })+ }

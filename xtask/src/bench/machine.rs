@@ -1,4 +1,5 @@
-//! A machine's name for its records: `xeon-avx512-2c`, or its GPU's (`h200`) where a GPU was used.
+//! A machine's name for its records: `xeon-avx512-2c`, or the GPU's name (`h200`) if a GPU was
+//! used.
 
 use crate::process::output;
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::{fs, thread};
 /// Words of a model name that say nothing about speed.
 const NOISE: &[&str] = &["intel", "amd", "nvidia", "cpu", "processor", "with", "graphics"];
 
-/// The name for figures that were measured on `device` (`cpu`, `cuda:0`).
+/// The name for figures measured on `device` (`cpu`, `cuda:0`).
 pub fn name(device: &str) -> String {
     if !device.starts_with("cuda") {
         return cpu();

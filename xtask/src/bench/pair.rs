@@ -1,4 +1,4 @@
-//! Two builds of `melisma`, measured in turns, so that a machine that slows down slows both.
+//! Two builds of `melisma`, measured in turns, so that a slowdown of the machine affects both.
 
 use super::row::Row;
 use crate::table;
@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// The share by which the new median may be worse, on top of the spread.
+/// The share by which the new median may be worse, beyond the spread.
 const LOSS: f64 = 0.03;
 
-/// The medians of one row, one for each round.
+/// The medians of one row, one per round.
 #[derive(Debug)]
 struct Series {
     unit: String,
@@ -22,14 +22,14 @@ pub struct Pair {
     rows: BTreeMap<String, Series>,
 }
 
-/// Which of the two builds.
+/// One of the two builds.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Build {
     Old,
     New,
 }
 
-/// Every second round begins with the new build.
+/// Every second round starts with the new build.
 pub fn order(round: usize) -> [Build; 2] {
     match round % 2 {
         0 => [Build::Old, Build::New],
@@ -52,7 +52,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Prints one line for each row and the verdict; the exit code is 3 where a row is slower.
+    /// Prints one line per row and the verdict; the exit code is 3 if a row is slower.
     pub fn report(&self) -> Result<ExitCode> {
         let mut cells = Vec::new();
         let (mut n_slower, mut n_compared) = (0, 0);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// One figure of ours, with those of its peers from the same run.
+/// One of our figures, with those of its peers from the same run.
 #[derive(Debug)]
 pub struct Row {
     pub name: String,
@@ -23,7 +23,8 @@ enum Better {
 }
 
 impl Better {
-    /// Rates and factors should grow, times and sizes should shrink. Every unit of `melisma bench` is listed.
+    /// Rates and factors should grow, times and sizes should shrink. Lists every unit of `melisma
+    /// bench`.
     fn of(unit: &str) -> Result<Self> {
         match unit {
             "s" | "ms" | "us" | "ns" | "bytes" | "B" | "KiB" | "MiB" | "GiB" | "share" => Ok(Self::Smaller),
@@ -69,7 +70,8 @@ impl Row {
     }
 }
 
-/// The share by which `new` is worse than `old`: 0.25 is a quarter more time, or less speed by as much.
+/// The share by which `new` is worse than `old`: 0.25 means a quarter more time, or a speed divided
+/// by 1.25.
 pub fn loss(unit: &str, old: f64, new: f64) -> Result<f64> {
     Ok(match Better::of(unit)? {
         Better::Larger => old / new - 1.0,
@@ -77,17 +79,17 @@ pub fn loss(unit: &str, old: f64, new: f64) -> Result<f64> {
     })
 }
 
-/// The ratio to one peer of one row, before and now.
+/// The ratio to one peer of one row, in the record and now.
 pub struct Change<'a> {
     pub row: &'a str,
     pub peer: &'a str,
     pub before: f64,
-    /// Absent where the row or the peer was not measured this time.
+    /// `None` if the row or the peer was not measured this time.
     pub now: Option<f64>,
 }
 
 impl Change<'_> {
-    /// 1 is unchanged, 0.9 a loss of a tenth; what was not measured is lost.
+    /// 1 means unchanged, 0.9 a loss of a tenth; a missing measurement counts as lost.
     pub fn factor(&self) -> f64 {
         self.now.map_or(0.0, |now| now / self.before)
     }

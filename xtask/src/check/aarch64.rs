@@ -16,7 +16,8 @@ pub fn check() -> Result<Outcome> {
             return Ok(Outcome::Skipped(format!("the standard library for {ARM} cannot be added: {error:#}")));
         }
     }
-    // A check links nothing, so the C sources of build scripts need no cross compiler: `true` stands in for it.
+    // A check links nothing, so the C sources of build scripts need no cross compiler: `true`
+    // replaces it.
     run(cargo(["check", "--target", ARM, "--workspace"])
         .env("CC_aarch64_unknown_linux_gnu", "true")
         .env("AR_aarch64_unknown_linux_gnu", "true"))?;

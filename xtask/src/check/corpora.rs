@@ -1,5 +1,5 @@
-//! The WAV files that `hound` and scipy are tested with: each has rows in the dataset or is listed as a failure, and
-//! has the samples that libsndfile reads.
+//! The WAV files that `hound` and scipy are tested with. Each has rows in the dataset or is listed
+//! as a failure, and its samples are those that libsndfile reads.
 
 use super::outcome::Outcome;
 use crate::process::{cargo, output, run};
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A package whose only dependency is `hound`: cargo fetches its corpus.
+/// A package whose only dependency is `hound`, so that cargo fetches its corpus.
 const HOUND: &str = "[package]\nname = \"corpus\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\
                      [lib]\npath = \"lib.rs\"\n[dependencies]\nhound = \"=3.5.1\"\n[workspace]\n";
 const PACKAGES: &[&str] = &["scipy==1.16.3", "soundfile==0.13.1", "numpy==2.4.6", "h5py==3.16.0"];

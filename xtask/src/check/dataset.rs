@@ -1,4 +1,4 @@
-//! Datasets as h5py, numpy and safetensors read them: structure, values, and a build that was killed.
+//! Datasets as read by h5py, numpy and safetensors: structure, values, and a build that was killed.
 
 use super::outcome::Outcome;
 use crate::process::run;

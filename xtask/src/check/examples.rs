@@ -9,7 +9,8 @@ use std::fs;
 use std::process::Command;
 
 pub fn check() -> Result<Outcome> {
-    // The whole workspace is selected, as for the tests, so that nothing is built with other features again.
+    // Selects the whole workspace, as for the tests, so that nothing is rebuilt with different
+    // features.
     let examples = executables(&["build", "--workspace", "--examples"])?;
     for example in &examples {
         let folder = tree::target().join("check/examples").join(&example.name);

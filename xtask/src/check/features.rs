@@ -1,10 +1,11 @@
-//! The library `melisma` without its optional parts: without warnings when they are left out, together or one by one.
+//! The library `melisma` without its optional parts: it must build without warnings when all or all
+//! but one are left out.
 
 use super::outcome::Outcome;
 use crate::process::{cargo, run};
 use anyhow::Result;
 
-/// The CUDA interface is always needed; beside it no optional part, or one.
+/// The CUDA interface is always needed; beside it, none or one of the optional parts.
 const SELECTIONS: [&str; 3] = ["cuda-13", "cuda-13,codecs", "cuda-13,onnx"];
 
 pub fn check() -> Result<Outcome> {

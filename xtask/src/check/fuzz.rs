@@ -1,4 +1,5 @@
-//! The fuzz targets: each runs on mutated inputs on the stable compiler, and builds for cargo-fuzz where that is installed.
+//! The fuzz targets: each runs on mutated inputs with the stable compiler, and builds for
+//! cargo-fuzz if that is installed.
 
 use super::outcome::Outcome;
 use crate::process::{cargo, run, works};
@@ -11,7 +12,7 @@ const SECONDS: &str = "10";
 
 pub fn check() -> Result<Outcome> {
     let mut mutate = cargo(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"]);
-    // The fuzz targets have a workspace of their own; its dependencies are those of the main one.
+    // The fuzz targets have their own workspace; its dependencies are those of the main one.
     run(mutate.arg("--target-dir").arg(tree::target()).args(["--bin", "mutate", "--", SECONDS]))?;
     if !works(&mut nightly(["fuzz", "--version"])) {
         return Ok(Outcome::Counted(format!("{SECONDS} s each; cargo-fuzz on a nightly compiler is not installed")));

@@ -1,4 +1,4 @@
-//! Golden files against their manifest.
+//! Checks golden files against their manifest.
 
 use super::outcome::Outcome;
 use crate::golden::{hash_all, read};

@@ -1,4 +1,4 @@
-//! What the tracked files may not contain: one file a rule. A rule returns one line for each place that breaks it.
+//! Rules for tracked files, one source file per rule. A rule returns one line for each violation.
 
 mod budget;
 mod dependency;

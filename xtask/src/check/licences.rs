@@ -2,8 +2,8 @@
 //!
 //! # Why our own reader of `deny.toml`?
 //!
-//! The rules are in one file, in cargo-deny's format, and hold on every machine with cargo alone.
-//! Advisories are cargo-deny's, where its database can be reached.
+//! The rules are in one file, in cargo-deny's format, and can be checked on every machine with
+//! cargo alone. cargo-deny checks advisories where its database can be reached.
 
 mod spdx;
 
@@ -32,7 +32,7 @@ pub fn check() -> Result<Outcome> {
     Ok(Outcome::Counted(format!("{} packages", packages.len())))
 }
 
-/// The parts of `deny.toml` that are read here; the file has cargo-deny's format.
+/// The parts of `deny.toml` that are read here.
 #[derive(Deserialize)]
 struct Rules {
     licenses: Licences,
@@ -72,7 +72,7 @@ struct Sources {
 }
 
 impl Rules {
-    /// What is wrong with a package of `cargo metadata`, if anything.
+    /// The problem with a package of `cargo metadata`, if any.
     fn problem(&self, package: &Value) -> Option<String> {
         let name = package["name"].as_str().unwrap_or_default();
         let shown = format!("{name} {}", package["version"].as_str().unwrap_or_default());

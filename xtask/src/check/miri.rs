@@ -10,7 +10,7 @@ pub fn check() -> Result<Outcome> {
     if !works(&mut nightly(["miri", "--version"])) {
         return Ok(Outcome::Skipped("no nightly compiler with the miri component is installed".into()));
     }
-    // Miri knows neither CUDA's libraries nor every vector instruction.
+    // Miri supports neither CUDA's libraries nor every vector instruction.
     run_tests(
         nightly(["miri", "test", "-p", "melisma-kernels", "--lib", "--", "--skip", "on_cuda", "--skip", "on_avx"])
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")

@@ -1,4 +1,5 @@
-//! Compiles every `.cu` below `crates/` with NVRTC for each architecture we serve, and holds each kernel to its budget.
+//! Compiles every `.cu` below `crates/` with NVRTC for each supported architecture, and holds each
+//! kernel to its budget.
 //!
 //! The options are read from the production launch code; the only headers are our own `.cuh` files, in memory.
 
@@ -16,11 +17,11 @@ use std::process::Command;
 
 const PACKAGES: &[&str] = &["nvidia-cuda-nvrtc==13.0.88"];
 const ARCHITECTURES: &[&str] = &["sm_80", "sm_87", "sm_90"];
-/// Added to the production options: no header but ours, and figures in the log.
+/// Added to the production options: only our headers, and figures in the log.
 const OPTIONS: &[&str] = &["--no-source-include", "--ptxas-options=-v"];
-/// Kernels below such a folder need a budget; those of the shim's self-test only have to compile.
+/// Kernels below this folder need a budget; those of the shim's self-test only have to compile.
 const HELD: &str = "/src/";
-/// Where the production options are.
+/// The file with the production options.
 const LAUNCHER: &str = "crates/melisma-kernels/src/device/cuda/nvrtc.rs";
 const COMPILER: &str = include_str!("nvrtc.py");
 
@@ -53,7 +54,7 @@ pub fn check() -> Result<Outcome> {
 struct Compiled {
     source: String,
     architecture: String,
-    /// What the compiler said; `None` stands for success.
+    /// The compiler's message; `None` means success.
     failure: Option<String>,
     log: String,
 }
@@ -140,7 +141,8 @@ fn texts(paths: Vec<PathBuf>, name: impl Fn(&std::path::Path) -> String) -> Resu
     Ok(map)
 }
 
-/// A file with the line `// variants: A, B` is compiled as it is, with A defined, and with B defined.
+/// A file with the line `// variants: A, B` is compiled unchanged, with A defined, and with B
+/// defined.
 fn with_variants(sources: Map<String, Value>) -> Map<String, Value> {
     let mut all = Map::new();
     for (name, text) in sources {

@@ -1,4 +1,4 @@
-//! The `onnx` package's own test models through the embedded engine.
+//! Runs the test models of the `onnx` package through the embedded engine.
 
 use super::outcome::Outcome;
 use crate::process::run;
@@ -9,13 +9,14 @@ use std::process::Command;
 
 const PACKAGES: &[&str] = &["onnx==1.23.2", "numpy==2.4.6"];
 
-/// Passed, unsupported and failed cases, written to `target/onnx-node-tests.json`; a failure fails the step.
+/// Writes passed, unsupported and failed cases to `target/onnx-node-tests.json`; a failed case
+/// fails the step.
 pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
     front::build()?;
     let folder = tree::target().join("onnx");
     fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
-    // Not called like a module that the package imports.
+    // Must not have the name of a module that the package imports.
     let script = folder.join("check_onnx_cases.py");
     fs::write(&script, include_str!("onnx.py")).with_context(|| tree::shown(&script))?;
     let record = tree::target().join("onnx-node-tests.json");

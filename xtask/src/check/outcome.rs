@@ -1,10 +1,10 @@
-//! How a step ends when it does not fail.
+//! The outcome of a step that did not fail.
 
 /// The result of a step that did not fail.
 pub enum Outcome {
     Passed,
     /// Passed, with a figure for the report.
     Counted(String),
-    /// Could not run here, and why.
+    /// Could not run here, with the reason.
     Skipped(String),
 }

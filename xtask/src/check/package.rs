@@ -1,4 +1,4 @@
-//! Packages every crate, then builds the library and its examples from what was packaged.
+//! Packages every crate, then builds the library and its examples from the packages.
 
 use super::outcome::Outcome;
 use crate::process::{cargo, output, run};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The most that registries accept, compressed.
+/// The largest compressed package that registries accept.
 const MAX_BYTES: u64 = 10_000_000;
 /// The library, and the crates that it depends on.
 const LIBRARY: &str = "melisma";
@@ -52,7 +52,8 @@ fn build(folder: &Path) -> Result<()> {
         Ok(place.join(stem))
     };
     let library = unpack(LIBRARY)?;
-    // The target folder and debug information of the workspace, so that other crates need not be built again.
+    // Uses the target folder and debug settings of the workspace, so that other crates need not be
+    // rebuilt.
     let mut command =
         cargo(["build", "--lib", "--examples", "--quiet", "--config", "profile.dev.debug='line-tables-only'"]);
     command.arg("--manifest-path").arg(library.join("Cargo.toml")).arg("--target-dir").arg(tree::target());

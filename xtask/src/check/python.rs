@@ -1,4 +1,5 @@
-//! The Python package: built, put together in `target/python`, tested, and its stubs compared with it.
+//! The Python package: built, assembled in `target/python` and tested, and its stubs are compared
+//! with it.
 
 use super::outcome::Outcome;
 use crate::process::run;

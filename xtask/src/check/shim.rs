@@ -1,7 +1,9 @@
-//! The host shim: fake CUDA libraries that run every `.cu` on the CPU, under the production launch code.
+//! The host shim: fake CUDA libraries that run every `.cu` on the CPU, under the production launch
+//! code.
 //!
-//! It runs the tests whose names contain `cuda`, of the kernels' suites and of every test file that mentions CUDA, so that
-//! a new one needs no entry here. Most tests run with small cases; the extended step runs all of them.
+//! It runs the tests whose names contain `cuda`, in the kernels' suites and in every test file that
+//! mentions CUDA, so a new test needs no entry here. Most tests run with small cases; the extended
+//! step runs all of them.
 
 use super::outcome::Outcome;
 use super::tally::Tally;
@@ -17,7 +19,8 @@ pub fn check() -> Result<Outcome> {
     let Some(shim) = Shim::build()? else { return Ok(Outcome::Skipped("there is no .cu file yet".into())) };
     run(Command::new("bash").arg(sources().join("selftest.sh")))?;
     let mut total = Tally::default();
-    // All packages, as in the step `test`: another selection would resolve other features and compile everything again.
+    // All packages, as in the step `test`: another selection would resolve other features and
+    // recompile everything.
     shim.run(cargo(["test", "--workspace", "--lib", "--", "on_cuda", "cuda::"]), "1", &mut total)?;
     shim.run_files("1", &mut total)?;
     Ok(Outcome::Counted(total.to_string()))
@@ -37,7 +40,7 @@ struct Shim {
 }
 
 impl Shim {
-    /// `None` where there is no kernel.
+    /// `None` if there is no kernel.
     fn build() -> Result<Option<Self>> {
         if tree::sources("cu")?.is_empty() {
             return Ok(None);
@@ -57,7 +60,7 @@ impl Shim {
         Ok(Some(shim))
     }
 
-    /// Runs the test files of all packages, with work left pending until something waits for it.
+    /// Runs the test files of all packages; work stays pending until something waits for it.
     fn run_files(&self, cases: &str, total: &mut Tally) -> Result<()> {
         let mut files = BTreeSet::new();
         for package in gpu_test::PACKAGES {
@@ -89,7 +92,7 @@ fn sources() -> PathBuf {
     tree::root().join("crates/melisma-kernels/shim")
 }
 
-/// The search path in `variable` with `folder` put before it.
+/// The search path in `variable`, with `folder` prepended.
 fn before(variable: &str, folder: &Path) -> OsString {
     let mut path = folder.as_os_str().to_owned();
     if let Some(rest) = env::var_os(variable).filter(|rest| !rest.is_empty()) {

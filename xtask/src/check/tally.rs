@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use std::fmt;
 use std::process::Command;
 
-/// Runs a `cargo test` and adds up its closing lines.
+/// Runs a `cargo test` and sums its closing lines.
 pub fn run_tests(command: &mut Command) -> Result<Outcome> {
     let mut total = Tally::default();
     total.run(command)?;

@@ -9,7 +9,7 @@ use melisma::random::Lcg32;
 use melisma::{Error, Result};
 
 pub(super) const RATE: u32 = 22_050;
-/// Files of different content; more files repeat them.
+/// Files with different content; further files repeat them.
 const DIFFERENT: usize = 64;
 
 pub(super) struct Corpus {
@@ -21,7 +21,7 @@ pub(super) struct Corpus {
 struct Folder(PathBuf);
 
 impl Corpus {
-    /// `n_files` WAV files of ten seconds, in the temporary folder or in shared memory.
+    /// `n_files` WAV files of ten seconds each, in the temporary folder or in shared memory.
     pub(super) fn new(n_files: usize, in_shared_memory: bool) -> Result<Self> {
         let clip = |index: usize| {
             let mut random = Lcg32::new(index as u32 + 1);
@@ -32,7 +32,7 @@ impl Corpus {
         Self::of(n_files, in_shared_memory, |index| &clips[index % clips.len()])
     }
 
-    /// `n_files` files with the bytes that `content` gives.
+    /// `n_files` files with the bytes that `content` returns.
     pub(super) fn of<'a>(
         n_files: usize,
         in_shared_memory: bool,
@@ -46,7 +46,7 @@ impl Corpus {
         let folder = base.join(format!("melisma-bench-{}-{n_files}", std::process::id()));
         let place = folder.join("w");
         std::fs::create_dir_all(&place).map_err(|error| Error::io(place.display(), error))?;
-        // From here on it is removed whatever happens.
+        // From here on the folder is removed on every path.
         let folder = Arc::new(Folder(folder));
         let n_threads = melisma::runtime::device::available_threads();
         let write = |thread: usize| {
@@ -69,7 +69,7 @@ impl Corpus {
         Ok(Self { folder, inputs: Inputs::find(&[place])? })
     }
 
-    /// The first `n` files of it.
+    /// The first `n` files.
     pub(super) fn first(&self, n: usize) -> Self {
         let files = self.inputs.files.iter().take(n).cloned().collect();
         let inputs = Inputs { files, ..Inputs::default() };
@@ -80,7 +80,7 @@ impl Corpus {
         &self.folder.0
     }
 
-    /// Where the files are, for other programs.
+    /// The path of the files, for other programs.
     pub(super) fn path(&self) -> String {
         self.folder.0.join("w").display().to_string()
     }
@@ -93,7 +93,7 @@ impl Corpus {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A drop cannot report; the folder is a temporary one.
+        // A drop cannot report errors, and the folder is temporary.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

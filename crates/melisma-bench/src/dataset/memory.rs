@@ -1,4 +1,4 @@
-//! Peak memory of builds of few and of many files.
+//! Peak memory of builds with few and with many files.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for n_files in [FEW, MANY] {
         let corpus = Corpus::of(n_files, true, |_| &bytes)?;
-        // Resets the process's peak; on systems that cannot, the figures are upper bounds.
+        // Resets the peak of the process; where the system cannot, the figures are upper bounds.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         run_with(place, &corpus, options.clone(), &Techniques::default())?;
         let peak_mib = peak_resident_bytes().unwrap_or(0) as f64 / f64::from(1 << 20);

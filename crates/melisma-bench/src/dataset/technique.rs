@@ -19,10 +19,10 @@ use melisma::{Error, Result};
 /// A technique, the settings that turn it on, and the alternatives by name.
 type Case = (&'static str, Techniques, Vec<(&'static str, Techniques)>);
 
-/// Files of one run.
+/// Files per run.
 const FILES: usize = 8000;
 
-/// The row's figure has the technique on; each peer has it off, or uses an alternative.
+/// The row's figure has the technique on; each peer has it off or uses an alternative.
 pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
     let corpus = &corpus.first(FILES);
     let on = Techniques::default();
@@ -46,7 +46,7 @@ pub(super) fn rows(place: Place<'_>, corpus: &Corpus) -> Result<Vec<Row>> {
             ],
         ),
         (
-            // Slots of several rows: one row cannot become smaller.
+            // Slots of several rows, because a single row cannot be made smaller.
             "recovery from too little memory",
             Techniques { segments_per_buffer: Some(8), ..on },
             vec![("once", Techniques { segments_per_buffer: Some(8), fail_launch: Some(5), ..on })],
@@ -139,7 +139,7 @@ fn counters() -> Option<Row> {
     Some(row)
 }
 
-/// What a transform of ten-second clips works on.
+/// The inputs of a transform of ten-second clips.
 struct Rig {
     plan: MelPlan,
     batch: Batch,

@@ -14,7 +14,7 @@ pub(super) fn rows(folder: &Path, threads: usize) -> Result<Vec<Row>> {
     Ok(vec![look_up(folder, threads)?, hashing(folder, threads)?])
 }
 
-/// A hit among a hundred entries whose files are empty, so that nothing is hashed.
+/// A cache hit among a hundred entries whose files are empty, so that nothing is hashed.
 fn look_up(folder: &Path, threads: usize) -> Result<Row> {
     let cache = Cache::open(Some(&folder.join("many")), Options { limit_bytes: u64::MAX, threads });
     let parts = |index: usize| Parts::default().with("model", index).with("engine", "none");

@@ -1,4 +1,4 @@
-//! Peak memory for a minute of sound under two profiles, and the size of weights in FP16.
+//! Peak memory for a minute of audio under two profiles, and the size of weights in FP16.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn rows(folder: &Path, threads: usize) -> Result<Vec<Row>> {
     Ok(vec![minute(folder, threads)?, halves()?])
 }
 
-/// Peaks of processes that decode a minute of sound.
+/// Peak memory of processes that decode a minute of audio.
 fn minute(folder: &Path, threads: usize) -> Result<Row> {
     let model = folder.join("snac-decoder.onnx");
     output::write(&model, &snac_decoder(&Snac::SNAC_24KHZ, 1)?.to_bytes()?, Existing::Replace)?;
@@ -72,7 +72,7 @@ fn minute(folder: &Path, threads: usize) -> Result<Row> {
     Ok(row)
 }
 
-/// The file of a model in FP16.
+/// The file size of a model in FP16.
 fn halves() -> Result<Row> {
     let mut model = whisper_encoder(1)?;
     let whole = model.to_bytes()?.len();

@@ -1,5 +1,6 @@
-//! On a GPU: records in its memory to elements in its memory, hash included, beside a copy of the same bytes and beside
-//! nvCOMP; and models from the page cache to its memory. Times of kernels are of the device, between two events.
+//! On a GPU: decodes records in device memory to elements in device memory, hash included, beside a
+//! copy of the same bytes and beside nvCOMP; and loads models from the page cache into device
+//! memory. Kernel times are device times between two events.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,7 +20,7 @@ use melisma::{Budget, Error, Result};
 /// A block of weights, repeated in memory up to a given size.
 const ROWS: u64 = 4096;
 const COLS: u64 = 4096;
-/// Layers that are decoded in turn, so that none is still in a cache.
+/// Layers decoded in turn, so that none is still in a cache.
 const LAYERS: usize = 12;
 
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
@@ -43,7 +44,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Weights that are about normal.
+/// Approximately normal weights.
 struct Matrix {
     entry: TensorEntry,
     bytes: Vec<u8>,
@@ -67,7 +68,7 @@ impl Matrix {
         Self { entry, bytes }
     }
 
-    /// Its tiles' jobs, and the bytes that they are decoded from.
+    /// The jobs of its tiles, and their packed bytes.
     fn encode(&self, segment: Option<u32>) -> Result<(Vec<Job>, Vec<u8>)> {
         let layout = Layout::of(&self.entry, 512)?;
         let width = layout.split.width() as u64;
@@ -104,7 +105,7 @@ impl Matrix {
     }
 }
 
-/// A matrix several times in the memory of the device, ready to be decoded.
+/// Several copies of a matrix in device memory, ready to be decoded.
 struct Decoding {
     batch: Batch,
     packed: Buffer,
@@ -178,7 +179,7 @@ impl Bench<'_> {
         Ok(of_times(times))
     }
 
-    /// The rate of decoding, of a copy, and the size.
+    /// The rates of decoding and of a copy, and the size.
     fn large(&self, name: &str, matrix: &Matrix, megabytes: usize, segment: Option<u32>) -> Result<Vec<Row>> {
         let times = (megabytes << 20).div_ceil(matrix.bytes.len());
         let (mut decoding, ratio) = self.decoding(matrix, segment, times)?;
@@ -205,7 +206,7 @@ impl Bench<'_> {
             return Vec::new();
         }
         let value = peer(PEERS, &["nvcomp", &path.display().to_string(), &times.to_string(), &matrix.entry.dtype]);
-        // A file in the folder for temporary ones.
+        // Only a temporary file, so errors are ignored.
         let _ = std::fs::remove_file(&path);
         let figures: Figures = value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
         let mut peers = beside(&figures, "decode", 1.0);
@@ -214,7 +215,7 @@ impl Bench<'_> {
         peers
     }
 
-    /// One layer of 11 MB, each time another one.
+    /// One layer of 11 MB, a different one each time.
     fn layer(&self, matrix: &Matrix, segment: Option<u32>) -> Result<Row> {
         let mut layers = Vec::new();
         for _ in 0..LAYERS {
@@ -227,7 +228,8 @@ impl Bench<'_> {
         Ok(Row { unit: "us".to_owned(), median: row.median * 1e6, ..row })
     }
 
-    /// The ladder's last step: five layers decoded by all cores, then by the GPU in one launch.
+    /// The last step of the ladder: five layers decoded by all cores, then by the GPU in one
+    /// launch.
     fn ladder(&self, matrix: &Matrix) -> Result<Vec<Row>> {
         let threads = melisma_kernels::available_threads();
         let on_cores = speed::decode_on(threads, &file(std::iter::repeat_n(matrix, 5)))?;
@@ -246,14 +248,14 @@ impl Bench<'_> {
         Ok(vec![before, after, factor])
     }
 
-    /// A model of 1 GB in the page cache, packed and as it was.
+    /// A model of 1 GB in the page cache, packed and unpacked.
     fn load(&self) -> Result<Vec<Row>> {
         let folder = std::env::temp_dir();
         let paths = ["plain", "packed", "indexed"]
             .map(|kind| folder.join(format!("melisma-bench-{}-{kind}.safetensors", std::process::id())));
         let outcome = self.load_files(&paths.each_ref().map(|path| path.as_path()));
         for path in &paths {
-            // Files in the folder for temporary ones.
+            // Only temporary files, so errors are ignored.
             let _ = std::fs::remove_file(path);
         }
         outcome
@@ -302,7 +304,7 @@ fn model() -> Vec<u8> {
     file(std::iter::repeat_n(&Matrix::new("BF16", ROWS, COLS), N_TENSORS))
 }
 
-/// A safetensors file of these.
+/// A safetensors file of `matrices`.
 fn file<'a>(matrices: impl Iterator<Item = &'a Matrix>) -> Vec<u8> {
     let (mut json, mut data) = (String::new(), Vec::new());
     for (index, Matrix { entry, bytes }) in matrices.enumerate() {

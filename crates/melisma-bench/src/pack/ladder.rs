@@ -1,5 +1,5 @@
-//! The ladder of techniques, one more at each step, on five layers of 11 MB: each step's time, and its factor beside the
-//! expected one.
+//! The ladder of techniques on five layers of 11 MB: each step adds one technique and reports its
+//! time, and its factor beside the expected one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,7 +15,7 @@ const ROWS: u64 = 2048;
 const COLS: u64 = 2816;
 const PLAN: Plan = Plan { warm_up: 1, least: 3, time: std::time::Duration::ZERO, most: 3 };
 
-/// Five files of one layer each: bf16 weights that are about normal.
+/// Five files of one layer each, with approximately normal bf16 weights.
 pub(super) fn layers() -> Vec<Vec<u8>> {
     let len = 2 * ROWS * COLS;
     let json = format!(r#"{{"w":{{"dtype":"BF16","shape":[{ROWS},{COLS}],"data_offsets":[0,{len}]}}}}"#);
@@ -32,13 +32,13 @@ pub(super) fn layers() -> Vec<Vec<u8>> {
     (0..5).map(|_| layer()).collect()
 }
 
-/// What a step keeps from one tile to the next.
+/// The state that a step reuses from one tile to the next.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Kept {
     Nothing,
     Coder,
     Buffers,
-    /// Ten records are handed on together.
+    /// Ten records are passed on together.
     Batch,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn rows(layers: &[Vec<u8>], threads: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The same tiles, taken by threads one at a time.
+/// Threads take the same tiles one at a time.
 fn on_threads(layers: &[Vec<u8>], way: Way, threads: usize) -> Result<()> {
     let next: Vec<AtomicU64> = layers.iter().map(|_| AtomicU64::new(0)).collect();
     let share = || layers.iter().zip(&next).try_for_each(|(layer, next)| round_trip(layer, way, next));
@@ -93,7 +93,7 @@ fn on_threads(layers: &[Vec<u8>], way: Way, threads: usize) -> Result<()> {
     })
 }
 
-/// Whole files: packed with every hash, verified, opened, checked and unpacked.
+/// Whole files: packed with all hashes, verified, opened, checked and unpacked.
 fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
     let mut outcome = Ok(());
     let seconds = measure(PLAN, || {
@@ -109,7 +109,7 @@ fn files(layers: &[Vec<u8>], threads: usize) -> Result<Row> {
     Ok(Row { unit: "ms".to_owned(), median: row.median * 1e3, ..row })
 }
 
-/// How a step goes through a layer.
+/// How a step traverses a layer.
 #[derive(Clone, Copy)]
 struct Way {
     kept: Kept,
@@ -121,11 +121,11 @@ struct Way {
 enum Cut {
     /// Rows and columns of tiles, gathered and scattered.
     Squares,
-    /// The same number of elements, one after another.
+    /// The same number of elements, contiguous.
     Runs,
 }
 
-/// Encodes and decodes the tiles of a layer that are left to be taken from `next`.
+/// Encodes and decodes the remaining tiles of a layer, taken from `next`.
 fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
     let Way { kept, tile_size, cut } = way;
     let header = Header::read(&layer)?;
@@ -174,7 +174,7 @@ fn round_trip(layer: &[u8], way: Way, next: &AtomicU64) -> Result<()> {
     check(decoded == gathered, "a tile")
 }
 
-/// Tiles, packed bytes and memory of a worker for each size.
+/// Tiles, packed bytes and memory per worker for each tile size.
 fn tile_sizes(layer: &[u8]) -> Result<Vec<Row>> {
     let header = Header::read(&layer)?;
     let mut rows = Vec::new();

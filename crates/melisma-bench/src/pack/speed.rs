@@ -102,7 +102,7 @@ pub(super) fn rows(name: &str, source: &[u8], figures: &Figures) -> Result<Vec<R
     Ok(rows)
 }
 
-/// Tiles of a source decoded by `threads` threads.
+/// Decodes the tiles of a source on `threads` threads.
 pub(super) fn decode_on(threads: usize, source: &[u8]) -> Result<crate::Measured> {
     let tiles = Tiles::of(source)?;
     let mut decoders: Vec<_> = (0..threads.max(1)).map(|_| (Decoder::new(Isa::best()), Vec::new())).collect();
@@ -137,7 +137,7 @@ fn on_two(name: &str, tiles: &Tiles, gigabytes: f64) -> Result<Vec<Row>> {
     ])
 }
 
-/// The same work on a thread for each.
+/// Runs the same work on one thread per coder.
 fn both<T: Send>(coders: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = coders.iter_mut().map(|coder| scope.spawn(|| work(coder))).collect();

@@ -10,7 +10,7 @@ use super::noise;
 use crate::{Measured, Peer, Place, Plan, Row, measure};
 use melisma::{Error, Kind, Result};
 
-/// Elements of a conversion: outputs larger than any cache.
+/// Elements per conversion: outputs are larger than any cache.
 const CONVERTED: usize = 64 << 20;
 
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
@@ -78,7 +78,8 @@ fn conversions(cpu: Cpu) -> Result<Vec<Row>> {
     Ok(vec![row(to_half, "f32 to f16"), row(to_float, "i16 to f32")])
 }
 
-/// A product whose working set must fit a quarter of its matrices, beside the same without a limit.
+/// A product whose working set must fit in a quarter of its matrices, beside the same product
+/// without a limit.
 fn chunked(cpu: Cpu) -> Result<Row> {
     let device = Device::Cpu(cpu);
     let shape = Matmul::new(65_536, 512, 512);

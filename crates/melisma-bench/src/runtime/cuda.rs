@@ -77,7 +77,8 @@ impl Bench<'_> {
         ])
     }
 
-    /// How much of a copy's time hides behind a product that takes at least as long, on two queues.
+    /// The share of a copy's time that overlaps with a product of at least the same duration, on
+    /// two queues.
     fn overlap(&self) -> Result<Row> {
         let Device::Cuda(cuda) = self.device else { return Err(Error::unsupported("copies need a GPU")) };
         let shape = Matmul::new(8192, 8192, 8192);
@@ -138,7 +139,7 @@ impl Bench<'_> {
         ])
     }
 
-    /// Sixty small kernels in one graph, from the launch to the end as the host sees it.
+    /// Sixty small kernels in one graph, timed on the host from launch to end.
     fn graph(&self) -> Result<Row> {
         let len = 4096;
         let small = Small {

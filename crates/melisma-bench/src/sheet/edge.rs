@@ -1,4 +1,4 @@
-//! Clicks: energy above 14 kHz around the edges of notes that have none there themselves.
+//! Clicks: energy above 14 kHz at the edges of notes that have none there themselves.
 
 use super::signal::{db, high_pass};
 use super::{Limit, RATE, Sheet};
@@ -37,7 +37,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     }
     let chords = Score { tempo: 60.0, notes, ..Score::default() };
     sheet.add("clicks at chord changes", loudest(&chords, 256, &[1.0, 2.0, 3.0, 4.0])?, "dBFS", LIMIT);
-    // As many voices as one chord has, and chords that go on: each change steals all of them.
+    // As many voices as one chord has, and chords that overlap: each change steals all voices.
     let mut held = chords;
     held.notes.iter_mut().for_each(|note| note.duration = 3.0);
     sheet.add("clicks where voices are stolen", loudest(&held, 4, &[1.0, 2.0, 3.0])?, "dBFS", LIMIT);
@@ -54,7 +54,7 @@ fn joins() -> Result<f64> {
     loudest(&score, 256, &[join])
 }
 
-/// A note whose key is struck again while it sounds.
+/// A key that is struck again while its note sounds.
 fn again() -> Result<f64> {
     let mut engine = Engine::new(EngineConfig { sample_rate: RATE, ..EngineConfig::default() })?;
     for at in [0, 30_000, 40_000] {
@@ -67,7 +67,7 @@ fn again() -> Result<f64> {
     Ok(around(&left, &[30_000, 40_000]))
 }
 
-/// The largest sample above [`ABOVE_HZ`] around these seconds of a score, without effects.
+/// The largest sample above [`ABOVE_HZ`] around these times of a score in seconds, without effects.
 fn loudest(score: &Score, max_voices: usize, edges: &[f64]) -> Result<f64> {
     let n = ((score.seconds() + 0.5) * f64::from(RATE)) as usize;
     let config = EngineConfig { sample_rate: RATE, max_voices, ..EngineConfig::default() };

@@ -22,7 +22,8 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     let settled = whole.iter().find(|&&(at, level)| at > top && (level - 0.5).abs() < 1e-6).map_or(f64::NAN, |p| p.0);
     let silent = whole.iter().rev().find(|&&(_, level)| level > 0.0).map_or(f64::NAN, |point| point.0 + 2.0);
     let arrivals = [(top, 2401.0), (settled, 7201.0), (silent, (held + 3600) as f64)];
-    // Levels are seen at odd samples; the tail of a segment is nearer to its end than a step of 2^-24 for some samples.
+    // Levels are visible at odd samples; for some samples, the tail of a segment is within 2^-24 of
+    // its end.
     let late = arrivals.iter().map(|(found, exact)| (found - exact).abs()).fold(0.0, f64::max);
     sheet.add("envelope, largest error of a segment's end", late, "samples", Limit::AtMost(2.0));
     let mut worst = steepness(&whole);
@@ -38,7 +39,7 @@ pub(super) fn measure(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// Levels at odd samples, of a note that is released at sample `held`.
+/// Levels at odd samples of a note that is released at sample `held`.
 fn levels(held: usize, n: usize) -> Result<Points> {
     let mut player = Player::new(&sine(0.25, SHAPE))?;
     let mut samples = player.play(held);
@@ -47,7 +48,7 @@ fn levels(held: usize, n: usize) -> Result<Points> {
     Ok((0..n / 2).map(|i| ((2 * i + 1) as f64, f64::from(samples[2 * i + 1].abs()))).collect())
 }
 
-/// The largest step between neighbours, relative to the largest that a segment of the shape makes where it is steepest.
+/// The largest step between neighbours, relative to the steepest step of a segment of this shape.
 fn steepness(levels: &Points) -> f64 {
     let slope = |segment: Segment, height: f64| {
         let curve = f64::from(segment.curve);

@@ -46,7 +46,7 @@ fn gain(hz: f64, cutoff: f64, damping: f64) -> Result<f64> {
     let turns = hz / f64::from(RATE);
     let octaves = (cutoff / f64::from(RATE)).log2();
     let mut player = Player::new(&tone(turns, [0.5, 0.0], still(octaves as f32, damping as f32)))?;
-    // Until the filter has settled.
+    // Lets the filter settle.
     player.play(RATE as usize / 2);
     let turns = increment(turns) as f64 * 2f64.powi(-64);
     let (size, _) = fit_sine(&player.play(RATE as usize / 5), turns);

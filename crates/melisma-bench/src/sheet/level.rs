@@ -15,7 +15,7 @@ use melisma::synth::{
 const SECONDS: u64 = 20;
 /// The presets' targets, in LUFS.
 const TARGETS: [f64; 4] = [-16.0, -23.0, -20.0, -11.0];
-/// Blocks of 10 ms with and without a capture, in turns.
+/// Blocks of 10 ms, alternating with and without a capture.
 const TURNS: usize = 30;
 const BLOCKS: usize = 200;
 
@@ -45,7 +45,8 @@ fn listen(mut performance: Performance) -> Result<Meter> {
     Ok(meter)
 }
 
-/// The 99th of a hundred blocks of a stream with a capture, by that of one without; the median of all turns.
+/// The 99th percentile block time of a stream with a capture, divided by that without; the median
+/// of all turns.
 fn capture() -> Result<f64> {
     let folder = std::env::temp_dir().join(format!("melisma-sheet-{}", std::process::id()));
     let stream = || -> Result<(Stream, Bus)> {

@@ -1,7 +1,7 @@
-//! The quality sheet of `synth`: measurements of its sound, each with its limit.
+//! The quality sheet of `synth`: audio measurements, each with its limit.
 //!
-//! Oscillators, filter and envelopes are measured on single voices, the rest on the whole chain. Nothing is compared
-//! with a stored result.
+//! Oscillators, filter and envelopes are measured on single voices, the rest on the whole chain. No
+//! stored results are involved.
 
 mod chart;
 mod edge;
@@ -59,10 +59,10 @@ pub struct Sheet {
     /// MIDI key and alias in decibels below the fundamental.
     #[serde(skip)]
     pub alias: Points,
-    /// Frequency and gain in decibels: measured, and by the formula.
+    /// Frequency and gain in decibels: measured, and from the formula.
     #[serde(skip)]
     pub filter: [Points; 2],
-    /// Sample and level of an envelope, and of one that is released while it rises.
+    /// Sample and level of an envelope, and of one that is released during its attack.
     #[serde(skip)]
     pub envelope: [Points; 2],
     /// Seconds and decibels of the room's decay.
@@ -71,10 +71,10 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Measures everything; takes some seconds.
+    /// Measures everything, which takes a few seconds.
     ///
     /// # Errors
-    /// A signal could not be made; a figure outside of its limit is not an error.
+    /// A signal could not be generated; a figure outside its limit is not an error.
     pub fn measure() -> Result<Self> {
         let mut sheet = Self::default();
         oscillator::measure(&mut sheet)?;

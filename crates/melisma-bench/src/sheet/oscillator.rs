@@ -35,7 +35,7 @@ fn signal_to_noise(hz: f64, at: u64) -> Result<f64> {
     let mut player = Player::new(&sine(turns, STEADY))?;
     player.play(64);
     player.leap(at);
-    // The frequency is that of the phase's whole steps.
+    // The frequency of the quantised phase increment.
     let turns = increment(turns) as f64 * 2f64.powi(-64);
     let (signal, noise) = fit_sine(&player.play(RATE as usize), turns);
     Ok(db(signal / noise))

@@ -2,8 +2,8 @@
 
 use std::f64::consts::{PI, TAU};
 
-/// The size of the sine of `turns` per sample in `x`, and what is left without it, both as root mean squares. Where it lies is found by
-/// least squares.
+/// The amplitude of the sine of `turns` per sample in `x`, and the residual, both as root mean
+/// squares. Least squares finds its phase.
 pub(super) fn fit_sine(x: &[f32], turns: f64) -> (f64, f64) {
     let (mut cc, mut ss, mut cs, mut xc, mut xs) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let wave = |i: usize| (TAU * (turns * i as f64).fract()).sin_cos();
@@ -28,7 +28,8 @@ pub(super) fn fit_sine(x: &[f32], turns: f64) -> (f64, f64) {
     (((a * a + b * b) / 2.0).sqrt(), (rest / x.len() as f64).sqrt())
 }
 
-/// The sizes of the spectrum of `x`, whose length is a power of two, under a window with side lobes below -180 dB.
+/// The magnitude spectrum of `x`, whose length is a power of two, under a window with side lobes
+/// below -180 dB.
 pub(super) fn spectrum(x: &[f32]) -> Vec<f64> {
     let n = x.len();
     let window = |i: usize| {
@@ -41,7 +42,7 @@ pub(super) fn spectrum(x: &[f32]) -> Vec<f64> {
     (0..n / 2).map(|k| re[k].hypot(im[k])).collect()
 }
 
-/// Kaiser's window.
+/// The shape of the Kaiser window.
 const SHAPE: f64 = 20.0;
 /// Half the width of a spectral line under the window, in bins.
 pub(super) const LINE: f64 = 8.0;
@@ -56,7 +57,7 @@ fn bessel(x: f64) -> f64 {
     sum
 }
 
-/// In place, radix 2.
+/// An in-place radix-2 FFT.
 fn fft(re: &mut [f64], im: &mut [f64]) {
     let n = re.len();
     let bits = n.trailing_zeros();

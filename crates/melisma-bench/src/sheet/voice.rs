@@ -39,7 +39,7 @@ pub(super) fn tone(turns: f64, [sine, saw]: [f32; 2], filter: Filter) -> Voice {
     Voice { source, envelope: STEADY, gain: [1.0, 1.0] }
 }
 
-/// Plays one voice from sample 0 on.
+/// Plays one voice starting at sample 0.
 pub(super) struct Player {
     voices: Voices,
     slot: Slot,
@@ -54,7 +54,7 @@ impl Player {
         Ok(Self { voices, slot, now: 0 })
     }
 
-    /// Skips to a later sample without rendering: without a filter, a voice is a function of time alone.
+    /// Skips to a later sample without rendering: without a filter, a voice depends only on time.
     pub(super) fn leap(&mut self, to: u64) {
         self.now = to;
     }

@@ -1,4 +1,4 @@
-//! A full-size checkpoint with random weights, written and opened.
+//! Writes and opens a full-size checkpoint with random weights.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use melisma::snac::noise::fill_normal;
 use melisma::snac::{Config, Model};
 use melisma::{Error, Kind, Result};
 
-/// The time from a file to a model that can decode.
+/// The time from a file to a model that is ready to decode.
 pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
     let config = Config::snac_24khz();
     let folder = Folder::create()?;
@@ -44,7 +44,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A drop cannot report; the folder is a temporary one.
+        // A drop cannot report errors, and the folder is temporary.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -60,7 +60,8 @@ fn config_json(config: &Config) -> String {
     .to_string()
 }
 
-/// Names, shapes and bytes, as the package `snac` writes them; for depthwise models without attention.
+/// Names, shapes and bytes in the format of the package `snac`; for depthwise models without
+/// attention.
 #[derive(Default)]
 struct Tensors(Vec<(String, Vec<usize>, Vec<u8>)>);
 

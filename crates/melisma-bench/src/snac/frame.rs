@@ -1,4 +1,4 @@
-//! One new frame of one stream, and the first one after loading.
+//! One new frame of one stream, and the first frame after loading.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub(super) fn rows(model: &Model, rig: &Rig) -> Result<Vec<Row>> {
     let one = codes(model.config(), 1)?;
     let mut engine = rig.engine(model, 1)?;
     let stream = engine.open(Noise::default())?;
-    // Past the first samples, every frame is the same amount of work.
+    // After the first samples, every frame is the same amount of work.
     for _ in 0..4 {
         timed(&mut engine, stream, &one)?;
     }
@@ -23,7 +23,8 @@ pub(super) fn rows(model: &Model, rig: &Rig) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The first frame that an engine decodes after its model was loaded, beside the median of later ones.
+/// The first frame that an engine decodes after its model is loaded, beside the median of later
+/// ones.
 fn first_chunk(rig: &Rig, one: &Codes, steady: f64) -> Result<Row> {
     let first = |seed| {
         let mut engine = rig.engine(&Model::random(Config::snac_24khz(), seed)?, 1)?;

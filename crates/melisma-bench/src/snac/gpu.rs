@@ -31,7 +31,8 @@ pub(super) fn open(rig: &Rig, model: &Model, options: impl Into<EngineOptions>) 
     Ok((engine, streams))
 }
 
-/// Repeated steps of one frame for every stream, copies included; each is submitted while the previous one runs.
+/// Repeated steps of one frame per stream, copies included; each step is submitted while the
+/// previous one runs.
 fn bulk(rig: &Rig, model: &Model, options: EngineOptions) -> Result<Row> {
     let one = codes(model.config(), 1)?;
     let (mut engine, streams) = open(rig, model, options)?;

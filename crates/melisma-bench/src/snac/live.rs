@@ -1,4 +1,5 @@
-//! Live streams: each delivers frames at playing speed and needs each one decoded before the next.
+//! Live streams: each delivers frames at playing speed, and each frame must be decoded before the
+//! next arrives.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,8 @@ use super::{Rig, Row, codes, frame_time, quantiles};
 use melisma::Result;
 use melisma::snac::Model;
 
-/// Streams whose frames arrive evenly spread over one frame's time; all waiting frames are decoded in one step.
+/// Streams whose frames arrive evenly spread over the time of one frame; all waiting frames are
+/// decoded in one step.
 pub(super) fn rows(rig: &Rig, model: &Model, n_streams: u32, time: Duration) -> Result<Vec<Row>> {
     let one = codes(model.config(), 1)?;
     let (mut engine, streams) = open(rig, model, n_streams as usize)?;

@@ -8,7 +8,7 @@ use melisma::snac::populate::{Populated, populate_into};
 
 /// Frames, and the expected speedup over the plain loop.
 const EXPECTED: [(usize, &str); 5] = [(1, "2-5x"), (4, "2-5x"), (7, "3-8x"), (8, "3-8x"), (28, "5-15x")];
-/// One call is shorter than the clock can tell.
+/// Calls per measurement: a single call is too short for the clock.
 const CALLS: usize = 1000;
 
 pub(super) fn rows() -> Vec<Row> {
@@ -29,7 +29,7 @@ fn row(n_frames: usize) -> Row {
     Row { unit: "us".to_owned(), median: 1e6 * row.median / CALLS as f64, ..row }
 }
 
-/// Our factor over the plain loop, beside the factor of the vectorised form. None without PyTorch.
+/// Our speedup over the plain loop, beside that of the vectorised form. Empty without PyTorch.
 pub(super) fn speedups(rows: &[Row]) -> Vec<Row> {
     EXPECTED.iter().filter_map(|(n_frames, expected)| speedup(rows, *n_frames, expected)).collect()
 }

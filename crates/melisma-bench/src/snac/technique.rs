@@ -1,4 +1,4 @@
-//! A live stream with every technique on, and with each of them off in turn, in multiples of real time.
+//! A live stream with every technique on, and with each one off in turn, in multiples of real time.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) fn rows(model: &Arc<Model>, rig: &Rig) -> Result<Vec<Row>> {
         streamed("chunks of 28 frames", Population::Reused, 28)?,
     ];
     let way = Way { population: Population::Reused, chunk: 1 };
-    // First touch of the model's memory and preparation of its kernels count.
+    // Includes the first touch of the model's memory and the preparation of its kernels.
     rows.push(row(
         model,
         "not warmed up",
@@ -49,13 +49,13 @@ pub(super) fn rows(model: &Arc<Model>, rig: &Rig) -> Result<Vec<Row>> {
         seam::windowed(model, &codes, &Noise::default()).map(|samples| drop(black_box(samples)))
     };
     let windows = row(model, "28-token windows instead of state, reference model", || Ok(()), windowed)?;
-    // A window is decoded for each frame but three.
+    // Every frame except three decodes a window.
     let share = (N_FRAMES - 3) as f64 / N_FRAMES as f64;
     rows.push(Row { median: windows.median * share, ..windows });
     Ok(rows)
 }
 
-/// Times `work`; `prepare` makes its input anew for every run.
+/// Times `work`; `prepare` makes new input for every run.
 fn row<T>(model: &Model, name: &str, prepare: impl Fn() -> Result<T>, work: impl Fn(T) -> Result<()>) -> Result<Row> {
     let mut times = Vec::new();
     for _ in 0..N_RUNS {
@@ -74,7 +74,7 @@ fn sound(config: &Config) -> Duration {
 #[derive(Clone, Copy)]
 struct Way {
     population: Population,
-    /// Frames of a step.
+    /// Frames per step.
     chunk: usize,
 }
 
@@ -94,7 +94,7 @@ fn stream(mut player: Player, model: &Model, all: &[i32], way: Way) -> Result<()
     Ok(())
 }
 
-/// The plain loop: one assignment for each code, then one check for each level and bound.
+/// The plain loop: one assignment per code, then one check per level and bound.
 fn populate_by_loop(multiframe: &[i32], codebook_size: i32, out: &mut Populated) {
     let n = multiframe.len() / FRAME_CODES;
     let [codes_0, codes_1, codes_2] = &mut out.levels;

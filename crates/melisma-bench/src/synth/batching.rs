@@ -1,6 +1,7 @@
-//! Savings by batching: phrases of 1 to 16 notes a chord in three densities, beside one voice at a time.
+//! Savings from batching: phrases of 1 to 16 notes per chord in three densities, beside one voice
+//! at a time.
 //!
-//! One voice at a time renders every note into a buffer of its own and adds that to the mix.
+//! One voice at a time renders every note into its own buffer and adds that to the mix.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ fn phrase(n_keys: usize, n_chords: usize) -> Phrase {
     Phrase { seconds: SECONDS, chords: (0..n_chords).map(chord).collect(), ..Phrase::default() }
 }
 
-/// One voice at a time: a note, its buffer, the sum.
+/// Renders one voice at a time: a note, its buffer, the sum.
 struct Sequential {
     engine: Engine,
     note: [Vec<f32>; 2],
@@ -89,7 +90,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut batched = PhraseRenderer::new(EngineConfig::default(), SECONDS)?;
     let mut sequential = Sequential::new()?;
-    // The worst remaining shares of wall clock and CPU.
+    // The largest remaining shares of wall-clock and CPU time.
     let mut most = [0f64; 2];
     for (density, n_chords) in [("sparse", 1), ("medium", 2), ("dense", 8)] {
         for n_keys in 1..=16 {

@@ -1,4 +1,4 @@
-//! A MIDI file to sound: CPU seconds for a minute of it, beside FluidSynth on the same file.
+//! A MIDI file to audio: CPU seconds per minute of audio, beside FluidSynth on the same file.
 
 use std::collections::BTreeMap;
 

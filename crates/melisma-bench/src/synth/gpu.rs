@@ -13,7 +13,7 @@ use melisma::trace::Busy;
 
 const STILL: Controls<'static> = Controls::Still(Control { brightness: 0.0, motion: 1.0 });
 
-/// An additive voice of a mix of eight.
+/// An additive voice in a mix of eight.
 fn pluck(index: usize) -> Note {
     let pitch = Pitch { key: 36 + (index * 7 % 49) as u8, semitones: 0.0, sample_rate: RATE };
     let touch = Touch { velocity: 0.5, pan: 0.0, seed: index as u32 };
@@ -44,7 +44,7 @@ pub(super) fn rows(device: &Device) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Seconds of voices per second, on the device alone.
+/// Seconds of voices per second, measured on the device only.
 fn on_device(queue: &Queue, budget: &Budget, name: &str, notes: &[Note], bulk: Bulk) -> Result<Row> {
     let mut plan = bulk.plan(&queue.device(), budget)?;
     let mut out = Tensor::new(&queue.device(), budget, DType::F32, &[bulk.out_len()])?;
@@ -59,7 +59,8 @@ fn on_device(queue: &Queue, budget: &Budget, name: &str, notes: &[Note], bulk: B
     Ok(measured.rate(name, "voice-s/s", notes.len() as f64 * bulk.len as f64 / f64::from(RATE)))
 }
 
-/// Stereo mixes that arrive on the host, two batches under way: of eight additive voices, and of 64 pads.
+/// Stereo mixes delivered to the host with two batches in flight: of eight additive voices, and of
+/// 64 pads.
 fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
     const N_MIXES: usize = 1024;
     let additive: Vec<Note> = (0..8 * N_MIXES).map(pluck).collect();
@@ -89,7 +90,7 @@ fn delivered(device: &Device, budget: &Budget) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Seconds of each of many batches, and when they began.
+/// The duration of each of many batches in seconds, and their start.
 fn deliver(renderer: &mut BulkRenderer, notes: &[Note]) -> Result<(Vec<f64>, Instant)> {
     const N_BATCHES: usize = 40;
     let mut waiting = renderer.start_notes(notes, STILL)?;
@@ -106,7 +107,8 @@ fn deliver(renderer: &mut BulkRenderer, notes: &[Note]) -> Result<(Vec<f64>, Ins
     Ok((times, begin))
 }
 
-/// A quarter of a second of one chord, from a recorded graph, beside plain launches: what a graph could save.
+/// A quarter of a second of one chord from a recorded graph, beside plain launches: the saving of a
+/// graph.
 fn short_batch(queue: &Queue, budget: &Budget) -> Result<Row> {
     let bulk = Bulk { n_mixes: 1, len: RATE as usize / 4, position: 0 };
     let notes: Vec<Note> = (0..4).map(|i| Note { voice: pad(i), mix: 0, onset: 0, release: None }).collect();

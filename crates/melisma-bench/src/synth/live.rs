@@ -1,4 +1,4 @@
-//! Live streams: what one costs among many, and 200 on two cores against the clock.
+//! Live streams: the cost of one among many, and 200 on two cores against the clock.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,8 @@ pub(super) fn rows(time: Duration) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// CPU seconds of each of ten streams, by those of one alone: the least of many turns of both.
+/// CPU seconds of each of ten streams, divided by those of a single one: the minimum of many turns
+/// of both.
 fn cost() -> Result<Row> {
     const TURNS: usize = 60;
     const N_BLOCKS: usize = 400;
@@ -53,7 +54,7 @@ fn cost() -> Result<Row> {
     Ok(row)
 }
 
-/// Every 10 ms a block of every stream, on two cores.
+/// A block of every stream every 10 ms, on two cores.
 fn deadlines(time: Duration) -> Result<Vec<Row>> {
     let queue: Queue = Device::Cpu(Cpu { isa: Isa::best(), threads: 2 }).queue(&Budget::unlimited())?;
     let mut streams = (0..N_LIVE).map(stream).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! How many pads play in real time, and how many voices of the other kinds.
+//! The number of pads, and of voices of the other kinds, that play in real time.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ enum Way<'a> {
     On(&'a melisma_kernels::Queue),
 }
 
-/// Seconds of voices per second: how many play in real time.
+/// Seconds of voices per second, which is the number that plays in real time.
 fn in_real_time(isa: Isa, voices: &[Voice], way: &Way<'_>, name: &str) -> Result<Row> {
     let mut pool = Voices::new(isa, voices.len(), 1);
     for voice in voices {
@@ -66,7 +66,8 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Pads on two threads, and the gain of the second; the ceiling is its gain for multiply-adds in registers.
+/// Pads on two threads, and the gain of the second thread; the ceiling is its gain for
+/// multiply-adds in registers.
 fn on_two_threads(isa: Isa, pads: &[Voice]) -> Result<[Row; 2]> {
     const ROUNDS: usize = 3;
     let level = isa.level().name();
@@ -81,7 +82,7 @@ fn on_two_threads(isa: Isa, pads: &[Voice]) -> Result<[Row; 2]> {
         gains.push((two.median / one, most));
         rows.push(two);
     }
-    // The round in the middle, so that both rows are of the same moment.
+    // The median round, so that both rows are from the same time.
     let mut order: Vec<usize> = (0..ROUNDS).collect();
     order.sort_by(|&a, &b| gains[a].0.total_cmp(&gains[b].0));
     let middle = order[ROUNDS / 2];
@@ -91,7 +92,7 @@ fn on_two_threads(isa: Isa, pads: &[Voice]) -> Result<[Row; 2]> {
     Ok([rows.swap_remove(middle), row])
 }
 
-/// How many times as many multiply-adds two threads do as one, each the median of several runs.
+/// The ratio of multiply-adds on two threads to one, each the median of several runs.
 fn second_thread(isa: Isa) -> f64 {
     let median = || of_times((0..9).map(|_| ceiling::flops(isa)).collect()).median;
     let alone = median();

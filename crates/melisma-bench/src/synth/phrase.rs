@@ -1,4 +1,4 @@
-//! The phrase of thirty seconds on one core.
+//! The thirty-second phrase on one core.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use melisma::Result;
 use melisma::synth::effect::{Reverb, ReverbSettings};
 use melisma::synth::{Bus, BusConfig, EngineConfig, Parameter, PhraseRenderer, Sound, Stream};
 
-/// Samples that effects take at a time.
+/// Samples that effects process at a time.
 const CHUNK: usize = 256;
 
 /// The share of the reverb in the mix.
@@ -29,7 +29,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The first phrases after the warm-up of new renderers, and those that follow.
+/// The first phrases of new renderers after the warm-up, and the following ones.
 fn times(effects: &str) -> Result<(Vec<f64>, Vec<f64>)> {
     const RENDERERS: usize = 5;
     const STEADY: usize = 8;
@@ -75,7 +75,7 @@ fn add_room(room: &mut Reverb, left: &mut [f32], right: &mut [f32]) {
     }
 }
 
-/// From nothing to the first 10 ms of the phrase's first notes.
+/// From a cold start to the first 10 ms of the phrase's first notes.
 fn first_block() -> Result<Row> {
     let phrase = long_phrase();
     let mut times = Vec::new();

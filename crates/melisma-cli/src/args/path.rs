@@ -1,4 +1,4 @@
-//! Which arguments name files that a command reads, and which name those that it writes.
+//! Which arguments name files that a command reads, and which name files that it writes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -53,14 +53,14 @@ impl Paths {
         paths
     }
 
-    /// Protects the inputs, and refuses an output that is one of them before anything is written.
+    /// Protects the inputs, and rejects an output that is also an input before anything is written.
     pub fn protect(&self, config: &Config) -> Result<()> {
         self.inputs.iter().chain(&config.file).for_each(|path| protect(path));
         self.outputs.iter().chain(&config.trace.value).try_for_each(|path| refuse_input(path))
     }
 }
 
-/// The files that are meant by `value` of the argument `id`.
+/// The files that `value` of the argument `id` refers to.
 fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
     let path = Path::new(value);
     let after_name = value.to_str().and_then(|text| text.split_once('=')).map(|(_, path)| PathBuf::from(path));
@@ -68,7 +68,7 @@ fn files(id: &str, value: &OsStr) -> Vec<PathBuf> {
     if id == "model" {
         files.push(path.with_file_name("config.json"));
     }
-    // Folders of audio files are walked by the dataset itself.
+    // The dataset walks folders of audio files itself.
     if path.is_dir() && id != "inputs" {
         let inside = entries(path);
         files.extend(inside.iter().flat_map(|path| entries(path)));

@@ -16,9 +16,9 @@ use crate::args::BuildArgs;
 use crate::mel;
 use crate::session::Session;
 
-/// Rows of a rehearsal.
+/// Rows in a rehearsal.
 const REHEARSED: usize = 20_000;
-/// Failures that are shown as text.
+/// Failures listed in the text output.
 const MAX_SHOWN: usize = 10;
 
 pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
@@ -93,7 +93,7 @@ fn shard(text: Option<&str>) -> Result<(usize, usize)> {
     }
 }
 
-/// Builds with a progress bar, where somebody is there to see it.
+/// Builds, with a progress bar if somebody is watching.
 fn watched(session: &Session, request: &Request<'_>) -> Result<Outcome> {
     let counters = Counters::default();
     if !session.has_audience() {
@@ -125,7 +125,7 @@ fn watched(session: &Session, request: &Request<'_>) -> Result<Outcome> {
         });
         let rate = request.options.mel.sample_rate;
         let outcome = dataset::build(request, counters, move |plan, resumed| {
-            // The progress thread may have ended.
+            // The progress thread may have ended already.
             let _ = planned.send((plan.rows.len(), resumed, rate, plan.refused.len()));
         });
         is_done.store(true, Relaxed);

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{DatasetArgs, DatasetCommand};
 use crate::session::Session;
 
-/// Where the commands run that only read and write files.
+/// The device reported by commands that only read and write files.
 const HOST: &str = "cpu";
 
 pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
@@ -110,7 +110,7 @@ fn merge(session: &Session, shards: &[PathBuf], output: &Path, store: Option<&st
     Ok(())
 }
 
-/// With `--verbose`, what was held.
+/// Prints memory use with `--verbose`.
 fn tell_memory(session: &Session, budget: &Budget) {
     if session.config.verbose.value {
         session.say(MemoryTracker::new(budget.clone()).summary().to_string().trim_end());

@@ -1,11 +1,11 @@
-//! What a build did, as text and as JSON.
+//! The report of a build, as text and as JSON.
 
 use melisma::dataset::{Names, Outcome, Rehearsal, Skipped, Snapshot, Stage};
 use melisma::text::table::{Align, Table};
 use melisma::text::{count, size};
 use serde_json::{Map, Value, json};
 
-/// Failures that the JSON lists; the file beside the dataset lists all.
+/// Failures listed in the JSON; the file beside the dataset lists all of them.
 const MAX_LISTED: usize = 1000;
 
 pub fn text(outcome: &Outcome) -> String {
@@ -44,7 +44,7 @@ pub fn rehearsal_text(rehearsal: &Rehearsal) -> String {
     )
 }
 
-/// Seconds and bytes a second of each stage, and what limited the run.
+/// Seconds and bytes per second of each stage, and the stage that limited the run.
 fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
     let is_gpu = counters.device_seconds > 0.0;
     let on_device = |stage: Stage| is_gpu && matches!(stage, Stage::ToDevice | Stage::Compute | Stage::FromDevice);

@@ -1,4 +1,4 @@
-//! Bytes to frames to samples, in bounded memory however long the stream.
+//! Bytes to frames to samples, in bounded memory for streams of any length.
 
 use std::time::{Duration, Instant};
 
@@ -15,25 +15,25 @@ use crate::input::Input;
 use crate::progress;
 use crate::session::Session;
 
-/// Bytes of a read.
+/// Bytes per read.
 const READ_LEN: usize = 1 << 16;
-/// Frames that are decoded before their samples are written, when no chunk is asked for.
+/// Frames decoded before their samples are written, unless `--chunk` is given.
 const PIECE_FRAMES: usize = 64;
-/// The most bytes of memory for each byte of a list of codes.
+/// The most bytes of memory per byte of a list of codes.
 const LISTED: u64 = 8;
-/// Bytes that the first read counts, before it is known whether it begins a list of codes.
+/// Bytes reserved for the first read, before the format is known: it may begin a list of codes.
 pub const UNDECIDED_BYTES: u64 = LISTED * READ_LEN as u64;
-/// A stream without a frame in this many bytes is refused.
+/// A stream without a frame in this many bytes is rejected.
 const MAX_FRAMELESS: u64 = 64 << 20;
 
 const FORMATS: &str = "tokens are text with <custom_token_N>, vocabulary ids, or lists of codes; --format says which";
 
-/// When the first samples leave.
+/// When the first samples are output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// When they are final.
+    /// Once they are final.
     Exact,
-    /// With the first chunk, as they would be if it were the last.
+    /// With the first chunk, computed as if it were the last.
     Early,
 }
 
@@ -45,7 +45,7 @@ pub struct Options {
     pub start: Start,
 }
 
-/// What a flow works with.
+/// Everything a flow works with.
 pub struct Work<'a> {
     pub session: &'a Session,
     pub codec: &'a Codec,
@@ -72,7 +72,7 @@ pub struct Flow<'a> {
     progress: Progress,
     sink: Sink,
     bar: ProgressBar,
-    /// Frames that wait for their chunk to be full.
+    /// Frames waiting for a full chunk.
     pending: Codes,
     frame_codes: usize,
     n_samples: u64,
@@ -81,11 +81,11 @@ pub struct Flow<'a> {
     gap_samples: u64,
     decoding: Duration,
     notes: Vec<String>,
-    /// Of a list of codes, which is held until it is complete.
+    /// Memory of a list of codes, held until the list is complete.
     list_memory: Vec<Reservation>,
 }
 
-/// Whether more frames may come.
+/// Whether more frames may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pending {
     More,
@@ -116,7 +116,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// Decodes all of `input` and ends the output.
+    /// Decodes all of `input` and finishes the output.
     pub fn run(mut self, mut input: Input) -> Result<Outcome> {
         self.bar = progress::bar(self.session, input.len());
         let outcome = self.read_all(&mut input).map_err(|error| error_at(error, input.name()));
@@ -162,7 +162,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Counts what a list of codes takes while it is read: its text, and every code as a number, twice.
+    /// Counts the memory of a list of codes while it is read: its text, and every code as a number,
+    /// twice.
     fn reserve_list(&mut self, n_read: usize) -> Result<()> {
         if matches!(self.reader.format(), Format::Codes | Format::Auto) && n_read > 0 {
             let bytes = LISTED * n_read as u64;
@@ -171,7 +172,7 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Decodes the frames that make whole chunks, at the end also the rest.
+    /// Decodes the frames that form whole chunks, and at the end the rest.
     fn decode(&mut self, more: Pending) -> Result<()> {
         let pending = std::mem::replace(&mut self.pending, Codes::empty(self.codec.model.config()));
         let mut rest = pending.frames();
@@ -211,7 +212,7 @@ impl<'a> Flow<'a> {
         self.sink.write(&samples)
     }
 
-    /// Refuses tokens of another model, and warns once of tokens that may be.
+    /// Rejects tokens of another model, and warns once about tokens that may be from another model.
     fn check_origin(&mut self) -> Result<()> {
         let origin = self.reader.origin(&self.codec.model)?;
         let is_orpheus = matches!(self.reader.format(), Format::Orpheus | Format::Ids);
@@ -235,7 +236,7 @@ impl<'a> Flow<'a> {
     }
 
     fn check_endless(&self) -> Result<()> {
-        // A list of codes is known at its end, and has a limit of its own.
+        // A list of codes is complete only at its end, and has its own limit.
         if self.n_frameless < MAX_FRAMELESS || self.reader.format() == Format::Codes {
             return Ok(());
         }
@@ -244,7 +245,7 @@ impl<'a> Flow<'a> {
         Err(Error::corrupt(message).with_hint(FORMATS))
     }
 
-    /// Input without a frame is an error, unless an encoder made it of an empty clip.
+    /// Rejects input without a frame, unless an encoder wrote it for an empty clip.
     fn check_frames(&self) -> Result<()> {
         let ledger = self.reader.ledger();
         let is_made_empty = self.reader.stamp().is_some() || self.reader.format() == Format::Codes;

@@ -1,10 +1,10 @@
 //! `melisma decode`: tokens to audio, written as soon as it is final.
 //!
-//! # Why is a file without a frame refused?
+//! # Why is a file without a frame rejected?
 //!
 //! Exit code 0 and an empty WAV would hide a wrong format or a dead language model. The empty token
-//! file that `encode` writes for an empty recording is decoded to an empty recording. A pipe that
-//! sends 64 MiB without a frame is refused too: it would never end.
+//! file that `encode` writes for an empty recording decodes to an empty recording. A pipe that
+//! sends 64 MiB without a frame is rejected too: it would never end.
 
 mod flow;
 mod sink;
@@ -34,7 +34,7 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();
     let options = options(session, args)?;
     refuse_mixing(session, &args.output)?;
-    // Input and output are opened first: a failure there needs no model.
+    // Input and output are opened first: if that fails, no model needs to be loaded.
     let input = Input::open(&args.tokens)?;
     let place = Place::open(&args.output, session.existing)?;
     let engine = session.engine()?;
@@ -56,8 +56,9 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     session.print(&codec.device, || report.text(), report.json(&args.model))
 }
 
-/// Bytes of host memory that decoding takes: the weights, on the CPU also the engine, and the first tokens, whose format
-/// is not known yet. A model that cannot be read counts as 0: opening it fails.
+/// Host memory in bytes that decoding needs: the weights, the first tokens, whose format is not
+/// known yet, and on the CPU also the engine. A model that cannot be read counts as 0, because
+/// opening it fails later.
 fn needed_bytes(model: &str, device: &Device) -> u64 {
     let engine = match (device, Config::open(model)) {
         (Device::Cpu(cpu), Ok(config)) => Engine::cpu_bytes(&config, cpu.threads, 1),
@@ -66,7 +67,7 @@ fn needed_bytes(model: &str, device: &Device) -> u64 {
     loaded_bytes(model) + engine + flow::UNDECIDED_BYTES
 }
 
-/// A pipe cannot carry both a result and its description.
+/// Rejects `--json` with output to a pipe: one pipe cannot carry both a result and its description.
 pub fn refuse_mixing(session: &Session, output: &Path) -> Result<()> {
     if is_pipe(output) && session.wants_json() {
         return Err(Error::invalid("--json and -o - both need stdout").with_hint("write the result to a file"));
@@ -91,7 +92,8 @@ fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
     })
 }
 
-/// What a GPU may round, by the settings `precision` and `tf32`. The CPU always computes in FP32.
+/// The rounding allowed on a GPU by the settings `precision` and `tf32`. The CPU always computes in
+/// FP32.
 fn rounding(session: &Session) -> Result<Rounding> {
     let precision = Policy::new(&session.config).precision;
     match precision.audible.storage {

@@ -11,7 +11,7 @@ use melisma::{Error, Kind, Result};
 use crate::input::is_pipe;
 use crate::interrupt;
 
-/// A file or pipe of samples. The thread that waits for signals saves the file when it ends the process.
+/// A file or pipe of samples. If a signal ends the process, the signal thread saves the file.
 pub struct Sink {
     name: PathBuf,
     is_seekable: bool,
@@ -20,7 +20,7 @@ pub struct Sink {
 }
 
 enum State {
-    /// Nothing was written yet.
+    /// Nothing has been written yet.
     Opened(Place),
     Writing {
         writer: Writer<Place>,
@@ -56,12 +56,12 @@ impl Place {
         Ok(Self::Stdout(io::stdout()))
     }
 
-    /// Whether a header can be written again.
+    /// Whether the header can be rewritten.
     pub fn is_seekable(&self) -> bool {
         matches!(self, Self::File(file) if file.is_seekable())
     }
 
-    /// Gives a file its name, and a pipe its last bytes.
+    /// Gives a file its name, or flushes the last bytes of a pipe.
     pub fn commit(self) -> Result<()> {
         match self {
             Self::File(file) => file.commit(),
@@ -83,7 +83,7 @@ impl Sink {
         Self { name, is_seekable, state, layout }
     }
 
-    /// Writes samples; the header goes before the first.
+    /// Writes samples, with the header before the first.
     pub fn write(&mut self, samples: &[f32]) -> Result<()> {
         if samples.is_empty() {
             return Ok(());
@@ -91,7 +91,7 @@ impl Sink {
         locked(&self.state).write(self.layout, samples).map_err(|error| self.failed(error))
     }
 
-    /// Flushes everything to the reader of a pipe.
+    /// Flushes everything to the reader of the pipe.
     pub fn flush(&mut self) -> Result<()> {
         let flushed = match &mut *locked(&self.state) {
             State::Writing { writer, .. } => writer.flush(),
@@ -100,7 +100,7 @@ impl Sink {
         flushed.map_err(|error| self.failed(error))
     }
 
-    /// Ends the file and gives it its name.
+    /// Finishes the file and gives it its name.
     pub fn finish(self) -> Result<()> {
         let writer = {
             let mut state = locked(&self.state);
@@ -119,7 +119,7 @@ impl Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        // What waits for a signal holds the state as well; a file that was not finished goes now.
+        // The signal thread shares the state, so ending it here removes an unfinished file at once.
         *locked(&self.state) = State::Ended;
     }
 }
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// Ends a file before its time, under a name that says so.
+    /// Finishes an incomplete file, under a name that marks it as partial.
     fn keep(&mut self, layout: Layout) -> Option<String> {
         let (writer, n_samples) = self.take()?;
         if n_samples == 0 || !writer.sink().is_seekable() {
@@ -166,7 +166,7 @@ impl State {
     }
 }
 
-/// `speech.partial.wav` for `speech.wav`: a file that plays, and does not pass for the whole.
+/// `speech.partial.wav` for `speech.wav`: a playable file that cannot be mistaken for the whole.
 fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(".partial.");

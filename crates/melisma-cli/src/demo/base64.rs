@@ -1,4 +1,4 @@
-//! Bytes as text.
+//! Base64.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -22,7 +22,7 @@ pub fn encode(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// The vectors of RFC 4648, section 10.
+    /// The test vectors of RFC 4648, section 10.
     #[test]
     fn base64_known_answers() {
         for (bytes, text) in [

@@ -1,4 +1,4 @@
-//! The step `machine`: what `doctor` finds.
+//! The step `machine`: the facts that `doctor` finds.
 
 use melisma::Result;
 

@@ -1,4 +1,5 @@
-//! The step `mel`: one clip through every preset, and a small dataset that is built, killed midway, and resumed.
+//! The step `mel`: one clip through every preset, and a small dataset build that is killed midway
+//! and resumed.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use melisma::text::{duration, size};
 use super::base64;
 use crate::session::Session;
 
-/// Files of the dataset.
+/// Files in the dataset.
 const FILES: u32 = 40;
 
 pub fn run(session: &Session) -> Result<String> {
@@ -109,7 +110,7 @@ struct Scratch(std::path::PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in the temporary folder.
+        // If removal fails, the files are only in the temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! `melisma demo`: every job on built-in material, and one page to look at.
+//! `melisma demo`: every job on built-in material, and a report page.
 
 mod base64;
 mod machine;
@@ -24,10 +24,10 @@ use serde_json::json;
 use crate::args::DemoArgs;
 use crate::session::Session;
 
-/// Does one job and returns its part of the page as HTML.
+/// Does one job and returns its section of the page as HTML.
 type Step = fn(&Session) -> Result<String>;
 
-/// The steps in the order of the page; a room adds its own here.
+/// The steps in page order; each room adds its own here.
 const STEPS: &[(&str, Step)] = &[
     ("machine", machine::run),
     ("runtime", runtime::run),
@@ -38,7 +38,7 @@ const STEPS: &[(&str, Step)] = &[
     ("optimize", optimize::run),
 ];
 
-/// A step that was done.
+/// A completed step.
 struct Done {
     name: &'static str,
     seconds: f64,

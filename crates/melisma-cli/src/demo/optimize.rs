@@ -1,4 +1,4 @@
-//! The step `optimize`: a decoder that is built here, brought to the best engine of this machine.
+//! The step `optimize`: builds a decoder and finds its fastest engine on this machine.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::session::Session;
 
 const SIZES: Snac<'_> = Snac { latent_dim: 32, dim: 64, strides: &[4, 4, 2] };
 
-/// A folder that goes away.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -30,7 +30,7 @@ pub fn run(session: &Session) -> Result<String> {
     output::create_directory(&folder.0)?;
     let model = folder.0.join("decoder.onnx");
     output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
-    // A cache of its own, so that each demo shows a search and a hit.
+    // A separate cache, so that each demo shows both a search and a cache hit.
     let cache = Cache::open(Some(&folder.0), Options { limit_bytes: u64::MAX, threads: 1 });
     let worker = worker()?;
     let search = Search { config: &session.config, cache: &cache, worker, free_bytes: free_bytes(), say: &|_| {} };

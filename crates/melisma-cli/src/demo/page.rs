@@ -1,4 +1,4 @@
-//! The page around the steps: one file, nothing loaded from elsewhere.
+//! The page around the steps: a single file that loads nothing from elsewhere.
 
 use std::time::Duration;
 

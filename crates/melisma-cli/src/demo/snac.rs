@@ -1,4 +1,5 @@
-//! The step `snac`: a built-in sample to tokens and back, its ledger, and the seams of two ways to stream.
+//! The step `snac`: a built-in sample to tokens and back, its ledger, and the seams of two ways to
+//! stream.
 
 mod picture;
 mod player;
@@ -18,7 +19,7 @@ use crate::codec::{BUILTIN, Codec};
 use crate::session::{Engine, Session};
 
 use melisma_models::mini24::SAMPLE;
-/// Frames of the comparison; windows decode every frame four times.
+/// Frames in the comparison; the windowed decoder decodes every frame four times.
 const WINDOWED_FRAMES: usize = 24;
 
 pub fn run(session: &Session) -> Result<String> {
@@ -53,7 +54,7 @@ pub fn run(session: &Session) -> Result<String> {
     .join("\n"))
 }
 
-/// A round trip through tokens, with its times.
+/// A round trip through tokens, with timings.
 struct Trip {
     codes: Codes,
     tokens: String,
@@ -104,7 +105,7 @@ impl Trip {
     }
 }
 
-/// Samples, and when the first of them came.
+/// Samples, and the time until the first of them.
 type Streamed = Result<(Vec<f32>, Duration)>;
 
 /// Frame by frame.
@@ -123,7 +124,7 @@ fn streamed(model: &Arc<Model>, engine: &Engine, codes: &Codes) -> Streamed {
     Ok((samples, first))
 }
 
-/// The stream and the windows that others use, measured on the start of the clip.
+/// The exact stream and the windowed decoding that others use, compared on the start of the clip.
 struct Seams {
     stream: Seam,
     windows: Seam,

@@ -1,4 +1,4 @@
-//! The step `synth`: a piece of every preset, its figures, and players.
+//! The step `synth`: one piece per preset, with figures and players.
 
 use std::time::{Duration, Instant};
 

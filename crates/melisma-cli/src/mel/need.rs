@@ -1,4 +1,4 @@
-//! How much memory `melisma mel` holds.
+//! The memory that `melisma mel` needs.
 
 use melisma::audio::{Element, Facts};
 use melisma::mel::Transform;
@@ -9,10 +9,10 @@ use melisma::{Error, Remedy, Result};
 use super::Kind;
 use crate::session::Engine;
 
-/// A picture and its compressed copy, at most.
+/// The most bytes of a picture and its compressed copy.
 const PICTURE_BYTES: u64 = 8 << 20;
 
-/// Reserves what the spectrograms of `files` take at the worst instant.
+/// Reserves the peak memory for the spectrograms of `files`.
 pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Facts]) -> Result<Reservation> {
     let config = transform.config();
     let (mut most, mut finished, mut on_device, mut longest) = (0, 0, 0, 0);
@@ -25,14 +25,14 @@ pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Fact
         on_device = on_device.max(samples + values);
         most = most.max(match kind {
             Kind::Npy | Kind::Folder => samples + values,
-            // Levels are made from floats.
+            // Levels are computed from floats.
             Kind::Picture => values + samples.max(8 * n_values + PICTURE_BYTES),
             Kind::Safetensors => finished + samples + values,
         });
         finished += values;
     }
     if kind == Kind::Safetensors {
-        // The file is made in memory.
+        // The file is assembled in memory.
         most = most.max(2 * finished);
     }
     let budget = engine.memory.budget();
@@ -42,7 +42,7 @@ pub fn reserve(engine: &Engine, kind: Kind, transform: &Transform, files: &[Fact
             Error::new(error.kind(), error.to_string()).with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
         })
     };
-    // The transform takes its scratch and what it needs on the device from the same budget, later.
+    // The transform later takes its scratch and its device memory from the same budget.
     fits(Space::Host, most + transform.scratch_bytes(&engine.device, longest))?;
     if matches!(engine.device, Device::Cuda(_)) {
         fits(Space::Device, on_device)?;

@@ -10,7 +10,7 @@ use super::target::{Spool, at_input};
 use crate::args::PackArgs;
 use crate::session::Session;
 
-/// Packs `input` into `path`, and lists what is in it.
+/// Packs `input` into `path`, and lists the content.
 pub fn pack_file(
     session: &Session,
     place: &Place<'_>,
@@ -54,7 +54,7 @@ pub fn check(session: &Session, place: &Place<'_>, archive: &Archive<'_>) -> Res
     checked
 }
 
-/// The name of the packed file where none was given.
+/// The default name of the packed file.
 pub fn default_output(input: &Path) -> PathBuf {
     let stem = input.file_stem().unwrap_or_default().to_string_lossy();
     input.with_file_name(format!("{stem}.packed.safetensors"))

@@ -14,22 +14,22 @@ use super::place::open;
 use super::show;
 use crate::session::{Session, read_text};
 
-/// Indices of the largest models take some megabytes.
+/// The largest index; those of the largest models take a few megabytes.
 const MAX_INDEX: u64 = 64 << 20;
 
-/// Whether `path` is an index of shards, by its name.
+/// Whether `path` is named like an index of shards.
 pub fn is_index(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".index.json")
 }
 
-/// An index whose shards have exactly the tensors that it says.
+/// An index whose shards hold exactly the tensors that it lists.
 pub struct Index {
     pub path: PathBuf,
-    /// Everything but the map.
+    /// Everything except the map.
     rest: Value,
     /// The shard of each tensor.
     pub map: BTreeMap<String, String>,
-    /// All shards, open.
+    /// All shards, opened.
     pub shards: Vec<(String, File)>,
 }
 
@@ -59,7 +59,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Refuses tensors that are missing, not listed, or in another shard than the index says.
+    /// Rejects tensors that are missing, not listed, or in a different shard than the index says.
     fn check_names(&self) -> Result<()> {
         let wrong = |message: String| {
             Err(Error::corrupt(format!("{}: {message}", self.path.display()))
@@ -83,12 +83,12 @@ impl Index {
         }
     }
 
-    /// The place of `shard`, beside the index.
+    /// The path of `shard`, beside the index.
     pub fn beside(&self, shard: &str) -> PathBuf {
         self.path.with_file_name(shard)
     }
 
-    /// Writes the index of the files that `renamed` makes of the shards.
+    /// Writes an index that names the files to which `renamed` maps the shards.
     pub fn write(mut self, path: &Path, renamed: impl Fn(&str) -> Result<String>, existing: Existing) -> Result<()> {
         let map = self.map.iter().map(|(name, shard)| Ok((name.clone(), json!(renamed(shard)?))));
         self.rest["weight_map"] = map.collect::<Result<_>>()?;
@@ -96,7 +96,7 @@ impl Index {
     }
 }
 
-/// The tensors of a file as their source names them.
+/// The names of a file's tensors in the source.
 fn tensor_names(file: &File) -> Result<Vec<String>> {
     if library::is_checkpoint(file) {
         return Ok(Checkpoint::read(file)?.names().map(str::to_owned).collect());
@@ -108,7 +108,7 @@ fn tensor_names(file: &File) -> Result<Vec<String>> {
     }
 }
 
-/// The ratio of all files, and what is told of them.
+/// The compression ratio over all files, and their summary.
 pub fn totals(path: &Path, files: Vec<Value>) -> (f64, Value) {
     let [bytes_in, bytes_out] = ["bytes_in", "bytes_out"].map(|key| sum(&files, key));
     let ratio = show::ratio(bytes_out, bytes_in);
@@ -140,7 +140,7 @@ pub fn refuse(flags: [(&str, bool); 3]) -> Result<()> {
     }
 }
 
-/// Refuses before the first shard what would be refused at the last.
+/// Checks all outputs before the first shard, so that the last one cannot fail because it exists.
 pub fn refuse_existing(session: &Session, mut outputs: impl Iterator<Item = PathBuf>) -> Result<()> {
     match outputs.find(|path| session.existing == Existing::Refuse && path.exists()) {
         Some(path) => Err(Error::invalid(format!("{}: the file exists already", path.display()))

@@ -1,4 +1,4 @@
-//! `melisma pack`: with zstd's habits. The source stays unless `--rm` says otherwise.
+//! `melisma pack`, which follows zstd's conventions: the source stays unless `--rm` is given.
 
 mod file;
 pub mod index;
@@ -58,7 +58,7 @@ fn test(session: &Session, place: &Place<'_>, args: &PackArgs) -> Result<()> {
     print(session, place.device, text, show::tested(&archive, length(&file))?)
 }
 
-/// Damage is what a test looks for: a check that failed, and not input that was refused.
+/// Reports damage as a failed check, not as rejected input: damage is what a test looks for.
 fn failed_check(error: Error) -> Error {
     if !matches!(error.kind(), Kind::Corrupt | Kind::Truncated) {
         return error;

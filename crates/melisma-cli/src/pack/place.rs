@@ -1,4 +1,5 @@
-//! What packs and unpacks: the device with its threads and memory, open files, and what is shown of the work.
+//! What packing and unpacking share: the device with its threads and memory, open files, and
+//! printed summaries.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,8 +20,8 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The device that was asked for. Left to us it is the CPU: decoded bytes go to a file, and starting a GPU and copying
-    /// them back takes longer than the CPU's threads do.
+    /// The requested device. The default is the CPU: decoded bytes go to a file, and starting a GPU
+    /// and copying them back takes longer than decoding with the CPU's threads.
     pub fn of(session: &'a Session) -> Result<Self> {
         let engine = session.engine_on(match session.config.device.value {
             DeviceRequest::Auto => DeviceRequest::Cpu,
@@ -30,7 +31,7 @@ impl<'a> Place<'a> {
         Ok(Self { device: &engine.device, threads, budget: engine.memory.budget() })
     }
 
-    /// The CPU, for what GPUs do not do.
+    /// The CPU, for work that GPUs do not support.
     pub fn of_cpu(session: &'a Session) -> Result<Self> {
         if let DeviceRequest::Cuda(ordinal) = session.config.device.value {
             return Err(Error::unsupported(format!("cuda:{ordinal}: files are packed and listed by the CPU"))
@@ -39,7 +40,7 @@ impl<'a> Place<'a> {
         Self::of(session)
     }
 
-    /// Opens a packed file to be decoded here.
+    /// Opens a packed file for decoding here.
     pub fn archive<'f>(&self, file: &'f File, path: &Path, base: Option<&'f File>) -> Result<Archive<'f>> {
         let archive = Archive::open(file, self.budget).map_err(|error| error.at(path.display()))?.on(self.device);
         match base {
@@ -49,7 +50,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Prints a summary; in words only where somebody wants to know.
+/// Prints a summary; the text only if the user wants it.
 pub fn print(session: &Session, device: &Device, text: String, json: serde_json::Value) -> Result<()> {
     if session.config.quiet.value && !session.wants_json() {
         return Ok(());

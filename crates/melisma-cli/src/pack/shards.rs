@@ -1,4 +1,5 @@
-//! Sharded models: every shard is packed beside its source, and a new index names the packed ones.
+//! Sharded models: every shard is packed beside its source, and a new index names the packed
+//! shards.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Where packed and unpacked files go: a file that appears whole, or a pipe.
+//! Where packed and unpacked files go: a file that appears only when complete, or a pipe.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -12,7 +12,7 @@ use melisma::{Error, Result};
 use crate::input::is_pipe;
 use crate::session::Session;
 
-/// Refuses a terminal, and the removal of a source whose replacement cannot be checked.
+/// Rejects output to a terminal, and the removal of a source whose replacement cannot be checked.
 pub fn check(path: &Path, rm: Option<&str>) -> Result<()> {
     match rm {
         _ if !is_pipe(path) => Ok(()),
@@ -32,7 +32,8 @@ pub fn at_input(error: Error, input: &Path, output: &Path) -> Error {
     if error.to_string().starts_with(&name) { error } else { error.at(input.display()) }
 }
 
-/// A packed file on its way. Its beginning is written last, so that one for a pipe is complete before it leaves.
+/// A packed file being written. Its header is written last, so a file for a pipe is complete before
+/// it is sent.
 pub struct Spool {
     pub file: OutputFile,
     to_pipe: bool,
@@ -64,10 +65,10 @@ impl Spool {
     }
 }
 
-/// An unpacked file on its way, written from front to back.
+/// An unpacked file being written from front to back.
 pub struct Target {
     out: Out,
-    /// Bytes so far.
+    /// Bytes written so far.
     pub written: u64,
 }
 
@@ -88,7 +89,7 @@ impl Target {
         Ok(Self { out, written: 0 })
     }
 
-    /// Completes it; the bytes written.
+    /// Completes the file and returns the number of bytes written.
     pub fn finish(self) -> Result<u64> {
         match self.out {
             Out::File(file) => file.commit()?,

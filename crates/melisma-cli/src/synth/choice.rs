@@ -9,7 +9,8 @@ use super::order::loudness;
 use crate::args::SynthArgs;
 use crate::session::Session;
 
-/// The device for so many seconds of voices. Where the level is found first, the CPU plays twice.
+/// Chooses the device for this many seconds of voices. If the level is measured first, the CPU
+/// plays twice.
 pub fn choose(session: &Session, args: &SynthArgs, voice_seconds: Result<f64>) -> Result<DeviceChoice> {
     let n_passes = if loudness(args)?.is_some() { 2.0 } else { 1.0 };
     let (request, threads) = (session.config.device.value, session.config.threads.value);

@@ -1,4 +1,5 @@
-//! `melisma synth --clips`: a folder of sounds with their notes and parameters, for `dataset build` and for training.
+//! `melisma synth --clips`: a folder of clips with their notes and parameters, for `dataset build`
+//! and training.
 
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -28,9 +29,10 @@ const DEFAULT_SECONDS: f64 = 10.0;
 
 /// Clips whose voices a GPU renders together, and the most that wait to be finished.
 const BATCH: u32 = 64;
-/// The most bytes of a clip's notes and label, by those of the first one's notes.
+/// The most bytes of a clip's notes and label, as a multiple of the bytes of the first clip's
+/// notes.
 const LABELLED: u64 = 16;
-/// Buffers of a file on its way.
+/// Buffer bytes of a file being written.
 const FILE_BYTES: u64 = 1 << 19;
 
 pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
@@ -76,7 +78,7 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     session.print(&choice.device, text, json)
 }
 
-/// A clip that is composed, and perhaps recorded.
+/// A composed clip, perhaps with recorded voices.
 struct Clip {
     index: u32,
     seed: u64,
@@ -111,13 +113,14 @@ impl Maker<'_> {
         Ok(order)
     }
 
-    /// Threads that render, as many as fit under the memory limit, and what they and the clips that wait take.
+    /// The number of rendering threads that fit under the memory limit, and the reservation for
+    /// them and the waiting clips.
     fn threads(&self, device: &Device, sample: &Clip) -> Result<(usize, Reservation)> {
         let wanted = match device {
             Device::Cpu(cpu) => cpu.threads.max(1),
             Device::Cuda(_) => device::available_threads(),
         };
-        // Clips differ: twice as many notes as the first are rare, and their labels are text.
+        // Clips differ: few have more than twice as many notes as the first, and labels are text.
         let waiting = LABELLED * sample.score.bytes();
         let rendering = self.order(sample)?.setup(1.0).bytes(&sample.score) + waiting + FILE_BYTES;
         let free = self.session.memory(device).budget().free(Space::Host);
@@ -147,7 +150,7 @@ impl Maker<'_> {
             loop {
                 let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok(clip) = next else { return };
-                // After a failure what still comes is only taken, so that the sender ends.
+                // After a failure, drain the channel so that the sender ends.
                 if !has_failed() && add(self.finish(&clip)) {
                     bar.inc(1);
                 }
@@ -190,7 +193,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// What a label says of a clip before it is made.
+    /// The label of a clip before it is rendered.
     fn label(&self, clip: &Clip) -> Result<Value> {
         let Clip { seed, style, score, .. } = clip;
         let order = self.order(clip)?;
@@ -203,7 +206,8 @@ impl Maker<'_> {
         }))
     }
 
-    /// Whether an earlier run made the clip, as its label and the hash in it say. Another file of its name is refused.
+    /// Whether an earlier run made the clip, according to its label and the hash in it. A different
+    /// file with that name is an error.
     fn is_there(&self, clip: &Clip) -> Result<bool> {
         let audio = self.order(clip)?.output;
         if self.session.existing == Existing::Replace || !audio.exists() {
@@ -219,7 +223,7 @@ impl Maker<'_> {
         Ok(true)
     }
 
-    /// Renders one clip. Its label comes first: audio without one was not made here.
+    /// Renders one clip. The label is written first, so audio without a label is not ours.
     fn finish(&self, clip: &Clip) -> Result<Made> {
         let order = self.order(clip)?;
         let (rendered, place) = order.render_alone(&clip.score, clip.recording.clone())?;
@@ -235,9 +239,9 @@ impl Maker<'_> {
     }
 }
 
-/// What became of a clip.
+/// The outcome of a clip.
 enum Made {
-    /// It was there.
+    /// It already exists.
     Kept,
     New {
         n_notes: usize,
@@ -245,7 +249,7 @@ enum Made {
     },
 }
 
-/// Sums over all clips that were made, and the most voices of any.
+/// Sums over all rendered clips, and the most voices in any of them.
 #[derive(Default)]
 struct Total {
     kept: u64,

@@ -1,4 +1,4 @@
-//! The labels of clips: what they were made of, and the hash of the audio.
+//! The labels of clips: the settings they were made from, and the hash of the audio.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,10 +12,10 @@ use crate::session::read_text;
 
 /// The key of the audio file's BLAKE3 hash.
 pub const HASH: &str = "audio_blake3";
-/// The settings of a clip; one that follows from another comes after it.
+/// The settings of a clip; a setting that depends on another comes after it.
 const MADE_OF: [&str; 8] =
     ["audio", "seed", "seconds", "sample_rate_hz", "sample_format", "loudness_target_lufs", "parameters", "score"];
-/// The largest label: that of a score of a million notes has some 150 MB.
+/// The largest label; a score of a million notes has a label of about 150 MB.
 const MAX_BYTES: u64 = 1 << 28;
 
 /// Checks the label in `path` against the `expected` one, and `audio` against its hash.
@@ -25,7 +25,7 @@ pub fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
             .map_err(|error| Error::corrupt(format!("{}: {error}", path.display())).with_hint(AGAIN))
     };
     let found = parse(&read_text(path, MAX_BYTES)?)?;
-    // Both have been text, in which a number may lose its last bit.
+    // Both have been through text, in which a number may lose its last bit.
     let expected = parse(&expected.to_string())?;
     if let Some(key) = MADE_OF.into_iter().find(|key| found[key] != expected[key]) {
         return Err(Error::invalid(format!("{}: this clip was made with another `{key}`", path.display()))
@@ -40,7 +40,7 @@ pub fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
 
 const AGAIN: &str = "remove this clip and its label to have it made again, or use -f for all clips";
 
-/// Writes a label, unless an interrupted run wrote the same.
+/// Writes a label, unless an interrupted run already wrote the same one.
 pub fn write(path: &Path, label: &Value, existing: Existing) -> Result<()> {
     let bytes = format!("{label:#}\n").into_bytes();
     match std::fs::read(path) {
@@ -49,7 +49,7 @@ pub fn write(path: &Path, label: &Value, existing: Existing) -> Result<()> {
     }
 }
 
-/// The hash of all that `file`, called `name`, holds.
+/// The hash of the whole `file`, called `name` in errors.
 pub fn hash(file: File, name: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     let mut reader = file;

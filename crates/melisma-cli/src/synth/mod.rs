@@ -31,7 +31,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     let _span = tracing::info_span!("synth").entered();
     check(session, args)?;
     if session.config.memory_limit.value.bytes().is_some() {
-        // A GPU that shares the CPU's memory shares its limit too, so it is looked for first.
+        // A GPU that shares the CPU's memory also shares its limit, so select the device first.
         session.memory(&device::select(session.config.device.value, session.config.threads.value)?);
     }
     if let Some(n) = args.clips {
@@ -74,7 +74,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     session.print(&choice.device, text, json)
 }
 
-/// Refuses what cannot be meant, before any work.
+/// Rejects invalid values and conflicting flags before any work.
 fn check(session: &Session, args: &SynthArgs) -> Result<()> {
     refuse_mixing(session, &args.output)?;
     if args.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= melisma::synth::MAX_SECONDS)) {
@@ -94,11 +94,11 @@ fn check(session: &Session, args: &SynthArgs) -> Result<()> {
     }
 }
 
-/// How near to the loudness that is asked for is near enough, in LU.
+/// The largest acceptable distance from the requested loudness, in LU.
 const NEAR: f64 = 0.1;
 
 impl Rendered {
-    /// Notes where the result differs from the request.
+    /// Prints notes where the result differs from the request.
     fn tell(&self, session: &Session, target: Option<f64>) {
         if let Some(target) = target {
             match self.loudness_lufs {
@@ -115,7 +115,7 @@ impl Rendered {
         }
     }
 
-    /// Why the loudness that was asked for is not reached.
+    /// Why the requested loudness is not reached.
     fn obstacle(&self) -> String {
         if self.level.is_limited {
             "the limiter holds peaks at -1 dBTP".to_owned()

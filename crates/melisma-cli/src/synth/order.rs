@@ -1,4 +1,4 @@
-//! What `melisma synth` is to make.
+//! The request that `melisma synth` carries out.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use super::sink::Layout;
 use crate::args::SynthArgs;
 use crate::session::Session;
 
-/// Voices at once; beyond, the oldest gives way.
+/// Voices at once; beyond that, the oldest voice is stolen.
 const MAX_VOICES: usize = 1024;
 
-/// What is to be made.
+/// The request.
 pub struct Order {
     pub output: PathBuf,
     pub layout: Layout,
@@ -45,7 +45,7 @@ impl Order {
         })
     }
 
-    /// What is recorded of a score.
+    /// The part of a score to record.
     pub fn take<'a>(&self, score: &'a Score) -> Take<'a> {
         let Setup { length, buses, max_voices, .. } = self.setup(1.0);
         Take { score, length, buses, max_voices }
@@ -58,7 +58,7 @@ impl Order {
     }
 }
 
-/// The loudness that is asked for.
+/// The requested loudness.
 pub fn loudness(args: &SynthArgs) -> Result<Option<f64>> {
     match args.loudness.as_str() {
         "off" => Ok(None),

@@ -1,11 +1,11 @@
-//! The piece that a preset makes: its style, seed and length.
+//! The piece that a preset generates: its style, seed and length.
 
 use melisma::Result;
 use melisma::synth::Style;
 
 use crate::args::SynthArgs;
 
-/// The length of a preset's piece without `--seconds`.
+/// The length of a generated piece without `--seconds`.
 const DEFAULT_SECONDS: f64 = 60.0;
 
 /// The preset, if one is named.
@@ -13,12 +13,12 @@ pub fn style(args: &SynthArgs) -> Result<Option<Style>> {
     args.score.strip_prefix("preset:").map(Style::named).transpose()
 }
 
-/// The seed of a preset's piece, as it was given.
+/// The seed of a generated piece, as given.
 pub fn seed_text(args: &SynthArgs) -> &str {
     args.seed.as_deref().unwrap_or("0")
 }
 
-/// How long a preset's piece is.
+/// The length of a generated piece.
 pub fn seconds(args: &SynthArgs) -> f64 {
     args.seconds.unwrap_or(DEFAULT_SECONDS)
 }

@@ -1,4 +1,4 @@
-//! Playing a score into files.
+//! Renders a score into files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const UNCHANGED: Level = Level { gain: 1.0, is_limited: false };
 pub struct Rendered {
     pub voices: usize,
     pub dropped: u64,
-    /// Samples of stems that the file's format cuts.
+    /// Samples of stems that the file's format clips.
     pub clipped: u64,
     pub samples: u64,
     pub sample_rate: u32,
@@ -44,7 +44,8 @@ impl Rendered {
 }
 
 impl Order {
-    /// Plays `score` once to find its level, and once more into the files. A GPU renders the voices beforehand.
+    /// Plays `score` once to measure its level, and once more into the files. A GPU renders the
+    /// voices beforehand.
     pub fn render(&self, session: &Session, score: &Score, device: &Device) -> Result<Rendered> {
         let memory = session.memory(device);
         let bar = |message: &str, performance: &Performance| {
@@ -52,7 +53,7 @@ impl Order {
             bar.set_message(message.to_owned());
             bar
         };
-        // Outputs are created first: a failure there needs no work.
+        // Outputs are created first: if that fails, nothing needs to be rendered.
         let mut files = Files::create(self, score)?;
         let (queue, recording) = match device {
             Device::Cpu(_) => (Some(device.queue(memory.budget())?), None),
@@ -68,14 +69,14 @@ impl Order {
         Ok(Rendered { level, stems, ..rendered })
     }
 
-    /// The voices of all `scores`, rendered together.
+    /// Renders the voices of all `scores` together.
     pub fn record(&self, session: &Session, device: &Device, scores: &[&Score]) -> Result<Vec<Arc<Recording>>> {
         let takes: Vec<Take<'_>> = scores.iter().map(|score| self.take(score)).collect();
         let made = record(device, session.memory(device).budget(), self.layout.sample_rate, &takes)?;
         Ok(made.into_iter().map(Arc::new).collect())
     }
 
-    /// The gain for the loudness that is asked for.
+    /// The gain for the requested loudness.
     fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<Level> {
         let Some(target) = self.loudness else { return Ok(UNCHANGED) };
         let _span = tracing::info_span!("level").entered();
@@ -92,7 +93,7 @@ impl Order {
         })
     }
 
-    /// Captures replace each other while they run, but not what was there before.
+    /// Captures of one run replace each other, but never files that existed before.
     fn check_capture(&self, folder: &Path) -> Result<()> {
         let paths = ["capture.wav", "capture.json"].map(|name| folder.join(name));
         paths.iter().try_for_each(|path| output::refuse_input(path))?;
@@ -152,7 +153,7 @@ impl Order {
     }
 }
 
-/// Where a score's voices come from: the CPU's threads as it plays, or a recording.
+/// Source of the dry voices: the CPU's threads during playback, or a recording.
 struct Dry<'a> {
     score: &'a Score,
     queue: Option<&'a Queue>,
@@ -168,12 +169,12 @@ impl Dry<'_> {
     }
 }
 
-/// The mix and the stems of the instruments that play.
+/// The mix, and the stems of the instruments that play.
 struct Files {
     mix: Sink,
     stems: Vec<(Instrument, PathBuf, Sink)>,
     scratch: Vec<f32>,
-    /// Whether samples beyond full scale are cut, and how many of the stems were.
+    /// Whether samples beyond full scale are clipped, and how many samples of the stems were.
     format: SampleFormat,
     clipped: u64,
 }

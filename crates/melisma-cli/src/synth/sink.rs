@@ -1,4 +1,4 @@
-//! The audio file at the end of `synth`.
+//! The output file of `synth`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use melisma::{Error, Result};
 use crate::decode::Place;
 use crate::input::is_pipe;
 
-/// A stereo file, which appears when it is complete, or a pipe. Its errors name it.
+/// A stereo file that appears when it is complete, or a pipe. Its errors name the file.
 pub struct Sink {
     name: PathBuf,
     writer: Writer,
@@ -20,7 +20,7 @@ enum Writer {
     Flac(Box<flac::Writer<OutputFile>>),
 }
 
-/// What files of one command have in common.
+/// Settings shared by all files of one command.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub sample_rate: u32,
@@ -44,12 +44,12 @@ impl Sink {
         written.map_err(|error| output::named(&self.name, error))
     }
 
-    /// Ends the file and gives it its name.
+    /// Finishes the file and gives it its name.
     pub fn finish(self) -> Result<()> {
         self.end()?.commit()
     }
 
-    /// Ends the file, which has no name yet.
+    /// Finishes the file without naming it.
     pub fn end(self) -> Result<Place> {
         let ended = match self.writer {
             Writer::Wav(writer) if !writer.sink().is_seekable() => writer.finish(),
@@ -87,7 +87,7 @@ impl Writer {
     }
 }
 
-/// Samples in the order of a file.
+/// Interleaves samples in file order.
 pub fn interleave(left: &[f32], right: &[f32], to: &mut Vec<f32>) {
     to.clear();
     to.extend(left.iter().zip(right).flat_map(|(left, right)| [*left, *right]));

@@ -1,4 +1,4 @@
-//! The score: a file, or a piece of a preset.
+//! The score: a file, or a piece generated from a preset.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::args::SynthArgs;
 use crate::input::{Input, is_pipe};
 use crate::session::Session;
 
-/// The largest file; the readers have limits of their own.
+/// The largest file; the readers have their own limits.
 const MAX_BYTES: u64 = 512 << 20;
-/// The most bytes that reading takes for each byte of a file: three bytes of MIDI are a message of 32.
+/// The most bytes of parsing memory per byte of a file: three bytes of MIDI become a message of 32.
 const PARSED: u64 = 12;
-/// The most bytes that notes and their events take for each byte of a file.
+/// The most bytes of notes and their events per byte of a file.
 const PLAYED: u64 = 24;
 
 pub fn open(session: &Session, args: &SynthArgs, order: &Order) -> Result<Held> {
@@ -60,13 +60,13 @@ fn read(session: &Session, args: &SynthArgs, order: &Order) -> Result<Score> {
     read(&bytes).map_err(|error| error.at(&name))
 }
 
-/// A score, and its place under the memory limit.
+/// A score, and its reservation under the memory limit.
 pub struct Held {
     pub score: Score,
     _memory: Reservation,
 }
 
-/// How a score is written.
+/// The format of a score.
 enum Kind {
     Midi,
     Json,
@@ -88,7 +88,7 @@ impl Kind {
     }
 }
 
-/// Names the presets where there is no such file.
+/// If the file does not exist, lists the presets.
 fn not_there(args: &SynthArgs, error: Error) -> Error {
     if Path::new(&args.score).exists() || is_pipe(Path::new(&args.score)) {
         return error;

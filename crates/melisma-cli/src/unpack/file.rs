@@ -1,4 +1,4 @@
-//! Unpacking one file, or one tensor or tile of it.
+//! Unpacks one file, or one tensor or tile of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -43,7 +43,8 @@ pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path
     print(session, place.device, text, json)
 }
 
-/// Decodes what the arguments ask for; the bytes of the packed file, and the output, which has no name until it is finished.
+/// Decodes what the arguments ask for. Returns the bytes of the packed file and the output, which
+/// has no name until it is finished.
 pub fn decode(
     session: &Session,
     place: &Place<'_>,
@@ -95,7 +96,7 @@ fn header(name: &str, dtype: &str, shape: &[u64], len: u64) -> Vec<u8> {
     safetensors::header(json.to_string(), 8)
 }
 
-/// The name without `.packed`.
+/// The input's name without `.packed`.
 pub fn default_output(input: &Path) -> Result<PathBuf> {
     let name = input.file_name().unwrap_or_default().to_string_lossy();
     match name.rsplit_once(".packed") {

@@ -1,4 +1,5 @@
-//! `melisma unpack`: the source file byte for byte, or one tensor or tile as a file of its own.
+//! `melisma unpack`: restores the source file byte for byte, or writes one tensor or tile to its
+//! own file.
 
 mod file;
 mod shards;

@@ -30,7 +30,8 @@ pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result
     refuse_existing(session, outputs.iter().cloned().chain([path.clone()]))?;
     let shards = index.shards.iter().zip(&outputs);
     let decoded = shards.map(|((shard, _), output)| decode(session, place, args, [&index.beside(shard), output]));
-    // A damaged shard leaves no output behind: none gets its name before all are decoded.
+    // Outputs get their names only after all shards are decoded, so a damaged shard leaves no
+    // output.
     let decoded: Vec<_> = decoded.collect::<Result<_>>()?;
     let mut files = Vec::new();
     for ((bytes_in, target), output) in decoded.into_iter().zip(&outputs) {

@@ -1,4 +1,4 @@
-//! How images are cut into blocks that stay in a core's cache, and how a block lies in scratch.
+//! How images are cut into blocks that fit a core's cache, and how a block is laid out in scratch.
 //!
 //! The inputs of a block are sorted into planes by their position modulo the stride: a tap reads one
 //! plane, and neighbouring outputs read neighbouring floats of it. Padding is written into the planes as zeros.
@@ -10,24 +10,25 @@ use super::Axis;
 use super::tile::MAX_WIDTH;
 use crate::{Error, Result};
 
-/// Floats of a block's planes: less than half of a usual second-level cache.
+/// Floats in a block's planes: less than half of a typical L2 cache.
 const BLOCK_FLOATS: usize = 192 << 10;
-/// Floats that the steps of one sweep over a block read again for the next row: half of a usual first-level cache.
+/// Floats that one sweep over a block reads again for the next row: half of a typical L1 cache.
 const SWEEP_FLOATS: usize = 6 << 10;
-/// Steps of a sweep at least, so that fetching and keeping the sums costs little.
+/// The fewest steps in a sweep, so that loading and storing the sums costs little.
 const MIN_SWEEP: usize = 64;
-/// Columns of a block at least, where a row is cut.
+/// The fewest columns of a block when a row is cut.
 const MIN_COLUMNS: usize = 256;
-/// Multiply-adds that are worth a second thread.
+/// Multiply-adds that justify a second thread.
 const WORTH_A_THREAD: usize = 1 << 20;
 
-/// The taps of one axis: the phases that they read, and for each tap which one and how far in it.
+/// The taps of one axis: the phases that they read, and for each tap its phase and the offset in
+/// it.
 #[derive(Debug)]
 struct Phases {
     axis: Axis,
     phases: Vec<usize>,
     taps: Vec<(usize, usize)>,
-    /// Floats of a phase that one output looks over.
+    /// Floats of a phase that one output covers.
     span: usize,
 }
 
@@ -49,8 +50,8 @@ impl Phases {
         Ok(Self { axis, phases, taps, span: reach / axis.stride + 1 })
     }
 
-    /// The inputs of phase `phase` from output `first` on, `len` of them: those inside the image, and the input that the
-    /// first of those is.
+    /// Of the `len` inputs of phase `phase` starting at output `first`: the range inside the image,
+    /// and the index of its first input.
     fn inside(&self, phase: usize, first: usize, len: usize, n_inputs: usize) -> (Range<usize>, usize) {
         let Axis { stride, before, .. } = self.axis;
         let from = |limit: usize| (limit.saturating_sub(phase).div_ceil(stride)).saturating_sub(first).min(len);
@@ -60,7 +61,7 @@ impl Phases {
     }
 }
 
-/// Where the inputs of a layer lie in scratch, for any block.
+/// The layout of a layer's inputs in scratch, for any block.
 #[derive(Debug)]
 pub(super) struct Layout {
     n_in: usize,
@@ -78,11 +79,11 @@ pub(super) struct Blocks {
     /// Floats between two rows of a plane.
     pub(super) pitch: usize,
     plane_len: usize,
-    /// Floats of all planes, and what the last tile reads beyond them.
+    /// Floats of all planes, plus those that the last tile reads beyond them.
     pub(super) planes_len: usize,
 }
 
-/// The part of an image that a block has.
+/// The part of an image that a block covers.
 #[derive(Debug, Clone)]
 pub(super) struct Area {
     pub(super) rows: Range<usize>,
@@ -94,13 +95,13 @@ impl Layout {
         Ok(Self { n_in, rows: Phases::new(rows)?, columns: Phases::new(columns)? })
     }
 
-    /// Steps of an output's sum.
+    /// The number of steps in an output's sum.
     pub(super) fn n_steps(&self) -> usize {
         self.n_in * self.rows.taps.len() * self.columns.taps.len()
     }
 
-    /// Steps that are done for all positions of a block before the next: whole channels, so few that a sweep finds the rows
-    /// of the one before still in the cache.
+    /// Steps done for all positions of a block before the next ones: whole channels, few enough
+    /// that a sweep finds the rows of the previous one still in the cache.
     pub(super) fn sweep_len(&self, blocks: &Blocks) -> usize {
         let per_channel = self.rows.taps.len() * self.columns.taps.len();
         let floats = self.rows.phases.len() * self.columns.phases.len() * self.rows.span * blocks.pitch;
@@ -138,7 +139,7 @@ impl Layout {
         Ok(Blocks { rows, columns, counts, pitch, plane_len, planes_len })
     }
 
-    /// Where the steps of a sum begin, in order.
+    /// Writes the offset at which each step of a sum begins, in order.
     pub(super) fn write_offsets(&self, blocks: &Blocks, offsets: &mut [u32]) {
         let mut steps = offsets.iter_mut();
         for channel in 0..self.n_in {

@@ -1,4 +1,4 @@
-//! Blocks shared out among the threads; in each, tiles of outputs by positions.
+//! Threads share the blocks; each block is computed in tiles of outputs by positions.
 
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ pub(super) struct Prepared {
     bias: Vec<f32>,
     /// `[group][step][output of the group]`
     weight: Buffer,
-    /// The same for few positions, made when first needed.
+    /// The same weights packed for few positions, made when first needed.
     narrow: OnceLock<Buffer>,
     budget: Budget,
 }
@@ -107,7 +107,7 @@ impl Prepared {
 }
 
 impl Prepared {
-    /// The weights for few positions.
+    /// The weights packed for few positions.
     fn narrow(&self, weight: &[f32]) -> Result<&[f32]> {
         if let Some(packed) = self.narrow.get() {
             return packed.view::<f32>()?.host();
@@ -118,7 +118,7 @@ impl Prepared {
     }
 }
 
-/// A block whose inputs are in place.
+/// A block whose inputs are in its planes.
 struct Work<'a> {
     blocks: &'a Blocks,
     area: &'a Area,
@@ -151,9 +151,9 @@ impl Work<'_> {
                     sums: sums[first..].as_mut_ptr(),
                     stride: self.sums_stride,
                 };
-                // SAFETY: an offset and a position together lie in the planes; what a tile reads and writes beyond the last
-                // position stays within MAX_WIDTH floats, which planes and sums have at their end. The instruction set is
-                // the plan's device's.
+                // SAFETY: an offset plus a position lies in the planes. A tile reads and writes at
+                // most MAX_WIDTH floats beyond the last position, which planes and sums have at
+                // their end. The instruction set is that of the plan's device.
                 unsafe { (shape.run)(tile) };
                 first += shape.width;
             }
@@ -163,7 +163,7 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
-    /// As [`Work::sum`], for all outputs and few positions; `write` takes the sums of one output.
+    /// Like [`Work::sum`], for all outputs and few positions; `write` takes the sums of one output.
     fn narrow(&self, shapes: &narrow::Shapes, (weight, bias): (&[f32], &[f32]), write: impl Fn(usize, &[f32])) {
         let len = (self.area.rows.len() - 1) * self.blocks.pitch + self.area.columns.len();
         let strip = shapes.strip;
@@ -177,8 +177,8 @@ impl Work<'_> {
                     steps: self.steps(self.offsets, first, weight),
                     sums: sums[first * strip..].as_mut_ptr(),
                 };
-                // SAFETY: an offset and a position together lie in the planes; sums and weights are whole strips. The
-                // instruction set is the plan's device's.
+                // SAFETY: an offset plus a position lies in the planes; sums and weights are whole
+                // strips. The instruction set is that of the plan's device.
                 unsafe { shapes.runs[(len - first).min(narrow::POSITIONS) - 1](tile) };
             }
             for output in 0..n {
@@ -201,12 +201,12 @@ impl Output<'_> {
     /// Writes the sums of one output's area.
     ///
     /// # Safety
-    /// No other task has this part of Y.
+    /// No other task accesses this part of Y.
     unsafe fn write(&self, channel: usize, area: &Area, (sums, pitch): (&[f32], usize)) {
         let n = area.columns.len();
         for (row, sums) in area.rows.clone().zip(sums.chunks(pitch)) {
             let at = (channel * self.size[0] + row) * self.size[1] + area.columns.start;
-            // SAFETY: the caller promises that this task alone has the area.
+            // SAFETY: the caller promises that no other task accesses the area.
             let to = unsafe { self.y.part(at..at + n) };
             match self.curve {
                 Curve::Identity => to.copy_from_slice(&sums[..n]),

@@ -1,9 +1,10 @@
 //! `conv`: a convolution over images. x `[B, C, H, W]`, w `[O, C, M, N]`, y `[B, O, H', W']`.
 //!
-//! y[o, i, j] = f(b\[o\] + Σ_c Σ_m Σ_n w[o, c, m, n] · x[c, i·s + m·d - p, j·s' + n·d' - p']), added in that order, fused; x
-//! outside the image is 0, and f is the identity or the greater of 0 and the sum (a NaN stays). With p before and q after
-//! an axis of length L, H' = ⌊(L + p + q - (M - 1)·d - 1) / s⌋ + 1, as in ONNX's Conv. A signal is an image of one row.
-//! The bits are those of one instruction set for any number of threads. CPU only.
+//! y[o, i, j] = f(b\[o\] + Σ_c Σ_m Σ_n w[o, c, m, n] · x[c, i·s + m·d - p, j·s' + n·d' - p']),
+//! added in that order with fused multiply-adds. x outside the image is 0, and f is the identity or
+//! max(0, sum), where a NaN stays NaN. With padding p before and q after an axis of length L, H' =
+//! ⌊(L + p + q - (M - 1)·d - 1) / s⌋ + 1, as in ONNX's Conv. A signal is an image of one row. For a
+//! given instruction set, the bits do not depend on the number of threads. CPU only.
 //!
 //! C = O = 1, w = (1, 10), stride 2, no padding: the row x = (1, 2, 3, 4) becomes (1·1 + 2·10, 3·1 + 4·10) = (21, 43).
 
@@ -29,9 +30,9 @@ pub struct Conv<'a> {
     pub n_out: usize,
     /// M and N.
     pub kernel: [usize; 2],
-    /// How far the outputs are apart.
+    /// The distance between outputs.
     pub strides: [usize; 2],
-    /// How far the taps are apart.
+    /// The distance between taps.
     pub dilations: [usize; 2],
     /// Zeros before each axis.
     pub before: [usize; 2],
@@ -45,16 +46,16 @@ pub struct Conv<'a> {
     pub curve: Curve,
 }
 
-/// What is done to a sum.
+/// The function applied to a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
-    /// Nothing.
+    /// No change.
     Identity,
     /// The greater of 0 and the sum.
     Relu,
 }
 
-/// A convolution prepared, for images of any size.
+/// A prepared convolution, for images of any size.
 #[derive(Debug)]
 pub struct Plan {
     n_in: usize,
@@ -63,7 +64,7 @@ pub struct Plan {
     prepared: cpu::Prepared,
 }
 
-/// How outputs and taps lie on one axis.
+/// The outputs and taps along one axis.
 #[derive(Debug, Clone, Copy)]
 struct Axis {
     n_taps: usize,
@@ -74,7 +75,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Outputs of `len` inputs; none where the taps do not fit.
+    /// The number of outputs for `len` inputs; `None` if the taps do not fit.
     fn n_outputs(self, len: usize) -> Option<usize> {
         let reach = (self.n_taps - 1).checked_mul(self.dilation)?;
         let padded = len.checked_add(self.before)?.checked_add(self.after)?;
@@ -86,7 +87,7 @@ impl Conv<'_> {
     /// Prepares the layer on `device`.
     ///
     /// # Errors
-    /// Weights of another shape, strides or dilations of 0, or a device that is no CPU.
+    /// Wrong weight shapes, strides or dilations of 0, or a device other than a CPU.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         let Device::Cpu(cpu) = device else {
             return Err(Error::unsupported("conv: not implemented for GPUs"));
@@ -141,7 +142,7 @@ impl Plan {
     /// Images of `size`: x `[B, C, H, W]`, y `[B, O, H', W']`.
     ///
     /// # Errors
-    /// A view has another length or place than the images ask for, or scratch is short.
+    /// A view has the wrong length or place, or there is not enough scratch.
     pub fn run(&self, queue: &Queue, size: [usize; 2], x: View<'_, f32>, y: ViewMut<'_, f32>) -> Result<()> {
         let output = self.output_size(size)?;
         let area = |n: usize, [rows, columns]: [usize; 2]| n.checked_mul(rows)?.checked_mul(columns);

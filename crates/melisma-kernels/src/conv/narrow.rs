@@ -1,22 +1,23 @@
-//! The innermost loop for few positions: outputs side by side in vectors, one position's input for all of them. The steps of a
-//! sum and their order are those of the other loop, and so are its bits.
+//! The innermost loop for few positions: vectors hold neighbouring outputs, which share the input
+//! of one position. The steps of a sum and their order are the same as in the other loop, so the
+//! bits are too.
 
 use super::tile::Steps;
 use crate::device::isa::{Isa, Level};
 use crate::{Budget, Buffer, Result};
 
-/// Positions of an image up to which this is the faster loop.
+/// Images with up to this many positions are faster with this loop.
 pub(super) const MAX_LEN: usize = 8;
-/// Positions of a tile at most.
+/// The most positions of a tile.
 pub(super) const POSITIONS: usize = 4;
-/// Outputs of a strip at most.
+/// The most outputs of a strip.
 pub(super) const MAX_STRIP: usize = 64;
 
-/// One tile's work; the outputs of its steps are those of a strip.
+/// The work of one tile; its steps cover the outputs of a strip.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
     pub(super) steps: Steps,
-    /// `[positions, strip]`; the sums start from what is there.
+    /// `[positions, strip]`; the sums start from their current values.
     pub(super) sums: *mut f32,
 }
 
@@ -28,7 +29,7 @@ pub(super) type Run = unsafe fn(Tile);
 pub(super) struct Shapes {
     /// Outputs of a strip.
     pub(super) strip: usize,
-    /// For 1, 2, ... positions.
+    /// One function for each number of positions: 1, 2, ...
     pub(super) runs: [Run; POSITIONS],
 }
 
@@ -49,7 +50,8 @@ pub(super) fn shapes(isa: Isa) -> Shapes {
     }
 }
 
-/// Weights `[group][step][outputs of the group]` as `[strip][step][outputs of the strip]`, zeros behind the last.
+/// Packs weights `[group][step][outputs of the group]` as `[strip][step][outputs of the strip]`,
+/// padded with zeros.
 pub(super) fn pack(budget: &Budget, weight: &[f32], n_steps: usize, group: usize, strip: usize) -> Result<Buffer> {
     let n_outputs = weight.len() / n_steps;
     let mut packed = Buffer::host(budget, n_outputs.div_ceil(strip) * n_steps * strip * size_of::<f32>())?;

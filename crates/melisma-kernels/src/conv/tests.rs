@@ -163,7 +163,7 @@ fn special_values(bench: &Bench) {
     let y = run(bench, &layer, [1, 5], &x);
     assert!(y[0].is_nan());
     assert_eq!(y[1..], [f32::INFINITY, 0.0, 0.0, 2.0]);
-    // What is padding is 0, also beside what is not finite.
+    // Padding is 0, even beside values that are not finite.
     let padded = Case { kernel: [1, 3], before: [0, 1], after: [0, 1], ..PLAIN };
     assert_eq!(run(bench, &padded.layer(&[1.0; 3], &[0.0]), [1, 1], &[f32::INFINITY]), [f32::INFINITY]);
 }

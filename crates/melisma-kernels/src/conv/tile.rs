@@ -1,23 +1,25 @@
-//! The innermost loop: a few outputs times some vectors of neighbouring positions, held in registers.
+//! The innermost loop: a few outputs times several vectors of neighbouring positions, held in
+//! registers.
 //!
-//! Position p of output o is b\[o\] + Σ_k w[k, o] · x[offset\[k\] + p]: the planes of the image lie so that one step of k reads
-//! neighbouring floats for neighbouring positions, whatever strides and dilations are.
+//! Position p of output o is b\[o\] + Σ_k w[k, o] · x[offset\[k\] + p]. The planes of the image are
+//! laid out so that one step of k reads neighbouring floats for neighbouring positions, for any
+//! strides and dilations.
 
 use crate::device::isa::{Isa, Level};
 
-/// The steps of k that a tile adds up.
+/// The steps of k that a tile sums.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     pub(super) len: usize,
-    /// One for each step.
+    /// One offset per step.
     pub(super) offsets: *const u32,
-    /// The floats that the first position's steps begin at.
+    /// The floats at which the steps of the first position begin.
     pub(super) x: *const f32,
     /// `[len, outputs]`
     pub(super) weight: *const f32,
 }
 
-/// One tile's work, for as many positions as its [`Shape`] is wide.
+/// The work of one tile, for as many positions as its [`Shape`] is wide.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
     pub(super) steps: Steps,
@@ -27,7 +29,7 @@ pub(super) struct Tile {
     pub(super) stride: usize,
 }
 
-/// What a tile's sums start from.
+/// The initial values of a tile's sums.
 #[derive(Clone, Copy)]
 pub(super) enum Start {
     /// `[outputs]`
@@ -40,7 +42,7 @@ pub(super) enum Start {
 /// The pointers of the tile hold what its fields say, and the machine has the instruction set.
 pub(super) type Run = unsafe fn(Tile);
 
-/// A tile function and how many positions it makes.
+/// A tile function and the number of positions it computes.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) run: Run,
@@ -57,7 +59,8 @@ macro_rules! shapes {
     }),+]),+] };
 }
 
-/// The tiles of `isa` for 1, 2, ... outputs, each in rising width. As many sums as registers hold beside their operands.
+/// The tiles of `isa` for 1, 2, ... outputs, each in ascending width. A tile has as many sums as
+/// fit in registers beside their operands.
 pub(super) fn shapes(isa: Isa) -> &'static [[Shape; 3]] {
     match isa.level() {
         #[cfg(target_arch = "x86_64")]

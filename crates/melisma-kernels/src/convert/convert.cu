@@ -1,8 +1,8 @@
-// Element types to and from f32. A thread converts four groups of four neighbouring elements, a block's width apart, so
-// that the accesses of a warp are contiguous and four are in flight.
+// Element types to and from f32. A thread converts four groups of four neighbouring elements. The
+// groups are a block's width apart, so a warp's accesses are contiguous and four are in flight.
 #include "device.cuh"
 
-// One element, as it lies in memory.
+// One element as stored in memory.
 struct F16 {
   u16 bits;
 };
@@ -75,7 +75,8 @@ struct Four {
 
 constexpr int GROUPS = 4;
 
-// Views start on the allocation's alignment, so groups of four are aligned; the last n % 4 elements go one by one.
+// Views start on the allocation's alignment, so groups of four are aligned; the last n % 4 elements
+// are converted one by one.
 template <class S, class D>
 __device__ __forceinline__ void convert(const S* src, D* dst, u64 n) {
   const u64 n_groups = n / 4;

@@ -1,7 +1,8 @@
-//! Loops that the compiler turns into vectors of each instruction set, with F16C and AVX-512 by hand for half precision.
+//! Loops that the compiler vectorises for each instruction set, with hand-written F16C and AVX-512
+//! for half precision.
 //!
-//! Large outputs go around the cache: a block is converted into a buffer that stays in L1 and leaves it by streaming
-//! stores, so that memory is written without being read first.
+//! Large outputs bypass the cache: a block is converted into a buffer that fits in L1 and is
+//! written with streaming stores, so that memory is not read before it is written.
 
 use half::{bf16, f16};
 
@@ -11,9 +12,9 @@ use crate::device::isa::{Isa, Level, dispatch};
 use crate::memory::dtype::I24;
 use crate::queue::CpuQueue;
 
-/// Elements of one task. A multiple of 64 elements keeps every task's output as aligned as the whole.
+/// Elements per task. A multiple of 64 keeps every task's output as aligned as the whole.
 const TASK_LEN: usize = 1 << 16;
-/// Outputs from this size on do not fit beside their inputs in the cache.
+/// Outputs of this size or more do not fit in the cache beside their inputs.
 const STREAM_BYTES: usize = 32 << 20;
 
 pub(super) fn run<S: Convert<D>, D: Element>(queue: &CpuQueue, src: &[S], dst: &mut [D]) {
@@ -25,8 +26,8 @@ pub(super) fn run<S: Convert<D>, D: Element>(queue: &CpuQueue, src: &[S], dst: &
     });
 }
 
-/// Four parts of a block advance side by side: a core waits for memory, and the hardware's prefetch, which stops at every
-/// page, then runs ahead in four pages at once.
+/// Four parts of a block advance side by side. A core waits for memory, and the hardware prefetcher
+/// stops at every page; this way it runs ahead in four pages at once.
 #[cfg(target_arch = "x86_64")]
 fn stream<S: Convert<D>, D: Element>(isa: Isa, src: &[S], dst: &mut [D]) {
     const PARTS: usize = 4;
@@ -51,8 +52,8 @@ fn stream<S: Convert<D>, D: Element>(isa: Isa, src: &[S], dst: &mut [D]) {
                 let to = &mut dst[first..first + GROUP];
                 let bytes = size_of_val(to);
                 S::slice(isa, &src[first..first + GROUP], bytemuck::cast_slice_mut(&mut group.0[..bytes]));
-                // SAFETY: `dst` starts on a multiple of 64 bytes, and so does every group of 128 elements; `bytes` is a
-                // multiple of 64; SSE2 is always there.
+                // SAFETY: `dst` starts on a multiple of 64 bytes, and so does every group of 128
+                // elements; `bytes` is a multiple of 64; every x86-64 machine has SSE2.
                 unsafe { stream_bytes(&group.0[..bytes], to.as_mut_ptr().cast()) };
             }
         }
@@ -154,8 +155,8 @@ pub(super) fn f16_f32(isa: Isa, src: &[f16], dst: &mut [f32]) {
     }
 }
 
-/// Half precision by hardware; each function takes slices of equal length. The last, partial vector goes through an
-/// array of a whole one.
+/// Half precision in hardware. Each function takes slices of equal length. The last, partial vector
+/// is copied through an array of full size.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;

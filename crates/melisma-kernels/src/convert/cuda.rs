@@ -22,7 +22,7 @@ pub(super) fn run<S: Element, D: Element>(
     }
     let (src_dev, dst_dev, len) = (src.address_dev, dst.address_dev, src.len as u64);
     let blocks = src.len.div_ceil(BLOCK as usize * PER_THREAD);
-    // The kernel strides over what a grid this large does not reach.
+    // A grid-stride loop covers elements beyond the largest grid.
     let grid = (u32::try_from(blocks).unwrap_or(u32::MAX).min(1 << 20), 1, 1);
     let launch = Launch { grid, block: (BLOCK, 1, 1), shared_bytes: 0 };
     // SAFETY: the plan checked that both views hold `len` elements; the kernel's parameters are (src, dst, len).

@@ -6,7 +6,8 @@
 //! | i16, i24 | nearest to x · 2^15, x · 2^23, ties to even, clipped; NaN is 0 |
 //! | u8 | nearest to x · 2^7, ties to even, plus 128, clipped; NaN is 128 |
 //!
-//! The reverse conversion divides by the same power of two and is exact. Results are the same bits on every device.
+//! The reverse conversion divides by the same power of two and is exact. Every device gives the
+//! same bits.
 
 mod cpu;
 pub(crate) mod cuda;
@@ -96,7 +97,7 @@ impl<S: Convert<D>, D: Element> Plan<S, D> {
     /// Converts `src` (len) into `dst` (len).
     ///
     /// # Errors
-    /// A view has another length or place than planned, or the device fails.
+    /// A view's length or place differs from the plan, or the device fails.
     pub fn run(&self, queue: &Queue, src: View<'_, S>, dst: ViewMut<'_, D>) -> Result<()> {
         check_len("convert: source", src.len(), self.len)?;
         check_len("convert: destination", dst.len(), self.len)?;

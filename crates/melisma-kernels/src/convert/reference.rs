@@ -1,4 +1,4 @@
-//! One element at a time, in the words of the contract.
+//! One element at a time, as the contract states it.
 
 use half::{bf16, f16};
 

@@ -1,10 +1,10 @@
-//! What a core can do at best, measured: the ceiling that benches stand beside.
+//! The measured peak performance of a core, as the ceiling for benches.
 
 use std::time::Instant;
 
 use crate::device::isa::{Isa, Level};
 
-/// Seconds that this thread has spent on a processor; 0 where the system does not say.
+/// CPU seconds of this thread; 0 where the system does not report them.
 pub fn thread_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is valid.
@@ -12,7 +12,7 @@ pub fn thread_seconds() -> f64 {
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-/// Seconds that all threads of this process, and the child processes that it has waited for, have spent on processors.
+/// CPU seconds of all threads of this process and of the child processes that it has waited for.
 pub fn process_seconds() -> f64 {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().map(usage_seconds).sum()
 }
@@ -21,13 +21,14 @@ fn usage_seconds(who: libc::c_int) -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for a whole `rusage`.
     unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
-    // SAFETY: all bytes were zero, which is a value of every field, before the call.
+    // SAFETY: all bytes were zeroed before the call, and zero is valid for every field.
     let usage = unsafe { usage.assume_init() };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + 1e-6 * time.tv_usec as f64;
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// Floating-point operations per second of fused multiply-adds on registers, on this thread.
+/// Floating-point operations per second of fused multiply-adds on registers, measured on this
+/// thread.
 pub fn flops(isa: Isa) -> f64 {
     const ROUNDS: u64 = 2_000_000;
     let (run, flops_per_round): (fn(u64), f64) = match isa.level() {
@@ -56,15 +57,15 @@ fn portable(rounds: u64) {
     std::hint::black_box(sums);
 }
 
-/// Loops of independent multiply-adds on registers, enough of them to hide the latency.
+/// Loops of independent multiply-adds on registers, enough to hide the latency.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::asm;
 
     macro_rules! multiply_adds {
         ($rounds:ident, $zero:literal, $register:literal, [$a:literal, $b:literal], [$($sum:literal),+]) => {
-            // SAFETY: works on vector registers alone, which the C convention lets a callee change; the caller holds an
-            // `Isa` for the instruction set.
+            // SAFETY: uses only vector registers, which the C calling convention lets a callee
+            // change; the caller holds an `Isa` for the instruction set.
             unsafe {
                 asm!(
                     $(concat!($zero, " ", $register, $sum, ", ", $register, $sum, ", ", $register, $sum),)+

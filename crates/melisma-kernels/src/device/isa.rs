@@ -2,10 +2,10 @@
 
 use crate::{Error, Result};
 
-/// The instruction sets that kernels are written for, in rising order.
+/// The instruction sets that kernels are written for, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Portable code, as the compiler makes it for the target's baseline.
+    /// Portable code, compiled for the target's baseline.
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
@@ -14,7 +14,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// All levels, in rising order.
+    /// All levels, in ascending order.
     pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
 
     /// The name that `MELISMA_ISA` takes.
@@ -27,7 +27,7 @@ impl Level {
     }
 }
 
-/// An instruction set that this machine has been seen to support.
+/// An instruction set that this machine supports, checked at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Isa(Level);
 
@@ -45,7 +45,7 @@ impl Isa {
         present.then_some(Self(level))
     }
 
-    /// Every instruction set of this machine, in rising order.
+    /// Every instruction set of this machine, in ascending order.
     pub fn available() -> impl Iterator<Item = Self> {
         Level::ALL.into_iter().filter_map(Self::new)
     }
@@ -55,7 +55,7 @@ impl Isa {
         Self::available().last().unwrap_or(Self::SCALAR)
     }
 
-    /// The one named by `MELISMA_ISA`, else the best.
+    /// The instruction set named by `MELISMA_ISA`, else the best.
     ///
     /// # Errors
     /// An unknown name, or an instruction set that this machine lacks.
@@ -77,7 +77,7 @@ impl Isa {
         })
     }
 
-    /// Which instruction set it is.
+    /// The level of the instruction set.
     pub fn level(self) -> Level {
         self.0
     }
@@ -106,8 +106,9 @@ fn has_avx512() -> bool {
     false
 }
 
-/// Compiles one loop for every instruction set: `dispatch!(isa, fn name(arguments) { body })` defines nothing outside;
-/// it runs `body` inlined into a function with the instruction set's features switched on.
+/// Compiles one loop for every instruction set: `dispatch!(isa, fn name(arguments) { body })` runs
+/// `body` inlined into a function with the instruction set's features enabled. It defines nothing
+/// outside.
 macro_rules! dispatch {
     ($isa:expr, $body:ident($($argument:ident: $type:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Where kernels run.
+//! Devices that kernels run on.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::Result;
 use cuda::Cuda;
 pub use isa::{Isa, Level};
 
-/// A place where kernels run: one enum, one two-arm `match` per kernel.
+/// A device that kernels run on: one enum, one two-arm `match` per kernel.
 #[derive(Debug, Clone)]
 pub enum Device {
     /// The host's processor.
@@ -18,17 +18,18 @@ pub enum Device {
 /// The host's processor: an instruction set and a number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
-    /// Which instruction set kernels use. Results are bit-stable per instruction set.
+    /// The instruction set that kernels use. Results are bit-stable per instruction set.
     pub isa: Isa,
-    /// How many threads a queue has. Results do not depend on it.
+    /// The number of threads of a queue. Results do not depend on it.
     pub threads: usize,
 }
 
 impl Device {
-    /// The CPU with the instruction set of `MELISMA_ISA` (else the best) and as many threads as the machine offers.
+    /// The CPU with the instruction set of `MELISMA_ISA` (else the best) and all threads available
+    /// to the process.
     ///
     /// # Errors
-    /// `MELISMA_ISA` names something unknown or absent.
+    /// `MELISMA_ISA` names an unknown or missing instruction set.
     pub fn cpu() -> Result<Self> {
         Ok(Self::Cpu(Cpu { isa: Isa::from_env()?, threads: available_threads() }))
     }
@@ -67,7 +68,7 @@ pub mod nvtx;
 pub(crate) mod vector;
 pub(crate) mod workers;
 
-/// How many threads this process may use at once.
+/// The number of threads this process may use at once.
 pub fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,4 +1,4 @@
-//! Ranges for NVIDIA's profilers. Without a profiler, or without its library, nothing happens.
+//! NVTX ranges for NVIDIA's profilers. Without a profiler or its library, nothing happens.
 
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
@@ -15,7 +15,8 @@ fn calls() -> Option<&'static Calls> {
     CALLS
         .get_or_init(|| {
             let library = &require(Library::Nvtx).ok()?.library;
-            // SAFETY: these are the names and types of NVTX's C interface, unchanged since version 1.
+            // SAFETY: these are the names and types of NVTX's C interface, unchanged since version
+            // 1.
             unsafe {
                 Some(Calls {
                     push: *library.get(b"nvtxRangePushA\0").ok()?,
@@ -39,7 +40,7 @@ pub fn push(name: &str) {
     }
 }
 
-/// Closes the range opened last on this thread.
+/// Closes the range that this thread opened last.
 pub fn pop() {
     if let Some(calls) = calls() {
         // SAFETY: takes nothing and returns the depth.

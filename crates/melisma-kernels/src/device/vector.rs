@@ -1,7 +1,7 @@
-//! Vectors of floats, one type for each instruction set. Every operation is one IEEE operation per lane, so a lane has the
-//! same bits in every vector, and alone.
+//! Vectors of floats, one type per instruction set. Every operation is one IEEE operation per lane,
+//! so a lane has the same bits in any vector and as a scalar.
 
-/// A float, or some of them side by side. Each method is one instruction where the machine has it.
+/// One float, or several side by side. Each method is one instruction where the machine has it.
 ///
 /// # Safety
 /// All methods: the machine has the instruction set of the implementing type.
@@ -16,10 +16,10 @@ pub trait Float: Copy {
     unsafe fn neg_mul_add(self, a: Self, b: Self) -> Self;
 }
 
-/// Floats that lie in a row in memory.
+/// Floats that are contiguous in memory.
 ///
 /// # Safety
-/// All methods: as [`Float`], and pointers hold [`Vector::N`] elements.
+/// All methods: as for [`Float`], and pointers hold [`Vector::N`] elements.
 pub trait Vector: Float {
     const N: usize;
     unsafe fn load(from: *const f32) -> Self;
@@ -68,8 +68,8 @@ impl Vector for f32 {
     }
 }
 
-/// Implements a trait for the vectors of AVX2 and AVX-512 from one table: the method, its intrinsic on either, and what the
-/// intrinsic is called with.
+/// Implements a trait for the vectors of AVX2 and AVX-512 from one table: the method, its two
+/// intrinsics, and their arguments.
 #[cfg(target_arch = "x86_64")]
 macro_rules! for_x86 {
     (

@@ -1,9 +1,9 @@
-//! Fork-join over a fixed set of threads. Starting a job allocates nothing, which rayon's queues do not promise.
+//! Fork-join over a fixed set of threads. Starting a job allocates nothing.
 //!
 //! # Why not rayon?
 //!
-//! A queue starts jobs in hot paths that must not allocate, and rayon's injector allocates. A fixed
-//! set of threads with fork and join is all that kernels need.
+//! A queue starts jobs in hot paths that must not allocate, and rayon's injector allocates. Kernels
+//! need no more than fork and join on a fixed set of threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// How often a thread looks for what it waits for before it sleeps: some 50 us. The jobs of a model follow each other
-/// within a few, and waking a thread takes longer than many of them.
+/// Spins before a waiting thread sleeps: about 50 us. The jobs of a model follow each other within
+/// a few microseconds, and waking a thread takes longer than many jobs.
 const SPINS: usize = 1000;
 
-/// What one worker does for one job: it takes tasks until none is left. The argument is the worker's number.
+/// The share of one worker in a job: it takes tasks until none is left. The argument is the
+/// worker's index.
 type Job = &'static (dyn Fn(usize) + Sync);
 
 #[derive(Default)]
@@ -32,13 +33,13 @@ struct Shared {
     state: Mutex<State>,
     start: Condvar,
     done: Condvar,
-    /// Counts jobs, so that a worker takes each one once. Changes while `state` is locked.
+    /// Counts jobs, so that a worker runs each one once. Changes only while `state` is locked.
     epoch: AtomicU64,
-    /// Helpers that have not ended the job. Becomes 0 without the lock.
+    /// Helpers that have not finished the job. Becomes 0 without the lock.
     busy: AtomicUsize,
 }
 
-/// Whether `ready` came true while looking.
+/// Whether `ready` became true while spinning.
 fn spin(ready: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
         let is_ready = ready();
@@ -93,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Waits for all helpers; tells whether one panicked.
+    /// Waits for all helpers; returns whether one panicked.
     fn end(&self) -> bool {
         spin(|| self.busy.load(Acquire) == 0);
         let mut state = self.lock();
@@ -107,11 +108,11 @@ impl Shared {
     }
 }
 
-/// A caller's thread plus `threads - 1` helpers.
+/// The caller's thread plus `threads - 1` helpers.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
-    /// One job at a time.
+    /// Serialises jobs.
     turn: Mutex<()>,
 }
 
@@ -121,7 +122,8 @@ impl Workers {
         let helpers = (1..threads.max(1))
             .map_while(|worker| {
                 let shared = shared.clone();
-                // A refused thread leaves fewer helpers; results do not depend on their number.
+                // If a thread cannot be started, there are fewer helpers; results do not depend on
+                // their number.
                 std::thread::Builder::new().name(format!("melisma-{worker}")).spawn(move || shared.serve(worker)).ok()
             })
             .collect();
@@ -132,8 +134,8 @@ impl Workers {
         self.helpers.len() + 1
     }
 
-    /// Calls `task(worker, index)` once for every index below `n_tasks`, on all threads, and returns when all are done.
-    /// Which worker gets which index is left open.
+    /// Calls `task(worker, index)` once for every index below `n_tasks`, on all threads, and
+    /// returns when all are done. Any worker may get any index.
     pub(crate) fn run(&self, n_tasks: usize, task: impl Fn(usize, usize) + Sync) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if self.helpers.is_empty() || n_tasks <= 1 {
@@ -150,8 +152,8 @@ impl Workers {
             }
         };
         let job: &(dyn Fn(usize) + Sync) = &take_tasks;
-        // SAFETY: the reference is used by helpers only until `busy` is 0, and `end` waits for that, also when this
-        // thread's own share of the work panics.
+        // SAFETY: helpers use the reference only until `busy` is 0, and `end` waits for that even
+        // if this thread's share of the work panics.
         let job: Job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(job) };
         self.shared.begin(job, self.helpers.len());
         let own = catch_unwind(AssertUnwindSafe(|| take_tasks(0)));
@@ -168,7 +170,7 @@ impl Drop for Workers {
         self.shared.lock().stop = true;
         self.shared.start.notify_all();
         for helper in self.helpers.drain(..) {
-            // A helper's panic was reported by `run`.
+            // `run` already reported a helper's panic.
             let _ = helper.join();
         }
     }

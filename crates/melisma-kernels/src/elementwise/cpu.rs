@@ -1,10 +1,10 @@
-//! Loops that the compiler turns into vectors of each instruction set, cut into tasks for the threads.
+//! Loops that the compiler vectorises for each instruction set, cut into tasks for the threads.
 
 use super::Operation;
 use crate::device::isa::{Isa, dispatch};
 use crate::queue::CpuQueue;
 
-/// Elements of one task.
+/// Elements per task.
 const TASK_LEN: usize = 1 << 15;
 
 pub(super) fn each(queue: &CpuQueue, operation: Operation, y: &mut [f32], x: &[f32]) {

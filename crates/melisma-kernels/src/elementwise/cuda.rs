@@ -12,7 +12,7 @@ pub(crate) const SOURCE: Source =
 const BLOCK: u32 = 256;
 
 fn launch(len: usize) -> Launch {
-    // The kernel strides over what a grid this large does not reach.
+    // A grid-stride loop covers elements beyond the largest grid.
     let blocks = u32::try_from(len.div_ceil(BLOCK as usize)).unwrap_or(u32::MAX).min(1 << 16);
     Launch { grid: (blocks, 1, 1), block: (BLOCK, 1, 1), shared_bytes: 0 }
 }

@@ -1,4 +1,4 @@
-// One operation on every element, in place. The numbers of the operations are those of `Operation`.
+// One operation on every element, in place. The operation numbers are those of `Operation`.
 #include "device.cuh"
 
 __device__ __forceinline__ float apply(u32 operation, float y, float x) {

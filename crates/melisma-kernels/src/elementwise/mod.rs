@@ -1,7 +1,8 @@
 //! `elementwise`: y\[i\] = f(y\[i\], x\[i\]) or f(y\[i\], s), in place, for n floats.
 //!
-//! Every operation is one rounding of IEEE 754, or a choice, so that results are the same bits on every device.
-//! `Maximum` and `Minimum` keep y unless x is greater or less: a NaN in y stays, one in x is passed over.
+//! Every operation is one IEEE 754 rounding or a selection, so every device gives the same bits.
+//! `Maximum` and `Minimum` keep y unless x is greater or less: a NaN in y stays, a NaN in x is
+//! ignored.
 
 mod cpu;
 pub(crate) mod cuda;
@@ -15,7 +16,7 @@ use crate::memory::view::check_len;
 use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Device, Queue, Result, View, ViewMut};
 
-/// What is done to each element.
+/// The operation on each element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// y + x
@@ -37,16 +38,16 @@ impl Operation {
     pub const ALL: [Self; 6] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide, Self::Maximum, Self::Minimum];
 }
 
-/// The other side of an operation.
+/// The second operand.
 #[derive(Debug, Clone, Copy)]
 pub enum Operand<'a> {
-    /// An element for each.
+    /// One value per element.
     Each(View<'a, f32>),
-    /// The same for all.
+    /// The same value for all elements.
     All(f32),
 }
 
-/// An operation prepared for one device, for any length.
+/// A prepared operation on one device, for any length.
 #[derive(Debug)]
 pub struct Plan {
     operation: Operation,
@@ -74,7 +75,7 @@ pub fn plan(device: &Device, operation: Operation) -> Result<Plan> {
 }
 
 impl Plan {
-    /// Changes `y` (n) by `x` (n, or one number).
+    /// Updates `y` (n) with `x` (n, or one number).
     ///
     /// # Errors
     /// The views differ in length or place, or the device fails.

@@ -5,7 +5,7 @@ use crate::suite::{Bench, suite};
 
 suite!(matches_reference, special_numbers, lengths, wrong_lengths_are_refused);
 
-/// Compares every bit; a NaN is a NaN.
+/// Compares every bit; all NaNs are equal.
 fn check(bench: &Bench, y: &[f32], x: &[f32]) {
     for operation in Operation::ALL {
         let plan = plan(&bench.device, operation).unwrap();

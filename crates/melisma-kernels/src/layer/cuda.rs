@@ -1,4 +1,4 @@
-//! What the layers of a step hand to their kernels: the mirror of `step.cuh`.
+//! Arguments that the layers of a step pass to their kernels; mirrors `step.cuh`.
 
 use crate::device::cuda::{Address, Header};
 use crate::layer::step::{Arena, Step, Timeline};
@@ -65,7 +65,7 @@ impl MemoryArgument {
         Self { offset: offset as u64, n_past: n_past as u32, n_channels: n_channels as u32, ..self }
     }
 
-    /// Floats that a slot needs for it: one copy is read while the other is written.
+    /// Floats per slot: one copy is read while the other is written.
     pub(crate) fn state_len([n_past, n_channels]: [usize; 2]) -> usize {
         2 * n_past * n_channels
     }
@@ -81,7 +81,7 @@ pub(crate) struct LayerArgument {
 }
 
 impl LayerArgument {
-    /// For a layer that keeps the last `n_past` rows of `n_channels`, given as `memory`.
+    /// For a layer that remembers the last `n_past` rows of `n_channels`, given as `memory`.
     pub(crate) fn new(step: Step<'_>, timeline: Timeline, arena: Arena<'_>, memory: [usize; 2]) -> Result<Self> {
         let memory = MemoryArgument::new(arena, memory)?;
         Ok(Self { step: StepArgument::new(step)?, timeline: timeline.into(), memory })

@@ -1,9 +1,10 @@
-//! What a layer on the CPU remembers between steps: the last rows of its input.
+//! The memory of a CPU layer between steps: the last rows of its input.
 
 use crate::Result;
 use crate::layer::step::{Arena, Step};
 
-/// The rows that a stream's step can see: those remembered `[H, C]`, then those of the step `[T, C]`.
+/// The rows that a stream's step can see: the remembered rows `[H, C]`, then the rows of the step
+/// `[T, C]`.
 #[derive(Clone, Copy)]
 pub(crate) struct History<'a> {
     past: &'a [f32],
@@ -21,7 +22,7 @@ impl<'a> History<'a> {
     }
 }
 
-/// One layer's memory of all streams of a step.
+/// One layer's memory for all streams of a step.
 pub(crate) struct Histories<'a> {
     arena: &'a mut [f32],
     slot_len: usize,
@@ -35,7 +36,7 @@ impl<'a> Histories<'a> {
         Ok(Self { slot_len: arena.slot_len, offset: arena.offset, arena: arena.floats.host()?, len })
     }
 
-    /// What stream `stream` of `step` sees, `x` being the input of all streams.
+    /// The rows that stream `stream` of `step` sees; `x` is the input of all streams.
     #[inline(always)]
     pub(crate) fn of<'b>(&'b self, step: &Step<'_>, x: &'b [f32], stream: usize, n_channels: usize) -> History<'b> {
         let len = x.len() / step.rows.len();

@@ -1,4 +1,4 @@
-//! The layers of SNAC's models, each with state for streams that join and leave between [`step`]s.
+//! The layers of SNAC's models. Each has state for streams that join and leave between [`step`]s.
 
 pub mod attention;
 pub(crate) mod cuda;

@@ -1,8 +1,9 @@
-//! Products of activations with weights that were packed once: the inner part of every dense layer on the CPU.
+//! Products of activations with packed weights: the inner part of every dense layer on the CPU.
 //!
-//! Weights W `[K, N]` lie as `[strip][K][STRIP]`, each strip read in one sweep. A layer starts its sums in Y `[rows, N]`
-//! (bias, skip), writes the operand A `[rows, K]` into scratch, and [`run`] adds A·W: one chain of fused multiply-adds
-//! over k in order for every element, whatever the blocks, parts and threads.
+//! Weights W `[K, N]` are packed as `[strip][K][STRIP]`, each strip read in one sweep. A layer
+//! starts its sums in Y `[rows, N]` (bias, skip), writes the operand A `[rows, K]` into scratch,
+//! and [`run`] adds A·W. Every element is one chain of fused multiply-adds over k in order, for any
+//! blocks, parts and threads.
 
 use std::ops::Range;
 
@@ -11,9 +12,9 @@ use crate::matmul::tile::{BLOCK_K, Run, STRIDE_A, STRIP, Start, Tile, runs};
 use crate::queue::{CpuQueue, Disjoint};
 use crate::{Budget, Buffer, Isa, Level, Result};
 
-/// Floats of A that a block of rows has at most: half of a usual L2.
+/// The most floats of A in a block of rows: half of a typical L2.
 const BLOCK_FLOATS: usize = 96 << 10;
-/// Rows of a block at most: its inputs and outputs stay in the cache beside the operand.
+/// The most rows in a block: its inputs and outputs stay in the cache beside the operand.
 const BLOCK_ROWS: usize = 128;
 
 /// W `[K, N]`, packed.
@@ -42,7 +43,7 @@ impl Panels {
         Ok(Self { k, n, packed })
     }
 
-    /// From rows of outputs, `[N, K]`.
+    /// Packs rows of outputs, `[N, K]`.
     pub(crate) fn pack_transposed(budget: &Budget, [k, n]: [usize; 2], weight: &[f32]) -> Result<Self> {
         Self::pack(budget, [k, n], |step, first, lanes| {
             for (lane, value) in lanes.iter_mut().enumerate() {
@@ -61,7 +62,7 @@ impl Panels {
     }
 }
 
-/// How many blocks `n_rows` rows become, and the rows of each.
+/// The number of blocks for `n_rows` rows, and the rows per block.
 fn blocks(k: usize, n_rows: usize, threads: usize) -> [usize; 2] {
     let most = (BLOCK_FLOATS / k.max(1)).clamp(16, BLOCK_ROWS);
     let wanted = if n_rows >= 16 * threads { n_rows.div_ceil(threads) } else { n_rows };
@@ -69,8 +70,8 @@ fn blocks(k: usize, n_rows: usize, threads: usize) -> [usize; 2] {
     [n_blocks, n_rows.div_ceil(n_blocks)]
 }
 
-/// Floats of scratch that each thread needs for a product of `n_rows` rows; `layer_len` are those of the layer for the rows
-/// of a block.
+/// Floats of scratch per thread for a product of `n_rows` rows; `layer_len` gives the floats that
+/// the layer needs for the rows of a block.
 pub(crate) fn scratch_len(k: usize, n_rows: usize, threads: usize, layer_len: impl Fn(usize) -> usize) -> usize {
     let [_, block_rows] = blocks(k, n_rows, threads);
     operand_len(k, block_rows) + layer_len(block_rows)
@@ -88,14 +89,14 @@ pub(crate) struct Operand<'a> {
 }
 
 impl Operand<'_> {
-    /// From row `row` on, step `first` of K first; rows lie [`STRIDE_A`] apart, with room for 16 floats beyond a block's
-    /// last. What is written beyond K is not looked at.
+    /// The floats of row `row` starting at step `first` of K. Rows are [`STRIDE_A`] apart, with
+    /// room for 16 floats beyond the end of a block. Values written beyond K are ignored.
     #[inline(always)]
     pub(crate) fn lanes(&mut self, row: usize, first: usize) -> &mut [f32] {
         &mut self.floats[(first / BLOCK_K * self.n_rows + row) * STRIDE_A + first % BLOCK_K..]
     }
 
-    /// Writes `values` from step `first` of K on.
+    /// Writes `values` starting at step `first` of K.
     #[inline(always)]
     pub(crate) fn write(&mut self, row: usize, first: usize, values: &[f32]) {
         let (mut at, mut rest) = (first, values);
@@ -108,7 +109,7 @@ impl Operand<'_> {
         }
     }
 
-    /// The parts of one row: where in K they begin, and their floats.
+    /// The parts of one row: where each begins in K, and its floats.
     #[inline(always)]
     pub(crate) fn row(&mut self, row: usize) -> impl Iterator<Item = (usize, &mut [f32])> {
         let (n_rows, k) = (self.n_rows, self.k);
@@ -119,7 +120,7 @@ impl Operand<'_> {
     }
 }
 
-/// Some rows and columns of Y that one task makes.
+/// The rows and columns of Y that one task computes.
 pub(crate) struct Part<'a> {
     /// Rows of `[B · T]`.
     pub(crate) rows: Range<usize>,
@@ -130,7 +131,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The sums of row `row`, of which this part has `columns`.
+    /// The sums of row `row` in this part's `columns`.
     #[inline(always)]
     pub(crate) fn sums(&mut self, row: usize) -> &mut [f32] {
         debug_assert!(self.rows.contains(&row));
@@ -139,7 +140,7 @@ impl Part<'_> {
         unsafe { self.y.part(start..start + self.columns.len()) }
     }
 
-    /// Writes zero where `timeline` says that there is no output.
+    /// Writes zero where `timeline` has no output.
     pub(crate) fn silence(&mut self, step: Step<'_>, timeline: Timeline) {
         let start = self.rows.start;
         for segment in self.segments(step.n_latents * timeline.rate) {
@@ -151,7 +152,8 @@ impl Part<'_> {
         }
     }
 
-    /// The streams that `rows` touch, each `len` rows long: stream, its rows, and the part's row of the first of them.
+    /// The streams that `rows` touch, each `len` rows long: the stream, its rows, and the part's
+    /// row of the first one.
     pub(crate) fn segments(&self, len: usize) -> impl Iterator<Item = Segment> + use<> {
         let rows = self.rows.clone();
         (rows.start / len.max(1)..rows.end.div_ceil(len.max(1))).map(move |stream| {
@@ -167,22 +169,22 @@ pub(crate) struct Segment {
     pub(crate) stream: usize,
     /// Rows of the stream's step.
     pub(crate) rows: Range<usize>,
-    /// The operand's row that is the first of them.
+    /// The operand's row for the first of them.
     pub(crate) first: usize,
 }
 
-/// What one layer does around its product.
+/// The work of a layer around its product.
 pub(crate) trait Layer: Sync {
-    /// Writes the operand of the part's rows, and what its sums start from. Inlined into code for each instruction set, so
-    /// an implementation is `#[inline(always)]`.
+    /// Writes the operand of the part's rows and the initial values of its sums. Implementations
+    /// are `#[inline(always)]`, because this is inlined into code for each instruction set.
     fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]);
-    /// Sets right what the product must not have touched.
+    /// Corrects outputs that the product must not change.
     fn finish(&self, part: &mut Part<'_>);
     /// Floats of scratch that `prepare` needs for `n_rows` rows.
     fn scratch_len(&self, n_rows: usize) -> usize;
 }
 
-/// Y `[n_rows, N]` = what `layer` starts from, plus operand times `panels`.
+/// Y `[n_rows, N]` = the layer's initial values, plus operand times `panels`.
 pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut [f32]) -> Result<()> {
     let (k, n) = (panels.k, panels.n);
     if y.is_empty() {
@@ -262,8 +264,8 @@ fn add_product(runs: &[Run], packed: &[f32], operand: &Operand<'_>, part: &Part<
                     columns,
                     start: Start::Resume { from: c, stride: part.n },
                 };
-                // SAFETY: the slices above hold what the tile says, Y's part is this task's own, and the instruction
-                // set is the queue's.
+                // SAFETY: the slices above hold what the tile says, the part of Y belongs to this
+                // task, and the instruction set is that of the queue.
                 unsafe { runs[rows - 1](tile) };
             }
         }

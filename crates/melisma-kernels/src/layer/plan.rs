@@ -1,4 +1,5 @@
-//! The plan of a layer that keeps the last rows of its input: `depthwise`, `head`, `residual` and `upsample`.
+//! The plan of layers that remember the last rows of their input: `depthwise`, `head`, `residual`
+//! and `upsample`.
 
 use std::fmt::Debug;
 
@@ -11,7 +12,7 @@ use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::{CpuQueue, CudaQueue, KernelSpan, OnDevice, Pair};
 use crate::{Device, Queue, Result};
 
-/// A layer as its step sees it: x `[B, T · rate / stride, C_in]` to y `[B, T · rate, C_out]`.
+/// The shape of a layer in a step: x `[B, T · rate / stride, C_in]` to y `[B, T · rate, C_out]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) name: &'static str,
@@ -19,13 +20,13 @@ pub(crate) struct Form {
     pub(crate) span: for<'a> fn(&'a Queue, [usize; 3], usize) -> KernelSpan<'a>,
     pub(crate) n_in: usize,
     pub(crate) n_out: usize,
-    /// Rows of y for each row of x.
+    /// Rows of y per row of x.
     pub(crate) stride: usize,
-    /// Rows of x that it keeps.
+    /// Rows of x that it remembers.
     pub(crate) n_past: usize,
     /// Floats of dense weights.
     pub(crate) n_weights: usize,
-    /// Of the output.
+    /// Timeline of the output.
     pub(crate) timeline: Timeline,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// What stream `stream` of the step sees.
+    /// The rows that stream `stream` of the step sees.
     #[inline(always)]
     pub(crate) fn history(&self, stream: usize) -> History<'_> {
         self.histories.of(&self.step, self.x, stream, self.n_channels)
@@ -94,7 +95,7 @@ impl Plan {
         Ok(Self { form, state_len, on })
     }
 
-    /// Floats of state that a slot needs.
+    /// Floats of state per slot.
     pub fn state_len(&self) -> usize {
         self.state_len
     }
@@ -102,7 +103,7 @@ impl Plan {
     /// One step.
     ///
     /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
+    /// A view's length or place does not match the step, or the device fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, activations: Activations<'_>) -> Result<()> {
         let (Form { name, n_in, n_out, n_past, timeline, .. }, Activations { x, y }) = (self.form, activations);
         let rate_in = timeline.rate / self.form.stride;

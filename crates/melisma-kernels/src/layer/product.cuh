@@ -1,35 +1,37 @@
-// Products with a matrix on tensor cores: Y[n, m] = what the layer makes of Σ_k W[m, k] · X[n, k].
+// Matrix products on tensor cores: Y[n, m] is what the layer makes of Σ_k W[m, k] · X[n, k].
 //
-// With ROUND_TF32 or ROUND_BF16 defined, factors are rounded to that format. Otherwise products are FP32-accurate: every
-// factor is split into two TF32 numbers, a = big + small, and a product is small·big + big·small + big·big, in this
-// order. K is cut into slices of 256; a slice's sum grows from zero in steps of 8, and the slices are added in order. So
-// each sum is decided by the layer alone: the three forms below, for few columns, for many, and for many with a short K,
-// give the same bits.
+// With ROUND_TF32 or ROUND_BF16 defined, factors are rounded to that format. Otherwise products are
+// FP32-accurate: every factor is split into two TF32 numbers, a = big + small, and a product is
+// small·big + big·small + big·big, in this order. K is cut into slices of 256. The sum of a slice
+// starts from zero and grows in steps of 8, and the slices are added in order. The order of each
+// sum depends only on the layer, so the three forms below (few columns, many columns, many columns
+// with a short K) give the same bits.
 //
-// W lies in the order in which warps read it, see `product.rs`: for a group of 32 outputs and a chunk of 16 of K, float4
-// [step 2][fragment 2][lane 32], zero where it has no value. With g = lane / 4 and t = lane % 4, fragment f of step s holds
-// outputs 4g + 2f, 4g + 2f + 1 and k = 4t + 2s, 4t + 2s + 1, so that a lane reads four neighbouring k of X and writes
-// four neighbouring outputs.
+// W is stored in the order in which warps read it, see `product.rs`: for a group of 32 outputs and
+// a chunk of 16 of K, float4 [step 2][fragment 2][lane 32], padded with zeros. With g = lane / 4
+// and t = lane % 4, fragment f of step s holds outputs 4g + 2f, 4g + 2f + 1 and k = 4t + 2s, 4t +
+// 2s + 1, so a lane reads four neighbouring k of X and writes four neighbouring outputs.
 //
 // A layer has
-//   Column column(n)            what it knows of column n, also from the number of columns on
-//   float4 fetch(column, k)     four raw inputs from k on, zero where there are none
-//   Constants constants(k)      what turns four raw inputs from k on
-//   float4 form(constants, raw) into operands
-//   Target target(n)            what it needs to store column n
-//   float4 base(m)              what all columns start from, for outputs m .. m + 3, which may be outside
+//   Column column(n)            its data for column n, which may be past the last column
+//   float4 fetch(column, k)     four raw inputs from k on, zero past the end
+//   Constants constants(k)      the constants for four raw inputs from k on
+//   float4 form(constants, raw) turns raw inputs into operands
+//   Target target(n)            its data for storing column n
+//   float4 base(m)              initial values of outputs m .. m + 3, which may be out of range
 //   void store(target, n, m, base, sums)
-//   void remember()             by all threads of the grid
+//   void remember()             writes the memory; called by all threads of the grid
 // and for the form with a short K
-//   void fill(rows, first)      writes the operands of the 64 columns from `first` on; by all threads of the block
-//   u32 place(i, k)             where those of column `first` + i from k on lie
+//   void fill(rows, first)      writes the operands of the 64 columns from `first` on; called by
+//                               all threads of the block
+//   u32 place(i, k)             the offset of the operands of column `first` + i from k on
 #pragma once
 #include "step.cuh"
 
 constexpr u32 CHUNK_K = 16, SLICE_CHUNKS = 16, GROUP_M = 32, CHUNK_FRAGMENTS = 128;
 constexpr int AHEAD = 4;
-// Columns of a block in the forms for many; floats between the rows of `product_short` beyond K, which keep the lanes of a
-// read in different banks.
+// Columns per block in the many-column forms; floats between the rows of `product_short` beyond K,
+// which put the lanes of a read in different banks.
 constexpr u32 TILE = 64, ROW_GAP = 16;
 
 struct Factors {
@@ -39,7 +41,7 @@ struct Factors {
 
 #if defined(ROUND_BF16)
 
-// Two neighbours of K.
+// Two neighbouring k.
 typedef u32 Operand;
 __device__ __forceinline__ Operand operand(float a, float b) { return pack_bf16(a, b); }
 
@@ -84,10 +86,10 @@ struct Fragment {
   u32 big[4], small[4];
 };
 
-// The nearest TF32 number. The carry may go into the exponent, which is right.
+// The nearest TF32 number. A carry into the exponent is correct.
 __device__ __forceinline__ u32 big_part(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
-// What is left, exactly; tensor cores cut off what TF32 does not hold, which is at most 2^-21 of x. A NaN stays one here,
-// whatever the rounding made of its big part.
+// The exact remainder. Tensor cores truncate what TF32 does not hold, at most 2^-21 of x. A NaN
+// stays NaN here, whatever the rounding made of its big part.
 __device__ __forceinline__ u32 small_part(float x, u32 big) { return __float_as_uint(x - __uint_as_float(big)); }
 
 __device__ __forceinline__ Fragment split_weights(float4 w) {
@@ -106,7 +108,8 @@ __device__ __forceinline__ Operand operand(float a, float b) {
   return make_uint4(big_a, big_b, small_part(a, big_a), small_part(b, big_b));
 }
 
-// Two fragments of weights with N fragments of operands, in rounds that keep neighbouring instructions independent.
+// Multiplies two fragments of weights with N fragments of operands, in rounds that keep
+// neighbouring instructions independent.
 template <int N>
 __device__ __forceinline__ void multiply(float (&sums)[2][N][4], const float4 (&weights)[2],
                                          const Operand (&operands)[N]) {
@@ -153,10 +156,10 @@ __device__ __forceinline__ void store(const Layer& layer, u32 n_columns, u32 fir
   }
 }
 
-// Few columns: a warp makes 32 outputs of 8 columns over one slice of K after the other, and a block has as many warps for
-// each group as it has parts of K. Operands go from memory to registers: a lane's inputs are its own fragments.
-// grid: (columns / 8, groups / groups of a block), block: (32, parts, groups), dynamic shared memory: 1 KiB for each
-// slice and group of the block.
+// Few columns: a warp computes 32 outputs of 8 columns over one slice of K after another, and a
+// block has as many warps per group as it has parts of K. Operands go from memory to registers: a
+// lane loads its own fragments. grid: (columns / 8, groups / groups of a block), block: (32, parts,
+// groups), dynamic shared memory: 1 KiB for each slice and group of the block.
 template <class Layer>
 __device__ __forceinline__ void product_few(const Layer& layer, const Factors& factors) {
   DYNAMIC_SHARED(float4, partial);
@@ -210,12 +213,12 @@ __device__ __forceinline__ void product_few(const Layer& layer, const Factors& f
   layer.remember();
 }
 
-// Many columns: a block of 8 warps makes 32 · WARPS_M outputs of 64 columns. All threads form the operands of the next
-// chunk, in shared memory and in the order in which a warp reads them, between the products of this one; their inputs
-// were asked for one chunk before.
+// Many columns: a block of 8 warps computes 32 · WARPS_M outputs of 64 columns. Between the
+// products of one chunk, all threads form the operands of the next chunk in shared memory, in the
+// order in which a warp reads them. Their inputs are loaded one chunk ahead.
 template <int WARPS_M, class Layer>
 __device__ __forceinline__ void product_many(const Layer& layer, const Factors& factors) {
-  constexpr int N = WARPS_M;  // 8 / WARPS_M warps side by side, of N fragments of 8 columns each, are 64 columns
+  constexpr int N = WARPS_M;  // 8 / WARPS_M warps of N fragments of 8 columns each make 64 columns
   __shared__ Operand operands[2][2][8][32];
   __shared__ typename Layer::Target targets[TILE];
   const u32 lane = lane_id(), warp = threadIdx.x / 32, last = factors.n_chunks - 1;
@@ -226,7 +229,7 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
   if (threadIdx.x < TILE && first + threadIdx.x < factors.n_columns)
     targets[threadIdx.x] = layer.target(first + threadIdx.x);
   const auto column = layer.column(first + threadIdx.x / 4);
-  // The last chunk stands for those after it, which are never multiplied.
+  // Past the end, the last chunk is fetched again and never multiplied.
   const auto fetch = [&](u32 chunk) { return layer.fetch(column, CHUNK_K * min(chunk, last) + own_k); };
   const auto constants = [&](u32 chunk) { return layer.constants(CHUNK_K * min(chunk, last) + own_k); };
   const auto put = [&](u32 chunk, const typename Layer::Constants& constants, float4 raw) {
@@ -273,8 +276,9 @@ __device__ __forceinline__ void product_many(const Layer& layer, const Factors& 
   layer.remember();
 }
 
-// Many columns, short K: as above, but the operands of all K lie in shared memory before the first product, made once for
-// all outputs of the block, and from then on no warp waits for another. Dynamic shared memory: what `fill` writes.
+// Many columns, short K: as above, but the operands of all K are in shared memory before the first
+// product. They are made once for all outputs of the block, and after that no warp waits for
+// another. Dynamic shared memory: what `fill` writes.
 template <int WARPS_M, class Layer>
 __device__ __forceinline__ void product_short(const Layer& layer, const Factors& factors) {
   constexpr int N = WARPS_M;
@@ -320,8 +324,8 @@ __device__ __forceinline__ void product_short(const Layer& layer, const Factors&
   layer.remember();
 }
 
-// The kernels NAME_few, NAME_wide, NAME_tall, NAME_short_wide and NAME_short_tall of a layer; SHORT is the layer of the two
-// that make its operands themselves.
+// The kernels NAME_few, NAME_wide, NAME_tall, NAME_short_wide and NAME_short_tall of a layer; SHORT
+// is the layer type of the two short kernels, which form their operands themselves.
 #define PRODUCT_KERNELS(NAME, LAYER, SHORT)                                                              \
   extern "C" __global__ void __launch_bounds__(256) NAME##_few(Shape shape, Factors factors) {           \
     product_few(LAYER(shape), factors);                                                                  \

@@ -2,12 +2,12 @@
 //!
 //! # Why our own products on the GPU?
 //!
-//! Every output is one sum in a fixed order, and SNAC's layers surround the products: Snake before,
+//! Every output is one sum in a fixed order, and SNAC's layers surround the products: Snake before;
 //! skip, noise and the stream's ends after. `product.cuh` splits each factor into two TF32 numbers
 //! and adds three products on tensor cores, which keeps FP32 accuracy. K is cut into slices of 256
-//! whatever the batch; the form for few columns gives slices to different warps, the form for many
-//! takes them in turn, and both give the same bits. State is stored twice and read from one copy
-//! while the other is written, so no block waits for another.
+//! for any batch size. The few-column form gives slices to different warps, the many-column form
+//! takes them in turn, and both give the same bits. State is stored twice: a step reads one copy
+//! and writes the other, so no block waits for another.
 
 use std::ffi::c_void;
 
@@ -17,15 +17,16 @@ use crate::layer::step::Rounding;
 use crate::queue::{CudaQueue, Launch, Upload, address};
 use crate::{Result, Tensor};
 
-/// Steps of K that lie together, and outputs of a warp.
+/// Steps of K that are stored together, and outputs per warp.
 pub(crate) const CHUNK_K: usize = 16;
 const GROUP_M: usize = 32;
 const SLICE_CHUNKS: usize = 16;
 const CHUNK_FLOATS: usize = CHUNK_K * GROUP_M;
-/// Columns of a block in the forms for many, and warps of a block at most.
+/// Columns per block in the many-column forms, and the most warps per block.
 pub(crate) const TILE_COLUMNS: usize = 64;
 const WARPS: usize = 8;
-/// Floats between rows of operands in shared memory, and the most bytes of them that need no special permission.
+/// Floats between rows of operands in shared memory, and the most bytes of them that need no
+/// opt-in.
 const ROW_GAP: usize = 16;
 const MAX_TILE_BYTES: usize = 46 << 10;
 
@@ -45,24 +46,24 @@ pub(crate) struct Product {
     n_groups: usize,
     weights: Tensor,
     few: Function,
-    /// 64 outputs of a block.
+    /// 64 outputs per block.
     wide: Function,
-    /// 128 outputs of a block.
+    /// 128 outputs per block.
     tall: Function,
     /// The same two for a short K.
     short: [Function; 2],
 }
 
-/// Whether the operands of 64 columns may lie in a block's shared memory together.
+/// Whether the operands of 64 columns may be in a block's shared memory together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tile {
-    /// They may, in so many rows of so many floats, the gaps not counted.
+    /// They may, in this many rows of this many floats, without the gaps.
     Rows(usize, usize),
     /// They may not: the columns of a tile are not neighbours.
     None,
 }
 
-/// Which kernels a product needs.
+/// The kernels that a product needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Few,
@@ -70,7 +71,7 @@ pub(crate) enum Form {
     Short,
 }
 
-/// A `.cu` file with products, once for each [`Rounding`].
+/// A `.cu` file with products, one source per [`Rounding`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources(pub(crate) [Source; 3]);
 
@@ -102,7 +103,8 @@ macro_rules! product_sources {
 }
 pub(crate) use product_sources;
 
-/// A weight as kernels take it: the nearest sum of two TF32 numbers, or the nearest number of the format.
+/// A weight in the form that kernels take: the nearest sum of two TF32 numbers, or the nearest
+/// number of the format.
 fn rounded(weight: f32, rounding: Rounding) -> f32 {
     let nearest = |x: f32| f32::from_bits(x.to_bits().wrapping_add(0x1000) & 0xffff_e000);
     let big = nearest(weight);
@@ -114,7 +116,7 @@ fn rounded(weight: f32, rounding: Rounding) -> f32 {
 }
 
 impl Product {
-    /// Packs W `[M, K]`, whose elements `weight(m, k)` gives. The kernels are those that begin with `symbol`.
+    /// Packs W `[M, K]` with the elements `weight(m, k)`. The kernel names begin with `symbol`.
     pub(crate) fn new(
         cuda: &Cuda,
         upload: &Upload<'_>,
@@ -155,12 +157,12 @@ impl Product {
         if tile.bytes().is_some_and(|bytes| bytes <= MAX_TILE_BYTES) { Form::Short } else { Form::Many }
     }
 
-    /// Outputs of a block in the forms for many.
+    /// Outputs per block in the many-column forms.
     pub(crate) fn n_outputs_of_a_block(&self) -> usize {
         self.many().0 * GROUP_M
     }
 
-    /// Groups of outputs of a block in the forms for many, and which of two kernels that is.
+    /// Groups of outputs per block in the many-column forms, and which of the two kernels that is.
     fn many(&self) -> (usize, usize) {
         if self.n_groups <= 2 { (2, 0) } else { (4, 1) }
     }
@@ -168,7 +170,8 @@ impl Product {
     /// Multiplies `n_columns` columns; `layer` is the kernels' first parameter.
     ///
     /// # Safety
-    /// `layer` points to what the kernels take, and all device pointers in it hold what they read and write.
+    /// `layer` points to the kernels' argument, and all device pointers in it hold what the kernels
+    /// read and write.
     pub(crate) unsafe fn run(&self, queue: &CudaQueue, n_columns: u32, tile: Tile, layer: *mut c_void) -> Result<()> {
         let (n_chunks, n_groups) = (self.n_chunks as u32, self.n_groups as u32);
         let mut factors = Factors { weights_dev: address::<f32>(&self.weights)?, n_columns, n_chunks, n_groups };

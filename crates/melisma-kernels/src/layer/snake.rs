@@ -1,11 +1,12 @@
-//! Snake, y = x + sin²(αx)/α with α per channel (Ziyin et al. 2020), and the hyperbolic tangent, as plain arithmetic:
-//! the same operations, and so the same bits, on every instruction set.
+//! Snake, y = x + sin²(αx)/α with α per channel (Ziyin et al. 2020), and the hyperbolic tangent, in
+//! plain arithmetic: the same operations, and therefore the same bits, on every instruction set.
 //!
-//! sin² has period π: αx/π is reduced to f in [-1/2, 1/2] by fused steps that lose nothing, then sin²(πf) is f² times a
-//! polynomial in f². For |αx| below 2^20 the error of sin² is at most 3e-7, so that of y is at most 3e-7/α and half an
-//! ulp of y; beyond that, sin² stays between 0 and 1. A NaN stays NaN, an infinity becomes NaN.
+//! sin² has period π: αx/π is reduced to f in [-1/2, 1/2] by exact fused steps, then sin²(πf) is f²
+//! times a polynomial in f². For |αx| below 2^20 the error of sin² is at most 3e-7, so the error of
+//! y is at most 3e-7/α plus half an ulp of y; beyond that, sin² stays between 0 and 1. A NaN stays
+//! NaN, an infinity becomes NaN.
 
-/// The constants of some channels.
+/// The constants of a range of channels.
 #[derive(Debug)]
 pub(crate) struct Snake {
     /// α/π, as the sum of two floats.
@@ -25,13 +26,13 @@ impl Snake {
         }
     }
 
-    /// One row of channels, from `first` on.
+    /// Applies Snake to one row of channels starting at `first`.
     #[inline(always)]
     pub(crate) fn apply(&self, first: usize, x: &[f32], y: &mut [f32]) {
         let n = x.len();
         let (y, high, low) = (&mut y[..n], &self.high[first..first + n], &self.low[first..first + n]);
         let inverse = &self.inverse[first..first + n];
-        // Whole lanes by value: nothing to prove about overlaps.
+        // Whole lanes by value, so the compiler need not prove that slices do not overlap.
         let (xs, highs, lows, inverses) =
             (x.as_chunks().0, high.as_chunks().0, low.as_chunks().0, inverse.as_chunks().0);
         for ((((y, x), high), low), inverse) in
@@ -45,7 +46,7 @@ impl Snake {
     }
 }
 
-/// Channels that are computed side by side.
+/// Channels computed side by side.
 pub(crate) const LANES: usize = 16;
 
 /// Constants of [`LANES`] channels.
@@ -72,7 +73,7 @@ fn snake(x: f32, high: f32, low: f32, inverse: f32) -> f32 {
     inverse.mul_add(u * q, x)
 }
 
-/// tanh as a ratio of polynomials, within 3e-7 of it everywhere; a NaN stays NaN.
+/// tanh as a ratio of polynomials, with an error of at most 3e-7; a NaN stays NaN.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     const LIMIT: f32 = 7.905_311;

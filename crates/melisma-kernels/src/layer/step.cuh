@@ -1,4 +1,5 @@
-// What the layers of a step share: rows, time, memory, Snake. The host's side is `step.rs` and `cuda/layer.rs`.
+// Code that the layers of a step share: rows, time, memory, Snake. The host's side is `step.rs` and
+// `layer/cuda.rs`.
 #pragma once
 #include "device.cuh"
 
@@ -31,8 +32,8 @@ __device__ __forceinline__ Live live_outputs(const Row& row, Timeline timeline, 
   return {(u32)min(max(-first, (i64)0), to), (u32)to};
 }
 
-// One layer's memory of all slots: the last `n_past` rows of its input, twice. A step reads the copy that the slot's
-// number of steps names and writes the other, so that no block waits for another.
+// One layer's memory for all slots: the last `n_past` rows of its input, twice. A step reads the
+// copy selected by the slot's number of steps and writes the other, so no block waits for another.
 struct Memory {
   float* arena;
   u64 slot_len, offset;
@@ -44,7 +45,7 @@ struct Memory {
   __device__ __forceinline__ const float* past(const Row& row) const { return copy(row, row.n_steps & 1); }
 };
 
-// The rows that a stream's step can see: those remembered, then those of the step.
+// The rows that a stream's step can see: the remembered rows, then the rows of the step.
 struct History {
   const float *past, *now;
   u32 n_past, n_channels;
@@ -54,15 +55,15 @@ struct History {
   }
 };
 
-// What stream `stream` sees when each stream has `len` rows in `x`.
+// The rows that stream `stream` sees when each stream has `len` rows in `x`.
 __device__ __forceinline__ History history(const Step& step, const Memory& memory, const float* x, u32 stream,
                                            u32 len) {
   const float* now = x + (u64)stream * len * memory.n_channels;
   return {memory.past(step.rows[stream]), now, memory.n_past, memory.n_channels};
 }
 
-// Remembers the last rows of `x`; shared out to all threads of the grid. Rows of nothing write nothing: they may share
-// their slot with another row.
+// Remembers the last rows of `x`, distributed over all threads of the grid. Empty rows write
+// nothing, because they may share their slot with another row.
 __device__ __forceinline__ void roll(const Step& step, const Memory& memory, const float* x, u32 len) {
   const u32 size = memory.n_past * memory.n_channels;
   const u32 block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
@@ -70,7 +71,7 @@ __device__ __forceinline__ void roll(const Step& step, const Memory& memory, con
   const u32 thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   const u64 n_workers = (u64)gridDim.x * gridDim.y * gridDim.z * n_threads;
   for (u64 i = (u64)block * n_threads + thread; i < (u64)size * step.n_rows; i += n_workers) {
-    // 64-bit divisions are slow, and hardly ever needed.
+    // 64-bit divisions are slow and rarely needed.
     const u32 stream = i >> 32 ? (u32)(i / size) : (u32)i / size, at = (u32)(i - (u64)stream * size);
     const Row& row = step.rows[stream];
     if (row.end == 0) continue;
@@ -79,11 +80,13 @@ __device__ __forceinline__ void roll(const Step& step, const Memory& memory, con
   }
 }
 
-// y = x + sin²(αx)/α: αx is reduced to r in [-π/2, π/2] by two fused steps, sin r is r times a polynomial in r². As
-// accurate as the CPU's, see `snake.rs`: for |αx| below 2^20 the error of sin² is at most 3e-7.
+// y = x + sin²(αx)/α: αx is reduced to r in [-π/2, π/2] by two fused steps, and sin r is r times a
+// polynomial in r². As accurate as on the CPU, see `snake.rs`: for |αx| below 2^20 the error of
+// sin² is at most 3e-7.
 __device__ __forceinline__ float snake(float x, float alpha, float inverse) {
   const float z = alpha * x;
-  // Adding 1.5 · 2^23 leaves no room for a fraction: rounds to the nearest integer, at full rate.
+  // Adding 1.5 · 2^23 leaves no room for a fraction, which rounds to the nearest integer at full
+  // rate.
   const float turns = (z * 0.318309886183790671538f + 12582912.0f) - 12582912.0f;
   const float r = fused_multiply_add(turns, 8.742278e-8f, fused_multiply_add(turns, -3.1415927f, z));
   const float square = r * r, most = 1.57079632679489661923f * 1.57079632679489661923f;
@@ -95,14 +98,15 @@ __device__ __forceinline__ float snake(float x, float alpha, float inverse) {
   return fused_multiply_add(inverse, u * ratio * ratio, x);
 }
 
-// α of each channel and 1/(α + 1e-9), one after the other, each padded to a multiple of four channels.
+// α of all channels, then 1/(α + 1e-9), each padded to a multiple of four channels.
 struct Snake {
   const float *alpha, *inverse;
 
   __device__ __forceinline__ float at(u32 channel, float x) const {
     return snake(x, __ldg(alpha + channel), __ldg(inverse + channel));
   }
-  // Of four channels. The inverse is needed last, so it is read late and takes no registers before.
+  // The constants of four channels. The inverse is needed last, so it is loaded late to save
+  // registers.
   struct Four {
     float4 a;
     const float* inverse;
@@ -116,7 +120,7 @@ struct Snake {
   }
 };
 
-// Four floats from `channel` on of a row of `n_channels`; zero from its end on.
+// Four floats starting at `channel` of a row of `n_channels`; zero past its end.
 __device__ __forceinline__ float4 load4(const float* row, u32 channel, u32 n_channels) {
   const float* from = row + channel;
   if (channel + 4 <= n_channels && ((u64)from & 15) == 0) return *reinterpret_cast<const float4*>(from);

@@ -1,13 +1,14 @@
-//! One step of many streams: which slots of the state take part, and where in time each of them stands.
+//! One step of many streams: the slots that take part, and the position in time of each.
 //!
-//! Layers that look into the past keep their state in one arena, [`Arena`] `[n_slots, slot_len]`, zeros before a
-//! stream's first step. A step takes B rows of T latents; row b works on the slot that [`Row`] b names. Shapes depend on
-//! B and T only, so work that was recorded once serves any set of streams: the rows are data.
+//! Layers with memory share one arena of state, [`Arena`] `[n_slots, slot_len]`, which is zero
+//! before a stream's first step. A step takes B rows of T latents; row b works on the slot that
+//! [`Row`] b names. Shapes depend only on B and T, so work that was recorded once serves any set of
+//! streams: the rows are data.
 //!
 //! Each layer has a [`Timeline`]: its output i (of T · `rate`) in a step is the absolute output
-//! `start · rate - lag + i` of the stream. Outputs before 0, and from `end · rate` on, are written as zero, which is the
-//! zero padding that the next layer expects there. A stream is ended by steps with `end` set; what is then in the codes
-//! from `end` on is not looked at.
+//! `start · rate - lag + i` of the stream. Outputs before 0 and from `end · rate` on are written as
+//! zero, the zero padding that the next layer expects. A stream is ended by steps with `end` set;
+//! codes from `end` on are then ignored.
 //!
 //! ```
 //! use melisma_kernels::layer::step::{Row, Timeline};
@@ -24,10 +25,10 @@
 //!
 //! Work recorded once on a GPU then serves any set of streams, and streams join and leave between
 //! frames. Start and end are masks over absolute time, and Snake(0) = 0 keeps the zeros zero. Every
-//! layer has one constant lag; for the published 24 kHz model they add up to 4757 samples, the
+//! layer has one constant lag; for the published 24 kHz model the lags add up to 4757 samples, the
 //! receptive field. Attention lags by a constant W - 1 latents where the reference returns whole
-//! windows: the first sample comes with the same frame, and no sample later than an uninterrupted
-//! player needs it.
+//! windows: the first sample comes with the same frame, and no sample comes later than an
+//! uninterrupted player needs it.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -37,36 +38,38 @@ use bytemuck::{Pod, Zeroable};
 use crate::memory::view::check_len;
 use crate::{Budget, Buffer, Device, Error, Queue, Result, View, ViewMut};
 
-/// To what a GPU rounds the factors of products; their sums are FP32. The CPU does not round, whatever is allowed.
+/// The format to which a GPU rounds the factors of products; sums are FP32. The CPU never rounds
+/// factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rounding {
-    /// Not at all: tensor cores multiply in three parts, as accurate as FP32.
+    /// No rounding: tensor cores multiply in three parts, as accurate as FP32.
     #[default]
     Off,
-    /// To TF32, 10 bits of mantissa.
+    /// TF32, 10 bits of mantissa.
     Tf32,
-    /// To BF16, 7 bits of mantissa.
+    /// BF16, 7 bits of mantissa.
     Bf16,
 }
 
-/// The end of a stream that is still open, in latents. Products with any rate fit 64 bits.
+/// The end of a stream that is still open, in latents. Its product with any rate fits 64 bits.
 pub const OPEN: i64 = 1 << 40;
 
-/// One stream's part in a step. Six 64-bit integers, the same on the host and on a device.
+/// One stream's part in a step: six 64-bit integers, the same on the host and on a device.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct Row {
-    /// Its slot in the arena. The rows of a step have different slots, but for rows of nothing (`end` = 0).
+    /// Its slot in the arena. The rows of a step have different slots, except for empty rows, whose
+    /// `end` is 0.
     pub slot: i64,
-    /// How many steps this slot has made.
+    /// The number of steps this slot has made.
     pub n_steps: i64,
     /// Latents before this step.
     pub start: i64,
     /// Latents of the whole stream, or [`OPEN`].
     pub end: i64,
-    /// The seed of its noise, as bits.
+    /// The seed of its noise, as raw bits.
     pub seed: i64,
-    /// 0: no noise; 1: noise of `seed`.
+    /// 0: no noise; 1: noise from `seed`.
     pub noise: i64,
 }
 
@@ -76,12 +79,12 @@ impl Default for Row {
     }
 }
 
-/// The rows of a step where a device's kernels read them.
+/// The rows of a step, where a device's kernels read them.
 #[derive(Debug)]
 pub struct Rows {
     host: Vec<Row>,
     n_slots: usize,
-    /// On a GPU.
+    /// The copy on a GPU.
     copy: Option<Copied>,
 }
 
@@ -114,7 +117,7 @@ impl Rows {
     /// Replaces the rows.
     ///
     /// # Errors
-    /// More rows than there is room for, a slot that the arena does not have, or a time outside 0 ..= [`OPEN`].
+    /// Too many rows, a slot that is not in the arena, or a time outside 0 ..= [`OPEN`].
     pub fn set(&mut self, queue: &Queue, rows: &[Row]) -> Result<()> {
         if rows.len() > self.host.capacity() {
             return Err(Error::invalid(format!(
@@ -164,7 +167,7 @@ impl Rows {
     }
 }
 
-/// What all layers of a step share.
+/// Data that all layers of a step share.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
     /// B rows.
@@ -191,17 +194,17 @@ impl Step<'_> {
     }
 }
 
-/// Where a layer's outputs lie in time; see the module.
+/// The position of a layer's outputs in time; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeline {
     /// Outputs per latent.
     pub rate: usize,
-    /// Outputs by which it is behind its stream's input.
+    /// Outputs by which it lags behind the stream's input.
     pub lag: usize,
 }
 
 impl Timeline {
-    /// The absolute output that is the first of `row`'s step.
+    /// The absolute index of the first output of `row`'s step.
     pub fn first(&self, row: &Row) -> i64 {
         row.start * self.rate as i64 - self.lag as i64
     }
@@ -220,9 +223,9 @@ impl Timeline {
 pub struct Arena<'a> {
     /// `[n_slots, slot_len]`
     pub floats: ViewMut<'a, f32>,
-    /// Floats of one slot, all layers together.
+    /// Floats of one slot, over all layers.
     pub slot_len: usize,
-    /// Where the layer's own floats begin in a slot.
+    /// Offset of the layer's floats in a slot.
     pub offset: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Test driver for layers with state: streams of different lengths that join and leave while others go on.
+//! Test driver for layers with state: streams of different lengths join and leave while others go
+//! on.
 
 use crate::Result;
 use crate::layer::plan::Plan;
@@ -6,14 +7,14 @@ use crate::layer::step::{Activations, Arena, OPEN, Row, Rows, Step, Timeline};
 use crate::random::SplitMix64;
 use crate::suite::Bench;
 
-/// What a layer looks like from outside.
+/// The shape of a layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) n_in: usize,
     pub(crate) n_out: usize,
-    /// Of the inputs.
+    /// Timeline of the inputs.
     pub(crate) from: Timeline,
-    /// Of the outputs.
+    /// Timeline of the outputs.
     pub(crate) to: Timeline,
     pub(crate) state_len: usize,
 }
@@ -24,8 +25,9 @@ pub(crate) fn inputs(shape: Shape, lens: &[usize], seed: u64) -> Vec<Vec<f32>> {
     lens.iter().map(|len| random.floats(len * shape.from.rate * shape.n_in)).collect()
 }
 
-/// Runs `streams`, `[N · rate, n_in]` each, through a layer in steps of `chunks` latents, over and over. Stream i joins
-/// at step i. Checks that what does not exist is zero, and gives what exists.
+/// Runs `streams`, `[N · rate, n_in]` each, through a layer in steps of `chunks` latents,
+/// repeatedly. Stream i joins at step i. Checks that outputs outside a stream are zero, and returns
+/// the others.
 pub(crate) fn drive(
     bench: &Bench,
     shape: Shape,
@@ -52,7 +54,7 @@ pub(crate) fn drive(
         }
         let row = |&stream: &usize| {
             let (start, n_steps) = at[stream];
-            // The end becomes known with the step that reaches it.
+            // The end becomes known in the step that reaches it.
             let end = if start + n_latents >= ends[stream] { ends[stream] as i64 } else { OPEN };
             let slot = (n_slots - 1 - stream) as i64;
             Row { slot, n_steps, start: start as i64, end, seed: stream as i64, noise: 1 }
@@ -102,8 +104,8 @@ pub(crate) fn drive(
     outputs
 }
 
-/// Runs streams of `lens` latents through `plan` and compares them with `expected`, the reference for one stream; steps
-/// of other lengths must give the same bits.
+/// Runs streams of `lens` latents through `plan` and compares them with `expected`, the reference
+/// for one stream; steps of different lengths must give the same bits.
 pub(crate) fn check(
     bench: &Bench,
     (name, plan): (&str, &Plan),
@@ -125,7 +127,7 @@ pub(crate) fn check(
     }
 }
 
-/// Compares with the reference, whose values are of the size of 1.
+/// Compares with the reference, whose values are of order 1.
 pub(crate) fn compare(name: &str, found: &[Vec<f32>], expected: &[Vec<f64>], tolerance: f64) {
     assert_eq!(found.len(), expected.len());
     for (stream, (found, expected)) in found.iter().zip(expected).enumerate() {

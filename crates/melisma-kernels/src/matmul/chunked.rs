@@ -1,22 +1,24 @@
-//! Products of matrices that stay in host memory and are not counted in the budget: only the working set is.
+//! Products of matrices that stay in host memory. The budget counts only the working set, not the
+//! matrices.
 //!
-//! On the CPU the rows are used where they are, and the packed panel of B is the working set. On a GPU, B is copied once
-//! and rows pass through two slots, each with its own queue, so that the copies of one hide behind the work of the other.
+//! On the CPU the rows are used in place, and the packed panel of B is the working set. On a GPU, B
+//! is copied once and rows pass through two slots, each with its own queue, so that the copies of
+//! one slot overlap with the work of the other.
 
 use super::{Matmul, Plan, Scalar};
 use crate::memory::view::check_len;
 use crate::{Budget, Buffer, Device, Error, Kind, Queue, Remedy, Result, Space};
 
-/// Chunks smaller than this cost more in launches than they save in memory.
+/// Smaller chunks cost more in launches than they save in memory.
 const FEWEST_ROWS: usize = 64;
 const N_SLOTS: usize = 2;
 
-/// What bounds a chunk.
+/// The limits of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk<'a> {
-    /// The working set stays inside this.
+    /// The budget of the working set.
     pub budget: &'a Budget,
-    /// The most rows of a chunk, even where more would fit.
+    /// The most rows in a chunk, even if more would fit.
     pub most_rows: usize,
 }
 
@@ -28,7 +30,8 @@ impl<'a> Chunk<'a> {
 }
 
 impl<T: Scalar> Plan<T> {
-    /// Computes `c` = `a`·`b` in chunks of rows, the bits being those of [`Plan::run`]. Returns how many rows a chunk had.
+    /// Computes `c` = `a`·`b` in chunks of rows, with the same bits as [`Plan::run`]. Returns the
+    /// number of rows per chunk.
     ///
     /// # Errors
     /// [`Kind::Memory`] when not even the smallest chunk fits, and as [`Plan::run`].
@@ -83,7 +86,7 @@ impl<T: Scalar> Plan<T> {
         Ok(rows)
     }
 
-    /// The most rows of which all slots fit, with their pinned twins.
+    /// The most rows for which all slots and their pinned copies fit.
     fn rows_that_fit(&self, budget: &Budget) -> Result<usize> {
         let Matmul { m, k, n, .. } = self.matmul;
         let row_bytes = ((k + n) * size_of::<T>() * N_SLOTS).max(1) as u64;
@@ -103,14 +106,14 @@ impl<T: Scalar> Plan<T> {
     }
 }
 
-/// One chunk under way.
+/// One chunk in flight.
 struct Slot {
     queue: Queue,
     pinned_in: Buffer,
     device_in: Buffer,
     device_out: Buffer,
     pinned_out: Buffer,
-    /// Where in C the chunk goes: first element, number of elements.
+    /// The chunk's place in C: first element, number of elements.
     pending: Option<(usize, usize)>,
 }
 

@@ -1,4 +1,5 @@
-//! Blocks around the tiles: B is packed into strips once per panel, rows of C are shared out among the threads.
+//! Blocking around the tiles: B is packed into strips once per panel, and threads share the rows of
+//! C.
 //!
 //! A tile's rows of A stay in L1 while the strips of a block of K pass over them; those strips stay in L2 while the
 //! rows of a task pass over them.
@@ -14,7 +15,8 @@ const MOST_ROWS: usize = 20 * MAX_ROWS;
 const TASKS_PER_THREAD: usize = 4;
 /// Columns of a panel: a block of K of it (1 MiB) stays in L2.
 const PANEL_COLUMNS: usize = 1024;
-/// Up to this many strips, floats of A are used where they lie: copying them would cost more than it saves.
+/// With up to this many strips, floats of A are used in place: copying them would cost more than it
+/// saves.
 const FEW_STRIPS: usize = 2;
 
 pub(super) fn run<T: Scalar>(queue: &CpuQueue, shape: Matmul, a: &[T], b: &[T], c: &mut [T]) -> Result<()> {
@@ -44,11 +46,12 @@ pub(super) fn run<T: Scalar>(queue: &CpuQueue, shape: Matmul, a: &[T], b: &[T], 
     Ok(())
 }
 
-/// How the product is cut up. Results do not depend on it; memory does.
+/// The blocking of the product. It affects memory use, not results.
 struct Blocks {
     panel_columns: usize,
     task_rows: usize,
-    /// Scratch of a task: its block of A, its unfinished sums, its sums where C is not stored as floats.
+    /// Scratch of a task: its block of A, its unfinished sums, and its sums if C is not stored as
+    /// floats.
     lens: [usize; 3],
     floats_per_task: usize,
 }
@@ -82,9 +85,10 @@ impl Blocks {
 
 /// A task's scratch.
 struct Parts<'a> {
-    /// Rows of A, `STRIDE_A` apart; empty where A is used as it lies.
+    /// Rows of A, `STRIDE_A` apart; empty if A is used in place.
     block_a: &'a mut [f32],
-    /// [tile of rows][strip][rows][`STRIP`]: contiguous, unlike C, whose rows may all share a few sets of the cache.
+    /// [tile of rows][strip][rows][`STRIP`]: contiguous, unlike C, whose rows may all map to a few
+    /// cache sets.
     unfinished: &'a mut [f32],
     sums: &'a mut [f32],
 }
@@ -127,7 +131,7 @@ fn pack<T: Scalar>(queue: &CpuQueue, part: Part, b: &[T], packed: &mut [f32]) {
     });
 }
 
-/// A whole strip: with its length known, floats are moved without a call.
+/// Widens a whole strip; the constant length avoids a call to move the floats.
 #[inline(always)]
 fn widen_strip<T: Scalar>(isa: Isa, from: &[T; STRIP], to: &mut [f32; STRIP]) {
     T::widen(isa, from, to);
@@ -148,7 +152,7 @@ impl<T: Scalar> Block<'_, T> {
     /// Writes rows x columns sums to `c`, whose rows are `stride_c` apart.
     ///
     /// # Safety
-    /// `c` holds them.
+    /// `c` has room for them.
     unsafe fn sum(&self, block_a: &mut [f32], unfinished: &mut [f32], (c, stride_c): (*mut f32, usize)) {
         let runs: &[Run] = runs(self.isa);
         let n_strips = self.columns.div_ceil(STRIP);
@@ -159,7 +163,7 @@ impl<T: Scalar> Block<'_, T> {
             for row in (0..self.rows).step_by(runs.len()) {
                 let rows = runs.len().min(self.rows - row);
                 for strip in 0..n_strips {
-                    // What is unfinished waits in scratch; the last block of K writes C.
+                    // Unfinished sums stay in scratch; the last block of K writes C.
                     let waiting = (row * n_strips + strip * runs.len()) * STRIP;
                     let waiting = unfinished.get_mut(waiting..).map_or(std::ptr::null_mut(), <[f32]>::as_mut_ptr);
                     let is_last = first_k + steps == self.k;
@@ -178,15 +182,16 @@ impl<T: Scalar> Block<'_, T> {
                             _ => Start::Resume { from: waiting, stride: STRIP },
                         },
                     };
-                    // SAFETY: the blocks above hold what the tile says; `isa` proves the instruction set. There is room
-                    // for unfinished sums where K has more than one block.
+                    // SAFETY: the blocks above hold what the tile says; `isa` proves the
+                    // instruction set. If K has more than one block, there is room for unfinished
+                    // sums.
                     unsafe { runs[rows - 1](tile) };
                 }
             }
         }
     }
 
-    /// Steps `first_k..` of the task's rows as floats, and how far apart the rows are.
+    /// Steps `first_k..` of the task's rows as floats, and the distance between rows.
     fn rows_of_a<'a>(&'a self, first_k: usize, steps: usize, block_a: &'a mut [f32]) -> (&'a [f32], usize) {
         if block_a.is_empty()
             && let Some(floats) = T::floats(self.a)
@@ -201,7 +206,7 @@ impl<T: Scalar> Block<'_, T> {
     }
 }
 
-/// C, written by tasks side by side.
+/// C, written concurrently by tasks.
 struct Output<'a, T> {
     c: Disjoint<'a, T>,
     n: usize,
@@ -219,11 +224,12 @@ impl<T: Scalar> Output<'_, T> {
         }
         if T::DTYPE == DType::F32 {
             let c = self.c.pointer(row * self.n + first).cast::<f32>();
-            // SAFETY: C is stored as floats, and the caller promises that this task alone has these rows and columns.
+            // SAFETY: C is stored as floats, and the caller promises that only this task accesses
+            // these rows and columns.
             return unsafe { block.sum(block_a, unfinished, (c, self.n)) };
         }
         let stride = block.columns.next_multiple_of(STRIP);
-        // SAFETY: `sums` holds the task's rows of `stride`.
+        // SAFETY: `sums` has room for the task's rows of `stride`.
         unsafe { block.sum(block_a, unfinished, (sums.as_mut_ptr(), stride)) };
         let mut rows = sums.chunks_exact(stride);
         self.each_row(&block, row, first, |c| {
@@ -236,7 +242,8 @@ impl<T: Scalar> Output<'_, T> {
     fn each_row(&self, block: &Block<'_, T>, row: usize, first: usize, mut write: impl FnMut(&mut [T])) {
         for row in row..row + block.rows {
             let start = row * self.n + first;
-            // SAFETY: the caller of `write` promised that this task alone has these rows and columns.
+            // SAFETY: the caller of `write` promised that only this task accesses these rows and
+            // columns.
             write(unsafe { self.c.part(start..start + block.columns) });
         }
     }

@@ -1,7 +1,7 @@
-//! cuBLASLt. It thinks in columns: our row-major C = A·B is its C' = B'·A' on the same bytes.
+//! cuBLASLt. It is column-major: our row-major C = A·B is its C' = B'·A' on the same bytes.
 //!
-//! Half-precision matrices whose K or N is not a multiple of 8 are copied into padded ones first, so that tensor cores can
-//! be used; the pad is zero in K and is cut off in N.
+//! Half-precision matrices whose K or N is not a multiple of 8 are first copied into padded
+//! matrices, so that tensor cores can be used. The padding is zero in K and is cut off in N.
 
 use std::ffi::c_void;
 
@@ -15,13 +15,13 @@ use crate::{DType, Result};
 
 pub(crate) const SOURCE: Source = Source { name: "matmul", text: include_str!("matmul.cu"), headers: &[DEVICE] };
 
-/// What the library may use beside the matrices.
+/// Workspace that the library may use besides the matrices.
 const WORKSPACE_BYTES: usize = 32 << 20;
-/// Tensor cores want rows of half-precision matrices to start on 16 bytes.
+/// Tensor cores need rows of half-precision matrices to start on 16 bytes.
 const PAD: usize = 8;
 const BLOCK: u32 = 256;
 
-/// The algorithm for one product, used for every chunk of its rows.
+/// The algorithm of one product, used for every chunk of its rows.
 #[derive(Debug)]
 pub(super) struct Prepared {
     cuda: Cuda,
@@ -34,9 +34,9 @@ pub(super) struct Prepared {
     pad: Option<Function>,
 }
 
-// SAFETY: the descriptor is only read after it was made.
+// SAFETY: the descriptor is read-only after creation.
 unsafe impl Send for Prepared {}
-// SAFETY: the descriptor is only read after it was made.
+// SAFETY: the descriptor is read-only after creation.
 unsafe impl Sync for Prepared {}
 
 impl Prepared {
@@ -77,7 +77,7 @@ impl Prepared {
         let preference = Preference::new()?;
         let Layouts { a, b, c } = layouts;
         let blas = self.cuda.blas()?;
-        // SAFETY: all descriptors live.
+        // SAFETY: all descriptors are alive.
         unsafe {
             lt::get_matmul_algo_heuristic(blas.handle(), self.descriptor.handle, b.0, a.0, c.0, c.0, preference.0)
         }
@@ -149,7 +149,7 @@ impl Prepared {
         .map_err(|error| blas_failed("multiply", error))
     }
 
-    /// Copies rows of another width; what the source lacks is zero.
+    /// Copies rows to another width and pads with zeros.
     fn copy(&self, queue: &CudaQueue, pad: &Function, copy: Copy) -> Result<()> {
         let Copy { from, to, rows, columns } = copy;
         let (from_rows, to_rows) = (rows.0 as u64, rows.1 as u64);

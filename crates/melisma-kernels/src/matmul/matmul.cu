@@ -1,4 +1,5 @@
-// Rows of another width, for matrices of 16-bit elements: what the source lacks is zero, what it has too much is cut.
+// Copies matrices of 16-bit elements to another width: missing elements become zero, extra ones are
+// cut.
 #include "device.cuh"
 
 // budget: 40 registers, 0 spill

@@ -1,13 +1,14 @@
 //! `matmul`: C = A·B, row-major, A [M, K], B [K, N], C [M, N]; stored as f32, f16 or bf16, summed in f32.
 //!
-//! On the CPU every element of C is one chain of fused multiply-adds over k = 0, 1, ..., K-1, starting from 0. Threads,
-//! chunks, blocking and instruction sets cannot change a bit of it. On CUDA the algorithm is chosen once per plan, never
-//! splits K, and is used for every chunk of rows, so that chunks give the bits of the whole.
+//! On the CPU every element of C is one chain of fused multiply-adds over k = 0, 1, ..., K-1,
+//! starting from 0. Threads, chunks, blocking and instruction sets do not change a bit. On CUDA the
+//! algorithm is chosen once per plan, never splits K, and is used for every chunk of rows, so
+//! chunks give the same bits as the whole.
 //!
 //! # Why our own GEMM on the CPU?
 //!
 //! The `gemm` crate is fast, but its blocking depends on the shape, so it cannot promise one order
-//! of summation. `melisma bench runtime` measures ours beside it.
+//! of summation. `melisma bench runtime` measures both.
 
 mod chunked;
 mod cpu;
@@ -41,18 +42,18 @@ pub struct Matmul {
     pub tf32: bool,
 }
 
-/// A storage type of matrices.
+/// A storage type for matrix elements.
 pub trait Scalar: Element + sealed::Scalar {}
 
 mod sealed {
     use super::Isa;
 
     pub trait Scalar: Sized {
-        /// Floats of this storage.
+        /// Converts this storage to floats.
         fn widen(isa: Isa, src: &[Self], dst: &mut [f32]);
-        /// The slice itself where it is float already.
+        /// The slice itself if it already holds floats.
         fn floats(src: &[Self]) -> Option<&[f32]>;
-        /// The storage of these floats, rounded to nearest even.
+        /// Converts floats to this storage, rounded to nearest even.
         fn narrow(isa: Isa, src: &[f32], dst: &mut [Self]);
     }
 }
@@ -101,7 +102,7 @@ pub fn store<T: Scalar>(values: &[f32], stored: &mut [T]) {
     T::narrow(Isa::best(), values, stored);
 }
 
-/// The floats of stored elements.
+/// Loads stored elements as floats.
 ///
 /// # Panics
 /// `stored.len() != values.len()`
@@ -137,7 +138,7 @@ impl Matmul {
     }
 }
 
-/// A product prepared for one device.
+/// A prepared product on one device.
 #[derive(Debug)]
 pub struct Plan<T> {
     matmul: Matmul,
@@ -149,12 +150,12 @@ impl<T: Scalar> Plan<T> {
     /// Computes `c` = `a`·`b`.
     ///
     /// # Errors
-    /// A view has another length or place than planned, or the device fails.
+    /// A view's length or place differs from the plan, or the device fails.
     pub fn run(&self, queue: &Queue, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) -> Result<()> {
         self.run_rows(queue, self.matmul.m, a, b, c)
     }
 
-    /// As [`Plan::run`] for the first `m` rows of the product only: `a` and `c` hold that many.
+    /// Like [`Plan::run`] for only the first `m` rows: `a` and `c` hold that many.
     fn run_rows(&self, queue: &Queue, m: usize, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) -> Result<()> {
         let Matmul { k, n, .. } = self.matmul;
         check_len("matmul: A", a.len(), m * k)?;

@@ -58,7 +58,7 @@ fn inputs<T: Scalar>(shape: Matmul) -> (Vec<T>, Vec<T>) {
     (storage(&random.floats(shape.m * shape.k)), storage(&random.floats(shape.k * shape.n)))
 }
 
-/// `relative` is the error of one rounding of the result; sums add `k` roundings of f32 at most.
+/// `relative` is the error of one rounding of the result; sums add at most `k` roundings of f32.
 fn check<T: Scalar>(bench: &Bench, shape: Matmul, relative: f64) {
     let (a, b) = inputs::<T>(shape);
     let expected = matmul(shape, &floats(&a), &floats(&b));
@@ -105,7 +105,7 @@ fn special_floats(bench: &Bench) {
     let c = run(bench, Matmul::new(2, 2, 1), &a, &[1.0, 2.0]);
     assert_eq!(c[0], f32::INFINITY);
     assert!(c[1].is_nan());
-    // A pad of zeros must not meet an infinity.
+    // Zero padding must not be multiplied with an infinity.
     let row: Vec<f16> = (0..5).map(|_| f16::INFINITY).collect();
     assert_eq!(run(bench, Matmul::new(1, 5, 3), &row, &[f16::ONE; 15]), [f16::INFINITY; 3]);
 }

@@ -1,23 +1,25 @@
 //! The innermost loop: a few rows of A times one strip of B, held in registers.
 //!
-//! A strip is `STRIP` columns of B packed as [k][STRIP]. A tile is up to `rows` rows by one strip of C. Its sums start
-//! from 0 or resume from earlier ones, and grow by one fused multiply-add per k, in order: blocking K does not change them.
+//! A strip is `STRIP` columns of B packed as [k][STRIP]. A tile is up to `rows` rows by one strip
+//! of C. Its sums start from 0 or resume from earlier ones, and add one fused multiply-add per k,
+//! in order. Blocking K therefore does not change them.
 
 use crate::device::isa::{Isa, Level};
 
-/// Columns of a strip. Two vectors of AVX-512, two times two of AVX2.
+/// Columns per strip: two vectors of AVX-512, two times two of AVX2.
 pub(crate) const STRIP: usize = 32;
 
-/// Steps of K that a tile takes at once.
+/// The most steps of K in one tile.
 pub(crate) const BLOCK_K: usize = 256;
 
-/// Rows of a copied block of A lie this far apart: no multiple of 4 KiB, where all rows would share one set of L1.
+/// Row stride of a copied block of A. It is not a multiple of 4 KiB, which would map all rows to
+/// one L1 set.
 pub(crate) const STRIDE_A: usize = BLOCK_K + 16;
 
-/// The most rows that a tile has for any instruction set.
+/// The most rows of a tile on any instruction set.
 pub(crate) const MAX_ROWS: usize = 12;
 
-/// One tile's work.
+/// The work of one tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Tile {
     /// Steps of this block of K.
@@ -35,7 +37,7 @@ pub(crate) struct Tile {
     pub(crate) start: Start,
 }
 
-/// What a tile's sums start from.
+/// The initial values of a tile's sums.
 #[derive(Clone, Copy)]
 pub(crate) enum Start {
     Zero,
@@ -102,7 +104,7 @@ mod x86 {
 
     use super::{STRIP, Start, Tile};
 
-    /// How far ahead of its use a strip is asked for: 32 steps, 4 KiB.
+    /// Prefetch distance for a strip: 32 steps, 4 KiB.
     const AHEAD: usize = 32 * STRIP;
 
     /// # Safety
@@ -114,7 +116,8 @@ mod x86 {
             ((1u32 << live) - 1) as __mmask16
         });
         let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
-        // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
+        // SAFETY: the caller's promise, for every access of this function; masks stay within
+        // `columns`.
         unsafe {
             if let Start::Resume { from, stride } = tile.start {
                 for (row, sums) in sums.iter_mut().enumerate() {
@@ -127,7 +130,8 @@ mod x86 {
             let mut a = tile.a;
             for _ in 0..tile.k {
                 let strip = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
-                // Large panels come from afar; the hardware follows a sweep only to the end of a page.
+                // Large panels come from far memory; the hardware prefetcher stops at the end of a
+                // page.
                 _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD).cast());
                 _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD + 16).cast());
                 for (row, sums) in sums.iter_mut().enumerate() {
@@ -150,9 +154,11 @@ mod x86 {
     /// As [`super::Run`].
     #[target_feature(enable = "avx2,fma")]
     pub(crate) unsafe fn avx2<const ROWS: usize>(tile: Tile) {
-        // Two halves of the strip, one after the other: 12 sums, 2 vectors of B and 1 of A fill the 16 registers.
+        // The two halves of the strip, one after the other: 12 sums, 2 vectors of B and 1 of A fill
+        // the 16 registers.
         for first in (0..tile.columns).step_by(STRIP / 2) {
-            // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
+            // SAFETY: the caller's promise, for every access of this function; masks stay within
+            // `columns`.
             unsafe {
                 let (b, c) = (tile.b.add(first), tile.c.add(first));
                 let start = match tile.start {
@@ -173,7 +179,8 @@ mod x86 {
             _mm256_cmpgt_epi32(_mm256_set1_epi32(live), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
         });
         let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
-        // SAFETY: the caller's promise, for every access of this function; masks keep within `columns`.
+        // SAFETY: the caller's promise, for every access of this function; masks stay within
+        // `columns`.
         unsafe {
             if let Start::Resume { from, stride } = tile.start {
                 for (row, sums) in sums.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Allocations: memory of one space, counted in a budget until it is freed.
+//! Allocations: memory in one space, counted in a budget until it is freed.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use crate::{Budget, Error, Kind, Remedy, Reservation, Result, Space};
 /// Wide enough for every vector load and for a cache line.
 const ALIGNMENT: usize = 64;
 
-/// One allocation with its place in the budget.
+/// One allocation with its reservation in the budget.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) space: Space,
@@ -34,7 +34,7 @@ impl Block {
     pub(crate) fn pinned(cuda: &Cuda, budget: &Budget, capacity: usize) -> Result<Self> {
         let counted = budget.reserve(Space::Pinned, capacity as u64)?;
         let address = cuda.allocate_pinned(capacity.max(1))?;
-        // SAFETY: the driver just gave us `capacity` writable bytes.
+        // SAFETY: the driver just returned `capacity` writable bytes.
         unsafe { std::ptr::write_bytes(address as *mut u8, 0, capacity) };
         Ok(Self::new(Space::Pinned, address, capacity, Some(cuda.clone()), counted))
     }
@@ -54,7 +54,7 @@ impl Block {
         self.address
     }
 
-    /// The copies that may still use it.
+    /// The copies that may still use this block.
     pub(super) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,8 @@ impl Drop for Block {
     }
 }
 
-// SAFETY: a block owns its memory; the address is used through `&`/`&mut` borrows of its owner only.
+// SAFETY: a block owns its memory; its address is used only through `&`/`&mut` borrows of its
+// owner.
 unsafe impl Send for Block {}
 // SAFETY: a block owns its memory, and shared access only reads.
 unsafe impl Sync for Block {}

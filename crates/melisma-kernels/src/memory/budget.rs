@@ -1,15 +1,17 @@
 //! Memory accounting that is enforced before an allocation, never after.
 //!
-//! A [`Budget`] counts what pools, tensors and explicit reservations hold; allocations of foreign code are not in it.
-//! Pageable and pinned host memory share one limit because they share one RAM; with [`Budget::shared`] device memory
-//! joins them, as on boards where CPU and GPU use the same chips.
+//! A [`Budget`] counts the bytes of pools, tensors and explicit reservations, but not allocations
+//! by foreign code. Pageable and pinned host memory share one limit because they share the same
+//! RAM. With [`Budget::shared`], device memory counts against it too, as on boards where CPU and
+//! GPU use the same chips.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::{Error, Kind, Remedy, Result};
 
-/// The target of the events that tell a trace of reservations; their field `bytes` says how many.
+/// The target of the events that report reservations to a trace; their field `bytes` holds the
+/// size.
 pub const ALLOCATION: &str = "melisma_kernels::allocation";
 
 /// Where bytes live.
@@ -37,7 +39,7 @@ impl Space {
     }
 }
 
-/// Bytes held now, and the most that was ever held.
+/// Bytes held now, and the peak.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes held now.
@@ -53,7 +55,8 @@ struct Gauge {
 }
 
 impl Gauge {
-    /// Adds `bytes` unless the sum would pass `limit`; returns what was held before in that case.
+    /// Adds `bytes` unless the sum would exceed `limit`; in that case returns the bytes held
+    /// before.
     fn add(&self, bytes: u64, limit: u64) -> std::result::Result<(), u64> {
         let grown = |now: u64| now.checked_add(bytes).filter(|&sum| sum <= limit);
         let before = self.now.fetch_update(Relaxed, Relaxed, grown)?;
@@ -73,7 +76,8 @@ impl Gauge {
 #[derive(Debug)]
 struct Inner {
     spaces: [Gauge; 3],
-    /// What the limits apply to: [host + pinned, device], or everything in the first when memory is shared.
+    /// The limited quantities: [host + pinned, device], or everything in the first when memory is
+    /// shared.
     domains: [Gauge; 2],
     limits: [u64; 2],
     shared: bool,
@@ -83,12 +87,12 @@ struct Inner {
 /// The most bytes held per space since a watch began.
 type Peaks = [AtomicU64; 3];
 
-/// A memory limit with counters; clones count together.
+/// A memory limit with counters, shared by all clones.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<Inner>);
 
 impl Budget {
-    /// No limits, counting only.
+    /// No limits; only counts.
     pub fn unlimited() -> Self {
         Self::build([u64::MAX; 2], false)
     }
@@ -123,7 +127,7 @@ impl Budget {
         self.0.limits[domain].saturating_sub(self.0.domains[domain].usage().now)
     }
 
-    /// What is and was held in `space`.
+    /// Current and peak bytes in `space`.
     pub fn usage(&self, space: Space) -> Usage {
         self.0.spaces[space as usize].usage()
     }
@@ -139,14 +143,14 @@ impl Budget {
         let counted = self.0.spaces[space as usize].add(bytes, u64::MAX);
         debug_assert!(counted.is_ok(), "the domain's counter bounds the space's");
         self.note(space);
-        // The trace adds them to the span that is open on this thread.
+        // The trace adds the bytes to the span that is open on this thread.
         tracing::trace!(target: ALLOCATION, bytes);
         Ok(Reservation { budget: self.clone(), space, bytes })
     }
 }
 
 impl Budget {
-    /// Watches the peaks from now on.
+    /// Starts watching the peaks.
     pub fn watch(&self) -> Watch {
         let peaks = Arc::new(Space::ALL.map(|space| AtomicU64::new(self.usage(space).now)));
         let mut watches = self.0.watches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +198,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// How many bytes it holds.
+    /// The number of bytes it holds.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -8,10 +8,10 @@ use crate::memory::shelf::Shelves;
 use crate::memory::view::{CudaView, CudaViewMut};
 use crate::{Budget, Element, Error, Result, Space, View, ViewMut};
 
-/// Memory of one space. Dropped, it goes back to its pool, or to the system.
+/// Memory in one space. On drop it returns to its pool, or to the system.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Present until drop.
+    /// `Some` until drop.
     block: Option<Block>,
     len: usize,
     home: Option<Arc<Shelves>>,
@@ -54,7 +54,7 @@ impl Buffer {
         self.block.as_ref().expect("the block leaves only in drop")
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -69,7 +69,7 @@ impl Buffer {
         self.block().space
     }
 
-    /// All of it as elements of `T`.
+    /// The whole buffer as elements of `T`.
     ///
     /// # Errors
     /// The length is not a multiple of the element's size, or a copy that the view waited for failed.
@@ -81,7 +81,7 @@ impl Buffer {
         })
     }
 
-    /// All of it as elements of `T`, for writing.
+    /// The whole buffer as elements of `T`, for writing.
     ///
     /// # Errors
     /// As [`Buffer::view`].
@@ -115,7 +115,7 @@ impl Buffer {
         Ok(unsafe { std::slice::from_raw_parts_mut(block.host_pointer(), self.len) })
     }
 
-    /// Asks the system for large pages, which make long sweeps cheaper. What it answers changes nothing else.
+    /// Asks the system for huge pages, which make long sweeps cheaper. The system may ignore this.
     pub(crate) fn prefer_huge_pages(&mut self) {
         #[cfg(target_os = "linux")]
         if self.space() == Space::Host {

@@ -51,9 +51,9 @@ impl DType {
     }
 }
 
-/// A Rust type that is the element type of tensors and views.
+/// A Rust type that tensors and views can have as element type.
 pub trait Element: Pod + Send + Sync {
-    /// Its name at run time.
+    /// The matching [`DType`].
     const DTYPE: DType;
 }
 

@@ -1,18 +1,18 @@
-//! Files mapped into memory. Bytes move by way of the system, so that a file that shrinks, or a disk that is full, is an
-//! error of the call and never a signal.
+//! Memory-mapped files. Bytes are copied by system calls, so a file that shrinks or a disk that
+//! fills up makes the call fail instead of raising a signal.
 //!
-//! # Why through the system?
+//! # Why system calls?
 //!
 //! `process_vm_readv` and `process_vm_writev` on our own process copy like `memcpy`, but a missing
-//! page is an error of the call and not SIGBUS, and no reference to memory that others may change
-//! ever exists.
+//! page makes the call fail instead of raising SIGBUS, and no reference ever points to memory that
+//! others may change.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
 use std::ptr::{NonNull, null_mut};
 
-/// The first `len` bytes of a file, for as long as this lives.
+/// A map of the first `len` bytes of a file.
 #[derive(Debug)]
 pub struct Mapped {
     address: NonNull<libc::c_void>,
@@ -24,17 +24,17 @@ unsafe impl Send for Mapped {}
 // SAFETY: nothing in this process refers to the memory; the system orders what it copies.
 unsafe impl Sync for Mapped {}
 
-/// What a map is for.
+/// The purpose of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading from the start to the end; the system is advised to read ahead.
+    /// Sequential reads; the system is advised to read ahead.
     ReadAhead,
-    /// Writing, at any place.
+    /// Writes, at any position.
     Write,
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file`, at least one.
+    /// Maps the first `len` bytes of `file`; `len` must be at least 1.
     ///
     /// # Errors
     /// The system refuses.
@@ -43,7 +43,7 @@ impl Mapped {
             Access::ReadAhead => libc::PROT_READ,
             Access::Write => libc::PROT_READ | libc::PROT_WRITE,
         };
-        // SAFETY: a new mapping at a place of the system's choice.
+        // SAFETY: a new mapping at an address that the system chooses.
         let address = unsafe { libc::mmap(null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         if address == libc::MAP_FAILED {
             return Err(Error::last_os_error());
@@ -58,10 +58,10 @@ impl Mapped {
         Ok(Self { address, len })
     }
 
-    /// Copies bytes from `at` on.
+    /// Copies bytes starting at `at` into `to`.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file has become shorter; what the system says otherwise.
+    /// `UnexpectedEof` if the file has become shorter; otherwise the system's error.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
         let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
         // SAFETY: `local` is `to`; the system checks the other side.
@@ -70,7 +70,7 @@ impl Mapped {
         })
     }
 
-    /// Copies bytes to `at` and what follows.
+    /// Copies `from` to the bytes starting at `at`.
     ///
     /// # Errors
     /// As [`Mapped::read`].
@@ -82,14 +82,14 @@ impl Mapped {
         })
     }
 
-    /// Brings the pages of `len` bytes from `at` on into memory, all at once; writes to them are then cheaper. Where the
-    /// system cannot, nothing changes.
+    /// Brings the pages of `len` bytes starting at `at` into memory at once, which makes later
+    /// writes cheaper. Does nothing where the system does not support it.
     pub fn populate(&self, at: usize, len: usize) {
         const PAGE: usize = 4096;
         let (start, end) = (at / PAGE * PAGE, at.saturating_add(len).min(self.len));
         if start < end {
             let address = self.address.as_ptr().cast::<u8>().wrapping_add(start).cast();
-            // SAFETY: pages of the mapping; their content stays.
+            // SAFETY: the pages belong to the mapping, and their content does not change.
             unsafe { libc::madvise(address, end - start, libc::MADV_POPULATE_WRITE) };
         }
     }
@@ -124,7 +124,8 @@ impl Mapped {
     }
 }
 
-/// Takes the room of the first `len` bytes of `file` from the disk, so that it cannot become full under a map.
+/// Allocates disk space for the first `len` bytes of `file`, so that the disk cannot fill up under
+/// a map.
 ///
 /// # Errors
 /// The disk is full. File systems that cannot reserve space are not an error.

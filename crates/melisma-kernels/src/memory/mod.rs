@@ -1,5 +1,5 @@
-//! Memory on the host and on GPUs: what a [`Budget`] allows, [`Buffer`]s and the [`Pool`] that lends them, [`Tensor`]s
-//! with a type and a shape, typed views for kernels, and mapped files.
+//! Memory on the host and on GPUs: [`Budget`]s, [`Buffer`]s and the [`Pool`] that lends them,
+//! [`Tensor`]s with a type and a shape, typed views for kernels, and mapped files.
 
 mod block;
 mod budget;

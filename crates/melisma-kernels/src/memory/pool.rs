@@ -1,8 +1,10 @@
-//! Buffers by size class, made once and used again: after [`Pool::prewarm`] the hot paths allocate nothing.
+//! Buffers by size class, allocated once and reused: after [`Pool::prewarm`] the hot paths allocate
+//! nothing.
 //!
-//! Size classes are 1, 1.25, 1.5 and 1.75 times the powers of two from 256 bytes on, so at most a fifth is wasted.
-//! A device pool belongs to the queue it was made for: work on one queue is ordered, so a buffer may be given back while
-//! kernels that use it still wait. A buffer used on another queue as well must be waited for there first.
+//! Size classes are 1, 1.25, 1.5 and 1.75 times the powers of two from 256 bytes up, so at most a
+//! fifth is wasted. A device pool belongs to the queue it was made for. Work on one queue is
+//! ordered, so a buffer may be returned while kernels that use it are still pending. If a buffer is
+//! also used on another queue, wait for that queue before returning it.
 
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use crate::memory::block::Block;
 use crate::memory::shelf::{Shelves, capacity_of, class_of};
 use crate::{Budget, Buffer, Kind, Result, Space};
 
-/// A source of buffers of one space.
+/// A source of buffers in one space.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Shelves>);
 
@@ -26,7 +28,7 @@ impl Pool {
         Self::new(Space::Pinned, Some(cuda.clone()), budget)
     }
 
-    /// A pool of device memory, for the work of one queue.
+    /// A pool of device memory for the work of one queue.
     pub(crate) fn device(cuda: &Cuda, budget: &Budget) -> Self {
         Self::new(Space::Device, Some(cuda.clone()), budget)
     }
@@ -46,12 +48,13 @@ impl Pool {
             Some(block) => block,
             None => self.make(class)?,
         };
-        // A block may come back while a copy still reads it; it leaves again only when the copy is done.
+        // A block may be returned while a copy still reads it; it is lent again only when the copy
+        // is done.
         block.settle()?;
         Ok(Buffer::pooled(block, len, self.0.clone()))
     }
 
-    /// Makes `count` buffers of at least `len` bytes ahead of time.
+    /// Allocates `count` buffers of at least `len` bytes ahead of time.
     ///
     /// # Errors
     /// As [`Pool::take`].

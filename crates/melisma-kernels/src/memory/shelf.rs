@@ -10,7 +10,7 @@ const SMALLEST: usize = 256;
 /// Four classes per power of two, from 2^8 up to 2^47.
 const N_CLASSES: usize = 160;
 
-/// The blocks of one pool that are not in use.
+/// The unused blocks of one pool.
 #[derive(Debug)]
 pub(crate) struct Shelves {
     space: Space,
@@ -19,7 +19,7 @@ pub(crate) struct Shelves {
     classes: Mutex<Vec<Shelf>>,
 }
 
-/// The free blocks of one class, and how many blocks of it exist at all.
+/// The free blocks of one class, and the number of blocks of that class in total.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     pub(super) free: Vec<Block>,

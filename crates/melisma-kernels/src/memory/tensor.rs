@@ -1,4 +1,4 @@
-//! Tensors: dense arrays at the borders of rooms. Kernels take [`View`]s of them.
+//! Tensors: dense arrays passed between rooms. Kernels take [`View`]s of them.
 
 use crate::{Budget, Buffer, DType, Device, Element, Error, Kind, Pool, Result, View, ViewMut};
 
@@ -11,7 +11,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor where `device` works: zeroed on the CPU, with unspecified content on a GPU.
+    /// A tensor in the memory of `device`: zeroed on the CPU, with unspecified content on a GPU.
     ///
     /// # Errors
     /// The size overflows, or the budget or the system refuses.
@@ -57,7 +57,7 @@ impl Tensor {
         &self.shape
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.buffer.len() / self.dtype.size()
     }

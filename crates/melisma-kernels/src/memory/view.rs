@@ -1,4 +1,5 @@
-//! Typed views: what kernels read and write. A view knows its element type, its length and where its memory is.
+//! Typed views, which kernels read and write. A view knows its element type, length and memory
+//! space.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -41,7 +42,7 @@ pub struct CudaViewMut<'a, T> {
     owner: PhantomData<&'a mut [T]>,
 }
 
-/// What both kinds of views can do; `mut` stands where the one for writing has it.
+/// The methods that both kinds of views share; `mut` marks the writable one.
 macro_rules! view {
     ($view:ident, $cuda:ident $(, $mut:tt)?) => {
         impl<T: Element> $cuda<'_, T> {
@@ -51,7 +52,7 @@ macro_rules! view {
         }
 
         impl<'a, T: Element> $view<'a, T> {
-            /// How many elements it has.
+            /// The number of elements.
             pub fn len(&self) -> usize {
                 match self {
                     Self::Host(host) => host.len(),

@@ -7,7 +7,7 @@ use crate::device::Cpu;
 use crate::device::workers::Workers;
 use crate::{Budget, Buffer, Result, Space};
 
-/// Threads of this process, and memory that kernels work in.
+/// Threads of this process, and scratch memory for kernels.
 #[derive(Clone)]
 pub struct CpuQueue(Arc<Inner>);
 
@@ -15,7 +15,7 @@ struct Inner {
     cpu: Cpu,
     workers: Workers,
     budget: Budget,
-    /// One scratch for all workers together, then one for each.
+    /// One scratch that all workers share, then one per worker.
     scratch: Box<[Mutex<Scratch>]>,
 }
 
@@ -40,7 +40,8 @@ impl CpuQueue {
         self.0.workers.run(n_tasks, |_, index| task(index));
     }
 
-    /// Calls `task(first, part)` for every `part` of `slice`, `len` elements from `first` on or what is left.
+    /// Calls `task(first, part)` for every `part` of `slice`: `len` elements starting at `first`,
+    /// fewer at the end.
     pub(crate) fn run_in_parts<T: Send>(&self, slice: &mut [T], len: usize, task: impl Fn(usize, &mut [T]) + Sync) {
         let end = slice.len();
         let parts = Disjoint::new(slice);
@@ -51,7 +52,7 @@ impl CpuQueue {
         });
     }
 
-    /// As [`CpuQueue::run`], with `len` floats of scratch for each worker.
+    /// Like [`CpuQueue::run`], with `len` floats of scratch for each worker.
     pub(crate) fn run_with_scratch(
         &self,
         n_tasks: usize,
@@ -69,7 +70,7 @@ impl CpuQueue {
         Ok(())
     }
 
-    /// Floats of scratch that the budget allows in all, those held already included.
+    /// Floats of scratch that the budget allows in total, including those already held.
     pub(crate) fn scratch_room(&self) -> usize {
         let held: usize = self.0.scratch.iter().map(|scratch| lock(scratch).0.as_ref().map_or(0, Buffer::len)).sum();
         let free = usize::try_from(self.0.budget.free(Space::Host)).unwrap_or(usize::MAX);
@@ -90,7 +91,7 @@ impl std::fmt::Debug for CpuQueue {
     }
 }
 
-/// Memory that grows to what was asked for and stays.
+/// Memory that grows to the largest request and is never shrunk.
 #[derive(Default)]
 pub(crate) struct Scratch(Option<Buffer>);
 

@@ -125,8 +125,8 @@ impl CudaQueue {
         Ok(())
     }
 
-    /// Device memory for one run, cut into parts of `lengths` bytes. It grows at the first run that needs more; earlier
-    /// memory stays allocated, because recorded graphs still use it.
+    /// Device memory for one run, cut into parts of `lengths` bytes. It grows at the first run that
+    /// needs more; earlier memory stays allocated because recorded graphs still use it.
     pub(crate) fn scratch<const N: usize>(&self, lengths: [usize; N]) -> Result<[Address; N]> {
         let padded = lengths.map(|len| len.next_multiple_of(256));
         let total = padded.iter().sum();
@@ -149,7 +149,7 @@ impl CudaQueue {
             .map_err(|error| failed("fill memory", error))
     }
 
-    /// Puts one kernel on the stream.
+    /// Launches one kernel on the stream.
     ///
     /// # Safety
     /// `arguments` point to values of the kernel's parameter types, in order, and every device pointer among them holds

@@ -1,17 +1,17 @@
-//! Writes of several tasks into one slice.
+//! Concurrent writes of several tasks into one slice.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A slice that the tasks of a queue write side by side, each its own part.
+/// A slice that the tasks of a queue write concurrently, each to its own part.
 pub(crate) struct Disjoint<'a, T> {
     start: *mut T,
     len: usize,
     owner: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: threads reach elements through `part`, `get` and `pointer` alone, whose callers promise that no two threads
-// have the same element.
+// SAFETY: threads reach elements only through `part`, `get` and `pointer`, whose callers promise
+// that no two threads access the same element.
 unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 
 impl<'a, T> Disjoint<'a, T> {
@@ -51,7 +51,8 @@ impl<'a, T> Disjoint<'a, T> {
         unsafe { &mut *self.start.add(index) }
     }
 
-    /// Where element `index` lies; what is reached from there must be within the slice and nobody else's.
+    /// A pointer to element `index`. Accesses through it must stay within the slice and must not
+    /// overlap with those of other tasks.
     ///
     /// # Panics
     /// The slice has fewer than `index` elements.
@@ -74,7 +75,7 @@ mod tests {
         std::thread::scope(|scope| {
             for part in 0..5 {
                 let shared = &shared;
-                // SAFETY: every thread has two elements of its own.
+                // SAFETY: every thread has its own two elements.
                 scope.spawn(move || unsafe { shared.part(2 * part..2 * part + 2) }.fill(part));
             }
         });

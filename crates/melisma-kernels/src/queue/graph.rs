@@ -6,11 +6,12 @@ use super::{CudaQueue, Queue};
 use crate::Result;
 use crate::device::cuda::{Timeline, failed};
 
-/// Work on the buffers in `state`, recorded once. On a GPU a launch replays the recorded kernels; on the CPU, and where
-/// each kernel is to be timed, it calls the work again. Both give the bits that a plain call gives.
+/// Work on the buffers in `state`, recorded once. On a GPU, a launch replays the recorded kernels.
+/// On the CPU, and when each kernel is timed, it calls the work again. Both give the same bits as a
+/// plain call.
 ///
-/// The recorded kernels keep using the buffers that `state` held when it was captured: change what is in them, do not
-/// replace them.
+/// The recorded kernels use the buffers that `state` held during capture: change their content, but
+/// do not replace them.
 pub struct Graph<S> {
     state: S,
     work: fn(&Queue, &mut S) -> Result<()>,
@@ -30,7 +31,8 @@ impl<S> Graph<S> {
     /// Records `work` on `queue` without running it.
     ///
     /// # Errors
-    /// `work` fails, or does what cannot be recorded (a copy that touches pageable memory, an allocation).
+    /// `work` fails, or does something that cannot be recorded (a copy that touches pageable
+    /// memory, an allocation).
     pub fn capture(queue: &Queue, mut state: S, work: fn(&Queue, &mut S) -> Result<()>) -> Result<Self> {
         let recorded = match queue {
             Queue::Cpu(_) => None,
@@ -68,7 +70,7 @@ impl<S> Graph<S> {
 impl Recorded {
     fn capture(queue: &CudaQueue, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         queue.cuda().bind()?;
-        // Libraries load their kernels when they are first used, which the stricter modes refuse now and then.
+        // Libraries load their kernels at first use, which the stricter modes sometimes reject.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream lives.
         unsafe { driver::stream::begin_capture(queue.handle(), mode) }
@@ -98,7 +100,7 @@ impl Drop for Recorded {
         let _ = self.queue.synchronize();
         // SAFETY: made in `capture`, destroyed once.
         let _ = unsafe { driver::graph::exec_destroy(self.executable) };
-        // SAFETY: made in `capture`, destroyed once, after what was made of it.
+        // SAFETY: made in `capture`, destroyed once, after the executable made from it.
         let _ = unsafe { driver::graph::destroy(self.graph) };
     }
 }

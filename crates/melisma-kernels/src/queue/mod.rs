@@ -1,4 +1,4 @@
-//! Where work is put: a CUDA stream, or the CPU's threads with their scratch memory.
+//! Queues that work is submitted to: a CUDA stream, or the CPU's threads with their scratch memory.
 
 mod cpu;
 mod cuda;
@@ -34,7 +34,8 @@ macro_rules! kernel_span {
 }
 pub(crate) use kernel_span;
 
-/// Runs the work given to it in order. On the CPU a call returns when its work is done; on a GPU it returns at once.
+/// Runs submitted work in order. On the CPU a call returns when its work is done; on a GPU it
+/// returns at once.
 #[derive(Debug, Clone)]
 pub enum Queue {
     /// Threads of this process.
@@ -81,10 +82,10 @@ impl Queue {
         }
     }
 
-    /// Waits until all work given so far is done.
+    /// Waits until all work submitted so far is done.
     ///
     /// # Errors
-    /// The device failed; the error is of any work since the last wait.
+    /// The device failed; the error may come from any work since the last wait.
     pub fn synchronize(&self) -> Result<()> {
         match self {
             Self::Cpu(_) => Ok(()),
@@ -103,7 +104,8 @@ impl Queue {
         }
     }
 
-    /// Marks this point of the queue with an event that was recorded before, here or elsewhere on the same device.
+    /// Marks this point of the queue with an event that was recorded before, on this or another
+    /// queue of the same device.
     ///
     /// # Errors
     /// The device refuses.
@@ -117,7 +119,8 @@ impl Queue {
         }
     }
 
-    /// Lets everything given from now on wait for `event`, which may be of another queue of the same device.
+    /// Makes all work submitted from now on wait for `event`, which may belong to another queue of
+    /// the same device.
     ///
     /// # Errors
     /// The device refuses.
@@ -128,7 +131,7 @@ impl Queue {
         }
     }
 
-    /// Copies between any two places. Copies that touch host memory are done when this returns.
+    /// Copies between any two views. Copies that touch host memory are done when this returns.
     ///
     /// # Errors
     /// The lengths differ, or the device fails.
@@ -147,8 +150,9 @@ impl Queue {
         }
     }
 
-    /// Starts a copy of the first `len` bytes between a pinned and a device buffer and returns at once; host access to
-    /// the pinned buffer waits for it. On the CPU both are host buffers and the copy is done at once.
+    /// Starts a copy of the first `len` bytes between a pinned and a device buffer and returns at
+    /// once; host access to the pinned buffer waits for the copy. On the CPU both are host buffers
+    /// and the copy is done when this returns.
     ///
     /// # Errors
     /// A buffer is shorter than `len` or in the wrong place, or the device fails.
@@ -169,7 +173,8 @@ impl Queue {
         }
     }
 
-    /// Calls `work` once for every item, on all threads of a CPU queue; on a GPU's queue, on this thread.
+    /// Calls `work` once for every item: on all threads of a CPU queue, or on this thread for a GPU
+    /// queue.
     pub fn each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync) {
         match self {
             Self::Cuda(_) => items.iter_mut().for_each(work),
@@ -179,7 +184,7 @@ impl Queue {
         }
     }
 
-    /// Begins to record when each kernel ran on the device; see [`Queue::device_spans`].
+    /// Starts recording when each kernel runs on the device; see [`Queue::device_spans`].
     ///
     /// # Errors
     /// The device refuses.
@@ -190,8 +195,8 @@ impl Queue {
         }
     }
 
-    /// The kernels that ran since the last call, once [`Queue::start_timing`] was called. Empty on the CPU, where the
-    /// host's spans are the device's.
+    /// The kernels that ran since the last call, if [`Queue::start_timing`] was called. Empty on
+    /// the CPU, where host spans and device spans are the same.
     ///
     /// # Errors
     /// The device failed.

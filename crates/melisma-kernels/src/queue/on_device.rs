@@ -1,25 +1,25 @@
-//! What a plan holds for its device.
+//! Prepared data of a plan, for the CPU or a GPU.
 
 use super::{CpuQueue, CudaQueue, Queue};
 use crate::device::Cpu;
 use crate::device::cuda::Cuda;
 use crate::{Device, Error, Result};
 
-/// What a plan prepared: `C` for the CPU, or `G` for a GPU.
+/// The prepared data of a plan: `C` for the CPU, or `G` for a GPU.
 #[derive(Debug)]
 pub(crate) enum OnDevice<C, G> {
     Cpu(C),
     Cuda(G),
 }
 
-/// What a plan prepared, and a queue of the same device.
+/// The prepared data of a plan, and a queue of the same device.
 pub(crate) enum Pair<'a, C, G> {
     Cpu(&'a C, &'a CpuQueue),
     Cuda(&'a G, &'a CudaQueue),
 }
 
 impl<C, G> OnDevice<C, G> {
-    /// Prepares what `device` needs.
+    /// Prepares the data that `device` needs.
     pub(crate) fn new(
         device: &Device,
         cpu: impl FnOnce(Cpu) -> Result<C>,
@@ -31,10 +31,10 @@ impl<C, G> OnDevice<C, G> {
         }
     }
 
-    /// Brings it together with a queue.
+    /// Pairs it with a queue.
     ///
     /// # Errors
-    /// The queue is of another device than the plan.
+    /// The queue belongs to a different device than the plan.
     pub(crate) fn with<'a>(&'a self, queue: &'a Queue, kernel: &str) -> Result<Pair<'a, C, G>> {
         match (self, queue) {
             (Self::Cpu(prepared), Queue::Cpu(queue)) => Ok(Pair::Cpu(prepared, queue)),

@@ -1,10 +1,10 @@
-//! Copies of tensors between the host and where a queue works.
+//! Copies of tensors between the host and a queue's device.
 
 use super::Queue;
 use crate::{Budget, Element, Result, Tensor};
 
 impl Tensor {
-    /// A copy of it where `queue` works.
+    /// A copy in the memory of `queue`'s device.
     ///
     /// # Errors
     /// The budget or the device refuses.
@@ -14,7 +14,7 @@ impl Tensor {
         Ok(copy)
     }
 
-    /// Its elements as a vector, waiting for `queue` where needed.
+    /// The elements as a vector; waits for `queue` where needed.
     ///
     /// # Errors
     /// `T` is not its element type, or the device fails.

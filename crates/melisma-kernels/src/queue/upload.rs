@@ -1,4 +1,4 @@
-//! Copies of tables and weights on a device, and what kernels need to reach them.
+//! Uploads of tables and weights to a device, and launch helpers.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::{CudaQueue, Queue};
 use crate::device::cuda::{Address, Cuda};
 use crate::{Budget, Device, Element, Result, Tensor};
 
-/// Copies of weights on the device.
+/// Uploads weights to the device.
 pub(crate) struct Upload<'a> {
     budget: &'a Budget,
     queue: Queue,
@@ -17,7 +17,7 @@ impl<'a> Upload<'a> {
         Ok(Self { budget, queue: Device::Cuda(cuda.clone()).queue(budget)? })
     }
 
-    /// A copy of `values`; of one element where there are none, so that it has an address.
+    /// A copy of `values`; an empty slice becomes one element, so that the copy has an address.
     pub(crate) fn slice<T: Element>(&self, values: &[T]) -> Result<Tensor> {
         let values = if values.is_empty() { Cow::Owned(vec![T::zeroed()]) } else { Cow::Borrowed(values) };
         let mut copy = Tensor::new(&self.queue.device(), self.budget, T::DTYPE, &[values.len()])?;
@@ -26,12 +26,13 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// Where a tensor's elements are.
+/// The device address of a tensor's elements.
 pub(crate) fn address<T: Element>(tensor: &Tensor) -> Result<Address> {
     Ok(tensor.view::<T>()?.cuda()?.address_dev)
 }
 
-/// Blocks of 256 threads for `n` pieces of work, at least one and at most what a few waves on the device need.
+/// The number of blocks of 256 threads for `n` work items: at least one, and at most a few waves on
+/// the device.
 pub(crate) fn blocks(queue: &CudaQueue, n: usize) -> u32 {
     let most = queue.cuda().n_processors() as usize * 64;
     n.div_ceil(256).clamp(1, most) as u32

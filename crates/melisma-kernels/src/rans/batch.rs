@@ -1,4 +1,5 @@
-//! Many tiles decoded at once: by the CPU's threads, or by one launch on a GPU, straight into the device's memory.
+//! Decodes many tiles at once: on the CPU's threads, or with one launch on a GPU, directly into
+//! device memory.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -11,21 +12,21 @@ use crate::memory::view::check_len;
 use crate::queue::{CpuQueue, OnDevice, Pair, kernel_span};
 use crate::{Budget, Cpu, Device, Error, Isa, Queue, Result, View, ViewMut};
 
-/// How a tile ended, as the kernel writes it.
+/// The outcome of a tile, as the kernel writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Decoded, and its hash is right.
+    /// Decoded, and its hash matches.
     Whole,
     /// Its record contradicts the format.
     Malformed,
     /// A stream did not end where it should.
     Stream,
-    /// Its hash is wrong.
+    /// Its hash does not match.
     Hash,
 }
 
 impl Status {
-    /// From the word that the kernel wrote.
+    /// Converts the word that the kernel wrote.
     pub fn from_word(word: i32) -> Self {
         match word {
             0 => Self::Whole,
@@ -36,7 +37,7 @@ impl Status {
     }
 }
 
-/// What the views of a run hold, in bytes.
+/// Lengths of a run's views, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lens {
     /// The records.
@@ -54,7 +55,7 @@ pub struct Batch {
     on: OnDevice<Decoders, Box<OnCuda>>,
 }
 
-/// Decoders that wait for work, each with room for a tile.
+/// Idle decoders, each with room for a tile.
 #[derive(Debug)]
 struct Decoders {
     waiting: Mutex<Vec<(Decoder, Vec<u8>)>>,
@@ -62,11 +63,11 @@ struct Decoders {
 }
 
 impl Batch {
-    /// Plans to decode `jobs` from records into outputs of `lens` bytes. Outputs do not overlap.
+    /// Plans to decode `jobs` from records into outputs of `lens` bytes. Outputs must not overlap.
     ///
     /// # Errors
-    /// `InvalidArgument`: a record or an output is not within these, or not aligned; `Memory`: the budget refuses; `Device`:
-    /// the device refuses.
+    /// `InvalidArgument`: a record or an output is outside these, or not aligned; `Memory`: the
+    /// budget refuses; `Device`: the device refuses.
     pub fn plan(device: &Device, budget: &Budget, jobs: &[Job], lens: Lens) -> Result<Self> {
         let Lens { packed: packed_len, out: out_len } = lens;
         for (index, job) in jobs.iter().enumerate() {
@@ -77,10 +78,11 @@ impl Batch {
         Ok(Self { jobs: jobs.to_vec(), packed_len, out_len, on })
     }
 
-    /// Makes room on `queue` for the largest of these ranges of tiles, so that no run of them needs more memory.
+    /// Allocates memory on `queue` for the largest of these ranges of tiles, so that no run of them
+    /// needs more.
     ///
     /// # Errors
-    /// The budget or the device refuses, or the queue is of another device than the plan.
+    /// The budget or the device refuses, or the queue belongs to a different device than the plan.
     pub fn prepare(&self, queue: &Queue, ranges: impl Iterator<Item = Range<usize>>) -> Result<()> {
         match self.on.with(queue, "rans")? {
             Pair::Cpu(..) => Ok(()),
@@ -88,21 +90,22 @@ impl Batch {
         }
     }
 
-    /// How many tiles it has.
+    /// The number of tiles.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no tiles.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// Decodes all tiles; `status` gets one word for each, see [`Status::from_word`]. A damaged tile's bytes may be
-    /// anything, those of others are not touched by it.
+    /// Decodes all tiles; `status` gets one word per tile, see [`Status::from_word`]. The bytes of
+    /// a damaged tile are unspecified; it does not affect other tiles.
     ///
     /// # Errors
-    /// A view has another length or place than planned, or the device fails. Damaged tiles are not errors here.
+    /// A view's length or place differs from the plan, or the device fails. Damaged tiles are not
+    /// errors here.
     pub fn run(
         &self,
         queue: &Queue,
@@ -113,10 +116,11 @@ impl Batch {
         self.run_some(queue, 0..self.jobs.len(), packed, out, status)
     }
 
-    /// As [`Batch::run`], for some of the tiles: `packed` has the records of these, `status` a word for each of them.
+    /// Like [`Batch::run`], for a range of the tiles: `packed` has their records, `status` one word
+    /// for each.
     ///
     /// # Errors
-    /// As [`Batch::run`]; and there are not so many tiles.
+    /// As for [`Batch::run`], or the range exceeds the number of tiles.
     pub fn run_some(
         &self,
         queue: &Queue,
@@ -187,7 +191,7 @@ fn check(job: &Job, packed_len: u64, out_len: u64) -> Result<()> {
         return Err(Error::invalid(format!("{} rows of {} bytes", job.rows, job.row_len)));
     }
     let end = job.record.checked_add(job.tile.len.into());
-    // No mode makes a plane longer than its bytes and its tables.
+    // In no mode is a plane longer than its bytes plus its tables.
     if job.tile.len as usize > 2 * MAX_TILE_LEN {
         return Err(Error::invalid(format!("a record of {} bytes", job.tile.len)));
     }

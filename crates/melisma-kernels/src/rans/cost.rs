@@ -1,4 +1,4 @@
-//! What symbols cost, in integers, so that every machine chooses the same modes.
+//! Costs of symbols in integers, so that every machine chooses the same modes.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! Jobs in device memory, and the grid of `rans.cu`: a block for each four segments of a tile, a warp for
-//! each of them.
+//! Jobs in device memory, and the grid of `rans.cu`: one block per four segments of a tile, one
+//! warp per segment.
 
 use std::ops::Range;
 
@@ -19,9 +19,9 @@ pub(crate) const SOURCE: Source =
     Source { name: "rans", text: include_str!("rans.cu"), headers: &[DEVICE, RECORD, STREAM, JOINED] };
 
 const WARPS: u32 = 4;
-/// As the kernel's launch bounds say.
+/// Matches the kernel's launch bounds.
 const BLOCKS_PER_PROCESSOR: usize = 8;
-/// The length of a row that does not end before its tile: a multiple of 128 above every tile's length.
+/// The row length of a tile in one row: a multiple of 128 above every tile's length.
 const ENDLESS: u32 = 1 << 31;
 
 /// A batch's jobs on the device.
@@ -30,11 +30,11 @@ pub(super) struct OnCuda {
     function: Function,
     jobs: Tensor,
     parts: Tensor,
-    /// For each job, and at the end, the parts and the bytes of scratch before it.
+    /// For each job, and at the end, the number of parts and of scratch bytes before it.
     before: Vec<(u32, u64)>,
 }
 
-/// Some of a batch's jobs.
+/// A range of a batch's jobs.
 pub(super) struct Some<'a> {
     on: &'a OnCuda,
     jobs: Range<usize>,
@@ -54,7 +54,7 @@ impl OnCuda {
             let segment = segments.map_or(0, |segments| segments.len);
             let stride = segment.saturating_mul(group);
             let n_segments = index::n_segments(n, stride as usize) as u32;
-            // With an index one more part makes the hash of the whole.
+            // With an index, one more part computes the hash of the whole tile.
             let n_parts = n_segments.div_ceil(WARPS) + u32::from(segments.is_some());
             parts.extend((0..n_parts).map(|part| DevicePart { job: index as u32, first: part * WARPS }));
             let is_contiguous = job.rows <= 1 || job.row_step == u64::from(job.row_len);
@@ -86,7 +86,8 @@ impl OnCuda {
         Ok(Self { function, jobs, parts, before })
     }
 
-    /// Makes the scratch memory of the largest range, so that it does not grow step by step.
+    /// Allocates the scratch memory of the largest range at once, so that it does not grow step by
+    /// step.
     pub(super) fn prepare(&self, queue: &CudaQueue, ranges: impl Iterator<Item = Range<usize>>) -> Result<()> {
         let scratch = |range: Range<usize>| self.before[range.end].1 - self.before[range.start].1;
         queue.scratch([ranges.map(scratch).max().unwrap_or(0) as usize]).map(drop)
@@ -97,7 +98,8 @@ impl OnCuda {
     }
 }
 
-/// How many segments of the index a warp decodes one after another: where there are many, fewer tables are made.
+/// Segments of the index that a warp decodes one after another: more when there are many, which
+/// saves tables.
 fn group(device: &Cuda, jobs: &[Job]) -> u32 {
     let segments_of = |job: &Job| {
         let n = job.row_len as usize * job.rows as usize / job.split.width();
@@ -108,7 +110,8 @@ fn group(device: &Cuda, jobs: &[Job]) -> u32 {
     1 << times.max(1).ilog2().min(10)
 }
 
-/// Elements of 16 bits with one coded plane are joined while they are decoded.
+/// Whether planes need scratch: 16-bit elements with one coded plane are joined while they are
+/// decoded.
 fn needs_scratch(job: &Job) -> bool {
     let is_coded = |plane| matches!(job.tile.mode(plane), Ok(Mode::Bytes | Mode::Pairs));
     let n_coded = (0..job.split.width()).filter(|&plane| is_coded(plane)).count();
@@ -128,15 +131,16 @@ pub(super) fn run(
         return Ok(());
     }
     let [scratch_dev] = queue.scratch([(end_scratch - first_scratch) as usize])?;
-    // Jobs know their place in the scratch, and in the status, of all.
+    // Jobs hold offsets into the scratch and status of the whole batch.
     let scratch_dev = scratch_dev.wrapping_sub(first_scratch);
     let status_dev = status.address_dev.wrapping_sub((size_of::<i32>() * jobs.start) as u64);
     let (jobs_dev, packed_dev, out_dev) = (address::<u8>(&on.jobs)?, packed.address_dev, out.address_dev);
     let parts_dev = address::<u8>(&on.parts)? + u64::from(first_part) * size_of::<DevicePart>() as u64;
     queue.fill_zero(status.address_dev, size_of::<i32>() * jobs.len())?;
     let launch = Launch { grid: (end_part - first_part, 1, 1), block: (32 * WARPS, 1, 1), shared_bytes: 0 };
-    // SAFETY: `Batch::plan` checked that records, indices and outputs are within the views, and the scratch is as long as
-    // these jobs need; the kernel's parameters are (jobs, parts, packed, out, scratch, status).
+    // SAFETY: `Batch::plan` checked that records, indices and outputs are within the views, and the
+    // scratch is long enough for these jobs; the kernel's parameters are (jobs, parts, packed, out,
+    // scratch, status).
     unsafe {
         queue.launch(
             &on.function,

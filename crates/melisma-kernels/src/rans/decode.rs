@@ -1,4 +1,5 @@
-//! Records to tiles: planes are decoded a chunk at a time, joined and hashed while they are in the first cache.
+//! Records to tiles: planes are decoded a chunk at a time, and joined and hashed while they are in
+//! L1.
 
 use super::cpu::{self, Stream};
 use super::hash::{self, Lanes};
@@ -9,14 +10,15 @@ use super::table::{self, Lookup};
 use super::{M, MAX_SLICES, Slices};
 use crate::{Error, Isa, Result};
 
-/// Elements of each slice that are decoded at once.
+/// Elements of each slice decoded at once.
 const CHUNK: usize = 2048;
 
-/// Decodes tiles on one thread; reusable, and free of allocations after the first tile of the widest elements.
+/// Decodes tiles on one thread; reusable, and allocation-free after the first tile of the widest
+/// elements.
 #[derive(Debug)]
 pub struct Decoder {
     isa: Isa,
-    /// One table for each coded plane.
+    /// One table per coded plane.
     lookups: Vec<Box<Lookup>>,
     /// A chunk of each slice of each plane.
     bytes: Vec<u8>,
@@ -25,7 +27,7 @@ pub struct Decoder {
     collector: Collector,
 }
 
-/// Where a plane's bytes come from.
+/// The source of a plane's bytes.
 #[expect(clippy::large_enum_variant, reason = "on the stack, since a box would be an allocation for each tile")]
 enum Source<'a> {
     Raw(&'a [u8]),
@@ -40,7 +42,7 @@ enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Where it stands in slice `k`, for the index.
+    /// Writes its position in slice `k` to the index.
     fn put(&self, k: usize, entry: &mut Entry<'_>) {
         if let Self::Coded { streams, escapes, n_escapes, .. } = self {
             let (words, states) = streams[k].position();
@@ -58,10 +60,10 @@ impl Decoder {
         Self { isa, lookups: Vec::new(), bytes: Vec::new(), pairs: Vec::new(), collector: Collector::default() }
     }
 
-    /// A decoder that also makes the index of each tile, with segments of `segment` elements.
+    /// A decoder that also builds the index of each tile, with segments of `segment` elements.
     ///
     /// # Errors
-    /// `segment` is 0 or no multiple of [`SEGMENT_STEP`](super::SEGMENT_STEP).
+    /// `segment` is 0 or not a multiple of [`SEGMENT_STEP`](super::SEGMENT_STEP).
     pub fn indexing(isa: Isa, segment: u32) -> Result<Self> {
         if segment == 0 || !segment.is_multiple_of(index::SEGMENT_STEP) {
             let message = format!("segments of {segment} elements, not a multiple of {}", index::SEGMENT_STEP);
@@ -72,16 +74,17 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// The index of the last tile; empty where it needs none.
+    /// The index of the last tile; empty if the tile needs none.
     pub fn index(&self) -> &[u8] {
         &self.collector.bytes
     }
 
-    /// Decodes tile `number` from `record` into `out`, which is exactly as long as the tile, and checks its hash.
-    /// After an error `out` holds anything.
+    /// Decodes tile `number` from `record` into `out`, which is exactly as long as the tile, and
+    /// checks its hash. After an error the content of `out` is unspecified.
     ///
     /// # Errors
-    /// `Corrupt`, `Truncated` or `Version` when the record is not what the encoder wrote for this tile.
+    /// `Corrupt`, `Truncated` or `Version` if the record is not what the encoder wrote for this
+    /// tile.
     pub fn decode(&mut self, split: Split, number: u64, tile: &Tile, record: &[u8], out: &mut [u8]) -> Result<()> {
         let _span = tracing::info_span!("rans decode", bytes = (record.len() + out.len()) as u64).entered();
         let width = split.width();
@@ -228,7 +231,7 @@ fn check_ends(sources: &[Source<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// What decoding a chunk of a plane works with.
+/// The context for decoding a chunk of a plane.
 struct Place<'a> {
     isa: Isa,
     lookup: &'a Lookup,

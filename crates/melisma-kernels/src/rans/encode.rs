@@ -9,7 +9,7 @@ use super::table::{self, Coding, Frequencies};
 use super::{L, LANES, MAX_SLICES, Slices};
 use crate::{Error, Isa, Result};
 
-/// Encodes tiles on one thread; reusable, and free of allocations after the first tile of a size.
+/// Encodes tiles on one thread; reusable, and allocation-free after the first tile of a size.
 #[derive(Debug)]
 pub struct Encoder {
     isa: Isa,
@@ -26,7 +26,7 @@ impl Encoder {
         Self { isa, planes: Vec::new(), pairs: Pairs::default(), words: Default::default(), codings }
     }
 
-    /// Bytes of memory that it holds for the next tile.
+    /// Bytes of memory that it holds on to for the next tile.
     pub fn held_bytes(&self) -> usize {
         let words: usize = self.words.iter().map(Vec::capacity).sum();
         let pairs = self.pairs.symbols.capacity() + self.pairs.escapes.capacity();
@@ -36,7 +36,8 @@ impl Encoder {
     /// Appends the record of tile `number` to `out`, and returns its entry for the index.
     ///
     /// # Errors
-    /// `InvalidArgument`: `elements.len()` is above [`MAX_TILE_LEN`] or no multiple of the split's width.
+    /// `InvalidArgument`: `elements.len()` is above [`MAX_TILE_LEN`] or not a multiple of the
+    /// split's width.
     pub fn encode(&mut self, split: Split, number: u64, elements: &[u8], out: &mut Vec<u8>) -> Result<Tile> {
         let _span = tracing::info_span!("rans encode", bytes = elements.len() as u64).entered();
         let width = split.width();
@@ -55,10 +56,10 @@ impl Encoder {
         Ok(Tile::new(hash, out.len() - start, &modes[..width]))
     }
 
-    /// Bytes that the record of a tile will have, but for the rounding of words.
+    /// The length of a tile's record in bytes, except for the rounding of words.
     ///
     /// # Errors
-    /// As [`Encoder::encode`].
+    /// As for [`Encoder::encode`].
     pub fn cost(&mut self, split: Split, elements: &[u8]) -> Result<u64> {
         let width = split.width();
         let (n, slices) = self.split(split, elements)?;
@@ -69,7 +70,7 @@ impl Encoder {
         Ok(bytes)
     }
 
-    /// Fills the planes; how long they are, and how they are sliced.
+    /// Fills the planes; returns their length and slices.
     fn split(&mut self, split: Split, elements: &[u8]) -> Result<(usize, Slices)> {
         let width = split.width();
         if elements.len() > MAX_TILE_LEN || !elements.len().is_multiple_of(width) {
@@ -180,7 +181,7 @@ fn streams<const N: usize>(
     std::array::from_fn(|slice| begins.get(slice).copied().unwrap_or(0))
 }
 
-/// Fills up with zeros to a multiple of [`ALIGN`] bytes after `start`.
+/// Pads with zeros to a multiple of [`ALIGN`] bytes after `start`.
 fn pad(out: &mut Vec<u8>, start: usize) {
     out.resize(start + (out.len() - start).next_multiple_of(ALIGN), 0);
 }

@@ -1,7 +1,9 @@
-//! The hash of a decoded tile: 32 lanes of u32 for each slice, as a warp computes them, folded into 64 bits.
+//! The hash of a decoded tile: 32 lanes of u32 per slice, as a warp computes them, folded into 64
+//! bits.
 //!
-//! Word j of a slice's bytes (little-endian, the last one filled up with zeros) goes to lane j mod 32:
-//! `t = (h ^ word) · 0x9e3779b1; h = t ^ t >> 15`. Every step is a bijection, so a change of one word is always seen.
+//! Word j of a slice's bytes (little-endian, the last one padded with zeros) goes to lane j mod 32:
+//! `t = (h ^ word) · 0x9e3779b1; h = t ^ t >> 15`. Every step is a bijection, so a change of one
+//! word is always detected.
 
 use super::{LANES, MAX_SLICES};
 use crate::Isa;
@@ -9,7 +11,7 @@ use crate::device::isa::dispatch;
 
 const LANE_FACTOR: u32 = 0x9e37_79b1;
 const FOLD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Bytes that all lanes take together.
+/// Bytes that all lanes consume together.
 pub(super) const ROUND: usize = 4 * LANES;
 
 /// The lanes of one slice.
@@ -26,7 +28,7 @@ impl Lanes {
         self.0
     }
 
-    /// Takes the next bytes: a multiple of [`ROUND`], but for the last call.
+    /// Hashes the next bytes: a multiple of [`ROUND`], except in the last call.
     pub(super) fn update(&mut self, isa: Isa, bytes: &[u8]) {
         let lanes = &mut self.0;
         dispatch!(isa, update(lanes: &mut [u32; LANES], bytes: &[u8]));
@@ -34,7 +36,7 @@ impl Lanes {
 }
 
 impl Lanes {
-    /// As [`Lanes::update`] for two slices at once, whose steps do not wait for each other.
+    /// Like [`Lanes::update`] for two slices at once, whose steps are independent.
     pub(super) fn update_two(lanes: &mut [Self; 2], isa: Isa, bytes: [&[u8]; 2]) {
         let both = bytes[0].len().min(bytes[1].len()) / ROUND * ROUND;
         let ([a, b], [x, y]) = (lanes, bytes);

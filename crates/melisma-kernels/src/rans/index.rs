@@ -1,10 +1,12 @@
-//! The index: where a decoder stands after each segment of a slice, so that segments can be decoded at the same time.
+//! The index: snapshots of the decoder after each segment of a slice, so that segments can be
+//! decoded in parallel.
 //!
-//! A slice is cut into segments of equally many elements, the last one shorter; they are numbered slice by slice, each
-//! slice with as many numbers as the first one. For each segment the index holds what is true at its end: the 32 lanes of
-//! the hash, then for each coded plane the words and the escapes taken (u32 each), 8 zero bytes, and the 32 states.
-//! Slices that one segment would fill have no index. Whoever decodes a segment compares its end with the index, and the
-//! last one with the slice's own end, so that a wrong index is found as a wrong stream is.
+//! A slice is cut into segments of equally many elements, the last one shorter. Segments are
+//! numbered slice by slice, and each slice uses as many numbers as the first one. For each segment
+//! the index holds the state at its end: the 32 lanes of the hash, then for each coded plane the
+//! words and the escapes taken (u32 each), 8 zero bytes, and the 32 states. Slices that fit in one
+//! segment have no index. The decoder of a segment compares its end with the index, and the decoder
+//! of the last one with the slice's own end, so a wrong index is detected like a wrong stream.
 
 use super::record::{MAX_PLANES, Mode, Tile};
 use super::{LANES, Slices, Split};
@@ -39,7 +41,7 @@ impl Segments {
     }
 }
 
-/// Bytes of the index of a tile of `n` elements; 0 where one segment would fill a slice.
+/// Bytes of the index of a tile of `n` elements; 0 if a slice fits in one segment.
 ///
 /// # Errors
 /// `Version`: the tile has a mode that this build does not know.
@@ -58,7 +60,7 @@ fn entry_len(split: Split, tile: &Tile) -> Result<usize> {
     Ok(HASH_LEN + PLANE_LEN * n_coded)
 }
 
-/// Segments of a tile of `n` elements; its slices where `segment` is 0.
+/// The number of segments of a tile of `n` elements, or of its slices if `segment` is 0.
 pub(super) fn n_segments(n: usize, segment: usize) -> usize {
     let slices = Slices::of(n);
     slices.count * if segment == 0 { 1 } else { slices.len.div_ceil(segment).max(1) }
@@ -67,7 +69,7 @@ pub(super) fn n_segments(n: usize, segment: usize) -> usize {
 /// Collects the entries of one tile.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
-    /// Elements of a segment; 0 while nothing is collected.
+    /// Elements per segment; 0 if nothing is collected.
     pub(super) segment: usize,
     pub(super) bytes: Vec<u8>,
     entry_len: usize,
@@ -86,7 +88,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The entry of the segment of `slice` that ends with element `end` of `len`, if one does.
+    /// The entry of the segment of `slice` that ends at element `end` of `len`, if there is one.
     pub(super) fn entry(&mut self, slice: usize, end: usize, len: usize) -> Option<Entry<'_>> {
         let ends = self.segment > 0 && end > 0 && (end == len || end.is_multiple_of(self.segment));
         if !ends || self.bytes.is_empty() {
@@ -97,7 +99,7 @@ impl Collector {
     }
 }
 
-/// An entry that is written from front to back.
+/// An entry, written from front to back.
 pub(super) struct Entry<'a>(&'a mut [u8]);
 
 impl Entry<'_> {

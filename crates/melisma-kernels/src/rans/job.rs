@@ -1,4 +1,4 @@
-//! One tile's work, as callers and as kernels see it.
+//! The work on one tile, as callers and kernels see it.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -6,26 +6,26 @@ use super::index::Segments;
 use super::planes::Split;
 use super::record::Tile;
 
-/// Where one tile comes from and goes to.
+/// The source and destination of one tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// Its elements' split.
+    /// The split of its elements.
     pub split: Split,
     /// Its number within its tensor.
     pub number: u64,
     /// Its entry in the index.
     pub tile: Tile,
-    /// Where its record begins in the packed bytes, a multiple of 16.
+    /// Offset of its record in the packed bytes, a multiple of 16.
     pub record: u64,
-    /// Where its first byte goes; a GPU is faster where this is a multiple of 4.
+    /// Offset of its first output byte; multiples of 4 are faster on a GPU.
     pub out: u64,
-    /// Bytes of a row.
+    /// Bytes per row.
     pub row_len: u32,
-    /// Rows.
+    /// The number of rows.
     pub rows: u32,
-    /// From the start of a row to that of the next, in bytes.
+    /// Bytes from the start of one row to the next.
     pub row_step: u64,
-    /// Its part of an index, with which a GPU decodes it by more threads.
+    /// Its part of an index, which lets a GPU decode it with more threads.
     pub segments: Option<Segments>,
 }
 
@@ -35,7 +35,7 @@ pub struct Job {
 pub(super) struct DeviceJob {
     pub(super) record: u64,
     pub(super) out: u64,
-    /// Offset in scratch of the planes that cannot be joined while they are decoded.
+    /// Scratch offset of the planes that cannot be joined while they are decoded.
     pub(super) scratch: u64,
     pub(super) number: u64,
     pub(super) hash: u64,
@@ -51,7 +51,7 @@ pub(super) struct DeviceJob {
     pub(super) unused: u32,
 }
 
-/// What a block does, as the kernel reads it.
+/// The work of a block, as the kernel reads it.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct DevicePart {

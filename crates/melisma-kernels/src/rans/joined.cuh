@@ -1,4 +1,5 @@
-// Decoded planes on their way out: 16-bit elements joined as they are decoded, wider ones from memory.
+// Output of decoded planes: 16-bit elements are joined while they are decoded, wider ones from
+// memory.
 #pragma once
 #include "stream.cuh"
 
@@ -6,8 +7,8 @@ __device__ __forceinline__ u32 brain(u32 exponent, u32 rest) {
   return (rest & 0x80) << 8 | exponent << 7 | (rest & 0x7f);
 }
 
-// How two neighbouring 16-bit elements are joined: the upper plane's bytes go `shift` bits up, the lower plane's keep
-// `keep` and move `sign` to the top.
+// How two neighbouring 16-bit elements are joined: the upper plane's bytes are shifted up by
+// `shift` bits; the lower plane's are masked by `keep`, and their `sign` bits move to the top.
 struct Halves {
   u32 shift, keep, sign;
 
@@ -18,21 +19,21 @@ struct Halves {
 
   __device__ __forceinline__ u32 upper(u32 first, u32 second) const { return (first | second << 16) << shift; }
 
-  // `lower` has the lower bytes side by side.
+  // `lower` holds the two lower bytes side by side.
   __device__ __forceinline__ u32 join(u32 upper, u32 lower) const {
     const u32 spread = __byte_perm(lower, 0, 0x4140);
     return (spread & keep) | (spread << 8 & sign) | upper;
   }
 };
 
-// A plane's bytes, once it is decoded.
+// A plane's bytes after decoding.
 struct Source {
   const u8* bytes;
   u32 constant;
   __device__ __forceinline__ u32 get(u32 index) const { return bytes ? bytes[index] : constant; }
 };
 
-// Dwords of the decoded tile on their way out.
+// Writes dwords of the decoded tile.
 struct Output {
   u8* out;
   u64 row_step;
@@ -62,7 +63,7 @@ struct Output {
   }
 };
 
-// A warp's place in a wide output.
+// A warp's position in a wide output.
 struct Cursor {
   u8* to;
   u32 jump, column, row_len;
@@ -86,7 +87,7 @@ struct Cursor {
   }
 };
 
-// The coded plane 0 of 16-bit elements, joined with the other as it is decoded.
+// The coded plane 0 of 16-bit elements, joined with the other plane while it is decoded.
 struct Joined {
   Stream& stream;
   Escapes& escapes;
@@ -95,7 +96,7 @@ struct Joined {
   const Halves halves;
   u32 hash;
 
-  // Both elements of a symbol, in place; bits 0 and 16 say which are escapes.
+  // Both elements of a symbol, in place; bits 0 and 16 mark the escapes.
   static constexpr u32 ESCAPED = 0x00010001u;
 
   __device__ __forceinline__ Feeder feeder(u32 from, u32 end) const {
@@ -106,12 +107,12 @@ struct Joined {
     return Feeder(stream, ahead, other.bytes ? other.bytes + from : nullptr, end - from);
   }
 
-  // Two of the other plane's bytes of a batch.
+  // Two bytes of a batch from the other plane.
   __device__ __forceinline__ u32 lower(u32 slot, u32 k) const {
     return reinterpret_cast<const u16*>(ahead.lower)[slot % 4 * (SLOT / 2) + 32 * k + threadIdx.x % LANES];
   }
 
-  // Whole batches of pairs in `from..end`; returns where they end.
+  // Decodes whole batches of pairs in `from..end`; returns where they end.
   __device__ __forceinline__ u32 pairs(const u32* uppers, Cursor cursor, u32 from, u32 end) {
     Feeder feeder = this->feeder(from, end);
     feeder.begin<256>();
@@ -145,7 +146,8 @@ struct Joined {
     return from + 256 * n;
   }
 
-  // Whole batches of bytes: four steps of 32 elements, which change lanes so that neighbours come together.
+  // Decodes whole batches of bytes: four steps of 32 elements, exchanged between lanes so that
+  // neighbours meet.
   __device__ __forceinline__ u32 bytes(Cursor cursor, u32 from, u32 end) {
     const u32 lane = threadIdx.x % LANES;
     const u32 partner = 2 * (lane % 16), select = lane < 16 ? 0x7470u : 0x7571u;
@@ -173,7 +175,7 @@ struct Joined {
     return from + 128 * n;
   }
 
-  // What is left, or all of it where rows are narrow; up to 64 elements at a time.
+  // Decodes the rest, or everything if rows are narrow; up to 64 elements at a time.
   __device__ void rest(u32 mode, const Coded& coded, const Output& output, u32 begin, u32 end) {
     const u32 lane = threadIdx.x % LANES;
     for (; begin < end; begin += 2 * LANES) {

@@ -1,17 +1,20 @@
-//! `rans`: tiles of weights to records and back, without loss. The byte layout is in `docs/format.md`.
+//! `rans`: lossless coding of tiles of weights into records. The byte layout is in
+//! `docs/format.md`.
 //!
-//! A tile of N elements is split into byte planes ([`Split`]), and each plane is stored by the mode that costs least:
-//! raw, one constant, bytes or pairs of palette entries coded by rANS. 32 interleaved states share a stream, 12-bit
-//! frequencies, 16-bit words (Duda 2013, Giesen 2014): with M = 4096 and L = 2^15,
+//! A tile of N elements is split into byte planes ([`Split`]), and each plane is stored in the
+//! cheapest mode: raw, one constant, or bytes or pairs of palette entries coded by rANS. 32
+//! interleaved states share a stream, with 12-bit frequencies and 16-bit words (Duda 2013, Giesen
+//! 2014): with M = 4096 and L = 2^15,
 //!
 //! ```text
 //! encode, last symbol first:  if x >= f << 19 { emit x & 0xffff; x >>= 16 }   x = (x / f) M + c + x % f
 //! decode:                     e = T[x % M];   x = e.f (x / M) + e.offset;     if x < L { x = x << 16 | next word }
 //! ```
 //!
-//! The decoder must end where the encoder began: all states L, every word taken. A hash of the decoded tile is checked
-//! as well. Large tiles are cut into two or four slices with streams of their own, which one core decodes together and
-//! a GPU gives to as many warps. Records are the same bytes for every instruction set.
+//! The decoder must end where the encoder began: all states L, every word taken. A hash of the
+//! decoded tile is checked as well. Large tiles are cut into two or four slices with their own
+//! streams, which one core decodes together and a GPU gives to as many warps. Records are the same
+//! bytes on every instruction set.
 //!
 //! ```
 //! use melisma_kernels::Isa;
@@ -34,9 +37,9 @@
 //! table: at 512 x 512 elements it pays for itself, and a tile needs nothing but its record. One
 //! core hides its latencies by decoding four streams together; a GPU gives them to four warps. A
 //! layer of 11 MB has 88 slices where a large GPU runs thousands of warps, so snapshots of the
-//! decoders give each segment of a slice a warp of its own. They take a thirtieth of the source, so
-//! files have no index by default. The end of a segment is compared with the next snapshot, so a
-//! wrong index is found as a wrong stream is.
+//! decoders give each segment of a slice its own warp. The snapshots take a thirtieth of the
+//! source, so files have no index by default. The end of a segment is compared with the next
+//! snapshot, so a wrong index is detected like a wrong stream.
 
 mod batch;
 mod cost;
@@ -64,9 +67,9 @@ pub use job::Job;
 pub use planes::Split;
 pub use record::{MAX_TILE_LEN, Mode, Tile};
 
-/// States of a stream, one for each thread of a warp.
+/// States per stream, one for each thread of a warp.
 const LANES: usize = 32;
-/// States rest in `L..2^31`.
+/// States are normalised to `L..2^31`.
 const L: u32 = 1 << 15;
 /// Frequencies sum to `M = 2^SCALE_BITS`.
 const SCALE_BITS: u32 = 12;
@@ -74,7 +77,7 @@ const M: usize = 1 << SCALE_BITS;
 /// The most slices of a tile.
 const MAX_SLICES: usize = 4;
 
-/// How a tile of some number of elements is cut: `count` slices of `len` elements, the last one shorter.
+/// The slices of a tile: `count` slices of `len` elements, the last one shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slices {
     count: usize,

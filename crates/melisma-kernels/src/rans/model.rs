@@ -1,4 +1,4 @@
-//! Which mode stores a plane in the fewest bytes.
+//! Chooses the mode that stores a plane in the fewest bytes.
 
 use std::cmp::Reverse;
 
@@ -9,15 +9,15 @@ use super::table::{self, Frequencies};
 use super::{LANES, Slices};
 use crate::Isa;
 
-/// A sample of this many bytes in each [`STRIDE`] tells planes that are noise from others.
+/// A sample of this many bytes in each [`STRIDE`] detects planes that are noise.
 const SAMPLE: usize = 64;
 const STRIDE: usize = 1024;
-/// Planes up to this length are looked at whole.
+/// Planes up to this length are sampled whole.
 const WHOLE: usize = 1 << 14;
 /// The nibble of a byte that is not in the palette.
 pub(super) const ESCAPE: u8 = 15;
 
-/// How a plane will be stored.
+/// The model that stores a plane.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Model {
     Raw,
@@ -46,14 +46,15 @@ pub(super) struct Pairs {
     pub(super) ends: [usize; super::MAX_SLICES],
 }
 
-/// What a plane must save to be coded: elements of few bytes are decoded for speed, wide ones for size.
+/// What coding a plane must save: narrow elements favour decoding speed, wide ones size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Worth {
-    /// Thousandths of a bit for each byte, above which a sample is noise.
+    /// Thousandths of a bit per byte above which a sample counts as noise.
     noise: u64,
-    /// The plane's share that must be saved, as its divisor.
+    /// The share of the plane that must be saved, as a divisor.
     share: usize,
-    /// Bytes take twice the steps of pairs; the plane's share that they must save beyond these, as its divisor.
+    /// The share of the plane that bytes must save beyond pairs, as a divisor: bytes take twice the
+    /// steps.
     bytes_share: usize,
 }
 
@@ -67,7 +68,8 @@ impl Worth {
     }
 }
 
-/// Chooses for `plane`, and says how many bytes it will have; where it chooses pairs, they are in `pairs`.
+/// Chooses a model for `plane` and returns it with the stored length in bytes; pairs are left in
+/// `pairs`.
 pub(super) fn choose(isa: Isa, plane: &[u8], worth: Worth, slices: Slices, pairs: &mut Pairs) -> (Model, u64) {
     let sample = sample(plane);
     let n_sampled: u64 = sample.iter().map(|&n| u64::from(n)).sum();
@@ -106,7 +108,7 @@ fn n_distinct(counts: &[u32; 256]) -> usize {
     counts.iter().filter(|&&n| n > 0).count()
 }
 
-/// Bytes of a coded plane without palette and escapes: exact but for the rounding of words.
+/// Bytes of a coded plane without palette and escapes, exact except for the rounding of words.
 fn coded_len(counts: &[u32; 256], frequencies: &Frequencies, slices: Slices) -> u64 {
     let bits = cost::of_frequency();
     let payload: u64 =
@@ -115,14 +117,15 @@ fn coded_len(counts: &[u32; 256], frequencies: &Frequencies, slices: Slices) -> 
     payload / (8 * BIT) + fixed as u64
 }
 
-/// How often each byte occurs.
+/// The number of occurrences of each byte.
 fn count(bytes: &[u8]) -> [u32; 256] {
     let mut parts = [[0; 256]; 4];
     add(&mut parts, bytes);
     sum(&parts)
 }
 
-/// Counts in four tables, so that equal neighbours do not wait for each other, from eight bytes that are loaded at once.
+/// Counts in four tables, so that equal neighbours do not wait for each other, from eight bytes
+/// loaded at once.
 fn add(parts: &mut [[u32; 256]; 4], bytes: &[u8]) {
     let (eights, rest) = bytes.as_chunks::<8>();
     for eight in eights {
@@ -151,7 +154,8 @@ fn sample(plane: &[u8]) -> [u32; 256] {
     sum(&parts)
 }
 
-/// The 15 most frequent bytes of a sample, the nibble of every byte, and how many of the sample are covered.
+/// The 15 most frequent bytes of a sample, the nibble of every byte, and the number of sample bytes
+/// covered.
 fn palette(sample: &[u32; 256]) -> ([u8; 16], Inverse, u64) {
     let (mut palette, mut inverse, mut covered) = ([0; 16], [ESCAPE; 256], 0);
     let (mut seen, mut n_seen) = ([(Reverse(0), 0); 256], 0);
@@ -168,14 +172,14 @@ fn palette(sample: &[u32; 256]) -> ([u8; 16], Inverse, u64) {
     (palette, Inverse::new(inverse), covered)
 }
 
-/// The counts of bytes, from those of pairs and the escapes.
+/// The counts of bytes, computed from the counts of pairs and the escapes.
 fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[u8]) -> [u32; 256] {
     let mut nibbles = [0u32; 16];
     for (pair, &count) in pair_counts.iter().enumerate() {
         nibbles[pair & 15] += count;
         nibbles[pair >> 4] += count;
     }
-    // An odd length is filled up with entry 0.
+    // An odd length is padded with entry 0.
     nibbles[0] -= (n % 2) as u32;
     let mut counts = count(escapes);
     for (&byte, &n) in palette.iter().zip(&nibbles[..usize::from(ESCAPE)]) {
@@ -185,7 +189,7 @@ fn marginals(pair_counts: &[u32; 256], palette: &[u8; 16], n: usize, escapes: &[
 }
 
 impl Pairs {
-    /// Makes pairs of `plane` and counts them.
+    /// Converts `plane` to pairs and counts them.
     fn fill(&mut self, isa: Isa, plane: &[u8], slices: Slices, inverse: &Inverse) -> [u32; 256] {
         self.symbols.resize(plane.len().div_ceil(2), 0);
         self.escapes.clear();
@@ -212,7 +216,7 @@ impl Pairs {
     }
 }
 
-/// A block that is not full, the last byte perhaps without a partner.
+/// Narrows a partial block, whose last byte may lack a partner.
 fn narrow_last(inverse: &Inverse, block: &[u8], symbols: &mut [u8]) -> bool {
     let nibble = |byte: Option<&u8>| byte.map_or(0, |&byte| inverse.nibble(byte));
     for (symbol, pair) in symbols.iter_mut().zip(block.chunks(2)) {

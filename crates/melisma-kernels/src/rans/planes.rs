@@ -1,15 +1,15 @@
-//! Elements to byte planes and back. Plane 0 has the highest bits.
+//! Elements to byte planes and back. Plane 0 holds the highest bits.
 
 use super::record::MAX_PLANES;
 use crate::Isa;
 use crate::device::isa::dispatch;
 
-/// How an element becomes bytes, little-endian in memory.
+/// How an element, little-endian in memory, is split into bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Split {
-    /// Bytes as they are.
+    /// Single bytes, unchanged.
     Bytes1,
-    /// The bytes of 16-bit elements, the higher one first: integers, and floats of IEEE half precision.
+    /// The bytes of 16-bit elements, higher byte first: integers and IEEE half-precision floats.
     Bytes2,
     /// The bytes of 32-bit integers, highest first.
     Bytes4,
@@ -22,7 +22,7 @@ pub enum Split {
 }
 
 impl Split {
-    /// Every split; its number in a file is its place here.
+    /// Every split; its number in a file is its index here.
     pub const ALL: [Self; 6] =
         [Self::Bytes1, Self::Bytes2, Self::Bytes4, Self::Bytes8, Self::BrainFloat16, Self::Float32];
 
@@ -54,7 +54,7 @@ pub(super) fn split(isa: Isa, split: Split, elements: &[u8], planes: &mut [u8]) 
     }
 }
 
-/// Joins `planes`, of which the split's width are used, into `elements`.
+/// Joins the first `width` planes of `planes` into `elements`.
 pub(super) fn join(isa: Isa, split: Split, planes: &[&[u8]; MAX_PLANES], elements: &mut [u8]) {
     match split {
         Split::Bytes1 => elements.copy_from_slice(planes[0]),

@@ -1,9 +1,10 @@
-// Records of tiles to elements: see docs/format.md. A block decodes four segments of one tile, a warp each: its slices,
-// or the shorter segments of an index. Words and escapes beyond their ends read as zero, and the tile's status tells what
-// was wrong. All modes are one kernel, so that a batch is one launch.
+// Records of tiles to elements: see docs/format.md. A block decodes four segments of one tile, one
+// per warp: its slices, or the shorter segments of an index. Words and escapes beyond their ends
+// read as zero, and the tile's status says what was wrong. One kernel handles all modes, so a batch
+// is one launch.
 #include "joined.cuh"
 
-// A coded plane into memory.
+// Decodes a coded plane into memory.
 __device__ void decode_plane(Stream& stream, Escapes& escapes, const Coded& coded, u32 mode, u8* plane, u32 begin,
                              u32 end) {
   const u32 lane = threadIdx.x % LANES;
@@ -25,7 +26,7 @@ __device__ void decode_plane(Stream& stream, Escapes& escapes, const Coded& code
   }
 }
 
-// The dword of a segment from `begin` to `end` whose planes are all at hand.
+// The dword of a segment from `begin` to `end` whose planes are all available.
 __device__ u32 join_word(u32 split, const Source* planes, u32 word, u32 begin, u32 end) {
   const u32 width = width_of(split);
   u32 joined = 0;
@@ -55,7 +56,7 @@ __device__ u32 join_word(u32 split, const Source* planes, u32 word, u32 begin, u
   return joined;
 }
 
-// How a tile is shared out to warps, and its entries in the index. Lies in shared memory.
+// How a tile is distributed over warps, and its entries in the index. In shared memory.
 struct Segments {
   Slices slices;
   u32 len, per_slice, step, entries, entry_len;
@@ -74,9 +75,9 @@ struct Segments {
   }
 
   __device__ __forceinline__ bool are_indexed() const { return index != nullptr; }
-  // With an index the tile's hash is a part of its own, after those that decode.
+  // With an index, the tile's hash is a separate part after those that decode.
   __device__ __forceinline__ bool is_sum(u32 segment) const { return index && segment >= per_slice * slices.count; }
-  // The entry for the first `n` elements of a slice, which end a segment.
+  // The entry for the first `n` elements of a slice, where a segment ends.
   __device__ __forceinline__ const u32* lanes(u32 slice, u32 n) const {
     return reinterpret_cast<const u32*>(index + (u64)(slice * entries + (n - 1) / step) * entry_len);
   }
@@ -85,7 +86,7 @@ struct Segments {
   }
 };
 
-// What a warp decodes: elements `begin..end` of the slice `first..last`.
+// The work of a warp: elements `begin..end` of the slice `first..last`.
 struct Work {
   u32 slice, first, last, begin, end, is_here;
 
@@ -99,7 +100,7 @@ struct Work {
   }
 };
 
-// What is spilled is used once for each plane, outside the loops.
+// Spilled values are used once per plane, outside the loops.
 // budget: 64 registers, 48 spill
 extern "C" __global__ void __launch_bounds__(128, 8)
     rans_decode(const Job* jobs, const Part* parts, const u8* packed, u8* out, u8* scratch, i32* status) {
@@ -144,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                  : 0;
   bool is_joined = false;
 
-  // The last plane first: the coded one that others are joined with needs them.
+  // The last plane first: the coded plane needs the planes it is joined with.
   for (u32 i = 0, coded_left = n_coded; i < n_planes && failure == WHOLE && !segments.is_sum(part.first); i++) {
     const u32 p = n_planes - 1 - i;
     const Plane plane = planes[p];

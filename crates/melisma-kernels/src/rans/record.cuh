@@ -1,5 +1,5 @@
-// What a tile's record holds, and the tables made from it. Nothing in a record is trusted: every offset is checked before
-// it is used.
+// A tile's record and the tables made from it. Records are untrusted: every offset is checked
+// before it is used.
 #pragma once
 #include "device.cuh"
 
@@ -19,12 +19,12 @@ struct Job {
   u32 record_len, n, modes, split, row_len, segment, stride, unused;
 };
 
-// The segments of a job that a block decodes: `first` and the next ones, one for each warp.
+// The segments of a job that a block decodes: `first` and the following ones, one per warp.
 struct Part {
   u32 job, first;
 };
 
-// Where a plane's parts are in the record.
+// The place of a plane's parts in the record.
 struct Plane {
   u32 mode, at, len;
 };
@@ -54,7 +54,7 @@ __device__ __forceinline__ u32 load_u32(const u8* from) { return *reinterpret_ca
 
 __device__ __forceinline__ u64 padded(u64 len) { return (len + 15) / 16 * 16; }
 
-// Cuts the record into planes; false when they do not fill it.
+// Cuts the record into planes; returns false if they do not fill it.
 __device__ bool cut_planes(const u8* record, const Job& job, u32 n_planes, Plane* planes) {
   u64 at = padded(4 * n_planes);
   if (at > job.record_len) return false;
@@ -127,11 +127,11 @@ __device__ u32 scan(u32 value, u32* sums, u32& total) {
   return before + sum - value;
 }
 
-// Symbols with more slots than this are filled by a warp together, the others by one lane each.
+// A warp fills symbols with more slots than this together; one lane each fills the others.
 constexpr u32 FEW_SLOTS = 12;
 
-// Reads the frequency table and fills the slots with `f << 20 | symbol << 12 | offset`. Returns the table's length, 0 when
-// it is wrong.
+// Reads the frequency table and fills the slots with `f << 20 | symbol << 12 | offset`. Returns the
+// table's length, or 0 if the table is wrong.
 __device__ u32 fill_lookup(const u8* record, const Coded& coded, u32* lookup, u32* sums) {
   const u8* table = record + coded.table_at;
   const u32 lane = threadIdx.x % LANES;
@@ -157,7 +157,7 @@ __device__ u32 fill_lookup(const u8* record, const Coded& coded, u32* lookup, u3
       f[i] = 1u << low_bits[i] | (window >> (bit % 8) & ((1u << low_bits[i]) - 1));
     }
     bit += low_bits[i];
-    // A length above 12 spoils the sum.
+    // A length above 12 makes the sum wrong.
     sum += length > 12 ? 2 * M : f[i];
   }
   u32 all;

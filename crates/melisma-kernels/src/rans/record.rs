@@ -1,7 +1,7 @@
-//! The bytes of a tile: what the index knows of it, and its record.
+//! The bytes of a tile: its entry in the index, and its record.
 //!
-//! A record is the length of each plane (u32, filled up to 16 bytes), then the planes. Every part begins on a multiple
-//! of 16 bytes. A coded plane is, for S slices:
+//! A record is the length of each plane (u32, padded to 16 bytes), then the planes. Every part
+//! begins on a multiple of 16 bytes. A coded plane has, for S slices:
 //!
 //! | part | bytes |
 //! |---|---|
@@ -25,7 +25,7 @@ pub const MAX_TILE_LEN: usize = 8 << 20;
 /// How a plane is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// As it is.
+    /// Unchanged.
     Raw,
     /// One byte for all elements.
     Constant,
@@ -49,14 +49,14 @@ impl Mode {
     }
 }
 
-/// What the index holds of a tile.
+/// The index entry of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile {
     /// Hash of its number and its decoded bytes.
     pub hash: u64,
     /// Bytes of its record.
     pub len: u32,
-    /// 4 bits for each plane, plane 0 lowest.
+    /// 4 bits per plane, plane 0 lowest.
     pub(super) modes: u32,
 }
 
@@ -112,7 +112,7 @@ pub(super) struct Coded<'a> {
 }
 
 impl<'a> Coded<'a> {
-    /// Cuts up a plane that must consist of exactly these parts.
+    /// Parses a plane that must consist of exactly these parts.
     pub(super) fn read(mode: Mode, slices: Slices, plane: &'a [u8]) -> Result<Self> {
         let mut rest = Parts { bytes: plane, at: 0 };
         let counts = rest.take(8 * slices.count)?;
@@ -150,7 +150,7 @@ impl<'a> Coded<'a> {
     }
 }
 
-/// Takes parts from the front, each filled up with zeros to a multiple of [`ALIGN`].
+/// Takes parts from the front, each padded with zeros to a multiple of [`ALIGN`].
 struct Parts<'a> {
     bytes: &'a [u8],
     at: usize,

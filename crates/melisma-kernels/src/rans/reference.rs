@@ -1,8 +1,9 @@
-//! The obvious loops: one rANS state after another with divisions, a table search for each symbol, a hash word by word.
+//! The obvious loops: one rANS state after another with divisions, a table search per symbol, a
+//! hash word by word.
 
 use super::{L, LANES, M};
 
-/// States and words of `symbols`.
+/// Encodes `symbols` to states and words.
 pub(super) fn encode(frequencies: &[u16; 256], symbols: &[u8]) -> ([u32; LANES], Vec<u16>) {
     let mut states = [L; LANES];
     let mut words = Vec::new();
@@ -20,7 +21,7 @@ pub(super) fn encode(frequencies: &[u16; 256], symbols: &[u8]) -> ([u32; LANES],
     (states, words)
 }
 
-/// The `n` symbols of a stream; every state must end at L with no word left.
+/// Decodes the `n` symbols of a stream; every state must end at L with no word left.
 pub(super) fn decode(frequencies: &[u16; 256], mut states: [u32; LANES], words: &[u16], n: usize) -> Vec<u8> {
     let mut words = words.iter();
     let mut symbols = Vec::new();

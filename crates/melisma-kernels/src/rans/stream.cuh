@@ -1,10 +1,11 @@
-// What a warp reads: one stream of states and words, prefetched into shared memory, and escaped bytes.
+// The inputs of a warp: one stream of states and words, prefetched into shared memory, and escaped
+// bytes.
 #pragma once
 #include "record.cuh"
 
-// What a warp has ahead in shared memory. Words lie in four quarters of a ring: a batch of four steps takes at most one
-// quarter of them and reads from two, while the next two are on their way. Bytes of the other plane lie in four slots, one
-// for each batch.
+// Prefetched data of a warp in shared memory. Words are in four quarters of a ring: a batch of four
+// steps consumes at most one quarter and reads from two, while the next two are in flight. Bytes of
+// the other plane are in four slots, one per batch.
 constexpr u32 QUARTER = 128;
 constexpr u32 RING = 4 * QUARTER;
 constexpr u32 SLOT = 256;
@@ -13,12 +14,13 @@ struct __align__(1024) Ahead {
   u8 lower[4 * SLOT];
 };
 
-// Where a segment begins or ends, as the index stores it: the hash's lanes, then this for each coded plane.
+// The start or end of a segment, as the index stores it: the hash's lanes, then this for each coded
+// plane.
 struct Snapshot {
   u32 words, escapes, zero[2], states[LANES];
 };
 
-// One stream, as a warp reads it: a state for each lane.
+// One stream, as a warp reads it: one state per lane.
 struct Stream {
   const u32* lookup;
   u16* ring;
@@ -35,7 +37,7 @@ struct Stream {
         quarter(0),
         before((1u << (threadIdx.x % LANES)) - 1) {}
 
-  // Continues where `from` was taken.
+  // Resumes from the snapshot `from`.
   __device__ __forceinline__ void resume(const Snapshot& from) {
     at = from.words;
     state = from.states[threadIdx.x % LANES];
@@ -61,7 +63,7 @@ struct Stream {
     sync_warp();
   }
 
-  // After at most four steps.
+  // Called after at most four steps.
   __device__ __forceinline__ void advance() {
     if (at / QUARTER != quarter) {
       sync_warp();
@@ -72,12 +74,12 @@ struct Stream {
     }
   }
 
-  // The next entry of every lane: its symbol, and more above and below it.
+  // The next entry of every lane: its symbol, with other bits above and below it.
   __device__ __forceinline__ u32 next() {
     const u32 entry = lookup[state % M];
     const u32 x = (entry >> 20) * (state / M) + entry % M;
     const u32 mask = ballot(FULL_WARP, x < LOW);
-    // Read by all, so that nobody branches.
+    // Every lane reads, so that none branches.
     const u32 refilled = x << 16 | ring[(at + popc(mask & before)) % RING];
     state = x < LOW ? refilled : x;
     at += popc(mask);
@@ -105,14 +107,15 @@ struct Stream {
   __device__ __forceinline__ bool is_finished() const { return state == LOW && at == n_words; }
 };
 
-// Keeps both planes of a joined decoder ahead, with one copy for each batch: lanes 0 to 15 bring the other plane's bytes
-// of the batch after the next two, lanes 16 to 31 a quarter of words where one was left.
+// Prefetches both planes of a joined decoder with one copy per batch: lanes 0 to 15 load the other
+// plane's bytes for the batch after the next two; lanes 16 to 31 load a quarter of words when one
+// was consumed.
 struct Feeder {
   const u8* from;
   u8* to;
   u32 left, count;
 
-  // `lower` is null where the other plane is constant.
+  // `lower` is null if the other plane is constant.
   __device__ __forceinline__ Feeder(const Stream& stream, Ahead& ahead, const u8* lower, u32 n) : count(0) {
     const u32 lane = threadIdx.x % LANES, skipped = 2 * QUARTER * (stream.quarter + 4) + 16 * (lane - 16);
     if (lane < 16) {
@@ -145,7 +148,7 @@ struct Feeder {
     sync_warp();
   }
 
-  // Before this all lanes have met after their last step.
+  // All lanes must have synchronised after their last step.
   template <u32 ELEMENTS>
   __device__ __forceinline__ void next(Stream& stream) {
     const u32 lane = threadIdx.x % LANES;
@@ -165,7 +168,7 @@ struct Escapes {
 
   __device__ __forceinline__ u32 get(u32 index) const { return index < n ? bytes[index] : 0; }
 
-  // Replaces the entries of a lane's two elements where they are escapes.
+  // Replaces a lane's two elements where they are escapes.
   __device__ __forceinline__ void fill(bool low, bool high, u32& first, u32& second) {
     const u32 of_low = ballot(FULL_WARP, low), of_high = ballot(FULL_WARP, high);
     if (of_low | of_high) {

@@ -1,5 +1,5 @@
-//! Frequencies of 256 symbols that sum to M, and how they are stored: 256 lengths of 4 bits, then the bits of each
-//! frequency below its highest one, from the lowest bit of the first byte on.
+//! Frequencies of 256 symbols that sum to M, and their stored form: 256 lengths of 4 bits, then the
+//! bits of each frequency below its highest one, starting at the lowest bit of the first byte.
 
 use super::{M, SCALE_BITS};
 use crate::{Error, Result};
@@ -7,13 +7,14 @@ use crate::{Error, Result};
 /// Bytes of the lengths.
 const LENGTHS: usize = 128;
 
-/// A frequency for each symbol, at most M - 1, with the sum M.
+/// A frequency per symbol, at most M - 1, with sum M.
 pub(super) type Frequencies = [u16; 256];
 
 /// `f << 20 | offset << 8 | symbol` for each of the M slots.
 pub(super) type Lookup = [u32; M];
 
-/// Scales `counts`, of which at least two are positive, to a sum of M; none that is positive becomes zero.
+/// Scales `counts`, at least two of which are positive, to a sum of M; positive counts stay
+/// positive.
 pub(super) fn normalize(counts: &[u32; 256]) -> Frequencies {
     let total: u64 = counts.iter().map(|&n| u64::from(n)).sum();
     let mut frequencies = [0u16; 256];
@@ -24,7 +25,7 @@ pub(super) fn normalize(counts: &[u32; 256]) -> Frequencies {
             sum += usize::from(*f);
         }
     }
-    // What the next step of a symbol is worth: n log((f + 1) / f) is close to n / (f + 1/2).
+    // The gain of a symbol's next step: n log((f + 1) / f) is close to n / (f + 1/2).
     let worth = |n: u32, twice: u16| (u64::from(n) << 32) / u64::from(twice).max(1);
     if sum < M {
         let mut gains: [u64; 256] = std::array::from_fn(|i| worth(counts[i], 2 * frequencies[i] + 1));
@@ -57,7 +58,7 @@ pub(super) fn stored_len(frequencies: &Frequencies) -> usize {
     LENGTHS + (bits as usize).div_ceil(8)
 }
 
-/// Appends the stored form.
+/// Appends the stored form of `frequencies`.
 pub(super) fn write(frequencies: &Frequencies, out: &mut Vec<u8>) {
     for pair in frequencies.as_chunks::<2>().0 {
         out.push((bit_length(pair[0]) | bit_length(pair[1]) << 4) as u8);
@@ -78,10 +79,10 @@ pub(super) fn write(frequencies: &Frequencies, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the stored form and how many bytes it took.
+/// Reads the stored form; returns it with its length in bytes.
 ///
 /// # Errors
-/// It is cut off, a length is above 12, bits after the last one are set, or the sum is not M.
+/// It is truncated, a length is above 12, bits after the last one are set, or the sum is not M.
 pub(super) fn read(bytes: &[u8]) -> Result<(Frequencies, usize)> {
     let cut = || Error::truncated("a frequency table is cut off");
     let (lengths, bits) = bytes.split_at_checked(LENGTHS).ok_or_else(cut)?;
@@ -126,10 +127,11 @@ pub(super) fn fill(frequencies: &Frequencies, lookup: &mut Lookup) {
     }
 }
 
-/// What the encoder needs of a symbol: `reciprocal`, and `f | bias << 12 | shift << 25`.
+/// The encoder's data for a symbol: `reciprocal`, and `f | bias << 12 | shift << 25`.
 ///
-/// With `shift = ceil(log2 f) - 1` and `reciprocal = ceil(2^(32 + shift) / f)`, `x / f` is
-/// `(x · reciprocal >> 32) >> shift` for every x below 2^31. For f = 1 it comes out as x - 1, and the bias makes it good.
+/// With `shift = ceil(log2 f) - 1` and `reciprocal = ceil(2^(32 + shift) / f)`, `x / f` is `(x ·
+/// reciprocal >> 32) >> shift` for every x below 2^31. For f = 1 the result is x - 1, and the bias
+/// corrects it.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub(super) struct Coding {

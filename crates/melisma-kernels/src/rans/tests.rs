@@ -28,7 +28,7 @@ fn isa(bench: &Bench) -> Option<Isa> {
     }
 }
 
-/// Weights as training leaves them: a normal distribution of small variance, as bf16.
+/// Weights as after training: a normal distribution of small variance, as bf16.
 pub(super) fn brain_floats(random: &mut SplitMix64, n: usize) -> Vec<u8> {
     let mut normal = || (0..12).map(|_| random.signed()).sum::<f32>() * 0.01;
     (0..n).flat_map(|_| half::bf16::from_f32(normal()).to_le_bytes()).collect()
@@ -179,7 +179,7 @@ fn damage_is_found(bench: &Bench) {
     }
 }
 
-/// Tiles of every split with all modes, one, two and four slices, odd lengths, and rows apart from each other.
+/// Tiles of every split with all modes, one, two and four slices, odd lengths, and separated rows.
 fn tiles(random: &mut SplitMix64) -> Vec<(Job, Vec<u8>)> {
     let is_shim = std::env::var_os("MELISMA_SHIM").is_some();
     let sizes: &[usize] = if is_shim { &[0, 1, 78, 2111, 33_003] } else { &[0, 1, 78, 2111, 33_003, 131_074, 262_144] };
@@ -189,7 +189,7 @@ fn tiles(random: &mut SplitMix64) -> Vec<(Job, Vec<u8>)> {
         for (index, &n) in sizes.iter().enumerate() {
             let bytes: Vec<u8> = match split {
                 Split::BrainFloat16 => brain_floats(random, n),
-                // The upper byte of these has too many values for pairs.
+                // The upper byte of these elements has too many values for pairs.
                 Split::Bytes2 if index % 2 == 0 => {
                     (0..n).flat_map(|_| half::f16::from_f32(random.signed() * random.signed()).to_le_bytes()).collect()
                 }
@@ -262,7 +262,7 @@ fn pack_with_index(tiles: Vec<(Job, Vec<u8>)>, segment: Option<u32>) -> Packed {
     packed
 }
 
-/// A batch, and what it reads and writes, on the device.
+/// A batch with its inputs and outputs on the device.
 struct Planned {
     batch: Batch,
     records: Tensor,
@@ -309,7 +309,7 @@ fn check_batch(bench: &Bench, packed: &Packed) {
     }
 }
 
-/// A wrong index is found where it is used, and leaves other tiles alone.
+/// A wrong index is detected where it is used, and does not affect other tiles.
 fn damaged_indices(bench: &Bench) {
     let mut random = SplitMix64::new(14);
     let large: Vec<_> = tiles(&mut random).into_iter().filter(|(job, _)| job.number == 4).collect();
@@ -332,7 +332,7 @@ fn damaged_indices(bench: &Bench) {
     }
 }
 
-/// Some tiles after others, as a loader does.
+/// Ranges of tiles one after another, as a loader decodes them.
 fn parts_of_batches(bench: &Bench) {
     let packed = pack(tiles(&mut SplitMix64::new(15)));
     let Planned { batch, records, mut out, mut status } = planned(bench, &packed);
@@ -350,7 +350,7 @@ fn parts_of_batches(bench: &Bench) {
     assert!(batch.run_some(&bench.queue, 0..n + 1, records.view().unwrap(), out.view_mut().unwrap(), words).is_err());
 }
 
-/// Each tile is damaged in turn; the others stay whole.
+/// Each tile is damaged in turn; the others stay intact.
 fn damaged_batches(bench: &Bench) {
     let mut random = SplitMix64::new(12);
     let small: Vec<_> =
@@ -367,7 +367,7 @@ fn damaged_batches(bench: &Bench) {
             let start = other.out as usize;
             let end = packed.jobs.get(index + 1).map_or(out.len(), |next| next.out as usize);
             let is_same = out[start..end] == packed.expected[start..end];
-            // The padding of a record is not looked at by the GPU: there the bytes themselves are right.
+            // The GPU ignores a record's padding, so there the decoded bytes are right.
             assert!(
                 if index == victim { status != Status::Whole || is_same } else { status == Status::Whole && is_same },
                 "{other:?}, bit {bit}"

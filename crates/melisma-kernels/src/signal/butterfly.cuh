@@ -24,7 +24,8 @@ __device__ __forceinline__ float cos_32(int j) {
   }
 }
 
-// e^{-2 pi i j / R} for the products of indices that a butterfly needs. All arguments are constants after unrolling.
+// e^{-2 pi i j / R} for the index products that a butterfly needs. All arguments are constants
+// after unrolling.
 template <int R>
 __device__ __forceinline__ float2 root(int j) {
   if (R == 25) {
@@ -132,7 +133,8 @@ __device__ __forceinline__ void butterfly<8>(float (&a)[8], float (&b)[8]) {
   a[7] = fused_multiply_add(up_a, h, high_a), b[7] = fused_multiply_add(up_b, h, high_b);
 }
 
-// R = A B, with n = B a + b and k = i + A j: A-point transforms over a, turns, B-point transforms over b.
+// R = A B, with n = B a + b and k = i + A j: A-point transforms over a, twiddles, B-point
+// transforms over b.
 template <int A, int B>
 __device__ __forceinline__ void compose(float (&re)[A * B], float (&im)[A * B]) {
   float p[B][A], q[B][A];

@@ -1,56 +1,58 @@
 //! `feedback`: eight delay lines that feed each other through a Householder reflection, a block of samples at a time.
 //!
-//! With x the outputs of the lines (one sample of each), either side hears `loudness` Σ `heard_i` x_i. Each x passes a shelf,
-//! low += `share` (x - low), y = `gain` (low + `shelf` (x - low)), and y - 2/8 Σ y + `fed` · input is the new input of the lines. Values smaller
-//! than [`TINY`] become 0. A block is shorter than every line, so its outputs are known before it begins.
+//! With x the outputs of the lines (one sample of each), each side outputs `loudness` Σ `heard_i`
+//! x_i. Each x passes a shelf, low += `share` (x - low), y = `gain` (low + `shelf` (x - low)), and
+//! y - 2/8 Σ y + `fed` · input is the new input of the lines. Values smaller than [`TINY`] become 0.
+//! A block is shorter than every line, so its outputs are known before it begins.
 //!
-//! CPU only; the same bits on every instruction set, because each operation is one IEEE operation and sums are trees.
+//! CPU only; the same bits on every instruction set, because each operation is one IEEE operation
+//! and sums are trees.
 
 use crate::Isa;
 use crate::device::isa::dispatch;
 
-/// Delay lines.
+/// The number of delay lines.
 pub const N_LINES: usize = 8;
-/// -180 dB of full scale: next to nothing.
+/// -180 dB relative to full scale; smaller values become 0.
 pub const TINY: f32 = 1e-9;
 
-/// Samples that are worked on together at most.
+/// The most samples processed together.
 pub const BLOCK: usize = 32;
 
-/// A figure of every line.
+/// One value per line.
 pub type Lines = [f32; N_LINES];
 /// Samples of every line.
 pub type Rows = [[f32; BLOCK]; N_LINES];
 
-/// What the lines are like.
+/// The parameters of the lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Feedback {
-    /// Of each line for every round.
+    /// Gain of each line per round trip.
     pub gain: Lines,
-    /// Of high frequencies relative to low ones.
+    /// Gain of high frequencies relative to low ones.
     pub shelf: Lines,
-    /// Of the shelf's low-pass.
+    /// Coefficient of the shelf's low-pass.
     pub share: f32,
-    /// Of what is heard.
+    /// Output gain.
     pub loudness: f32,
-    /// Signs with which lines are heard on the left and on the right.
+    /// Signs of the lines in the left and right output.
     pub heard: [Lines; 2],
-    /// Signs with which the left (even lines) and the right (odd lines) go in.
+    /// Signs of the inputs: left into the even lines, right into the odd lines.
     pub fed: Lines,
 }
 
-/// What lines come to.
+/// The state of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Levels {
     /// States of the low-passes.
     pub low: Lines,
-    /// The largest size that went into each line during the last block.
+    /// The largest magnitude that went into each line during the last block.
     pub peak: Lines,
 }
 
 impl Feedback {
-    /// Replaces the first samples of `rows`, the lines' next outputs, by what goes into them, and `left` and `right`, which are
-    /// as many, by what is heard.
+    /// Replaces the first samples of `rows`, the lines' next outputs, with the lines' new inputs,
+    /// and `left` and `right`, which have the same length, with the output.
     ///
     /// # Panics
     /// The sides differ in length or are longer than [`BLOCK`].
@@ -67,7 +69,8 @@ impl Feedback {
     }
 }
 
-/// All but the low-passes is worked on along time. These need their last sample, so they take the lines side by side.
+/// Everything except the low-passes is vectorised along time. A low-pass needs its previous sample,
+/// so these are vectorised across the lines.
 #[inline(always)]
 fn mix(isa: Isa, feedback: Feedback, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32]) {
     let Feedback { gain, shelf, share, loudness, heard, fed } = feedback;
@@ -105,7 +108,7 @@ fn mix(isa: Isa, feedback: Feedback, levels: &mut Levels, rows: &mut Rows, left:
         for t in 0..n {
             let y = flush(rows[i][t] - reflected[t] + fed[i] * inputs[i % 2][t]);
             rows[i][t] = y;
-            // Sizes of floats are in the order of their bits.
+            // For floats without sign, the order of the bits is the order of the magnitudes.
             most = most.max(y.to_bits() & 0x7fff_ffff);
         }
         peak[i] = f32::from_bits(most);
@@ -120,20 +123,20 @@ fn copy(side: &[f32]) -> [f32; BLOCK] {
     all
 }
 
-/// `x`, or nothing where it is next to nothing.
+/// `x`, or 0 if it is tiny.
 #[inline(always)]
 fn flush(x: f32) -> f32 {
     if x.abs() < TINY { 0.0 } else { x }
 }
 
-/// In a tree, so that lanes can add side by side.
+/// Sums in a tree, so that lanes can add side by side.
 #[inline(always)]
 fn sum(x: Lines) -> f32 {
     let half: [f32; 4] = std::array::from_fn(|i| x[i] + x[i + 4]);
     (half[0] + half[2]) + (half[1] + half[3])
 }
 
-/// Samples of lines to lines of samples, and back.
+/// Transposes samples of lines to lines of samples, and back.
 mod transpose {
     use super::{BLOCK, Lines, N_LINES, Rows};
     use crate::device::isa::{Isa, Level};

@@ -6,5 +6,5 @@ pub mod feedback;
 pub mod mel;
 pub mod voice;
 
-/// Transforms in registers and the steps between them.
+/// In-register transforms and the twiddles between them.
 pub(crate) const BUTTERFLY: Header = Header { name: "butterfly.cuh", text: include_str!("butterfly.cuh") };

@@ -1,4 +1,4 @@
-//! The libraries do not speak of the command line: what to change is a `Remedy`, which each front words.
+//! The libraries do not mention the command line: they return a `Remedy`, which each front words.
 
 use super::{File, rust};
 
@@ -6,10 +6,10 @@ use super::{File, rust};
 const ROOMS: [&str; 2] = ["crates/melisma/src/", "crates/melisma-kernels/src/"];
 /// Options of another program.
 const OTHERS: [&str; 1] = ["crates/melisma-kernels/src/device/cuda/nvrtc.rs"];
-/// Ways to name the program or a short flag.
+/// Mentions of the program or a short flag.
 const COMMANDS: [&str; 4] = ["`melisma ", "use -f", "with -f", "`-f`"];
 
-/// The lines outside of tests that name flags or commands in a text.
+/// The lines outside tests that name flags or commands in a text.
 pub fn problems(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     let sources = ROOMS.iter().flat_map(|room| rust::production(files, room));

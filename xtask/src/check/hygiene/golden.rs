@@ -1,4 +1,5 @@
-//! Every folder of golden files has the script that made it, or a page that says how it was made.
+//! Every folder of golden files has the script that made it, or a page that describes how it was
+//! made.
 
 use super::File;
 use crate::tree;

@@ -1,8 +1,9 @@
-//! The paths below `crate::` that a source names, in `use` trees and elsewhere.
+//! The paths below `crate::` that a source uses, in `use` trees and elsewhere.
 
-/// The items of `code` below the crate's root, such as `optimize::need::Need`, each with its line.
+/// The items below the crate's root that `code` uses, such as `optimize::need::Need`, each with its
+/// line.
 ///
-/// `depth` is the number of modules around the code: so many `super::` lead to the root too.
+/// `depth` is the number of modules around the code: that many `super::` also lead to the root.
 pub fn crate_paths(code: &str, depth: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for root in ["crate::".to_owned(), "super::".repeat(depth)] {
@@ -20,7 +21,7 @@ pub fn crate_paths(code: &str, depth: usize) -> Vec<(usize, String)> {
     found
 }
 
-/// Reads one tree, `a::b`, `a::{b, c::d}` or `a::*`, and returns what follows it.
+/// Parses one tree, `a::b`, `a::{b, c::d}` or `a::*`, and returns the text after it.
 fn tree<'a>(text: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {

@@ -1,4 +1,5 @@
-//! Files that source code includes at compile time: a package has only those inside of its crate.
+//! Files that source code includes at compile time must be inside its crate, because a package has
+//! only those.
 
 use super::File;
 use crate::tree::resolve;
@@ -14,7 +15,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// The included files of the source `path` of the repository that lie outside of its crate.
+/// The files outside its crate that the source `path` includes.
 fn leaving<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = String> + 'a {
     let calls = MACROS.iter().flat_map(|name| text.match_indices(name)).map(|(at, name)| &text[at + name.len()..]);
     calls.filter_map(move |call| {

@@ -1,10 +1,10 @@
-//! Markdown: lines wrap, and links lead to a file and a heading that exist.
+//! Markdown: lines wrap, and links lead to an existing file and heading.
 
 use super::File;
 use crate::tree::{self, resolve};
 use std::path::{Path, PathBuf};
 
-/// Columns of a line of prose; tables and code are as wide as they are.
+/// Columns in a line of prose; tables and code may be wider.
 const WIDEST: usize = 100;
 
 pub fn problems(files: &[File]) -> Vec<String> {
@@ -23,7 +23,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// The numbered lines outside of code blocks.
+/// The numbered lines outside code blocks.
 fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
     let mut code = false;
     file.lines().filter(move |(_, line)| {
@@ -59,7 +59,7 @@ fn leads_somewhere(file: &File, target: &str, files: &[File]) -> bool {
     heading.is_empty() || headings(page).any(|found| found == heading)
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// The anchors of a page's headings, as GitHub generates them.
 fn headings(page: &File) -> impl Iterator<Item = String> {
     prose(page).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
         let title = line.trim_start_matches('#').trim().to_lowercase();

@@ -1,12 +1,12 @@
-//! The rooms of `melisma` import each other as the table in `docs/ARCHITECTURE.md` says, in both directions: an import
-//! without a row is a problem, and so is a row without an import.
+//! The rooms of `melisma` import each other exactly as in the table in `docs/ARCHITECTURE.md`: an
+//! import without a row is a problem, and so is a row without an import.
 
 use super::{File, import, rust};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const PAGE: &str = "docs/ARCHITECTURE.md";
 const SOURCES: &str = "crates/melisma/src/";
-/// What the page lets every room use.
+/// The rooms that the page lets every room use.
 const SHARED: &[&str] = &["config", "format", "output", "runtime", "text", "trace"];
 
 pub fn problems(files: &[File]) -> Vec<String> {
@@ -58,7 +58,7 @@ fn covers(allowed: &str, path: &str) -> bool {
     path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// The rows of `| room | may use |`: for each room the paths in backticks.
+/// The rows of `| room | may use |`: the paths in backticks for each room.
 fn table(page: &str) -> BTreeMap<String, Vec<String>> {
     let rows = page.lines().skip_while(|line| !line.starts_with("| room | may use |")).skip(2);
     let quoted = |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };

@@ -1,11 +1,11 @@
-//! Rust sources as rules see them: code without comments, without tests.
+//! Rust sources without comments and tests, as the rules see them.
 
 use super::File;
 use std::collections::BTreeSet;
 
 const TEST: &str = "#[cfg(test)]";
 
-/// `text` with comments and items under `#[cfg(test)]` emptied; lines keep their numbers.
+/// `text` with comments and `#[cfg(test)]` items blanked; line numbers stay the same.
 pub fn code(text: &str) -> String {
     let mut found = String::new();
     let mut skipped: Option<Skip> = None;
@@ -24,7 +24,7 @@ pub fn code(text: &str) -> String {
     found
 }
 
-/// An item that is left out: its other attributes, its head, and what follows up to the closing brace.
+/// An item to skip: its other attributes, its head, and everything up to the closing brace.
 struct Skip {
     indent: usize,
     begun: bool,
@@ -47,14 +47,15 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The part of `line` before `//`, unless that stands in a string.
+/// The part of `line` before `//`, unless the `//` is inside a string.
 fn without_comment(line: &str) -> &str {
     let in_string = |at: usize| line[..at].replace("\\\"", "").matches('"').count() % 2 == 1;
     let comment = line.match_indices("//").map(|(at, _)| at).find(|at| !in_string(*at));
     comment.map_or(line, |at| &line[..at])
 }
 
-/// The sources below `folder` that are not test code: neither tests by name nor modules under `#[cfg(test)]`.
+/// The sources below `folder` that are not test code: neither named as tests nor modules under
+/// `#[cfg(test)]`.
 pub fn production<'a>(files: &'a [File], folder: &str) -> Vec<&'a File> {
     let tests = test_modules(files);
     let below =
@@ -66,7 +67,7 @@ pub fn production<'a>(files: &'a [File], folder: &str) -> Vec<&'a File> {
     files.iter().filter(inside).collect()
 }
 
-/// The paths, without `.rs`, of the modules that are declared as `#[cfg(test)] mod name;`.
+/// The paths, without `.rs`, of modules declared as `#[cfg(test)] mod name;`.
 fn test_modules(files: &[File]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in files.iter().filter(|file| file.has_suffix(&["rs"])) {
@@ -85,7 +86,7 @@ fn test_modules(files: &[File]) -> BTreeSet<String> {
     found
 }
 
-/// The name in `mod name;`, whatever its visibility.
+/// The name in `mod name;`, with any visibility.
 fn declared(line: &str) -> Option<&str> {
     let (before, name) = line.strip_suffix(';')?.split_once("mod ")?;
     (before.is_empty() || before.starts_with("pub")).then_some(name)

@@ -1,4 +1,4 @@
-//! Every `unsafe` says on its own why it is sound.
+//! Every `unsafe` states by itself why it is sound.
 
 use super::File;
 
@@ -21,7 +21,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Whether a function that its callers must use with care begins in this line.
+/// Whether an unsafe function begins in this line.
 fn is_unsafe_fn(line: &str) -> bool {
     let Some((before, after)) = line.split_once("unsafe ") else { return false };
     let before = before.trim();
@@ -30,14 +30,15 @@ fn is_unsafe_fn(line: &str) -> bool {
     head && after.strip_prefix("fn ").is_some_and(|name| !name.starts_with('('))
 }
 
-/// Whether the comments and attributes right above have a `# Safety`.
+/// Whether the comments and attributes directly above contain a `# Safety`.
 fn is_documented(above: &[&str]) -> bool {
     let head = |line: &&&str| ["///", "//", "#[", "#!["].iter().any(|start| line.trim_start().starts_with(start));
     above.iter().rev().take_while(head).any(|line| line.contains("# Safety"))
 }
 
-/// Whether a trait says what callers of the function in the last line owe: the function belongs to `impl Trait for Type`,
-/// or to a trait with a `# Safety` of its own, or a macro pastes its name.
+/// Whether a trait documents the obligations for the function in the last line: the function
+/// belongs to `impl Trait for Type` or to a trait with its own `# Safety`, or a macro pastes its
+/// name.
 fn is_of_a_trait(lines: &[&str]) -> bool {
     let Some((last, above)) = lines.split_last() else { return false };
     if last.contains("fn $") {
@@ -45,7 +46,7 @@ fn is_of_a_trait(lines: &[&str]) -> bool {
     }
     let mut inner = indent(last);
     for (at, line) in above.iter().enumerate().rev() {
-        // `}, Type {` goes on with what began above it.
+        // `}, Type {` continues a block that began above it.
         if line.trim().is_empty() || line.trim_start().starts_with('}') || indent(line) >= inner {
             continue;
         }

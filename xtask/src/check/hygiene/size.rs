@@ -1,12 +1,12 @@
-//! How long a source file may be.
+//! The maximum length of a source file.
 
 use super::File;
 
 /// The suffixes of source files.
 const SOURCE: &[&str] = &["rs", "cu", "cuh", "c", "cpp", "h", "hpp", "py", "sh"];
-/// Lines of a source file that gives no reason for more.
+/// The most lines of a source file that gives no reason for more.
 const LONGEST: usize = 400;
-/// Within so many lines from the top, a longer file says `N lines because ...`.
+/// A longer file states its reason, `N lines because ...`, within this many lines from the top.
 const REASON_LINES: usize = 5;
 const REASON: &str = concat!("lines", " because");
 

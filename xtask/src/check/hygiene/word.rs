@@ -1,4 +1,4 @@
-//! Text that belongs to a machine, to an index or to the project's history, and unfinished code.
+//! Text that belongs to one machine, an index or the project's history, and unfinished code.
 
 use super::File;
 
@@ -33,7 +33,7 @@ pub fn problems(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Whether `text` stands in `line`; where it is an absolute path, not as the middle of another path.
+/// Whether `line` contains `text`; an absolute path must not be the middle of another path.
 fn contains(line: &str, text: &str) -> bool {
     let inside = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "._-*}".contains(c));
     line.match_indices(text).any(|(at, _)| !text.starts_with('/') || !inside(&line[..at]))

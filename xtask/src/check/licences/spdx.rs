@@ -1,15 +1,16 @@
 //! SPDX licence expressions: `OR`, `AND`, `WITH`, parentheses, and the old `/` for `OR`.
 //!
-//! `(MIT OR Apache-2.0) AND BSD-3-Clause` holds when BSD-3-Clause and one of the other two are allowed.
+//! `(MIT OR Apache-2.0) AND BSD-3-Clause` is satisfied if BSD-3-Clause and one of the other two are
+//! allowed.
 
 use anyhow::{Context, Result, bail};
 
-/// Whether the licences that `allowed` accepts are enough to use the work.
+/// Whether the licences that `allowed` accepts suffice to use the work.
 ///
 /// `allowed` sees identifiers, and exceptions in the form `Apache-2.0 WITH LLVM-exception`.
 ///
 /// # Errors
-/// It is not an expression.
+/// `expression` is malformed.
 pub fn satisfied(expression: &str, allowed: impl Fn(&str) -> bool) -> Result<bool> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut parser = Parser { words: spaced.split_whitespace().collect(), at: 0, allowed };

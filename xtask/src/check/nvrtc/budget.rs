@@ -1,12 +1,13 @@
-//! Budgets of kernels, written in the `.cu` above them:
+//! Budgets of kernels, written above them in the `.cu`:
 //!
 //! ```text
 //! // budget: 64 registers, 0 spill
 //! extern "C" __global__ void convert_f32_f16(...)
 //! ```
 //!
-//! A budget holds for every kernel named in its paragraph: up to the next blank line, or a `}` at the start of a line.
-//! Where a macro pastes names together, `// budget for convert_*: 64 registers, 0 spill` holds for them by pattern.
+//! A budget applies to every kernel named in its paragraph: up to the next blank line, or a `}` at
+//! the start of a line. Where a macro pastes names together, `// budget for convert_*: 64
+//! registers, 0 spill` applies by pattern.
 
 use super::log::Usage;
 use anyhow::{Context, Result, bail};
@@ -19,7 +20,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What is over the budget, in words.
+    /// The excess over the budget, in words.
     pub fn exceeded_by(&self, usage: &Usage) -> Option<String> {
         let Budget { registers, spill } = self;
         if usage.registers > *registers {
@@ -32,7 +33,7 @@ impl Budget {
 /// The budget of `kernel` (a symbol, perhaps mangled) in the text of its `.cu` file.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// There is no budget, or it cannot be parsed.
 pub fn find(text: &str, kernel: &str) -> Result<Budget> {
     let name = source_name(kernel);
     if let Some(budget) = by_pattern(text, name)? {
@@ -41,7 +42,7 @@ pub fn find(text: &str, kernel: &str) -> Result<Budget> {
     by_paragraph(text, name)?.with_context(|| format!("no `// budget: N registers, N spill` line above {name}"))
 }
 
-/// `_Z4tmplILi3EEvPf` is `tmpl` in the source; names of `extern "C"` kernels are what they are.
+/// `_Z4tmplILi3EEvPf` is `tmpl` in the source; names of `extern "C"` kernels are not mangled.
 fn source_name(symbol: &str) -> &str {
     let Some(rest) = symbol.strip_prefix("_Z") else { return symbol };
     let digits = rest.chars().take_while(char::is_ascii_digit).count();
@@ -91,7 +92,7 @@ fn parse(limits: &str) -> Result<Budget> {
     }
 }
 
-/// Whether `name` stands in `line` as a whole word.
+/// Whether `line` contains `name` as a whole word.
 fn mentions(line: &str, name: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(name).any(|(at, _)| !line[..at].ends_with(word) && !line[at + name.len()..].starts_with(word))

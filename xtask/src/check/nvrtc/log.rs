@@ -1,4 +1,4 @@
-//! What `ptxas -v` says about each kernel:
+//! Parses what `ptxas -v` reports for each kernel:
 //!
 //! ```text
 //! ptxas info    : Compiling entry function 'convert_f32' for 'sm_80'
@@ -7,7 +7,7 @@
 //! ptxas info    : Used 10 registers, used 1 barriers, 1024 bytes smem, 372 bytes cmem[0]
 //! ```
 
-/// What one kernel takes of the machine; sizes in bytes.
+/// The resources of one kernel; sizes in bytes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Usage {
     pub kernel: String,
@@ -15,11 +15,11 @@ pub struct Usage {
     /// Static shared memory.
     pub shared: u32,
     pub stack: u32,
-    /// The larger of stores and loads, with those of the functions it calls.
+    /// The larger of stores and loads, including those of the functions it calls.
     pub spill: u32,
 }
 
-/// One entry per kernel, in the order of the log.
+/// One entry per kernel, in log order.
 pub fn usages(log: &str) -> Vec<Usage> {
     let mut found: Vec<Usage> = Vec::new();
     for line in log.lines() {
@@ -39,7 +39,7 @@ pub fn usages(log: &str) -> Vec<Usage> {
     found
 }
 
-/// The lines that warn.
+/// The lines with warnings.
 pub fn warnings(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter(|line| line.contains("warning"))
 }

@@ -7,13 +7,13 @@ const WIDTH: usize = 900;
 const LANE_HEIGHT: f32 = 70.0;
 const SPECTRUM_HEIGHT: f32 = 200.0;
 const COLOURS: [&str; 2] = ["#3478c6", "#d1662b"];
-/// Hann windows of this length, one after the other.
+/// Length of the Hann windows, which follow each other without overlap.
 const WINDOW_LEN: usize = 1024;
 const N_BANDS: usize = 120;
 const LOWEST_HZ: f32 = 50.0;
 const FLOOR_DB: f32 = -100.0;
 
-/// One lane for each clip: the range of samples in every column.
+/// One lane per clip: the range of samples in every column.
 pub fn waveforms(sounds: &[(&str, &Vec<f32>)]) -> String {
     let mut body = String::new();
     for (lane, ((name, samples), colour)) in sounds.iter().zip(COLOURS).enumerate() {
@@ -24,7 +24,7 @@ pub fn waveforms(sounds: &[(&str, &Vec<f32>)]) -> String {
             let low = column.iter().copied().fold(f32::INFINITY, f32::min);
             let high = column.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let y = |sample: f32| middle - sample.clamp(-1.0, 1.0) * LANE_HEIGHT / 2.0;
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(path, "M{x} {:.1}V{:.1}", y(high) - 0.3, y(low) + 0.3);
         }
         body += &format!("<path d=\"{path}\" stroke=\"{colour}\" fill=\"none\"/>\n");
@@ -33,7 +33,7 @@ pub fn waveforms(sounds: &[(&str, &Vec<f32>)]) -> String {
     svg("waveforms", LANE_HEIGHT * sounds.len() as f32, &body)
 }
 
-/// The mean power around frequencies on a logarithmic scale, in dB of full scale.
+/// The mean power around frequencies on a logarithmic scale, in dB relative to full scale.
 pub fn spectra(sample_rate: u32, sounds: &[(&str, &Vec<f32>)]) -> String {
     let mut body = String::new();
     let nyquist = sample_rate as f32 / 2.0;

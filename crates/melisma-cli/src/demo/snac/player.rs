@@ -1,4 +1,4 @@
-//! Sound inside a page.
+//! Embedded audio players.
 
 use melisma::Result;
 use melisma::audio::{Clip, wav};
@@ -6,7 +6,7 @@ use melisma::text::table::escape;
 
 use crate::demo::base64;
 
-/// An audio player with its title and all samples embedded.
+/// An audio player with its title and embedded samples.
 pub fn html(title: &str, clip: &Clip) -> Result<String> {
     let bytes = wav::write(clip, wav::SampleFormat::S16)?;
     let title = escape(title);

@@ -1,4 +1,4 @@
-//! The handle of cuBLASLt, one for each GPU, and its failures as our errors.
+//! The cuBLASLt handle, one per GPU, and its failures as our errors.
 
 use cudarc::cublaslt::{result as lt, sys};
 
@@ -32,7 +32,7 @@ impl Drop for Blas {
     }
 }
 
-/// The error for a call with which the library could not do `what`.
+/// The error for a failed library call that should have done `what`.
 pub(crate) fn blas_failed(what: &str, error: lt::CublasError) -> Error {
     let kind = match error.0 {
         sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Kind::Memory,

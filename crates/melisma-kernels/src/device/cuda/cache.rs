@@ -1,5 +1,5 @@
-//! Compiled kernels on disk, found by what they were made from. A damaged entry is made again, an unusable folder is
-//! done without: the cache can only make things faster.
+//! Compiled kernels cached on disk, keyed by their inputs. A damaged entry is compiled again, and
+//! an unusable folder is ignored: the cache can only make things faster.
 //!
 //! An entry is `magic (8) | BLAKE3 of the code (32) | code`.
 
@@ -13,18 +13,18 @@ use crate::Result;
 
 const MAGIC: [u8; 8] = *b"MELKRN01";
 
-/// What the cache of compiled kernels holds.
+/// A summary of the cache of compiled kernels.
 #[derive(Debug, Clone)]
 pub struct CacheReport {
-    /// Its folder, if one can be named.
+    /// Its folder, if one is known.
     pub path: Option<PathBuf>,
-    /// How many entries it has.
+    /// The number of entries.
     pub entries: u64,
-    /// Their bytes together.
+    /// Their total bytes.
     pub bytes: u64,
 }
 
-/// Looks at the cache of compiled kernels.
+/// Reads the summary of the cache of compiled kernels.
 pub fn report() -> CacheReport {
     let path = directory();
     let files = path.iter().flat_map(std::fs::read_dir).flatten().flatten();
@@ -39,11 +39,11 @@ pub struct CachedKernel {
     pub name: String,
     /// Its bytes.
     pub bytes: u64,
-    /// Whether its content is what was written; one that is not is compiled again when it is needed.
+    /// Whether its content is intact; a damaged entry is compiled again when it is needed.
     pub is_whole: bool,
 }
 
-/// The compiled kernels on disk, by name, each read and checked.
+/// The cached kernels by name, each read and checked.
 pub fn cached() -> Vec<CachedKernel> {
     let entries = directory().into_iter().flat_map(std::fs::read_dir).flatten().flatten();
     let mut kernels: Vec<CachedKernel> = entries
@@ -56,7 +56,7 @@ pub fn cached() -> Vec<CachedKernel> {
     kernels
 }
 
-/// Removes the compiled kernels. Returns how many there were, and their bytes.
+/// Removes the cached kernels. Returns their number and total bytes.
 ///
 /// # Errors
 /// The system refuses.
@@ -72,13 +72,13 @@ pub fn clear_cache() -> std::io::Result<(usize, u64)> {
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
-/// Puts the cache below `root` instead of the folder that the environment names. The first call counts.
+/// Puts the cache below `root` instead of the folder from the environment. The first call wins.
 pub fn set_directory(root: PathBuf) {
     let _ = ROOT.set(root);
 }
 
-/// `kernels` below what [`set_directory`] was given, else in `MELISMA_CACHE_DIR`, else in `melisma` of the user's cache
-/// folder.
+/// `kernels` below the root of [`set_directory`], else in `MELISMA_CACHE_DIR`, else in `melisma` in
+/// the user's cache folder.
 fn directory() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let root = ROOT
@@ -90,7 +90,7 @@ fn directory() -> Option<PathBuf> {
     Some(root.join("kernels"))
 }
 
-/// What machine code is made for.
+/// The target of machine code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target<'a> {
     pub(super) device: &'a str,
@@ -119,7 +119,8 @@ fn machine_code_in(directory: Option<PathBuf>, source: Source, target: Target<'_
 
 fn file_name(source: Source, target: Target<'_>) -> String {
     let mut key = blake3::Hasher::new();
-    // Where there is no compiler its version is not part of the key, and an entry made elsewhere cannot be found.
+    // Without a compiler, its version is not part of the key, so entries made elsewhere are not
+    // found.
     let compiler = nvrtc::version().unwrap_or_default();
     let Target { device, architecture, driver_version } = target;
     let facts = format!("{device} {architecture} {driver_version} {compiler:?} {OPTIONS:?}");

@@ -1,4 +1,4 @@
-//! One GPU: its context, its memory, its loaded kernels.
+//! One GPU: its context, memory and loaded kernels.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,7 +13,7 @@ use super::module::{Function, Module};
 use super::source::Source;
 use crate::{Error, Remedy, Result};
 
-/// A device pointer, or a host pointer where a buffer is in host memory.
+/// A device pointer, or a host pointer for buffers in host memory.
 pub(crate) type Address = u64;
 
 /// One GPU with its context. Clones share it.
@@ -70,7 +70,7 @@ impl Cuda {
         Ok(cuda)
     }
 
-    /// Its number, from 0.
+    /// Its index, from 0.
     pub fn ordinal(&self) -> usize {
         self.0.ordinal
     }
@@ -85,7 +85,7 @@ impl Cuda {
         self.0.architecture
     }
 
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub fn n_processors(&self) -> u32 {
         self.0.n_processors
     }
@@ -96,7 +96,7 @@ impl Cuda {
         self.0.attribute(attribute).is_ok_and(|value| value != 0)
     }
 
-    /// Free and total bytes of its memory, as the driver counts them.
+    /// Free and total bytes of its memory, as reported by the driver.
     ///
     /// # Errors
     /// The device failed.
@@ -139,7 +139,7 @@ impl Cuda {
         if self.0.blas.get().is_none() {
             self.bind()?;
             let made = Blas::new()?;
-            // Another thread may have been first; its handle is as good.
+            // If another thread was first, its handle is used.
             let _ = self.0.blas.set(made);
         }
         self.0.blas.get().ok_or_else(|| Error::device("cuBLASLt: no handle"))
@@ -152,7 +152,7 @@ impl Cuda {
     }
 
     pub(crate) fn free(&self, address_dev: Address) {
-        // A failed free means a lost device, and its memory is gone with it.
+        // A failed free means a lost device, whose memory is gone too.
         let _ = self.bind();
         // SAFETY: allocated by `allocate`, freed once by its block.
         let _ = unsafe { driver::free_sync(address_dev) };
@@ -183,7 +183,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: retained once in `Cuda::new`. Nothing that uses it is left: everything holds a `Cuda`.
+        // SAFETY: retained once in `Cuda::new`. Every user of the context holds a `Cuda`, so none
+        // is left.
         let _ = unsafe { driver::primary_ctx::release(self.handle) };
     }
 }

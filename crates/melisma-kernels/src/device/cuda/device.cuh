@@ -1,6 +1,6 @@
-// The only header of our .cu files: integer names and the few operations that are instructions rather than C++.
-// NVRTC compiles the first form of each; the host shim (MELISMA_SHIM) compiles its C++ twin.
-// "Shared" and "global" in a parameter's name say which memory the pointer must point to.
+// The base header of all .cu files: integer names and the few operations that are instructions
+// rather than C++. NVRTC compiles the first form of each; the host shim (MELISMA_SHIM) compiles its
+// C++ twin. "Shared" and "global" in a parameter's name say which memory the pointer must point to.
 #pragma once
 
 typedef unsigned char u8;
@@ -16,7 +16,8 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "the nam
 
 constexpr u32 FULL_WARP = 0xffffffffu;
 
-// for GRID_STRIDE(i, n) { ... }: i runs over 0..n, shared out to the threads of a one-dimensional grid.
+// for GRID_STRIDE(i, n) { ... }: i runs over 0..n, distributed over the threads of a
+// one-dimensional grid.
 #define GRID_STRIDE(i, n)                                                                                    \
   (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (u64)gridDim.x * blockDim.x; i < (u64)(n); \
    i += i##_step)
@@ -77,8 +78,8 @@ inline void melisma_check_aligned(const void* pointer) {
 }
 #endif
 
-// 16 bytes from global to shared memory, landing at the matching `cp_async_wait`.
-// The first `bytes` (0 to 16) are read, the others become zero.
+// Copies 16 bytes from global to shared memory; they have arrived after the matching
+// `cp_async_wait`. The first `bytes` (0 to 16) are read, the others become zero.
 __device__ __forceinline__ void cp_async_16(void* shared, const void* global, u32 bytes = 16) {
 #ifdef MELISMA_SHIM
   melisma_check_aligned(shared);
@@ -100,7 +101,8 @@ __device__ __forceinline__ void cp_async_commit() {
 #endif
 }
 
-// Waits until at most the LEFT newest groups of this thread are in flight. Other threads' copies need a barrier after it.
+// Waits until at most the LEFT newest groups of this thread are in flight. Copies of other threads
+// also need a barrier after this.
 template <int LEFT>
 __device__ __forceinline__ void cp_async_wait() {
 #ifdef MELISMA_SHIM
@@ -110,7 +112,7 @@ __device__ __forceinline__ void cp_async_wait() {
 #endif
 }
 
-// Brings the line of an address into the second cache; the address is valid.
+// Prefetches the line of a valid address into L2.
 __device__ __forceinline__ void prefetch(const void* global) {
 #ifndef MELISMA_SHIM
   asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
@@ -119,7 +121,8 @@ __device__ __forceinline__ void prefetch(const void* global) {
 #endif
 }
 
-// A value that nobody writes during the launch, so that the compiler may read it early and keep it.
+// Loads a value that nobody writes during the launch, so that the compiler may load it early and
+// reuse it.
 template <class T>
 __device__ __forceinline__ T load_constant(const T* global) {
 #ifdef MELISMA_SHIM
@@ -129,7 +132,7 @@ __device__ __forceinline__ T load_constant(const T* global) {
 #endif
 }
 
-// Data that nobody writes during the launch.
+// Loads data that nobody writes during the launch.
 __device__ __forceinline__ uint4 load_streaming(const uint4* global) {
 #ifdef MELISMA_SHIM
   melisma_check_aligned(global);
@@ -147,7 +150,7 @@ __device__ __forceinline__ float4 load_streaming(const float4* global) {
   return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w));
 }
 
-// Data that is not read again soon.
+// Stores data that is not read again soon.
 __device__ __forceinline__ void store_streaming(uint4* global, uint4 v) {
 #ifdef MELISMA_SHIM
   melisma_check_aligned(global);
@@ -169,7 +172,8 @@ __device__ __forceinline__ float fused_multiply_add(float a, float b, float c) {
 // To nearest, ties to even; saturates, and NaN becomes 0.
 __device__ __forceinline__ i32 round_to_int(float x) { return __float2int_rn(x); }
 
-// Conversions give the bits the `half` crate gives: ties to even, a NaN keeps its sign and upper payload and becomes quiet.
+// Conversions give the same bits as the `half` crate: ties to even; a NaN keeps its sign and upper
+// payload and becomes quiet.
 
 __device__ __forceinline__ u16 f32_to_bf16(float x) {
   u32 bits = __float_as_uint(x);
@@ -188,7 +192,7 @@ __device__ __forceinline__ u16 f32_to_f16(float x) {
 #ifdef MELISMA_SHIM
   if (magnitude >= 0x477ff000u) return (u16)(sign | 0x7c00u);  // 65520 and above rounds to infinity
   if (magnitude < 0x38800000u) {
-    // Below 2^-14 the result is subnormal: adding 0.5 leaves it, rounded, in the lowest bits.
+    // Below 2^-14 the result is subnormal: adding 0.5 leaves the rounded result in the lowest bits.
     u32 shifted = __float_as_uint(__fadd_rn(__uint_as_float(magnitude), 0.5f));
     return (u16)(sign | (shifted - 0x3f000000u));
   }
@@ -215,7 +219,8 @@ __device__ __forceinline__ float f16_to_f32(u16 half) {
 #endif
 }
 
-// The nearest BF16 numbers in one register, `low` in the lower 16 bits; every NaN becomes some NaN.
+// Packs the nearest BF16 numbers into one register, `low` in the lower 16 bits; every NaN becomes
+// some NaN.
 __device__ __forceinline__ u32 pack_bf16(float low, float high) {
 #ifdef MELISMA_SHIM
   return (u32)f32_to_bf16(low) | (u32)f32_to_bf16(high) << 16;
@@ -226,7 +231,7 @@ __device__ __forceinline__ u32 pack_bf16(float low, float high) {
 #endif
 }
 
-// Two halves in one register, as `mma_bf16` and `mma_f16` want them: `low` in the lower 16 bits.
+// Packs two halves into one register for `mma_bf16` and `mma_f16`: `low` in the lower 16 bits.
 __device__ __forceinline__ u32 pack_halves(u16 low, u16 high) { return (u32)low | (u32)high << 16; }
 
 // Rounds to the 10 bits of mantissa that `mma_tf32` reads, ties away from zero.
@@ -257,7 +262,8 @@ struct MelismaFragments {
   u32 a[4], b[2];
 };
 
-// `decode(word, part)` is the value of a register's part; `n_parts` values of one K index lie side by side in a register.
+// `decode(word, part)` extracts one value of a register; `n_parts` values of consecutive K share a
+// register.
 template <u32 n_parts, class Decode>
 inline void melisma_mma(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2], const char* operation, Decode decode) {
   MelismaFragments mine = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};

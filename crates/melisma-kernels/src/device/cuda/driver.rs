@@ -4,7 +4,7 @@ use cudarc::driver::{result, sys};
 
 use crate::{Error, Kind, Result};
 
-/// The error for a call with which the driver could not do `what`.
+/// The error for a failed driver call that should have done `what`.
 pub(crate) fn failed(what: &str, error: result::DriverError) -> Error {
     let out_of_memory = error.0 == sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY;
     let kind = if out_of_memory { Kind::Memory } else { Kind::Device };

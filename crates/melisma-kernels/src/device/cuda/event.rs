@@ -1,4 +1,4 @@
-//! Points in a queue's work.
+//! Markers in a queue's work.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::context::Cuda;
 use super::driver::failed;
 use crate::{Error, Result};
 
-/// A point in the work of a queue.
+/// A marker in the work of a queue.
 #[derive(Debug)]
 pub struct Event(Point);
 
@@ -35,7 +35,7 @@ impl Event {
         Self(Point::Host(Instant::now()))
     }
 
-    /// An event not recorded yet.
+    /// An event that is not recorded yet.
     pub(super) fn new(cuda: &Cuda) -> Result<Self> {
         cuda.bind()?;
         let event = driver::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
@@ -50,7 +50,7 @@ impl Event {
         }
     }
 
-    /// Waits until the work before it is done.
+    /// Waits until all work before the event is done.
     ///
     /// # Errors
     /// The device failed.
@@ -64,12 +64,12 @@ impl Event {
     /// The time from `earlier` to this event, once both have happened.
     ///
     /// # Errors
-    /// The events are of different devices, or have not happened.
+    /// The events belong to different devices, or have not happened.
     pub fn since(&self, earlier: &Self) -> Result<Duration> {
         match (&self.0, &earlier.0) {
             (Point::Host(end), Point::Host(start)) => Ok(end.saturating_duration_since(*start)),
             (Point::Device(end), Point::Device(start)) => {
-                // SAFETY: both events live, of the same driver.
+                // SAFETY: both events are alive and belong to the same driver.
                 let milliseconds = unsafe { driver::event::elapsed(start.event, end.event) }
                     .map_err(|error| failed("time two events", error))?;
                 Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) * 1e-3))

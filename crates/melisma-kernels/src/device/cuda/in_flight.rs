@@ -1,4 +1,4 @@
-//! Copies that are under way between a GPU and a pinned buffer.
+//! Copies in flight between a GPU and a pinned buffer.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::Result;
 /// The copies that may still use a pinned buffer.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// Made at the first copy, recorded again at each.
+    /// Created at the first copy, recorded again at each later one.
     event: Option<Event>,
-    /// The stream of the last copy that was not waited for.
+    /// The stream of the last copy that nobody has waited for.
     pending: Option<Arc<Stream>>,
-    /// The stream of a captured copy, which happens again at every launch of its graph.
+    /// The stream of a captured copy, which is repeated at every launch of its graph.
     replayed: Option<Arc<Stream>>,
 }
 
 impl InFlight {
-    /// Notes that a copy was just put on `stream`.
+    /// Records that a copy was just submitted to `stream`.
     pub(crate) fn mark(&mut self, stream: &Arc<Stream>) -> Result<()> {
         if stream.is_capturing()? {
             self.replayed = Some(stream.clone());

@@ -1,10 +1,11 @@
-//! Where the CUDA libraries are: `MELISMA_CUDA_PATH`, then the loader's path, then the active Python's packages.
+//! Searches the CUDA libraries in `MELISMA_CUDA_PATH`, then the loader's path, then the active
+//! Python's packages.
 //!
 //! # Why are they loaded at run time?
 //!
-//! The same binary runs with and without CUDA and builds on machines that have none of it, so CUDA
-//! code is always compiled and never rots behind a feature. The libraries are probed before the
-//! bindings are touched, since the bindings panic when one is absent.
+//! The same binary runs with and without CUDA and builds on machines without it, so CUDA code is
+//! always compiled and never rots behind a feature. The libraries are probed before the bindings
+//! are touched, because the bindings panic when one is missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -13,7 +14,7 @@ use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::{Error, Remedy, Result};
 
-/// CUDA's major version this build was made for.
+/// The major CUDA version of this build.
 const MAJOR: &str = if cfg!(feature = "cuda-12") { "12" } else { "13" };
 
 /// The libraries we use.
@@ -46,7 +47,7 @@ impl Library {
         }
     }
 
-    /// Libraries that it opens by bare name, and that must therefore be loaded before it.
+    /// Libraries that it opens by bare name, and that must be loaded first.
     fn companions(self, directory: &Path) -> Vec<PathBuf> {
         let prefix = match self {
             Self::Nvrtc => "libnvrtc-builtins.so",
@@ -65,10 +66,11 @@ pub(crate) struct Found {
     pub(crate) library: Loaded,
 }
 
-/// The library, loaded once. After this the bindings of `cudarc` find it too: the loader knows it by its name.
+/// Loads the library once. Afterwards the bindings of `cudarc` find it too, because the loader
+/// knows its name.
 ///
 /// # Errors
-/// It is nowhere.
+/// The library is not found anywhere.
 pub(crate) fn require(library: Library) -> Result<&'static Found> {
     static FOUND: [OnceLock<Option<Found>>; 4] = [const { OnceLock::new() }; 4];
     FOUND[library as usize].get_or_init(|| search(library)).as_ref().ok_or_else(|| absent(library))
@@ -95,7 +97,7 @@ fn from_directories(library: Library, directories: impl Iterator<Item = PathBuf>
     directories.into_iter().find_map(|directory| {
         let path = names.iter().map(|name| directory.join(name)).find(|path| path.is_file())?;
         for companion in library.companions(&directory) {
-            // Without it the library says itself what is missing.
+            // If the companion is missing, the library itself reports it.
             let _ = open(&companion).map(std::mem::forget);
         }
         open(&path)
@@ -103,7 +105,8 @@ fn from_directories(library: Library, directories: impl Iterator<Item = PathBuf>
 }
 
 fn open(path: &Path) -> Option<Found> {
-    // SAFETY: loading a library runs its initialisers; these are NVIDIA's, or what the user put in their place.
+    // SAFETY: loading a library runs its initialisers; they are NVIDIA's, or those of a replacement
+    // the user installed.
     let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.ok()?;
     Some(Found { place: path.display().to_string(), library })
 }
@@ -112,7 +115,7 @@ fn toolkit_directories(root: PathBuf) -> Vec<PathBuf> {
     ["", "lib64", "lib", "targets/x86_64-linux/lib", "targets/aarch64-linux/lib"].map(|part| root.join(part)).to_vec()
 }
 
-/// `nvidia/*/lib` of the packages that the first `python3` of the path sees.
+/// `nvidia/*/lib` of the packages visible to the first `python3` on the path.
 fn python_directories() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(python) = std::env::split_paths(&path).map(|entry| entry.join("python3")).find(|python| python.is_file())

@@ -1,4 +1,4 @@
-//! NVIDIA GPUs, reached by libraries that are loaded at run time: the same binary runs where there are none.
+//! NVIDIA GPUs, through libraries loaded at run time: the same binary also runs without them.
 
 mod blas;
 mod cache;

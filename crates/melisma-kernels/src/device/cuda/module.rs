@@ -1,4 +1,4 @@
-//! Compiled kernels in a GPU's context.
+//! Compiled kernels loaded into a GPU's context.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Module {
-    /// Compiles `source`, or takes it from the cache, and loads it into the current context.
+    /// Compiles `source` or reads it from the cache, and loads it into the current context.
     pub(super) fn load(source: Source, target: Target<'_>) -> Result<Self> {
         let code = cache::machine_code(source, target)?;
-        // SAFETY: `code` is a complete image, from the compiler or from a verified entry.
+        // SAFETY: `code` is a complete image, from the compiler or from a verified cache entry.
         let handle = unsafe { driver::module::load_data(code.as_ptr().cast()) }
             .map_err(|error| failed(&format!("load {}.cu", source.name), error))?;
         Ok(Self { handle })
@@ -61,7 +61,7 @@ impl Function {
         &self.name
     }
 
-    /// Lets launches use `bytes` of dynamic shared memory, which beyond 48 KiB must be asked for.
+    /// Allows launches with `bytes` of dynamic shared memory; more than 48 KiB needs this call.
     pub(crate) fn allow_shared(&self, bytes: usize) -> Result<()> {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function's module is loaded.

@@ -1,4 +1,4 @@
-//! CUDA C++ to machine code, at run time.
+//! Compiles CUDA C++ to machine code at run time.
 //!
 //! # Why at run time?
 //!
@@ -15,13 +15,13 @@ use super::library::{Library, require};
 use super::source::Source;
 use crate::{Error, Kind, Result};
 
-/// Contraction is off so that a multiply-add is fused where the kernel says so and nowhere else.
+/// Contraction is off, so a multiply-add is fused only where the kernel asks for it.
 pub(super) const OPTIONS: [&str; 3] = ["--std=c++17", "-default-device", "--fmad=false"];
 
 /// The compiler's version, major and minor.
 ///
 /// # Errors
-/// There is no NVRTC.
+/// NVRTC is missing.
 pub(super) fn version() -> Result<(i32, i32)> {
     require(Library::Nvrtc)?;
     let (mut major, mut minor) = (0, 0);
@@ -33,7 +33,7 @@ pub(super) fn version() -> Result<(i32, i32)> {
 /// Machine code of `source` for `architecture` (90 for sm_90).
 ///
 /// # Errors
-/// There is no NVRTC, or the source does not compile; the message carries the compiler's log.
+/// NVRTC is missing, or the source does not compile; the message carries the compiler's log.
 pub(super) fn compile(source: Source, architecture: u32) -> Result<Vec<u8>> {
     require(Library::Nvrtc)?;
     let _span = tracing::info_span!("nvrtc", source = source.name).entered();
@@ -86,7 +86,7 @@ impl Program {
             return String::new();
         }
         let mut log = vec![0u8; size];
-        // SAFETY: `log` has the size that was just asked for.
+        // SAFETY: `log` has the size returned above.
         let _ = unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) };
         CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ impl Program {
         // SAFETY: the program lives and was compiled.
         check(unsafe { sys::nvrtcGetCUBINSize(self.0, &mut size) }, "size the machine code")?;
         let mut code = vec![0u8; size];
-        // SAFETY: `code` has the size that was just asked for.
+        // SAFETY: `code` has the size returned above.
         check(unsafe { sys::nvrtcGetCUBIN(self.0, code.as_mut_ptr().cast()) }, "give the machine code")?;
         Ok(code)
     }
@@ -118,13 +118,13 @@ fn check(outcome: sys::nvrtcResult, what: &str) -> Result<()> {
     let reason = if text.is_null() {
         format!("{outcome:?}")
     } else {
-        // SAFETY: not null, and static and null-terminated as every error string.
+        // SAFETY: not null; error strings are static and null-terminated.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
     Err(Error::new(Kind::Device, format!("NVRTC could not {what}: {reason}")))
 }
 
-/// Our own texts hold no null bytes; one that did would end there.
+/// Our own texts contain no null bytes; a text with one would be cut there.
 fn c_string(text: &str) -> CString {
     CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
 }

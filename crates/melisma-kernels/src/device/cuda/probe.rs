@@ -1,4 +1,4 @@
-//! What this machine has, for `melisma doctor`.
+//! The CUDA facts that `melisma doctor` shows.
 
 use cudarc::driver::result as driver;
 
@@ -8,40 +8,40 @@ use super::library::{Library, require};
 use super::nvrtc;
 use crate::Result;
 
-/// What was found of CUDA on this machine.
+/// The CUDA libraries and GPUs found on this machine.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Each library we use, and where it is or why it is not used.
+    /// Each library we use, and its place or why it is not used.
     pub libraries: Vec<LibraryReport>,
     /// The driver's CUDA version, 13000 for 13.0.
     pub driver_version: Option<i32>,
     /// The compiler's version.
     pub nvrtc_version: Option<(i32, i32)>,
-    /// The GPUs, or why there are none.
+    /// The GPUs, or why none was found.
     pub gpus: std::result::Result<Vec<Gpu>, String>,
 }
 
-/// One library and where it was found.
+/// One library and its place.
 #[derive(Debug, Clone)]
 pub struct LibraryReport {
     /// `driver`, `nvrtc`, `cublaslt` or `nvtx`.
     pub name: &'static str,
-    /// A path or the loader's name for it, or why it is not there.
+    /// Its path or the name that the loader resolved, or why it was not found.
     pub place: std::result::Result<String, String>,
 }
 
 /// One GPU.
 #[derive(Debug, Clone)]
 pub struct Gpu {
-    /// Its number, from 0.
+    /// Its index, from 0.
     pub ordinal: usize,
     /// Its product name.
     pub name: String,
     /// Its compute capability, 90 for 9.0.
     pub architecture: u32,
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub n_processors: u32,
-    /// Bytes of its memory.
+    /// Total bytes of its memory.
     pub memory_bytes: u64,
     /// Bytes free now.
     pub free_bytes: u64,
@@ -49,7 +49,7 @@ pub struct Gpu {
     pub shares_memory: bool,
 }
 
-/// Looks at every library and GPU. Nothing that is absent is an error.
+/// Probes every library and GPU. Missing ones are not errors.
 pub fn probe() -> Probe {
     let report = |library: Library| {
         let place = require(library).map(|found| found.place.clone()).map_err(|error| error.to_string());

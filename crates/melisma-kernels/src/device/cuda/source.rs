@@ -1,11 +1,11 @@
-//! The CUDA C++ texts that are compiled at run time.
+//! CUDA C++ sources, compiled at run time.
 
 /// The text of a `.cu` file; its name is the kernel's directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    /// All headers that the text includes, also those that a header includes.
+    /// All headers that the text includes, directly or indirectly.
     pub(crate) headers: &'static [Header],
 }
 
@@ -16,5 +16,5 @@ pub(crate) struct Header {
     pub(crate) text: &'static str,
 }
 
-/// What every kernel includes.
+/// The header that every kernel includes.
 pub(crate) const DEVICE: Header = Header { name: "device.cuh", text: include_str!("device.cuh") };

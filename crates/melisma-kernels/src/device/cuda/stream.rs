@@ -1,4 +1,4 @@
-//! Streams: work of a GPU in order.
+//! Streams, which run the work of a GPU in order.
 
 use cudarc::driver::{result as driver, sys};
 
@@ -31,7 +31,7 @@ impl Stream {
         self.handle
     }
 
-    /// A new event at this point of its work.
+    /// Records a new event at this point of the stream.
     pub(crate) fn mark(&self) -> Result<Event> {
         let event = Event::new(&self.cuda)?;
         self.record(&event)?;
@@ -59,16 +59,16 @@ impl Stream {
     pub(crate) fn record(&self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
         self.cuda.bind()?;
-        // SAFETY: both handles live.
+        // SAFETY: both handles are alive.
         unsafe { driver::event::record(handle, self.handle) }.map_err(|error| failed("record an event", error))
     }
 
-    /// Lets everything put on it from now on wait for `event`.
+    /// Makes everything submitted from now on wait for `event`.
     pub(crate) fn wait(&self, event: &Event) -> Result<()> {
         let Some(handle) = event.handle() else { return Ok(()) };
         self.cuda.bind()?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-        // SAFETY: both handles live.
+        // SAFETY: both handles are alive.
         unsafe { driver::stream::wait_event(self.handle, handle, flags) }
             .map_err(|error| failed("wait for another queue", error))
     }

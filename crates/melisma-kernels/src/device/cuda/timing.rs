@@ -1,7 +1,8 @@
-//! When kernels ran on the device, on the host's clock.
+//! Run times of kernels on the device, on the host's clock.
 //!
-//! A queue is timed alone after [`Queue::start_timing`](crate::Queue::start_timing), and every queue of the process after
-//! [`Timeline::start`], also those that are made later and are gone when the timeline is read.
+//! [`Queue::start_timing`](crate::Queue::start_timing) times a single queue. [`Timeline::start`]
+//! times every queue of the process, including those created later and those dropped before the
+//! timeline is read.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,19 +12,19 @@ use super::event::Event;
 use super::stream::Stream;
 use crate::Result;
 
-/// Events that one queue holds before the older half is read: reading waits for them.
+/// Events that one queue holds before it reads the older half; reading waits for them.
 const MAX_PENDING: usize = 8192;
-/// Spans that a timeline holds until it is read; further ones are only counted.
+/// Spans that a timeline holds until it is read; later ones are only counted.
 const MAX_SPANS: usize = 1_000_000;
 
-/// One kernel's run on a device.
+/// One kernel run on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceSpan {
     /// The kernel.
     pub name: &'static str,
-    /// When it began, on the host's clock.
+    /// Its start, on the host's clock.
     pub start: Instant,
-    /// How long it took.
+    /// Its duration.
     pub duration: Duration,
     /// Bytes it read and wrote.
     pub bytes: u64,
@@ -34,16 +35,16 @@ pub struct DeviceSpan {
 pub enum Detail {
     /// A recorded graph is one span.
     Graphs,
-    /// The work of a graph is put on its queue kernel by kernel, each timed, which takes longer than the graph.
+    /// The kernels of a graph are launched and timed one by one, which takes longer than the graph.
     Kernels,
 }
 
-/// Work of all GPUs that this process uses.
+/// The work of all GPUs that this process uses.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// The device as `cuda:N`, and what ran there.
+    /// The device as `cuda:N`, and each kernel run on it.
     pub spans: Vec<(String, DeviceSpan)>,
-    /// Runs that could not be timed or were too many to hold.
+    /// Runs that could not be timed, or that exceeded the number of spans held.
     pub lost: u64,
 }
 
@@ -52,14 +53,15 @@ static READ: Mutex<Timeline> = Mutex::new(Timeline { spans: Vec::new(), lost: 0 
 static TIMERS: Mutex<Vec<Weak<Timer>>> = Mutex::new(Vec::new());
 
 impl Timeline {
-    /// Times all work that is put on any queue from now on.
+    /// Times all work submitted to any queue from now on.
     pub fn start(detail: Detail) {
         DETAIL.store(1 + detail as u8, Relaxed);
     }
 
-    /// What ran since the last call. Waits for work that is under way.
+    /// The runs since the last call. Waits for work in flight.
     pub fn take() -> Self {
-        // No lock is held while timers are dropped: the last holder of one adds its spans to `READ`.
+        // No lock is held while timers are dropped: the last owner of a timer adds its spans to
+        // `READ`.
         let timers: Vec<_> = lock(&TIMERS).iter().filter_map(Weak::upgrade).collect();
         timers.iter().for_each(|timer| timer.settle(usize::MAX));
         std::mem::take(&mut *lock(&READ))
@@ -84,7 +86,7 @@ impl Timeline {
     }
 }
 
-/// Ties the device's clock to the host's, and holds what was timed but not read.
+/// Relates the device's clock to the host's, and holds timings that are not read yet.
 #[derive(Debug)]
 struct Clock {
     origin: Event,
@@ -100,7 +102,7 @@ impl Clock {
         Ok(Self { origin, origin_host: Instant::now(), timed: Vec::new() })
     }
 
-    /// Reads the first `n` runs, once they are done.
+    /// Reads the first `n` runs once they are done.
     fn drain(&mut self, n: usize) -> Vec<Result<DeviceSpan>> {
         let origin = &self.origin;
         let place = |(name, bytes, start, end): (&'static str, u64, Event, Event)| {
@@ -139,17 +141,17 @@ impl Timer {
         Ok(())
     }
 
-    /// Whether anything asks for times.
+    /// Whether any timing is requested.
     pub(crate) fn may_time(&self) -> bool {
         self.is_on.load(Relaxed) || Timeline::is_on()
     }
 
-    /// Whether work is timed; begins to, where all queues are.
+    /// Whether work is timed; starts the clock if all queues are timed.
     pub(crate) fn is_on(self: &Arc<Self>, stream: &Stream) -> bool {
         self.is_on.load(Relaxed) || (Timeline::is_on() && self.start(stream).is_ok())
     }
 
-    /// What was timed since the last call; the timeline gets it too.
+    /// The runs timed since the last call; the timeline gets them too.
     pub(crate) fn spans(&self) -> Result<Vec<DeviceSpan>> {
         let spans: Vec<_> = lock(&self.clock).as_mut().map_or_else(Vec::new, |clock| clock.drain(usize::MAX));
         if Timeline::is_on() {
@@ -173,7 +175,7 @@ impl Drop for Timer {
     }
 }
 
-/// Times the work put on a queue until dropped.
+/// Times the work submitted to a queue until dropped.
 #[derive(Debug)]
 pub(crate) struct Timing<'a> {
     stream: &'a Stream,
@@ -225,7 +227,8 @@ mod tests {
         state.plan.run(queue, state.from.view()?, state.to.view_mut()?)
     }
 
-    /// One test, since the timeline is of the whole process. Other tests add to it: only lower bounds hold.
+    /// A single test, because the timeline belongs to the whole process. Other tests add to it, so
+    /// only lower bounds hold.
     #[test]
     fn on_cuda_every_queue_is_timed_graphs_by_kernel_where_asked() {
         with_cuda(|bench| {

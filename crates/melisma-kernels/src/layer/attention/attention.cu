@@ -1,5 +1,5 @@
-// Attention inside windows: one warp for each latent and head. Memory keeps q, k, v and x as they came; they are turned
-// where they are used.
+// Attention inside windows: one warp per latent and head. Memory stores q, k, v and x unrotated; q
+// and k are rotated where they are used.
 #include "step.cuh"
 
 struct Shape {
@@ -14,7 +14,7 @@ struct Shape {
   u32 n_channels, head_dim, window;
   float scale;
 
-  // Element `c` of [k | v] or [q | x] for row `index` of memory and step together.
+  // Element `c` of [k | v] or [q | x] for row `index` of memory and step joined.
   __device__ __forceinline__ float key(const Row& row, u32 stream, u32 index, u32 c) const {
     if (index < keys.n_past) return keys.past(row)[(u64)index * keys.n_channels + c];
     return qkv[((u64)stream * step.n_latents + index - keys.n_past) * 3 * n_channels + n_channels + c];
@@ -28,7 +28,8 @@ struct Shape {
 
 constexpr u32 WARPS = 4;
 
-// Grid: x over latents and heads of a stream, y over streams; shared memory: head_dim + window floats for each warp.
+// Grid: x over latents and heads of a stream, y over streams; shared memory: head_dim + window
+// floats per warp.
 // budget: 64 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(128) attention_f32(Shape shape) {
   DYNAMIC_SHARED(float, shared);

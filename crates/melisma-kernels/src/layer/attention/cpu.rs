@@ -1,4 +1,5 @@
-//! A few rows in each step: memory and step are laid side by side in scratch, then each output row looks at its window.
+//! A step has few rows: memory and step are joined in scratch, then each output row attends to its
+//! window.
 
 use super::{Attention, Pass};
 use crate::Result;
@@ -14,7 +15,7 @@ pub(super) struct Prepared {
     rotation: Vec<[f32; 2]>,
 }
 
-/// Floats of keys with values, and of queries with inputs, that a step lays side by side.
+/// Floats of keys with values, and of queries with inputs, that a step joins.
 fn lens(n_channels: usize, window: usize, n_latents: usize) -> [usize; 2] {
     let width = 2 * n_channels;
     [(2 * (window - 1) + n_latents) * width, (window - 1 + n_latents) * width]

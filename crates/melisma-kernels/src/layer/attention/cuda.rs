@@ -9,9 +9,9 @@ use crate::{Budget, Error, Result, Tensor};
 
 const SOURCE: Source = Source { name: "attention", text: include_str!("attention.cu"), headers: &[DEVICE, STEP] };
 
-/// Warps of a block.
+/// Warps per block.
 const WARPS: usize = 4;
-/// What a block has without asking.
+/// Shared memory that a block has by default.
 const SHARED_BYTES: usize = 48 << 10;
 
 /// `Shape` of `attention.cu`.
@@ -61,7 +61,7 @@ impl Prepared {
         [[2 * past, width], [past, width]]
     }
 
-    /// Floats of state that a slot needs.
+    /// Floats of state per slot.
     pub(super) fn state_len(&self) -> usize {
         self.memories().into_iter().map(MemoryArgument::state_len).sum()
     }
@@ -98,7 +98,8 @@ impl Prepared {
         };
         let remembered = n_rows * 3 * (window - 1) * 2 * n_channels;
         let remember = Launch { grid: (blocks(queue, remembered), 1, 1), block: (256, 1, 1), shared_bytes: 0 };
-        // SAFETY: the plan checked views and arena against the step; shared memory is what the kernel asks for.
+        // SAFETY: the plan checked views and arena against the step; shared memory is as large as
+        // the kernel needs.
         unsafe {
             if tiles > 0 {
                 queue.launch(&self.attend, attend, arguments![shape])?;

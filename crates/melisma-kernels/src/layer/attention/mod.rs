@@ -1,14 +1,17 @@
-//! `attention`: softmax(q kᵀ / √D) v inside windows that do not overlap, in heads of D channels, with rotary positions
-//! counted from each window's start. qkv `[B, T, 3 C]` (q, then k, then v), x, mixed and skip `[B, T, C]`.
+//! `attention`: softmax(q kᵀ / √D) v inside non-overlapping windows, in heads of D channels, with
+//! rotary positions counted from each window's start. qkv `[B, T, 3 C]` (q, then k, then v), x,
+//! mixed and skip `[B, T, C]`.
 //!
-//! Latent p attends to the keys p' with p' div W = p div W that exist (0 ≤ p' < end). q and k are turned first: for
-//! i < D/2 and the angle φ = (p mod W) · 10000^(-2i/D), (a, b) = (q\[i\], q[i + D/2]) become (a cos φ - b sin φ,
-//! b cos φ + a sin φ). In one row, a score is summed in 16 lanes d mod 16, added in halves; the softmax subtracts the
-//! largest score, and keys are summed in the order of time. LocalMHA of SNAC without its norm and projections.
+//! Latent p attends to the keys p' with p' div W = p div W that exist (0 ≤ p' < end). q and k are
+//! rotated first: for i < D/2 and the angle φ = (p mod W) · 10000^(-2i/D), (a, b) = (q\[i\], q[i +
+//! D/2]) become (a cos φ - b sin φ, b cos φ + a sin φ). In each row, a score is summed in 16 lanes
+//! d mod 16, added in halves; the softmax subtracts the largest score, and keys are summed in time
+//! order. This is SNAC's LocalMHA without its norm and projections.
 //!
-//! A window's first latent waits for its last, so the output is W - 1 rows behind the input, at a constant distance; the
-//! skip is x at the output's time. Both are 0 where the timeline has no output. State: [k | v] of the last 2 (W - 1)
-//! inputs, [q | x] of the last W - 1. Between devices results agree within 1e-5 of the largest |v|.
+//! The first latent of a window waits for the last, so the output is always W - 1 rows behind the
+//! input; the skip is x at the output's time. Both are 0 where the timeline has no output. State:
+//! [k | v] of the last 2 (W - 1) inputs, [q | x] of the last W - 1. Results on different devices
+//! agree within 1e-5 of the largest |v|.
 
 pub(crate) mod cpu;
 mod cuda;
@@ -30,11 +33,11 @@ pub struct Attention {
     pub head_dim: usize,
     /// W.
     pub window: usize,
-    /// Of the output: one row for each latent, the input's lag plus W - 1.
+    /// Timeline of the output: one row for each latent, the input's lag plus W - 1.
     pub timeline: Timeline,
 }
 
-/// What a step reads and writes.
+/// The inputs and outputs of a step.
 #[derive(Debug)]
 pub struct Pass<'a> {
     /// `[B, T, 3 C]`
@@ -70,7 +73,7 @@ impl Attention {
     /// Prepares the layer on `device`.
     ///
     /// # Errors
-    /// Sizes that do not fit each other, or a device that cannot do it.
+    /// The sizes do not match, or the device does not support it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         let Attention { n_channels, head_dim, window, timeline } = *self;
         let heads_fit = head_dim > 0 && head_dim.is_multiple_of(2) && n_channels.is_multiple_of(head_dim);
@@ -91,7 +94,7 @@ impl Attention {
 }
 
 impl Plan {
-    /// Floats of state that a slot needs.
+    /// Floats of state per slot.
     pub fn state_len(&self) -> usize {
         self.state_len
     }
@@ -99,7 +102,7 @@ impl Plan {
     /// One step.
     ///
     /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
+    /// A view's length or place does not match the step, or the device fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, pass: Pass<'_>) -> Result<()> {
         let n_channels = self.attention.n_channels;
         step.check("attention: qkv", pass.qkv.len(), 1, 3 * n_channels)?;

@@ -6,7 +6,7 @@ use crate::suite::{Bench, suite};
 
 suite!(matches_reference, one_element, short_windows, model_shapes, chunks_give_the_bits_of_the_whole, refusals);
 
-/// The driver's input is [q, k, v], x being the v part; `skip` must be x, delayed.
+/// The driver's input is [q, k, v], and x is the v part; `skip` must be x, delayed.
 fn check(bench: &Bench, [n_channels, head_dim, window]: [usize; 3], lens: &[usize]) {
     let from = Timeline { rate: 1, lag: 3 };
     let to = Timeline { rate: 1, lag: 3 + window - 1 };

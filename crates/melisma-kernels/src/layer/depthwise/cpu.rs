@@ -1,4 +1,4 @@
-//! Channels side by side in vectors; streams shared out among the threads.
+//! Vectors hold neighbouring channels; threads share the streams.
 
 use super::Depthwise;
 use crate::Result;

@@ -57,7 +57,7 @@ impl CudaLayer for Prepared {
             n_taps: self.n_taps as u32,
         };
         let launch = Launch { grid: (blocks(queue, y.len), 1, 1), block: (256, 1, 1), shared_bytes: 0 };
-        // SAFETY: the plan checked views and arena against the step; the weights are this layer's.
+        // SAFETY: the plan checked views and arena against the step; the weights belong to this layer.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }
 }

@@ -1,4 +1,4 @@
-// A convolution of each channel alone, one output of a thread.
+// A per-channel convolution, one output per thread.
 #include "step.cuh"
 
 struct Shape {

@@ -1,4 +1,5 @@
-//! Channels side by side. A code vector is so short that projecting it costs less than fetching a projected one.
+//! Loops over channels. A code vector is so short that projecting it costs less than fetching a
+//! projected one.
 
 use super::Embed;
 use crate::device::isa::dispatch;

@@ -33,7 +33,7 @@ pub(super) struct Prepared {
     dim: usize,
     frame_latents: usize,
     frame_codes: usize,
-    /// Six words for each level.
+    /// Six words per level.
     levels: Tensor,
     places: Tensor,
     floats: Tensor,

@@ -1,4 +1,4 @@
-// Codes to latents: one channel of one latent of a thread.
+// Codes to latents: one thread per channel of a latent.
 #include "step.cuh"
 
 struct Level {
@@ -9,7 +9,7 @@ struct Shape {
   Step step;
   const Level* levels;
   const i64* places;
-  // All levels' [N, D], [D, C] and [C], where `levels` says.
+  // [N, D], [D, C] and [C] of all levels, at the offsets in `levels`.
   const float* floats;
   const i32* codes;
   float* y;

@@ -1,12 +1,15 @@
 //! `embed`: codes of all levels to latents, the decoding half of SNAC's quantiser. codes `[B, F, S]`, y `[B, T, C]`.
 //!
-//! A frame has S codes in a row and stands for L latents, T = F · L. Level l has one code for every `stride` latents;
-//! `places[j]` is where its j-th code of a frame stands in the row. With e = codebook_l\[code\] (D floats):
+//! A frame has S codes in a row and covers L latents, T = F · L. Level l has one code for every
+//! `stride` latents; `places[j]` is the position of its j-th code in a frame. With e =
+//! codebook_l\[code\] (D floats):
 //!
-//! y[t, c] = Σ_l (b_l\[c\] + Σ_d W_l[c, d] · e\[d\]), levels in order, each level summed on its own, d rising, fused on the CPU.
+//! y[t, c] = Σ_l (b_l\[c\] + Σ_d W_l[c, d] · e\[d\]), levels in order, each level summed
+//! separately, d ascending, fused on the CPU.
 //!
-//! Latents from the row's `end` on are 0. A code outside its codebook counts as the nearest one inside: callers refuse
-//! such codes before. No state. Between devices results agree within 1e-5 of the largest term.
+//! Latents from the row's `end` on are 0. A code outside its codebook is clamped to the nearest
+//! valid code; callers reject such codes first. No state. Results on different devices agree within
+//! 1e-5 of the largest term.
 //!
 //! For strides (4, 2, 1) a frame is L0 L1 L2 L2 L1 L2 L2: places (0), (1, 4), (2, 3, 5, 6).
 //!
@@ -32,7 +35,7 @@ use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 pub struct Level<'a> {
     /// Latents per code.
     pub stride: usize,
-    /// Where the level's codes stand in a frame, L / `stride` of them.
+    /// The positions of the level's codes in a frame, L / `stride` of them.
     pub places: &'a [usize],
     /// `[N, D]`
     pub codebook: &'a [f32],
@@ -73,7 +76,7 @@ impl Embed<'_> {
     /// Prepares the levels on `device`.
     ///
     /// # Errors
-    /// A level of another shape, or a device that cannot do it.
+    /// A level has a wrong shape, or the device does not support it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         let frame_codes = self.frame_codes();
         for (index, level) in self.levels.iter().enumerate() {
@@ -103,7 +106,8 @@ impl Plan {
     /// One step of whole frames: codes `[B, T / L, S]`, y `[B, T, C]`.
     ///
     /// # Errors
-    /// T is not a multiple of L, a view has another length or place than the step asks for, or the device fails.
+    /// T is not a multiple of L, a view's length or place does not match the step, or the device
+    /// fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, codes: View<'_, i32>, y: ViewMut<'_, f32>) -> Result<()> {
         if !step.n_latents.is_multiple_of(self.frame_latents) {
             let message = format!("embed: {} latents are not whole frames of {}", step.n_latents, self.frame_latents);

@@ -23,7 +23,7 @@ fn weights(n_levels: usize, [n_codes, n_channels, dim]: [usize; 3]) -> Vec<Weigh
     (0..n_levels).map(|_| level()).collect()
 }
 
-/// The order of Orpheus.
+/// The code order of Orpheus.
 const PLACES: [&[usize]; 3] = [&[0], &[1, 4], &[2, 3, 5, 6]];
 
 fn levels(weights: &[Weights]) -> Vec<Level<'_>> {

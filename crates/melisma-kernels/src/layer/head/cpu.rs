@@ -1,4 +1,4 @@
-//! Sixteen lanes of channels. Rows of the Snake are padded to whole lanes with zeros, and so are the weights.
+//! Sixteen lanes of channels. Snake rows and weights are padded with zeros to whole lanes.
 
 use super::{Head, TAPS};
 use crate::Result;
@@ -10,7 +10,7 @@ use crate::layer::step::Step;
 use crate::queue::{CpuQueue, Disjoint};
 
 const LANES: usize = 16;
-/// Outputs of one task.
+/// Outputs per task.
 const TASK_LEN: usize = 256;
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl CpuLayer for Prepared {
     }
 }
 
-/// Floats of scratch of each thread.
+/// Floats of scratch per thread.
 pub(crate) fn scratch_len(n_channels: usize) -> usize {
     (TASK_LEN + TAPS - 1) * n_channels.next_multiple_of(LANES)
 }

@@ -9,7 +9,7 @@ use crate::{Budget, Result, Tensor};
 
 const SOURCE: Source = Source { name: "head", text: include_str!("head.cu"), headers: &[DEVICE, STEP] };
 
-/// Outputs of a block.
+/// Outputs per block.
 const OUTPUTS: usize = 64;
 
 /// `Shape` of `head.cu`.
@@ -64,7 +64,7 @@ impl CudaLayer for Prepared {
         let tiles = (step.n_latents * timeline.rate).div_ceil(OUTPUTS).max(1);
         let grid = (tiles as u32, step.rows.len().min(65_535) as u32, 1);
         let launch = Launch { grid, block: (256, 1, 1), shared_bytes: 0 };
-        // SAFETY: the plan checked views and arena against the step; the weights are this layer's.
+        // SAFETY: the plan checked views and arena against the step; the weights belong to this layer.
         unsafe { queue.launch(&self.function, launch, arguments![shape]) }
     }
 }

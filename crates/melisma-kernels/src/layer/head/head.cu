@@ -1,8 +1,10 @@
-// tanh(Conv₇(Snake(x))) to one channel. A block makes 64 outputs; four threads share one, each with every fourth channel.
+// tanh(Conv₇(Snake(x))) to one channel. A block computes 64 outputs; four threads share one output,
+// each with every fourth channel.
 #include "step.cuh"
 
 constexpr u32 TAPS = 7, OUTPUTS = 64, CHANNELS = 64, ROWS = OUTPUTS + TAPS - 1;
-// Four banks apart, so that the 32 threads of a warp (8 rows, 4 channels) meet in no bank.
+// Rows are offset by four banks, so that the 32 threads of a warp (8 rows, 4 channels) have no bank
+// conflicts.
 constexpr u32 PITCH = CHANNELS + 4;
 
 struct Shape {
@@ -18,7 +20,7 @@ struct Shape {
   float bias;
 };
 
-// By the operations of `snake.rs`, in its order.
+// The same operations in the same order as in `snake.rs`.
 __device__ __forceinline__ float tangent(float x) {
   const float limit = 7.905311f;
   x = x > limit ? limit : x;

@@ -1,9 +1,10 @@
 //! `head`: the last layer of SNAC's decoder, tanh(Conv₇(Snake(x))) to one channel. x `[B, T, C]`, y `[B, T]`.
 //!
-//! y\[t\] = tanh(b + Σ_k Σ_c w[c, k] · S(x)[t + k - 3, c]), k = 0 .. 6, with S Snake, x + sin²(αx)/α, α per channel. On
-//! the CPU the sum is held in 16 lanes, lane c mod 16, each growing over k and then c by fused multiply-adds; the lanes
-//! are added in halves (i and i + 8, i + 4, i + 2, i + 1), then the bias. x outside a stream is 0. The output is 3
-//! rows behind the input. State: the last 6 inputs. Between devices results agree within 2e-6 · C.
+//! y\[t\] = tanh(b + Σ_k Σ_c w[c, k] · S(x)[t + k - 3, c]), k = 0 .. 6, where S is Snake, x +
+//! sin²(αx)/α, α per channel. On the CPU the sum is held in 16 lanes, lane c mod 16; each lane adds
+//! over k and then c by fused multiply-adds. The lanes are added in halves (i and i + 8, i + 4, i +
+//! 2, i + 1), then the bias. x outside a stream is 0. The output is 3 rows behind the input. State:
+//! the last 6 inputs. Results on different devices agree within 2e-6 · C.
 
 pub(crate) mod cpu;
 mod cuda;
@@ -34,7 +35,7 @@ pub struct Head<'a> {
     pub weight: &'a [f32],
     /// b.
     pub bias: f32,
-    /// Of the output: the input's rate, and its lag plus 3.
+    /// Timeline of the output: the input's rate, and its lag plus 3.
     pub timeline: Timeline,
 }
 
@@ -42,7 +43,7 @@ impl Head<'_> {
     /// Prepares the layer on `device`.
     ///
     /// # Errors
-    /// Weights of another shape, or a device that cannot do it.
+    /// The weights have a wrong shape, or the device does not support it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         check_len("head: alpha", self.alpha.len(), self.n_channels)?;
         check_len("head: weight", self.weight.len(), self.n_channels * TAPS)?;

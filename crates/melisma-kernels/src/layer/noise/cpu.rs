@@ -1,4 +1,4 @@
-//! Deviates in f64: the same library functions whatever the instruction set.
+//! Deviates in f64: the same library functions on every instruction set.
 
 use crate::layer::step::{Step, Timeline};
 
@@ -18,7 +18,7 @@ pub(super) fn run(blocks: &[Timeline], step: Step<'_>, mut deviates: &mut [f32])
     }
 }
 
-/// Standard normal deviates of `block` under `seed`, for the absolute samples from `start` on.
+/// Standard normal deviates of `block` under `seed`, for the absolute samples starting at `start`.
 pub fn fill_normal(seed: u64, block: u32, start: u64, out: &mut [f32]) {
     let mut group = None;
     let mut lanes = [0.0; 4];
@@ -44,7 +44,7 @@ pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// The upper 24 bits of a word are used, which a 32-bit float holds exactly.
+/// Uses the upper 24 bits of a word, which a 32-bit float holds exactly.
 fn box_muller(bits: [u32; 4]) -> [f32; 4] {
     let unit = |word: u32| f64::from(word >> 8) / 16_777_216.0;
     let pair = |a: u32, b: u32| {
@@ -60,7 +60,7 @@ fn box_muller(bits: [u32; 4]) -> [f32; 4] {
 mod tests {
     use super::*;
 
-    /// The known answers that come with the authors' implementation.
+    /// The known answers from the authors' implementation.
     #[test]
     fn philox_known_answers() {
         let cases = [

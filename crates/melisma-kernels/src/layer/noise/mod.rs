@@ -1,13 +1,15 @@
-//! `noise`: normal deviates that depend on the position alone, for all noise blocks of a decoder at once.
+//! `noise`: normal deviates that depend only on the position, for all noise blocks of a decoder at
+//! once.
 //!
-//! Deviate n of block b under seed s is lane n mod 4 of Philox4x32-10 with the counter (n div 4 low, n div 4 high, b, 0)
-//! and the key (s low, s high), made normal by Box-Muller: words 0 and 1 make lanes 0 and 1, words 2 and 3 lanes 2 and 3,
-//! radius √(-2 ln((w₀ >> 8) + 1)/2²⁴), angle 2π (w₁ >> 8)/2²⁴, cosine first. A piece of a stream can so be made without
-//! the pieces before it. Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+//! Deviate n of block b under seed s is lane n mod 4 of Philox4x32-10 with the counter (n div 4
+//! low, n div 4 high, b, 0) and the key (s low, s high), made normal by Box-Muller: words 0 and 1
+//! make lanes 0 and 1, words 2 and 3 lanes 2 and 3, radius √(-2 ln((w₀ >> 8) + 1)/2²⁴), angle 2π
+//! (w₁ >> 8)/2²⁴, cosine first. Any piece of a stream can therefore be computed without the pieces
+//! before it. Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 //!
-//! The output is `[B, T · rate]` for each block, one block after the other; 0 where the block's timeline has no output,
-//! and for rows without noise. Integers are exact on every device; deviates agree within 4e-6 (on the CPU they are
-//! computed in f64 and rounded once).
+//! The output is `[B, T · rate]` for each block, one block after the other; it is 0 where the
+//! block's timeline has no output, and for rows without noise. Integers are exact on every device.
+//! Deviates agree within 4e-6; on the CPU they are computed in f64 and rounded once.
 
 mod cpu;
 mod cuda;
@@ -26,7 +28,7 @@ pub use cpu::{fill_normal, philox4x32};
 /// The noise of some blocks; block b is keyed by its index.
 #[derive(Debug, Clone, Copy)]
 pub struct Noise<'a> {
-    /// Where each block's deviates lie in time.
+    /// The timeline of each block's deviates.
     pub blocks: &'a [Timeline],
 }
 
@@ -50,12 +52,12 @@ impl Noise<'_> {
 }
 
 impl Plan {
-    /// Where each block's deviates lie in time.
+    /// The timeline of each block's deviates.
     pub fn blocks(&self) -> &[Timeline] {
         &self.blocks
     }
 
-    /// Deviates of one row for each latent, all blocks together.
+    /// Deviates of one row per latent, over all blocks.
     pub fn per_latent(&self) -> usize {
         self.blocks.iter().map(|block| block.rate).sum()
     }
@@ -63,7 +65,7 @@ impl Plan {
     /// One step: `deviates` is `[B, T · rate]` for each block.
     ///
     /// # Errors
-    /// The view has another length or place than the step asks for, or the device fails.
+    /// The view's length or place does not match the step, or the device fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, deviates: ViewMut<'_, f32>) -> Result<()> {
         check_len("noise", deviates.len(), step.n_columns(self.per_latent()))?;
         let _span = kernel_span!(queue, "noise", [deviates.len()], 4 * deviates.len());

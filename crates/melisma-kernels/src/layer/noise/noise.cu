@@ -1,9 +1,9 @@
-// Normal deviates that depend on the position alone: one of a thread, block by block.
+// Normal deviates that depend only on the position: one per thread, block by block.
 #include "step.cuh"
 
 struct Block {
   Timeline timeline;
-  // Deviates of one row for each latent in the blocks before it.
+  // Deviates of one row per latent in the blocks before this one.
   u64 before;
 };
 

@@ -1,4 +1,4 @@
-//! A few rows of a thousand channels in each step: plain loops.
+//! A step has few rows of about a thousand channels, so plain loops suffice.
 
 use super::{EPSILON, Norm};
 

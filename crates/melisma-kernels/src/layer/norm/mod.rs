@@ -1,8 +1,9 @@
 //! `norm`: layer norm over channels at each time step. x, y `[B, T, C]`.
 //!
-//! y[t, c] = g\[c\] · (x[t, c] - m) / √(v + 1e-5) + b\[c\], with mean m and variance v of row t over all C channels, which
-//! are summed in f64 on the CPU, c rising. No state, no timeline: rows outside a stream are computed like any other, and
-//! nothing reads them. Between devices results agree within 1e-5.
+//! y[t, c] = g\[c\] · (x[t, c] - m) / √(v + 1e-5) + b\[c\], with mean m and variance v of row t
+//! over all C channels, summed in f64 on the CPU, c ascending. No state, no timeline: rows outside
+//! a stream are computed like any other, and nothing reads them. Results on different devices agree
+//! within 1e-5.
 
 mod cpu;
 mod cuda;
@@ -16,7 +17,7 @@ use crate::memory::view::check_len;
 use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Budget, Device, Queue, Result};
 
-/// What is added to the variance.
+/// Added to the variance.
 pub const EPSILON: f64 = 1e-5;
 
 /// A layer norm with its weights.
@@ -44,7 +45,7 @@ impl Norm<'_> {
     /// Prepares the layer on `device`.
     ///
     /// # Errors
-    /// Weights of another shape, or a device that cannot do it.
+    /// The weights have a wrong shape, or the device does not support it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         check_len("norm: weight", self.weight.len(), self.n_channels)?;
         check_len("norm: bias", self.bias.len(), self.n_channels)?;
@@ -61,7 +62,7 @@ impl Plan {
     /// One step: x and y `[B, T · rate, C]`.
     ///
     /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
+    /// A view's length or place does not match the step, or the device fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, activations: Activations<'_>) -> Result<()> {
         let Activations { x, y } = activations;
         step.check("norm: x", x.len(), self.rate, self.n_channels)?;

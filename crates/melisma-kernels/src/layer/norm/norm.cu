@@ -1,4 +1,4 @@
-// Layer norm over channels, one warp for each row, sums in f64.
+// Layer norm over channels, one warp per row, sums in f64.
 #include "device.cuh"
 
 __device__ __forceinline__ double warp_sum(double value) {

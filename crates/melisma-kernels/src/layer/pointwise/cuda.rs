@@ -73,7 +73,7 @@ impl Prepared {
             n_in: self.n_in as u32,
             n_out: self.n_out as u32,
         };
-        // SAFETY: the plan checked the views against the step; the weights are this layer's.
+        // SAFETY: the plan checked the views against the step; the weights belong to this layer.
         unsafe {
             self.product.run(queue, n_columns, Tile::Rows(TILE_COLUMNS, self.n_in), (&raw mut shape).cast::<c_void>())
         }

@@ -1,4 +1,5 @@
-//! `pointwise`: a product with a matrix at every time step. x `[B, T, C_in]`, W `[C_out, C_in]`, y `[B, T, C_out]`.
+//! `pointwise`: a matrix product at every time step. x `[B, T, C_in]`, W `[C_out, C_in]`, y `[B, T,
+//! C_out]`.
 //!
 //! | mode | y[t, o] | `with` |
 //! |---|---|---|
@@ -6,9 +7,10 @@
 //! | [`Mode::Add`] | s[t, o] + Σ_i W[o, i] · x[t, i] | the skip s `[B, T, C_out]` |
 //! | [`Mode::Noise`] | x[t, o] + Σ_i W[o, i] · (n\[t\] · x[t, i]), and exactly x[t, o] where n\[t\] = 0 | the deviates n `[B, T]` |
 //!
-//! The sum starts from its first term and grows in the order i = 0, 1, ..., fused on the CPU. `Plain` and `Add` write 0
-//! where the timeline says that there is no output; `Noise` has C_in = C_out and no bias (NoiseBlock of SNAC). No
-//! state. Between devices results agree within 2e-6 · C_in of the largest term.
+//! The sum starts from its first term and adds i = 0, 1, ... in order, fused on the CPU. `Plain`
+//! and `Add` write 0 where the timeline has no output; `Noise` has C_in = C_out and no bias
+//! (NoiseBlock of SNAC). No state. Results on different devices agree within 2e-6 · C_in of the
+//! largest term.
 
 mod cpu;
 mod cuda;
@@ -22,14 +24,14 @@ use crate::memory::view::check_len;
 use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Budget, Device, Error, Queue, Result, View};
 
-/// What is added to the product.
+/// The term that is added to the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The bias.
     Plain,
     /// A skip connection.
     Add,
-    /// The input itself; the product is scaled by one deviate for each time step.
+    /// The input itself; the product is scaled by one deviate per time step.
     Noise,
 }
 
@@ -42,13 +44,13 @@ pub struct Pointwise<'a> {
     pub n_out: usize,
     /// `[C_out, C_in]`
     pub weight: &'a [f32],
-    /// `[C_out]`; `None` stands for zeros. Only in [`Mode::Plain`].
+    /// `[C_out]`; `None` means zeros. Only in [`Mode::Plain`].
     pub bias: Option<&'a [f32]>,
-    /// What is added.
+    /// The added term.
     pub mode: Mode,
-    /// Of input and output.
+    /// Timeline of input and output.
     pub timeline: Timeline,
-    /// How a GPU may round.
+    /// The rounding allowed on a GPU.
     pub rounding: Rounding,
 }
 
@@ -66,7 +68,7 @@ impl Pointwise<'_> {
     /// Prepares the layer on `device`.
     ///
     /// # Errors
-    /// Weights of another shape, or a device that cannot do it.
+    /// The weights have a wrong shape, or the device does not support it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         check_len("pointwise: weight", self.weight.len(), self.n_in * self.n_out)?;
         if let Some(bias) = self.bias {
@@ -88,10 +90,10 @@ impl Pointwise<'_> {
 }
 
 impl Plan {
-    /// One step: x `[B, T · rate, C_in]`, y `[B, T · rate, C_out]`, `with` as the mode says.
+    /// One step: x `[B, T · rate, C_in]`, y `[B, T · rate, C_out]`, `with` as listed for the mode.
     ///
     /// # Errors
-    /// A view has another length or place than the step asks for, or the device fails.
+    /// A view's length or place does not match the step, or the device fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, with: View<'_, f32>, activations: Activations<'_>) -> Result<()> {
         let (rate, Activations { x, y }) = (self.timeline.rate, activations);
         step.check("pointwise: x", x.len(), rate, self.n_in)?;

@@ -1,4 +1,4 @@
-// A product with a matrix at every time step, in three modes.
+// A matrix product at every time step, in three modes.
 // variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
@@ -34,7 +34,7 @@ struct Pointwise : Shape {
   __device__ __forceinline__ Constants constants(u32) const { return {}; }
   __device__ __forceinline__ float4 form(Constants, float4 raw) const { return raw; }
 
-  // Whether the column exists; of noise, whether it has any.
+  // Whether the column exists; in noise mode, whether it has noise.
   struct Target {
     u32 live;
   };

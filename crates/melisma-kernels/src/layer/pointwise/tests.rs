@@ -26,7 +26,7 @@ struct Case {
     len: usize,
 }
 
-/// Runs one step over a dirty output; the bits of every row must not depend on the others.
+/// Runs one step over a dirty output; the bits of a row must not depend on the other rows.
 fn check(bench: &Bench, case: Case) {
     let Case { n_in, n_out, mode, n_rows, len } = case;
     let mut random = SplitMix64::new((n_in * 7 + n_out) as u64);
@@ -112,7 +112,7 @@ fn zero_deviates_give_the_input(bench: &Bench) {
     }
 }
 
-/// The 24 kHz decoder's; fewer where every thread is a fiber.
+/// The shapes of the 24 kHz decoder; fewer of them where every thread is a fiber.
 fn model_shapes(bench: &Bench) {
     let shapes = [(768, 1024, Mode::Plain, 4), (512, 512, Mode::Noise, 32), (64, 64, Mode::Noise, 2048)];
     let n_shapes = if matches!(bench.device, Device::Cpu(_)) { shapes.len() } else { 1 };
@@ -121,7 +121,8 @@ fn model_shapes(bench: &Bench) {
     }
 }
 
-/// Enough columns for the forms for many on a large GPU; one row of them takes the form for few.
+/// Enough columns for the many-column forms on a large GPU; a single row of them uses the
+/// few-column form.
 fn every_form_gives_the_same_bits(bench: &Bench) {
     if std::env::var_os("MELISMA_SHIM").is_none() {
         check(bench, Case { n_in: 70, n_out: 60, mode: Mode::Plain, n_rows: 300, len: 32 });

@@ -1,8 +1,9 @@
-//! `populate`: frames of seven codes in a row to the three levels of a 24 kHz SNAC model. frames `[n, 7]`, levels `[n]`,
-//! `[2n]`, `[4n]`, valid `[3]`, all i32.
+//! `populate`: splits frames of seven codes into the three levels of a 24 kHz SNAC model. frames
+//! `[n, 7]`, levels `[n]`, `[2n]`, `[4n]`, valid `[3]`, all i32.
 //!
-//! Frame i gives level 0 its code 0, level 1 its codes 1 and 4, level 2 its codes 2, 3, 5 and 6. `valid[l]` is 1 when
-//! every code of level l lies in 0 .. `codebook_size`, else 0; no frames are valid. Exact on every device.
+//! Frame i gives level 0 its code 0, level 1 its codes 1 and 4, level 2 its codes 2, 3, 5 and 6.
+//! `valid[l]` is 1 if every code of level l lies in 0 .. `codebook_size`, else 0; with no frames,
+//! all levels are valid. Exact on every device.
 //!
 //! Frame (10, 20, 30, 31, 21, 32, 33) becomes (10), (20, 21), (30, 31, 32, 33).
 
@@ -18,19 +19,19 @@ use crate::memory::view::check_len;
 use crate::queue::{OnDevice, Pair, kernel_span};
 use crate::{Device, Queue, Result, View, ViewMut};
 
-/// Codes of a frame.
+/// Codes per frame.
 pub const FRAME_CODES: usize = 7;
-/// Codes of a frame on each level.
+/// Codes per frame on each level.
 pub const LEVEL_CODES: [usize; 3] = [1, 2, 4];
 
 pub use cpu::populate;
 
-/// What a run writes, for n frames.
+/// The outputs of a run, for n frames.
 #[derive(Debug)]
 pub struct Output<'a> {
     /// `[n]`, `[2n]`, `[4n]`
     pub levels: [ViewMut<'a, i32>; 3],
-    /// `[3]`: 1 where all codes of the level are in the codebook.
+    /// `[3]`: 1 if all codes of the level are in the codebook.
     pub valid: ViewMut<'a, i32>,
 }
 
@@ -44,7 +45,7 @@ pub struct Plan {
 /// Prepares populations against codebooks of `codebook_size`.
 ///
 /// # Errors
-/// A device that cannot do it.
+/// The device does not support it.
 pub fn plan(device: &Device, codebook_size: i32) -> Result<Plan> {
     let on = OnDevice::new(device, |_| Ok(()), |cuda| cuda.function(cuda::SOURCE, cuda::SYMBOL))?;
     Ok(Plan { codebook_size, on })
@@ -54,7 +55,7 @@ impl Plan {
     /// Spreads `frames`, `[n, 7]`, over the levels.
     ///
     /// # Errors
-    /// The views do not fit whole frames, are in the wrong place, or the device fails.
+    /// The views do not hold whole frames, are in the wrong place, or the device fails.
     pub fn run(&self, queue: &Queue, frames: View<'_, i32>, output: Output<'_>) -> Result<()> {
         let n_frames = frames.len() / FRAME_CODES;
         check_len("populate: frames", frames.len(), n_frames * FRAME_CODES)?;

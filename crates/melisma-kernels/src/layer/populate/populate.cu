@@ -1,4 +1,5 @@
-// Frames of seven codes to three levels. One block: a step has a few frames, and the flags need no second launch.
+// Splits frames of seven codes into three levels. One block: a step has few frames, and the flags
+// need no second launch.
 #include "device.cuh"
 
 struct Levels {
@@ -20,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     levels.fine[4 * i + 1] = d;
     levels.fine[4 * i + 2] = f;
     levels.fine[4 * i + 3] = g;
-    // As unsigned numbers, codes below 0 are large too.
+    // As unsigned numbers, negative codes are large too.
     good[0] = good[0] && (u32)a < limit;
     good[1] = good[1] && (u32)b < limit && (u32)e < limit;
     good[2] = good[2] && (u32)c < limit && (u32)d < limit && (u32)f < limit && (u32)g < limit;

@@ -1,4 +1,4 @@
-//! The loop of the document that this kernel replaces.
+//! The obvious loop over frames.
 
 pub(super) fn populate(multiframe: &[i32]) -> [Vec<i32>; 3] {
     let num_frames = multiframe.len() / 7;

@@ -22,7 +22,7 @@ fn equals_the_loop_for_0_to_64_frames(bench: &Bench) {
     }
 }
 
-/// 4096 is refused, though the loop's own check lets it pass.
+/// Code 4096 is rejected, although the reference loop's own check accepts it.
 fn a_bad_code_spoils_its_level_only(bench: &Bench) {
     for (slot, level) in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 1), (5, 2), (6, 2)] {
         for bad in [4096, -1, i32::MAX, i32::MIN] {

@@ -1,5 +1,5 @@
-//! Everything of a block of rows while it is in the cache: Snake and the wide convolution write the operand of the
-//! product, whose sums start from skip and bias.
+//! Processes a block of rows while it is in the cache: Snake and the wide convolution write the
+//! operand of the product, whose sums start from skip and bias.
 
 use super::{Residual, TAPS};
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
@@ -20,7 +20,7 @@ pub(super) struct Prepared {
     panels: Panels,
 }
 
-/// Constants of 16 channels; those beyond the last are 0.
+/// Constants of 16 channels; unused ones are 0.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Group {
@@ -64,7 +64,8 @@ impl Prepared {
         halo(self.dilation)
     }
 
-    /// Floats of a row in scratch: whole lanes, and some more so that rows do not share the sets of a cache.
+    /// Floats per row in scratch: whole lanes, plus a gap so that rows do not map to the same cache
+    /// sets.
     fn width(&self) -> usize {
         width(self.n_channels)
     }
@@ -101,7 +102,8 @@ impl Layer for Pass<'_> {
         let width = layer.width();
         for segment in part.segments(self.input.step.n_latents * self.input.timeline.rate) {
             let history = self.input.history(segment.stream);
-            // Output row t sees the rows t ..= t + 6 d of memory and step together; its skip is row t + 3 d.
+            // Output row t sees the rows t ..= t + 6 d of memory and step joined; its skip is row t
+            // + 3 d.
             let first = segment.rows.start;
             for (index, z) in scratch.chunks_exact_mut(width).take(segment.rows.len() + layer.halo()).enumerate() {
                 layer.entry.apply(0, history.row(first + index), z);
@@ -128,7 +130,7 @@ impl Layer for Pass<'_> {
         part.silence(self.input.step, self.input.timeline);
     }
 
-    /// The Snake of a block's rows and of those before them.
+    /// Floats for the Snake of a block's rows and of the rows before them.
     fn scratch_len(&self, n_rows: usize) -> usize {
         scratch_len(self.layer.n_channels, self.layer.dilation, n_rows)
     }
@@ -155,14 +157,16 @@ fn wide(constants: &Group, rows: Rows<'_>) {
     for row in 0..n_rows {
         let mut sum = constants.bias;
         for (offset, taps) in offsets.iter().zip(&constants.taps) {
-            // SAFETY: row + k d is below n_rows + 6 d, and the assertion above holds 16 floats of every such row.
+            // SAFETY: row + k d is below n_rows + 6 d, and the assertion above guarantees 16 floats
+            // for every such row.
             let z = unsafe { &*z.as_ptr().add(row * width + offset).cast::<Lanes>() };
             for lane in 0..LANES {
                 sum[lane] = taps[lane].mul_add(z[lane], sum[lane]);
             }
         }
         let result = lanes(&sum, &constants.high, &constants.low, &constants.inverse);
-        // SAFETY: row is below n_rows, and the assertion above holds 16 floats of every such row.
+        // SAFETY: row is below n_rows, and the assertion above guarantees 16 floats for every such
+        // row.
         unsafe { *to.as_mut_ptr().add(row * STRIDE_A).cast::<Lanes>() = result };
     }
 }

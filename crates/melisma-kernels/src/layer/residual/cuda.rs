@@ -13,7 +13,7 @@ use crate::{Budget, Result, Tensor};
 const SOURCES: Sources = product_sources!("residual", "residual.cu");
 
 const BLOCK: usize = 256;
-/// Outputs of a thread of `residual_hidden`.
+/// Outputs per thread in `residual_hidden`.
 const RUN: usize = 12;
 
 /// `Shape` of `residual.cu`.
@@ -91,7 +91,7 @@ impl CudaLayer for Prepared {
         let len = step.n_latents * timeline.rate;
         let tile = match self.product.n_outputs_of_a_block() >= self.n_channels {
             true => Tile::of(TILE_COLUMNS, self.n_channels, len),
-            // Every block of outputs would make the same operands again.
+            // Every block of outputs would compute the same operands again.
             false => Tile::None,
         };
         let n_runs = len.div_ceil(self.dilation * RUN) * self.dilation;

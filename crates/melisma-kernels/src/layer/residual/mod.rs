@@ -1,11 +1,13 @@
-//! `residual`: SNAC's residual unit, x + Conv₁(Snake(Conv₇(Snake(x)))), Conv₇ on each channel alone. x, y `[B, T, C]`.
+//! `residual`: SNAC's residual unit, x + Conv₁(Snake(Conv₇(Snake(x)))), with a per-channel Conv₇.
+//! x, y `[B, T, C]`.
 //!
 //! h[t, c] = b₇\[c\] + Σ_k w[c, k] · S(x)[t + (k - 3) d, c], k = 0 .. 6, with dilation d
 //! y[t, o] = (x[t, o] + b₁\[o\]) + Σ_i W[o, i] · S'(h)[t, i]
 //!
-//! S and S' are Snake, x + sin²(αx)/α, each with α per channel. Sums grow in the order written, i rising, fused on the
-//! CPU. x outside a stream is 0. The output is 3 d rows behind the input. State: the last 6 d inputs. Between
-//! devices results agree within 4e-6 · C of the largest term.
+//! S and S' are Snake, x + sin²(αx)/α, each with α per channel. Terms are added in the order
+//! written, i ascending, fused on the CPU. x outside a stream is 0. The output is 3 d rows behind
+//! the input. State: the last 6 d inputs. Results on different devices agree within 4e-6 · C of the
+//! largest term.
 
 pub(crate) mod cpu;
 mod cuda;
@@ -44,9 +46,9 @@ pub struct Residual<'a> {
     pub mix: &'a [f32],
     /// b₁ `[C]`
     pub mix_bias: &'a [f32],
-    /// Of the output: the input's rate, and its lag plus 3 d.
+    /// Timeline of the output: the input's rate, and its lag plus 3 d.
     pub timeline: Timeline,
-    /// How a GPU may round.
+    /// The rounding allowed on a GPU.
     pub rounding: Rounding,
 }
 
@@ -54,7 +56,7 @@ impl Residual<'_> {
     /// Prepares the unit on `device`.
     ///
     /// # Errors
-    /// Weights of another shape, or a device that cannot do it.
+    /// The weights have a wrong shape, or the device does not support it.
     pub fn plan(&self, device: &Device, budget: &Budget) -> Result<Plan> {
         let n_channels = self.n_channels;
         check_len("residual: alpha", self.alpha.len(), n_channels)?;

@@ -1,10 +1,11 @@
-// SNAC's residual unit: `residual_hidden` writes h = S'(Conv₇(S(x))), the product adds W h to skip and bias. For few channels
-// and many columns a block makes the h of its own columns, and nothing but x and y meets the memory.
+// SNAC's residual unit: `residual_hidden` writes h = S'(Conv₇(S(x))), and the product adds W h to
+// skip and bias. For few channels and many columns, a block computes h for its own columns, so only
+// x and y go through global memory.
 // variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
 constexpr u32 TAPS = 7;
-// Outputs of a thread, `dilation` rows apart.
+// Outputs per thread, `dilation` rows apart.
 constexpr u32 RUN = 12;
 
 struct Shape {
@@ -33,7 +34,7 @@ struct Channel {
     mix_alpha = __ldg(shape.middle.alpha + c), mix_inverse = __ldg(shape.middle.inverse + c);
   }
 
-  // The N outputs of raw inputs: store(j, value) takes the j-th.
+  // The N outputs for the raw inputs: store(j, value) takes the j-th.
   template <u32 N, class Store>
   __device__ __forceinline__ void convolve(const float (&raw)[N + TAPS - 1], Store store) const {
     float z[TAPS];
@@ -50,8 +51,8 @@ struct Channel {
   }
 };
 
-// Grid: x over channels and runs of one stream, y over streams. A thread keeps the Snake of the last seven rows that it
-// needs, so that each is computed once for all its taps.
+// Grid: x over channels and runs of one stream, y over streams. A thread holds the Snake of the
+// last seven rows that it needs, so each is computed once for all its taps.
 // budget: 80 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
   const u32 n = shape.n_channels, len = shape.len(), dilation = shape.dilation;
@@ -64,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
     for (u32 stream = blockIdx.y; stream < shape.step.n_rows; stream += gridDim.y) {
       const History seen = history(shape.step, shape.memory, shape.x, stream, len);
       float raw[RUN + TAPS - 1];
-      // Rows from this one on do not exist; those before it of which none is remembered lie a fixed distance apart.
+      // Rows from `end` on do not exist. If no row comes from memory, rows are a fixed distance apart.
       const u32 end = len + (TAPS - 1) * dilation;
       if (first >= seen.n_past) {
         const float* from = seen.row(first) + c;
@@ -85,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256) residual_hidden(Shape shape) {
   roll(shape.step, shape.memory, shape.x, len);
 }
 
-// Outputs of a thread of `fill`, `dilation` rows apart.
+// Outputs per thread in `fill`, `dilation` rows apart.
 constexpr u32 SHORT_RUN = 8;
 
 struct Mix : Shape {
@@ -104,7 +105,7 @@ struct Mix : Shape {
   __device__ __forceinline__ Constants constants(u32) const { return {}; }
   __device__ __forceinline__ float4 form(Constants, float4 raw) const { return raw; }
 
-  // The row that is skipped to it; none where it does not exist.
+  // The row of the skip connection; null if the column does not exist.
   struct Target {
     const float* skip;
   };
@@ -126,7 +127,7 @@ struct Mix : Shape {
   __device__ __forceinline__ u32 stride() const { return (n_channels + CHUNK_K - 1) / CHUNK_K * CHUNK_K + ROW_GAP; }
   __device__ __forceinline__ u32 place(u32 i, u32 k) const { return i * stride() + k; }
 
-  // The columns from `first` on are those of one stream.
+  // The columns starting at `first` belong to one stream.
   __device__ __forceinline__ void fill(float* rows, u32 first) const {
     const u32 n = n_channels, stream = first / len(), start = first % len(), end = len() + (TAPS - 1) * dilation;
     const u32 n_runs = (TILE + dilation * SHORT_RUN - 1) / (dilation * SHORT_RUN) * dilation;
@@ -149,7 +150,7 @@ struct Mix : Shape {
   }
 };
 
-// As a `Mix` whose columns nobody made before: the grid also remembers.
+// A `Mix` that computes its own columns; the grid also writes the memory.
 struct MixAlone : Mix {
   __device__ __forceinline__ MixAlone(const Shape& shape) : Mix(shape) {}
   __device__ __forceinline__ void remember() const { roll(step, memory, x, len()); }

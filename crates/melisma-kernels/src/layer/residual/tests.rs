@@ -71,7 +71,7 @@ fn chunks_give_the_bits_of_the_whole(bench: &Bench) {
     check(bench, [48, 9, 4], &[13, 8, 21]);
 }
 
-/// Enough columns for the forms for many on a large GPU; the small chunks take the form for few.
+/// Enough columns for the many-column forms on a large GPU; the small chunks use the few-column form.
 fn every_form_gives_the_same_bits(bench: &Bench) {
     if std::env::var_os("MELISMA_SHIM").is_none() {
         for dilation in [1, 3, 9] {

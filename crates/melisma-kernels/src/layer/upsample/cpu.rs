@@ -1,4 +1,5 @@
-//! One product: an operand row is the Snake of two neighbouring inputs, and makes s rows of output that lie in a row.
+//! One product: an operand row is the Snake of two neighbouring inputs, and gives s consecutive
+//! output rows.
 
 use super::Upsample;
 use crate::layer::panel::{self, Layer, Operand, Panels, Part};
@@ -13,7 +14,7 @@ pub(super) struct Prepared {
     n_out: usize,
     stride: usize,
     snake: Snake,
-    /// Once for each phase: `[s, C_out]`.
+    /// Repeated for each phase: `[s, C_out]`.
     bias: Vec<f32>,
     panels: Panels,
 }
@@ -22,7 +23,7 @@ impl Prepared {
     pub(super) fn new(layer: &Upsample<'_>, budget: &Budget) -> Result<Self> {
         let Upsample { n_in, n_out, stride, .. } = *layer;
         let panels = Panels::pack(budget, [2 * n_in, stride * n_out], |k, first, lanes| {
-            // The first C_in steps are those of z[q-1].
+            // The first C_in steps belong to z[q-1].
             let (input, tap) = if k < n_in { (k, 1) } else { (k - n_in, 0) };
             for (lane, value) in lanes.iter_mut().enumerate() {
                 let (phase, output) = ((first + lane) / n_out, (first + lane) % n_out);

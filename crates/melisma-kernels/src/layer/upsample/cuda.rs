@@ -37,7 +37,7 @@ pub(super) struct Prepared {
     stride: usize,
     snake: SnakeTable,
     apply_snake: Function,
-    /// Once for each phase: `[s, C_out]`.
+    /// Repeated for each phase: `[s, C_out]`.
     bias: Tensor,
     product: Product,
 }
@@ -49,7 +49,7 @@ impl Prepared {
         let padded_in = n_in.next_multiple_of(CHUNK_K);
         let shape = [stride * n_out, 2 * padded_in];
         let product = Product::new(cuda, &upload, (SOURCES, "upsample", layer.rounding), shape, |m, k| {
-            // The first half of K is that of z[q-1].
+            // The first half of K belongs to z[q-1].
             let (input, tap) = if k < padded_in { (k, 1) } else { (k - padded_in, 0) };
             let (phase, output) = (m / n_out, m % n_out);
             if input < n_in { weight[((output * stride + phase) * n_in + input) * 2 + tap] } else { 0.0 }

@@ -20,7 +20,7 @@ fn check(bench: &Bench, shape: [usize; 3], lens: &[usize]) {
     check_at(bench, 2, shape, lens);
 }
 
-/// Inputs have `rate` rows in a latent.
+/// Inputs have `rate` rows per latent.
 fn check_at(bench: &Bench, rate: usize, [n_in, n_out, stride]: [usize; 3], lens: &[usize]) {
     let mut random = SplitMix64::new((n_in * stride) as u64);
     let alpha: Vec<f32> = random.floats(n_in).iter().map(|x| 1.5 + x).collect();
@@ -70,7 +70,7 @@ fn chunks_give_the_bits_of_the_whole(bench: &Bench) {
     check(bench, [48, 24, 4], &[13, 8, 21]);
 }
 
-/// Enough columns for the forms for many on a large GPU; the small chunks take the form for few.
+/// Enough columns for the many-column forms on a large GPU; the small chunks use the few-column form.
 fn every_form_gives_the_same_bits(bench: &Bench) {
     if std::env::var_os("MELISMA_SHIM").is_none() {
         check_at(bench, 64, [64, 32, 2], &[64, 60, 30]);

@@ -1,5 +1,6 @@
-// Snake, then a transposed convolution as a product: a column's operands are two neighbouring inputs, its outputs s rows.
-// `upsample_snake` writes z = S(x) once for all the products that need it; the memory is that of z.
+// Snake, then a transposed convolution as a product: a column's operands are two neighbouring
+// inputs, its outputs s rows. `upsample_snake` writes z = S(x) once for all products that need it;
+// the memory holds z.
 // variants: ROUND_TF32, ROUND_BF16
 #include "product.cuh"
 
@@ -46,7 +47,7 @@ struct Upsample : Shape {
   __device__ __forceinline__ Constants constants(u32) const { return {}; }
   __device__ __forceinline__ float4 form(Constants, float4 raw) const { return raw; }
 
-  // Its first row, and which rows exist.
+  // Its first row, and the rows that exist.
   struct Target {
     u32 first;
     Live live;
@@ -72,7 +73,7 @@ struct Upsample : Shape {
   __device__ __forceinline__ u32 place(u32 i, u32 k) const {
     return k < padded_in ? i * (padded_in + ROW_GAP) + k : (i + 1) * (padded_in + ROW_GAP) + k - padded_in;
   }
-  // The columns from `first` on are those of one stream.
+  // The columns starting at `first` belong to one stream.
   __device__ __forceinline__ void fill(float* rows, u32 first) const {
     const History seen = history(step, memory, z, first / len(), len());
     const u32 fours = padded_in / 4;

@@ -1,4 +1,4 @@
-//! 8 states in a vector, four vectors for a stream.
+//! 8 states per vector, four vectors per stream.
 
 use std::arch::x86_64::*;
 
@@ -6,7 +6,7 @@ use super::super::table::Lookup;
 use super::super::{L, LANES, M, SCALE_BITS};
 use super::Stream;
 
-/// For each set of lanes that take a word: which word each lane takes.
+/// For each set of lanes that refill: the word that each lane takes.
 static SPREAD: [[u8; 8]; 256] = spread();
 
 const fn spread() -> [[u8; 8]; 256] {
@@ -25,7 +25,7 @@ const fn spread() -> [[u8; 8]; 256] {
 }
 
 /// # Safety
-/// Outputs are whole steps, equally many and safe for every stream.
+/// Outputs are whole steps, the same number for every stream, and safe for each.
 #[target_feature(enable = "avx2,popcnt")]
 pub(super) unsafe fn decode<const N: usize>(lookup: &Lookup, streams: &mut [Stream<'_>; N], out: &mut [&mut [u8]; N]) {
     // Two streams fill the 16 registers; more would spill at every step.
@@ -42,7 +42,8 @@ pub(super) unsafe fn decode<const N: usize>(lookup: &Lookup, streams: &mut [Stre
 }
 
 /// # Safety
-/// The machine has AVX2; every stream has words for a step of every 32 bytes of its output, and the outputs are of one length.
+/// The machine has AVX2; every stream has words for one step per 32 bytes of its output, and all
+/// outputs have the same length.
 #[target_feature(enable = "avx2,popcnt")]
 unsafe fn group<const G: usize>(lookup: &Lookup, streams: &mut [Stream<'_>], out: &mut [&mut [u8]]) {
     let steps = out[0].len() / LANES;
@@ -86,7 +87,7 @@ unsafe fn group<const G: usize>(lookup: &Lookup, streams: &mut [Stream<'_>], out
     }
 }
 
-/// One symbol of 8 lanes.
+/// Decodes one symbol of 8 lanes.
 ///
 /// # Safety
 /// The machine has AVX2, the table has M entries, and 16 bytes can be read at `words`.
@@ -100,7 +101,7 @@ unsafe fn quarter(table: *const i32, states: &mut __m256i, words: &mut *const u8
     let offsets = _mm256_and_si256(_mm256_srli_epi32::<8>(entries), slot_mask);
     let quotients = _mm256_srli_epi32::<{ SCALE_BITS as i32 }>(*states);
     let x = _mm256_add_epi32(_mm256_mullo_epi32(_mm256_srli_epi32::<20>(entries), quotients), offsets);
-    // States are below 2^31, so that a signed comparison will do.
+    // States are below 2^31, so a signed comparison works.
     let refill = _mm256_cmpgt_epi32(_mm256_set1_epi32(L as i32), x);
     let mask = _mm256_movemask_ps(_mm256_castsi256_ps(refill)) as usize;
     // SAFETY: a safe step has 64 bytes of words.

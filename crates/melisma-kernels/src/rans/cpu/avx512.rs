@@ -1,4 +1,4 @@
-//! 16 states in a vector, two vectors for a stream.
+//! 16 states per vector, two vectors per stream.
 
 use std::arch::x86_64::*;
 
@@ -7,7 +7,7 @@ use super::super::{L, LANES, M, SCALE_BITS};
 use super::Stream;
 
 /// # Safety
-/// Outputs are whole steps, equally many and safe for every stream.
+/// Outputs are whole steps, the same number for every stream, and safe for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,popcnt")]
 pub(super) unsafe fn decode<const N: usize>(lookup: &Lookup, streams: &mut [Stream<'_>; N], out: &mut [&mut [u8]; N]) {
     let steps = out[0].len() / LANES;
@@ -48,7 +48,7 @@ pub(super) unsafe fn decode<const N: usize>(lookup: &Lookup, streams: &mut [Stre
     }
 }
 
-/// One symbol of 16 lanes.
+/// Decodes one symbol of 16 lanes.
 ///
 /// # Safety
 /// The machine has AVX-512, the table has M entries, 32 bytes can be read at `words`, and `symbols` holds 16 bytes.
@@ -74,7 +74,8 @@ unsafe fn half(table: *const i32, states: &mut __m512i, words: &mut *const u8, s
 }
 
 /// # Safety
-/// Symbols are whole steps, equally many; below `at` an output has 2 bytes for each symbol and 64 more, less those used.
+/// Symbols are whole steps, the same number for every stream; below `at` an output has 2 bytes per
+/// symbol plus 64, minus those used.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,popcnt")]
 pub(super) unsafe fn encode<const N: usize>(
     codings: &[Coding; 256],

@@ -1,7 +1,9 @@
-//! The loops over steps: 32 symbols of each of N streams at a time, N so large that one core's latencies overlap.
+//! The loops over steps: 32 symbols of each of N streams at a time, with N large enough to overlap
+//! one core's latencies.
 //!
-//! Vector code reads 32 words from where a stream stands and uses as many as states ask for. Where fewer are left, the
-//! rest is copied to a buffer with room behind it; a stream that goes on beyond its end is refused after the step.
+//! Vector code reads 32 words at a stream's position and uses as many as the states need. If fewer
+//! are left, they are copied to a buffer with room behind it; a stream that reads beyond its end is
+//! rejected after the step.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,16 +19,16 @@ use super::{L, LANES};
 use crate::device::isa::{Isa, Level};
 use crate::{Error, Result};
 
-/// A stream while it is decoded.
+/// A stream being decoded.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(super) struct Stream<'a> {
     states: [u32; LANES],
-    /// What is left of the stream's words, 2 bytes each.
+    /// The remaining words, 2 bytes each.
     words: &'a [u8],
-    /// The last words, then zeros.
+    /// The last words, followed by zeros.
     tail: [u8; 4 * LANES],
-    /// Bytes of `tail` taken, once nothing of `words` is left.
+    /// Bytes taken from `tail`, once `words` is empty.
     taken: usize,
     tail_len: usize,
     len: usize,
@@ -60,7 +62,7 @@ impl<'a> Stream<'a> {
         Self { states: [L; LANES], words: &[], tail: [0; 4 * LANES], taken: 0, tail_len: 0, len: 0 }
     }
 
-    /// Whether it ended as it was begun: every word taken, every state L.
+    /// Whether it ended correctly: every word taken, every state L.
     pub(super) fn is_finished(&self) -> bool {
         let taken = if self.in_tail() { self.taken == self.tail_len } else { self.words.is_empty() };
         taken && self.states == [L; LANES]
@@ -76,7 +78,8 @@ impl<'a> Stream<'a> {
         self.tail_len != usize::MAX
     }
 
-    /// How many steps can be run before this is asked again; 0 when the stream was read beyond its end.
+    /// The number of steps that are safe before asking again; 0 if the stream was read beyond its
+    /// end.
     fn safe_steps(&mut self) -> usize {
         if !self.in_tail() {
             if self.words.len() >= STEP {
@@ -88,7 +91,7 @@ impl<'a> Stream<'a> {
         usize::from(self.taken <= self.tail_len)
     }
 
-    /// The words from where the stream stands: at least [`STEP`] bytes for each safe step.
+    /// The words at the stream's position: at least [`STEP`] bytes for each safe step.
     fn next(&self) -> &[u8] {
         if self.in_tail() { &self.tail[self.taken.min(STEP)..] } else { self.words }
     }
@@ -102,9 +105,10 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Decodes as many symbols of each stream as its output holds. False when a stream ends too early.
+/// Decodes as many symbols of each stream as its output holds. Returns false if a stream ends too
+/// early.
 ///
-/// Outputs hold a multiple of 32 symbols but for the last call.
+/// Outputs hold a multiple of 32 symbols, except in the last call.
 pub(super) fn decode<const N: usize>(
     isa: Isa,
     lookup: &Lookup,
@@ -133,7 +137,7 @@ pub(super) fn decode<const N: usize>(
     streams.iter_mut().zip(out).all(|(stream, out)| rest(lookup, stream, &mut out[LANES * steps..]))
 }
 
-/// The symbols of one stream that the others do not have, the last step among them.
+/// Decodes the symbols that only this stream has, including the last step.
 fn rest(lookup: &Lookup, stream: &mut Stream<'_>, out: &mut [u8]) -> bool {
     out.chunks_mut(LANES).all(|step| {
         let is_safe = stream.safe_steps() > 0;
@@ -144,8 +148,9 @@ fn rest(lookup: &Lookup, stream: &mut Stream<'_>, out: &mut [u8]) -> bool {
     })
 }
 
-/// Encodes N streams of symbols, all of one length but for the last. Words go to the ends of `out`, which hold 2 bytes
-/// for each symbol and 64 more; returned is where each begins. `states` are those the decoder starts from.
+/// Encodes N streams of symbols, all of one length except the last. Words go to the ends of `out`,
+/// which hold 2 bytes per symbol plus 64. Returns where each stream begins. `states` are those from
+/// which the decoder starts.
 pub(super) fn encode<const N: usize>(
     isa: Isa,
     codings: &[Coding; 256],

@@ -1,12 +1,13 @@
-//! Pairs of palette entries to bytes and back.
+//! Conversion between bytes and pairs of palette entries.
 
 use crate::device::isa::{Isa, Level};
 
-/// Symbols between two looks for escapes.
+/// Symbols between two checks for escapes.
 pub(in super::super) const BLOCK: usize = 64;
 
-/// The palette's byte for each nibble, low one first; escapes (nibble 15) take the next byte of `escapes`.
-/// `out` holds two bytes for each symbol, or one less. False when the escapes run out.
+/// Writes the palette's byte for each nibble, low one first; escapes (nibble 15) take the next byte
+/// of `escapes`. `out` holds two bytes per symbol, or one less. Returns false if the escapes run
+/// out.
 pub(in super::super) fn expand(
     isa: Isa,
     palette: &[u8; 16],
@@ -60,7 +61,7 @@ fn expand_block(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BL
     has_escapes
 }
 
-/// The nibble of each byte, and which rows of 16 bytes hold more than escapes.
+/// The nibble of each byte, and the rows of 16 bytes that hold anything besides escapes.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Inverse {
     nibbles: [u8; 256],
@@ -68,7 +69,7 @@ pub(in super::super) struct Inverse {
 }
 
 impl Inverse {
-    /// From the nibbles; 15 is an escape.
+    /// Builds the inverse from the nibbles; 15 is an escape.
     pub(in super::super) fn new(nibbles: [u8; 256]) -> Self {
         let used = nibbles.as_chunks::<16>().0.iter().map(|row| row.iter().any(|&nibble| nibble != 15));
         Self { nibbles, rows: used.rev().fold(0, |rows, is_used| rows << 1 | u16::from(is_used)) }
@@ -79,7 +80,7 @@ impl Inverse {
     }
 }
 
-/// The pairs of a block. True when some are escapes.
+/// Narrows a block to pairs. Returns true if some are escapes.
 pub(in super::super) fn narrow(
     isa: Isa,
     inverse: &Inverse,
@@ -107,10 +108,10 @@ mod x86 {
 
     use super::{BLOCK, Inverse};
 
-    /// Looks up 16 bytes of the table at a time, those rows only that hold more than escapes.
+    /// Looks up 16 bytes of the table at a time, only in rows that hold anything besides escapes.
     ///
     /// # Safety
-    /// The machine has the instruction set of the name.
+    /// The machine has the instruction set in the name.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
     pub(super) unsafe fn narrow_avx512(inverse: &Inverse, bytes: &[u8; 2 * BLOCK], symbols: &mut [u8; BLOCK]) -> bool {
         let nibble = _mm512_set1_epi8(15);
@@ -126,7 +127,8 @@ mod x86 {
                 let table = _mm512_broadcast_i32x4(_mm_loadu_si128(inverse.nibbles.as_ptr().add(16 * row).cast()));
                 let upper = _mm512_set1_epi8((row << 4) as i8);
                 for (bytes, nibbles) in halves.iter().zip(&mut nibbles) {
-                    // Bytes of this row become 0 to 15; the others keep a bit above and stay as they are.
+                    // Bytes of this row become 0 to 15; the others have a higher bit set and stay
+                    // unchanged.
                     let index = _mm512_xor_si512(*bytes, upper);
                     let inside = _mm512_testn_epi8_mask(index, _mm512_set1_epi8(0xf0u8 as i8));
                     *nibbles = _mm512_mask_shuffle_epi8(*nibbles, inside, table, index);
@@ -143,7 +145,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// The machine has the instruction set of the name.
+    /// The machine has the instruction set in the name.
     #[target_feature(enable = "avx512f,avx512bw,avx2")]
     pub(super) unsafe fn expand_avx512(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
         let nibble = _mm512_set1_epi8(15);
@@ -164,7 +166,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// The machine has the instruction set of the name.
+    /// The machine has the instruction set in the name.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn expand_avx2(palette: &[u8; 16], symbols: &[u8; BLOCK], out: &mut [u8; 2 * BLOCK]) -> bool {
         let nibble = _mm256_set1_epi8(15);

@@ -4,13 +4,13 @@ use super::super::table::{Coding, Lookup};
 use super::super::{L, LANES, M, SCALE_BITS};
 use super::Stream;
 
-/// Decodes `out`, whole steps and at most one partial one, within the stream's safe steps.
+/// Decodes `out`, which is whole steps and at most one partial one, within the stream's safe steps.
 pub(super) fn decode(lookup: &Lookup, stream: &mut Stream<'_>, out: &mut [u8]) {
     let mut states = stream.states;
     let words = stream.next();
     let mut at = 0;
     for step in out.chunks_mut(LANES) {
-        // One check for all the step's reads.
+        // One bounds check for all reads of the step.
         let words = &words[at..at + 2 * LANES];
         let mut taken = 0;
         for (symbol, state) in step.iter_mut().zip(&mut states) {
@@ -19,7 +19,7 @@ pub(super) fn decode(lookup: &Lookup, stream: &mut Stream<'_>, out: &mut [u8]) {
             let x = (entry >> 20) * (*state >> SCALE_BITS) + (entry >> 8) % M as u32;
             let index = taken % (2 * LANES);
             let word = u16::from_le_bytes([words[index], words[index + 1]]);
-            // Without a branch: it would be guessed wrong once in a few symbols.
+            // Branch-free: a branch would be mispredicted every few symbols.
             let refill = u32::from(x < L);
             *state = x << (16 * refill) | u32::from(word) & refill.wrapping_neg();
             taken += 2 * refill as usize;
@@ -30,7 +30,8 @@ pub(super) fn decode(lookup: &Lookup, stream: &mut Stream<'_>, out: &mut [u8]) {
     stream.advance(at);
 }
 
-/// Encodes one step, lanes from the last to the first, so that words stand in the lanes' order; returns where they begin.
+/// Encodes one step, lanes from last to first, so that words are in lane order; returns where they
+/// begin.
 pub(super) fn encode(
     codings: &[Coding; 256],
     symbols: &[u8],

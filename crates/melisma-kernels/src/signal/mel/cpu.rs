@@ -1,12 +1,13 @@
 //! Frames as lanes: N frames are transformed at once, each in its own lane.
 //!
-//! A task is a run of frames of one item. Its samples become f32 once, padded, and are laid out as Y[r][c] = x[c hop + r], so
-//! that sample n of N neighbouring frames is one vector, at Y[n % hop][n / hop + first frame].
+//! A task is a run of frames of one item. Its samples are converted to f32 once, padded, and laid
+//! out as Y[r][c] = x[c hop + r]. Sample n of N neighbouring frames is then one vector, at Y[n %
+//! hop][n / hop + first frame].
 //!
 //! # Why frames as lanes?
 //!
-//! Each vector lane works on a frame of its own: a transform needs no shuffles, and no value
-//! depends on the frames beside it.
+//! Each vector lane works on its own frame: a transform needs no shuffles, and no value depends on
+//! the frames beside it.
 
 use super::lanes::{Lanes, Portable, ln};
 use super::reference::beyond;
@@ -17,14 +18,14 @@ use crate::Result;
 use crate::device::isa::Level;
 use crate::queue::{CpuQueue, Disjoint};
 
-/// Frames of one task, a multiple of every vector's lanes.
+/// Frames per task, a multiple of every vector's lanes.
 const TASK_FRAMES: usize = 32;
 
-/// What depends on the parameters alone, with what the CPU needs besides.
+/// The tables of the parameters, plus those that only the CPU needs.
 #[derive(Debug)]
 pub(super) struct OnCpu {
     tables: Tables,
-    /// Where sample n of a frame is in Y, and n itself where frames are prepared.
+    /// The offset of sample n of a frame in Y, or n itself if frames are prepared.
     offsets: Vec<u32>,
     layout: Layout,
 }
@@ -46,7 +47,7 @@ impl Layout {
         const WIDEST: usize = 16;
         let n_columns = TASK_FRAMES + mel.n_fft.div_ceil(mel.hop_len);
         let n_rows = mel.hop_len.min(mel.n_fft);
-        // An odd number of cache lines: rows do not share sets of the cache.
+        // An odd number of cache lines, so that rows do not map to the same cache sets.
         let stride = (n_columns.div_ceil(16) | 1) * 16;
         Self {
             stride,
@@ -77,14 +78,14 @@ impl OnCpu {
         Self { tables, offsets, layout }
     }
 
-    /// Scratch of each thread, and a maximum for each task.
+    /// Scratch of each thread, plus one maximum per task.
     pub(super) fn scratch_bytes(&self, threads: usize, batch: Batch) -> u64 {
         let n_tasks = batch.n_items * batch.n_frames.div_ceil(TASK_FRAMES);
         ((threads * self.layout.len() + n_tasks) * size_of::<f32>()) as u64
     }
 }
 
-/// Everything a run needs to know.
+/// The inputs of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) mel: &'a Mel,
@@ -92,7 +93,7 @@ pub(super) struct Job<'a> {
     pub(super) batch: Batch,
 }
 
-/// One task: `n_frames` frames of an item from `first_frame` on.
+/// One task: `n_frames` frames of an item, starting at `first_frame`.
 struct Task<'a, S, D> {
     job: Job<'a>,
     samples: &'a [S],
@@ -119,7 +120,8 @@ pub(super) fn run<S: Sample, D: Value>(queue: &CpuQueue, job: &Job<'_>, samples:
             first_frame,
             n_frames: TASK_FRAMES.min(n_frames - first_frame),
         };
-        // SAFETY: the level is the machine's, and tasks write disjoint frames of `values`, which the plan checked.
+        // SAFETY: the machine has the level, and tasks write disjoint frames of `values`, which the
+        // plan checked.
         let most = unsafe { task.run(level, scratch) };
         // SAFETY: every index is handed out once.
         *unsafe { maxima.get(index) } = most;
@@ -196,7 +198,7 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
         largest
     }
 
-    /// The task's samples with what lies beyond the ends.
+    /// Gathers the task's samples, including those beyond the ends.
     #[inline(always)]
     fn gather(&self, to: &mut [f32]) {
         let Mel { pad, hop_len, n_fft, edge, .. } = *self.job.mel;
@@ -300,7 +302,8 @@ impl<S: Sample, D: Value> Task<'_, S, D> {
         }
     }
 
-    /// Weighs the bins of `live` frames from `group` on, and writes the values; returns the largest.
+    /// Applies the filters to `live` frames starting at `group`, and writes the values; returns the
+    /// largest.
     ///
     /// # Safety
     /// `spectrum` holds K vectors; no other task writes these frames.

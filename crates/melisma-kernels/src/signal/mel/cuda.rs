@@ -4,8 +4,8 @@
 //!
 //! The kernel is bound by latency and instructions, not by memory. A warp splits n_fft / 2 into two
 //! factors, so each lane computes one transform of up to 32 elements in registers, data cross
-//! shared memory once, and the two halves of a real spectrum meet by shuffles. Frames are lanes
-//! again for the filters, so a weight is read once for 32 of them.
+//! shared memory once, and shuffles combine the two halves of a real spectrum. For the filters,
+//! lanes are frames again, so a weight is read once for 32 of them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -22,9 +22,9 @@ const STAGES: Header = Header { name: "stages.cuh", text: include_str!("stages.c
 pub(crate) const SOURCE: Source =
     Source { name: "mel", text: include_str!("mel.cu"), headers: &[DEVICE, BUTTERFLY, STAGES] };
 
-/// What every device gives a block without being asked for more.
+/// Shared memory that every device gives a block by default.
 const SHARED_BYTES: usize = 48 << 10;
-/// Threads of a block, and of one frame where the size is not known.
+/// Threads per block, and per frame if the size is not known at compile time.
 const TILE_THREADS: usize = 256;
 const ANY_THREADS: usize = 64;
 /// Blocks that clamp one item.
@@ -75,7 +75,7 @@ pub(super) struct OnCuda {
     function: Function,
     clamp: Function,
     arguments: Arguments,
-    /// Holds what the arguments point to.
+    /// Owns the memory that the arguments point to.
     _tables: Tensor,
     threads: usize,
     shared_bytes: usize,
@@ -137,10 +137,10 @@ impl OnCuda {
     }
 }
 
-/// Which kernel makes the frames, and how many in a block.
+/// The kernel that computes the frames, and the number of frames per block.
 struct Form {
     symbol: &'static str,
-    /// N1 and N2 of mel.cu; none where the size is not known to the compiler.
+    /// N1 and N2 of mel.cu; `None` if the size is not known to the compiler.
     factors: Option<[usize; 2]>,
     frames_per_block: usize,
     threads: usize,
@@ -165,7 +165,7 @@ impl Form {
         }
     }
 
-    /// As many frames as the shared memory that every device gives holds: samples, and two buffers of each frame.
+    /// As many frames as fit in default shared memory: the samples, and two buffers per frame.
     fn any(mel: &Mel) -> Result<Self> {
         let len = half_len(mel.n_fft);
         let shared = |frames: usize| {
@@ -192,7 +192,7 @@ impl Form {
     }
 }
 
-/// The tables in one buffer on the device, and arguments that point into it.
+/// Uploads the tables in one buffer; returns it with arguments that point into it.
 fn tables(upload: &Upload<'_>, mel: &Mel, form: &Form) -> Result<(Arguments, Tensor)> {
     let Tables { fft, window, turns, filters, weights } = Tables::new(mel);
     let mut twiddles: Vec<[f32; 2]> = Vec::new();
@@ -207,7 +207,7 @@ fn tables(upload: &Upload<'_>, mel: &Mel, form: &Form) -> Result<(Arguments, Ten
             twiddles.extend((0..pass.radix).map(|j| root(j, pass.radix)));
         }
     }
-    // Each filter's weights begin where a vector of four can be read.
+    // Each filter's weights are aligned to a vector of four.
     let (mut places, mut padded) = (Vec::new(), Vec::new());
     for filter in &filters {
         padded.resize(padded.len().next_multiple_of(4), 0.0);

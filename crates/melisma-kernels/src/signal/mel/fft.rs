@@ -1,8 +1,9 @@
 //! The discrete Fourier transform of many frames at once, one frame per lane.
 //!
-//! Stockham's self-sorting form: a pass of radix R reads element q + s(p + mj) for j < R, and writes output k of the
-//! butterfly, times w_n^{pk}, to q + s(Rp + k). Here n = R m is what is left to transform and s the product of the radices
-//! so far. An element is [re; N lanes], [im; N lanes].
+//! Stockham's self-sorting form: a pass of radix R reads element q + s(p + mj) for j < R, and
+//! writes output k of the butterfly, times w_n^{pk}, to q + s(Rp + k). Here n = R m is the length
+//! left to transform and s is the product of the radices so far. An element is [re; N lanes], [im;
+//! N lanes].
 
 use super::lanes::Lanes;
 
@@ -21,11 +22,11 @@ pub(super) struct Pass {
     pub(super) stride: usize,
     /// [m][R - 1] of w_n^{pk} for k from 1.
     pub(super) twiddles: Vec<[f32; 2]>,
-    /// w_R^{j} for j < R, of radices without a butterfly of their own.
+    /// w_R^{j} for j < R, for radices without their own butterfly.
     roots: Vec<[f32; 2]>,
 }
 
-/// Where a pass reads.
+/// The input of a pass.
 pub(super) trait Source<V: Lanes> {
     /// # Safety
     /// `index` is below the transform's length; the machine has the instruction set of `V`.
@@ -38,7 +39,7 @@ pub(super) struct Complex<V> {
     pub(super) im: V,
 }
 
-/// Elements that an earlier pass has written.
+/// Elements written by an earlier pass.
 #[derive(Clone, Copy)]
 pub(super) struct Elements(pub(super) *const f32);
 
@@ -73,7 +74,7 @@ impl Fft {
         Self { len, passes }
     }
 
-    /// Transforms what `source` gives; returns which of the two buffers holds the result.
+    /// Transforms the elements of `source`; returns the buffer that holds the result.
     ///
     /// # Safety
     /// Both buffers hold `len` elements of 2 N floats; the machine has the instruction set of `V`.
@@ -101,7 +102,8 @@ impl Fft {
     }
 }
 
-/// Radices of 8, 5, 4, 3 and 2 where they divide `len`, then its other prime factors. A factor 8 * 2 becomes 4 * 4.
+/// Radices 8, 5, 4, 3 and 2 where they divide `len`, then its other prime factors. A factor 8 * 2
+/// becomes 4 * 4.
 fn radices(len: usize) -> Vec<usize> {
     let twos = len.trailing_zeros() as usize;
     let (eights, fours) = match (twos / 3, twos % 3) {
@@ -123,7 +125,7 @@ fn radices(len: usize) -> Vec<usize> {
     found
 }
 
-/// e^{-2 pi i j / n}, correctly rounded but for the library's cosine.
+/// e^{-2 pi i j / n}, correctly rounded except for the library's cosine.
 pub(super) fn root(j: usize, n: usize) -> [f32; 2] {
     let angle = std::f64::consts::TAU * j as f64 / n as f64;
     [angle.cos() as f32, -angle.sin() as f32]
@@ -173,14 +175,14 @@ impl Pass {
         }
     }
 
-    /// A butterfly by its definition.
+    /// A butterfly computed by definition.
     ///
     /// # Safety
     /// As [`Fft::run`].
     #[inline(always)]
     unsafe fn any<V: Lanes>(&self, source: &impl Source<V>, to: *mut f32) {
         let (m, s, radix) = (self.groups, self.stride, self.radix);
-        // SAFETY: the caller has the instruction set of `V`; source and `to` hold all elements of the pass.
+        // SAFETY: the caller guarantees the instruction set of `V`; source and `to` hold all elements of the pass.
         unsafe {
             for p in 0..m {
                 for q in 0..s {
@@ -217,7 +219,7 @@ impl<V: Lanes> Complex<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn plus(self, other: Self) -> Self {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe { Self { re: self.re.add(other.re), im: self.im.add(other.im) } }
     }
 
@@ -225,7 +227,7 @@ impl<V: Lanes> Complex<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn minus(self, other: Self) -> Self {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe { Self { re: self.re.sub(other.re), im: self.im.sub(other.im) } }
     }
 
@@ -235,7 +237,7 @@ impl<V: Lanes> Complex<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn minus_i(self, other: Self) -> Self {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe { Self { re: self.re.add(other.im), im: self.im.sub(other.re) } }
     }
 
@@ -245,7 +247,7 @@ impl<V: Lanes> Complex<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn plus_i(self, other: Self) -> Self {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe { Self { re: self.re.sub(other.im), im: self.im.add(other.re) } }
     }
 
@@ -255,7 +257,7 @@ impl<V: Lanes> Complex<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn plus_scaled(self, other: Self, factor: f32) -> Self {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             let factor = V::splat(factor);
             Self { re: other.re.mul_add(factor, self.re), im: other.im.mul_add(factor, self.im) }
@@ -266,7 +268,7 @@ impl<V: Lanes> Complex<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn scaled(self, factor: f32) -> Self {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             let factor = V::splat(factor);
             Self { re: self.re.mul(factor), im: self.im.mul(factor) }
@@ -277,7 +279,7 @@ impl<V: Lanes> Complex<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn times(self, [re, im]: [f32; 2]) -> Self {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             let (re, im) = (V::splat(re), V::splat(im));
             Self { re: self.im.neg_mul_add(im, self.re.mul(re)), im: self.im.mul_add(re, self.re.mul(im)) }

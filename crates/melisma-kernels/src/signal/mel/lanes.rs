@@ -1,5 +1,6 @@
-//! Vectors whose lanes are frames: every lane does the same work on its own frame, so no result depends on which frames
-//! are worked on together. The operations are the same on every instruction set, and so are their bits.
+//! Vectors whose lanes are frames: every lane does the same work on its own frame, so results do
+//! not depend on which frames are processed together. Every instruction set uses the same
+//! operations and gives the same bits.
 
 use crate::device::vector::{Float, Vector};
 
@@ -11,7 +12,7 @@ pub trait Lanes: Vector {
     /// Rounds to half precision, ties to even.
     unsafe fn store_f16(self, to: *mut half::f16);
     unsafe fn sqrt(self) -> Self;
-    /// The larger of both; NaN in `self` stays.
+    /// The larger of the two; a NaN in `self` stays.
     unsafe fn max(self, other: Self) -> Self;
     /// For positive normal numbers, x = m * 2^e with m between sqrt(1/2) and sqrt(2): (e, m).
     unsafe fn split(self) -> (Self, Self);
@@ -19,8 +20,8 @@ pub trait Lanes: Vector {
     unsafe fn or_finite(self, finite: Self) -> Self;
 }
 
-/// The natural logarithm of positive normal numbers, within 1.5 units in the last place; infinity and NaN stay.
-/// The polynomial is that of the Cephes library.
+/// The natural logarithm of positive normal numbers, within 1.5 units in the last place; infinity
+/// and NaN stay. The polynomial is from the Cephes library.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -56,7 +57,7 @@ pub(super) unsafe fn ln<V: Lanes>(x: V) -> V {
 
 const SQRT_HALF_BITS: i32 = 0x3f35_04f3;
 
-/// Lanes of the target's baseline.
+/// Lanes for the target's baseline.
 #[derive(Clone, Copy)]
 pub(super) struct Portable([f32; 8]);
 
@@ -157,7 +158,7 @@ mod x86 {
     use super::{Lanes, SQRT_HALF_BITS};
     use crate::device::vector::for_x86;
 
-    // The instructions return their second operand where either is NaN.
+    // The instructions return their second operand if either is NaN.
     for_x86! {
         impl Lanes for [__m256 {}, __m512 {}];
         store_f16(self, to: *mut half::f16) = [store_f16_8, store_f16_16](self, to);

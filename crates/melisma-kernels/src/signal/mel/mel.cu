@@ -1,20 +1,23 @@
-// Samples to mel spectrograms: a block makes a tile of neighbouring frames of one item.
+// Samples to mel spectrograms: a block computes a tile of neighbouring frames of one item.
 //
-// `mel_any` takes every size: samples in shared memory, Stockham's passes as in fft.rs between two buffers.
+// `mel_any` handles every size: samples in shared memory, Stockham's passes as in fft.rs between
+// two buffers.
 //
-// The others are for LEN = n_fft / 2 = N1 N2 complex elements that the compiler knows, z[n] = x[2n] + i x[2n+1]. A warp makes
-// 32 / N1 frames at once, with one exchange between two passes in registers:
+// The others are for LEN = n_fft / 2 = N1 N2 complex elements known at compile time, z[n] = x[2n] +
+// i x[2n+1]. A warp computes 32 / N1 frames at once, with one exchange between two passes in
+// registers:
 //   n = N2 n1 + n2, k = k1 + N1 k2
 //   first   lane n2 reads z[n] of all n1 from memory, transforms over n1, turns by e^{-2 pi i n2 k1 / LEN}
 //   second  lane (frame, k1) transforms over n2
-// Element LEN - k is then in the lane of N1 - k1, at N2 - 1 - k2, so powers need a shuffle each and no memory. Frames of a warp
-// are n_frames / (32 / N1) rows apart, which puts all accesses of a warp to different banks. In the end lanes are frames:
-// each weight is read once for all of them, and values leave in rows.
+// Element LEN - k is then in the lane of N1 - k1, at N2 - 1 - k2, so each power needs one shuffle
+// and no memory. Frames of a warp are n_frames / (32 / N1) rows apart, which puts all accesses of a
+// warp in different banks. In the end lanes are frames: each weight is read once for all of them,
+// and values are written in rows.
 #include "stages.cuh"
 
 // ---- any size -------------------------------------------------------------------------------------------------------
 
-// Where a pass reads: the frame for the first, the buffer for the others.
+// The input of a pass: the frame for the first, the buffer for the others.
 struct FromFrame {
   Frame frame;
   i32 is_half;
@@ -28,7 +31,7 @@ struct FromBuffer {
   __device__ __forceinline__ void operator()(int i, float& a, float& b) const { a = re[place(i)], b = im[place(i)]; }
 };
 
-// One pass by its definition: any radix, between two buffers.
+// One pass by definition: any radix, between two buffers.
 template <class From>
 __device__ __forceinline__ void any_pass(From from, float* re, float* im, int thread, int threads, const Pass& pass,
                                          const float2* twiddles) {
@@ -37,7 +40,7 @@ __device__ __forceinline__ void any_pass(From from, float* re, float* im, int th
     const int q = o % pass.stride, k = o / pass.stride % pass.radix, p = o / pass.stride / pass.radix;
     float sum_a, sum_b;
     from(q + pass.stride * p, sum_a, sum_b);
-    // Roots of unity of this radix lie behind the pass's twiddles.
+    // The roots of unity of this radix follow the pass's twiddles.
     const float2* roots = twiddles + pass.groups * (pass.radix - 1);
     for (int j = 1; j < pass.radix; j++) {
       float a, b;
@@ -105,8 +108,9 @@ extern "C" __global__ void __launch_bounds__(512) mel_any(Job job) {
 
 // ---- sizes that the compiler knows ------------------------------------------------------------------------------------
 
-// The places of a tile in shared memory: one row per frame, for the exchange, then for its powers. Between the parts of an
-// exchange a row has a gap where N2 would put them on the same banks.
+// The layout of a tile in shared memory: one row per frame, for the exchange and then for its
+// powers. A row has a gap between the parts of an exchange where N2 would put them in the same
+// banks.
 template <int N1, int N2>
 struct Row {
   static constexpr int LEN = N1 * N2, PART = N2 % 2 ? N2 : N2 + 1;
@@ -134,7 +138,8 @@ __device__ __forceinline__ float warp_mean(const Job& job, u64 item, i64 first, 
   return sum / (float)job.frame_len;
 }
 
-// Element n of a frame for all n1, windowed: neighbouring samples, in one access where they lie so.
+// Element n of a frame for all n1, windowed: neighbouring samples, in one access where they are
+// aligned.
 template <class Pair, int N1, int N2, class Sample>
 __device__ __forceinline__ void read_elements(const Sample* x, const float* window, int n2, float (&re)[N1],
                                               float (&im)[N1]) {
@@ -158,18 +163,19 @@ __device__ __forceinline__ void read_elements(const Sample* x, const float* wind
   }
 }
 
-// Frames of integers stay in the integers' unit until the filters' sums, which a power of two brings to that of floats.
+// Frames of integers stay in integer units until the filters' sums, which a power of two converts
+// to float units.
 __device__ __forceinline__ float power_unit(const Job& job) { return job.is_i16 ? 1.0f / 1073741824.0f : 1.0f; }
 
-// The transforms of the frames in rows `first_row` + j `rows_apart`, j < 32 / N1: powers of all bins in their rows. Frames
-// beyond the last are the last once more.
+// Transforms the frames in rows `first_row` + j `rows_apart`, j < 32 / N1, and writes the powers of
+// all bins to their rows. Frames beyond the last repeat the last.
 template <int N1, int N2>
 __device__ __forceinline__ void make_rows(const Job& job, u64 item, u64 tile_frame, float* rows, int first_row,
                                           int rows_apart) {
   constexpr int LEN = N1 * N2, PART = Row<N1, N2>::PART, STRIDE = Row<N1, N2>::STRIDE;
   // Frames of a warp in the second pass, and in a round of the first.
   constexpr int FRAMES = 32 / N1, ABREAST = 32 / N2, ROUNDS = FRAMES / ABREAST;
-  // Lanes without an element of their own do the same as others.
+  // Lanes without their own element repeat the work of others.
   const int lane = (int)lane_id(), n2 = lane % N2, beside = lane / N2 % ABREAST;
   const bool is_plain = !job.removes_mean && job.pre_emphasis == 0.0f && job.frame_len == job.n_fft;
   const u64 last_frame = job.n_frames - 1;
@@ -191,7 +197,7 @@ __device__ __forceinline__ void make_rows(const Job& job, u64 item, u64 tile_fra
         read_elements<float2, N1, N2>((const float*)job.samples + at, job.window, n2, re, im[round]);
       }
     } else {
-      // Frames at an end, and those that are prepared: by way of their rows, even samples, then odd ones.
+      // Frames at an end and prepared frames go through their rows: even samples, then odd ones.
       for (int part = 0; part < 2; part++) {
         for (int b = 0; b < ABREAST; b++) {
           const int index = first_row + (round * ABREAST + b) * rows_apart;
@@ -262,7 +268,7 @@ __device__ __forceinline__ void make_rows(const Job& job, u64 item, u64 tile_fra
 template <int N1, int N2, int TILE, int WARPS>
 __device__ __forceinline__ void make_tile(const Job& job) {
   constexpr int STRIDE = Row<N1, N2>::STRIDE, FRAMES = 32 / N1, ROWS = TILE / FRAMES;
-  // Filters that a warp sums at once, and that all do.
+  // Filters that a warp sums at once, and that all warps do.
   constexpr int EACH = 32 / TILE, ALL = EACH * WARPS;
   DYNAMIC_SHARED(float, rows);
   const u64 item = blockIdx.x / job.blocks_per_item;
@@ -297,7 +303,7 @@ __device__ __forceinline__ void make_tile(const Job& job) {
   if (job.has_range) keep_largest(job, rows, largest);
 }
 
-// Three blocks on a processor are worth one register of sm_87 in memory.
+// Three blocks per processor are worth one spilled register on sm_87.
 // budget: 80 registers, 4 spill
 extern "C" __global__ void __launch_bounds__(256, 3) mel_200(Job job) { make_tile<8, 25, 32, 8>(job); }
 // budget: 128 registers, 0 spill
@@ -307,7 +313,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) mel_512(Job job) { make_til
 // budget: 255 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256, 1) mel_1024(Job job) { make_tile<32, 32, 16, 8>(job); }
 
-// Values of item blockIdx.x to at least its largest less the range.
+// Clamps the values of item blockIdx.x to at least its largest minus the range.
 // budget: 40 registers, 0 spill
 extern "C" __global__ void mel_clamp(Job job) {
   const u64 item = blockIdx.x, len = job.n_frames * job.n_filters;

@@ -1,4 +1,4 @@
-//! `mel`: samples to mel spectrograms, from int16 or f32 to f16 or f32, in one pass over the sound.
+//! `mel`: samples to mel spectrograms, from int16 or f32 to f16 or f32, in one pass over the audio.
 //!
 //! For B items of L samples and T frames each, with K = n_fft / 2 + 1 bins and F filters:
 //!
@@ -13,12 +13,13 @@
 //! y        = max(y, largest y of the item - range)  with `range`
 //! ```
 //!
-//! Integers are divided by 32,768. NaN and infinite samples make the frames that they are in NaN. Frames are the lanes of
-//! vectors, so a value does not depend on what is computed beside it; it is the same bits on every instruction set.
-//! Between devices values differ by at most 2e-6 of the item's largest value before the logarithm.
+//! Integers are divided by 32,768. A NaN or infinite sample makes every frame that contains it NaN.
+//! Frames are vector lanes, so a value does not depend on what is computed beside it and has the
+//! same bits on every instruction set. Values on different devices differ by at most 2e-6 of the
+//! item's largest value before the logarithm.
 //!
-//! Example: a sine of 1 kHz at 16 kHz, n_fft 400 and hop 160 has its largest value in the filter around 1 kHz, in every frame
-//! that it fills.
+//! Example: a 1 kHz sine at 16 kHz, with n_fft 400 and hop 160, has its largest value in the filter
+//! around 1 kHz, in every frame that it fills.
 
 mod cpu;
 pub(crate) mod cuda;
@@ -41,20 +42,20 @@ pub const MAX_FFT: usize = 1 << 16;
 /// The most filters.
 pub const MAX_FILTERS: usize = 1 << 12;
 
-/// What is computed.
+/// The parameters of a spectrogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mel {
     /// Points of the transform.
     pub n_fft: usize,
-    /// Samples of a frame, at most `n_fft`.
+    /// Samples per frame, at most `n_fft`.
     pub frame_len: usize,
-    /// Samples from frame to frame.
+    /// Samples between the starts of frames.
     pub hop_len: usize,
-    /// Samples before the first one that the first frame begins with.
+    /// Samples by which the first frame starts before the first sample.
     pub pad: usize,
-    /// What lies before the first and after the last sample.
+    /// The values before the first and after the last sample.
     pub edge: Edge,
-    /// Whether each frame loses its mean.
+    /// Whether the mean of each frame is removed.
     pub offset: Offset,
     /// The factor of the difference filter, 0 for none.
     pub pre_emphasis: f32,
@@ -70,18 +71,18 @@ pub struct Mel {
     pub order: Order,
 }
 
-/// What lies beyond the ends of an item.
+/// The values beyond the ends of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
     /// Zeros.
     Zero,
-    /// The samples backwards, without the outermost: 2 1 | 0 1 2.
+    /// The samples reflected, without the outermost: 2 1 | 0 1 2.
     Reflect,
-    /// The samples backwards, with the outermost: 1 0 | 0 1 2.
+    /// The samples reflected, with the outermost: 1 0 | 0 1 2.
     Mirror,
 }
 
-/// What happens to the mean of a frame.
+/// The treatment of a frame's mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offset {
     /// It stays.
@@ -90,7 +91,7 @@ pub enum Offset {
     Remove,
 }
 
-/// What the filters weigh.
+/// The quantity that the filters weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Power {
     /// |X|^2
@@ -102,16 +103,16 @@ pub enum Power {
     },
 }
 
-/// What happens to the filters' sums.
+/// The scaling of the filters' sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scale {
-    /// Nothing.
+    /// No scaling.
     Linear,
     /// `gain * ln(max(y, floor)) + offset`
     Log {
-        /// The least value, at least the smallest normal f32.
+        /// The smallest value, at least the smallest normal f32.
         floor: f32,
-        /// Times the natural logarithm.
+        /// Multiplies the natural logarithm.
         gain: f32,
         /// Added at the end.
         offset: f32,
@@ -129,7 +130,7 @@ pub enum Order {
     TimeFilter,
 }
 
-/// How much is given to one run.
+/// The size of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
     /// B
@@ -151,7 +152,7 @@ impl Mel {
         self.filters.len() / self.n_bins()
     }
 
-    /// Checks the parameters and makes what `run` needs.
+    /// Checks the parameters and prepares the tables for `run`.
     ///
     /// # Errors
     /// A size is 0 or beyond its limit, lengths contradict each other, a number is not finite, or the budget or the device refuses.
@@ -283,7 +284,7 @@ impl Sample for f32 {}
 impl Value for f32 {}
 impl Value for f16 {}
 
-/// A transform that is ready to run on one device.
+/// A prepared transform on one device.
 #[derive(Debug)]
 pub struct Plan {
     mel: Mel,
@@ -291,12 +292,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What it computes.
+    /// Its parameters.
     pub fn mel(&self) -> &Mel {
         &self.mel
     }
 
-    /// Bytes of host memory that runs of `batch` take from a queue of `device` besides samples and values.
+    /// Bytes of host memory that runs of `batch` take from a queue of `device`, besides samples and
+    /// values.
     pub fn scratch_bytes(&self, device: &Device, batch: Batch) -> u64 {
         match (&self.on, device) {
             (OnDevice::Cpu(on), Device::Cpu(cpu)) => on.scratch_bytes(cpu.threads, batch),
@@ -307,7 +309,7 @@ impl Plan {
     /// Transforms `samples` `[B, L]` into `values` `[B, F, T]`, or `[B, T, F]`.
     ///
     /// # Errors
-    /// A view has another length or place than `batch` says, or the device fails.
+    /// A view's length or place does not match `batch`, or the device fails.
     pub fn run<S: Sample, D: Value>(
         &self,
         queue: &Queue,

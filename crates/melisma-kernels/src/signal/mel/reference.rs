@@ -1,8 +1,8 @@
-//! The contract as loops in f64, for tests, benches and the check of presets.
+//! The contract as loops in f64, for tests, benches and preset checks.
 
 use super::{Batch, Edge, Mel, Offset, Order, Power, Scale};
 
-/// The spectrogram of one item in f64, `[F, T]` or `[T, F]`; `samples` are full scale at 1.
+/// The spectrogram of one item in f64, `[F, T]` or `[T, F]`; full scale of `samples` is 1.
 pub fn run(mel: &Mel, samples: &[f64], n_frames: usize) -> Vec<f64> {
     let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
     let (n_filters, n_bins) = (mel.n_filters(), mel.n_bins());

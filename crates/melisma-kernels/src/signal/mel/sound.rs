@@ -1,4 +1,4 @@
-//! Samples laid out so that frames are lanes, and how the transform reads them.
+//! Samples laid out so that frames are lanes, and the transform's access to them.
 
 use super::fft::{Complex, Source};
 use super::lanes::Lanes;
@@ -33,7 +33,7 @@ impl Sound {
     }
 }
 
-/// Element i is sample 2i and, as its imaginary part, sample 2i + 1.
+/// Element i has sample 2i as real part and sample 2i + 1 as imaginary part.
 pub(super) struct Halves<'a> {
     pub(super) sound: &'a Sound,
     pub(super) window: *const f32,

@@ -1,4 +1,5 @@
-// What both forms of the transform share: the job, its samples, and the stages after the transform.
+// Code that both forms of the transform share: the job, its samples, and the stages after the
+// transform.
 #pragma once
 #include "butterfly.cuh"
 
@@ -9,7 +10,7 @@ struct Pass {
   i32 radix, groups, stride, twiddles;
 };
 
-// What a launch needs; `Arguments` of cuda.rs.
+// The arguments of a launch; `Arguments` of cuda.rs.
 struct Job {
   const void* samples;
   void* values;
@@ -29,7 +30,7 @@ struct Job {
   float pre_emphasis, epsilon, floor, gain, offset, range;
 };
 
-// Place of element i. The power of bin n_fft / 2 takes one more.
+// Position of element i. The power of bin n_fft / 2 takes one more.
 __device__ __forceinline__ int place(int i) { return i + (i >> 3); }
 // At least 32: sums of the block's threads use the same memory.
 __device__ __forceinline__ int frame_stride(int len) { return max(place(len) + 5, 32); }
@@ -37,7 +38,7 @@ __device__ __forceinline__ int frame_stride(int len) { return max(place(len) + 5
 __device__ __forceinline__ float sample_at(const Job& job, u64 item, i64 at) {
   const i64 n = (i64)job.n_samples;
   if (n == 0 || (job.edge == 0 && (at < 0 || at >= n))) return 0.0f;
-  // Back and forth until it is inside; once, unless the item is shorter than the padding.
+  // Reflects until the index is inside; once, unless the item is shorter than the padding.
   const i64 outer = job.edge == 1 ? 0 : 1;
   if (n == 1) at = 0;
   while (at < 0 || at >= n) at = at < 0 ? -at - outer : 2 * (n - 1) + outer - at;
@@ -46,7 +47,7 @@ __device__ __forceinline__ float sample_at(const Job& job, u64 item, i64 at) {
   return ((const float*)job.samples)[index];
 }
 
-// A frame's sample, prepared and windowed.
+// A prepared and windowed sample of a frame.
 struct Frame {
   const float* x;
   const float* window;
@@ -69,7 +70,7 @@ __device__ __forceinline__ float power_of(const Job& job, float re, float im) {
   return job.is_power ? square_of(re, im) : sqrtf(square_of(re, im) + job.epsilon);
 }
 
-// Powers in place of the transform's elements: bin k at place(k) of `re`.
+// Writes powers over the transform's elements: bin k at place(k) of `re`.
 __device__ __forceinline__ void spectrum(const Job& job, float* re, const float* im, int len, int thread, int threads) {
   if (job.n_fft % 2) {
     for (int k = thread; k <= job.n_fft / 2; k += threads) re[place(k)] = power_of(job, re[place(k)], im[place(k)]);
@@ -94,7 +95,7 @@ __device__ __forceinline__ float scaled(const Job& job, float sum) {
   return fused_multiply_add(logf(above), job.gain, job.offset);
 }
 
-// Where the value of a filter and a frame goes.
+// The index of the value of a filter and a frame.
 __device__ __forceinline__ u64 place_of(const Job& job, u64 item, int filter, u64 frame) {
   const u64 base = item * job.n_frames * job.n_filters;
   return job.is_time_first ? base + frame * job.n_filters + filter : base + filter * job.n_frames + frame;
@@ -107,7 +108,7 @@ __device__ __forceinline__ void store(const Job& job, u64 index, float value) {
     ((float*)job.values)[index] = value;
 }
 
-// The largest value of the block's threads.
+// Updates the item's maximum with the largest value of the block's threads.
 __device__ __forceinline__ void keep_largest(const Job& job, float* shared, float largest) {
   __syncthreads();
   shared[threadIdx.x] = largest;
@@ -120,7 +121,7 @@ __device__ __forceinline__ void keep_largest(const Job& job, float* shared, floa
   if (threadIdx.x == 0) job.maxima[blockIdx.x] = shared[0];
 }
 
-// The filters' sums over the powers of all frames of the block.
+// Sums the filters over the powers of all frames of the block.
 __device__ __forceinline__ void weigh(const Job& job, float* powers, int stride, u64 item, u64 first_frame) {
   const int n = job.n_filters * job.frames_per_block;
   float largest = -__uint_as_float(0x7f800000u);
@@ -141,7 +142,7 @@ __device__ __forceinline__ void weigh(const Job& job, float* powers, int stride,
   if (job.has_range) keep_largest(job, powers, largest);
 }
 
-// The means of the block's frames, each a sum in a fixed order.
+// The means of the block's frames, each summed in a fixed order.
 __device__ __forceinline__ float mean_of(const Job& job, const float* x, float* partial, int thread, int threads) {
   if (!job.removes_mean) return 0.0f;
   float sum = 0.0f;

@@ -1,4 +1,4 @@
-//! What depends on the parameters alone, the same on every device.
+//! Tables that depend only on the parameters, the same on every device.
 
 use super::Mel;
 use super::fft::{Fft, root};
@@ -7,7 +7,7 @@ use super::fft::{Fft, root};
 #[derive(Debug)]
 pub(super) struct Tables {
     pub(super) fft: Fft,
-    /// `n_fft` coefficients, at half their height where the transform is of half the length.
+    /// `n_fft` coefficients, halved if the transform has half the length.
     pub(super) window: Vec<f32>,
     /// -i w^k for the bins of a real transform, k up to n_fft / 4.
     pub(super) turns: Vec<[f32; 2]>,
@@ -15,7 +15,7 @@ pub(super) struct Tables {
     pub(super) weights: Vec<f32>,
 }
 
-/// The part of a filter that is not zero.
+/// The nonzero part of a filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filter {
     pub(super) first_bin: usize,

@@ -67,7 +67,8 @@ fn frames(mel: &Mel, n_samples: usize) -> usize {
     (n_samples + 2 * mel.pad).checked_sub(mel.frame_len).map_or(0, |rest| 1 + rest / mel.hop_len)
 }
 
-/// Compares with the reference: linear values against the item's largest, logarithmic ones in their own unit.
+/// Compares with the reference: linear values relative to the item's largest, logarithmic ones in
+/// their own unit.
 fn check(bench: &Bench, mel: &Mel, n_items: usize, n_samples: usize) {
     let samples = SplitMix64::new(n_samples as u64 + 7).floats(n_items * n_samples);
     let batch = Batch { n_items, n_samples, n_frames: frames(mel, n_samples) };
@@ -172,7 +173,7 @@ fn values_do_not_depend_on_what_is_beside_them(bench: &Bench) {
             assert_eq!(all, alone, "item {item}");
         }
     }
-    // The same sound one hop later is the same frames one lane later.
+    // The same audio one hop later gives the same frames one lane later.
     let (mel, samples) = (Mel { pad: 0, ..mel(100, 30, 12) }, SplitMix64::new(4).floats(1000));
     let batch = |n_samples| Batch { n_items: 1, n_samples, n_frames: frames(&mel, n_samples) };
     let early: Vec<f32> = run(bench, &mel, batch(1000), &samples);

@@ -1,4 +1,5 @@
-//! Many mixes of many notes at once, all known beforehand: for whole phrases and datasets, on every device.
+//! Renders many mixes of many notes at once, all known in advance: for whole phrases and datasets,
+//! on every device.
 
 use super::cuda::OnCuda;
 use super::group::Kind;
@@ -9,10 +10,10 @@ use crate::memory::view::check_len;
 use crate::queue::kernel_span;
 use crate::{Budget, Device, Error, Queue, Result, ViewMut};
 
-/// Notes of the largest level that one mix may have at once on a GPU: their sum fits into 32 bits.
+/// The most notes at full level that one mix may have at once on a GPU: their sum fits 32 bits.
 const MOST_GAIN: f64 = 32.0;
 
-/// A plan for one device. Notes are loaded, then run as often as wanted.
+/// A plan for one device. Notes are loaded once and can be run repeatedly.
 #[derive(Debug)]
 pub struct Plan {
     bulk: Bulk,
@@ -34,7 +35,7 @@ impl Bulk {
         2 * self.n_mixes * self.len
     }
 
-    /// Plans it.
+    /// Plans the rendering.
     ///
     /// # Errors
     /// A size is too large, or the device cannot compile the kernel.
@@ -55,10 +56,10 @@ impl Bulk {
 }
 
 impl Plan {
-    /// Takes these notes for the runs that follow. Memory grows to the largest set.
+    /// Loads these notes for the following runs. Memory grows to the largest set.
     ///
     /// # Errors
-    /// A figure is outside its range, or memory is short.
+    /// A value is outside its range, or there is not enough memory.
     pub fn load(&mut self, queue: &Queue, notes: &[Note], controls: Controls<'_>) -> Result<()> {
         for note in notes {
             note.voice.check()?;
@@ -92,7 +93,7 @@ impl Plan {
     /// Renders into `out`, `[n_mixes, len, 2]` floats.
     ///
     /// # Errors
-    /// `out` has another length or place, or the device fails.
+    /// `out` has the wrong length or place, or the device fails.
     pub fn run(&mut self, queue: &Queue, out: ViewMut<'_, f32>) -> Result<()> {
         check_len("voice: output", out.len(), self.bulk.out_len())?;
         let _span = kernel_span!(queue, "voice", [self.notes.len(), self.bulk.len], out.len() * size_of::<f32>());
@@ -120,8 +121,8 @@ fn other_device() -> Error {
     Error::invalid("voice: the queue is of another device than the plan")
 }
 
-/// Refuses mixes whose voices could add up to more than fits on a GPU. Most are fine whenever their notes sound; of the others
-/// those that sound together are counted.
+/// Rejects mixes whose voices could add up to more than fits on a GPU. Most mixes pass whenever
+/// their notes sound; for the others, the notes that sound together are counted.
 ///
 /// # Errors
 /// `Unsupported` names the mix and the sample.
@@ -132,7 +133,7 @@ pub fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
     let loud = notes.iter().filter(|note| gains[note.mix as usize] > MOST_GAIN);
     let mut changes: Vec<(u32, u64, f64)> =
         loud.flat_map(|note| [(note.mix, note.onset, gain(note)), (note.mix, note.end(), -gain(note))]).collect();
-    // What ends at a sample goes before what begins there.
+    // At the same sample, ends are sorted before starts.
     changes.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
     for mix in changes.chunk_by(|a, b| a.0 == b.0) {
         let mut sum = 0.0;
@@ -149,7 +150,8 @@ pub fn check_gains(notes: &[Note], n_mixes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Fills lanes with notes sorted by kind and mix; the group's size, and whether every mix is one group.
+/// Fills lanes with notes sorted by kind and mix; returns the group size and whether every mix is
+/// one group.
 fn arrange(notes: &[Note], lanes: &mut Vec<u32>, n_mixes: usize) -> (u32, bool) {
     const EMPTY: u32 = u32::MAX;
     const WARP: usize = 32;
@@ -176,7 +178,7 @@ fn arrange(notes: &[Note], lanes: &mut Vec<u32>, n_mixes: usize) -> (u32, bool) 
 
 #[cfg(test)]
 impl Plan {
-    /// Chooses a GPU's way instead of its size.
+    /// Forces the GPU's path regardless of size.
     pub(super) fn force_serial(&mut self, is_serial: bool) {
         if let On::Cuda(on) = &mut self.on {
             on.forced = Some(is_serial);

@@ -2,9 +2,9 @@
 //!
 //! # Why does a GPU render the filter twice?
 //!
-//! The filter's state is the only value that a sample needs from the one before. A chunk's effect
+//! The filter's state is the only value that a sample needs from the previous one. A chunk's effect
 //! on it is an affine map: the maps of all chunks are computed at once, chained, and then all
-//! chunks are rendered at once. Which voices and chunks run side by side changes no bit.
+//! chunks are rendered at once. The grouping of voices and chunks changes no bit.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -80,7 +80,7 @@ struct Params {
     controls_stride: u32,
 }
 
-/// Lanes for each multiprocessor from which on a thread per voice fills the device.
+/// Lanes per multiprocessor at which one thread per voice fills the device.
 const SERIAL_LANES: u32 = 512;
 
 #[derive(Debug)]
@@ -99,9 +99,9 @@ pub(super) struct OnCuda {
     is_alone: bool,
     is_filtered: bool,
     is_serial: bool,
-    /// Decides instead of the number of lanes.
+    /// Overrides the choice by number of lanes.
     pub(super) forced: Option<bool>,
-    /// Controls of each mix, and how far those of the next are away.
+    /// Controls per mix, and the distance to those of the next mix.
     controls: [u32; 2],
 }
 
@@ -143,7 +143,7 @@ impl OnCuda {
         })
     }
 
-    /// Puts notes on the device; memory grows to the largest set.
+    /// Uploads notes to the device; memory grows to the largest set.
     pub(super) fn load(&mut self, queue: &CudaQueue, bulk: Bulk, arranged: &Arrangement<'_>) -> Result<()> {
         let Arrangement { notes, lanes, group, is_alone, moves } = *arranged;
         self.voices.clear();
@@ -162,7 +162,7 @@ impl OnCuda {
         let needed = [size_of_val(&self.voices[..]), size_of_val(lanes), size_of_val(&controls[..]), states, sums];
         let held = self.buffers.as_ref().map(Buffers::lens);
         if held.is_none_or(|held| held.iter().zip(needed).any(|(&held, needed)| held < needed)) {
-            // A recorded graph or a run may still use the old ones.
+            // A recorded graph or a run may still use the old buffers.
             queue.synchronize()?;
             let largest = |index: usize| held.map_or(0, |held| held[index]).max(needed[index]);
             self.buffers = None;

@@ -1,5 +1,5 @@
-//! Vectors whose lanes are voices. Every operation is one IEEE operation per lane, so a voice has the same bits in every
-//! lane of every instruction set, and alone.
+//! Vectors whose lanes are voices. Every operation is one IEEE operation per lane, so a voice has
+//! the same bits in every lane of every instruction set, and as a scalar.
 
 mod quad;
 #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! An envelope from its start to its end, for devices that begin anywhere in it.
+//! A whole envelope in closed form, for devices that start anywhere in it.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -8,12 +8,12 @@ use super::sound::{Envelope, Segment};
 /// Attack, decay, sustain, release.
 pub(super) const N_PARTS: usize = 4;
 
-/// From the age `first` on the level is base + scale 2^(-rate (age - first)).
+/// From the age `first` on, the level is base + scale 2^(-rate (age - first)).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(super) struct Part {
     first: u32,
-    /// Its own end; a release may come before.
+    /// Its own end; a release may come earlier.
     last: u32,
     base: f32,
     scale: f32,
@@ -46,7 +46,7 @@ fn part(first: u64, segment: Segment, [start, end]: [f64; 2]) -> Part {
     Part { first: first as u32, last, base, scale: scale as f32, rate: segment.curve / segment.samples as f32 }
 }
 
-/// The life of a voice that begins at sample `onset` and is released at sample `release`, if it is.
+/// The life of a voice that begins at sample `onset` and is released at sample `release`, if any.
 pub(super) fn parts(envelope: Envelope, onset: u64, release: Option<u64>) -> Life {
     let Envelope { attack, decay, sustain, release: fall } = envelope;
     let sustain_level = f64::from(sustain);
@@ -65,7 +65,7 @@ pub(super) fn parts(envelope: Envelope, onset: u64, release: Option<u64>) -> Lif
             life.push(part);
         }
     }
-    // A voice whose decay is its end is already on its way out.
+    // A voice that ends with its decay is already fading out.
     if let Some(age) = released.filter(|&age| age < own_end && (sustain > 0.0 || age < turns[1])) {
         let level = level_at(&life, &turns, onset, age);
         if age == 0 {

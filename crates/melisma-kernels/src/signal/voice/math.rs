@@ -1,4 +1,4 @@
-//! The functions that voices are made of, the same operations in the same order on every device.
+//! The functions that voices are built from: the same operations in the same order on every device.
 
 use std::f32::consts::LN_2;
 
@@ -12,7 +12,7 @@ use super::step::{LAST, N_COEFFICIENTS, PER_SAMPLE, Step};
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn quarter_sine<V: Number>(z: V) -> V {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let square = z.mul(z);
         let mut sum = V::splat(0.000_151_671_7);
@@ -29,7 +29,7 @@ pub(super) unsafe fn quarter_sine<V: Number>(z: V) -> V {
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn cosine<V: Number>(phase: V::Int) -> V {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let fold = V::sub_int(V::splat_int(1 << 30), V::abs_int(phase));
         quarter_sine(V::to_float(fold).mul(V::splat(1.0 / (1u32 << 30) as f32)))
@@ -42,7 +42,7 @@ pub(super) unsafe fn cosine<V: Number>(phase: V::Int) -> V {
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn exp2<V: Number>(x: V) -> V {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let x = x.max(V::splat(-100.0)).min(V::splat(100.0));
         let whole = x.round();
@@ -55,18 +55,19 @@ pub(super) unsafe fn exp2<V: Number>(x: V) -> V {
     }
 }
 
-/// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of the rate: 2 a1 - 1, 2 a2, 2 a3 of
-/// Simper, Solving the continuous SVF equations using trapezoidal integration, 2013.
+/// Coefficients of the state-variable filter for 2^octaves cycles per sample, limited to 0.45 of
+/// the rate: 2 a1 - 1, 2 a2, 2 a3 of Simper, Solving the continuous SVF equations using trapezoidal
+/// integration, 2013.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let one = V::splat(1.0);
         let half_turn = exp2(octaves.max(V::splat(-14.0)).min(V::splat(-1.152_003))).mul(V::splat(2.0));
-        // With g = s / c everything is over c² + s (s + c damping): one division.
+        // With g = s / c, everything is over c² + s (s + c damping), so one division suffices.
         let (s, c) = (quarter_sine(half_turn), quarter_sine(one.sub(half_turn)));
         let over = one.div(s.mul_add(c.mul_add(damping, s), c.mul(c)));
         let [sine, cosine] = [s.mul(over), c.mul(over)];
@@ -81,7 +82,7 @@ pub(super) unsafe fn filter<V: Number>(octaves: V, damping: V) -> [V; 3] {
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn step<V: Number>(table: &Step, distance: V) -> V {
-    // SAFETY: the caller has the instruction set of `V`; the index is at most LAST.
+    // SAFETY: the caller guarantees the instruction set of `V`; the index is at most LAST.
     unsafe {
         let place = distance.min(V::splat(LAST as f32));
         let index = place.truncate();
@@ -94,20 +95,21 @@ pub(super) unsafe fn step<V: Number>(table: &Step, distance: V) -> V {
     }
 }
 
-/// The period that a saw's steps are spread by, in units of [`step`] per 2^-32 of a turn.
+/// The period over which a saw's steps are spread, in units of [`step`] per 2^-32 of a turn.
 pub(super) fn period(increment: u64) -> f32 {
     let samples = 2f64.powi(64) / increment.max(1) as f64;
     (samples.clamp(super::step::REACH, 2f64.powi(32)) * PER_SAMPLE * 2f64.powi(-32)) as f32
 }
 
-/// A saw that falls by 2 where its phase is 0, from 1 to -1, and rises between. With `CLOSE` it may have two steps
-/// within reach, that is a period of less than 2 [`REACH`](super::step::REACH); without, the second adds nothing.
+/// A saw that falls by 2 where its phase is 0, from 1 to -1, and rises in between. With `CLOSE` it
+/// may have two steps within reach, that is, a period of less than 2 [`REACH`](super::step::REACH);
+/// without, the second adds nothing.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn saw<V: Number, const CLOSE: bool>(table: &Step, phase: V::Int, period: V) -> V {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let turn = V::to_float(phase);
         let magnitude = V::from_bits(V::and(turn.bits(), V::splat_int(0x7fff_ffff)));
@@ -128,7 +130,7 @@ pub(super) unsafe fn saw<V: Number, const CLOSE: bool>(table: &Step, phase: V::I
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let x = V::xor(number, V::shift_right::<16>(number));
         let x = V::mul_int(x, V::splat_int(0x7feb_352d));
@@ -145,7 +147,7 @@ pub(super) unsafe fn noise<V: Number>(number: V::Int) -> V {
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn harmonics<V: Number>(a: [V; N_PARTIALS]) -> [V; N_PARTIALS] {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let times = |x: V, factor: f32| x.mul(V::splat(factor));
         [

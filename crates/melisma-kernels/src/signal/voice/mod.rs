@@ -1,8 +1,9 @@
-//! `voice`: many voices of a synthesiser, each an oscillator with an envelope, summed into stereo.
+//! `voice`: many synthesiser voices, each an oscillator with an envelope, summed into stereo.
 //!
-//! Time is a sample number n; it is cut into ticks of 32 samples, counted from 0. What moves slowly (envelope, cutoff,
-//! amplitudes of partials) is evaluated in closed form at the ends of ticks, at the voice's first sample and where a
-//! segment of its envelope ends, and is linear between. A voice at the age of t samples is
+//! Time is a sample number n, cut into ticks of 32 samples counted from 0. Slow quantities
+//! (envelope, cutoff, amplitudes of partials) are evaluated in closed form at the ends of ticks, at
+//! the voice's first sample and where a segment of its envelope ends, and are linear in between. A
+//! voice at the age of t samples is
 //!
 //! | source | sample, before envelope and gains |
 //! |---|---|
@@ -11,15 +12,17 @@
 //! | drum | sin(2π(f t + d (1 - 2^(-r t)))) |
 //! | noise | m · (input, band-pass, low-pass) of white noise, a hash of seed + t |
 //!
-//! The filter is Simper's state-variable filter; its cutoff in octaves is `octaves + sweep 2^(-rate t) + motion depth
-//! sin(lfo) + brightness`. An envelope's segment goes from level a to b as b + (a - b) (2^(-c x) - 2^-c) / (1 - 2^-c) for x = 0..1,
-//! and ends at its sample.
+//! The filter is Simper's state-variable filter; its cutoff in octaves is `octaves + sweep 2^(-rate
+//! t) + motion depth sin(lfo) + brightness`. An envelope segment goes from level a to b as b + (a -
+//! b) (2^(-c x) - 2^-c) / (1 - 2^-c) for x = 0..1, and ends exactly at its sample.
 //!
-//! Each voice's samples are limited to ±3.9, rounded to multiples of 2^-24 and summed as integers. A sum of integers has no
-//! order, so a mix has the same bits however its voices are grouped, cut into blocks or spread over threads; and all
-//! CPUs give the same bits, because every float operation is one IEEE operation. A GPU carries the filter's state over
-//! chunks by their transfer matrices: it is within -100 dBFS of the CPU, and again the same bits for every batch.
-//! No value is ever subnormal: levels are at least 2^-100, and a voice ends when its envelope does.
+//! Each voice's samples are limited to ±3.9, rounded to multiples of 2^-24 and summed as integers.
+//! Integer addition is exact in any order, so a mix has the same bits however its voices are
+//! grouped, cut into blocks or spread over threads. All CPUs give the same bits, because every
+//! float operation is one IEEE operation. A GPU carries the filter's state over chunks by their
+//! transfer matrices: it is within -100 dBFS of the CPU, and also gives the same bits for every
+//! batch. No value is ever subnormal: levels are at least 2^-100, and a voice ends when its
+//! envelope does.
 //!
 //! Voices on the CPU live in [`Voices`]:
 //! ```
@@ -39,9 +42,9 @@
 //!
 //! # Why are voices summed as integers?
 //!
-//! A sum of integers has no order. Voices can be grouped into vectors, cut into blocks, spread over
-//! threads or added by atomics, and a mix keeps its bits. A voice's samples are multiples of 2^-24,
-//! 155 dB below full scale.
+//! Integer addition is exact in any order. Voices can be grouped into vectors, cut into blocks,
+//! spread over threads or added by atomics, and a mix keeps its bits. A voice's samples are
+//! multiples of 2^-24, 155 dB below full scale.
 
 mod bulk;
 mod cpu;
@@ -65,12 +68,12 @@ pub use note::{Bulk, Controls, Note};
 pub use sound::{Drum, Envelope, Filter, N_PARTIALS, Noise, Partials, Segment, Source, Tone, Voice};
 pub use voices::{Block, Bus, Slot, Voices};
 
-/// Samples between evaluations of what moves slowly.
+/// Samples between evaluations of slow quantities.
 pub const TICK: usize = 32;
-/// What a sample of 1.0 is as an integer.
+/// The integer value of a sample of 1.0.
 pub const UNIT: f32 = (1 << 24) as f32;
 
-/// What moves all voices together, at the end of a tick.
+/// Modulation of all voices together, at the end of a tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Control {
     /// Octaves added to every filter's cutoff.

@@ -1,52 +1,52 @@
-//! Notes of a bulk rendering, the mixes that they are heard in, and what moves them.
+//! Notes of a bulk rendering, their mixes and their controls.
 
 use super::level;
 use super::{Control, TICK, Voice};
 use crate::Result;
 use crate::memory::view::check_len;
 
-/// A voice with its life, in one of the mixes.
+/// A voice with its onset and release, in one of the mixes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Note {
-    /// What it is.
+    /// The voice.
     pub voice: Voice,
-    /// Where it is heard.
+    /// The index of its mix.
     pub mix: u32,
     /// Its first sample.
     pub onset: u64,
-    /// Where it is released, if it is.
+    /// The sample of its release, if any.
     pub release: Option<u64>,
 }
 
 impl Note {
-    /// The sample from which on it is silent.
+    /// The first sample at which it is silent.
     pub fn end(&self) -> u64 {
         self.onset + u64::from(level::parts(self.voice.envelope, self.onset, self.release).end)
     }
 }
 
-/// What is rendered: `len` samples of each of `n_mixes`, from sample `position`, a multiple of [`TICK`] that no note is
-/// before.
+/// The size of a rendering: `len` samples of each of `n_mixes`, starting at sample `position`, a
+/// multiple of [`TICK`]. No note may start before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
-    /// Mixes.
+    /// The number of mixes.
     pub n_mixes: usize,
-    /// Samples of each.
+    /// Samples per mix.
     pub len: usize,
     /// The first sample's number.
     pub position: u64,
 }
 
-/// What moves all voices of a mix together.
+/// Modulation of all voices of a mix.
 #[derive(Debug, Clone, Copy)]
 pub enum Controls<'a> {
-    /// The same for all mixes and all the time.
+    /// The same for all mixes at all times.
     Still(Control),
-    /// `[n_mixes, n_ticks + 1]`: that at the first sample, then those at the end of each tick.
+    /// `[n_mixes, n_ticks + 1]`: the control at the first sample, then at the end of each tick.
     Moving(&'a [Control]),
 }
 
-/// Controls as they were loaded: `per_mix` of each mix, or one for all.
+/// The loaded controls: `per_mix` for each mix, or one for all.
 #[derive(Debug)]
 pub(super) struct Moves {
     pub(super) controls: Vec<Control>,
@@ -75,7 +75,7 @@ impl Moves {
     }
 }
 
-/// Notes as a GPU's lanes take them.
+/// Notes arranged for a GPU's lanes.
 pub(super) struct Arrangement<'a> {
     pub(super) notes: &'a [Note],
     /// A note's index for each lane, in groups of one mix and warps of one kind.

@@ -8,14 +8,14 @@ use crate::Cpu;
 #[derive(Debug)]
 pub(super) struct Player {
     voices: Voices,
-    /// (mix, first note, notes), and where its samples are.
+    /// (mix, first note, number of notes), and the place of its samples.
     pub(super) mixes: Vec<[usize; 3]>,
     events: Vec<(u64, usize, bool)>,
     slots: Vec<Option<Slot>>,
     pub(super) out: Vec<f32>,
 }
 
-/// Gives the mixes to players, one for each thread.
+/// Distributes the mixes over players, one per thread.
 pub(super) fn share(players: &mut Vec<Player>, notes: &[Note], bulk: Bulk, cpu: Cpu) {
     let largest = notes.chunk_by(|a, b| a.mix == b.mix).map(<[Note]>::len).max().unwrap_or(0);
     players.clear();
@@ -56,7 +56,7 @@ impl Player {
                 while n_done < self.events.len() && self.events[n_done].0 == now {
                     let (_, index, is_release) = self.events[n_done];
                     match (is_release, self.slots[index]) {
-                        // `load` checked the figures, and the pool has room for all.
+                        // `load` checked the values, and the pool has room for all voices.
                         (false, _) => {
                             self.slots[index] = self.voices.start(0, &notes[index].voice, now, control).ok().flatten()
                         }
@@ -80,7 +80,7 @@ impl Player {
         }
     }
 
-    /// Puts beginnings and releases in order.
+    /// Sorts onsets and releases.
     fn plan(&mut self, notes: &[Note]) {
         self.events.clear();
         for (index, note) in notes.iter().enumerate() {

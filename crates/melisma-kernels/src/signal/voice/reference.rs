@@ -1,10 +1,11 @@
-//! One voice in f64, from the contract: no vectors, no groups, no tables but the step's own integral.
+//! One voice in f64, straight from the contract: no vectors, no groups, no tables except the step's
+//! own integral.
 
 use super::sound::{Envelope, Filter, N_PARTIALS, Segment, Source, Voice};
 use super::step::{REACH, exact};
 use super::{Control, TICK};
 
-/// What a voice goes through: it begins, and is perhaps released.
+/// The onset of a voice, and its release, if any.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     pub(super) onset: u64,
@@ -12,7 +13,7 @@ pub(super) struct Life {
     pub(super) control: Control,
 }
 
-/// The first `len` samples of time, left and right, unrounded.
+/// The first `len` samples, left and right, unrounded.
 pub(super) fn render(voice: &Voice, life: Life, len: usize) -> [Vec<f64>; 2] {
     let mut level = Level::new(voice.envelope, life.onset);
     let mut state = [0.0; 2];
@@ -124,7 +125,8 @@ fn between(now: u64, [first, last]: [u64; 2], [start, end]: [f64; 2]) -> f64 {
 
 struct Level {
     envelope: Envelope,
-    /// Segments with their first sample, start and end; the last one ends the voice where it ends at 0.
+    /// Segments with their first sample, start and end; the last one ends the voice if it ends at
+    /// 0.
     now: (u64, Segment, f64, f64),
     line: ([u64; 2], [f64; 2]),
     stage: u32,
@@ -163,7 +165,7 @@ impl Level {
         end + (start - end) * ((-curve * x).exp2() - (-curve).exp2()) / (1.0 - (-curve).exp2())
     }
 
-    /// The level at `now`, or none where the voice has ended.
+    /// The level at `now`, or `None` once the voice has ended.
     fn next(&mut self, now: u64) -> Option<f64> {
         let Envelope { decay, sustain, .. } = self.envelope;
         let sustain = f64::from(sustain);

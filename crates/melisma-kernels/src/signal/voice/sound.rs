@@ -8,20 +8,20 @@ pub const N_PARTIALS: usize = 8;
 /// A voice, ready to begin. Rates and frequencies are per sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Voice {
-    /// What it sounds like.
+    /// The oscillators.
     pub source: Source,
-    /// How its level moves.
+    /// The envelope of its level.
     pub envelope: Envelope,
     /// Factors for left and right, 0 to 1.
     pub gain: [f32; 2],
 }
 
-/// What oscillates.
+/// The kind of oscillator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
     /// Sine and saw through a low-pass filter.
     Tone(Tone),
-    /// Harmonics that decay each at its own rate.
+    /// Harmonics that each decay at their own rate.
     Partials(Partials),
     /// A sine that falls in pitch.
     Drum(Drum),
@@ -34,7 +34,7 @@ pub enum Source {
 pub struct Tone {
     /// The sine's frequency in 2^-64 turns per sample.
     pub increment: u64,
-    /// The saw's.
+    /// The saw's frequency in the same unit.
     pub saw_increment: u64,
     /// The sine's level, -1 to 1.
     pub sine: f32,
@@ -49,9 +49,9 @@ pub struct Tone {
 pub struct Filter {
     /// log2 of cutoff by sample rate, -14 to 0; the cutoff stays below 0.45 of the rate.
     pub octaves: f32,
-    /// Octaves above that at the onset, -16 to 16.
+    /// Extra octaves at the onset, -16 to 16.
     pub sweep: f32,
-    /// How the sweep dies: by 2^-rate per sample, 0 to 1.
+    /// Decay of the sweep: by 2^-rate per sample, 0 to 1.
     pub rate: f32,
     /// Frequency of the modulation in 2^-32 turns per sample.
     pub lfo_increment: u32,
@@ -63,33 +63,34 @@ pub struct Filter {
     pub damping: f32,
 }
 
-/// Harmonics that decay each at its own rate.
+/// Harmonics that each decay at their own rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Partials {
-    /// The fundamental in 2^-64 turns per sample. Partials from 0.47 of the sample rate on are silent.
+    /// The fundamental in 2^-64 turns per sample. Partials at or above 0.47 of the sample rate are
+    /// silent.
     pub increment: u64,
     /// Levels at the onset, -1 to 1.
     pub levels: [f32; N_PARTIALS],
-    /// How they die: by 2^-rate per sample, 0 to 1.
+    /// Decay of the levels: by 2^-rate per sample, 0 to 1.
     pub rates: [f32; N_PARTIALS],
 }
 
 /// A sine that falls in pitch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drum {
-    /// Its last frequency in 2^-32 turns per sample.
+    /// Its final frequency in 2^-32 turns per sample.
     pub increment: u32,
-    /// Turns that it makes on top of that, 0 to 16.
+    /// Additional turns that it makes, 0 to 16.
     pub drop: f32,
-    /// How fast they are made: half of what is left in 1/rate samples. The first frequency is at most 1/65 of the
-    /// sample rate: less than half a turn in a tick.
+    /// Speed of the additional turns: half of the rest in 1/rate samples. The initial frequency is
+    /// at most 1/65 of the sample rate, less than half a turn in a tick.
     pub rate: f32,
 }
 
 /// Filtered noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// Which noise.
+    /// Selects the noise.
     pub seed: u32,
     /// The filter.
     pub filter: Filter,
@@ -97,33 +98,33 @@ pub struct Noise {
     pub mix: [f32; 3],
 }
 
-/// How a level moves: up, to the sustained level, and down when released.
+/// An envelope: up, to the sustained level, and down when released.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Envelope {
     /// From 0 to 1.
     pub attack: Segment,
-    /// From 1 to `sustain`. Where that is 0 the voice ends with it.
+    /// From 1 to `sustain`. If that is 0, the voice ends with the decay.
     pub decay: Segment,
     /// 0 to 1.
     pub sustain: f32,
-    /// From where it was to 0.
+    /// From the current level to 0.
     pub release: Segment,
 }
 
 /// A part of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
-    /// How long it takes, 1 to 2^24.
+    /// Its length, 1 to 2^24.
     pub samples: u32,
-    /// How much faster it moves first, 0.01 (nearly linear) to 24.
+    /// How much faster it moves at first, 0.01 (nearly linear) to 24.
     pub curve: f32,
 }
 
 impl Voice {
-    /// Checks every figure.
+    /// Checks every value.
     ///
     /// # Errors
-    /// A figure is outside its range.
+    /// A value is outside its range.
     pub fn check(&self) -> Result<()> {
         let Envelope { attack, decay, sustain, release } = self.envelope;
         for segment in [attack, decay, release] {
@@ -157,13 +158,14 @@ impl Voice {
 }
 
 impl Partials {
-    /// Levels at the onset; those of partials from 0.47 of the sample rate on are 0.
+    /// Levels at the onset; partials at or above 0.47 of the sample rate are 0.
     pub(super) fn audible_levels(&self) -> [f32; N_PARTIALS] {
         audible(self.levels, self.increment)
     }
 }
 
-/// `levels` of the partials of a frequency, those from 0.47 of the sample rate on 0.
+/// The `levels` of the partials of a frequency, with partials at or above 0.47 of the sample rate
+/// set to 0.
 pub(super) fn audible(levels: [f32; N_PARTIALS], increment: u64) -> [f32; N_PARTIALS] {
     let limit = (0.47 * 2f64.powi(64)) as u64;
     std::array::from_fn(|k| if increment > limit / (k as u64 + 1) { 0.0 } else { levels[k] })

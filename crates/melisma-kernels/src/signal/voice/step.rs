@@ -1,24 +1,25 @@
-//! The band-limited step of the saw: the integral of a windowed sinc (Kaiser, β = 7.5, -6 dB at 0.35 of the sample rate).
-//! Aliases stay 85 dB below the fundamental, see `tests.rs`. It is cut into polynomials of half a sample, few enough for
-//! their coefficients to fit into vector registers.
+//! The band-limited step of the saw: the integral of a windowed sinc (Kaiser, β = 7.5, -6 dB at
+//! 0.35 of the sample rate). Aliases stay 85 dB below the fundamental, see `tests.rs`. The step is
+//! cut into polynomials of half a sample, few enough for their coefficients to fit in vector
+//! registers.
 //!
 //! # Why polynomials?
 //!
-//! A ramp with band-limited steps needs no tables for ranges of pitch, so a bend switches nothing,
-//! and 5 x 16 coefficients stay in vector registers, where gathers from a wavetable would cost more
+//! A ramp with band-limited steps needs no tables per pitch range, so a bend switches nothing. Its
+//! 5 x 16 coefficients stay in vector registers, while gathers from a wavetable would cost more
 //! than the rest of the voice.
 
 use std::sync::OnceLock;
 
-/// Half samples before and after a step that it changes.
+/// Half samples before and after a step that it affects.
 pub(super) const LAST: usize = 15;
-/// Pieces: one more than [`LAST`], where the step is over and stays 1.
+/// Pieces: one more than [`LAST`], in which the step is complete and stays 1.
 pub(super) const N_PIECES: usize = 16;
 /// Coefficients of a piece.
 pub(super) const N_COEFFICIENTS: usize = 5;
 /// Pieces per sample.
 pub(super) const PER_SAMPLE: f64 = 2.0;
-/// Samples before and after a step that it changes.
+/// Samples before and after a step that it affects.
 pub(super) const REACH: f64 = LAST as f64 / PER_SAMPLE;
 
 const CUTOFF: f64 = 0.35;
@@ -29,7 +30,7 @@ const BETA: f64 = 7.5;
 #[repr(C, align(64))]
 pub(super) struct Step(pub(super) [[f32; N_PIECES]; N_COEFFICIENTS]);
 
-/// The table, made at first use.
+/// The table, computed at first use.
 pub(super) fn table() -> &'static Step {
     static TABLE: OnceLock<Step> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -78,7 +79,7 @@ fn polynomial(piece: usize, whole: f64) -> [f64; N_COEFFICIENTS] {
             differences[index] = (differences[index] - differences[index - 1]) / (nodes[index] - nodes[index - order]);
         }
     }
-    // From Newton's form to powers.
+    // Converts Newton's form to powers.
     let mut powers = [0.0; N_COEFFICIENTS];
     for index in (0..N_COEFFICIENTS).rev() {
         for power in (0..N_COEFFICIENTS).rev() {
@@ -89,7 +90,7 @@ fn polynomial(piece: usize, whole: f64) -> [f64; N_COEFFICIENTS] {
     powers
 }
 
-/// The kernel from 0 to `x`, by Simpson's rule.
+/// The integral of the kernel from 0 to `x`, by Simpson's rule.
 fn integral(x: f64) -> f64 {
     const PARTS: u32 = 400;
     let width = x / f64::from(PARTS);

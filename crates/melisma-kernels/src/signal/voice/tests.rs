@@ -35,7 +35,7 @@ fn filter(random: &mut SplitMix64) -> Filter {
     }
 }
 
-/// A voice of kind `index`, made of random figures.
+/// A voice of kind `index` with random parameters.
 fn voice(index: usize, random: &mut SplitMix64) -> Voice {
     let hz = 27.5 * f64::from(random.signed().abs() * 7.0).exp2();
     let source = match index % 4 {
@@ -58,7 +58,8 @@ fn voice(index: usize, random: &mut SplitMix64) -> Voice {
     Voice { source, envelope: envelope(), gain }
 }
 
-/// Begins and releases voices at their times and renders in blocks of the lengths given, over and over.
+/// Starts and releases voices at their times and renders in blocks of the given lengths,
+/// repeatedly.
 struct Piece {
     voices: Vec<(Voice, Life)>,
     len: usize,
@@ -207,7 +208,7 @@ fn bare_tone(hz: f64, sine: f32, saw: f32) -> Voice {
     Voice { source, envelope: Envelope { attack: quick, decay: quick, sustain: 1.0, release: quick }, gain: [0.5, 0.5] }
 }
 
-/// A sine at any time of day, against its least-squares fit at the exact frequency.
+/// A sine after many hours, against its least-squares fit at the exact frequency.
 #[test]
 fn sines_are_clean_at_any_hour() {
     let len = 4800;
@@ -237,7 +238,7 @@ fn sines_are_clean_at_any_hour() {
     }
 }
 
-/// What is left after the best sine and cosine are taken away.
+/// The rest after subtracting the best sine and cosine.
 fn residual(found: &[f64], len: usize, angle: impl Fn(usize) -> f64) -> f64 {
     let (mut cc, mut ss, mut cs, mut xc, mut xs) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (index, x) in found.iter().enumerate().take(len) {
@@ -253,7 +254,7 @@ fn residual(found: &[f64], len: usize, angle: impl Fn(usize) -> f64) -> f64 {
     found.iter().enumerate().take(len).map(error).sum()
 }
 
-/// Aliases are what is left of a saw when its harmonics are taken away.
+/// Aliases are what remains of a saw after subtracting its harmonics.
 #[test]
 fn saws_alias_little() {
     let len = 8192;
@@ -300,7 +301,7 @@ fn partials_above_the_limit_are_silent() {
     assert!(found.iter().flatten().all(|&sample| sample == 0));
 }
 
-/// The fourth partial of 5 kHz sounds, that of 6 kHz does not, and it is back where the bend is.
+/// The fourth partial of 5 kHz sounds and that of 6 kHz does not; after the bend it sounds again.
 #[test]
 fn partials_come_back_from_a_bend() {
     let mut random = SplitMix64::new(1);
@@ -312,7 +313,7 @@ fn partials_come_back_from_a_bend() {
         let slot = pool.start(0, &voice, 0, Control::default()).unwrap().unwrap();
         let power = |pool: &mut Voices, position: u64| {
             pool.render(Block { position, len: 2400, controls: &[Control::default(); 76] });
-            // The envelope has come to rest after the first block, and levels move within two ticks.
+            // The envelope has settled after the first block, and levels settle within two ticks.
             let samples = pool.bus(0).left[2 * TICK..].iter();
             samples.map(|&sample| (sample as f64 / f64::from(UNIT)).powi(2)).sum::<f64>()
         };

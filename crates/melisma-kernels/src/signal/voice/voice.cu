@@ -1,7 +1,8 @@
-// Voices x time in one launch: a lane is a voice, a warp is 32 voices of one kind in one chunk of time, and sums over the voices
-// of a mix are made in registers. The filter's state crosses chunks as an affine map: `voice_states` makes the maps,
-// `voice_scan` chains them, `voice_render` begins every chunk with its state. Where there are voices enough to fill the
-// device, `voice_serial` gives each voice one thread for all chunks, makes the maps on the way, and has the same bits.
+// Voices x time in one launch: a lane is a voice, a warp is 32 voices of one kind in one chunk of
+// time, and voices of a mix are summed in registers. The filter's state crosses chunks as an affine
+// map: `voice_states` computes the maps, `voice_scan` chains them, `voice_render` starts every
+// chunk with its state. If there are enough voices to fill the device, `voice_serial` gives each
+// voice one thread for all chunks, computes the maps on the way, and gives the same bits.
 #include "voice.cuh"
 
 // Sums of 8 samples over the 8 lanes of a group; lane i ends with sample i.
@@ -19,7 +20,7 @@ __device__ __forceinline__ int transpose_sum(int (&x)[PART], u32 lane) {
   return x[0];
 }
 
-// Where a group's samples go.
+// The destination of a group's samples.
 struct Sink {
   u32 mix, lane;
 
@@ -35,7 +36,7 @@ struct Sink {
     }
   }
 
-  // A part's samples from `at` on.
+  // Writes a part's samples starting at `at`.
   __device__ __forceinline__ void flush(const Params& params, u64 at, int (&left)[PART], int (&right)[PART]) const {
     int sum_left = transpose_sum(left, lane), sum_right = transpose_sum(right, lane);
     for (u32 width = PART; width < params.group; width *= 2) {
@@ -45,7 +46,7 @@ struct Sink {
     if ((lane & (params.group - 1)) < PART) put(params, at + (lane & (PART - 1)), sum_left, sum_right);
   }
 
-  // A single sample.
+  // Adds a single sample.
   __device__ __forceinline__ void add(const Params& params, u64 at, int left, int right) const {
     for (u32 width = 1; width < params.group; width *= 2) {
       left += shfl_xor(FULL_WARP, left, width);
@@ -81,8 +82,9 @@ struct Player {
     for (int i = 0; i < 3; i++) mix_levels[i] = voice.mix_levels[i];
   }
 
-  // Lines and phases of the tick whose first sample has the age `age`; before the onset lines are followed backwards. `quick`
-  // says that the tick before was aimed and no segment ends in this one.
+  // Sets the lines and phases of the tick whose first sample has the age `age`; before the onset,
+  // lines are extrapolated backwards. `quick` means that the previous tick was aimed and no segment
+  // ends in this one.
   __device__ __forceinline__ void aim(const Voice& voice, const Params& params, u64 tick, i32 age, bool quick,
                                       bool known) {
     const u32 first = age > 0 ? (u32)age : 0u, end = (u32)(age + TICK);
@@ -111,7 +113,7 @@ struct Player {
     if (KIND == PARTIALS) harmonics.begin_part();
   }
 
-  // What goes into the filter; `heard` is false before the onset and after the end.
+  // The input of the filter; `heard` is false before the onset and after the end.
   __device__ __forceinline__ float input(const float* table, i32 age, bool heard) {
     const float input = KIND == TONE ? tone.next(table) : white(seed + (u32)age);
     return heard ? input : 0.0f;
@@ -132,7 +134,8 @@ struct Player {
   }
 };
 
-// All chunks of a lane, from `chunk` on in steps of `chunk_step`. SERIAL lanes have them all and carry the state themselves.
+// Renders all chunks of a lane from `chunk` on in steps of `chunk_step`. SERIAL lanes have all
+// chunks and carry the state themselves.
 template <u32 KIND, bool SERIAL>
 __device__ __forceinline__ void render(const Params& params, const float* table, const Voice& voice, bool present,
                                        Sink sink, u32 chunk, u32 chunk_step) {
@@ -171,13 +174,13 @@ __device__ __forceinline__ void render(const Params& params, const float* table,
       player.aim(voice, params, at / TICK, age, quick, known || !sounds);
       known = sounds;
       if (FILTERED && age <= 0) {
-        // Until here the lane had nothing to say.
+        // The lane was silent until here.
         first = player.state = {0.0f, 0.0f};
         map.reset();
       }
       const bool plain = !sounds || (age >= 0 && player.level.turn >= (u32)(age + TICK));
       if (ballot(FULL_WARP, plain) == FULL_WARP) {
-        // No voice begins, turns or ends in this tick.
+        // No voice starts or ends in this tick, and no segment ends.
         const float own_left = sounds ? left : 0.0f, own_right = sounds ? right : 0.0f;
 #pragma unroll 1
         for (int part = 0; part < TICK; part += PART) {
@@ -225,11 +228,11 @@ __device__ __forceinline__ void render_lanes(const Params& params, const float* 
   const u32 lane_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (lane_index / 32 * 32 >= params.n_lanes) return;
   const u32 index = params.lanes[lane_index], lane = lane_id();
-  // An empty lane takes the kind of its warp's first, which is never empty.
+  // An empty lane takes the kind of its warp's first lane, which is never empty.
   const u32 leader = shfl_idx(FULL_WARP, index, 0);
   const Voice& voice = params.voices[index == NO_VOICE ? leader : index];
   const bool present = index != NO_VOICE;
-  // All lanes of a group are of one mix, also those that are empty, and its first lane is not.
+  // All lanes of a group belong to one mix, including empty ones, and the first lane is not empty.
   const Sink sink = {shfl_idx(FULL_WARP, present ? voice.mix : NO_VOICE, lane & ~(params.group - 1)), lane};
   switch (params.voices[leader].kind) {
     case TONE: render<TONE, SERIAL>(params, table, voice, present, sink, chunk, chunk_step); break;
@@ -302,7 +305,7 @@ __device__ __forceinline__ void make_maps(const Params& params, const float* tab
   }
 }
 
-// The map of every chunk.
+// Computes the map of every chunk.
 // budget: 72 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(128) voice_states(Params params) {
   __shared__ float table[80];
@@ -316,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(128) voice_states(Params params) {
   if (voice.kind == NOISE) make_maps<NOISE>(params, table, voice, lane_index);
 }
 
-// From maps to first states, chunk after chunk.
+// Turns maps into initial states, chunk by chunk.
 // budget: 40 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(128) voice_scan(Params params) {
   const u32 lane_index = blockIdx.x * blockDim.x + threadIdx.x;

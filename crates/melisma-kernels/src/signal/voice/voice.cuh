@@ -1,10 +1,11 @@
-// What voices are made of: their figures, the functions of `math.rs`, envelope, filter and oscillators.
+// Building blocks of voices: parameters, the functions of `math.rs`, envelope, filter and
+// oscillators.
 #pragma once
 #include "device.cuh"
 
 constexpr int TICK = 32;
 constexpr int CHUNK = 512;
-// Samples between which oscillators are set anew.
+// Samples between which oscillators are reset to exact phases.
 constexpr int PART = 8;
 constexpr int N_PARTIALS = 8;
 constexpr int N_SEGMENTS = 4;
@@ -12,7 +13,8 @@ constexpr u32 TONE = 0, PARTIALS = 1, DRUM = 2, NOISE = 3;
 constexpr u32 NO_VOICE = 0xffffffffu;
 constexpr u32 QUARTER = 1u << 30;
 
-// A level is base + scale * 2^(-rate * (age - first)) from the age `first` on; unless it is cut short, until `last`.
+// From the age `first` on, a level is base + scale * 2^(-rate * (age - first)), until `last` unless
+// it is cut short.
 struct Segment {
   u32 first, last;
   float base, scale, rate;
@@ -43,20 +45,20 @@ struct Control {
 
 struct Params {
   const Voice* voices;
-  // Voice of each lane, in warps of one kind.
+  // The voice of each lane, in warps of one kind.
   const u32* lanes;
   const float* step;
-  // For each mix, `n_controls`: that at the beginning, then those at the ends of ticks; the last one stays.
+  // `n_controls` per mix: the initial control, then one per tick end; the last one stays.
   const Control* controls;
-  // Per lane and chunk: the chunk's map (z1, z2, m11, m12, m21, m22), and then its first state.
+  // Per lane and chunk: the chunk's map (z1, z2, m11, m12, m21, m22), and then its initial state.
   float* states;
   int* sums;
   float* out;
   u64 position;
   u32 n_lanes, n_chunks, len;
-  // Lanes of a mix that lie side by side: 8, 16 or 32.
+  // Adjacent lanes of one mix: 8, 16 or 32.
   u32 group;
-  // Every mix is one group: nothing to add up in memory.
+  // Every mix is one group, so nothing is summed in memory.
   u32 alone;
   u32 n_controls, controls_stride;
 };
@@ -96,7 +98,7 @@ __device__ __forceinline__ float fallen(float rate, float samples) {
   return power_of_two(fminf(-rate * samples, 0.0f));
 }
 
-// 1 / x for x of ordinary size, within two units in the last place.
+// 1 / x for x of moderate size, within two units in the last place.
 __device__ __forceinline__ float reciprocal(float x) {
 #ifdef MELISMA_SHIM
   return 1.0f / x;
@@ -119,7 +121,7 @@ __device__ __forceinline__ float step_height(const float* table, float distance)
   const u32 index = (u32)place;
   const float x = place - (float)index;
 #else
-  // Rounded toward zero at 2^23, the whole part is in the lowest bits.
+  // Rounded toward zero at 2^23, the integer part is in the lowest bits.
   const float shifted = __fadd_rz(place, 8388608.0f);
   const u32 index = __float_as_uint(shifted) & 15u;
   const float x = place - (shifted - 8388608.0f);
@@ -130,7 +132,8 @@ __device__ __forceinline__ float step_height(const float* table, float distance)
   return sum;
 }
 
-// `is_close` says that a step on the other side may be within reach too; out of reach it adds nothing.
+// `is_close` means that a step on the other side may be within reach too; out of reach it adds
+// nothing.
 __device__ __forceinline__ float saw_wave(const float* table, u32 phase, float period, bool is_close) {
   const float turn = (float)(i32)phase;
   const float distance = fabsf(turn) * period;
@@ -151,19 +154,19 @@ struct Level {
     return fused_multiply_add(now.scale, fallen(now.rate, (float)(age - now.first)), now.base);
   }
 
-  // A line from `age` on, toward the end of its tick or its segment.
+  // Sets a line from `age` toward the end of its tick or its segment.
   __device__ __forceinline__ void aim(const Voice& voice, u32 age, u32 tick_end) {
     while (segment + 1 < voice.n_segments && voice.segments[segment + 1].first <= age) segment++;
     turn = segment + 1 < voice.n_segments ? voice.segments[segment + 1].first : voice.end;
     now = voice.segments[segment];
-    // A release comes unforeseen: the line before it aims at the end of the tick.
+    // A release cannot be foreseen: the line before it aims at the end of the tick.
     const u32 line_end = now.last < tick_end ? now.last : tick_end;
     value = at(age);
     target = at(line_end);
     slope = (target - value) * reciprocal((float)(line_end - age));
   }
 
-  // The next tick's line, where nothing turns.
+  // Sets the next tick's line when no segment ends.
   __device__ __forceinline__ void go_on(u32 tick_end) {
     value = target;
     target = at(tick_end);
@@ -193,8 +196,9 @@ struct FilterLines {
   float a[3], slopes[3];
   Coefficients target;
 
-  // The tick whose first sample has the age `age`, which may be before the onset; `known` says that `target` is the line's
-  // beginning, `controls` are those at the tick's ends.
+  // Sets the lines of the tick whose first sample has the age `age`, which may be before the onset.
+  // `known` means that `target` is the start of the line; `controls` are those at the ends of the
+  // tick.
   __device__ __forceinline__ void aim(const Voice& voice, const Control* controls, i32 age, bool known) {
     const i32 first = age > 0 ? age : 0;
     const Coefficients start = known ? target : coefficients(voice, controls[age < 0], (u32)first);
@@ -227,7 +231,8 @@ struct State {
   }
 };
 
-// What a chunk makes of a state: what a filter that begins at rest ends with, and what becomes of each unit state.
+// The effect of a chunk on a state: the final state of a filter that starts at rest, and the image
+// of each unit state.
 struct Map {
   State z, m1, m2;
 
@@ -251,12 +256,12 @@ struct Map {
 
 // ---- oscillators ----------------------------------------------------------------------------------------------------
 
-// Phases are exact where a part begins; within it the sine follows its own second difference.
+// Phases are exact at the start of a part; within it the sine follows its second difference.
 struct Tone {
   u64 phase, saw_phase, increment, saw_increment;
   float period, sine_level, saw_level;
   bool is_close;
-  // The sine, its last difference, and what that changes by.
+  // The sine, its last difference, and the change of that.
   float wave, difference, half, bend;
   u32 half_step, saw;
 
@@ -301,7 +306,8 @@ struct Tone {
   }
 };
 
-// Σ a_k sin(k φ) = sin φ P(cos 2φ) + sin 2φ Q(cos 2φ) with polynomials of the third degree, whose coefficients move on lines.
+// Σ a_k sin(k φ) = sin φ P(cos 2φ) + sin 2φ Q(cos 2φ) with third-degree polynomials, whose
+// coefficients move on lines.
 struct Harmonics {
   u64 phase, increment;
   float levels[N_PARTIALS], falls[N_PARTIALS];
@@ -317,7 +323,7 @@ struct Harmonics {
     for (int k = 0; k < N_PARTIALS; k++) falls[k] = fallen(voice.rates[k], (float)TICK);
   }
 
-  // P and Q of levels.
+  // P and Q for the levels.
   __device__ __forceinline__ static void shape(const float (&a)[N_PARTIALS], float (&p)[N_PARTIALS]) {
     p[0] = a[0] + a[2] - (a[4] + a[6]);
     p[1] = 2.0f * (a[2] + a[4]) - 4.0f * a[6];

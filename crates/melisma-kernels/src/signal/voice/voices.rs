@@ -17,7 +17,7 @@ use crate::device::isa::dispatch;
 use crate::queue::{CpuQueue, Disjoint};
 use crate::{Error, Isa, Queue, Result};
 
-/// Samples of groups that are worth waking a thread for.
+/// Samples of groups that justify waking a thread.
 const LEAST_SHARED: usize = if cfg!(test) { 64 } else { 8192 };
 
 /// Voices, in groups of one kind and bus. Nothing allocates after [`Voices::new`] and [`Voices::prepare`].
@@ -25,10 +25,10 @@ const LEAST_SHARED: usize = if cfg!(test) { 64 } else { 8192 };
 pub struct Voices {
     isa: Isa,
     groups: Vec<Group>,
-    /// Groups that sound, in no order that matters.
+    /// Sounding groups, in any order.
     active: Vec<u32>,
     buses: Vec<Bus>,
-    /// For each thread that helps: its share of every bus.
+    /// For each helper thread: its share of every bus.
     helpers: Vec<Vec<Bus>>,
 }
 
@@ -41,13 +41,14 @@ pub struct Slot {
 }
 
 impl Voices {
-    /// Samples that a block has at most.
+    /// The most samples in a block.
     pub const LONGEST: usize = LONGEST;
 
-    /// Room for `capacity` voices and more, since each kind and bus fills groups of its own.
+    /// Room for at least `capacity` voices; the pool is larger because each kind and bus fills its
+    /// own groups.
     pub fn new(isa: Isa, capacity: usize, n_buses: usize) -> Self {
         const N_KINDS: usize = 4;
-        // Made now rather than by the first note.
+        // Built now, not by the first note.
         super::step::table();
         let n_groups = capacity.div_ceil(LANES) + N_KINDS.max(n_buses);
         Self {
@@ -59,25 +60,25 @@ impl Voices {
         }
     }
 
-    /// Voices that sound.
+    /// The number of sounding voices.
     pub fn n_sounding(&self) -> usize {
         self.active.iter().map(|&group| self.groups[group as usize].sounding.count_ones() as usize).sum()
     }
 
-    /// The sum of a bus, as long as the last block.
+    /// The sum of a bus for the last block.
     pub fn bus(&self, bus: usize) -> &Bus {
         &self.buses[bus]
     }
 
-    /// All sums, as long as the last block.
+    /// All sums for the last block.
     pub fn buses(&self) -> &[Bus] {
         &self.buses
     }
 
-    /// The samples of a bus, as long as the last block.
+    /// Writes the samples of a bus for the last block.
     ///
     /// # Panics
-    /// The sides are longer.
+    /// The sides are longer than the block.
     pub fn write(&self, bus: usize, left: &mut [f32], right: &mut [f32]) {
         let Bus { left: left_sums, right: right_sums } = &self.buses[bus];
         for (sums, out) in [(&left_sums[..left.len()], left), (&right_sums[..right.len()], right)] {
@@ -85,11 +86,11 @@ impl Voices {
         }
     }
 
-    /// A voice begins at sample `now`, which no block has rendered yet; none where all lanes sound. `control` is that of
-    /// the tick's end.
+    /// Starts a voice at sample `now`, which no block has rendered yet; returns `None` if all lanes
+    /// sound. `control` is that of the tick's end.
     ///
     /// # Errors
-    /// A figure of `voice` is outside its range.
+    /// A value of `voice` is outside its range.
     pub fn start(&mut self, bus: usize, voice: &Voice, now: u64, control: Control) -> Result<Option<Slot>> {
         voice.check()?;
         let kind = Kind::of(&voice.source);
@@ -126,31 +127,32 @@ impl Voices {
         group.generation[slot.lane as usize] == slot.generation && group.sounding >> slot.lane & 1 == 1
     }
 
-    /// Whether the voice is on its way to silence, or there.
+    /// Whether the voice is fading out or silent.
     pub fn is_ending(&self, slot: Slot) -> bool {
         !self.is_sounding(slot) || self.groups[slot.group as usize].is_releasing(slot.lane as usize)
     }
 
-    /// The voice's level now.
+    /// The current level of the voice.
     pub fn level(&self, slot: Slot) -> f32 {
         if self.is_sounding(slot) { self.groups[slot.group as usize].level.value[slot.lane as usize] } else { 0.0 }
     }
 
-    /// The voice's release begins at sample `now`. One that has ended is left alone, here and below.
+    /// Releases the voice at sample `now`. A voice that has ended is ignored, here and below.
     pub fn release(&mut self, slot: Slot, now: u64) {
         if let Some((group, lane)) = self.find(slot) {
             group.release(lane, now);
         }
     }
 
-    /// The voice goes silent from sample `now` on as `segment` says.
+    /// Fades the voice out from sample `now` on with `segment`.
     pub fn end(&mut self, slot: Slot, now: u64, segment: Segment) {
         if let Some((group, lane)) = self.find(slot) {
             group.end(lane, now, segment);
         }
     }
 
-    /// New frequencies from sample `now` on, in 2^-64 turns per sample; the second is a tone's saw.
+    /// Sets new frequencies from sample `now` on, in 2^-64 turns per sample; the second is for a
+    /// tone's saw.
     pub fn retune(&mut self, slot: Slot, increments: [u64; 2], now: u64) {
         if let Some((group, lane)) = self.find(slot)
             && matches!(group.kind, Kind::Tone | Kind::Partials)
@@ -159,7 +161,7 @@ impl Voices {
         }
     }
 
-    /// Renders a block into the buses. Blocks follow each other without gaps.
+    /// Renders a block into the buses. Blocks must follow each other without gaps.
     ///
     /// # Panics
     /// The block is longer than [`Voices::LONGEST`] or has too few controls.
@@ -167,7 +169,7 @@ impl Voices {
         (0..self.buses.len()).for_each(|bus| self.render_bus(bus, block));
     }
 
-    /// Renders a block into one bus alone; every bus gets every block.
+    /// Renders a block into one bus only; every bus must get every block.
     ///
     /// # Panics
     /// As [`Voices::render`].
@@ -175,7 +177,8 @@ impl Voices {
         self.render_by(bus, block, cpu::render);
     }
 
-    /// As [`Voices::render`], the same bits, but one voice at a time: what batching is measured against.
+    /// Like [`Voices::render`] with the same bits, but one voice at a time: the baseline for
+    /// batching.
     pub fn render_singly(&mut self, block: Block<'_>) {
         (0..self.buses.len()).for_each(|bus| self.render_by(bus, block, cpu::render_singly));
     }
@@ -204,8 +207,8 @@ impl Voices {
         self.active.iter().any(|&index| self.groups[index as usize].bus == bus)
     }
 
-    /// Makes what the threads of a CPU queue need, once; the first call with the queue does it otherwise. A queue of
-    /// another device needs nothing.
+    /// Allocates what the threads of a CPU queue need; otherwise the first call with the queue
+    /// does. Does nothing for other devices.
     pub fn prepare(&mut self, queue: &Queue) {
         if let Queue::Cpu(queue) = queue {
             let n_buses = self.buses.len();
@@ -214,18 +217,18 @@ impl Voices {
         }
     }
 
-    /// As [`Voices::render`], the same bits, on all threads of a CPU queue.
+    /// Like [`Voices::render`] with the same bits, on all threads of a CPU queue.
     ///
     /// # Errors
-    /// The queue is of another device.
+    /// The queue belongs to a different device.
     pub fn render_on(&mut self, queue: &Queue, block: Block<'_>) -> Result<()> {
         self.share(queue, 0..self.buses.len(), block)
     }
 
-    /// As [`Voices::render_bus`], the same bits, on all threads of a CPU queue.
+    /// Like [`Voices::render_bus`] with the same bits, on all threads of a CPU queue.
     ///
     /// # Errors
-    /// The queue is of another device.
+    /// The queue belongs to a different device.
     pub fn render_bus_on(&mut self, queue: &Queue, bus: usize, block: Block<'_>) -> Result<()> {
         self.share(queue, bus..bus + 1, block)
     }
@@ -255,7 +258,7 @@ impl Voices {
         let helpers = Disjoint::new(&mut self.helpers);
         let active = &self.active;
         queue.run(n_parts, |part| {
-            // SAFETY: each part has a helper of its own.
+            // SAFETY: each part has its own helper.
             let buses = unsafe { helpers.get(part) };
             let sums = &mut Sums::new();
             buses[wanted.clone()].iter_mut().for_each(|bus| bus.clear(block.len));
@@ -263,7 +266,7 @@ impl Voices {
                 for bus_index in wanted.clone() {
                     let mut pending = Pending::new(isa, chunk, sums, &mut buses[bus_index]);
                     for &index in active.iter().skip(part).step_by(n_parts) {
-                        // SAFETY: a group is of one part, and `active` names it once.
+                        // SAFETY: a group belongs to one part, and `active` lists it once.
                         let group = unsafe { groups.get(index as usize) };
                         if group.bus == bus_index {
                             pending.add(|sums| cpu::render(isa, group, chunk.stretch, sums));
@@ -288,7 +291,7 @@ impl Voices {
     }
 }
 
-/// Each with its room: a clone would have none.
+/// Built one by one, because a clone would lose the capacity.
 fn new_buses(n_buses: usize) -> Vec<Bus> {
     (0..n_buses).map(|_| Bus::new()).collect()
 }
@@ -300,7 +303,7 @@ fn samples(sums: &[i64], out: &mut [f32]) {
 
 #[cfg(test)]
 impl Voices {
-    /// Lets all voices go on as they are to sample `now`, a multiple of [`TICK`]; their oscillators keep time.
+    /// Moves all voices on to sample `now`, a multiple of [`TICK`]; their oscillators keep time.
     pub(super) fn jump(&mut self, now: u64) {
         for &index in &self.active {
             self.groups[index as usize].jump(now);

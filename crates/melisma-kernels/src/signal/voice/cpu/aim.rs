@@ -1,4 +1,4 @@
-//! Evaluated at the start of each tick: the lines of slow parameters, and the phases.
+//! Evaluation at the start of each tick: the lines of slow parameters, and the phases.
 
 use super::super::group::{Group, Kind, LANES, Line};
 use super::super::lanes::Lanes;
@@ -10,7 +10,7 @@ use super::CHUNK;
 /// Sets the 32-bit phases of the oscillators from the 64-bit ones.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn begin_tick<V: Lanes>(group: &mut Group, lane: usize) {
     let n = match group.kind {
@@ -19,7 +19,7 @@ pub(super) unsafe fn begin_tick<V: Lanes>(group: &mut Group, lane: usize) {
         Kind::Drum | Kind::Noise => 0,
     };
     for oscillator in &mut group.oscillators[..n] {
-        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+        // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
         unsafe {
             let [high, low] = [&oscillator.anchor[0][lane], &oscillator.anchor[1][lane]].map(|word| V::load_int(word));
             let hop = [&oscillator.hop[0][lane], &oscillator.hop[1][lane]].map(|word| V::load_int(word));
@@ -31,16 +31,17 @@ pub(super) unsafe fn begin_tick<V: Lanes>(group: &mut Group, lane: usize) {
     }
 }
 
-/// At `now`, where a tick or a voice begins: lines toward the tick's end for all but the level.
+/// At `now`, where a tick or a voice begins: sets the lines toward the tick's end for everything
+/// except the level.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(in crate::signal::voice) unsafe fn aim_slow<V: Lanes>(group: &mut Group, lane: usize, now: u64, control: Control) {
     let tick = TICK as u64;
     let n = (tick - now % tick) as f32;
     let end = (now as u32).wrapping_add(n as u32);
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         match group.kind {
             Kind::Tone | Kind::Noise => {
@@ -68,10 +69,10 @@ pub(in crate::signal::voice) unsafe fn aim_slow<V: Lanes>(group: &mut Group, lan
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 unsafe fn aim_line<V: Lanes>(line: &mut Line, lane: usize, target: V, inverse: V) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let value = V::load(&line.target[lane]);
         value.store(&mut line.value[lane]);
@@ -80,21 +81,22 @@ unsafe fn aim_line<V: Lanes>(line: &mut Line, lane: usize, target: V, inverse: V
     }
 }
 
-/// Where lines of all lanes lead, tick by tick: those of the level, then those of the filter.
+/// The end values of the lines of all lanes, tick by tick: those of the level, then those of the
+/// filter.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Ends(pub(super) [[[f32; LANES]; 4]; CHUNK / TICK]);
 
-/// Finds the ends of the ticks from `now` on whose `controls` these are, as [`aim_level`] and [`aim_slow`] do where nothing
-/// turns; none waits for another.
+/// Computes the end values for the ticks starting at `now` with these `controls`, as [`aim_level`]
+/// and [`aim_slow`] do when no segment ends; the ticks are independent of each other.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn find_ends<V: Lanes>(group: &Group, lane: usize, now: u64, controls: &[Control], ends: &mut Ends) {
     for ((tick, control), ends) in controls.iter().enumerate().zip(&mut ends.0) {
         let start = (now as u32).wrapping_add((tick * TICK) as u32);
-        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+        // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
         unsafe {
             let age = V::to_float(V::sub_int(V::splat_int(start), V::load_int(&group.segment[lane])));
             let age = age.add(V::splat(TICK as f32));
@@ -109,13 +111,13 @@ pub(super) unsafe fn find_ends<V: Lanes>(group: &Group, lane: usize, now: u64, c
     }
 }
 
-/// Lines to the ends that [`find_ends`] has found for a whole tick.
+/// Sets lines to the end values that [`find_ends`] found for a whole tick.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn aim_at<V: Lanes>(group: &mut Group, lane: usize, ends: &[[f32; LANES]; 4]) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let inverse = V::splat(1.0 / TICK as f32);
         aim_line(&mut group.level, lane, V::load(&ends[0][lane]), inverse);
@@ -125,13 +127,13 @@ pub(super) unsafe fn aim_at<V: Lanes>(group: &mut Group, lane: usize, ends: &[[f
     }
 }
 
-/// Lines of the level, which may be shorter than the tick where a segment ends.
+/// Sets the lines of the level, which are shorter than the tick if a segment ends in it.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(in crate::signal::voice) unsafe fn aim_level<V: Lanes>(group: &mut Group, lane: usize, now: u32) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let n = V::load(&group.line_len[lane]);
         let age = V::to_float(V::sub_int(V::splat_int(now), V::load_int(&group.segment[lane]))).add(n);
@@ -146,11 +148,11 @@ pub(in crate::signal::voice) unsafe fn aim_level<V: Lanes>(group: &mut Group, la
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 unsafe fn level<V: Lanes>(base: V, scale: V, rate: V, age: V) -> V {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe { scale.mul_add(exp2(rate.neg_mul_add(age, V::splat(0.0)).min(V::splat(0.0))), base) }
 }
 
-/// What a filter's coefficients are made of.
+/// The inputs of a filter's coefficients.
 struct Cutoff<V: Lanes> {
     onset: V::Int,
     octaves: V,
@@ -168,7 +170,7 @@ impl<V: Lanes> Cutoff<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn at(self, when: V::Int, brightness: V, motion: V) -> [V; 3] {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             let samples = V::sub_int(when, self.onset);
             let fall = self.sweep_rate.neg_mul_add(V::to_float(samples), V::splat(0.0)).min(V::splat(0.0));
@@ -183,7 +185,7 @@ impl<V: Lanes> Cutoff<V> {
 /// The filter's coefficients at the sample `when`.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(in crate::signal::voice) unsafe fn coefficients<V: Lanes>(
     group: &Group,
@@ -191,7 +193,7 @@ pub(in crate::signal::voice) unsafe fn coefficients<V: Lanes>(
     when: u32,
     control: Control,
 ) -> [V; 3] {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let cutoff = Cutoff::<V> {
             onset: V::load_int(&group.onset[lane]),
@@ -206,17 +208,17 @@ pub(in crate::signal::voice) unsafe fn coefficients<V: Lanes>(
     }
 }
 
-/// Where lines of one lane lead, tick by tick.
+/// The end values of the lines of one lane, tick by tick.
 pub(super) struct Targets {
     pub(super) level: [f32; LANES],
     pub(super) filter: [[f32; LANES]; 3],
 }
 
-/// Targets of the ticks from `now` on whose `controls` these are, at most V::N of them, side by side: as
-/// [`aim_level`] and [`aim_slow`] find them one after the other where nothing turns.
+/// End values for at most V::N ticks starting at `now` with these `controls`, side by side: the
+/// same values that [`aim_level`] and [`aim_slow`] find one after another when no segment ends.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn aim_ahead<V: Lanes>(group: &Group, lane: usize, now: u64, controls: &[Control]) -> Targets {
     let mut targets = Targets { level: [0.0; LANES], filter: [[0.0; LANES]; 3] };
@@ -225,7 +227,7 @@ pub(super) unsafe fn aim_ahead<V: Lanes>(group: &Group, lane: usize, now: u64, c
         starts[tick] = (now as u32).wrapping_add((tick * TICK) as u32);
         (brightness[tick], motion[tick]) = (control.brightness, control.motion);
     }
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let starts = V::load_int(starts.as_ptr());
         let age = V::to_float(V::sub_int(starts, V::splat_int(group.segment[lane]))).add(V::splat(TICK as f32));
@@ -250,10 +252,10 @@ pub(super) unsafe fn aim_ahead<V: Lanes>(group: &Group, lane: usize, now: u64, c
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 unsafe fn aim_drum<V: Lanes>(group: &mut Group, lane: usize, end: u32, n: f32) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let samples = V::sub_int(V::splat_int(end), V::load_int(&group.onset[lane]));
         let fall = V::load(&group.drop_rate[lane]).neg_mul_add(V::to_float(samples), V::splat(0.0)).min(V::splat(0.0));

@@ -1,8 +1,9 @@
-//! One voice alone: a vector holds its next samples instead of its neighbours. Each sample goes through the operations that it
-//! goes through among others, so it has the same bits; only the filter, whose samples need each other, takes them one by one.
+//! One voice alone: a vector holds its next samples instead of neighbouring voices. Each sample
+//! goes through the same operations as in a group, so it has the same bits. Only the filter, whose
+//! samples depend on each other, takes them one by one.
 //!
-//! The inputs of the filter are computed for the whole chunk first: between ticks it would stall on its coefficients, a long
-//! chain of dependent operations.
+//! The inputs of the filter are computed for the whole chunk first: between ticks the filter would
+//! stall on its coefficients, a long chain of dependent operations.
 
 use super::super::group::{Group, Kind, LANES};
 use super::super::lanes::Lanes;
@@ -12,7 +13,7 @@ use super::aim::aim_ahead;
 use super::svf::{Svf, tone_input};
 use super::{CHUNK, Piece, Stretch, TICK};
 
-/// Samples of a chunk, with room for a vector behind the last.
+/// Samples of a chunk, with room for a vector after the last.
 type Samples = [f32; CHUNK + LANES];
 
 const NUMBERS: [u32; LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -22,12 +23,12 @@ const NUMBERS: [u32; LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
 pub(super) struct Ahead {
     samples: Samples,
     levels: Samples,
-    /// The filter's coefficients and slopes of each tick, and how many samples have them.
+    /// The filter's coefficients and slopes for each tick, and the number of samples that use them.
     parts: [([f32; 3], [f32; 3], usize); CHUNK / TICK + 1],
     n_parts: usize,
     lane: usize,
     gains: [f32; 2],
-    /// Where in the chunk they begin, and how many samples they are.
+    /// Their offset in the chunk, and the number of samples.
     first: usize,
     len: usize,
 }
@@ -50,7 +51,7 @@ impl Ahead {
         self.len == 0
     }
 
-    /// Makes the next piece up to its filter, which continues what is already here.
+    /// Computes the next piece up to its filter and appends it.
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
@@ -76,7 +77,7 @@ impl Ahead {
         }
         group.level.value[lane] = value;
         let samples = &mut self.samples[self.len..];
-        // SAFETY: the caller has the instruction set of `V`; samples have room for whole vectors.
+        // SAFETY: the caller guarantees the instruction set of `V`; samples have room for whole vectors.
         unsafe {
             match (group.kind, group.is_close) {
                 (Kind::Tone, false) => tone::<V, false>(group, lane, &mut samples[..piece.len + LANES], table),
@@ -88,14 +89,14 @@ impl Ahead {
         self.len += piece.len;
     }
 
-    /// Filters what is here and adds it to `sides`, left and right of the chunk.
+    /// Filters the pending pieces and adds them to `sides`, left and right of the chunk.
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     pub(super) unsafe fn finish<V: Lanes>(&mut self, group: &mut Group, sides: &mut [[i32; CHUNK + LANES]; 2]) {
         let len = std::mem::take(&mut self.len);
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             match group.kind {
                 Kind::Tone => self.filter(group, len),
@@ -115,7 +116,7 @@ impl Ahead {
         }
     }
 
-    /// The low-pass of the samples, in their place.
+    /// Low-passes the samples in place.
     ///
     /// # Safety
     /// The machine has the caller's instruction set.
@@ -145,7 +146,7 @@ impl Ahead {
     unsafe fn filter_noise<V: Lanes>(&mut self, group: &mut Group, len: usize) {
         let mut bands: Samples = [0.0; CHUNK + LANES];
         let mut lows = bands;
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             let mut svf = Svf::<f32>::load(group, self.lane);
             let mut at = 0;
@@ -167,7 +168,8 @@ impl Ahead {
     }
 }
 
-/// A stretch of a filtered voice in which nothing turns: what is evaluated at ticks is evaluated for all of them at once.
+/// A stretch of a filtered voice in which no segment ends: values at ticks are evaluated for all
+/// ticks at once.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -184,7 +186,7 @@ pub(super) unsafe fn steady<V: Lanes>(
     let first_tick = stretch.now.next_multiple_of(TICK_LEN);
     let controls = &stretch.controls[((first_tick - stretch.now) as usize).min(1)..];
     let n_ticks = end.saturating_sub(first_tick).div_ceil(TICK_LEN) as usize;
-    // SAFETY: the caller has the instruction set of `V`; a chunk has fewer ticks than the narrowest vector has lanes.
+    // SAFETY: the caller guarantees the instruction set of `V`; a chunk has fewer ticks than the narrowest vector has lanes.
     unsafe {
         let targets = aim_ahead::<V>(group, lane, first_tick, &controls[..n_ticks]);
         let (mut now, mut tick) = (stretch.now, 0);
@@ -202,14 +204,14 @@ pub(super) unsafe fn steady<V: Lanes>(
     }
 }
 
-/// The next V::N phases of an oscillator, and how far the next ones are away.
+/// The next V::N phases of an oscillator, and the distance to the following ones.
 ///
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 unsafe fn phases<V: Lanes>(group: &Group, which: usize, lane: usize) -> [V::Int; 2] {
     let (phase, stride) = (group.oscillators[which].phase[lane], group.oscillators[which].stride[lane]);
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let steps = V::mul_int(V::splat_int(stride), V::load_int(NUMBERS.as_ptr()));
         [V::add_int(V::splat_int(phase), steps), V::splat_int(stride.wrapping_mul(V::N as u32))]
@@ -224,11 +226,11 @@ fn advance(group: &mut Group, which: usize, lane: usize, len: usize) {
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 unsafe fn tone<V: Lanes, const CLOSE: bool>(group: &mut Group, lane: usize, samples: &mut [f32], table: &Step) {
     let len = samples.len() - LANES;
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let [mut phase, hop] = phases::<V>(group, 0, lane);
         let [mut saw_phase, saw_hop] = phases::<V>(group, 1, lane);
@@ -243,11 +245,11 @@ unsafe fn tone<V: Lanes, const CLOSE: bool>(group: &mut Group, lane: usize, samp
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 unsafe fn noises<V: Lanes>(group: &Group, lane: usize, piece: Piece, samples: &mut [f32]) {
     let first = piece.age.wrapping_sub(group.onset[lane]).wrapping_add(group.seed[lane]);
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let mut number = V::add_int(V::splat_int(first), V::load_int(NUMBERS.as_ptr()));
         for at in (0..piece.len).step_by(V::N) {
@@ -258,11 +260,11 @@ unsafe fn noises<V: Lanes>(group: &Group, lane: usize, piece: Piece, samples: &m
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, samples: &mut [f32]) {
     let len = samples.len() - LANES;
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let [mut phase, hop] = phases::<V>(group, 0, lane);
         for at in (0..len).step_by(V::N) {

@@ -2,11 +2,12 @@
 //!
 //! # Why does a single voice take another path?
 //!
-//! Vectors hold sixteen voices, or sixteen samples of a single one. The operations of a sample are
-//! the same, so are its bits, and a single note costs less. With many voices, four samples are
-//! computed side by side before the filter takes them in order, since a processor does not look far
-//! enough ahead to do that itself. Closures are avoided around vectors: one that is not inlined
-//! loses its caller's instruction set and runs twenty times slower without a warning.
+//! Vectors hold sixteen voices, or sixteen samples of a single one. A sample goes through the same
+//! operations either way, so it has the same bits, and a single note costs less. With many voices,
+//! four samples are computed side by side before the filter takes them in order, because a
+//! processor does not look far enough ahead to do that itself. Vector code avoids closures: one
+//! that is not inlined loses its caller's instruction set and runs twenty times slower without a
+//! warning.
 
 mod aim;
 mod alone;
@@ -23,7 +24,7 @@ use crate::device::isa::{Isa, Level};
 pub(super) use aim::{aim_level, aim_slow, coefficients};
 pub(super) use sums::Sums;
 
-/// Samples that are worked on at a time, a multiple of [`TICK`].
+/// Samples processed at a time, a multiple of [`TICK`].
 pub(super) const CHUNK: usize = 128;
 
 /// A stretch of time: `len` samples from `now`, at most a chunk, with the controls of its ticks.
@@ -49,7 +50,7 @@ pub(super) fn render(isa: Isa, group: &mut Group, stretch: Stretch<'_>, sums: &m
     }
 }
 
-/// One voice at a time, with the instruction set's scalar operations: what batching is measured against.
+/// Renders one voice at a time with scalar operations: the baseline for batching.
 pub(super) fn render_singly(isa: Isa, group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
     match isa.level() {
         // SAFETY: an `Isa` exists only on machines that have its features.
@@ -70,7 +71,7 @@ mod x86 {
     /// The machine has the instruction set, and the sums have room for the stretch.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     pub(super) unsafe fn avx512(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
-        // SAFETY: the caller has the instruction set, here and below.
+        // SAFETY: the caller guarantees the instruction set, here and below.
         unsafe {
             let is_alone = group.sounding.is_power_of_two() && group.kind != Kind::Partials;
             if group.sounding < 1 << 8 && !is_alone {
@@ -85,7 +86,7 @@ mod x86 {
     /// The machine has the instruction set, and the sums have room for the stretch.
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) unsafe fn avx2(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
-        // SAFETY: the caller has the instruction set, and the group is whole.
+        // SAFETY: the caller guarantees the instruction set, and the group is whole.
         unsafe { pieces::<__m256>(group, stretch, sums) }
     }
 
@@ -93,22 +94,22 @@ mod x86 {
     /// The machine has the instruction set, and the sums have room for the stretch.
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(super) unsafe fn single(group: &mut Group, stretch: Stretch<'_>, sums: &mut Sums) {
-        // SAFETY: the caller has the instruction set, and the group is whole.
+        // SAFETY: the caller guarantees the instruction set, and the group is whole.
         unsafe { pieces::<f32>(group, stretch, sums) }
     }
 }
 
-/// Samples of a stretch between two moments at which something is evaluated.
+/// Samples of a stretch between two evaluations.
 #[derive(Clone, Copy)]
 struct Piece {
-    /// Samples since the stretch's first.
+    /// Offset of the first sample in the stretch.
     first: usize,
     len: usize,
-    /// The first sample's number, its low word.
+    /// The first sample's number, low word.
     age: u32,
 }
 
-/// Cuts a stretch at ticks and where envelopes turn.
+/// Cuts a stretch at ticks and at the ends of envelope segments.
 ///
 /// # Safety
 /// The machine has the instruction set, and the sums have room for the stretch.
@@ -119,7 +120,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     let first_tick = stretch.now / TICK_LEN;
     let table = table();
     if V::N > 1 && group.sounding.is_power_of_two() && is_known(group, end) {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         return unsafe { alone::steady::<V>(group, stretch, table, sums.alone()) };
     }
     let is_known = V::N > 1 && is_known(group, end);
@@ -128,7 +129,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
         let controls = &stretch.controls[(known_from / TICK_LEN - first_tick) as usize..];
         let n_ticks = end.saturating_sub(known_from).div_ceil(TICK_LEN) as usize;
         for lane in lanes::<V>(group) {
-            // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's.
+            // SAFETY: the caller guarantees the instruction set of `V`; the lanes belong to the group.
             unsafe { aim::find_ends::<V>(group, lane, known_from, &controls[..n_ticks], &mut sums.ends) };
         }
     }
@@ -141,7 +142,7 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
             }
         }
         let tick_end = (now / TICK_LEN + 1) * TICK_LEN;
-        // SAFETY: the caller has the instruction set of `V`; `lanes` are the group's, and the piece is inside the chunk.
+        // SAFETY: the caller guarantees the instruction set of `V`; the lanes belong to the group, and the piece is inside the chunk.
         unsafe {
             if now.is_multiple_of(TICK_LEN) && is_known {
                 let ends = &sums.ends.0[((now - known_from) / TICK_LEN) as usize];
@@ -182,19 +183,19 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
     }
     if !sums.ahead.is_empty() {
         let (ahead, sides) = sums.alone();
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe { ahead.finish::<V>(group, sides) };
     }
 }
 
-/// Whether nothing turns in the ticks before sample `end`, so that all that a filtered group evaluates can be evaluated
-/// beforehand: a long chain of operations, which would else be waited for at every tick.
+/// Whether no segment ends in the ticks before sample `end`. A filtered group can then evaluate
+/// everything ahead of time: a long chain of operations that would otherwise stall every tick.
 #[inline(always)]
 fn is_known(group: &Group, end: u64) -> bool {
     matches!(group.kind, Kind::Tone | Kind::Noise) && group.boundary >= end.next_multiple_of(TICK as u64)
 }
 
-/// The first lanes of the vectors that have a sounding one.
+/// The first lanes of the vectors in which at least one lane sounds.
 #[inline(always)]
 fn lanes<V: Lanes>(group: &Group) -> impl Iterator<Item = usize> + use<V> {
     let sounding = group.sounding;

@@ -1,4 +1,4 @@
-//! All lanes of a vector, a few samples side by side.
+//! All lanes of a vector, several samples side by side.
 
 use super::super::group::{Group, LANES};
 use super::super::lanes::{Lanes, Number, Quad};
@@ -8,10 +8,10 @@ use super::super::step::Step;
 use super::svf::{Svf, tone_input};
 use super::{Piece, Sums};
 
-/// Samples that are made side by side before a filter takes them one by one.
+/// Samples computed side by side before a filter takes them one by one.
 const SIDE: usize = 4;
 
-/// What ends every voice's sample: level, limit, gains, sums.
+/// The last stage of every voice's sample: level, limit, gains, sums.
 struct Output<V: Lanes> {
     value: V,
     slope: V,
@@ -22,10 +22,10 @@ struct Output<V: Lanes> {
 
 impl<V: Lanes> Output<V> {
     /// # Safety
-    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+    /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
     #[inline(always)]
     unsafe fn load(group: &Group, lane: usize, sums: &mut Sums) -> Self {
-        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+        // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
         unsafe {
             Self {
                 value: V::load(&group.level.value[lane]),
@@ -41,7 +41,7 @@ impl<V: Lanes> Output<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn add(&mut self, sample: V, at: usize) {
-        // SAFETY: the caller has the instruction set of `V`; `at` is inside the chunk, whose rows the sums have admitted.
+        // SAFETY: the caller guarantees the instruction set of `V`; `at` is inside the chunk, whose rows the sums have admitted.
         unsafe {
             let sample = sample.mul(self.value).min(V::splat(3.9)).max(V::splat(-3.9));
             self.value = self.value.add(self.slope);
@@ -56,13 +56,13 @@ impl<V: Lanes> Output<V> {
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn store(self, group: &mut Group) {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe { self.value.store(&mut group.level.value[self.lane]) }
     }
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn tone<V: Lanes, const CLOSE: bool>(
     group: &mut Group,
@@ -71,7 +71,7 @@ pub(super) unsafe fn tone<V: Lanes, const CLOSE: bool>(
     table: &Step,
     sums: &mut Sums,
 ) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut svf = Svf::<V>::load(group, lane);
@@ -106,17 +106,18 @@ pub(super) unsafe fn tone<V: Lanes, const CLOSE: bool>(
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn noises<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut svf = Svf::<V>::load(group, lane);
         let mix: [V; 3] = std::array::from_fn(|i| V::load(&group.mix[i][lane]));
         let age = V::sub_int(V::splat_int(piece.age), V::load_int(&group.onset[lane]));
         let mut number = V::add_int(age, V::load_int(&group.seed[lane]));
-        // Known to be 1, it would be made anew for every sample, in a register whose last value it waits for.
+        // Hides the constant 1: otherwise it is rebuilt for every sample in a register whose last
+        // value it waits for.
         let one = V::splat_int(std::hint::black_box(1));
         for at in piece.first..piece.first + piece.len {
             let half = noise::<V>(number);
@@ -130,10 +131,10 @@ pub(super) unsafe fn noises<V: Lanes>(group: &mut Group, lane: usize, piece: Pie
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut phase = V::load_int(&group.oscillators[0].phase[lane]);
@@ -153,7 +154,7 @@ pub(super) unsafe fn drum<V: Lanes>(group: &mut Group, lane: usize, piece: Piece
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 unsafe fn doubled<W: Number>(phase: W::Int) -> [W; 3] {
-    // SAFETY: the caller has the instruction set of `V`.
+    // SAFETY: the caller guarantees the instruction set of `V`.
     unsafe {
         let sine = cosine::<W>(W::sub_int(phase, W::splat_int(1 << 30)));
         let twice = sine.add(sine);
@@ -161,7 +162,8 @@ unsafe fn doubled<W: Number>(phase: W::Int) -> [W; 3] {
     }
 }
 
-/// Coefficients of the partials' polynomials on lines. No closure has them: one that is not inlined has no vectors.
+/// Coefficients of the partials' polynomials on lines. Not held in a closure: one that is not
+/// inlined has no vectors.
 struct Shape<V: Lanes> {
     value: [V; N_PARTIALS],
     slope: [V; N_PARTIALS],
@@ -169,10 +171,10 @@ struct Shape<V: Lanes> {
 
 impl<V: Lanes> Shape<V> {
     /// # Safety
-    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+    /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
     #[inline(always)]
     unsafe fn load(group: &Group, lane: usize) -> Self {
-        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+        // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
         unsafe {
             let mut shape = Self { value: [V::splat(0.0); N_PARTIALS], slope: [V::splat(0.0); N_PARTIALS] };
             for (k, line) in group.partials.iter().enumerate() {
@@ -183,14 +185,14 @@ impl<V: Lanes> Shape<V> {
         }
     }
 
-    /// One sample, of what [`doubled`] gives.
+    /// One sample, from the values of [`doubled`].
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     unsafe fn next(&mut self, [sine, second, x]: [V; 3]) -> V {
         let p = &mut self.value;
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             let odd = p[3].mul_add(x, p[2]).mul_add(x, p[1]).mul_add(x, p[0]);
             let even = p[7].mul_add(x, p[6]).mul_add(x, p[5]).mul_add(x, p[4]);
@@ -203,10 +205,10 @@ impl<V: Lanes> Shape<V> {
 }
 
 /// # Safety
-/// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+/// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
 pub(super) unsafe fn partials<V: Lanes>(group: &mut Group, lane: usize, piece: Piece, sums: &mut Sums) {
-    // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+    // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let mut output = Output::<V>::load(group, lane, sums);
         let mut shape = Shape::<V>::load(group, lane);

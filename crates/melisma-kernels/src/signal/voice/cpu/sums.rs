@@ -1,4 +1,4 @@
-//! Sums of voices as integers, over lanes and over time.
+//! Integer sums of voices, over lanes and over time.
 
 use std::mem::MaybeUninit;
 
@@ -7,26 +7,27 @@ use super::alone::Ahead;
 use super::{CHUNK, LANES, TICK};
 use crate::device::isa::{Isa, Level, dispatch};
 
-/// Groups whose sums fit into 32 bits: 3.9 · 2^24 · 32 < 2^31.
+/// Groups whose sums fit in 32 bits: 3.9 · 2^24 · 32 < 2^31.
 pub(in crate::signal::voice) const GROUPS_PER_SUM: usize = 32;
-/// Groups of which all lanes together fit into 32 bits: 3.9 · 2^24 · 2 · 16 < 2^31.
+/// Groups whose lanes all together fit in 32 bits: 3.9 · 2^24 · 2 · 16 < 2^31.
 const GROUPS_PER_ROW: usize = 2;
 
 type Rows = [[i32; LANES]; CHUNK];
 
-/// Sums over groups for every sample of a chunk: of each lane, and of voices that are alone in their group. It lives on the
-/// stack of the thread that renders, so that many pools share one place in the cache; what was read is 0 again.
+/// Sums over groups for every sample of a chunk: per lane, and of voices that are alone in their
+/// group. It lives on the stack of the rendering thread, so that many pools share one place in the
+/// cache. Reading resets it to 0.
 #[repr(C, align(64))]
 pub(in crate::signal::voice) struct Sums {
     left: MaybeUninit<Rows>,
     right: MaybeUninit<Rows>,
-    /// Rows that are there; what lies behind was never written.
+    /// Initialised rows; memory behind them was never written.
     n_rows: usize,
-    /// Left and right, with room for a vector behind the last sample.
+    /// Left and right, with room for a vector after the last sample.
     alone: [[i32; CHUNK + LANES]; 2],
-    /// A voice that is alone and being made.
+    /// The single voice being rendered.
     pub(super) ahead: Ahead,
-    /// Of the group that is being made.
+    /// End values of the group being rendered.
     pub(super) ends: Ends,
     n_groups: usize,
     has_lanes: bool,
@@ -49,7 +50,8 @@ impl Sums {
         }
     }
 
-    /// Counts a group that is about to add `len` samples; whether that is the last one for which there is room.
+    /// Counts a group that is about to add `len` samples; returns whether it is the last one that
+    /// fits.
     pub(in crate::signal::voice) fn admit(&mut self, len: usize) -> bool {
         debug_assert!(len <= CHUNK);
         if self.n_rows < len {
@@ -70,19 +72,20 @@ impl Sums {
         [self.left.as_mut_ptr().cast(), self.right.as_mut_ptr().cast()]
     }
 
-    /// What is made of a voice that is alone, and left and right of all that are.
+    /// The single voice being rendered, and the left and right sums of single voices.
     #[inline(always)]
     pub(super) fn alone(&mut self) -> (&mut Ahead, &mut [[i32; CHUNK + LANES]; 2]) {
         self.has_alone = true;
         (&mut self.ahead, &mut self.alone)
     }
 
-    /// Adds everything up and to `left` and `right`, which are as long as what was admitted, and is empty again.
+    /// Adds all sums to `left` and `right`, which are as long as the admitted samples, and resets
+    /// them.
     pub(in crate::signal::voice) fn add_to(&mut self, isa: Isa, left: &mut [i64], right: &mut [i64]) {
         assert!(left.len() <= self.n_rows && right.len() <= self.n_rows, "voice: sums that were not admitted");
         if self.has_lanes {
             for (side, out) in [(&mut self.left, &mut *left), (&mut self.right, &mut *right)] {
-                // SAFETY: so many rows were written.
+                // SAFETY: this many rows were written.
                 let rows = unsafe { std::slice::from_raw_parts_mut(side.as_mut_ptr().cast(), out.len()) };
                 add_lanes(isa, rows, out, self.n_groups);
             }
@@ -129,7 +132,8 @@ mod x86 {
 
     use super::LANES;
 
-    /// Adds up the lanes of eight samples at a time; how many samples that were. `SMALL` says that a row fits into 32 bits.
+    /// Adds up the lanes of eight samples at a time; returns the number of samples done. With
+    /// `SMALL`, a row fits in 32 bits.
     ///
     /// # Safety
     /// The machine has AVX2, and `out` is as long as `sums`.
@@ -138,7 +142,7 @@ mod x86 {
         let n = sums.len().min(out.len()) / 8;
         let mask = _mm256_set1_epi32(0xffff);
         for (rows, out) in sums.as_chunks_mut::<8>().0.iter_mut().zip(out.as_chunks_mut::<8>().0) {
-            // Halves of 16 bits, whose sums fit into 32.
+            // Halves of 16 bits, whose sums fit in 32.
             let (mut low, mut high) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 8]);
             for (index, row) in rows.iter_mut().enumerate() {
                 // SAFETY: a row holds 16 integers.

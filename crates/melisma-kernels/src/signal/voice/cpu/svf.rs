@@ -1,12 +1,13 @@
-//! The filter of a voice, and what a tone feeds into it.
+//! The filter of a voice, and the input that a tone feeds into it.
 
 use super::super::group::Group;
 use super::super::lanes::{Lanes, Number};
 use super::super::math::{cosine, saw};
 use super::super::step::Step;
 
-/// The state-variable filter with coefficients on lines. Its states are halves, so it takes half of a sample: an output is
-/// then the sum of a state and the next. Of the two operations between a state and the next both wait for nothing else.
+/// The state-variable filter with coefficients on lines. Its states are halves, so it takes half of
+/// a sample: an output is then the sum of one state and the next. The two operations from one state
+/// to the next wait for nothing else.
 pub(super) struct Svf<V: Lanes> {
     state: [V; 2],
     coefficients: [V; 3],
@@ -15,10 +16,10 @@ pub(super) struct Svf<V: Lanes> {
 
 impl<V: Lanes> Svf<V> {
     /// # Safety
-    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+    /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
     #[inline(always)]
     pub(super) unsafe fn load(group: &Group, lane: usize) -> Self {
-        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+        // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
         unsafe {
             Self {
                 state: [V::load(&group.state[0][lane]), V::load(&group.state[1][lane])],
@@ -28,19 +29,19 @@ impl<V: Lanes> Svf<V> {
         }
     }
 
-    /// Coefficients and slopes from the next sample on.
+    /// Sets coefficients and slopes starting with the next sample.
     #[inline(always)]
     pub(super) fn set(&mut self, coefficients: [V; 3], slopes: [V; 3]) {
         (self.coefficients, self.slopes) = (coefficients, slopes);
     }
 
-    /// Band-pass and low-pass of one sample, given its half.
+    /// Band-pass and low-pass of one sample, given half of it.
     ///
     /// # Safety
     /// The machine has the instruction set of `V`.
     #[inline(always)]
     pub(super) unsafe fn next(&mut self, half: V) -> [V; 2] {
-        // SAFETY: the caller has the instruction set of `V`.
+        // SAFETY: the caller guarantees the instruction set of `V`.
         unsafe {
             let [band, low] = self.state;
             let [keep, move_on, rest] = self.coefficients;
@@ -55,10 +56,10 @@ impl<V: Lanes> Svf<V> {
     }
 
     /// # Safety
-    /// The machine has the instruction set of `V`, and V::N lanes from `lane` on are the group's.
+    /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
     #[inline(always)]
     pub(super) unsafe fn store(self, group: &mut Group, lane: usize) {
-        // SAFETY: the caller has the instruction set of `V`, and V::N lanes from `lane` are the group's.
+        // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
         unsafe {
             for (row, value) in group.state.iter_mut().zip(self.state) {
                 value.store(&mut row[lane]);
@@ -80,7 +81,7 @@ pub(super) unsafe fn tone_input<W: Number, const CLOSE: bool>(
     [phase, saw_phase]: [W::Int; 2],
     [period, sine_level, saw_level]: [W; 3],
 ) -> W {
-    // SAFETY: the caller has the instruction set of `W`.
+    // SAFETY: the caller guarantees the instruction set of `W`.
     unsafe {
         let ramp = saw::<W, CLOSE>(table, saw_phase, period);
         cosine::<W>(phase).mul_add(sine_level, ramp.mul(saw_level))

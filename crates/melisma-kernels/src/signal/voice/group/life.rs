@@ -1,4 +1,4 @@
-//! How levels of a group's lanes move from segment to segment.
+//! The levels of a group's lanes, from segment to segment.
 
 use super::super::sound::{Envelope, Segment};
 use super::super::{TICK, cpu};
@@ -11,14 +11,14 @@ impl Group {
         }
     }
 
-    /// The level goes to 0 within `segment`, and the voice ends.
+    /// Moves the level to 0 within `segment`, then ends the voice.
     pub(in crate::signal::voice) fn end(&mut self, lane: usize, now: u64, segment: Segment) {
         self.stage[lane] = Stage::Last;
         self.set_segment(lane, now, segment, 0.0);
         self.find_boundary();
     }
 
-    /// The level goes from where it is to `end`.
+    /// Moves the level from its current value to `end`.
     pub(super) fn set_segment(&mut self, lane: usize, now: u64, segment: Segment, end: f32) {
         let start = self.level.value[lane];
         let last = (-f64::from(segment.curve)).exp2();
@@ -39,7 +39,8 @@ impl Group {
         self.turn[lane] = NEVER;
     }
 
-    /// A line to the end of this tick; where a tick begins, all lanes get theirs.
+    /// Sets a line to the end of this tick, except at the start of a tick, when all lanes get
+    /// theirs.
     fn aim_level(&mut self, lane: usize, now: u64) {
         if now.is_multiple_of(TICK as u64) {
             return;
@@ -54,14 +55,14 @@ impl Group {
         (tick_end.min(self.turn[lane]) - now) as f32
     }
 
-    /// Lines that end inside the tick that begins at `now`.
+    /// Measures the lines that end inside the tick that begins at `now`.
     pub(in crate::signal::voice) fn measure_lines(&mut self, now: u64) {
         for lane in 0..LANES {
             self.line_len[lane] = self.to_line_end(lane, now);
         }
     }
 
-    /// Lanes whose segment ends at `now` go on to the next.
+    /// Moves lanes whose segment ends at `now` on to the next segment.
     pub(in crate::signal::voice) fn turn(&mut self, now: u64) {
         for lane in 0..LANES {
             if self.sweep_end[lane] == now {

@@ -1,4 +1,5 @@
-//! Sixteen voices side by side: one vector per quantity, and the moments at which an envelope turns.
+//! Sixteen voices side by side: one vector per quantity, and the times at which envelope segments
+//! end.
 
 mod life;
 mod oscillator;
@@ -6,7 +7,7 @@ mod oscillator;
 use super::sound::{Envelope, N_PARTIALS, Segment, Source, Voice, audible};
 use super::{Control, TICK, UNIT, cpu, math, step};
 
-/// Lanes of a group: the widest vector.
+/// Lanes of a group, as many as in the widest vector.
 pub(super) const LANES: usize = 16;
 
 pub(super) use oscillator::Oscillator;
@@ -14,7 +15,7 @@ pub(super) use oscillator::Oscillator;
 type Floats = [f32; LANES];
 type Words = [u32; LANES];
 
-/// Which inner loop a group takes.
+/// The inner loop of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Kind {
@@ -35,7 +36,7 @@ impl Kind {
     }
 }
 
-/// A quantity that is linear between moments at which it is evaluated.
+/// A quantity that is linear between evaluations.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Line {
@@ -48,7 +49,7 @@ pub(super) struct Line {
 impl Line {
     const SILENT: Self = Self { value: [0.0; LANES], slope: [0.0; LANES], target: [0.0; LANES] };
 
-    /// From where it should be by now to `target` within a tick.
+    /// Sets a line from its expected current value to `target` within a tick.
     #[inline(always)]
     fn aim(&mut self, lane: usize, target: f32) {
         let value = self.target[lane];
@@ -66,7 +67,7 @@ enum Stage {
     Attack,
     Decay,
     Sustain,
-    /// To silence, and then the lane is free.
+    /// To silence; then the lane is free.
     Last,
 }
 
@@ -81,12 +82,13 @@ pub(super) struct Group {
     /// The low words of the segment's first sample and of the onset.
     pub(super) segment: Words,
     pub(super) onset: Words,
-    /// Samples from now to the end of the level's line, set where they are not those to the end of the tick.
+    /// Samples from now to the end of the level's line, set if they differ from those to the end of
+    /// the tick.
     pub(super) line_len: Floats,
     pub(super) left: Floats,
     pub(super) right: Floats,
 
-    /// The main one, and a tone's saw.
+    /// The main oscillator, and the saw of a tone.
     pub(super) oscillators: [Oscillator; 2],
     pub(super) period: Floats,
     pub(super) sine: Floats,
@@ -105,7 +107,7 @@ pub(super) struct Group {
     pub(super) mix: [Floats; 3],
 
     pub(super) partials: [Line; N_PARTIALS],
-    /// Those of partials that are audible at the frequency of now.
+    /// Levels of the partials that are audible at the current frequency.
     pub(super) partial_levels: [Floats; N_PARTIALS],
     pub(super) partial_rates: [Floats; N_PARTIALS],
 
@@ -117,17 +119,17 @@ pub(super) struct Group {
 
     pub(super) kind: Kind,
     pub(super) bus: usize,
-    /// Bit per lane that sounds.
+    /// One bit per sounding lane.
     pub(super) sounding: u32,
-    /// A saw has two steps within reach.
+    /// Whether a saw has two steps within reach.
     pub(super) is_close: bool,
-    /// The next moment at which a lane turns.
+    /// The next time at which a lane's segment ends.
     pub(super) boundary: u64,
     turn: [u64; LANES],
     sweep_end: [u64; LANES],
     stage: [Stage; LANES],
     envelope: [Envelope; LANES],
-    /// Levels at the onset, whatever the frequency.
+    /// Levels at the onset, for any frequency.
     onset_levels: [[f32; N_PARTIALS]; LANES],
     pub(super) generation: Words,
 }
@@ -187,8 +189,8 @@ impl Group {
         }
     }
 
-    /// A group in which nothing sounds becomes one of `kind`. What a filter of another kind has left would fade through
-    /// numbers that processors are slow with.
+    /// Turns a silent group into one of `kind`. A leftover filter state of another kind would decay
+    /// through subnormal numbers, which are slow.
     pub(super) fn take(&mut self, kind: Kind, bus: usize) {
         (self.kind, self.bus, self.is_close) = (kind, bus, false);
         (self.sine, self.saw, self.state) = ([0.0; LANES], [0.0; LANES], [[0.0; LANES]; 2]);
@@ -198,7 +200,7 @@ impl Group {
         (0..LANES).find(|lane| self.sounding >> lane & 1 == 0)
     }
 
-    /// A tick begins for one lane that is filtered, whose lines lead to `level` and `filter`.
+    /// Begins a tick for one filtered lane, whose lines lead to `level` and `filter`.
     #[inline(always)]
     pub(super) fn begin_tick(&mut self, lane: usize, level: f32, filter: [f32; 3]) {
         self.level.aim(lane, level);
@@ -214,7 +216,7 @@ impl Group {
         self.stage[lane] == Stage::Last
     }
 
-    /// A voice begins at sample `now` in a free lane.
+    /// Starts a voice at sample `now` in a free lane.
     pub(super) fn start(&mut self, lane: usize, voice: &Voice, now: u64, control: Control) {
         self.sounding |= 1 << lane;
         self.envelope[lane] = voice.envelope;
@@ -225,7 +227,7 @@ impl Group {
         self.level.rest(lane, 0.0);
         match &voice.source {
             Source::Tone(tone) => {
-                // The sine begins at zero, the saw in the middle of its rise.
+                // The sine starts at zero, the saw in the middle of its rise.
                 self.oscillators[0].start(lane, 3 << 62, tone.increment, now);
                 self.oscillators[1].start(lane, 1 << 63, tone.saw_increment, now);
                 self.tune(lane, tone.increment, tone.saw_increment);
@@ -245,7 +247,7 @@ impl Group {
             Source::Drum(drum) => {
                 self.drum_increment[lane] = drum.increment;
                 (self.drop[lane], self.drop_rate[lane]) = (drum.drop, drum.rate);
-                // Zero of the cosine that makes the sine.
+                // The zero of the cosine that generates the sine.
                 self.drum_target[lane] = 3 << 30;
             }
             Source::Noise(noise) => {
@@ -275,7 +277,7 @@ impl Group {
         self.state[0][lane] = 0.0;
         self.state[1][lane] = 0.0;
         if filter.rate > 0.0 {
-            // 2^-60 of a sweep is nothing; from here on its age may wrap.
+            // 2^-60 of a sweep is negligible; after this its age may wrap.
             self.sweep_end[lane] = now + (60.0 / f64::from(filter.rate)).min(1e9) as u64;
         }
         // SAFETY: a single lane needs no instruction set.
@@ -285,14 +287,14 @@ impl Group {
         }
     }
 
-    /// Frequencies of tones and partials from sample `now` on.
+    /// Sets the frequencies of tones and partials from sample `now` on.
     pub(super) fn retune(&mut self, lane: usize, [increment, saw_increment]: [u64; 2], now: u64) {
         self.oscillators[0].retune(lane, increment, now);
         self.oscillators[1].retune(lane, saw_increment, now);
         self.tune(lane, increment, saw_increment);
     }
 
-    /// What else depends on frequencies.
+    /// Updates everything else that depends on frequencies.
     fn tune(&mut self, lane: usize, increment: u64, saw_increment: u64) {
         self.period[lane] = math::period(saw_increment);
         let levels = audible(self.onset_levels[lane], increment);
@@ -304,7 +306,7 @@ impl Group {
 
 #[cfg(test)]
 impl Group {
-    /// As if every voice had begun at sample 0 and sounded until `now`.
+    /// Moves on as if every voice had begun at sample 0 and sounded until `now`.
     pub(super) fn jump(&mut self, now: u64) {
         self.oscillators.iter_mut().for_each(|oscillator| oscillator.jump(now));
         for lane in 0..LANES {

@@ -3,16 +3,16 @@
 use super::super::TICK;
 use super::{LANES, Words};
 
-/// Phases: 64 bits at the start of a tick, of which 32 are enough inside it.
+/// Phases: 64 bits at the start of a tick, of which 32 suffice inside it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(in crate::signal::voice) struct Oscillator {
     pub(in crate::signal::voice) phase: Words,
-    /// What a sample adds to it.
+    /// The increment per sample.
     pub(in crate::signal::voice) stride: Words,
-    /// The phase where the tick began, high and low words.
+    /// The phase at the start of the tick, high and low words.
     pub(in crate::signal::voice) anchor: [Words; 2],
-    /// What a tick adds to that.
+    /// The increment per tick.
     pub(in crate::signal::voice) hop: [Words; 2],
 }
 
@@ -28,7 +28,7 @@ impl Oscillator {
         (words[0][lane], words[1][lane]) = ((wide >> 32) as u32, wide as u32);
     }
 
-    /// At sample `now` the phase is `phase`.
+    /// Sets the phase to `phase` at sample `now`.
     pub(in crate::signal::voice) fn start(&mut self, lane: usize, phase: u64, increment: u64, now: u64) {
         let before = match now % TICK as u64 {
             // The tick that is about to begin adds a hop.
@@ -50,7 +50,7 @@ impl Oscillator {
         self.phase[lane] = (anchor >> 32) as u32;
     }
 
-    /// From sample `now` on the phase moves by `increment`.
+    /// Changes the increment to `increment` from sample `now` on.
     pub(in crate::signal::voice) fn retune(&mut self, lane: usize, increment: u64, now: u64) {
         let is_tick = now.is_multiple_of(TICK as u64);
         let (anchor, hop) = (Self::wide(&self.anchor, lane), Self::wide(&self.hop, lane));
@@ -62,7 +62,7 @@ impl Oscillator {
         }
     }
 
-    /// As if it had begun at sample 0 and moved on until `now`, a multiple of [`TICK`].
+    /// Moves on as if it had begun at sample 0 and run until `now`, a multiple of [`TICK`].
     #[cfg(test)]
     pub(in crate::signal::voice) fn jump(&mut self, now: u64) {
         for lane in 0..LANES {

@@ -85,7 +85,8 @@ unsafe fn add_wide_8([high, low]: [__m256i; 2], [a, b]: [__m256i; 2]) -> [__m256
     // SAFETY: the caller's promise.
     unsafe {
         let sum = _mm256_add_epi32(low, b);
-        // No carry gives all ones, which is -1, where the larger of both is the sum itself.
+        // Without a carry the maximum is the sum itself, and the comparison gives all ones, which
+        // is -1.
         let no_carry = _mm256_cmpeq_epi32(_mm256_max_epu32(sum, b), sum);
         let high = _mm256_add_epi32(_mm256_add_epi32(high, a), _mm256_set1_epi32(1));
         [_mm256_add_epi32(high, no_carry), sum]

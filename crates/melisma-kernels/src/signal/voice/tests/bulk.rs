@@ -58,7 +58,7 @@ fn is_the_sum_of_its_notes(bench: &Bench) {
     assert!(20.0 * peak.log10() < -100.0, "{:.1} dBFS", 20.0 * peak.log10());
 }
 
-/// A mix does not depend on what is rendered beside it, nor on how many.
+/// A mix does not depend on the other mixes or on their number.
 fn has_the_same_bits_in_any_batch(bench: &Bench) {
     let bulk = Bulk { n_mixes: 1, len: 2100, position: 0 };
     let mut notes = notes(9, 1, 6);
@@ -80,7 +80,7 @@ fn has_the_same_bits_in_any_batch(bench: &Bench) {
     assert!(together[..alone.len()] == single[..alone.len()] && together[3 * alone.len()..] == single[..alone.len()]);
 }
 
-/// Both ways through a GPU; others have only one.
+/// Compares both paths of a GPU; other devices have only one.
 fn has_the_same_bits_with_a_thread_per_voice(bench: &Bench) {
     let bulk = Bulk { n_mixes: 3, len: 3000, position: 32 };
     let notes = notes(45, 3, 8);
@@ -109,7 +109,7 @@ fn has_the_same_bits_from_a_graph(bench: &Bench) {
     assert!(graph.state().1.to_vec::<f32>(&bench.queue).unwrap() == expected);
 }
 
-/// Controls that move, against a pool of voices on the CPU that is told of them tick by tick.
+/// Moving controls, against a pool of CPU voices that gets them tick by tick.
 fn follows_its_controls(bench: &Bench) {
     let bulk = Bulk { n_mixes: 2, len: 4000, position: 0 };
     let notes = notes(24, 2, 11);

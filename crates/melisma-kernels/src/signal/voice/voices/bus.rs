@@ -1,8 +1,8 @@
-//! Blocks of samples, and the buses that they are summed in.
+//! Blocks of samples, and the buses that sum them.
 
 use super::super::Control;
 
-/// Samples that one call renders at most.
+/// The most samples that one call renders.
 pub(super) const LONGEST: usize = 4096;
 
 /// The sum of a bus's voices, in units of 1 / [`UNIT`](crate::signal::voice::UNIT).
@@ -14,12 +14,13 @@ pub struct Bus {
     pub right: Vec<i64>,
 }
 
-/// What to render: `len` samples from `position`, at most [`Voices::LONGEST`](crate::signal::voice::Voices::LONGEST).
+/// The block to render: `len` samples from `position`, at most
+/// [`Voices::LONGEST`](crate::signal::voice::Voices::LONGEST).
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     /// The first sample's number.
     pub position: u64,
-    /// How many samples.
+    /// The number of samples.
     pub len: usize,
     /// Controls at the end of each tick that the block touches.
     pub controls: &'a [Control],

@@ -1,11 +1,11 @@
-//! Blocks cut into chunks, and groups whose sums are on their way into a bus.
+//! Blocks cut into chunks, and groups whose sums are not yet in a bus.
 
 use super::super::TICK;
 use super::super::cpu::{CHUNK, Stretch, Sums};
 use super::bus::{Block, Bus, LONGEST};
 use crate::Isa;
 
-/// A chunk of a block: its stretch, and where it lies in the block.
+/// A chunk of a block: its stretch, and its place in the block.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk<'a> {
     pub(super) first: usize,
