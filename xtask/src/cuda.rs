@@ -87,12 +87,20 @@ fn source(name: &str) -> PathBuf {
     tree::root().join("crates").join(PACKAGE).join("tests").join(name).with_extension("rs")
 }
 
-/// The repository files that the tests in `names` read: every path that they pass to
+/// The repository files that the tests in `names` read: every path that they, or the modules beside them, pass to
 /// `repository::path`.
 fn needed(names: &[String]) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
+    let mut sources = BTreeSet::new();
     for name in names {
-        let source = source(name);
+        let file = source(name);
+        let text = fs::read_to_string(&file).with_context(|| tree::shown(&file))?;
+        let modules = text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        let modules = modules.map(|module| file.with_file_name(module).join("mod.rs"));
+        sources.extend(modules.filter(|module| module.is_file() && !module.parent().is_some_and(is_finder)));
+        sources.insert(file);
+    }
+    for source in sources {
         let text = fs::read_to_string(&source).with_context(|| tree::shown(&source))?;
         for call in text.split("repository::path(").skip(1) {
             let Some(path) = call.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
@@ -106,6 +114,11 @@ fn needed(names: &[String]) -> Result<BTreeSet<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+/// Whether the folder is the module that finds the files.
+fn is_finder(folder: &Path) -> bool {
+    folder.ends_with("repository")
 }
 
 /// Whether the path is a script or page beside golden files that says how they were made.

@@ -53,7 +53,7 @@ class Models(unittest.TestCase):
         self.assertEqual((last["cached"], last["cache_key"]), (True, report["cache"]["key"]))
         self.assertLessEqual(last["accuracy"]["relative"], 1e-3)
         self.optimizer.run(self.model, {"x": self.x}, engine="melisma")
-        self.assertEqual((self.optimizer.last_run["engine"], self.optimizer.last_run["cached"]), ("melisma", False))
+        self.assertEqual((self.optimizer.last_run["engine"], self.optimizer.last_run["cached"]), ("melisma-chain", False))
         self.assertIn("its engine is rten", self.optimizer.last_run["reason"])
 
     def test_wrong_terms_are_refused(self):
@@ -74,7 +74,7 @@ class Models(unittest.TestCase):
         for text, inputs in {
             "`x` is missing\nhint: the model takes x": {},
             "no input is called `z`": {"x": self.x, "z": self.x},
-            "x: ": {"x": self.x[0]},
+            "input `x`: f32\\[1, 3, time\\] is expected, not f32\\[3, 50\\]": {"x": self.x[0]},
             "list is neither": {"x": [1.0]},
         }.items():
             with self.assertRaisesRegex(ValueError, text):

@@ -11,7 +11,7 @@ use melisma::format::checkpoint::Checkpoint;
 use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Model, Noise};
 
-use codec::{Vectors, file, golden, worst};
+use codec::{Vectors, file, golden, sample, worst};
 
 fn largest(a: &[f32]) -> f32 {
     a.iter().fold(0.0, |max, x| max.max(x.abs()))
@@ -91,8 +91,7 @@ fn tiny44_encodes_with_attention() {
 #[test]
 fn both_files_hold_the_same_tensors() {
     for name in ["tiny24", "tiny44"] {
-        let bytes = ["model.safetensors", "pytorch_model.bin"]
-            .map(|file_name| file(&format!("golden/snac/{name}/{file_name}")));
+        let bytes = ["model.safetensors", "pytorch_model.bin"].map(|file_name| file(name, file_name));
         let [a, b] = bytes.each_ref().map(|bytes| Checkpoint::read(bytes).unwrap());
         assert!(a.names().eq(b.names()));
         for name in a.names() {
@@ -100,7 +99,7 @@ fn both_files_hold_the_same_tensors() {
             assert_eq!((&a.shape, a.dtype), (&b.shape, b.dtype), "{name}");
             assert_eq!(a.to_f32().unwrap(), b.to_f32().unwrap(), "{name}");
         }
-        let config = file(&format!("golden/snac/{name}/config.json"));
+        let config = file(name, "config.json");
         let [a, b] = bytes.each_ref().map(|bytes| Model::from_bytes(&config, bytes, &Budget::unlimited()).unwrap());
         assert_eq!(a.hash(), b.hash());
     }
@@ -114,7 +113,7 @@ fn mini24_decodes_its_sample() {
     let start = std::time::Instant::now();
     let samples = model.decode(&codes, &Noise::Off);
     let seconds = start.elapsed().as_secs_f64();
-    let expected = file("crates/melisma-models/mini24/sample_decoded.wav");
+    let expected = sample("sample_decoded.wav");
     let expected = wav::read(&expected).unwrap().to_clip();
     let error = worst(&samples, &expected.samples);
     println!("mini24: {error:e} of full scale, {:.2} s of sound in {seconds:.2} s", expected.seconds());
@@ -124,7 +123,7 @@ fn mini24_decodes_its_sample() {
 #[test]
 fn mini24_encodes_its_sample() {
     let model = Model::mini24().unwrap();
-    let sound = file("crates/melisma-models/mini24/sample.wav");
+    let sound = sample("sample.wav");
     let samples = wav::read(&sound).unwrap().to_clip().samples;
     let n_ties = near_ties(&model, &samples, &sample_codes(&model));
     println!("mini24: {n_ties} of 66 frames differ at near ties");
@@ -133,7 +132,7 @@ fn mini24_encodes_its_sample() {
 
 fn sample_codes(model: &Model) -> Codes {
     let mut reader = Reader::new(Format::Auto, model.config()).unwrap();
-    let mut codes = reader.push(&file("crates/melisma-models/mini24/sample_tokens.txt")).unwrap();
+    let mut codes = reader.push(&sample("sample_tokens.txt")).unwrap();
     codes.append(reader.finish().unwrap().frames()).unwrap();
     assert_eq!(reader.ledger(), Ledger { accepted: 66 * 7, frames: 66, ..Ledger::default() });
     codes

@@ -4,19 +4,30 @@
 #[path = "../repository/mod.rs"]
 mod repository;
 
+use std::path::Path;
+
 use melisma::Budget;
 use melisma::snac::{Codes, Config, Model, slots};
 use safetensors::SafeTensors;
 
-/// The bytes of `path` in the repository.
-pub fn file(path: &str) -> Vec<u8> {
-    std::fs::read(repository::path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+/// The bytes of a golden file.
+pub fn file(model: &str, part: &str) -> Vec<u8> {
+    read(&repository::path("golden/snac").join(model).join(part))
+}
+
+/// The bytes of a file beside the built-in model.
+pub fn sample(name: &str) -> Vec<u8> {
+    read(&repository::path("crates/melisma-models/mini24").join(name))
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// A golden model, from its bytes: no file is opened by a path that only this machine has.
 pub fn golden(name: &str) -> Model {
-    let read = |part: &str| file(&format!("golden/snac/{name}/{part}"));
-    Model::from_bytes(&read("config.json"), &read("model.safetensors"), &Budget::unlimited()).unwrap()
+    let (config, weights) = (file(name, "config.json"), file(name, "model.safetensors"));
+    Model::from_bytes(&config, &weights, &Budget::unlimited()).unwrap()
 }
 
 /// A small model with odd rates and no noise.
@@ -55,7 +66,7 @@ pub struct Vectors(Vec<u8>);
 
 impl Vectors {
     pub fn open(name: &str) -> Self {
-        Self(file(&format!("golden/snac/{name}/vectors.safetensors")))
+        Self(file(name, "vectors.safetensors"))
     }
 
     /// Item `item` of the batch.
