@@ -11,7 +11,12 @@ use melisma::format::checkpoint::Checkpoint;
 use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Model, Noise};
 
-use codec::{Vectors, file, golden, sample, worst};
+use codec::{Vectors, file, golden, read, repository, worst};
+
+/// The bytes of a file beside the built-in model.
+fn sample(name: &str) -> Vec<u8> {
+    read(&repository::path("crates/melisma-models/mini24").join(name))
+}
 
 fn largest(a: &[f32]) -> f32 {
     a.iter().fold(0.0, |max, x| max.max(x.abs()))

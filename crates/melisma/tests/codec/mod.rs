@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 #[path = "../repository/mod.rs"]
-mod repository;
+pub mod repository;
 
 use std::path::Path;
 
@@ -15,12 +15,8 @@ pub fn file(model: &str, part: &str) -> Vec<u8> {
     read(&repository::path("golden/snac").join(model).join(part))
 }
 
-/// The bytes of a file beside the built-in model.
-pub fn sample(name: &str) -> Vec<u8> {
-    read(&repository::path("crates/melisma-models/mini24").join(name))
-}
-
-fn read(path: &Path) -> Vec<u8> {
+/// The bytes of the file at `path`.
+pub fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
