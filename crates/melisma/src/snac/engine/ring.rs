@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use melisma_kernels::Buffer;
 
-use super::open_stream::Samples;
+use super::decode::Samples;
 use crate::{Error, Result};
 
 /// Steps whose samples can still be collected.

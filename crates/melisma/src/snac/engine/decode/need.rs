@@ -2,11 +2,11 @@
 
 use melisma_kernels::layer::need::{Need, Work, attention, depthwise, head, pointwise, residual, upsample};
 
-use super::super::config::Config;
-use super::super::residual::DILATIONS;
+use super::super::ring::N_ENTRIES;
 use super::Engine;
 use super::batch::Capacity;
-use super::ring::N_ENTRIES;
+use crate::snac::config::Config;
+use crate::snac::residual::DILATIONS;
 
 /// Channels and time steps per latent of a layer's output.
 struct Stage {

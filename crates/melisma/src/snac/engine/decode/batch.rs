@@ -11,11 +11,11 @@ use melisma_kernels::layer::attention::Pass;
 use melisma_kernels::layer::step::{Activations, Arena, Row, Rows, Step};
 use melisma_kernels::{Budget, Buffer, DType, Device, Queue, Tensor, View, ViewMut};
 
-use super::super::config::Config;
-use super::super::noise::Noise;
+use super::super::ring::{Ring, Ticket};
 use super::layers::Layers;
-use super::ring::{Ring, Ticket};
 use crate::Result;
+use crate::snac::config::Config;
+use crate::snac::noise::Noise;
 
 /// Frames that a clip's step has: the weights are read once for all of them.
 pub(super) const CLIP_FRAMES: usize = 8;

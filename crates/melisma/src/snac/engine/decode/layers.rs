@@ -12,12 +12,12 @@ use melisma_kernels::layer::step::{Rounding, Timeline};
 use melisma_kernels::layer::upsample::{self, Upsample};
 use melisma_kernels::{Budget, Device};
 
-use super::super::attention::LocalMha;
-use super::super::codes::slots;
-use super::super::config::HEAD_DIM;
-use super::super::decoder::Block as Weights;
-use super::super::model::Model;
-use super::super::residual::DILATIONS;
+use crate::snac::attention::LocalMha;
+use crate::snac::codes::slots;
+use crate::snac::config::HEAD_DIM;
+use crate::snac::decoder::Block as Weights;
+use crate::snac::model::Model;
+use crate::snac::residual::DILATIONS;
 use crate::{Error, Result};
 
 /// A layer with state, and where its floats begin in a slot.

@@ -4,33 +4,33 @@ use std::ops::Range;
 
 use melisma_kernels::layer::step::Row;
 
-use super::super::noise::Noise;
-use super::super::stream::Progress;
+use crate::snac::noise::Noise;
+use crate::snac::stream::Progress;
 
 /// A stream of an [`Engine`](super::Engine).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamId {
-    pub(super) slot: usize,
+    pub(in crate::snac::engine) slot: usize,
     /// Tells the streams of a slot apart.
-    pub(super) serial: u64,
+    pub(in crate::snac::engine) serial: u64,
 }
 
 /// The state that an engine has of a stream, apart from its slot of the arena.
 #[derive(Debug, Clone)]
-pub(super) struct OpenStream {
-    pub(super) serial: u64,
-    pub(super) noise: Noise,
+pub(in crate::snac::engine) struct OpenStream {
+    pub(in crate::snac::engine) serial: u64,
+    pub(in crate::snac::engine) noise: Noise,
     /// Latents taken.
-    pub(super) start: i64,
+    pub(in crate::snac::engine) start: i64,
     n_steps: i64,
-    pub(super) progress: Progress,
+    pub(in crate::snac::engine) progress: Progress,
 }
 
 /// The samples that a step made final, one list for each of its streams.
 #[derive(Debug)]
 pub struct Samples<'a> {
-    pub(super) samples: &'a [f32],
-    pub(super) ranges: &'a [Range<usize>],
+    pub(in crate::snac::engine) samples: &'a [f32],
+    pub(in crate::snac::engine) ranges: &'a [Range<usize>],
 }
 
 impl<'a> Samples<'a> {
@@ -41,19 +41,19 @@ impl<'a> Samples<'a> {
 }
 
 impl OpenStream {
-    pub(super) fn new(serial: u64, noise: Noise) -> Self {
+    pub(in crate::snac::engine) fn new(serial: u64, noise: Noise) -> Self {
         Self { serial, noise, start: 0, n_steps: 0, progress: Progress::default() }
     }
 
     /// Counts `n` more final samples. Returns how many of the first ones were handed out before they were final.
-    pub(super) fn count_final(&mut self, n: usize) -> usize {
+    pub(in crate::snac::engine) fn count_final(&mut self, n: usize) -> usize {
         let known = self.progress.gap().min(n as u64);
         self.progress.exact += n as u64;
         self.progress.emitted += n as u64 - known;
         known as usize
     }
 
-    pub(super) fn row(&self, slot: usize, end: i64) -> Row {
+    pub(in crate::snac::engine) fn row(&self, slot: usize, end: i64) -> Row {
         let (seed, noise) = match self.noise {
             Noise::Seed(seed) => (seed, 1),
             Noise::Off | Noise::Given(_) => (0, 0),
@@ -61,7 +61,7 @@ impl OpenStream {
         Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, seed: seed as i64, noise }
     }
 
-    pub(super) fn advance(&mut self, n_latents: usize) {
+    pub(in crate::snac::engine) fn advance(&mut self, n_latents: usize) {
         self.start += n_latents as i64;
         self.n_steps += 1;
     }
