@@ -46,7 +46,7 @@ pub fn checkpoint(bytes: &[u8]) {
 
 /// Packed files, listed and unpacked.
 pub fn packed(bytes: &[u8]) {
-    if let Ok(archive) = Archive::open(&bytes, &Budget::shared(LIMIT)) {
+    if let Ok(archive) = Archive::open(&bytes, &Budget::limited(LIMIT)) {
         let _ = archive.list();
         let _ = archive.unpack(&mut Bounded(0), 1, &|_| {});
     }
@@ -54,7 +54,7 @@ pub fn packed(bytes: &[u8]) {
 
 /// Single compressed arrays.
 pub fn array(bytes: &[u8]) {
-    let _ = pack::decompress(bytes, &Budget::shared(LIMIT));
+    let _ = pack::decompress(bytes, &Budget::limited(LIMIT));
 }
 
 /// ONNX models, plain and packed.
@@ -123,7 +123,7 @@ pub fn dataset(bytes: &[u8]) {
             }
         }
     }
-    let _ = dataset::verify(file.path(), 1, &Budget::shared(LIMIT));
+    let _ = dataset::verify(file.path(), 1, &Budget::limited(LIMIT));
 }
 
 /// Journals of dataset builds.

@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let second = Duration::from_secs(1);
-    let (device, budget) = (Device::cpu()?, Budget::shared(1 << 30));
+    let (device, budget) = (Device::cpu()?, Budget::limited(1 << 30));
     let outcome = dataset::build(
         &Request {
             inputs: &Inputs::find(&["clips".into()])?,

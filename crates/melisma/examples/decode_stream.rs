@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tone: Vec<f32> = (0..sample_rate).map(|n| 0.3 * (n as f32 * 0.06).sin()).collect();
     let text = to_orpheus(&model, &model.encode(&tone)?)?;
 
-    let budget = Budget::shared(1 << 30);
+    let budget = Budget::limited(1 << 30);
     let queue = Device::cpu()?.queue(&budget)?;
     let mut reader = Reader::new(Format::Auto, model.config())?;
     let mut player = Player::new(&model, &queue, &budget, Noise::Seed(7))?;

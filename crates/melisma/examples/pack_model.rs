@@ -13,7 +13,7 @@ const PACKED: &str = "mini24.packed.safetensors";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let weights = mini24_weights();
-    let (budget, mut packed) = (Budget::shared(1 << 30), Vec::new());
+    let (budget, mut packed) = (Budget::limited(1 << 30), Vec::new());
     let facts = pack::pack(&weights, &mut packed, &Options { threads: 2, ..Options::new(&budget) }, &|_| {})?;
     fs::write(PACKED, &packed)?;
     let share = 100.0 * facts.packed_len as f64 / facts.source_len as f64;

@@ -97,7 +97,7 @@
 //! use melisma::Budget;
 //! use melisma::pack::{self, Array};
 //!
-//! let budget = Budget::shared(64 << 20);
+//! let budget = Budget::limited(64 << 20);
 //! let weights: Vec<f32> = (0..65_536).map(|n| (n as f32).sin()).collect();
 //! let packed = pack::compress(&Array::new(&weights, &[256, 256])?, &budget)?;
 //! assert!(packed.len() < 4 * weights.len());

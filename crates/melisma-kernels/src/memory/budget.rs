@@ -2,7 +2,7 @@
 //!
 //! A [`Budget`] counts the bytes of pools, tensors and explicit reservations, but not allocations
 //! by foreign code. Pageable and pinned host memory share one limit because they share the same
-//! RAM. With [`Budget::shared`], device memory counts against it too, as on boards where CPU and
+//! RAM. With [`Budget::limited`], device memory counts against it too, as on boards where CPU and
 //! GPU use the same chips.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -102,8 +102,9 @@ impl Budget {
         Self::build([host, device], false)
     }
 
-    /// At most `total` bytes of everything, for machines whose CPU and GPU share their memory.
-    pub fn shared(total: u64) -> Self {
+    /// At most `total` bytes of host, pinned and device memory together, as on machines whose CPU and
+    /// GPU share their memory.
+    pub fn limited(total: u64) -> Self {
         Self::build([total, total], true)
     }
 
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn shared_memory_is_limited_in_sum() {
-        let budget = Budget::shared(100);
+        let budget = Budget::limited(100);
         let _host = budget.reserve(Space::Host, 50).unwrap();
         assert_eq!(budget.free(Space::Device), 50);
         assert!(budget.reserve(Space::Device, 51).is_err());

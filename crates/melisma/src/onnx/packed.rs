@@ -54,7 +54,7 @@ impl Model {
     /// # Errors
     /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the limit.
     pub fn from_packed(packed: &dyn ReadAt, limit: u64) -> Result<Self> {
-        let archive = Archive::open(packed, &Budget::shared(limit))?;
+        let archive = Archive::open(packed, &Budget::limited(limit))?;
         if archive.source_len() > limit {
             let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
             return Err(Error::new(Kind::Memory, message));

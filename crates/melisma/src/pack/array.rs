@@ -88,7 +88,7 @@ fn name(dtype: DType) -> Result<&'static str> {
 /// use melisma::pack::{self, Array};
 ///
 /// let layer: Vec<f16> = (0..64 * 96).map(|i| f16::from_f32((i as f32 * 0.1).sin() * 0.02)).collect();
-/// let budget = Budget::shared(64 << 20);
+/// let budget = Budget::limited(64 << 20);
 /// let compressed = pack::compress(&Array::new(&layer, &[64, 96])?, &budget)?;
 /// assert!(compressed.len() < 2 * layer.len());
 /// let restored = pack::decompress(&compressed, &budget)?;

@@ -17,7 +17,7 @@
 //! let mut source = (header.len() as u64).to_le_bytes().to_vec();
 //! source.extend_from_slice(header);
 //! source.extend_from_slice(&[0x80, 0x3f].repeat(8));
-//! let budget = Budget::shared(64 << 20);
+//! let budget = Budget::limited(64 << 20);
 //! let mut packed = Vec::new();
 //! pack::pack(&source, &mut packed, &Options::new(&budget), &|_| {})?;
 //! let mut restored = Vec::new();

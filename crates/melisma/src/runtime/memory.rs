@@ -69,10 +69,10 @@ impl Available {
         match (limit.bytes(), self.free(Space::Host).filter(|_| self.is_shared)) {
             (None, Some(free)) => {
                 let part = self.total.unwrap_or(free) / SYSTEM_PART;
-                Budget::shared(free.saturating_sub(part.clamp(SYSTEM_BYTES[0], SYSTEM_BYTES[1])))
+                Budget::limited(free.saturating_sub(part.clamp(SYSTEM_BYTES[0], SYSTEM_BYTES[1])))
             }
             (None, None) => Budget::unlimited(),
-            (Some(bytes), _) if self.is_shared => Budget::shared(bytes),
+            (Some(bytes), _) if self.is_shared => Budget::limited(bytes),
             (Some(bytes), _) => Budget::new(bytes, bytes),
         }
     }

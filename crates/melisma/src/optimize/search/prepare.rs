@@ -90,7 +90,7 @@ pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
 
 /// Stores the model in an entry with losslessly compressed weights.
 pub(super) fn store(model: &Model, folder: &Path, threads: usize) -> Result<()> {
-    let budget = Budget::shared(MOST_BYTES);
+    let budget = Budget::limited(MOST_BYTES);
     let packed = model.to_packed(&pack::Options { threads, ..pack::Options::new(&budget) })?;
     output::write(&folder.join(PACKED), &packed, Existing::Replace)
 }
