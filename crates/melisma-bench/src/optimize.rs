@@ -23,7 +23,7 @@ use melisma::format::npy;
 use melisma::onnx::Model;
 use melisma::onnx::synthetic::{Snac, snac_decoder, whisper_encoder};
 use melisma::optimize::cache::{Cache, Options};
-use melisma::optimize::search::{self, Content, Given, Outcome, Request, Search, Sets, Terms, Wanted, Worker};
+use melisma::optimize::search::{self, Content, Given, Outcome, Request, Requirements, Search, Sets, Wanted, Worker};
 use melisma::output::{self, Existing};
 use melisma::runtime::device::Device;
 use melisma::{Error, Result};
@@ -115,7 +115,7 @@ fn request(subject: &Subject) -> Request {
     Request {
         model: subject.path.clone(),
         inputs: subject.inputs.clone(),
-        terms: Terms { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
+        requirements: Requirements { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
         calibrate: None,
     }
 }
@@ -164,7 +164,7 @@ fn cached(search: &Search<'_>, request: &Request, name: &str, first_time: f64) -
     for _ in 0..5 {
         let begin = Instant::now();
         let subject = search::Subject { path: &request.model, model: Cow::Borrowed(&model), values };
-        let mut chosen = search.choose(&request.terms, subject)?;
+        let mut chosen = search.choose(&request.requirements, subject)?;
         if chosen.cached.is_none() {
             return Err(Error::new(melisma::Kind::Check, format!("{name}: the engine was not cached")));
         }

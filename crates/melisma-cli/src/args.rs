@@ -17,7 +17,7 @@ use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcomm
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
-pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, TermArgs};
+pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, RequirementArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use path::Paths;
 pub use run::RunArgs;

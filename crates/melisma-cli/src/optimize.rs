@@ -4,11 +4,11 @@ use std::path::Path;
 
 use melisma::config::DeviceRequest;
 use melisma::engine::EngineName;
-use melisma::optimize::search::{self, Asked, Given, Outcome, Request, Terms, Worker};
+use melisma::optimize::search::{self, Given, Outcome, Request, Requested, Requirements, Worker};
 use melisma::text::size;
 use melisma::{Error, Result};
 
-use crate::args::{OptimizeArgs, TermArgs};
+use crate::args::{OptimizeArgs, RequirementArgs};
 use crate::remedy;
 use crate::session::Session;
 
@@ -31,18 +31,18 @@ pub fn work(spec: &Path) -> Result<()> {
 }
 
 /// The request that the flags describe.
-pub fn asked(args: &TermArgs) -> Asked<'_> {
-    Asked { precision: args.precision.as_deref(), tolerance: args.tolerance, engine: Some(args.engine.as_str()) }
+pub fn asked(args: &RequirementArgs) -> Requested<'_> {
+    Requested { precision: args.precision.as_deref(), tolerance: args.tolerance, engine: Some(args.engine.as_str()) }
 }
 
 fn request(session: &Session, args: &OptimizeArgs) -> Result<Request> {
-    let terms = Terms::new(&session.config, asked(&args.terms))?;
+    let requirements = Requirements::new(&session.config, asked(&args.requirements))?;
     let inputs = args.input.iter().map(|text| text.parse()).collect::<Result<Vec<Given>>>()?;
     let is_twice = |(index, given): &(usize, &Given)| inputs[..*index].iter().any(|other| other.name == given.name);
     if let Some((_, given)) = inputs.iter().enumerate().find(is_twice) {
         return Err(Error::invalid(format!("--input: `{}` is given twice", given.name)));
     }
-    Ok(Request { model: args.model.clone(), inputs, terms, calibrate: args.calibrate.clone() })
+    Ok(Request { model: args.model.clone(), inputs, requirements, calibrate: args.calibrate.clone() })
 }
 
 /// The device that an engine runs on.

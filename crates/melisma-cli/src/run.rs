@@ -40,7 +40,7 @@ fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
         paths = outputs(&ports.outputs, &args.output, session.existing)?;
         Ok(values)
     };
-    let model = (args.model.as_path(), optimize::asked(&args.terms));
+    let model = (args.model.as_path(), optimize::asked(&args.requirements));
     let say = |text: &str| session.say(text);
     let (chosen, values) = open_for_run(&session.config, model, (values, optimize::worker()?), &say)?;
     Ok(Prepared { chosen, values, paths })

@@ -77,8 +77,8 @@ fn the_cached_engine_is_used_whichever_flags_made_it() {
     ];
     let (made, _) = json(&sandbox, &made.concat());
     let before = std::fs::read(sandbox.path("out/y.npy")).unwrap();
-    let terms = ["--precision", "auto", "--tolerance", "0.5"];
-    let (found, said) = json(&sandbox, &[&RUN[..], &terms].concat());
+    let requirements = ["--precision", "auto", "--tolerance", "0.5"];
+    let (found, said) = json(&sandbox, &[&RUN[..], &requirements].concat());
     assert_eq!((&found["cached"], &found["cache_key"]), (&true.into(), &made["cache"]["key"]));
     assert_eq!(found["accuracy"]["relative"], made["accuracy"]["relative"]);
     let start = format!("engine: rten, {}, 1 thread, cached as ", found["precision"].as_str().unwrap());
@@ -96,7 +96,7 @@ fn the_cached_engine_is_used_whichever_flags_made_it() {
         assert_eq!(strict["cached"], false);
         assert!(said.contains("no cached engine qualifies: "), "{said}");
     }
-    let (named, said) = json(&sandbox, &[&RUN[..], &["--engine", "melisma"], &terms].concat());
+    let (named, said) = json(&sandbox, &[&RUN[..], &["--engine", "melisma"], &requirements].concat());
     assert_eq!((&named["cached"], &named["engine"]), (&false.into(), &"melisma-chain".into()));
     assert!(said.contains("its engine is rten"), "{said}");
     assert_eq!(run(&sandbox, &[&RUN[..], &["--quiet"], &CPU].concat()).stderr, "");

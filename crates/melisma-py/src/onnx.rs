@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use melisma::config::Config;
 use melisma::engine::Ports;
 use melisma::format::{DType, Value};
-use melisma::optimize::search::{self, Asked, Content, Given, Request, Terms, Worker};
+use melisma::optimize::search::{self, Content, Given, Request, Requested, Requirements, Worker};
 use melisma::{Error, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -25,9 +25,9 @@ pub struct Asks {
 }
 
 impl Asks {
-    fn asked(&self) -> Asked<'_> {
+    fn asked(&self) -> Requested<'_> {
         let (precision, engine) = (self.precision.as_deref(), self.engine.as_deref());
-        Asked { precision, tolerance: self.tolerance, engine }
+        Requested { precision, tolerance: self.tolerance, engine }
     }
 }
 
@@ -46,8 +46,8 @@ pub fn optimize(config: &Config, task: Task, asks: &Asks, worker: Worker) -> (Re
     said(|say| {
         let given = |(name, shape)| Given { name, content: Content::Shape(shape) };
         let inputs = task.inputs.into_iter().map(given).collect();
-        let terms = Terms::new(config, asks.asked())?;
-        let request = Request { model: task.model, inputs, terms, calibrate: task.calibrate };
+        let requirements = Requirements::new(config, asks.asked())?;
+        let request = Request { model: task.model, inputs, requirements, calibrate: task.calibrate };
         search::optimize(config, &request, worker, say).map(|outcome| outcome.keys().to_string())
     })
 }

@@ -11,7 +11,7 @@ use melisma::config::Config;
 use melisma::format::{DType, Value};
 use melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo};
 use melisma::optimize::cache::{self, Cache};
-use melisma::optimize::search::{Asked, Request, Search, Subject, Terms, Worker};
+use melisma::optimize::search::{Request, Requested, Requirements, Search, Subject, Worker};
 use melisma::runtime::machine::free_bytes;
 
 /// y = relu(conv(x)), for signals of any length.
@@ -45,15 +45,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let say = |text: &str| println!("{text}");
     // `Worker::Program` measures each candidate in a process of its own.
     let search = Search { config: &config, cache: &cache, worker: Worker::Here, free_bytes: free_bytes(), say: &say };
-    let terms = Terms::new(&config, Asked { engine: Some("rten"), ..Asked::default() })?;
-    let request =
-        Request { model: path.to_owned(), inputs: vec!["x=1x4x256".parse()?], terms: terms.clone(), calibrate: None };
+    let requirements = Requirements::new(&config, Requested { engine: Some("rten"), ..Requested::default() })?;
+    let request = Request {
+        model: path.to_owned(),
+        inputs: vec!["x=1x4x256".parse()?],
+        requirements: requirements.clone(),
+        calibrate: None,
+    };
     let report = search.optimize(&request)?.report;
     println!("{} candidates, {:.3} ms at the median", report.candidates.len(), 1e3 * report.latency_seconds.p50);
 
     let x = Value::from_slice(&[0.5f32; 4 * 256], &[1, 4, 256])?;
     let model = Cow::Owned(Model::open(path)?);
-    let mut chosen = search.choose(&terms, Subject { path, model, values: std::slice::from_ref(&x) })?;
+    let mut chosen = search.choose(&requirements, Subject { path, model, values: std::slice::from_ref(&x) })?;
     let y = chosen.engine.run(&[x])?.remove(0);
     println!("{}: {:?}", chosen.engine.name(), y.shape());
     assert_eq!(y.shape(), [1, 8, 256]);

@@ -15,7 +15,7 @@ pub struct OptimizeArgs {
     #[arg(long, value_name = "NAME=SHAPE")]
     pub input: Vec<String>,
     #[command(flatten)]
-    pub terms: TermArgs,
+    pub requirements: RequirementArgs,
     /// A folder with NAME.npy for each input, or with folders of them, to measure accuracy with
     #[arg(long, value_name = "DIR")]
     pub calibrate: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub struct OptimizeArgs {
 
 /// What an engine must satisfy; the same for `optimize` and `run`.
 #[derive(Debug, Args)]
-pub struct TermArgs {
+pub struct RequirementArgs {
     /// The lowest precision that an engine may use where that is faster [default: fp32, or the setting]
     #[arg(long, value_name = "PRECISION", value_parser = PossibleValuesParser::new(["fp32", "fp16", "int8", "auto"]))]
     pub precision: Option<String>,

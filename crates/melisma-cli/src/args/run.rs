@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::optimize::TermArgs;
+use super::optimize::RequirementArgs;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME=FILE.npy")]
     pub input: Vec<String>,
     #[command(flatten)]
-    pub terms: TermArgs,
+    pub requirements: RequirementArgs,
     /// The folder for one .npy file per output
     #[arg(short, long, value_name = "OUTDIR")]
     pub output: PathBuf,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
-use melisma::optimize::search::{Request, Search, Terms, Wanted};
+use melisma::optimize::search::{Request, Requirements, Search, Wanted};
 use melisma::output::{self, Existing};
 use melisma::runtime::machine::free_bytes;
 use melisma::text::size;
@@ -37,7 +37,7 @@ pub fn run(session: &Session) -> Result<String> {
     let request = Request {
         model,
         inputs: vec!["z=1x32x64".parse()?],
-        terms: Terms { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
+        requirements: Requirements { precision: Wanted::Fp32, tolerance: 1e-3, engine: None },
         calibrate: None,
     };
     let outcome = search.optimize(&request)?;

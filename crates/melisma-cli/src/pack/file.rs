@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use melisma::pack::{self, Archive, Converted, Options, Packed, ReadAt, TensorInfo};
 use melisma::{Error, Result};
 
-use super::place::{Place, bar, open};
+use super::resource::{Resources, bar, open};
 use super::target::{Spool, at_input};
 use crate::args::PackArgs;
 use crate::session::Session;
@@ -13,7 +13,7 @@ use crate::session::Session;
 /// Packs `input` into `path`, and lists the content.
 pub fn pack_file(
     session: &Session,
-    place: &Place<'_>,
+    resources: &Resources<'_>,
     args: &PackArgs,
     [input, path]: [&Path; 2],
 ) -> Result<(Packed, Vec<TensorInfo>)> {
@@ -34,22 +34,22 @@ pub fn pack_file(
     let tile_size = args.tile_size.as_deref().and_then(|size| size.parse().ok());
     let gpu_index = args.gpu_index.then_some(pack::SEGMENT);
     let base = base.as_ref().map(|base| base as _);
-    let options = Options { tile_size, threads: place.threads, base, budget: place.budget, gpu_index };
+    let options = Options { tile_size, threads: resources.threads, base, budget: resources.budget, gpu_index };
     let mut spool = Spool::create(session, path)?;
     let bar = bar(session, 2 * source.size()?);
     let packed = pack::pack(source, &mut spool.file, &options, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
     let packed = packed.map_err(|error| at_input(error, input, spool.file.path()))?;
     let reader = spool.file.reader()?;
-    let infos = Archive::open(&reader, place.budget)?.list()?;
+    let infos = Archive::open(&reader, resources.budget)?.list()?;
     spool.finish()?;
     Ok((packed, infos))
 }
 
 /// Decodes all of `archive` and compares every hash.
-pub fn check(session: &Session, place: &Place<'_>, archive: &Archive<'_>) -> Result<()> {
+pub fn check(session: &Session, resources: &Resources<'_>, archive: &Archive<'_>) -> Result<()> {
     let bar = bar(session, archive.source_len());
-    let checked = archive.check(place.threads, &|bytes| bar.inc(bytes));
+    let checked = archive.check(resources.threads, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
     checked
 }

@@ -10,7 +10,7 @@ use melisma::pack as library;
 use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 
-use super::place::open;
+use super::resource::open;
 use super::show;
 use crate::session::{Session, read_text};
 

@@ -2,7 +2,7 @@
 
 mod file;
 pub mod index;
-pub mod place;
+pub mod resource;
 mod shards;
 mod show;
 pub mod target;
@@ -17,24 +17,24 @@ use crate::input::is_pipe;
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
 use file::{check, default_output, pack_file};
-use place::{Place, length, open, print};
+use resource::{Resources, length, open, print};
 
 pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
     let _span = tracing::info_span!("pack").entered();
-    let place = if args.test { Place::of(session)? } else { Place::of_cpu(session)? };
+    let resources = if args.test { Resources::of(session)? } else { Resources::of_cpu(session)? };
     if index::is_index(&args.input) {
-        return shards::pack(session, &place, args);
+        return shards::pack(session, &resources, args);
     }
     if args.test {
-        return test(session, &place, args);
+        return test(session, &resources, args);
     }
     if args.list {
-        return list(session, &place, &args.input);
+        return list(session, &resources, &args.input);
     }
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.input));
     target::check(&path, args.rm.then_some("--rm"))?;
     refuse_mixing(session, &path)?;
-    let (packed, infos) = match pack_file(session, &place, args, [&args.input, &path]) {
+    let (packed, infos) = match pack_file(session, &resources, args, [&args.input, &path]) {
         Err(error) if is_pipe(&path) && is_closed_pipe(&error) => return session.lost_reader(),
         packed => packed?,
     };
@@ -46,16 +46,16 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
         session.say(text.trim_end());
         return Ok(());
     }
-    print(session, place.device, text, show::packed(&path, &packed, &infos))
+    print(session, resources.device, text, show::packed(&path, &packed, &infos))
 }
 
-fn test(session: &Session, place: &Place<'_>, args: &PackArgs) -> Result<()> {
+fn test(session: &Session, resources: &Resources<'_>, args: &PackArgs) -> Result<()> {
     let file = open(&args.input)?;
     let base = args.delta.as_deref().map(open).transpose()?;
-    let archive = place.archive(&file, &args.input, base.as_ref())?;
-    check(session, place, &archive).map_err(|error| failed_check(error).at(args.input.display()))?;
+    let archive = resources.archive(&file, &args.input, base.as_ref())?;
+    check(session, resources, &archive).map_err(|error| failed_check(error).at(args.input.display()))?;
     let text = format!("{}: whole, every hash is right\n", args.input.display());
-    print(session, place.device, text, show::tested(&archive, length(&file))?)
+    print(session, resources.device, text, show::tested(&archive, length(&file))?)
 }
 
 /// Reports damage as a failed check, not as rejected input: damage is what a test looks for.
@@ -66,10 +66,10 @@ fn failed_check(error: Error) -> Error {
     Error::new(Kind::Check, error.to_string()).with_remedies_of(&error)
 }
 
-fn list(session: &Session, place: &Place<'_>, path: &Path) -> Result<()> {
+fn list(session: &Session, resources: &Resources<'_>, path: &Path) -> Result<()> {
     let file = open(path)?;
-    let archive = place.archive(&file, path, None)?;
+    let archive = resources.archive(&file, path, None)?;
     let infos = archive.list()?;
     let bytes = [archive.source_len(), length(&file)];
-    session.print(place.device, || show::table(&[infos], bytes), show::listed(&archive, length(&file))?)
+    session.print(resources.device, || show::table(&[infos], bytes), show::listed(&archive, length(&file))?)
 }

@@ -12,17 +12,17 @@ use serde_json::json;
 use crate::args::UnpackArgs;
 use crate::decode::refuse_mixing;
 use crate::input::is_pipe;
-use crate::pack::place::{Place, bar, length, open, print};
+use crate::pack::resource::{Resources, bar, length, open, print};
 use crate::pack::target::{self, Target, at_input};
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
 
 /// Unpacks one file, or a part of it.
-pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
+pub fn one(session: &Session, resources: &Resources<'_>, args: &UnpackArgs, [input, path]: [&Path; 2]) -> Result<()> {
     let begin = Instant::now();
     target::check(path, args.rm.then_some("--rm"))?;
     refuse_mixing(session, path)?;
-    let decoded = decode(session, place, args, [input, path]);
+    let decoded = decode(session, resources, args, [input, path]);
     let (bytes_in, bytes_out) = match decoded.and_then(|(bytes_in, target)| Ok((bytes_in, target.finish()?))) {
         Err(error) if is_pipe(path) && is_closed_pipe(&error) => return session.lost_reader(),
         written => written?,
@@ -40,25 +40,25 @@ pub fn one(session: &Session, place: &Place<'_>, args: &UnpackArgs, [input, path
         "output": path.display().to_string(), "bytes_in": bytes_in, "bytes_out": bytes_out,
         "wall_seconds": seconds, "decode_bytes_per_second": bytes_out as f64 / seconds.max(1e-9), "verified": true,
     });
-    print(session, place.device, text, json)
+    print(session, resources.device, text, json)
 }
 
 /// Decodes what the arguments ask for. Returns the bytes of the packed file and the output, which
 /// has no name until it is finished.
 pub fn decode(
     session: &Session,
-    place: &Place<'_>,
+    resources: &Resources<'_>,
     args: &UnpackArgs,
     [input, path]: [&Path; 2],
 ) -> Result<(u64, Target)> {
     let file = open(input)?;
     let base = args.delta.as_deref().map(open).transpose()?;
-    let archive = place.archive(&file, input, base.as_ref())?;
+    let archive = resources.archive(&file, input, base.as_ref())?;
     let mut target = Target::create(session, path)?;
     let bar = bar(session, archive.source_len());
     let outcome = match &args.tensor {
-        None => archive.unpack(&mut target, place.threads, &|bytes| bar.inc(bytes)),
-        Some(name) => part(&archive, name, args.tile.as_deref(), &mut target, place.threads),
+        None => archive.unpack(&mut target, resources.threads, &|bytes| bar.inc(bytes)),
+        Some(name) => part(&archive, name, args.tile.as_deref(), &mut target, resources.threads),
     };
     bar.finish_and_clear();
     outcome.map_err(|error| at_input(error, input, path))?;

@@ -8,18 +8,18 @@ use melisma::Result;
 
 use crate::args::UnpackArgs;
 use crate::pack::index::is_index;
-use crate::pack::place::Place;
+use crate::pack::resource::Resources;
 use crate::session::Session;
 
 pub fn run(session: &Session, args: &UnpackArgs) -> Result<()> {
     let _span = tracing::info_span!("unpack").entered();
-    let place = Place::of(session)?;
+    let resources = Resources::of(session)?;
     if is_index(&args.input) {
-        return shards::unpack(session, &place, args);
+        return shards::unpack(session, &resources, args);
     }
     let path = match &args.output {
         Some(path) => path.clone(),
         None => file::default_output(&args.input)?,
     };
-    file::one(session, &place, args, [&args.input, &path])
+    file::one(session, &resources, args, [&args.input, &path])
 }

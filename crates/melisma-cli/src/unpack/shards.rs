@@ -8,11 +8,11 @@ use serde_json::json;
 use super::file::{decode, default_output, one};
 use crate::args::UnpackArgs;
 use crate::pack::index::{Index, count, named, refuse, refuse_existing, totals};
-use crate::pack::place::{Place, print};
+use crate::pack::resource::{Resources, print};
 use crate::session::Session;
 
 /// Unpacks every shard of a packed index, or one tensor from its shard.
-pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result<()> {
+pub fn unpack(session: &Session, resources: &Resources<'_>, args: &UnpackArgs) -> Result<()> {
     let has_part = args.tensor.is_some();
     refuse([("-o", args.output.is_some() && !has_part), ("--rm", args.rm), ("--delta", args.delta.is_some())])?;
     let index = Index::open(&args.input)?;
@@ -21,7 +21,7 @@ pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result
             Error::invalid(format!("{}: there is no tensor `{name}`", args.input.display()))
                 .with_hint(Remedy::ListTensors)
         })?;
-        return one(session, place, args, [&index.beside(shard), output]);
+        return one(session, resources, args, [&index.beside(shard), output]);
     }
     let path = default_output(&args.input)?;
     let unpacked_name = |shard: &str| Ok(default_output(Path::new(shard))?.to_string_lossy().into_owned());
@@ -29,7 +29,7 @@ pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result
     let outputs: Vec<PathBuf> = outputs.collect::<Result<_>>()?;
     refuse_existing(session, outputs.iter().cloned().chain([path.clone()]))?;
     let shards = index.shards.iter().zip(&outputs);
-    let decoded = shards.map(|((shard, _), output)| decode(session, place, args, [&index.beside(shard), output]));
+    let decoded = shards.map(|((shard, _), output)| decode(session, resources, args, [&index.beside(shard), output]));
     // Outputs get their names only after all shards are decoded, so a damaged shard leaves no
     // output.
     let decoded: Vec<_> = decoded.collect::<Result<_>>()?;
@@ -40,5 +40,5 @@ pub fn unpack(session: &Session, place: &Place<'_>, args: &UnpackArgs) -> Result
     }
     index.write(&path, unpacked_name, session.existing)?;
     let text = format!("{}: {}, every hash is right\n", path.display(), count(files.len()));
-    print(session, place.device, text, totals(&path, files).1)
+    print(session, resources.device, text, totals(&path, files).1)
 }

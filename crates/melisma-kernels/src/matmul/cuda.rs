@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use cudarc::cublaslt::{result as lt, sys};
 
 use super::{Matmul, Scalar};
-use crate::device::cuda::{Address, Cuda, DEVICE, Function, Library, Source, blas_failed, require};
+use crate::device::cuda::{Address, Cuda, DEVICE, Function, Library, Source, cublaslt_failed, require};
 use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::{CudaQueue, Launch, arguments};
 use crate::{DType, Result};
@@ -76,12 +76,12 @@ impl Prepared {
     fn choose(&self, layouts: &Layouts) -> Result<sys::cublasLtMatmulHeuristicResult_t> {
         let preference = Preference::new()?;
         let Layouts { a, b, c } = layouts;
-        let blas = self.cuda.blas()?;
+        let library = self.cuda.cublaslt()?;
         // SAFETY: all descriptors are alive.
         unsafe {
-            lt::get_matmul_algo_heuristic(blas.handle(), self.descriptor.handle, b.0, a.0, c.0, c.0, preference.0)
+            lt::get_matmul_algo_heuristic(library.handle(), self.descriptor.handle, b.0, a.0, c.0, c.0, preference.0)
         }
-        .map_err(|error| blas_failed("find an algorithm", error))
+        .map_err(|error| cublaslt_failed("find an algorithm", error))
     }
 
     pub(super) fn run<T: Scalar>(
@@ -128,7 +128,7 @@ impl Prepared {
         // SAFETY: the matrices hold what the layouts say; the workspace holds `workspace_bytes`.
         unsafe {
             lt::matmul(
-                self.cuda.blas()?.handle(),
+                self.cuda.cublaslt()?.handle(),
                 self.descriptor.handle,
                 (&raw const one).cast(),
                 (&raw const zero).cast(),
@@ -146,7 +146,7 @@ impl Prepared {
                 queue.handle().cast(),
             )
         }
-        .map_err(|error| blas_failed("multiply", error))
+        .map_err(|error| cublaslt_failed("multiply", error))
     }
 
     /// Copies rows to another width and pads with zeros.
@@ -182,7 +182,7 @@ impl Layout {
     fn new(storage: sys::cudaDataType, rows: usize, columns: usize) -> Result<Self> {
         lt::create_matrix_layout(storage, rows as u64, columns as u64, rows.max(1) as i64)
             .map(Self)
-            .map_err(|error| blas_failed("describe a matrix", error))
+            .map_err(|error| cublaslt_failed("describe a matrix", error))
     }
 }
 
@@ -214,7 +214,7 @@ impl Descriptor {
             sys::cublasComputeType_t::CUBLAS_COMPUTE_32F
         };
         let handle = lt::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)
-            .map_err(|error| blas_failed("describe a product", error))?;
+            .map_err(|error| cublaslt_failed("describe a product", error))?;
         Ok(Self { handle, storage })
     }
 }
@@ -231,7 +231,7 @@ struct Preference(sys::cublasLtMatmulPreference_t);
 impl Preference {
     fn new() -> Result<Self> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
-        let preference = Self(lt::create_matmul_pref().map_err(|error| blas_failed("state a preference", error))?);
+        let preference = Self(lt::create_matmul_pref().map_err(|error| cublaslt_failed("state a preference", error))?);
         let workspace = WORKSPACE_BYTES as u64;
         let no_split_k = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
         // SAFETY: each value has the type that its attribute takes.
@@ -251,7 +251,7 @@ impl Preference {
                 )
             })
         }
-        .map_err(|error| blas_failed("state a preference", error))?;
+        .map_err(|error| cublaslt_failed("state a preference", error))?;
         Ok(preference)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::device::cuda::Header;
 
-pub mod feedback;
+pub mod delay_network;
 pub mod mel;
 pub mod voice;
 

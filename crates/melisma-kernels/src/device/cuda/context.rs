@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use cudarc::driver::{result as driver, sys};
 
-use super::blas::Blas;
 use super::cache::Target;
+use super::cublaslt::CublasLt;
 use super::driver::{driver_version, failed};
 use super::library::{Library, require};
 use super::module::{Function, Module};
@@ -29,7 +29,7 @@ struct Inner {
     architecture: u32,
     n_processors: u32,
     modules: Mutex<Vec<(&'static str, Arc<Module>)>>,
-    blas: OnceLock<Blas>,
+    cublaslt: OnceLock<CublasLt>,
 }
 
 // SAFETY: the driver's handles may be used from any thread; `bind` makes the context current before each use.
@@ -58,7 +58,7 @@ impl Cuda {
             architecture: 0,
             n_processors: 1,
             modules: Mutex::default(),
-            blas: OnceLock::new(),
+            cublaslt: OnceLock::new(),
         };
         use sys::CUdevice_attribute_enum as Attribute;
         let major = inner.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -135,14 +135,14 @@ impl Cuda {
     }
 
     /// The matrix library's handle, made at first use.
-    pub(crate) fn blas(&self) -> Result<&Blas> {
-        if self.0.blas.get().is_none() {
+    pub(crate) fn cublaslt(&self) -> Result<&CublasLt> {
+        if self.0.cublaslt.get().is_none() {
             self.bind()?;
-            let made = Blas::new()?;
+            let made = CublasLt::new()?;
             // If another thread was first, its handle is used.
-            let _ = self.0.blas.set(made);
+            let _ = self.0.cublaslt.set(made);
         }
-        self.0.blas.get().ok_or_else(|| Error::device("cuBLASLt: no handle"))
+        self.0.cublaslt.get().ok_or_else(|| Error::device("cuBLASLt: no handle"))
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Address> {

@@ -1,8 +1,8 @@
 //! NVIDIA GPUs, through libraries loaded at run time: the same binary also runs without them.
 
-mod blas;
 mod cache;
 mod context;
+mod cublaslt;
 mod driver;
 mod event;
 mod in_flight;
@@ -14,12 +14,12 @@ mod source;
 mod stream;
 mod timing;
 
-pub(crate) use blas::blas_failed;
 pub use cache::{
     CacheReport, CachedKernel, cached, clear_cache, report as cache_report, set_directory as set_cache_directory,
 };
 pub(crate) use context::Address;
 pub use context::Cuda;
+pub(crate) use cublaslt::cublaslt_failed;
 pub(crate) use driver::failed;
 pub use event::Event;
 pub(crate) use in_flight::InFlight;

@@ -6,9 +6,9 @@
 
 pub(super) mod adapt;
 pub(super) mod convert;
-mod crash;
 mod evaluate;
 pub(super) mod operators;
+mod panic;
 mod rewrite;
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 
 pub use evaluate::evaluate;
 
-pub(super) use crash::{MOST_SHALLOW, guarded};
+pub(super) use panic::{MOST_SHALLOW, guarded};
 
 /// The engine's name.
 pub const NAME: EngineName = EngineName::Rten;
@@ -36,7 +36,7 @@ pub struct Rten {
     ports: Ports,
     input_ids: Vec<NodeId>,
     output_ids: Vec<NodeId>,
-    nodes: Vec<crash::Suspect>,
+    nodes: Vec<panic::Suspect>,
 }
 
 /// Prepares a model.
@@ -53,10 +53,10 @@ pub fn build(model: &Model, options: &Options) -> Result<Rten> {
 /// As [`build`].
 pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
     let ports = check(&model)?;
-    let nodes = crash::suspects(&model);
+    let nodes = panic::suspects(&model);
     let pool = Arc::new(ThreadPool::with_num_threads(options.threads.max(1)));
     let parts = adapt::adapted(model)?.detached()?;
-    let model = crash::guarded_at(&pool, &nodes, || load(parts, options.weights))??;
+    let model = panic::guarded_at(&pool, &nodes, || load(parts, options.weights))??;
     let id = |port: &Port| {
         model.node_id(&port.name).map_err(|error| Error::unsupported(format!("{NAME}: `{}`: {error}", port.name)))
     };
@@ -72,7 +72,7 @@ pub fn build_from(model: Model, options: &Options) -> Result<Rten> {
 pub fn check(model: &Model) -> Result<Ports> {
     let ports = Ports::of(model)?;
     operators::check(model)?;
-    crash::check_depth(&model.graph)?;
+    panic::check_depth(&model.graph)?;
     ports.inputs.iter().chain(&ports.outputs).try_for_each(convert::check)?;
     Ok(ports)
 }
@@ -120,7 +120,7 @@ impl Rten {
         let fed = self.input_ids.iter().copied().zip(values.into_iter().map(ValueOrView::Value)).collect();
         let options = options.with_thread_pool(Some(Arc::clone(&self.pool)));
         let run = || self.model.run(fed, &self.output_ids, Some(options));
-        let results = crash::guarded_at(&self.pool, &self.nodes, run)?;
+        let results = panic::guarded_at(&self.pool, &self.nodes, run)?;
         let results = results.map_err(|error| Error::invalid(format!("{NAME}: {error}")))?;
         self.ports.outputs.iter().zip(results).map(|(port, value)| convert::from_engine(port, value)).collect()
     }

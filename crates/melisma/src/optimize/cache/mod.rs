@@ -21,11 +21,11 @@
 //! hashes on every use, and outputs once for each state of the files, the machine and the engine's
 //! library: a wrong engine would have to be wrong in the same way as when it was built.
 
+mod access;
 mod key;
 mod manifest;
 mod miss;
 mod passed;
-mod place;
 mod room;
 mod temporary;
 #[cfg(test)]
@@ -48,7 +48,7 @@ use crate::config::Config;
 use crate::output::failed;
 use crate::{Kind, Result};
 
-use place::Place;
+use access::Access;
 
 const USED: &str = "used";
 const LOCKS: &str = "locks";
@@ -58,7 +58,7 @@ const BUILDING: &str = ".building-";
 /// A cache of engines in a folder.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    place: Place,
+    access: Access,
     limit_bytes: u64,
     threads: usize,
 }
@@ -119,26 +119,26 @@ impl Cache {
     /// Opens the cache in the folder `engines` below `root`. Without a usable root, every engine is
     /// built anew and [`Cache::note`] says why.
     pub fn open(root: Option<&Path>, options: Options) -> Self {
-        let place = match root {
-            Some(root) => Place::of(&root.join("engines")),
-            None => Place::Off("there is no cache folder; set MELISMA_CACHE_DIR or HOME".to_owned()),
+        let access = match root {
+            Some(root) => Access::of(&root.join("engines")),
+            None => Access::Off("there is no cache folder; set MELISMA_CACHE_DIR or HOME".to_owned()),
         };
-        Self { place, limit_bytes: options.limit_bytes, threads: options.threads.max(1) }
+        Self { access, limit_bytes: options.limit_bytes, threads: options.threads.max(1) }
     }
 
     /// Why the cache is read-only or off.
     pub fn note(&self) -> Option<&str> {
-        match &self.place {
-            Place::Open(_) => None,
-            Place::ReadOnly(_, reason) | Place::Off(reason) => Some(reason),
+        match &self.access {
+            Access::Open(_) => None,
+            Access::ReadOnly(_, reason) | Access::Off(reason) => Some(reason),
         }
     }
 
     /// The folder, unless the cache is off.
     pub fn folder(&self) -> Option<&Path> {
-        match &self.place {
-            Place::Open(folder) | Place::ReadOnly(folder, _) => Some(folder),
-            Place::Off(_) => None,
+        match &self.access {
+            Access::Open(folder) | Access::ReadOnly(folder, _) => Some(folder),
+            Access::Off(_) => None,
         }
     }
 
@@ -185,7 +185,7 @@ impl Cache {
             Found::Hit(entry) => return Ok((entry, None)),
             Found::Miss(miss) => miss,
         };
-        let Place::Open(folder) = &self.place else {
+        let Access::Open(folder) = &self.access else {
             let why = self.note().unwrap_or_default().to_owned();
             return self.build_outside(parts, &miss, why, build).map(|entry| (entry, Some(miss)));
         };
@@ -226,7 +226,7 @@ impl Cache {
     }
 
     fn check(&self, entry: &Path, key: &Key) -> Result<Manifest> {
-        place::is_ours(entry)?;
+        access::is_ours(entry)?;
         let manifest = Manifest::read(entry, key)?;
         manifest.check_files(entry, self.threads)?;
         Ok(manifest)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{BUILDING, Cache, Key, LOCKS, Manifest, Place, QUARANTINE, USED, uses};
+use super::{Access, BUILDING, Cache, Key, LOCKS, Manifest, QUARANTINE, USED, uses};
 use crate::Result;
 use crate::output::failed;
 use crate::runtime::machine::disk_use;
@@ -97,7 +97,7 @@ impl Cache {
     /// Quarantines an entry, and describes what happened to it.
     pub(super) fn set_aside(&self, key: &Key, reason: &str) -> String {
         let Some(folder) = self.folder() else { return reason.to_owned() };
-        if let Place::ReadOnly(..) = self.place {
+        if let Access::ReadOnly(..) = self.access {
             return format!("the entry cannot be used: {reason}; it stays where it is");
         }
         let quarantine = folder.join(QUARANTINE);

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::place::our_id;
+use super::access::our_id;
 use crate::output::failed;
 use crate::{Error, Result};
 

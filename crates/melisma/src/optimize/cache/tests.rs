@@ -196,7 +196,7 @@ fn without_a_usable_folder_everything_still_works() {
     let open = Cache::open(Some(root.path()), options());
     let made_before = made(&open, &parts("kept")).0;
     let read_only = Cache {
-        place: Place::ReadOnly(open.folder().unwrap().to_owned(), "the cache can only be read: test".to_owned()),
+        access: Access::ReadOnly(open.folder().unwrap().to_owned(), "the cache can only be read: test".to_owned()),
         ..open.clone()
     };
     for cache in [Cache::open(None, options()), below_a_file, read_only.clone()] {

@@ -17,12 +17,12 @@ const SHARE: f64 = 0.4;
 pub(super) fn advise(selection: &Selection<'_>, winner: &Measured, all: &[Measured]) -> Vec<String> {
     let mut advice: Vec<String> = adapted(selection, winner, all).into_iter().collect();
     let request = selection.request;
-    if request.terms.engine.is_none()
+    if request.requirements.engine.is_none()
         && let Err(error) = onnxruntime::find()
     {
         advice.push(format!("{error}; with it there is one more engine to choose from: pip install onnxruntime"));
     }
-    if request.terms.precision == Wanted::Fp32 {
+    if request.requirements.precision == Wanted::Fp32 {
         advice.push("precision was not lowered; the precision `auto` also measures fp16 and int8".to_owned());
     }
     advice.extend(too_little(winner, all));

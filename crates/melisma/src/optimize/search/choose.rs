@@ -1,4 +1,4 @@
-//! Chooses the engine for a run: the best cached one that satisfies the terms, otherwise one that
+//! Chooses the engine for a run: the best cached one that meets the requirements, otherwise one that
 //! takes the model as it is.
 
 use std::borrow::Cow;
@@ -9,7 +9,9 @@ use serde_json::{Value as Json, json};
 use super::engines::version;
 use super::pick::pick;
 use super::report::{InputShape, milliseconds};
-use super::{Asked, Candidate, Chunk, Direct, EngineSettings, Measured, Report, Search, Terms, Worker, available, key};
+use super::{
+    Candidate, Chunk, Direct, EngineSettings, Measured, Report, Requested, Requirements, Search, Worker, available, key,
+};
 use crate::config::precision::Format;
 use crate::config::{Config, DeviceRequest};
 use crate::engine::need::Limits;
@@ -56,8 +58,8 @@ pub struct Cached {
     pub report: Report,
 }
 
-/// An entry that satisfies the terms.
-struct Offer {
+/// An entry that satisfies the requirements.
+struct Qualified {
     key: Key,
     report: Report,
     measured: Measured,
@@ -70,12 +72,12 @@ struct Offer {
 /// No engine works on the device, or no engine takes the model.
 pub fn choose(
     config: &Config,
-    terms: &Terms,
+    requirements: &Requirements,
     (subject, worker): (Subject<'_>, Worker),
     say: &dyn Fn(&str),
 ) -> Result<Chosen> {
     let cache = Cache::of(config);
-    let chosen = Search::with_cache(config, &cache, worker, say).choose(terms, subject)?;
+    let chosen = Search::with_cache(config, &cache, worker, say).choose(requirements, subject)?;
     say(&format!("engine: {chosen}"));
     Ok(chosen)
 }
@@ -87,16 +89,16 @@ pub fn choose(
 /// The model cannot be read, and those of `values` and [`choose`].
 pub fn open_for_run(
     config: &Config,
-    (path, asked): (&Path, Asked<'_>),
+    (path, asked): (&Path, Requested<'_>),
     (values, worker): (impl FnOnce(&Ports) -> Result<Vec<Value>>, Worker),
     say: &dyn Fn(&str),
 ) -> Result<(Chosen, Vec<Value>)> {
-    let terms = Terms::new(config, asked)?;
+    let requirements = Requirements::new(config, asked)?;
     let most_bytes = Limits::of(config, machine::free_bytes()).most_bytes().unwrap_or(u64::MAX);
     let model = Model::open_within(path, most_bytes)?;
     let values = values(&Ports::of(&model).map_err(|error| error.at(path.display()))?)?;
     let subject = Subject { path, model: Cow::Owned(model), values: &values };
-    let chosen = choose(config, &terms, (subject, worker), say)?;
+    let chosen = choose(config, &requirements, (subject, worker), say)?;
     Ok((chosen, values))
 }
 
@@ -105,15 +107,15 @@ impl Search<'_> {
     ///
     /// # Errors
     /// As [`choose`].
-    pub fn choose(&self, terms: &Terms, subject: Subject<'_>) -> Result<Chosen> {
-        terms.check_device(self.config)?;
-        let (mut offers, mut reasons) = self.offers(terms, &subject)?;
-        let n_offers = offers.len();
-        while let Some(index) = self.best(&offers) {
-            let Offer { key, report, .. } = offers.swap_remove(index);
+    pub fn choose(&self, requirements: &Requirements, subject: Subject<'_>) -> Result<Chosen> {
+        requirements.check_device(self.config)?;
+        let (mut qualified, mut reasons) = self.qualified(requirements, &subject)?;
+        let n_qualified = qualified.len();
+        while let Some(index) = self.best(&qualified) {
+            let Qualified { key, report, .. } = qualified.swap_remove(index);
             match self.take(&key, &report) {
                 Ok(engine) => {
-                    let reason = reason(&report, n_offers);
+                    let reason = reason(&report, n_qualified);
                     let candidate = report.candidate.clone();
                     let cached = Some(Cached { key: key.as_str().to_owned(), report });
                     return Ok(Chosen { engine, candidate, cached, reason });
@@ -124,27 +126,27 @@ impl Search<'_> {
                 }
             }
         }
-        let (engine, candidate, refused) = self.plain(terms, subject)?;
+        let (engine, candidate, refused) = self.plain(requirements, subject)?;
         let refused = refused.map(|error| format!("; {error}")).unwrap_or_default();
         Ok(Chosen { engine, candidate, cached: None, reason: told(&reasons, self.cache.note()) + &refused })
     }
 
-    /// The index of the best offer, ranked as the search ranks candidates.
-    fn best(&self, offers: &[Offer]) -> Option<usize> {
-        let all: Vec<Measured> = offers.iter().map(|offer| offer.measured.clone()).collect();
+    /// The index of the best entry, ranked as the search ranks candidates.
+    fn best(&self, qualified: &[Qualified]) -> Option<usize> {
+        let all: Vec<Measured> = qualified.iter().map(|entry| entry.measured.clone()).collect();
         let best = pick(self.config.profile.value, &all)?;
         all.iter().position(|measured| std::ptr::eq(measured, best))
     }
 
-    /// The entries that satisfy `terms`, and why the model's other entries do not.
-    fn offers(&self, terms: &Terms, subject: &Subject<'_>) -> Result<(Vec<Offer>, Vec<String>)> {
+    /// The entries that satisfy `requirements`, and why the model's other entries do not.
+    fn qualified(&self, requirements: &Requirements, subject: &Subject<'_>) -> Result<(Vec<Qualified>, Vec<String>)> {
         let (entries, n_bad) = self.cache.entries();
-        let (mut offers, mut reasons) = (Vec::new(), Vec::new());
+        let (mut qualified, mut reasons) = (Vec::new(), Vec::new());
         if n_bad > 0 {
             reasons.push(format!("{n_bad} entries cannot be read; verifying the cache names them"));
         }
         if entries.is_empty() {
-            return Ok((offers, reasons));
+            return Ok((qualified, reasons));
         }
         let model = fingerprint(subject.path, self.config.threads.value.count())?;
         let machine = key::machine(self.config)?;
@@ -153,19 +155,19 @@ impl Search<'_> {
             if manifest.parts.get("model") != Some(&model) {
                 continue;
             }
-            match self.offer(&manifest, terms, (&shapes, &machine)) {
-                Ok((report, measured)) => offers.push(Offer { key, report, measured }),
+            match self.qualify(&manifest, requirements, (&shapes, &machine)) {
+                Ok((report, measured)) => qualified.push(Qualified { key, report, measured }),
                 Err(reason) => reasons.push(format!("{}: {reason}", short(&key))),
             }
         }
-        Ok((offers, reasons))
+        Ok((qualified, reasons))
     }
 
-    /// The measurements of an entry that satisfies `terms`, otherwise the reason against it.
-    fn offer(
+    /// The measurements of an entry that satisfies `requirements`, otherwise the reason against it.
+    fn qualify(
         &self,
         manifest: &Manifest,
-        terms: &Terms,
+        requirements: &Requirements,
         (shapes, machine): (&[InputShape], &Parts),
     ) -> std::result::Result<(Report, Measured), String> {
         let report = Report::read(&manifest.plan).map_err(|error| error.to_string())?;
@@ -175,7 +177,7 @@ impl Search<'_> {
         if report.inputs != shapes {
             return Err(format!("made for other shapes ({})", InputShape::list(&report.inputs)));
         }
-        if terms.engine.is_some_and(|named| !named.includes(*engine)) {
+        if requirements.engine.is_some_and(|named| !named.includes(*engine)) {
             return Err(format!("its engine is {engine}"));
         }
         match self.config.device.value {
@@ -183,10 +185,10 @@ impl Search<'_> {
             DeviceRequest::Cuda(_) if !engine.is_on_gpu() => return Err(format!("{engine} works on the CPU")),
             _ => {}
         }
-        if !terms.precision.allows(self.config.profile.value, *engine, *precision) {
-            return Err(format!("its precision is {precision}, {} was asked for", terms.precision));
+        if !requirements.precision.allows(self.config.profile.value, *engine, *precision) {
+            return Err(format!("its precision is {precision}, {} was asked for", requirements.precision));
         }
-        let (error, tolerance) = (report.accuracy.relative, terms.tolerance);
+        let (error, tolerance) = (report.accuracy.relative, requirements.tolerance);
         if error.is_nan() || error > tolerance {
             return Err(format!("its error of {error:.1e} is above the tolerance of {tolerance:.1e}"));
         }
@@ -221,8 +223,12 @@ impl Search<'_> {
 
     /// An engine that runs the model as it is, in FP32: the named one, else the embedded one, else
     /// ONNX Runtime. The error says why the earlier ones rejected the model.
-    fn plain(&self, terms: &Terms, subject: Subject<'_>) -> Result<(Box<dyn Engine>, Candidate, Option<Error>)> {
-        let names: Vec<EngineName> = match (terms.engine, self.config.device.value) {
+    fn plain(
+        &self,
+        requirements: &Requirements,
+        subject: Subject<'_>,
+    ) -> Result<(Box<dyn Engine>, Candidate, Option<Error>)> {
+        let names: Vec<EngineName> = match (requirements.engine, self.config.device.value) {
             (Some(name), _) => vec![name],
             (None, DeviceRequest::Cuda(_)) => available(self.config, None)?.iter().map(|(name, _)| *name).collect(),
             (None, _) if onnxruntime::find().is_ok() => vec![rten::NAME, EngineName::Onnxruntime],
@@ -280,8 +286,8 @@ fn short(key: &Key) -> &str {
     &key.as_str()[..12]
 }
 
-fn reason(report: &Report, n_offers: usize) -> String {
-    let which = match n_offers {
+fn reason(report: &Report, n_qualified: usize) -> String {
+    let which = match n_qualified {
         1 => "the only cached engine that qualifies".to_owned(),
         n => format!("the best of {n} cached engines that qualify"),
     };

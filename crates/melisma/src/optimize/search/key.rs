@@ -22,15 +22,15 @@ const TENSORRT: [&str; 2] = ["tensorrt", "tensorrt_library"];
 
 pub(super) fn parts(config: &Config, request: &Request) -> Result<Parts> {
     let threads = config.threads.value.count();
-    let terms = &request.terms;
-    let engines = engines::available(config, terms.engine)?;
+    let requirements = &request.requirements;
+    let engines = engines::available(config, requirements.engine)?;
     let engines: Vec<String> = engines.iter().map(|(name, version)| format!("{name} {version}")).collect();
     Ok(machine(config)?
         .with("model", onnx::fingerprint(&request.model, threads)?)
         .with("inputs", inputs::describe(request)?)
-        .with("precision", terms.precision)
-        .with("tolerance", format!("{:e}", terms.tolerance))
-        .with("engine", terms.engine.map_or("auto", EngineName::as_str))
+        .with("precision", requirements.precision)
+        .with("tolerance", format!("{:e}", requirements.tolerance))
+        .with("engine", requirements.engine.map_or("auto", EngineName::as_str))
         .with("engines", engines.join(", "))
         .with("threads", threads)
         .with("profile", config.profile.value)

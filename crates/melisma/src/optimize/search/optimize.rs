@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::least::with_least_limit;
+use super::least_memory::with_least_limit;
 use super::selection::Selection;
 use super::{Content, ProcessEngine, Report, Request, Search, Sets, Worker};
 use super::{accuracy, bound, engines, inputs, key, prepare};

@@ -1,7 +1,7 @@
 //! The reference outputs for comparing candidates.
 
 use super::chunk::{Chunk, PIECE};
-use super::least::LeastMemory;
+use super::least_memory::LeastMemory;
 use super::selection::{Reference, Scratch, Selection};
 use super::{Candidate, work};
 use crate::config::precision::Format;
@@ -18,7 +18,7 @@ impl Selection<'_> {
         if onnxruntime::find().is_ok() {
             names.insert(0, EngineName::Onnxruntime);
         }
-        names.extend(self.request.terms.engine.filter(|name| !names.contains(name)));
+        names.extend(self.request.requirements.engine.filter(|name| !names.contains(name)));
         let threads = self.search.config.threads.value.count();
         let (mut is_short, mut is_embedded_short, mut first) = (false, false, None);
         for chunk in [Chunk::Own, Chunk::Of(PIECE)] {

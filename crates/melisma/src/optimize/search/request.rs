@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::Terms;
+use super::Requirements;
 use crate::format::npy;
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ pub struct Request {
     /// Shapes or values of its inputs; inputs whose shape the model fixes may be left out.
     pub inputs: Vec<Given>,
     /// The requirements on the engine.
-    pub terms: Terms,
+    pub requirements: Requirements,
     /// A folder of inputs for measuring accuracy.
     pub calibrate: Option<PathBuf>,
 }

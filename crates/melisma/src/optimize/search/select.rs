@@ -2,7 +2,7 @@
 
 use super::candidate::threads;
 use super::chunk::{Chunk, Splitting};
-use super::least::{LeastMemory, measured_limit_bytes};
+use super::least_memory::{LeastMemory, measured_limit_bytes};
 use super::pick::{leaders, pick};
 use super::report::InputShape;
 use super::selection::{Reference, Scratch, Selection};
@@ -21,16 +21,16 @@ const FINALISTS: usize = 3;
 impl Selection<'_> {
     pub(super) fn select(&self) -> Result<(Report, Model)> {
         let scratch = self.scratch()?;
-        let (profile, terms) = (self.search.config.profile.value, &self.request.terms);
-        let engines = engines::available(self.search.config, terms.engine)?;
+        let (profile, requirements) = (self.search.config.profile.value, &self.request.requirements);
+        let engines = engines::available(self.search.config, requirements.engine)?;
         let reference = self.reference(&scratch)?;
         let aim = prepare::Aim {
             values: &self.sets.values[0],
-            tolerance: terms.tolerance,
+            tolerance: requirements.tolerance,
             threads: self.search.config.threads.value.count(),
         };
         let mut models: Vec<(Format, Result<Model>)> = Vec::new();
-        let is_tried = |engine: EngineName, format| terms.precision.formats(profile, engine).contains(&format);
+        let is_tried = |engine: EngineName, format| requirements.precision.formats(profile, engine).contains(&format);
         for format in [Format::Fp32, Format::Fp16, Format::Int8] {
             if !engines.iter().any(|(engine, _)| is_tried(*engine, format)) {
                 continue;

@@ -133,7 +133,7 @@ impl Selection<'_> {
 
     fn refusal(&self, outcome: &Outcome) -> Option<Refusal> {
         let Accuracy { relative, .. } = outcome.accuracy;
-        let tolerance = self.request.terms.tolerance;
+        let tolerance = self.request.requirements.tolerance;
         if relative.is_nan() || relative > tolerance {
             let reason = format!("its error of {relative:.1e} is above the tolerance of {tolerance:.1e}");
             return Some(Refusal::Inexact(reason));

@@ -21,15 +21,15 @@ fn config(flags: &[(&'static str, &str)]) -> Config {
     Config::load(&Sources { flags: all, ..Sources::default() }).unwrap()
 }
 
-fn terms(precision: Wanted, tolerance: f64) -> Terms {
-    Terms { precision, tolerance, engine: Some(EngineName::Rten) }
+fn requirements(precision: Wanted, tolerance: f64) -> Requirements {
+    Requirements { precision, tolerance, engine: Some(EngineName::Rten) }
 }
 
 fn request(inputs: &[&str]) -> Request {
     Request {
         model: golden("vocoder.onnx"),
         inputs: inputs.iter().map(|text| text.parse().unwrap()).collect(),
-        terms: terms(Wanted::Fp32, 1e-3),
+        requirements: requirements(Wanted::Fp32, 1e-3),
         calibrate: None,
     }
 }
@@ -132,7 +132,7 @@ fn the_accuracy_of_lower_precisions_is_what_an_independent_comparison_says() {
     let (config, model) = (config(&[("threads", "1")]), perceptron());
     let path = root.path().join("model.onnx");
     std::fs::write(&path, model.to_bytes().unwrap()).unwrap();
-    let request = Request { model: path, terms: terms(Wanted::Auto, 0.5), ..request(&[]) };
+    let request = Request { model: path, requirements: requirements(Wanted::Auto, 0.5), ..request(&[]) };
     let report = optimize(root.path(), &config, &request).unwrap().report;
     let sets = Sets::make(&model, &request).unwrap();
     let run = |model: &Model| {
@@ -167,8 +167,8 @@ fn what_cannot_be_is_refused_by_name() {
         (error.kind(), format!("{error}; {}", error.hint().unwrap_or_default()))
     };
     let named = |engine: EngineName| {
-        let terms = Terms { engine: Some(engine), ..terms(Wanted::Fp32, 1e-3) };
-        Request { terms, ..request(&["x=1x3x64"]) }
+        let requirements = Requirements { engine: Some(engine), ..requirements(Wanted::Fp32, 1e-3) };
+        Request { requirements, ..request(&["x=1x3x64"]) }
     };
     let cases: [(Request, &str); 3] = [
         (request(&["z=1x3x64"]), "the model has no input `z`; its inputs are x"),
@@ -240,7 +240,8 @@ fn files_of_values_are_never_taken_for_others() {
         let mut changed = x.clone();
         changed.as_mut_slice::<f32>().unwrap()[5] = change;
         std::fs::write(&path, npy::write(&changed)).unwrap();
-        let request = Request { terms: terms(precision, 1e-3), ..request(&[&format!("x={}", path.display())]) };
+        let request =
+            Request { requirements: requirements(precision, 1e-3), ..request(&[&format!("x={}", path.display())]) };
         key::parts(&config(&[]), &request).map(|parts| parts.key())
     };
     assert_eq!(parts(Wanted::Fp32, 0.1).unwrap(), parts(Wanted::Fp32, 0.1).unwrap());
@@ -271,12 +272,14 @@ fn a_device_that_is_asked_for_is_never_replaced() {
 #[test]
 fn the_key_holds_everything_that_matters() {
     let base = key::parts(&config(&[]), &request(&["x=1x3x64"])).unwrap();
-    let any = Terms { engine: None, ..terms(Wanted::Fp32, 1e-3) };
+    let any = Requirements { engine: None, ..requirements(Wanted::Fp32, 1e-3) };
     let changed = [
         key::parts(&config(&[]), &request(&["x=1x3x65"])).unwrap(),
-        key::parts(&config(&[]), &Request { terms: terms(Wanted::Fp16, 1e-3), ..request(&["x=1x3x64"]) }).unwrap(),
-        key::parts(&config(&[]), &Request { terms: terms(Wanted::Fp32, 1e-2), ..request(&["x=1x3x64"]) }).unwrap(),
-        key::parts(&config(&[]), &Request { terms: any, ..request(&["x=1x3x64"]) }).unwrap(),
+        key::parts(&config(&[]), &Request { requirements: requirements(Wanted::Fp16, 1e-3), ..request(&["x=1x3x64"]) })
+            .unwrap(),
+        key::parts(&config(&[]), &Request { requirements: requirements(Wanted::Fp32, 1e-2), ..request(&["x=1x3x64"]) })
+            .unwrap(),
+        key::parts(&config(&[]), &Request { requirements: any, ..request(&["x=1x3x64"]) }).unwrap(),
         key::parts(&config(&[]), &Request { model: golden("control.onnx"), ..request(&["x=1x3x64"]) }).unwrap(),
         key::parts(&config(&[("threads", "7")]), &request(&["x=1x3x64"])).unwrap(),
         key::parts(&config(&[("profile", "training")]), &request(&["x=1x3x64"])).unwrap(),

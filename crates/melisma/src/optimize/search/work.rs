@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::engines::open_from;
-use super::{Done, EngineSettings, Spec, Task, hard, prepare};
+use super::{Done, EngineSettings, Spec, Task, hard_limit, prepare};
 use crate::Result;
 use crate::engine::{Engine, Operator, rten};
 use crate::format::{DType, Value, npy};
@@ -21,7 +21,7 @@ const FEWEST_RUNS: usize = 5;
 /// The model cannot be read or run.
 pub fn work(spec: &Spec) -> Result<Done> {
     let begin = Instant::now();
-    hard::limit(spec)?;
+    hard_limit::limit(spec)?;
     if spec.task == Task::Start {
         return started(spec);
     }

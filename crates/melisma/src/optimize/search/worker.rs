@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::spec::{Answer, forget};
-use super::{Done, Spec, Task, hard, operators, work};
+use super::{Done, Spec, Task, hard_limit, operators, work};
 use crate::engine::Operator;
 use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes_of;
@@ -137,5 +137,5 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
         return Err(Error::new(Kind::Memory, "the system ended it, as it does when memory is short"));
     }
     let crashed = || Error::unsupported(format!("it crashed: {status}"));
-    Err(hard::refused(&said(&err)).unwrap_or_else(crashed))
+    Err(hard_limit::refused(&said(&err)).unwrap_or_else(crashed))
 }

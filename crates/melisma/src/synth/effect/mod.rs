@@ -13,7 +13,7 @@ pub use limiter::Limiter;
 pub use ramp::Ramp;
 pub use reverb::{Reverb, ReverbSettings};
 
-use melisma_kernels::signal::feedback::TINY;
+use melisma_kernels::signal::delay_network::TINY;
 
 /// `x`, or 0 where it is below -180 dB of full scale. This also avoids denormal numbers, which are slow.
 fn flush(x: f32) -> f32 {

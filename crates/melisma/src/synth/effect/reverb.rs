@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 
 use melisma_kernels::Isa;
 // A block is shorter than the shortest diffuser at any rate.
-use melisma_kernels::signal::feedback::{BLOCK, Feedback, Levels, N_LINES as N};
+use melisma_kernels::signal::delay_network::{BLOCK, DelayNetwork, Levels, N_LINES as N};
 
 use super::flush;
 use crate::{Error, Result};
@@ -47,7 +47,7 @@ impl Default for ReverbSettings {
 pub struct Reverb {
     lines: [Line; N],
     diffusers: [[Diffuser; 2]; 2],
-    feedback: Feedback,
+    network: DelayNetwork,
     levels: Levels,
     isa: Isa,
     silence: usize,
@@ -97,7 +97,7 @@ impl Reverb {
             lines: lens.map(Line::new),
             diffusers: DIFFUSERS
                 .map(|pair| pair.map(|time| Diffuser(Line::new(next_prime((time * rate) as usize, &[]))))),
-            feedback: Feedback {
+            network: DelayNetwork {
                 gain: gain.map(|gain| gain as f32),
                 shelf: shelf.map(|shelf| shelf as f32),
                 share: share as f32,
@@ -134,7 +134,7 @@ impl Reverb {
         for (line, row) in self.lines.iter().zip(&mut rows) {
             line.read(&mut row[..n]);
         }
-        self.feedback.run(self.isa, &mut self.levels, &mut rows, [left, right]);
+        self.network.run(self.isa, &mut self.levels, &mut rows, [left, right]);
         for (line, row) in self.lines.iter_mut().zip(&rows) {
             line.write(&row[..n]);
         }

@@ -23,22 +23,22 @@ impl Shelf {
         Self { root, config: config(&[("threads", "1")]), model, path }
     }
 
-    fn request(&self, terms: Terms) -> Request {
-        Request { model: self.path.clone(), inputs: Vec::new(), terms, calibrate: None }
+    fn request(&self, requirements: Requirements) -> Request {
+        Request { model: self.path.clone(), inputs: Vec::new(), requirements, calibrate: None }
     }
 
-    fn optimize(&self, terms: Terms) -> Outcome {
-        optimize(self.root.path(), &self.config, &self.request(terms)).unwrap()
+    fn optimize(&self, requirements: Requirements) -> Outcome {
+        optimize(self.root.path(), &self.config, &self.request(requirements)).unwrap()
     }
 
-    fn choose(&self, config: &Config, terms: &Terms) -> (Chosen, Vec<String>) {
-        let values = Sets::make(&self.model, &self.request(terms.clone())).unwrap().values.remove(0);
+    fn choose(&self, config: &Config, requirements: &Requirements) -> (Chosen, Vec<String>) {
+        let values = Sets::make(&self.model, &self.request(requirements.clone())).unwrap().values.remove(0);
         let subject = Subject { path: &self.path, model: Cow::Borrowed(&self.model), values: &values };
-        with_search(self.root.path(), config, |search| search.choose(terms, subject).unwrap())
+        with_search(self.root.path(), config, |search| search.choose(requirements, subject).unwrap())
     }
 
-    fn reason(&self, config: &Config, terms: &Terms) -> String {
-        let (chosen, _) = self.choose(config, terms);
+    fn reason(&self, config: &Config, requirements: &Requirements) -> String {
+        let (chosen, _) = self.choose(config, requirements);
         assert!(chosen.cached.is_none(), "{chosen}");
         chosen.reason
     }
@@ -59,8 +59,8 @@ fn seal(folder: &Path, manifest: &crate::optimize::cache::Manifest) {
     std::fs::write(folder.join("seal"), blake3::hash(&text).to_hex().as_bytes()).unwrap();
 }
 
-fn any(precision: Wanted, tolerance: f64) -> Terms {
-    Terms { precision, tolerance, engine: None }
+fn any(precision: Wanted, tolerance: f64) -> Requirements {
+    Requirements { precision, tolerance, engine: None }
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn an_engine_is_found_whichever_flags_made_it() {
     let shelf = Shelf::new();
     let none = shelf.choose(&shelf.config, &any(Wanted::Fp32, 1e-3)).0;
     assert_eq!((none.reason.as_str(), none.candidate.engine), ("no engine is cached for this model", EngineName::Rten));
-    let made = shelf.optimize(terms(Wanted::Fp32, 0.25));
+    let made = shelf.optimize(requirements(Wanted::Fp32, 0.25));
     let (found, _) = shelf.choose(&shelf.config, &any(Wanted::Fp32, 1e-3));
     let cached = found.cached.as_ref().unwrap();
     assert_eq!((&cached.key, &found.candidate), (&made.key, &made.report.candidate));
@@ -84,7 +84,7 @@ fn an_engine_is_found_whichever_flags_made_it() {
 #[test]
 fn the_terms_decide_what_qualifies() {
     let shelf = Shelf::new();
-    let made = shelf.optimize(terms(Wanted::Fp32, 1e-3));
+    let made = shelf.optimize(requirements(Wanted::Fp32, 1e-3));
     let lower = |precision: Format, relative: f64| {
         shelf.change(&made, |report| {
             report.candidates[0].candidate.precision = precision;
@@ -105,7 +105,7 @@ fn the_terms_decide_what_qualifies() {
     assert!(reason.ends_with("its error of 5.0e-4 is above the tolerance of 1.0e-4"), "{reason}");
     let reason = shelf.reason(&config(&[("profile", "training")]), &any(Wanted::Auto, 1e-3));
     assert!(reason.ends_with("its precision is fp16, auto was asked for"), "{reason}");
-    let named = Terms { engine: Some(EngineName::Melisma), ..any(Wanted::Auto, 1e-3) };
+    let named = Requirements { engine: Some(EngineName::Melisma), ..any(Wanted::Auto, 1e-3) };
     let values = Sets::make(&shelf.model, &shelf.request(named.clone())).unwrap().values.remove(0);
     let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&shelf.model), values: &values };
     let refused = with_search(shelf.root.path(), &shelf.config, |search| search.choose(&named, subject)).0;
@@ -116,8 +116,8 @@ fn the_terms_decide_what_qualifies() {
 #[test]
 fn entries_of_the_common_name_are_understood() {
     let (root, config) = (tempfile::tempdir().unwrap(), config(&[("threads", "1")]));
-    let ours = |engine| Terms { engine: Some(engine), ..any(Wanted::Fp32, 1e-3) };
-    let request = Request { terms: ours(EngineName::Melisma), ..request(&["x=1x3x64"]) };
+    let ours = |engine| Requirements { engine: Some(engine), ..any(Wanted::Fp32, 1e-3) };
+    let request = Request { requirements: ours(EngineName::Melisma), ..request(&["x=1x3x64"]) };
     let made = optimize(root.path(), &config, &request).unwrap();
     assert_eq!(made.report.candidate.engine, EngineName::MelismaChain, "new entries name the engine");
     let mut manifest = made.entry.manifest.clone();
@@ -126,12 +126,12 @@ fn entries_of_the_common_name_are_understood() {
     seal(&made.entry.folder, &manifest);
     let model = Model::open(&request.model).unwrap();
     let values = Sets::make(&model, &request).unwrap().values.remove(0);
-    let choose = |terms: &Terms| {
+    let choose = |requirements: &Requirements| {
         let subject = Subject { path: &request.model, model: Cow::Borrowed(&model), values: &values };
-        with_search(root.path(), &config, |search| search.choose(terms, subject).unwrap()).0
+        with_search(root.path(), &config, |search| search.choose(requirements, subject).unwrap()).0
     };
-    for terms in [any(Wanted::Fp32, 1e-3), ours(EngineName::Melisma)] {
-        let chosen = choose(&terms);
+    for requirements in [any(Wanted::Fp32, 1e-3), ours(EngineName::Melisma)] {
+        let chosen = choose(&requirements);
         assert!(chosen.cached.is_some() && chosen.engine.name() == EngineName::MelismaChain, "{chosen}");
     }
     assert!(choose(&ours(EngineName::MelismaMixed)).cached.is_none(), "it may be the other one");
@@ -140,7 +140,7 @@ fn entries_of_the_common_name_are_understood() {
 #[test]
 fn what_was_made_elsewhere_or_takes_too_much_does_not_qualify() {
     let shelf = Shelf::new();
-    let made = shelf.optimize(terms(Wanted::Fp32, 1e-3));
+    let made = shelf.optimize(requirements(Wanted::Fp32, 1e-3));
     let fp32 = any(Wanted::Fp32, 1e-3);
     let reason = |config: &Config| shelf.reason(config, &fp32).split_once(": ").unwrap().1[14..].to_owned();
     shelf.change(&made, |report| report.engine_version = "0.1".to_owned());
@@ -168,7 +168,8 @@ fn what_was_made_elsewhere_or_takes_too_much_does_not_qualify() {
 #[test]
 fn the_fastest_of_several_is_taken_and_a_damaged_one_never() {
     let shelf = Shelf::new();
-    let (slow, fast) = (shelf.optimize(terms(Wanted::Fp32, 1e-3)), shelf.optimize(terms(Wanted::Fp32, 1e-2)));
+    let (slow, fast) =
+        (shelf.optimize(requirements(Wanted::Fp32, 1e-3)), shelf.optimize(requirements(Wanted::Fp32, 1e-2)));
     let speed = |outcome: &Outcome, seconds: f64| {
         shelf.change(outcome, |report| {
             for measured in &mut report.candidates {
@@ -196,7 +197,7 @@ fn the_fastest_of_several_is_taken_and_a_damaged_one_never() {
 #[test]
 fn an_engine_that_passed_is_not_run_again_until_something_changes() {
     let shelf = Shelf::new();
-    let made = shelf.optimize(terms(Wanted::Fp32, 1e-3));
+    let made = shelf.optimize(requirements(Wanted::Fp32, 1e-3));
     let fp32 = any(Wanted::Fp32, 1e-3);
     let passed = made.entry.folder.join("passed");
     let recorded = std::fs::read(&passed).unwrap();
@@ -219,7 +220,7 @@ fn an_engine_that_passed_is_not_run_again_until_something_changes() {
 #[test]
 fn a_pass_holds_for_the_same_files_and_the_same_state() {
     let shelf = Shelf::new();
-    let entry = shelf.optimize(terms(Wanted::Fp32, 1e-3)).entry;
+    let entry = shelf.optimize(requirements(Wanted::Fp32, 1e-3)).entry;
     let state = key::state(&shelf.config, EngineName::Rten).unwrap();
     assert!(entry.has_passed(&state), "optimize reads back what it wrote");
     assert!(!entry.has_passed("another machine"));
@@ -254,9 +255,9 @@ fn a_model_that_the_embedded_engine_refuses_names_it() {
     let mut model = perceptron();
     model.graph.nodes[1].op = "Tanhh".to_owned();
     let subject = Subject { path: &shelf.path, model: Cow::Borrowed(&model), values: &[] };
-    let fp32 = terms(Wanted::Fp32, 1e-3);
-    let choose = |terms: &Terms, subject: &Subject<'_>| {
-        with_search(shelf.root.path(), &shelf.config, |search| search.choose(terms, subject.clone())).0
+    let fp32 = requirements(Wanted::Fp32, 1e-3);
+    let choose = |requirements: &Requirements, subject: &Subject<'_>| {
+        with_search(shelf.root.path(), &shelf.config, |search| search.choose(requirements, subject.clone())).0
     };
     let refused = choose(&fp32, &subject).unwrap_err();
     assert!(

@@ -13,13 +13,13 @@ use melisma::{Error, Result};
 use crate::session::Session;
 
 /// Where packed files are decoded: threads and memory of the host, and perhaps a GPU.
-pub struct Place<'a> {
+pub struct Resources<'a> {
     pub device: &'a Device,
     pub threads: usize,
     pub budget: &'a Budget,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Resources<'a> {
     /// The requested device. The default is the CPU: decoded bytes go to a file, and starting a GPU
     /// and copying them back takes longer than decoding with the CPU's threads.
     pub fn of(session: &'a Session) -> Result<Self> {

@@ -7,7 +7,7 @@ use crate::{Error, Remedy, Result};
 
 /// The requirements on an engine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Terms {
+pub struct Requirements {
     /// How far precision may be lowered.
     pub precision: Wanted,
     /// The largest allowed error, relative to the largest value of an output.
@@ -16,9 +16,9 @@ pub struct Terms {
     pub engine: Option<EngineName>,
 }
 
-/// The terms as a front end receives them; missing ones come from the settings.
+/// The requirements as a front end receives them; missing ones come from the settings.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'a> {
+pub struct Requested<'a> {
     /// `fp32`, `fp16`, `int8` or `auto`.
     pub precision: Option<&'a str>,
     /// The largest allowed relative error.
@@ -27,13 +27,13 @@ pub struct Asked<'a> {
     pub engine: Option<&'a str>,
 }
 
-impl Terms {
-    /// The requested terms, completed from `config`.
+impl Requirements {
+    /// The requested requirements, completed from `config`.
     ///
     /// # Errors
     /// An unknown precision or engine, a negative tolerance, or a configured precision that no
     /// engine supports.
-    pub fn new(config: &Config, asked: Asked<'_>) -> Result<Self> {
+    pub fn new(config: &Config, asked: Requested<'_>) -> Result<Self> {
         let tolerance = asked.tolerance.unwrap_or(config.tolerance.value.value());
         if !(tolerance >= 0.0 && tolerance.is_finite()) {
             return Err(Error::invalid(format!("tolerance: {tolerance} is not 0 or more"))
@@ -75,21 +75,27 @@ mod tests {
     #[test]
     fn what_is_left_out_comes_from_the_settings() {
         let config = config(&[("precision", "int8"), ("tolerance", "0.5")]);
-        let terms = Terms::new(&config, Asked::default()).unwrap();
-        assert_eq!(terms, Terms { precision: Wanted::Int8, tolerance: 0.5, engine: None });
-        let asked = Asked { precision: Some("fp32"), tolerance: Some(0.0), engine: Some("rten") };
-        let terms = Terms::new(&config, asked).unwrap();
-        assert_eq!(terms, Terms { precision: Wanted::Fp32, tolerance: 0.0, engine: Some(EngineName::Rten) });
+        let requirements = Requirements::new(&config, Requested::default()).unwrap();
+        assert_eq!(requirements, Requirements { precision: Wanted::Int8, tolerance: 0.5, engine: None });
+        let asked = Requested { precision: Some("fp32"), tolerance: Some(0.0), engine: Some("rten") };
+        let requirements = Requirements::new(&config, asked).unwrap();
+        assert_eq!(
+            requirements,
+            Requirements { precision: Wanted::Fp32, tolerance: 0.0, engine: Some(EngineName::Rten) }
+        );
     }
 
     #[test]
     fn wrong_terms_are_refused() {
         let config = config(&[]);
-        let refused = |asked| Terms::new(&config, asked).unwrap_err().to_string();
-        assert_eq!(refused(Asked { tolerance: Some(-1.0), ..Asked::default() }), "tolerance: -1 is not 0 or more");
-        assert!(refused(Asked { tolerance: Some(f64::NAN), ..Asked::default() }).contains("NaN"));
-        assert_eq!(refused(Asked { engine: Some("warp"), ..Asked::default() }), "unknown engine `warp`");
-        assert_eq!(refused(Asked { precision: Some("bf16"), ..Asked::default() }), "unknown precision `bf16`");
+        let refused = |asked| Requirements::new(&config, asked).unwrap_err().to_string();
+        assert_eq!(
+            refused(Requested { tolerance: Some(-1.0), ..Requested::default() }),
+            "tolerance: -1 is not 0 or more"
+        );
+        assert!(refused(Requested { tolerance: Some(f64::NAN), ..Requested::default() }).contains("NaN"));
+        assert_eq!(refused(Requested { engine: Some("warp"), ..Requested::default() }), "unknown engine `warp`");
+        assert_eq!(refused(Requested { precision: Some("bf16"), ..Requested::default() }), "unknown precision `bf16`");
     }
 
     /// BF16 must not become FP32 silently.
@@ -101,10 +107,11 @@ mod tests {
             &[("tensor_optimizations.target_precision", "bf16")],
         ] {
             let config = config(flags);
-            let error = Terms::new(&config, Asked::default()).unwrap_err();
+            let error = Requirements::new(&config, Requested::default()).unwrap_err();
             assert!(error.kind() == Kind::Unsupported && error.to_string().contains("bf16"), "{error}");
-            let terms = Terms::new(&config, Asked { precision: Some("fp32"), ..Asked::default() }).unwrap();
-            assert_eq!(terms.precision, Wanted::Fp32);
+            let requirements =
+                Requirements::new(&config, Requested { precision: Some("fp32"), ..Requested::default() }).unwrap();
+            assert_eq!(requirements.precision, Wanted::Fp32);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `feedback`: eight delay lines that feed each other through a Householder reflection, a block of samples at a time.
+//! `delay_network`: eight delay lines that feed each other through a Householder reflection, a block of samples at a time.
 //!
 //! With x the outputs of the lines (one sample of each), each side outputs `loudness` Σ `heard_i`
 //! x_i. Each x passes a shelf, low += `share` (x - low), y = `gain` (low + `shelf` (x - low)), and
@@ -26,7 +26,7 @@ pub type Rows = [[f32; BLOCK]; N_LINES];
 
 /// The parameters of the lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Feedback {
+pub struct DelayNetwork {
     /// Gain of each line per round trip.
     pub gain: Lines,
     /// Gain of high frequencies relative to low ones.
@@ -50,7 +50,7 @@ pub struct Levels {
     pub peak: Lines,
 }
 
-impl Feedback {
+impl DelayNetwork {
     /// Replaces the first samples of `rows`, the lines' next outputs, with the lines' new inputs,
     /// and `left` and `right`, which have the same length, with the output.
     ///
@@ -59,12 +59,12 @@ impl Feedback {
     pub fn run(&self, isa: Isa, levels: &mut Levels, rows: &mut Rows, [left, right]: [&mut [f32]; 2]) {
         assert!(
             left.len() == right.len() && left.len() <= BLOCK,
-            "feedback: sides that differ in length or are too long"
+            "delay_network: sides that differ in length or are too long"
         );
-        let feedback = *self;
+        let network = *self;
         dispatch!(
             isa,
-            mix(isa: Isa, feedback: Feedback, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32])
+            mix(isa: Isa, network: DelayNetwork, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32])
         );
     }
 }
@@ -72,8 +72,8 @@ impl Feedback {
 /// Everything except the low-passes is vectorised along time. A low-pass needs its previous sample,
 /// so these are vectorised across the lines.
 #[inline(always)]
-fn mix(isa: Isa, feedback: Feedback, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32]) {
-    let Feedback { gain, shelf, share, loudness, heard, fed } = feedback;
+fn mix(isa: Isa, network: DelayNetwork, levels: &mut Levels, rows: &mut Rows, left: &mut [f32], right: &mut [f32]) {
+    let DelayNetwork { gain, shelf, share, loudness, heard, fed } = network;
     let n = left.len().min(right.len()).min(BLOCK);
     let mut columns = [[0f32; N_LINES]; BLOCK];
     transpose::to_columns(isa, rows, &mut columns);
@@ -215,40 +215,40 @@ mod tests {
     use super::*;
     use crate::random::SplitMix64;
 
-    fn feedback(random: &mut SplitMix64) -> Feedback {
+    fn network(random: &mut SplitMix64) -> DelayNetwork {
         let mut sign = || if random.signed() < 0.0 { -1.0 } else { 1.0 };
         let heard = [std::array::from_fn(|_| sign()), std::array::from_fn(|_| sign())];
         let fed = std::array::from_fn(|_| sign());
         let gain = std::array::from_fn(|_| 0.9 + 0.09 * random.signed());
         let shelf = std::array::from_fn(|_| 0.5 + 0.4 * random.signed());
-        Feedback { gain, shelf, share: 0.4, loudness: 0.3, heard, fed }
+        DelayNetwork { gain, shelf, share: 0.4, loudness: 0.3, heard, fed }
     }
 
     /// The contract in f64, one sample.
     fn reference(
-        feedback: &Feedback,
+        network: &DelayNetwork,
         low: &mut [f64; N_LINES],
         x: Lines,
         input: [f32; 2],
     ) -> ([f64; 2], [f64; N_LINES]) {
         let x = x.map(f64::from);
-        let heard = feedback.heard.map(|signs| {
+        let heard = network.heard.map(|signs| {
             let sum: f64 = signs.iter().zip(x).map(|(&sign, x)| f64::from(sign) * x).sum();
-            f64::from(feedback.loudness) * sum
+            f64::from(network.loudness) * sum
         });
         let y: [f64; N_LINES] = std::array::from_fn(|i| {
-            low[i] += f64::from(feedback.share) * (x[i] - low[i]);
-            f64::from(feedback.gain[i]) * (low[i] + f64::from(feedback.shelf[i]) * (x[i] - low[i]))
+            low[i] += f64::from(network.share) * (x[i] - low[i]);
+            f64::from(network.gain[i]) * (low[i] + f64::from(network.shelf[i]) * (x[i] - low[i]))
         });
         let reflected = y.iter().sum::<f64>() / 4.0;
-        let written = |i: usize| y[i] - reflected + f64::from(feedback.fed[i]) * f64::from(input[i % 2]);
+        let written = |i: usize| y[i] - reflected + f64::from(network.fed[i]) * f64::from(input[i % 2]);
         (heard, std::array::from_fn(written))
     }
 
     #[test]
     fn blocks_match_the_reference_with_the_same_bits_everywhere() {
         let mut random = SplitMix64::new(1);
-        let feedback = feedback(&mut random);
+        let network = network(&mut random);
         for len in [0, 1, 7, 31, 32] {
             let rows: Rows = std::array::from_fn(|_| std::array::from_fn(|_| random.signed()));
             let side: Vec<f32> = (0..len).map(|_| random.signed()).collect();
@@ -256,13 +256,13 @@ mod tests {
             for isa in Isa::available() {
                 let (mut levels, mut written) = (Levels::default(), rows);
                 let (mut left, mut right) = (side.clone(), side.clone());
-                feedback.run(isa, &mut levels, &mut written, [&mut left, &mut right]);
+                network.run(isa, &mut levels, &mut written, [&mut left, &mut right]);
                 results.push((levels, written, left, right));
             }
             assert!(results.iter().all(|result| *result == results[0]), "{len} samples");
             let mut low = [0.0; N_LINES];
             for at in 0..len {
-                let (heard, written) = reference(&feedback, &mut low, rows.map(|row| row[at]), [side[at]; 2]);
+                let (heard, written) = reference(&network, &mut low, rows.map(|row| row[at]), [side[at]; 2]);
                 let (_, found, left, right) = &results[0];
                 assert!(
                     (f64::from(left[at]) - heard[0]).abs() < 1e-5 && (f64::from(right[at]) - heard[1]).abs() < 1e-5
@@ -274,9 +274,9 @@ mod tests {
 
     #[test]
     fn next_to_nothing_becomes_nothing() {
-        let feedback = feedback(&mut SplitMix64::new(2));
+        let network = network(&mut SplitMix64::new(2));
         let (mut levels, mut rows) = (Levels::default(), [[1e-10; BLOCK]; N_LINES]);
-        feedback.run(Isa::best(), &mut levels, &mut rows, [&mut [0.0; BLOCK], &mut [0.0; BLOCK]]);
+        network.run(Isa::best(), &mut levels, &mut rows, [&mut [0.0; BLOCK], &mut [0.0; BLOCK]]);
         assert_eq!((levels, rows), (Levels::default(), [[0.0; BLOCK]; N_LINES]));
     }
 }

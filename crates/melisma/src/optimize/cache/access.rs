@@ -11,13 +11,13 @@ use crate::{Error, Kind, Result};
 
 /// How the folder can be used.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum Access {
     Open(PathBuf),
     ReadOnly(PathBuf, String),
     Off(String),
 }
 
-impl Place {
+impl Access {
     pub(super) fn of(folder: &Path) -> Self {
         if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
             && error.kind() != ErrorKind::AlreadyExists

@@ -7,17 +7,17 @@ use crate::{Error, Kind, Result};
 
 /// The library's handle.
 #[derive(Debug)]
-pub(crate) struct Blas(sys::cublasLtHandle_t);
+pub(crate) struct CublasLt(sys::cublasLtHandle_t);
 
 // SAFETY: the library's handle may be used from any thread.
-unsafe impl Send for Blas {}
+unsafe impl Send for CublasLt {}
 // SAFETY: the library's handle may be used from any thread.
-unsafe impl Sync for Blas {}
+unsafe impl Sync for CublasLt {}
 
-impl Blas {
+impl CublasLt {
     pub(super) fn new() -> Result<Self> {
         require(Library::CublasLt)?;
-        lt::create_handle().map(Self).map_err(|error| blas_failed("start", error))
+        lt::create_handle().map(Self).map_err(|error| cublaslt_failed("start", error))
     }
 
     pub(crate) fn handle(&self) -> sys::cublasLtHandle_t {
@@ -25,7 +25,7 @@ impl Blas {
     }
 }
 
-impl Drop for Blas {
+impl Drop for CublasLt {
     fn drop(&mut self) {
         // SAFETY: made in `new`, destroyed once.
         let _ = unsafe { lt::destroy_handle(self.0) };
@@ -33,7 +33,7 @@ impl Drop for Blas {
 }
 
 /// The error for a failed library call that should have done `what`.
-pub(crate) fn blas_failed(what: &str, error: lt::CublasError) -> Error {
+pub(crate) fn cublaslt_failed(what: &str, error: lt::CublasError) -> Error {
     let kind = match error.0 {
         sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => Kind::Memory,
         sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => Kind::Unsupported,
