@@ -70,6 +70,8 @@ pub use voices::{Block, Bus, Slot, Voices};
 
 /// Samples between evaluations of slow quantities.
 pub const TICK: usize = 32;
+/// Samples that the CPU processes at a time, a multiple of [`TICK`].
+const CHUNK: usize = 128;
 /// The integer value of a sample of 1.0.
 pub const UNIT: f32 = (1 << 24) as f32;
 

@@ -22,55 +22,34 @@
 //! library: a wrong engine would have to be wrong in the same way as when it was built.
 
 mod access;
+mod contents;
+mod folder;
 mod key;
 mod manifest;
 mod miss;
 mod passed;
-mod room;
 mod temporary;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use serde_json::Value;
 
+pub use contents::{Health, Listed};
+pub use folder::{Cache, Options};
 pub use key::{Key, Parts};
 pub use manifest::{FileEntry, Manifest, Sample, VERSION};
 pub use miss::Miss;
-pub use room::{Health, Listed};
-
 pub use temporary::Temporary;
 
-use crate::config::Config;
 use crate::output::failed;
 use crate::{Kind, Result};
 
 use access::Access;
-
-const USED: &str = "used";
-const LOCKS: &str = "locks";
-const QUARANTINE: &str = "quarantine";
-const BUILDING: &str = ".building-";
-
-/// A cache of engines in a folder.
-#[derive(Debug, Clone)]
-pub struct Cache {
-    access: Access,
-    limit_bytes: u64,
-    threads: usize,
-}
-
-/// How a cache is opened.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Limit on the total size of all entries; beyond it, the least recently used are evicted.
-    pub limit_bytes: u64,
-    /// Threads used for hashing.
-    pub threads: usize,
-}
+use folder::{BUILDING, LOCKS, touch};
 
 /// The result of a lookup.
 #[derive(Debug)]
@@ -110,38 +89,6 @@ pub struct Built {
 }
 
 impl Cache {
-    /// Opens the cache that the settings name.
-    pub fn of(config: &Config) -> Self {
-        let options = Options { limit_bytes: config.cache_limit.value.0, threads: config.threads.value.count() };
-        Self::open(config.cache_dir.value.as_deref(), options)
-    }
-
-    /// Opens the cache in the folder `engines` below `root`. Without a usable root, every engine is
-    /// built anew and [`Cache::note`] says why.
-    pub fn open(root: Option<&Path>, options: Options) -> Self {
-        let access = match root {
-            Some(root) => Access::of(&root.join("engines")),
-            None => Access::Off("there is no cache folder; set MELISMA_CACHE_DIR or HOME".to_owned()),
-        };
-        Self { access, limit_bytes: options.limit_bytes, threads: options.threads.max(1) }
-    }
-
-    /// Why the cache is read-only or off.
-    pub fn note(&self) -> Option<&str> {
-        match &self.access {
-            Access::Open(_) => None,
-            Access::ReadOnly(_, reason) | Access::Off(reason) => Some(reason),
-        }
-    }
-
-    /// The folder, unless the cache is off.
-    pub fn folder(&self) -> Option<&Path> {
-        match &self.access {
-            Access::Open(folder) | Access::ReadOnly(folder, _) => Some(folder),
-            Access::Off(_) => None,
-        }
-    }
-
     /// Looks up the entry for `parts`. An entry that fails a check is quarantined, and the miss
     /// says so.
     pub fn find(&self, parts: &Parts) -> Found {
@@ -225,13 +172,6 @@ impl Cache {
         self.set_aside(key, reason)
     }
 
-    fn check(&self, entry: &Path, key: &Key) -> Result<Manifest> {
-        access::is_ours(entry)?;
-        let manifest = Manifest::read(entry, key)?;
-        manifest.check_files(entry, self.threads)?;
-        Ok(manifest)
-    }
-
     fn build_in(
         &self,
         work: &Path,
@@ -294,16 +234,4 @@ fn lock(folder: &Path, key: &Key) -> Option<File> {
     let file = File::options().create(true).truncate(false).write(true).open(locks.join(key.as_str())).ok()?;
     file.lock().ok()?;
     Some(file)
-}
-
-/// Updates the entry's time of last use and its use count, if the cache is writable.
-fn touch(entry: &Path) {
-    let path = entry.join(USED);
-    let uses = uses(entry).saturating_add(1);
-    let _ = std::fs::write(&path, uses.to_string());
-    let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
-}
-
-fn uses(entry: &Path) -> u64 {
-    std::fs::read_to_string(entry.join(USED)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }

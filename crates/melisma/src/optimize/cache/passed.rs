@@ -7,7 +7,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{Entry, USED, manifest};
+use super::folder::USED;
+use super::{Entry, manifest};
 use crate::output::{self, Existing};
 
 pub(super) const PASSED: &str = "passed";

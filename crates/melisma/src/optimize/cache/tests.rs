@@ -1,8 +1,9 @@
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
+use super::folder::{QUARANTINE, USED, uses};
 use super::*;
 use crate::random::Lcg64;
 

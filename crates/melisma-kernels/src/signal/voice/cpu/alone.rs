@@ -5,11 +5,11 @@
 //! The inputs of the filter are computed for the whole chunk first: between ticks the filter would
 //! stall on its coefficients, a long chain of dependent operations.
 
+use super::super::group::aim::aim_ahead;
 use super::super::group::{Group, Kind, LANES};
 use super::super::lanes::Lanes;
 use super::super::math::{cosine, noise};
 use super::super::step::Step;
-use super::aim::aim_ahead;
 use super::svf::{Svf, tone_input};
 use super::{CHUNK, Piece, Stretch, TICK};
 

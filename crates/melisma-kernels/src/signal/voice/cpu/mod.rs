@@ -9,23 +9,18 @@
 //! that is not inlined loses its caller's instruction set and runs twenty times slower without a
 //! warning.
 
-mod aim;
 mod alone;
 mod source;
 mod sums;
 mod svf;
 
-use super::group::{Group, Kind, LANES};
+use super::group::{Group, Kind, LANES, aim};
 use super::lanes::Lanes;
 use super::step::table;
-use super::{Control, TICK};
+use super::{CHUNK, Control, TICK};
 use crate::device::isa::{Isa, Level};
 
-pub(super) use aim::{aim_level, aim_slow, coefficients};
 pub(super) use sums::Sums;
-
-/// Samples processed at a time, a multiple of [`TICK`].
-pub(super) const CHUNK: usize = 128;
 
 /// A stretch of time: `len` samples from `now`, at most a chunk, with the controls of its ticks.
 #[derive(Debug, Clone, Copy)]
@@ -158,8 +153,8 @@ unsafe fn pieces<V: Lanes>(group: &mut Group, stretch: Stretch<'_>, sums: &mut S
                 }
                 let control = stretch.controls[(now / TICK_LEN - first_tick) as usize];
                 for lane in lanes::<V>(group) {
-                    aim_level::<V>(group, lane, now as u32);
-                    aim_slow::<V>(group, lane, now, control);
+                    aim::aim_level::<V>(group, lane, now as u32);
+                    aim::aim_slow::<V>(group, lane, now, control);
                     aim::begin_tick::<V>(group, lane);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::aim::Ends;
+use super::super::group::aim::Ends;
 use super::alone::Ahead;
 use super::{CHUNK, LANES, TICK};
 use crate::device::isa::{Isa, Level, dispatch};

@@ -1,8 +1,8 @@
 //! The levels of a group's lanes, from segment to segment.
 
+use super::super::TICK;
 use super::super::sound::{Envelope, Segment};
-use super::super::{TICK, cpu};
-use super::{Group, LANES, NEVER, Stage};
+use super::{Group, LANES, NEVER, Stage, aim};
 
 impl Group {
     pub(in crate::signal::voice) fn release(&mut self, lane: usize, now: u64) {
@@ -47,7 +47,7 @@ impl Group {
         }
         self.line_len[lane] = self.to_line_end(lane, now);
         // SAFETY: a single lane needs no instruction set.
-        unsafe { cpu::aim_level::<f32>(self, lane, now as u32) };
+        unsafe { aim::aim_level::<f32>(self, lane, now as u32) };
     }
 
     fn to_line_end(&self, lane: usize, now: u64) -> f32 {

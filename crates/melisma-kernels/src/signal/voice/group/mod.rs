@@ -1,11 +1,12 @@
 //! Sixteen voices side by side: one vector per quantity, and the times at which envelope segments
 //! end.
 
+pub(super) mod aim;
 mod life;
 mod oscillator;
 
 use super::sound::{Envelope, N_PARTIALS, Segment, Source, Voice, audible};
-use super::{Control, TICK, UNIT, cpu, math, step};
+use super::{Control, TICK, UNIT, math, step};
 
 /// Lanes of a group, as many as in the widest vector.
 pub(super) const LANES: usize = 16;
@@ -261,7 +262,7 @@ impl Group {
         self.set_segment(lane, now, voice.envelope.attack, 1.0);
         if !now.is_multiple_of(TICK as u64) {
             // SAFETY: a single lane needs no instruction set.
-            unsafe { cpu::aim_slow::<f32>(self, lane, now, control) };
+            unsafe { aim::aim_slow::<f32>(self, lane, now, control) };
         }
         self.find_boundary();
     }
@@ -281,7 +282,7 @@ impl Group {
             self.sweep_end[lane] = now + (60.0 / f64::from(filter.rate)).min(1e9) as u64;
         }
         // SAFETY: a single lane needs no instruction set.
-        let coefficients = unsafe { cpu::coefficients::<f32>(self, lane, now as u32, control) };
+        let coefficients = unsafe { aim::coefficients::<f32>(self, lane, now as u32, control) };
         for (line, value) in self.filter.iter_mut().zip(coefficients) {
             line.rest(lane, value);
         }

@@ -1,7 +1,7 @@
 //! Blocks cut into chunks, and groups whose sums are not yet in a bus.
 
-use super::super::TICK;
-use super::super::cpu::{CHUNK, Stretch, Sums};
+use super::super::cpu::{Stretch, Sums};
+use super::super::{CHUNK, TICK};
 use super::bus::{Block, Bus, LONGEST};
 use crate::Isa;
 

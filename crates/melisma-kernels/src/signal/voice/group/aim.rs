@@ -1,18 +1,17 @@
 //! Evaluation at the start of each tick: the lines of slow parameters, and the phases.
 
-use super::super::group::{Group, Kind, LANES, Line};
 use super::super::lanes::Lanes;
 use super::super::math::{cosine, exp2, filter, harmonics};
 use super::super::sound::N_PARTIALS;
-use super::super::{Control, TICK};
-use super::CHUNK;
+use super::super::{CHUNK, Control, TICK};
+use super::{Group, Kind, LANES, Line};
 
 /// Sets the 32-bit phases of the oscillators from the 64-bit ones.
 ///
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
-pub(super) unsafe fn begin_tick<V: Lanes>(group: &mut Group, lane: usize) {
+pub(in crate::signal::voice) unsafe fn begin_tick<V: Lanes>(group: &mut Group, lane: usize) {
     let n = match group.kind {
         Kind::Tone => 2,
         Kind::Partials => 1,
@@ -85,7 +84,7 @@ unsafe fn aim_line<V: Lanes>(line: &mut Line, lane: usize, target: V, inverse: V
 /// filter.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Ends(pub(super) [[[f32; LANES]; 4]; CHUNK / TICK]);
+pub(in crate::signal::voice) struct Ends(pub(in crate::signal::voice) [[[f32; LANES]; 4]; CHUNK / TICK]);
 
 /// Computes the end values for the ticks starting at `now` with these `controls`, as [`aim_level`]
 /// and [`aim_slow`] do when no segment ends; the ticks are independent of each other.
@@ -93,7 +92,13 @@ pub(super) struct Ends(pub(super) [[[f32; LANES]; 4]; CHUNK / TICK]);
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
-pub(super) unsafe fn find_ends<V: Lanes>(group: &Group, lane: usize, now: u64, controls: &[Control], ends: &mut Ends) {
+pub(in crate::signal::voice) unsafe fn find_ends<V: Lanes>(
+    group: &Group,
+    lane: usize,
+    now: u64,
+    controls: &[Control],
+    ends: &mut Ends,
+) {
     for ((tick, control), ends) in controls.iter().enumerate().zip(&mut ends.0) {
         let start = (now as u32).wrapping_add((tick * TICK) as u32);
         // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
@@ -116,7 +121,7 @@ pub(super) unsafe fn find_ends<V: Lanes>(group: &Group, lane: usize, now: u64, c
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
-pub(super) unsafe fn aim_at<V: Lanes>(group: &mut Group, lane: usize, ends: &[[f32; LANES]; 4]) {
+pub(in crate::signal::voice) unsafe fn aim_at<V: Lanes>(group: &mut Group, lane: usize, ends: &[[f32; LANES]; 4]) {
     // SAFETY: the caller guarantees the instruction set of `V`, and V::N lanes from `lane` on.
     unsafe {
         let inverse = V::splat(1.0 / TICK as f32);
@@ -209,9 +214,9 @@ pub(in crate::signal::voice) unsafe fn coefficients<V: Lanes>(
 }
 
 /// The end values of the lines of one lane, tick by tick.
-pub(super) struct Targets {
-    pub(super) level: [f32; LANES],
-    pub(super) filter: [[f32; LANES]; 3],
+pub(in crate::signal::voice) struct Targets {
+    pub(in crate::signal::voice) level: [f32; LANES],
+    pub(in crate::signal::voice) filter: [[f32; LANES]; 3],
 }
 
 /// End values for at most V::N ticks starting at `now` with these `controls`, side by side: the
@@ -220,7 +225,12 @@ pub(super) struct Targets {
 /// # Safety
 /// The machine has the instruction set of `V` and the group has V::N lanes from `lane` on.
 #[inline(always)]
-pub(super) unsafe fn aim_ahead<V: Lanes>(group: &Group, lane: usize, now: u64, controls: &[Control]) -> Targets {
+pub(in crate::signal::voice) unsafe fn aim_ahead<V: Lanes>(
+    group: &Group,
+    lane: usize,
+    now: u64,
+    controls: &[Control],
+) -> Targets {
     let mut targets = Targets { level: [0.0; LANES], filter: [[0.0; LANES]; 3] };
     let (mut starts, mut brightness, mut motion) = ([0u32; LANES], [0f32; LANES], [0f32; LANES]);
     for (tick, control) in controls.iter().enumerate() {

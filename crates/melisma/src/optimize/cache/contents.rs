@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Access, BUILDING, Cache, Key, LOCKS, Manifest, QUARANTINE, USED, uses};
+use super::access::Access;
+use super::folder::{BUILDING, Cache, LOCKS, QUARANTINE, USED, uses};
+use super::key::Key;
+use super::manifest::Manifest;
 use crate::Result;
 use crate::output::failed;
 use crate::runtime::machine::disk_use;
