@@ -118,6 +118,11 @@ impl Config {
         self.frame_latents() * self.hop_len()
     }
 
+    /// A clip's end is padded with silence to a multiple of this many samples: whole frames and whole attention windows.
+    pub fn padded_len(&self) -> usize {
+        self.hop_len() * lcm(self.frame_latents(), self.attn_window_size.unwrap_or(1))
+    }
+
     /// Codes per frame on each level.
     pub fn frame_codes(&self) -> impl Iterator<Item = usize> {
         self.vq_strides.iter().map(|stride| self.vq_strides[0] / stride)
@@ -158,6 +163,16 @@ impl Config {
     pub fn snac_44khz() -> Self {
         Self { sampling_rate: 44_100, ..Self::snac_32khz() }
     }
+}
+
+fn lcm(a: usize, b: usize) -> usize {
+    let gcd = |mut a: usize, mut b: usize| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    a / gcd(a, b) * b
 }
 
 struct Keys(Map<String, Value>);

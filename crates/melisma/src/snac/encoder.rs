@@ -13,7 +13,7 @@ use super::weights::Weights;
 use crate::Result;
 
 /// The encoder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Encoder {
     entry: Conv1d,
     blocks: Vec<Block>,
@@ -22,7 +22,7 @@ pub struct Encoder {
 }
 
 /// EncoderBlock.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Block {
     units: Vec<ResidualUnit>,
     snake: Snake,

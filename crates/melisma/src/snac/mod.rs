@@ -5,8 +5,8 @@
 //! and T time steps. In the 24 kHz model a *latent* is 512 samples. A *frame*, the smallest unit with whole codes on
 //! every level, is four latents with 1 + 2 + 4 codes on its three levels.
 //!
-//! [`Engine`] decodes on a device, many streams in a batch; [`Player`] is one stream of it. [`Model`] and [`Stream`] are
-//! the reference: one file for each box of the paper, plain loops that define what the engine must compute.
+//! [`Engine`] decodes on a device, many streams in a batch; [`Player`] is one stream of it. [`EncodeEngine`] encodes, in
+//! the same way. [`Model`] and [`Stream`] are the reference: one file for each box of the paper, plain loops that define what the engine must compute.
 //!
 //! ```
 //! use melisma::snac::{Codes, Model, Noise};
@@ -40,7 +40,7 @@ mod weights;
 
 pub use codes::{Codes, Frames, Slot, slots};
 pub use config::Config;
-pub use engine::{Engine, EngineOptions, Samples, StreamId, Ticket};
+pub use engine::{EncodeEngine, Encoded, Engine, EngineOptions, Samples, StreamId, Ticket};
 pub use layer::Flow;
 pub use melisma_kernels::layer::step::Rounding;
 pub use model::{Model, mini24_weights};

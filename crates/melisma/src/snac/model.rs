@@ -176,7 +176,7 @@ impl Model {
     }
 
     fn each_latents(&self, samples: &[f32], mut found: impl FnMut(Plane)) {
-        let unit = self.config.hop_len() * lcm(self.config.frame_latents(), self.config.attn_window_size.unwrap_or(1));
+        let unit = self.config.padded_len();
         let padded = samples.len().next_multiple_of(unit);
         let mut state = self.encoder.start();
         for start in (0..padded).step_by(unit) {
@@ -187,14 +187,4 @@ impl Model {
             found(self.encoder.push(&mut state, &Plane::new(1, piece), flow));
         }
     }
-}
-
-fn lcm(a: usize, b: usize) -> usize {
-    let gcd = |mut a: usize, mut b: usize| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    a / gcd(a, b) * b
 }

@@ -11,7 +11,7 @@ use super::weights::Weights;
 use crate::Result;
 
 /// The quantiser.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Quantizer {
     pub(super) levels: Vec<Level>,
     latent_dim: usize,
@@ -26,7 +26,7 @@ pub struct Choice {
     pub margin: f32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Level {
     pub(super) stride: usize,
     pub(super) in_proj: Conv1d,

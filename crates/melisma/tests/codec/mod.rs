@@ -89,3 +89,13 @@ impl Vectors {
         (0..4).map(|block| self.floats(&format!("noise.{block}"), item)).collect()
     }
 }
+
+/// Tones and noise that differ from seed to seed.
+pub fn sound(len: usize, seed: u32) -> Vec<f32> {
+    let sample = |n: usize| {
+        let noise = ((n as u32 ^ seed.wrapping_mul(40_503)).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0;
+        let time = n as f32 * (0.02 + 0.01 * seed as f32);
+        0.4 * time.sin() + 0.2 * (3.3 * time).sin() + 0.1 * (noise - 0.5)
+    };
+    (0..len).map(sample).collect()
+}

@@ -14,6 +14,16 @@ pub(super) const N_ENTRIES: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
+impl Ticket {
+    pub(super) fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// Pinned on a GPU's host, so that copies need no wait.
 #[derive(Debug)]
 pub(super) struct Ring {
