@@ -9,7 +9,7 @@ use melisma::config::Threads;
 use melisma::pack::{self, Header};
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::{self, Device, DeviceRequest};
-use melisma::runtime::memory::{Budget, Reservation, Space};
+use melisma::runtime::memory::{Budget, Needed, Reservation, Space};
 use melisma::snac::{Model, mini24_weights};
 use melisma::{Error, Kind, Remedy, Result};
 
@@ -35,7 +35,7 @@ impl Codec {
     /// Opens the model `source` on the configured device.
     pub fn open(session: &Session, source: &str) -> Result<Self> {
         let device = &session.engine()?.device;
-        session.require(device, "loading this model", loaded_bytes(source))?;
+        session.require(device, "loading this model", Needed { host: loaded_bytes(source), device: 0 })?;
         Self::open_on(session.memory(device), device, source)
     }
 

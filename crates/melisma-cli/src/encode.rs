@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use melisma::audio::wav;
 use melisma::output;
 use melisma::output::OutputFile;
-use melisma::runtime::memory::{Reservation, Space};
+use melisma::runtime::memory::{Needed, Reservation, Space};
 use melisma::snac::tokens::{Format, to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 use melisma::snac::{Codes, Config, Model, slots};
 use melisma::text::{count, duration};
@@ -51,7 +51,8 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     let audio_bytes = audio_bytes(&input, &args.input);
     // If the configuration cannot be read, opening the model reports the reason.
     let working = Config::open(&args.model).map_or(0, |config| working_bytes(&config));
-    session.require(&device, "encoding this file", loaded_bytes(&args.model) + working + audio_bytes)?;
+    let host = loaded_bytes(&args.model) + working + audio_bytes;
+    session.require(&device, "encoding this file", Needed { host, device: 0 })?;
     let memory = session.memory(&device);
     let codec = Codec::open_on(memory, &device, &args.model)?;
     let _working = memory.reserve(Space::Host, working)?;

@@ -11,7 +11,7 @@ use melisma::config::{self, Environment, Sources};
 use melisma::output::Existing;
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::{self, Device, DeviceRequest, Queue};
-use melisma::runtime::memory::{self, Reservation, Space};
+use melisma::runtime::memory::{self, Needed, Reservation, Space};
 use melisma::text::size;
 use melisma::trace::{Collector, Detail, Nvtx};
 use melisma::{Error, Kind, Remedy, Result};
@@ -132,9 +132,18 @@ impl Session {
         memory.reserve(Space::Host, bytes).map_err(|_| self.too_small(what, held.saturating_add(bytes)))
     }
 
-    /// Fails if the limit has no room for `bytes` of host memory, before `what` allocates any.
-    pub fn require(&self, device: &Device, what: &str, bytes: u64) -> Result<()> {
-        self.reserve(device, what, bytes).map(drop)
+    /// Fails if the limit has no room for `needed`, before `what` allocates any.
+    pub fn require(&self, device: &Device, what: &str, needed: Needed) -> Result<()> {
+        let budget = self.memory(device).budget();
+        let host = budget.reserve(Space::Host, needed.host);
+        if host.is_ok() && budget.reserve(Space::Device, needed.device).is_ok() {
+            return Ok(());
+        }
+        drop(host);
+        let held = |spaces: &[Space]| spaces.iter().map(|&space| budget.usage(space).now).sum::<u64>();
+        let host = held(&[Space::Host, Space::Pinned]).saturating_add(needed.host);
+        let device = held(&[Space::Device]).saturating_add(needed.device);
+        Err(self.too_small(what, if budget.is_shared() { host.saturating_add(device) } else { host.max(device) }))
     }
 
     /// The error for a memory limit below the `bytes` that `what` needs in total.

@@ -65,6 +65,24 @@ fn decode_keeps_the_limit() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn decode_names_a_limit_that_is_enough_on_cuda() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("t.json"), "[[1], [2, 3], [4, 5, 6, 7]]").unwrap();
+    let tiny = golden_file("snac/tiny24");
+    let decode = |limit: &str| {
+        let args = ["decode", "t.json", "-o", "out.wav", "--model", &tiny, "--memory-limit", limit];
+        sandbox.on_cuda(&args).map(|mut command| Ran::from(command.output().unwrap()))
+    };
+    let Some(refused) = decode("1MiB") else { return };
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.starts_with("error: --memory-limit 1MiB: decoding with this model needs "));
+    let hint = refused.stderr.split_once("hint: use --memory-limit ").unwrap_or_else(|| panic!("{}", refused.stderr)).1;
+    let ran = decode(hint.split_once(" or more").unwrap().0).unwrap();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_list_of_codes_counts_while_it_is_read() {
     let sandbox = stocked();
     let levels: Vec<Vec<usize>> = [1, 2, 4].map(|n| (0..n * 200_000).map(|i| i * 131 % 4096).collect()).to_vec();

@@ -5,6 +5,7 @@ mod codec;
 
 use std::sync::{Arc, LazyLock};
 
+use melisma::runtime::memory::Needed;
 use melisma::snac::{Codes, Engine, Model, Noise};
 use melisma::{Budget, Cpu, Device, Isa, Queue, Space};
 use proptest::prelude::*;
@@ -194,13 +195,15 @@ fn the_bytes_that_an_engine_takes_are_known_beforehand() {
     for model in MODELS.iter() {
         for (threads, max_streams) in [(1, 1), (2, 3), (3, 1)] {
             let budget = Budget::unlimited();
-            let queue = Device::Cpu(Cpu { isa: Isa::best(), threads }).queue(&budget).unwrap();
+            let device = Device::Cpu(Cpu { isa: Isa::best(), threads });
+            let queue = device.queue(&budget).unwrap();
             let mut engine = Engine::new(model, &queue, &budget, max_streams).unwrap();
             for n_frames in 1..=engine.max_frames() {
                 engine.decode(&codes(model, n_frames, 3), &Noise::Seed(1)).unwrap();
             }
-            let expected = Engine::cpu_bytes(model.config(), threads, max_streams);
-            assert_eq!(budget.usage(Space::Host).peak, expected, "{threads} threads, {max_streams} streams");
+            let found = Needed { host: budget.usage(Space::Host).peak, device: 0 };
+            let expected = Engine::needed(model.config(), &device, max_streams);
+            assert_eq!(found, expected, "{threads} threads, {max_streams} streams");
         }
     }
 }

@@ -7,6 +7,7 @@ mod gpu;
 use std::time::Instant;
 
 use melisma::snac::{Codes, Config, Engine, EngineOptions, Frames, Model, Noise, Rounding, StreamId};
+use melisma::runtime::memory::Needed;
 use melisma::{Budget, Device, Queue, Space};
 
 use codec::{Vectors, bits, codes, golden, odd_rates, worst};
@@ -186,6 +187,26 @@ fn on_cuda_steps_allocate_nothing_after_warm_up() {
     (0..gpu::cases(2, 40)).for_each(|index| round(1 + index % most));
     for (space, before) in [Space::Host, Space::Device].into_iter().zip(before) {
         assert_eq!((budget.usage(space).now, watch.peak(space)), (before, before), "{space:?}");
+    }
+}
+
+#[test]
+fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
+    let Some(queue) = gpu() else { return };
+    let device = queue.device();
+    for model in models() {
+        for max_streams in [1, 3] {
+            let budget = Budget::unlimited();
+            let queue = device.queue(&budget).unwrap();
+            let mut engine = Engine::new(&model, &queue, &budget, max_streams).unwrap();
+            for n_frames in gpu::cases(vec![engine.max_frames()], (1..=engine.max_frames()).collect()) {
+                engine.decode(&codes(&model, n_frames, 3), &Noise::Seed(1)).unwrap();
+            }
+            let peak = |space| budget.usage(space).peak;
+            // The slot of zeros is freed before anything else is pageable, and pinned memory stays.
+            let found = Needed { host: peak(Space::Host) + peak(Space::Pinned), device: peak(Space::Device) };
+            assert_eq!(found, Engine::needed(model.config(), &device, max_streams), "{max_streams} streams");
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use melisma::audio::wav::SampleFormat;
 use melisma::config::{Policy, precision};
 use melisma::runtime::device::Device;
+use melisma::runtime::memory::Needed;
 use melisma::snac::tokens::Format;
 use melisma::snac::{Config, DecodeOptions, Engine, Noise, Player, Rounding};
 use melisma::text::{count, duration};
@@ -38,7 +39,7 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let input = Input::open(&args.tokens)?;
     let place = Place::open(&args.output, session.existing)?;
     let engine = session.engine()?;
-    session.require(&engine.device, "decoding with this model", needed_bytes(&args.model, &engine.device))?;
+    session.require(&engine.device, "decoding with this model", needed(&args.model, &engine.device))?;
     let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
     let player = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.decoding.clone())?;
     let format = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
@@ -56,15 +57,11 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     session.print(&codec.device, || report.text(), report.json(&args.model))
 }
 
-/// Host memory in bytes that decoding needs: the weights, the first tokens, whose format is not
-/// known yet, and on the CPU also the engine. A model that cannot be read counts as 0, because
-/// opening it fails later.
-fn needed_bytes(model: &str, device: &Device) -> u64 {
-    let engine = match (device, Config::open(model)) {
-        (Device::Cpu(cpu), Ok(config)) => Engine::cpu_bytes(&config, cpu.threads, 1),
-        _ => 0,
-    };
-    loaded_bytes(model) + engine + flow::UNDECIDED_BYTES
+/// Memory that decoding needs: the weights, the first tokens, whose format is not known yet, and the
+/// engine. A model that cannot be read counts as 0, because opening it fails later.
+fn needed(model: &str, device: &Device) -> Needed {
+    let engine = Config::open(model).map(|config| Engine::needed(&config, device, 1)).unwrap_or_default();
+    Needed { host: loaded_bytes(model) + engine.host + flow::UNDECIDED_BYTES, ..engine }
 }
 
 /// Rejects `--json` with output to a pipe: one pipe cannot carry both a result and its description.

@@ -104,6 +104,11 @@ pub(crate) struct SnakeTable {
 }
 
 impl SnakeTable {
+    /// Bytes on the device for `padded` channels.
+    pub(crate) fn bytes(padded: usize) -> usize {
+        2 * padded.max(1) * size_of::<f32>()
+    }
+
     /// Padded with zeros to `padded` channels.
     pub(crate) fn new(upload: &Upload<'_>, alpha: &[f32], padded: usize) -> Result<Self> {
         let inverse = alpha.iter().map(|alpha| 1.0 / (alpha + 1e-9));

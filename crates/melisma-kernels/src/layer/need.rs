@@ -1,19 +1,42 @@
-//! Memory that layers need on the CPU, known before anything is allocated.
+//! Memory that layers need, known before anything is allocated.
 
+use super::cuda::SnakeTable;
 use super::panel::{self, Panels};
+use super::product::{CHUNK_K, Product};
 use super::{attention, head, residual};
+use crate::queue::scratch_bytes;
 
-/// Memory of one layer on the CPU, in bytes.
+/// Memory of one layer, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Need {
-    /// Packed weights.
+    /// Packed weights on the CPU.
     pub weights: usize,
-    /// Scratch per thread.
+    /// Scratch per thread on the CPU.
     pub scratch: usize,
-    /// Scratch that all threads share.
+    /// Scratch that all threads share on the CPU.
     pub shared: usize,
-    /// State per slot.
+    /// State per slot on the CPU. On a GPU it is twice that: one copy is read while the other is
+    /// written.
     pub state: usize,
+    /// Weights and tables on a GPU.
+    pub device_weights: usize,
+    /// Scratch on a GPU.
+    pub device_scratch: usize,
+}
+
+impl Need {
+    /// The memory of this layer and `other` in one step: scratch serves both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            weights: self.weights + other.weights,
+            scratch: self.scratch.max(other.scratch),
+            shared: self.shared.max(other.shared),
+            state: self.state + other.state,
+            device_weights: self.device_weights + other.device_weights,
+            device_scratch: self.device_scratch.max(other.device_scratch),
+        }
+    }
 }
 
 /// The amount of work of a layer.
@@ -27,38 +50,86 @@ pub struct Work {
 
 /// Memory of a [`Pointwise`](super::pointwise::Pointwise) layer `[n_in, n_out]`.
 pub fn pointwise([n_in, n_out]: [usize; 2], work: Work) -> Need {
-    product([n_in, n_out], work, |_| 0)
+    let device_weights = bytes(n_out) + Product::bytes([n_out, n_in]);
+    Need { device_weights, ..product([n_in, n_out], work, |_| 0) }
 }
 
 /// Memory of an [`Upsample`](super::upsample::Upsample) layer `[n_in, n_out]`, whose rows are
 /// inputs.
 pub fn upsample([n_in, n_out]: [usize; 2], stride: usize, work: Work) -> Need {
-    Need { state: bytes(n_in), ..product([2 * n_in, stride * n_out], work, |_| n_in) }
+    let padded_in = n_in.next_multiple_of(CHUNK_K);
+    let product_bytes = Product::bytes([stride * n_out, 2 * padded_in]);
+    Need {
+        state: bytes(n_in),
+        device_weights: SnakeTable::bytes(padded_in) + bytes(stride * n_out) + product_bytes,
+        device_scratch: scratch_bytes(bytes(work.n_rows * n_in)),
+        ..product([2 * n_in, stride * n_out], work, |_| n_in)
+    }
 }
 
 /// Memory of a [`Residual`](super::residual::Residual) unit.
 pub fn residual(n_channels: usize, dilation: usize, work: Work) -> Need {
     let scratch_len = |n_rows| residual::cpu::scratch_len(n_channels, dilation, n_rows);
-    let state = bytes((residual::TAPS - 1) * dilation * n_channels);
-    Need { state, ..product([n_channels, n_channels], work, scratch_len) }
+    let tables = 2 * SnakeTable::bytes(n_channels.next_multiple_of(CHUNK_K));
+    let taps_and_biases = bytes((residual::TAPS + 2) * n_channels);
+    Need {
+        state: bytes((residual::TAPS - 1) * dilation * n_channels),
+        device_weights: tables + taps_and_biases + Product::bytes([n_channels; 2]),
+        device_scratch: scratch_bytes(bytes(work.n_rows * n_channels)),
+        ..product([n_channels, n_channels], work, scratch_len)
+    }
 }
 
 /// Memory of a [`Depthwise`](super::depthwise::Depthwise) layer.
 pub fn depthwise(n_channels: usize, n_taps: usize) -> Need {
-    Need { state: bytes((n_taps - 1) * n_channels), ..Need::default() }
+    Need {
+        state: bytes((n_taps - 1) * n_channels),
+        device_weights: bytes((n_taps + 1) * n_channels),
+        ..Need::default()
+    }
+}
+
+/// Memory of a [`Norm`](super::norm::Norm) layer.
+pub fn norm(n_channels: usize) -> Need {
+    Need { device_weights: bytes(2 * n_channels), ..Need::default() }
 }
 
 /// Memory of an [`Attention`](super::attention::Attention) layer in steps of `n_latents` per
 /// stream.
-pub fn attention(n_channels: usize, window: usize, n_latents: usize) -> Need {
-    let shared = bytes(attention::cpu::scratch_len(n_channels, window, n_latents));
-    Need { shared, state: bytes(6 * (window - 1) * n_channels), ..Need::default() }
+pub fn attention([n_channels, head_dim]: [usize; 2], window: usize, n_latents: usize) -> Need {
+    Need {
+        shared: bytes(attention::cpu::scratch_len(n_channels, window, n_latents)),
+        state: bytes(6 * (window - 1) * n_channels),
+        device_weights: bytes(2 * window * (head_dim / 2)),
+        ..Need::default()
+    }
 }
 
 /// Memory of the [`Head`](super::head::Head).
 pub fn head(n_channels: usize) -> Need {
-    let scratch = bytes(head::cpu::scratch_len(n_channels));
-    Need { scratch, state: bytes((head::TAPS - 1) * n_channels), ..Need::default() }
+    Need {
+        scratch: bytes(head::cpu::scratch_len(n_channels)),
+        state: bytes((head::TAPS - 1) * n_channels),
+        device_weights: SnakeTable::bytes(n_channels) + bytes(head::TAPS * n_channels),
+        ..Need::default()
+    }
+}
+
+/// Memory of an [`Embed`](super::embed::Embed) layer; `levels` has the codes of a frame and the
+/// size of the codebook of each level.
+pub fn embed(n_channels: usize, dim: usize, levels: &[[usize; 2]]) -> Need {
+    let level = |[n_codes, n_vectors]: [usize; 2]| {
+        (EMBED_WORDS + n_codes) * size_of::<i64>() + bytes(n_vectors * dim + dim * n_channels + n_channels)
+    };
+    Need { device_weights: levels.iter().copied().map(level).sum(), ..Need::default() }
+}
+
+/// Words per level of an embedding's table.
+const EMBED_WORDS: usize = 6;
+
+/// Memory of a [`Noise`](super::noise::Noise) layer.
+pub fn noise(n_blocks: usize) -> Need {
+    Need { device_weights: (2 * n_blocks).max(1) * size_of::<i64>(), ..Need::default() }
 }
 
 fn product([k, n]: [usize; 2], Work { n_rows, threads }: Work, layer_len: impl Fn(usize) -> usize) -> Need {

@@ -116,6 +116,11 @@ fn rounded(weight: f32, rounding: Rounding) -> f32 {
 }
 
 impl Product {
+    /// Bytes of W `[M, K]` on the device.
+    pub(crate) fn bytes([m, k]: [usize; 2]) -> usize {
+        m.div_ceil(GROUP_M).max(1) * k.div_ceil(CHUNK_K).max(1) * CHUNK_FLOATS * size_of::<f32>()
+    }
+
     /// Packs W `[M, K]` with the elements `weight(m, k)`. The kernel names begin with `symbol`.
     pub(crate) fn new(
         cuda: &Cuda,

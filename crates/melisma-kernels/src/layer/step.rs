@@ -103,7 +103,7 @@ impl Rows {
     /// # Errors
     /// The budget or the device refuses.
     pub fn new(device: &Device, budget: &Budget, max_rows: usize, n_slots: usize) -> Result<Self> {
-        let bytes = max_rows * size_of::<Row>();
+        let bytes = Self::bytes(max_rows);
         let copy = match device {
             Device::Cpu(_) => None,
             Device::Cuda(cuda) => {
@@ -112,6 +112,11 @@ impl Rows {
             }
         };
         Ok(Self { host: Vec::with_capacity(max_rows), n_slots, copy })
+    }
+
+    /// Bytes that `max_rows` rows take on a GPU, and again in pinned memory.
+    pub fn bytes(max_rows: usize) -> usize {
+        max_rows * size_of::<Row>()
     }
 
     /// Replaces the rows.

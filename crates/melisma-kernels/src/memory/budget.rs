@@ -113,6 +113,11 @@ impl Budget {
         Self(Arc::new(Inner { spaces, domains, limits, shared, watches }))
     }
 
+    /// Whether one limit applies to host and device memory together.
+    pub fn is_shared(&self) -> bool {
+        self.0.shared
+    }
+
     fn domain(&self, space: Space) -> usize {
         usize::from(space == Space::Device && !self.0.shared)
     }

@@ -25,6 +25,11 @@ pub(crate) struct Launch {
     pub(crate) shared_bytes: u32,
 }
 
+/// Bytes that a part of `len` bytes takes in the scratch of a queue.
+pub(crate) fn scratch_bytes(len: usize) -> usize {
+    len.next_multiple_of(256)
+}
+
 impl CudaQueue {
     pub(crate) fn new(cuda: &Cuda, budget: &Budget) -> Result<Self> {
         Ok(Self {
@@ -125,10 +130,15 @@ impl CudaQueue {
         Ok(())
     }
 
+    /// Grows the memory that [`CudaQueue::scratch`] cuts up to `bytes` for one part.
+    pub(crate) fn reserve_scratch(&self, bytes: usize) -> Result<()> {
+        self.scratch([bytes]).map(drop)
+    }
+
     /// Device memory for one run, cut into parts of `lengths` bytes. It grows at the first run that
     /// needs more; earlier memory stays allocated because recorded graphs still use it.
     pub(crate) fn scratch<const N: usize>(&self, lengths: [usize; N]) -> Result<[Address; N]> {
-        let padded = lengths.map(|len| len.next_multiple_of(256));
+        let padded = lengths.map(scratch_bytes);
         let total = padded.iter().sum();
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         if scratch.last().map_or(0, Buffer::len) < total {

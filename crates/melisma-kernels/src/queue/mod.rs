@@ -10,7 +10,7 @@ mod upload;
 
 pub use cpu::CpuQueue;
 pub use cuda::CudaQueue;
-pub(crate) use cuda::{Launch, arguments};
+pub(crate) use cuda::{Launch, arguments, scratch_bytes};
 pub(crate) use disjoint::Disjoint;
 pub use graph::Graph;
 pub(crate) use on_device::{OnDevice, Pair};
@@ -71,6 +71,18 @@ impl Queue {
         match self {
             Self::Cpu(queue) => queue.budget(),
             Self::Cuda(queue) => queue.budget(),
+        }
+    }
+
+    /// Allocates the device memory that kernels share on this queue now instead of at the first
+    /// run that needs it. On the CPU, memory grows with the runs.
+    ///
+    /// # Errors
+    /// The budget or the device refuses.
+    pub fn reserve_scratch(&self, bytes: usize) -> Result<()> {
+        match self {
+            Self::Cpu(_) => Ok(()),
+            Self::Cuda(queue) => queue.reserve_scratch(bytes),
         }
     }
 

@@ -78,6 +78,15 @@ impl Available {
     }
 }
 
+/// Memory that a piece of work takes, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needed {
+    /// Pageable and pinned host memory.
+    pub host: u64,
+    /// Device memory of its own; 0 on the CPU.
+    pub device: u64,
+}
+
 /// The budget of [`Available::budget`] for the current state of `device`.
 pub fn budget(limit: Limit, device: &Device) -> Budget {
     Available::look(device).budget(limit)

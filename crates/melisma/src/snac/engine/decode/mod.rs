@@ -101,6 +101,8 @@ impl Engine {
     ) -> Result<Self> {
         let device = queue.device();
         let capacity = Capacity::new(config, max_streams);
+        // Scratch that grows stays allocated: graphs may have recorded its address.
+        queue.reserve_scratch(need::scratch_bytes(config, capacity))?;
         let batch = Batch::new(&layers, queue, budget, capacity)?;
         let slot = || -> Result<Tensor> {
             let zeros = Tensor::from_slice(budget, &vec![0f32; layers.slot_len], &[layers.slot_len])?;
