@@ -6,8 +6,8 @@ mod gpu;
 
 use std::time::Instant;
 
-use melisma::snac::{Codes, Config, Engine, EngineOptions, Frames, Model, Noise, Rounding, StreamId};
 use melisma::runtime::memory::Needed;
+use melisma::snac::{Codes, Config, Engine, EngineOptions, Frames, Model, Noise, Rounding, StreamId};
 use melisma::{Budget, Device, Queue, Space};
 
 use codec::{Vectors, bits, codes, golden, odd_rates, worst};
@@ -195,7 +195,7 @@ fn on_cuda_the_bytes_that_an_engine_takes_are_known_beforehand() {
     let Some(queue) = gpu() else { return };
     let device = queue.device();
     for model in models() {
-        for max_streams in [1, 3] {
+        for max_streams in gpu::cases(vec![2], vec![1, 3]) {
             let budget = Budget::unlimited();
             let queue = device.queue(&budget).unwrap();
             let mut engine = Engine::new(&model, &queue, &budget, max_streams).unwrap();
