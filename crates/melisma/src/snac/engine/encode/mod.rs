@@ -34,6 +34,8 @@ use melisma_kernels::{Budget, Queue};
 use super::decode::StreamId;
 use super::options::EngineOptions;
 use super::ring::Ticket;
+use crate::runtime::device::Device;
+use crate::runtime::memory::Needed;
 use crate::snac::codes::{Codes, Frames};
 use crate::snac::config::Config;
 use crate::snac::encoder::Encoder;
@@ -101,10 +103,10 @@ impl EncodeEngine {
         Self { config: config.clone(), layers, streams, n_opened: 0, steps: Vec::new() }
     }
 
-    /// The most bytes of host memory that an engine for models of this shape takes on the CPU, its queue's scratch for
-    /// `threads` threads included, whatever it encodes; 0 for a model that the engine has no kernels for.
-    pub fn cpu_bytes(config: &Config, threads: usize, max_streams: usize) -> u64 {
-        super::decode::Engine::cpu_bytes(config, threads, max_streams)
+    /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
+    /// it encodes; nothing for a model that the engine has no kernels for.
+    pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
+        super::decode::Engine::needed(config, device, max_streams)
     }
 
     /// Samples of a frame.
