@@ -24,6 +24,21 @@ pub struct Choice {
     pub code: i32,
     /// How much larger its cosine is than the next best: near 0, another order of additions may choose that one.
     pub margin: f32,
+    /// The next best code.
+    pub next: i32,
+    /// The squared distance of the next best code, both vectors scaled to length 1.
+    pub next_distance: f32,
+}
+
+impl Choice {
+    /// Two distances tie when they differ by less than this share of the larger one: FP32 sums in another order may
+    /// swap them.
+    pub const TIE: f32 = 1e-5;
+
+    /// Whether the two nearest codes tie.
+    pub fn is_tie(self) -> bool {
+        2.0 * self.margin < Self::TIE * self.next_distance
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -81,6 +96,15 @@ impl Quantizer {
         };
         self.levels.iter().map(encode).collect()
     }
+
+    /// The choices of level `given.len()` for latents `[C, T]` whose coarser levels have the codes `given`.
+    pub fn encode_after(&self, latents: &Plane, given: &[Vec<i32>]) -> Vec<Choice> {
+        let mut residual = latents.clone();
+        for (level, codes) in self.levels.iter().zip(given) {
+            add_repeated(&mut residual, &level.decode(codes), level.stride, -1.0);
+        }
+        self.levels.get(given.len()).map_or_else(Vec::new, |level| level.encode(&residual))
+    }
 }
 
 impl Level {
@@ -113,16 +137,16 @@ impl Level {
     /// The code of largest cosine; the first of equals.
     fn nearest(&self, vector: &[f32]) -> Choice {
         let direction: Vec<f32> = normalised(vector).collect();
-        let (mut best, mut second, mut code) = (f32::NEG_INFINITY, f32::NEG_INFINITY, 0);
+        let (mut best, mut second, mut code, mut next) = (f32::NEG_INFINITY, f32::NEG_INFINITY, 0, 0);
         for (index, row) in self.directions.chunks_exact(self.dim).enumerate() {
             let cosine = row.iter().zip(&direction).map(|(a, b)| a * b).sum();
             if cosine > best {
-                (best, second, code) = (cosine, best, index as i32);
+                (best, second, code, next) = (cosine, best, index as i32, code);
             } else if cosine > second {
-                second = cosine;
+                (second, next) = (cosine, index as i32);
             }
         }
-        Choice { code, margin: best - second }
+        Choice { code, margin: best - second, next, next_distance: 2.0 - 2.0 * second }
     }
 }
 

@@ -1,0 +1,71 @@
+//! Codes of speech and music against those of the original implementation.
+#![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
+
+mod codec;
+mod encoded;
+
+use melisma::snac::{Codes, Model};
+
+use encoded::{Case, MODELS, Tally};
+
+/// Compares all codes of all models and clips; at most one in 1,000 may tie.
+fn check(encode: impl Fn(&Model, &[f32]) -> Codes) {
+    let mut total = Tally::default();
+    for name in MODELS {
+        let model = encoded::model(name);
+        for case in Case::all(name, &model) {
+            let tally = case.compare(&model, &encode(&model, &case.samples)).unwrap();
+            println!("{}: {tally:?}", case.name);
+            total.add(tally);
+        }
+    }
+    println!("all: {total:?}");
+    assert!(total.tied * 1000 <= total.total(), "{total:?}");
+}
+
+#[test]
+fn the_reference_gives_the_expected_codes() {
+    check(|model, samples| model.encode(samples).unwrap());
+}
+
+/// The expected codes with the second nearest code at `[level, at]`, and the reference's choices below it.
+fn with_second(case: &Case, model: &Model, [level, at]: [usize; 2]) -> Codes {
+    let mut levels: Vec<Vec<i32>> = case.levels[..=level].iter().map(|level| level.codes.clone()).collect();
+    levels[level][at] = case.levels[level].second[at];
+    let latents = model.latents(&case.samples);
+    while levels.len() < case.levels.len() {
+        let choices = model.quantizer().encode_after(&latents, &levels);
+        levels.push(choices.iter().map(|choice| choice.code).collect());
+    }
+    Codes::new(model.config(), levels).unwrap()
+}
+
+#[test]
+fn codes_below_a_tie_follow_it() {
+    let model = encoded::model("mini24");
+    let mut case = Case::open("music", "mini24", &model);
+    let codes = with_second(&case, &model, [0, 5]);
+    let error = case.compare(&model, &codes).unwrap_err();
+    assert!(error.contains("level 0, code 5 is"), "{error}");
+    case.levels[0].margin[5] = 0.9e-5;
+    let tally = case.compare(&model, &codes).unwrap();
+    assert_eq!(tally, Tally { equal: 161, tied: 1, following: 6 });
+    let mut levels = codes.levels();
+    levels[2][23] ^= 1;
+    let error = case.compare(&model, &Codes::new(model.config(), levels).unwrap()).unwrap_err();
+    assert!(error.contains("level 2, code 23 is"), "{error}");
+}
+
+#[test]
+fn a_third_code_is_not_a_tie() {
+    let model = encoded::model("tiny44");
+    let mut case = Case::open("speech", "tiny44", &model);
+    let mut levels: Vec<Vec<i32>> = case.levels.iter().map(|level| level.codes.clone()).collect();
+    case.levels[3].margin[255] = 0.0;
+    let [first, second] = [case.levels[3].codes[255], case.levels[3].second[255]];
+    levels[3][255] = second;
+    let codes = |levels: &[Vec<i32>]| Codes::new(model.config(), levels.to_vec()).unwrap();
+    assert_eq!(case.compare(&model, &codes(&levels)).unwrap().tied, 1);
+    levels[3][255] = (0..).find(|code| ![first, second].contains(code)).unwrap();
+    assert!(case.compare(&model, &codes(&levels)).is_err());
+}
