@@ -106,11 +106,7 @@ impl Case {
             let [codes, second] = [&level.codes, &level.second].map(|codes| codes[..n].to_vec());
             Level { codes, second, margin: level.margin[..n].to_vec() }
         };
-        Self {
-            name: self.name.clone(),
-            samples: self.samples.clone(),
-            levels: self.levels.iter().map(level).collect(),
-        }
+        Self { name: self.name.clone(), samples: self.samples.clone(), levels: self.levels.iter().map(level).collect() }
     }
 
     /// Compares each code with the expected one. It must be equal; or the two nearest codes tie, and it is the second.
