@@ -12,7 +12,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    fn new(device: Device) -> Self {
+    pub(crate) fn new(device: Device) -> Self {
         let budget = Budget::unlimited();
         let queue = device.queue(&budget).expect("a queue");
         Self { device, queue, budget }

@@ -3,7 +3,7 @@
 use super::cuda::SnakeTable;
 use super::panel::{self, Panels};
 use super::product::{CHUNK_K, Product};
-use super::{attention, head, residual};
+use super::{attention, entry, head, quantize, residual};
 use crate::queue::scratch_bytes;
 
 /// Memory of one layer, in bytes.
@@ -130,6 +130,27 @@ const EMBED_WORDS: usize = 6;
 /// Memory of a [`Noise`](super::noise::Noise) layer.
 pub fn noise(n_blocks: usize) -> Need {
     Need { device_weights: (2 * n_blocks).max(1) * size_of::<i64>(), ..Need::default() }
+}
+
+/// Memory of the [`Entry`](super::entry::Entry).
+pub fn entry(n_channels: usize) -> Need {
+    Need { state: bytes(entry::TAPS - 1), device_weights: bytes((entry::TAPS + 1) * n_channels), ..Need::default() }
+}
+
+/// Memory of a [`Quantize`](super::quantize::Quantize) layer of `[n_channels, dim]`, whose input
+/// lags by `lag` latents; `levels` is as in [`embed`].
+pub fn quantize([n_channels, dim]: [usize; 2], frame_latents: usize, levels: &[[usize; 2]], lag: usize) -> Need {
+    let frame_codes = levels.iter().map(|[n_codes, _]| n_codes).sum();
+    let level = |[n_codes, n_vectors]: [usize; 2]| {
+        let floats = 2 * n_vectors * dim + (2 * n_channels + 1) * dim + n_channels;
+        quantize::cuda::LEVEL_BYTES + n_codes * size_of::<i64>() + bytes(floats)
+    };
+    Need {
+        scratch: bytes(quantize::cpu::scratch_len([n_channels, dim], [frame_latents, frame_codes])),
+        state: bytes((lag.next_multiple_of(frame_latents) - lag) * n_channels),
+        device_weights: levels.iter().copied().map(level).sum(),
+        ..Need::default()
+    }
 }
 
 fn product([k, n]: [usize; 2], Work { n_rows, threads }: Work, layer_len: impl Fn(usize) -> usize) -> Need {

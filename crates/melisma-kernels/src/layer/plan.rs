@@ -1,5 +1,5 @@
-//! The plan of layers that remember the last rows of their input: `depthwise`, `head`, `residual`
-//! and `upsample`.
+//! The plan of layers that remember the last rows of their input: `depthwise`, `entry`, `head`,
+//! `residual` and `upsample`.
 
 use std::fmt::Debug;
 
