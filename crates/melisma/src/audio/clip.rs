@@ -1,3 +1,5 @@
+use super::Channel;
+
 /// Audio in memory: interleaved samples with a full scale of -1..=1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clip {
@@ -27,11 +29,7 @@ impl Clip {
 
     /// The mean of all channels, `[T]`.
     pub fn downmix(&self) -> Vec<f32> {
-        if self.n_channels <= 1 {
-            return self.samples.clone();
-        }
-        let scale = 1.0 / self.n_channels as f32;
-        self.samples.chunks_exact(self.n_channels).map(|frame| frame.iter().sum::<f32>() * scale).collect()
+        Channel::Mix.pick(&self.samples, self.n_channels).collect()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Decodes compressed audio with symphonia to one channel, sequentially.
+//! Decodes compressed audio with symphonia to one channel, sequentially, from a file or a pipe.
 
 use std::any::Any;
 use std::fmt;
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -13,11 +14,12 @@ use symphonia::core::formats::well_known::{
     FORMAT_ID_ADTS, FORMAT_ID_FLAC, FORMAT_ID_ISOMP4, FORMAT_ID_MP3, FORMAT_ID_OGG,
 };
 use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
-use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
+use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions, ReadOnlySource};
 use symphonia::core::meta::MetadataOptions;
 use symphonia::core::packet::Packet;
 use symphonia::core::units::Duration;
 
+use super::Channel;
 use super::check::{self, Format};
 use super::edit::{Edits, too_short};
 use super::file::open_regular;
@@ -30,10 +32,12 @@ const MAX_BYTES: u64 = 16 << 30;
 /// The longest packet, in bytes.
 const MAX_PACKET: usize = 32 << 20;
 
-/// An open file. Samples before the current position are dropped; seeking back decodes from the
-/// start.
+/// An open file or pipe. Samples before the current position are dropped; seeking back decodes from
+/// the start, which a pipe cannot do.
 pub(super) struct Decoder {
-    path: PathBuf,
+    /// `None` for a pipe.
+    path: Option<PathBuf>,
+    channel: Channel,
     format: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
     options: AudioDecoderOptions,
@@ -64,8 +68,16 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        guarded(|| Self::new(path, AudioDecoderOptions::default()))
+    pub(super) fn open(path: &Path, channel: Channel) -> Result<Self> {
+        guarded(|| Self::of_file(path, channel, AudioDecoderOptions::default()))
+    }
+
+    /// Decodes `pipe` while it arrives.
+    pub(super) fn live(pipe: impl Read + Send + Sync + 'static, channel: Channel) -> Result<Self> {
+        guarded(|| {
+            let source = Box::new(ReadOnlySource::new(pipe));
+            Self::new(source, None, channel, AudioDecoderOptions::default().verify(true))
+        })
     }
 
     pub(super) fn sample_rate(&self) -> u32 {
@@ -82,7 +94,7 @@ impl Decoder {
         let begins_as = check::sniff(open_regular(path)?)?;
         let checked = begins_as.map(|format| check::whole(format, open_regular(path)?)).transpose()?;
         guarded(|| {
-            let opened = Self::new(path, AudioDecoderOptions::default().verify(true))?;
+            let opened = Self::of_file(path, Channel::Mix, AudioDecoderOptions::default().verify(true))?;
             let format = opened.checked_format();
             let declared = match (format, checked) {
                 (Some(format), Some(declared)) if begins_as == Some(format) => declared,
@@ -93,15 +105,24 @@ impl Decoder {
         })
     }
 
-    fn new(path: &Path, options: AudioDecoderOptions) -> Result<Self> {
+    fn of_file(path: &Path, channel: Channel, options: AudioDecoderOptions) -> Result<Self> {
         let file = open_regular(path)?;
         let len = file.metadata().map_err(|error| Error::io("its size", error))?.len();
         if len > MAX_BYTES {
             return Err(Error::unsupported(format!("{len} bytes; compressed files of at most {MAX_BYTES} are read")));
         }
-        let stream = MediaSourceStream::new(Box::new(file), MediaSourceStreamOptions::default());
+        Self::new(Box::new(file), Some(path), channel, options)
+    }
+
+    fn new(
+        source: Box<dyn MediaSource>,
+        path: Option<&Path>,
+        channel: Channel,
+        options: AudioDecoderOptions,
+    ) -> Result<Self> {
+        let stream = MediaSourceStream::new(source, MediaSourceStreamOptions::default());
         let mut hint = Hint::new();
-        if let Some(suffix) = path.extension().and_then(|suffix| suffix.to_str()) {
+        if let Some(suffix) = path.and_then(|path| path.extension()?.to_str()) {
             hint.with_extension(suffix);
         }
         let probed =
@@ -112,7 +133,8 @@ impl Decoder {
         })?;
         let (track, decoder) = (audio_track(&*format)?.id, decoder(&*format, &options)?);
         let mut opened = Self {
-            path: path.to_owned(),
+            path: path.map(Path::to_owned),
+            channel,
             format,
             decoder,
             options,
@@ -150,7 +172,10 @@ impl Decoder {
             }
             FORMAT_ID_ISOMP4 => {
                 let rate = self.decoder.codec_params().sample_rate.unwrap_or(0);
-                let edits = Edits::of_mp4(&open_regular(&self.path)?, track.id, rate)?;
+                let path = self.path.as_ref().ok_or_else(|| {
+                    Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
+                })?;
+                let edits = Edits::of_mp4(&open_regular(path)?, track.id, rate)?;
                 Ok(edits.until(n_frames.unwrap_or(u64::MAX)))
             }
             _ if codec == CODEC_ID_MP3 => {
@@ -201,19 +226,43 @@ impl Decoder {
         if let Some(declared) = declared.filter(|&declared| declared > decoded + tolerated) {
             return Err(too_short(declared, decoded));
         }
+        self.verify().map(|()| self.start)
+    }
+
+    /// Compares all samples with the checksum that the file declares, if any.
+    fn verify(&mut self) -> Result<()> {
         match self.decoder.finalize().verify_ok {
             Some(false) => {
                 let message = format!("the MD5 of its {} samples is not the one that it declares", self.start);
                 Err(Error::corrupt(message))
             }
-            _ => Ok(self.start),
+            _ => Ok(()),
         }
     }
 
-    /// Reads the mean of all channels from sample `first` on.
+    /// Reads samples from the current position on and returns their number: at least one, or 0 at
+    /// the end.
+    pub(super) fn read_next(&mut self, to: &mut [f32]) -> Result<usize> {
+        guarded(|| {
+            while self.ready.is_empty() {
+                if !self.decode()? {
+                    return self.verify().map(|()| 0);
+                }
+            }
+            let n = self.ready.len().min(to.len());
+            to[..n].copy_from_slice(&self.ready[..n]);
+            self.ready.drain(..n);
+            self.start += n as u64;
+            Ok(n)
+        })
+    }
+
+    /// Reads samples from sample `first` on.
     pub(super) fn read_mono(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
-        if first < self.start {
-            *self = Self::open(&self.path.clone())?;
+        if first < self.start
+            && let Some(path) = self.path.clone()
+        {
+            *self = Self::open(&path, self.channel)?;
         }
         guarded(|| {
             let mut n = 0;
@@ -276,6 +325,7 @@ impl Decoder {
                 return Err(Error::unsupported(format!("{channels} channels at {rate} Hz")));
             }
             if self.n_channels == 0 {
+                self.channel.check(channels)?;
                 (self.sample_rate, self.n_channels) = (rate, channels);
             }
             if (rate, channels) != (self.sample_rate, self.n_channels) {
@@ -286,11 +336,9 @@ impl Decoder {
             }
             self.interleaved.resize(sound.samples_interleaved(), 0.0);
             sound.copy_to_slice_interleaved(&mut self.interleaved);
-            let scale = 1.0 / channels as f32;
-            let mean = |frame: &[f32]| frame.iter().sum::<f32>() * scale;
             for part in self.edits.take(self.interleaved.len() / channels) {
                 let frames = &self.interleaved[part.start * channels..part.end * channels];
-                self.ready.extend(frames.chunks_exact(channels).map(mean));
+                self.ready.extend(self.channel.pick(frames, channels));
             }
             return Ok(true);
         }

@@ -1,5 +1,6 @@
-//! Audio files: reading, writing, resampling, and how loud a recording is.
+//! Audio files and pipes: reading, writing, resampling, and how loud a recording is.
 
+mod channel;
 #[cfg(feature = "codecs")]
 mod check;
 mod clip;
@@ -13,8 +14,11 @@ pub(crate) mod interpolate;
 mod loudness;
 mod resample;
 mod source;
+mod stream;
 pub mod wav;
 
+pub use channel::Channel;
 pub use clip::Clip;
 pub use loudness::Meter;
-pub use source::{Element, Facts, Reads, Source};
+pub use source::{Element, Facts, Rates, Reads, Source, Target};
+pub use stream::Stream;

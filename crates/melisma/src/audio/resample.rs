@@ -138,6 +138,63 @@ impl Resampler {
     }
 }
 
+/// Resamples audio that arrives in pieces, with the same bits as the whole.
+#[derive(Debug)]
+pub(super) struct Running {
+    table: Arc<Resampler>,
+    /// Samples from the first one on that the next output needs.
+    samples: Vec<f32>,
+    n_in: u64,
+    n_out: u64,
+    ready: Vec<f32>,
+}
+
+impl Running {
+    pub(super) fn new(ratio: Ratio) -> Self {
+        let table = Resampler::get(ratio);
+        // Samples before the audio are silence.
+        let samples = vec![0.0; ratio.half() - 1];
+        Self { table, samples, n_in: 0, n_out: 0, ready: Vec::new() }
+    }
+
+    /// The outputs that no later sample can change.
+    pub(super) fn push(&mut self, samples: &[f32]) -> &[f32] {
+        self.samples.extend_from_slice(samples);
+        self.n_in += samples.len() as u64;
+        // An output needs the sample at its place and this many after it.
+        let after = (self.table.n_taps - self.table.ratio.half()) as u64;
+        self.run_to(self.table.ratio.len(self.n_in.saturating_sub(after)))
+    }
+
+    /// The outputs of the last call.
+    pub(super) fn ready(&self) -> &[f32] {
+        &self.ready
+    }
+
+    /// The rest of the outputs.
+    pub(super) fn finish(&mut self) -> &[f32] {
+        let n_outputs = self.table.ratio.len(self.n_in);
+        let len = match (n_outputs - self.n_out) as usize {
+            0 => 0,
+            n => self.table.span(self.n_out, n).1,
+        };
+        self.samples.resize(self.samples.len().max(len), 0.0);
+        self.run_to(n_outputs)
+    }
+
+    fn run_to(&mut self, n_outputs: u64) -> &[f32] {
+        self.ready.clear();
+        self.ready.resize(n_outputs.saturating_sub(self.n_out) as usize, 0.0);
+        if !self.ready.is_empty() {
+            self.table.run(self.n_out, &self.samples, &mut self.ready);
+            let passed = self.table.needs(n_outputs).0 - self.table.needs(self.n_out).0;
+            self.samples.drain(..(passed as usize).min(self.samples.len()));
+            self.n_out = n_outputs;
+        }
+        &self.ready
+    }
+}
+
 /// A dot product in [`LANES`] lanes, which are then added from first to last.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
@@ -218,6 +275,22 @@ mod tests {
         let table = Resampler::get(ratio);
         for (first, n) in [(0, 100), (1, 7), (1234, 500), (3000, 266)] {
             assert_eq!(part(&table, &x, first as u64, n), all[first..first + n]);
+        }
+    }
+
+    #[test]
+    fn pieces_are_the_same_bits_as_the_whole() {
+        let x: Vec<f32> = (0..9000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / 1e7 - 0.8).collect();
+        for (orig, new) in [(44_100, 24_000), (16_000, 24_000), (1000, 24_000), (96_000, 8000), (768_000, 24_000)] {
+            let ratio = Ratio::new(orig, new).unwrap();
+            for (len, piece) in [(9000, 1), (9000, 777), (9000, 9000), (1, 1), (0, 1), (130, 50)] {
+                let mut running = Running::new(ratio);
+                let mut y = Vec::new();
+                x[..len].chunks(piece).for_each(|piece| y.extend_from_slice(running.push(piece)));
+                y.extend_from_slice(running.finish());
+                assert_eq!(y, whole(ratio, &x[..len]), "{orig} to {new}, {len} in pieces of {piece}");
+                assert!(running.finish().is_empty());
+            }
         }
     }
 

@@ -1,10 +1,12 @@
 //! Reads a file as mono audio at a given rate, at any sample position.
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Channel;
 use super::decode::Decoder;
 use super::file::open_regular;
 use super::resample::{Ratio, Resampler};
@@ -13,6 +15,49 @@ use crate::{Error, Result};
 
 /// Output samples that are resampled at once.
 const BLOCK: usize = 1 << 14;
+
+/// The rates of recordings. Others are damage, or not audio.
+const RECORDED_HZ: RangeInclusive<u32> = 1_000..=768_000;
+
+/// The audio that is wanted from a file. A rate in Hz converts into the mix at that rate, from any
+/// rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// Samples per second.
+    pub sample_rate: u32,
+    /// The channel.
+    pub channel: Channel,
+    /// The rates that a file may have.
+    pub rates: Rates,
+}
+
+/// The rates that a file may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rates {
+    /// All that can be resampled.
+    #[default]
+    Any,
+    /// 1 kHz to 768 kHz, as recordings have.
+    Recorded,
+}
+
+impl From<u32> for Target {
+    fn from(sample_rate: u32) -> Self {
+        Self { sample_rate, channel: Channel::Mix, rates: Rates::Any }
+    }
+}
+
+impl Target {
+    /// Checks a file of `n_channels` channels at `sample_rate` Hz.
+    pub(super) fn check(self, n_channels: usize, sample_rate: u32) -> Result<()> {
+        self.channel.check(n_channels)?;
+        if self.rates == Rates::Recorded && !RECORDED_HZ.contains(&sample_rate) {
+            let (least, most) = (RECORDED_HZ.start(), RECORDED_HZ.end());
+            return Err(Error::unsupported(format!("a sample rate of {sample_rate} Hz; {least} to {most} are read")));
+        }
+        Ok(())
+    }
+}
 
 /// Properties of a file, known before its samples are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,13 +100,14 @@ pub enum Reads {
 /// An open file.
 #[derive(Debug)]
 pub struct Source {
-    origin: Origin,
+    pub(super) origin: Origin,
+    channel: Channel,
     resampling: Option<Resampling>,
     facts: Facts,
 }
 
 #[derive(Debug)]
-enum Origin {
+pub(super) enum Origin {
     Wav(wav::File),
     Stream(Decoder),
 }
@@ -72,27 +118,29 @@ struct Resampling {
     /// Samples at the original rate.
     n_samples: u64,
     table: Option<Arc<Resampler>>,
+    /// Samples from `start` on, some of which the next read may need again.
     samples: Vec<f32>,
+    start: i64,
 }
 
 impl Source {
-    /// Opens `path` and returns samples at `sample_rate`. The first bytes of the file decide its
-    /// format, not its name. A compressed file is decoded once, to find its length and to check
+    /// Opens `path` and returns samples as `target` wants them. The first bytes of the file decide
+    /// its format, not its name. A compressed file is decoded once, to find its length and to check
     /// that it is complete.
     ///
     /// # Errors
     /// The file's format is unknown, the file is damaged or contradicts itself, it has no samples,
-    /// or it cannot be read.
-    pub fn open(path: &Path, sample_rate: u32) -> Result<Self> {
-        Self::with_length(path, sample_rate, Reads::Direct, || Decoder::count(path))
+    /// it does not have the channel or a rate that is wanted, or it cannot be read.
+    pub fn open(path: &Path, target: impl Into<Target>) -> Result<Self> {
+        Self::with_length(path, target.into(), Reads::Direct, || Decoder::count(path))
     }
 
     /// Reopens `path`, whose [`Facts::n_original`] is known.
     ///
     /// # Errors
     /// As [`Source::open`]; also if the file's length has changed.
-    pub fn reopen(path: &Path, sample_rate: u32, n_original: u64, reads: Reads) -> Result<Self> {
-        let source = Self::with_length(path, sample_rate, reads, || Ok(n_original))?;
+    pub fn reopen(path: &Path, target: impl Into<Target>, n_original: u64, reads: Reads) -> Result<Self> {
+        let source = Self::with_length(path, target.into(), reads, || Ok(n_original))?;
         if source.facts.n_original != n_original {
             let message = format!("{} samples are there, there were {n_original}", source.facts.n_original);
             return Err(Error::truncated(message));
@@ -101,7 +149,8 @@ impl Source {
     }
 
     /// Opens `path`; `count` returns the length of a compressed file at its own rate.
-    fn with_length(path: &Path, sample_rate: u32, reads: Reads, count: impl FnOnce() -> Result<u64>) -> Result<Self> {
+    fn with_length(path: &Path, target: Target, reads: Reads, count: impl FnOnce() -> Result<u64>) -> Result<Self> {
+        let Target { sample_rate, channel, .. } = target;
         let file = open_regular(path)?;
         let (origin, mut facts) = if is_wav(&file) {
             let wav = wav::File::new(file, reads)?;
@@ -118,23 +167,25 @@ impl Source {
             (Origin::Wav(wav), facts)
         } else {
             let n_samples = count()?;
-            let decoder = Decoder::open(path)?;
+            let decoder = Decoder::open(path, channel)?;
             let (sample_rate, n_channels) = (decoder.sample_rate(), decoder.n_channels());
             let element = Element::F32;
             let facts = Facts { sample_rate, n_channels, n_original: n_samples, n_samples, element, note: None };
             (Origin::Stream(decoder), facts)
         };
+        target.check(facts.n_channels, facts.sample_rate)?;
         if facts.n_samples == 0 {
             return Err(Error::truncated("the file holds no samples"));
         }
         let mut resampling = None;
         if facts.sample_rate != sample_rate {
             let ratio = Ratio::new(facts.sample_rate, sample_rate)?;
-            resampling = Some(Resampling { ratio, n_samples: facts.n_samples, table: None, samples: Vec::new() });
+            let (n_samples, samples) = (facts.n_samples, Vec::new());
+            resampling = Some(Resampling { ratio, n_samples, table: None, samples, start: 0 });
             facts.n_samples = ratio.len(facts.n_samples);
             facts.element = Element::F32;
         }
-        Ok(Self { origin, resampling, facts })
+        Ok(Self { origin, channel, resampling, facts })
     }
 
     /// The properties of the file.
@@ -168,10 +219,11 @@ impl Source {
             return Err(Error::truncated(message));
         }
         match &mut self.resampling {
-            None => self.origin.read_mono(first, to)?,
+            None => self.origin.read_mono(self.channel, first, to)?,
             Some(resampling) => {
                 for (index, to) in to.chunks_mut(BLOCK).enumerate() {
-                    resampling.read(&mut self.origin, first + (index * BLOCK) as u64, to)?;
+                    let read = |first, to: &mut [f32]| self.origin.read_mono(self.channel, first, to);
+                    resampling.read(read, first + (index * BLOCK) as u64, to)?;
                 }
             }
         }
@@ -183,32 +235,47 @@ impl Source {
 }
 
 impl Origin {
-    fn read_mono(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
+    fn read_mono(&mut self, channel: Channel, first: u64, to: &mut [f32]) -> Result<()> {
         match self {
-            Self::Wav(wav) => wav.read_mono(first, to),
+            Self::Wav(wav) => wav.read_mono(channel, first, to),
+            // The decoder was opened for its channel.
             Self::Stream(decoder) => decoder.read_mono(first, to),
         }
     }
 }
 
 impl Resampling {
-    fn read(&mut self, origin: &mut Origin, first: u64, to: &mut [f32]) -> Result<()> {
-        let table = self.table.get_or_insert_with(|| Resampler::get(self.ratio));
+    fn read(&mut self, mut read: impl FnMut(u64, &mut [f32]) -> Result<()>, first: u64, to: &mut [f32]) -> Result<()> {
+        let table = self.table.get_or_insert_with(|| Resampler::get(self.ratio)).clone();
         let (start, len) = table.span(first, to.len());
-        self.samples.clear();
+        let n_kept = self.keep_from(start).min(len);
         self.samples.resize(len, 0.0);
         // Samples before and after the audio are silence.
-        let before = usize::try_from(-start).unwrap_or(0).min(len);
-        let from = start.max(0) as u64;
-        let there = self.n_samples.saturating_sub(from).min((len - before) as u64) as usize;
-        origin.read_mono(from, &mut self.samples[before..before + there])?;
+        let new = &mut self.samples[n_kept..];
+        let start_new = start + n_kept as i64;
+        let before = usize::try_from(-start_new).unwrap_or(0).min(new.len());
+        let from = start_new.max(0) as u64;
+        let there = self.n_samples.saturating_sub(from).min((new.len() - before) as u64) as usize;
+        if let Err(error) = read(from, &mut new[before..before + there]) {
+            self.samples.clear();
+            return Err(error);
+        }
         table.run(first, &self.samples, to);
         Ok(())
+    }
+
+    /// Drops the samples before `start` and returns the number of those from there on. A decoder
+    /// would have to begin again to read them a second time.
+    fn keep_from(&mut self, start: i64) -> usize {
+        let passed = usize::try_from(start - self.start).unwrap_or(usize::MAX).min(self.samples.len());
+        self.samples.drain(..passed);
+        self.start = start;
+        self.samples.len()
     }
 }
 
 fn is_wav(file: &File) -> bool {
     let mut start = [0; 12];
     // A file too short for any format goes to the WAV reader, which reports it.
-    file.read_exact_at(&mut start, 0).is_err() || matches!(&start[..4], b"RIFF" | b"RIFX" | b"RF64" | b"BW64" | b"riff")
+    file.read_exact_at(&mut start, 0).is_err() || wav::is_wav(&start)
 }

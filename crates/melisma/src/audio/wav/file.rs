@@ -8,7 +8,7 @@ use melisma_kernels::memory::mapped::{Access, Mapped};
 
 use super::header::{Bytes, Coding, Header};
 use super::{SampleFormat, sample};
-use crate::audio::Reads;
+use crate::audio::{Channel, Reads};
 use crate::{Error, Result};
 
 /// Bytes that are converted at once.
@@ -86,12 +86,13 @@ impl File {
         Ok(())
     }
 
-    /// Reads the mean of all channels, from frame `first` on.
+    /// Reads `channel` from frame `first` on.
     ///
     /// # Errors
-    /// The file has fewer frames, or the read fails.
-    pub fn read_mono(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
+    /// The file has no such channel or fewer frames, or the read fails.
+    pub fn read_mono(&mut self, channel: Channel, first: u64, to: &mut [f32]) -> Result<()> {
         let (coding, n_channels) = (self.header.coding, self.header.n_channels);
+        channel.check(n_channels)?;
         let per_block = (BLOCK_BYTES / self.header.block_len()).max(1);
         let mut all = vec![0.0; if n_channels == 1 { 0 } else { per_block * n_channels }];
         for (index, to) in to.chunks_mut(per_block).enumerate() {
@@ -101,10 +102,7 @@ impl File {
                 continue;
             }
             sample::to_f32(coding, bytes, &mut all[..to.len() * n_channels]);
-            let scale = 1.0 / n_channels as f32;
-            for (to, frame) in to.iter_mut().zip(all.chunks_exact(n_channels)) {
-                *to = frame.iter().sum::<f32>() * scale;
-            }
+            to.iter_mut().zip(channel.pick(&all, n_channels)).for_each(|(to, sample)| *to = sample);
         }
         Ok(())
     }

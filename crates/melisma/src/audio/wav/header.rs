@@ -2,6 +2,8 @@
 //! chunk), and Sony's W64 (GUIDs as names, 64-bit sizes that include their header, chunks padded to
 //! 8 bytes).
 
+use std::ops::RangeInclusive;
+
 use super::{SampleFormat, TAG_ALAW, TAG_EXTENSIBLE, TAG_FLOAT, TAG_MULAW, TAG_PCM, UNKNOWN_SIZE};
 use crate::text::count;
 use crate::{Error, Result};
@@ -10,14 +12,22 @@ const MAX_CHANNELS: u16 = 256;
 const MAX_SAMPLE_RATE: u32 = 3_072_000;
 /// The most chunks before the data that are searched.
 const MAX_CHUNKS: usize = 10_000;
+/// The sizes that sox and arecord store in a pipe, about 2 GiB.
+const PIPED_SIZES: RangeInclusive<u64> = 0x7fff_0000..=0x8000_0000;
+/// The data length of a pipe that is read to its end.
+pub(super) const OPEN_END: u64 = u64::MAX;
 const W64_RIFF: [u8; 16] = *b"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00";
 /// The bytes after the four letters in the GUIDs of W64's chunks.
 const W64_TAIL: [u8; 12] = [0xf3, 0xac, 0xd3, 0x11, 0x8c, 0xd1, 0x00, 0xc0, 0x4f, 0x8e, 0xdb, 0x8a];
 
-/// A source of header bytes: a slice or a file.
+/// A source of header bytes: a slice, a file or a pipe.
 pub(crate) trait Bytes {
-    /// The number of bytes.
+    /// The number of bytes, or a bound if the end is open.
     fn len(&self) -> u64;
+    /// Whether the number of bytes is known only at their end.
+    fn is_open(&self) -> bool {
+        false
+    }
     /// Fills `to` with the bytes from `at` on.
     fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()>;
 }
@@ -78,7 +88,8 @@ pub struct Header {
     pub coding: Coding,
     /// The file offset of the samples.
     pub data_at: u64,
-    /// Bytes of samples, a multiple of the block length.
+    /// Bytes of samples, a multiple of the block length; `u64::MAX` in a pipe that is read to its
+    /// end.
     pub data_len: u64,
     /// A defect of the file that was repaired.
     pub note: Option<String>,
@@ -117,11 +128,11 @@ impl Header {
                     let layout: Layout =
                         layout.ok_or_else(|| Error::corrupt("the data chunk comes before the fmt chunk"))?;
                     let declared = long_data_len.filter(|_| chunk.len == u64::from(UNKNOWN_SIZE)).unwrap_or(chunk.len);
-                    return layout.with_data(chunk.body, declared, left);
+                    return layout.with_data(chunk.body, declared, (!source.is_open()).then_some(left));
                 }
                 _ => {}
             }
-            let next = chunk.body.checked_add(chunk.len).map(|end| end + family.padding(end));
+            let next = chunk.body.checked_add(chunk.len).and_then(|end| end.checked_add(family.padding(end)));
             at = next
                 .filter(|&next| next <= source.len())
                 .ok_or_else(|| Error::truncated(format!("a chunk of {} bytes, {left} are left", chunk.len)))?;
@@ -198,7 +209,7 @@ impl Family {
 
     /// Padding of a chunk that ends at `end`: to an even size, in W64 to a multiple of 8.
     fn padding(self, end: u64) -> u64 {
-        if self == Self::W64 { end.next_multiple_of(8) - end } else { end & 1 }
+        if self == Self::W64 { end.wrapping_neg() & 7 } else { end & 1 }
     }
 }
 
@@ -256,15 +267,22 @@ impl Layout {
         Ok(Self { sample_rate, n_channels, coding })
     }
 
-    fn with_data(self, data_at: u64, declared: u64, left: u64) -> Result<Header> {
+    /// `left` is `None` if the end is open.
+    fn with_data(self, data_at: u64, declared: u64, left: Option<u64>) -> Result<Header> {
         let mut note = None;
-        let unknown = declared == u64::from(UNKNOWN_SIZE) || declared == u64::MAX || (declared == 0 && left > 0);
+        let is_unset = declared == u64::from(UNKNOWN_SIZE) || declared == u64::MAX;
         let mut data_len = declared;
-        if unknown {
-            note = Some(format!("the data size is not in the header; taken to the end, {}", count(left, "byte")));
-            data_len = left;
-        } else if declared > left {
-            return Err(Error::truncated(format!("{declared} bytes of samples are declared, {left} are there")));
+        match left {
+            Some(left) if is_unset || (declared == 0 && left > 0) => {
+                note = Some(format!("the data size is not in the header; taken to the end, {}", count(left, "byte")));
+                data_len = left;
+            }
+            Some(left) if declared > left => return Err(too_short(declared, left)),
+            None if is_unset || declared == 0 || PIPED_SIZES.contains(&declared) => {
+                note = Some("the data size is not in the header; read to the end".to_owned());
+                return Ok(self.header(data_at, OPEN_END, note));
+            }
+            _ => {}
         }
         let n_channels = usize::from(self.n_channels);
         let rest = data_len % (n_channels * self.coding.bytes()) as u64;
@@ -272,8 +290,18 @@ impl Layout {
             data_len -= rest;
             note = Some(format!("left out {} after the last whole sample", count(rest, "byte")));
         }
-        Ok(Header { sample_rate: self.sample_rate, n_channels, coding: self.coding, data_at, data_len, note })
+        Ok(self.header(data_at, data_len, note))
     }
+
+    fn header(self, data_at: u64, data_len: u64, note: Option<String>) -> Header {
+        let Self { sample_rate, n_channels, coding } = self;
+        Header { sample_rate, n_channels: usize::from(n_channels), coding, data_at, data_len, note }
+    }
+}
+
+/// The error for a file that ends before its declared end.
+pub(super) fn too_short(declared: u64, there: u64) -> Error {
+    Error::truncated(format!("{declared} bytes of samples are declared, {there} are there"))
 }
 
 /// Integers of odd bit depths are left-aligned in the next whole number of bytes.

@@ -14,12 +14,14 @@
 
 mod file;
 pub(crate) mod header;
+mod pipe;
 mod read;
 pub(crate) mod sample;
 mod write;
 
 pub use file::File;
 pub use header::{Coding, Header};
+pub(crate) use pipe::Pipe;
 pub use read::{Wav, read};
 pub use write::{Writer, write};
 
@@ -67,6 +69,11 @@ impl SampleFormat {
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
+}
+
+/// Whether a file that begins with `start` is for this reader.
+pub(crate) fn is_wav(start: &[u8]) -> bool {
+    [b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff"].iter().any(|name| start.starts_with(*name))
 }
 
 const TAG_PCM: u16 = 1;
