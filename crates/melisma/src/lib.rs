@@ -167,6 +167,7 @@ pub mod config;
 pub mod dataset;
 #[cfg(feature = "onnx")]
 pub mod engine;
+pub mod fidelity;
 pub mod format;
 #[cfg(test)]
 mod golden;

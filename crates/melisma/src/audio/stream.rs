@@ -17,6 +17,8 @@ use crate::{Error, Result};
 
 /// Samples that are read at once.
 const BLOCK: usize = 1 << 14;
+/// Bytes and samples of a block of a WAV file before it is mixed down.
+const PIPE_BYTES: u64 = 5 << 16;
 /// Bytes that tell WAV from other formats.
 const MAGIC_LEN: usize = 12;
 /// The largest 16-bit sample; 24- and 32-bit ones count too if they are at least as large.
@@ -194,6 +196,12 @@ impl Stream {
     /// Samples that [`Stream::read`] has returned.
     pub fn n_read(&self) -> u64 {
         self.n_read
+    }
+
+    /// Memory that it takes, in bytes, besides that of a decoder of compressed audio.
+    pub fn bytes(&self) -> u64 {
+        let resampling = self.resampling.as_ref().map_or(0, |running| running.bytes(BLOCK));
+        (BLOCK * size_of::<f32>()) as u64 + PIPE_BYTES + resampling
     }
 
     /// What was converted, repaired or found, in words for the user. Complete at the end.

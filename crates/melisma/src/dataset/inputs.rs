@@ -38,15 +38,15 @@ impl Inputs {
             let data = std::fs::metadata(place).map_err(|error| {
                 Error::io(place.display(), error).with_hint("name a folder, audio files, or a list of them")
             })?;
-            match suffix(place) {
-                _ if data.is_dir() => {
+            match data.is_dir() {
+                true => {
                     let mut walk = Walk::new(place);
                     walk.run()?;
                     found.append(&mut walk.found);
                     skipped.add(walk.skipped);
                 }
-                Some("txt" | "lst" | "list") => read_list(place, &mut found)?,
-                _ => found.push(Input::new(place.file_name().unwrap_or(place.as_os_str()), place.clone())),
+                false if Self::is_list(place) => read_list(place, &mut found)?,
+                false => found.push(Input::new(place.file_name().unwrap_or(place.as_os_str()), place.clone())),
             }
         }
         found.sort_unstable();
@@ -59,6 +59,11 @@ impl Inputs {
                 .with_hint(format!("their names end with .{}", SUFFIXES.join(", ."))));
         }
         Ok(Self { files: found, skipped, places: places.to_vec() })
+    }
+
+    /// Whether `place` is a list of files by its name.
+    pub fn is_list(place: &Path) -> bool {
+        matches!(suffix(place), Some("txt" | "lst" | "list"))
     }
 
     /// The named places, and every file.

@@ -29,7 +29,7 @@ mod write;
 
 pub use format::Format;
 pub use ledger::Ledger;
-pub use write::{to_ids, to_json, to_npy, to_orpheus, to_safetensors};
+pub use write::{Text, to_ids, to_json, to_npy, to_orpheus, to_safetensors};
 
 use super::codes::{Codes, in_codebook};
 use super::config::Config;

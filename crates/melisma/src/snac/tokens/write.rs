@@ -2,46 +2,70 @@
 //!
 //! Orpheus text, JSON and safetensors carry the hash of the model that made them; ids and npy have no place for it.
 
-use std::fmt::Write as _;
-
 use super::{FIRST_ID, FIRST_TOKEN, SLOT_CODES, check_orpheus};
+use crate::Result;
 use crate::format::safetensors::{self, Tensor};
 use crate::format::{DType, npy};
-use crate::snac::{Codes, Model, slots};
-use crate::{Error, Kind, Result};
+use crate::snac::{Codes, Frames, Model, slots};
 
-/// `<custom_token_N>`, one frame a line, after a line with the model's hash.
-///
-/// # Errors
-/// `Unsupported` when the model's frames do not have the seven slots of Orpheus.
-pub fn to_orpheus(model: &Model, codes: &Codes) -> Result<String> {
-    check_orpheus(model.config())?;
-    let mut text = format!("<melisma_model_{}>\n", model.hash());
-    each_line(codes, |out, number| write!(out, "<custom_token_{number}>"), &mut text)?;
-    Ok(text)
+/// Text, which can be written while frames come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Text {
+    /// `<custom_token_N>`, one frame a line, after a line with the model's hash.
+    Orpheus,
+    /// Vocabulary ids, one frame a line.
+    Ids,
 }
 
-/// Vocabulary ids, one frame a line.
-///
-/// # Errors
-/// As [`to_orpheus`].
-pub fn to_ids(model: &Model, codes: &Codes) -> Result<String> {
-    check_orpheus(model.config())?;
-    let mut text = String::new();
-    each_line(codes, |out, number| write!(out, "{} ", number + FIRST_ID), &mut text)?;
-    Ok(text)
-}
-
-fn each_line(codes: &Codes, write: impl Fn(&mut String, i64) -> std::fmt::Result, text: &mut String) -> Result<()> {
-    for frame in codes.frames().chunks(1) {
-        for (slot, &code) in frame.as_slice().iter().enumerate() {
-            write(text, FIRST_TOKEN + slot as i64 * SLOT_CODES + i64::from(code))
-                .map_err(|error| Error::new(Kind::Io, error.to_string()))?;
-        }
-        text.truncate(text.trim_end_matches(' ').len());
-        text.push('\n');
+impl Text {
+    /// The text before the first frame.
+    ///
+    /// # Errors
+    /// `Unsupported` when the model's frames do not have the seven slots of Orpheus.
+    pub fn start(self, model: &Model) -> Result<String> {
+        check_orpheus(model.config())?;
+        Ok(match self {
+            Self::Orpheus => format!("<melisma_model_{}>\n", model.hash()),
+            Self::Ids => String::new(),
+        })
     }
-    Ok(())
+
+    /// The text of some frames of a model that [`Text::start`] accepts.
+    pub fn lines<'a>(self, frames: impl Into<Frames<'a>>) -> String {
+        let mut text = String::new();
+        for frame in frames.into().chunks(1) {
+            for (slot, &code) in frame.as_slice().iter().enumerate() {
+                let number = FIRST_TOKEN + slot as i64 * SLOT_CODES + i64::from(code);
+                match self {
+                    Self::Orpheus => text += &format!("<custom_token_{number}>"),
+                    Self::Ids if slot == 0 => text += &(number + FIRST_ID).to_string(),
+                    Self::Ids => text += &format!(" {}", number + FIRST_ID),
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn whole(self, model: &Model, codes: &Codes) -> Result<String> {
+        Ok(self.start(model)? + &self.lines(codes))
+    }
+}
+
+/// [`Text::Orpheus`] of a whole clip.
+///
+/// # Errors
+/// Those of [`Text::start`].
+pub fn to_orpheus(model: &Model, codes: &Codes) -> Result<String> {
+    Text::Orpheus.whole(model, codes)
+}
+
+/// [`Text::Ids`] of a whole clip.
+///
+/// # Errors
+/// Those of [`Text::start`].
+pub fn to_ids(model: &Model, codes: &Codes) -> Result<String> {
+    Text::Ids.whole(model, codes)
 }
 
 /// `{"codes": [[level 0 codes], [level 1 codes], …], "model": "HASH"}`.

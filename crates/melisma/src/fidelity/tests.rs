@@ -1,0 +1,82 @@
+use super::*;
+use crate::runtime::device::Device;
+
+fn queue() -> Queue {
+    Device::cpu().unwrap().queue(&Budget::unlimited()).unwrap()
+}
+
+fn meter() -> Meter {
+    Meter::new(&queue(), &Budget::unlimited(), 24_000).unwrap()
+}
+
+fn noise(n: usize) -> Vec<f32> {
+    (0..n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / 2e7 - 0.4).collect()
+}
+
+fn measure(original: &[f32], decoded: &[f32], piece: usize) -> Fidelity {
+    let mut meter = meter();
+    // The decoder lags.
+    let lag = 3000.min(original.len());
+    meter.original(&original[..lag]).unwrap();
+    let mut rest = original[lag..].chunks(piece);
+    for decoded in decoded.chunks(piece) {
+        meter.decoded(decoded).unwrap();
+        rest.next().map_or(Ok(()), |original| meter.original(original)).unwrap();
+    }
+    rest.for_each(|original| meter.original(original).unwrap());
+    meter.finish().unwrap()
+}
+
+#[test]
+fn the_definitions_hold() {
+    for n in [1, 255, 1024, 1025, 20_000, 50_000] {
+        let x = noise(n);
+        let y: Vec<f32> = x.iter().map(|x| x * 0.9).chain([0.7; 99]).collect();
+        let found = measure(&x, &y, 777);
+        assert_eq!(found.n_samples, n as u64);
+        assert!((found.snr_db.unwrap() - 20.0).abs() < 1e-4, "{found:?}");
+        // Every power is 0.81 of the original.
+        let expected = -(0.81f64.log10());
+        assert!((found.log_mel_distance.unwrap() - expected).abs() < 1e-3, "{n}: {found:?}, not {expected}");
+    }
+}
+
+#[test]
+fn the_frames_are_those_of_the_whole() {
+    let n = 1024 + 300 * 256;
+    let (x, y) = (noise(n), noise(2 * n)[n..].to_vec());
+    let found = measure(&x, &y, 1000);
+    let meter = meter();
+    let values = |samples: &[f32]| meter.transform.run(&meter.queue, samples).unwrap().values.to_f32();
+    let (a, b) = (values(&x), values(&y));
+    assert_eq!(a.len(), 301 * 80);
+    let sum: f64 = a.iter().zip(&b).map(|(a, b)| f64::from((a - b).abs())).sum();
+    let expected = sum / a.len() as f64;
+    assert!((found.log_mel_distance.unwrap() - expected).abs() < 1e-9 * expected, "{found:?}, not {expected}");
+}
+
+#[test]
+fn pieces_do_not_matter() {
+    let (x, y) = (noise(40_321), noise(90_000)[40_000..].to_vec());
+    let whole = measure(&x, &y, 1 << 20);
+    for piece in [1000, 1024, 17_408] {
+        assert_eq!(measure(&x, &y, piece), whole);
+    }
+}
+
+#[test]
+fn silence_and_equal_samples() {
+    let x = noise(5000);
+    let equal = measure(&x, &x, 500);
+    assert_eq!((equal.snr_db, equal.log_mel_distance), (Some(f64::INFINITY), Some(0.0)));
+    let silent = measure(&[0.0; 5000], &x, 500);
+    assert!(silent.snr_db.is_none() && silent.log_mel_distance.unwrap() > 1.0);
+    let empty = measure(&[], &[], 1);
+    assert_eq!(empty, Fidelity { snr_db: None, log_mel_distance: None, n_samples: 0 });
+    let mut meter = meter();
+    for _ in 0..2 {
+        meter.original(&x).unwrap();
+        meter.decoded(&x).unwrap();
+        assert_eq!(meter.finish().unwrap(), equal);
+    }
+}
