@@ -3,6 +3,7 @@
 //! More than 400 lines because it holds every command and flag with its help, in help order.
 
 mod dataset;
+mod encode;
 mod optimize;
 mod pack;
 mod path;
@@ -17,6 +18,7 @@ use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcomm
 
 use crate::failure;
 pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
+pub use encode::EncodeArgs;
 pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, RequirementArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use path::Paths;
@@ -71,13 +73,15 @@ Examples:
   melisma decode tokens.txt -o speech.wav --model snac_24khz/
   melisma decode - -o - --model snac_24khz/ < tokens.fifo | aplay")]
     Decode(DecodeArgs),
-    /// Encode audio as codec tokens
+    /// Encode audio as codec tokens, from files or live pipes
     #[command(after_help = "\
+IN is WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF of any rate and number of channels; a pipe may be live.
 The suffix of the output chooses the format: .txt orpheus; .json, .npy and .safetensors codes.
+Text leaves as soon as no later sample can change it, and is the same for every --chunk and every pace of a pipe.
 
 Examples:
-  melisma encode speech.wav -o tokens.txt
-  melisma encode speech.wav -o tokens.safetensors --model snac_24khz/")]
+  melisma encode speech.flac -o tokens.safetensors --model snac_24khz/ --verify-audio
+  arecord -f S16_LE -r 48000 -c 2 | melisma encode - -o - --channel left > tokens.fifo")]
     Encode(EncodeArgs),
     /// Render a score or generated music to audio
     #[command(after_help = "\
@@ -212,23 +216,6 @@ pub struct DecodeArgs {
     /// Sample format
     #[arg(long, value_name = "FORMAT", default_value = "s16", value_parser = PossibleValuesParser::new(SAMPLE_FORMATS))]
     pub sample_format: String,
-}
-
-/// Arguments of `encode`.
-#[derive(Debug, Args)]
-pub struct EncodeArgs {
-    /// A WAV file, or - for a pipe
-    #[arg(value_name = "IN.wav")]
-    pub input: PathBuf,
-    /// The token file, or - for a pipe
-    #[arg(short, long, value_name = "TOKENS")]
-    pub output: PathBuf,
-    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
-    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24")]
-    pub model: String,
-    /// Token format; auto chooses it by the suffix
-    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = PossibleValuesParser::new(TOKEN_FORMATS))]
-    pub format: String,
 }
 
 /// Arguments of `bench`.

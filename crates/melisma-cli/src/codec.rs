@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use melisma::config::Threads;
 use melisma::pack::{self, Header};
 use melisma::runtime::MemoryTracker;
-use melisma::runtime::device::{self, Device, DeviceRequest};
+use melisma::runtime::device::Device;
 use melisma::runtime::memory::{Budget, Needed, Reservation, Space};
 use melisma::snac::{Model, mini24_weights};
-use melisma::{Error, Kind, Remedy, Result};
+use melisma::{Error, Kind, Result};
 
 use crate::session::Session;
 
@@ -89,18 +88,6 @@ fn open(source: &str, device: &Device, budget: &Budget) -> Result<Model> {
             Err(Error::invalid(format!("{source}: this is neither a file nor a directory")))
         }
         _ => Model::open(source, device, budget),
-    }
-}
-
-/// The device for encoders, which is always the CPU. If the user asks for a GPU, the command fails.
-pub fn encoder_device(request: DeviceRequest, threads: Threads) -> Result<Device> {
-    match request {
-        DeviceRequest::Cuda(_) => {
-            device::select(request, threads)?;
-            Err(Error::unsupported(format!("{request}: encoders run on the CPU"))
-                .with_hint(Remedy::UseDevice(&["cpu", "auto"])))
-        }
-        DeviceRequest::Auto | DeviceRequest::Cpu => device::select(DeviceRequest::Cpu, threads),
     }
 }
 

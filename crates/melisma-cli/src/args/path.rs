@@ -97,6 +97,7 @@ mod tests {
     const VALUES: &[&str] = &[
         "autosize_gpu_batch",
         "buffers_in_flight",
+        "channel",
         "chunk",
         "clips",
         "device",
@@ -105,6 +106,7 @@ mod tests {
         "format",
         "loudness",
         "memory_limit",
+        "min_snr",
         "noise",
         "on_error",
         "precision",

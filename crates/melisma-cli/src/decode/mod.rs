@@ -28,8 +28,8 @@ use crate::input::{Input, is_pipe};
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
 use flow::{Flow, Options, Outcome, Work};
-pub use sink::Place;
 use sink::{Layout, Sink};
+pub use sink::{Place, partial_name};
 
 pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();

@@ -167,7 +167,7 @@ impl State {
 }
 
 /// `speech.partial.wav` for `speech.wav`: a playable file that cannot be mistaken for the whole.
-fn partial_name(path: &Path) -> PathBuf {
+pub fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(".partial.");
     name.push(path.extension().unwrap_or("wav".as_ref()));

@@ -1,0 +1,110 @@
+//! One audio file or pipe to one token file or pipe, as a stream.
+
+use std::path::Path;
+use std::time::Instant;
+
+use melisma::audio::{Rates, Stream, Target};
+use melisma::runtime::device::Device;
+use melisma::runtime::memory::Needed;
+use melisma::snac::tokens::Format;
+use melisma::snac::{Config, EncodeEngine, Engine, slots};
+use melisma::{Error, Kind, Result};
+
+use super::flow::{self, Flow};
+use super::report::Report;
+use super::round_trip::RoundTrip;
+use super::sink::{self, Sink};
+use super::written::Written;
+use crate::args::EncodeArgs;
+use crate::codec::{Codec, loaded_bytes};
+use crate::decode::refuse_mixing;
+use crate::input::is_pipe;
+use crate::session::Session;
+use crate::terminal::is_closed_pipe;
+
+pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
+    let written = Written::choose(&args.output, Format::from_name(&args.format).unwrap_or_default())?;
+    refuse_mixing(session, &args.output)?;
+    let config = Config::open(&args.model);
+    let name = if is_pipe(input) { "stdin".to_owned() } else { input.display().to_string() };
+    let opening = Instant::now();
+    // Input and output are opened first: if that fails, no model needs to be loaded. A model that
+    // cannot be read is reported when it is opened.
+    let opened = match &config {
+        Ok(config) => Some(open(args, input, config).map_err(|error| flow::at(error, &name))?),
+        Err(_) => None,
+    };
+    let opening = opening.elapsed();
+    let place = sink::open(session, &args.output)?;
+    let engine = session.engine()?;
+    if let (Ok(config), Some(stream)) = (&config, &opened) {
+        let needed = Need { args, written, config, stream }.on(&engine.device);
+        session.require(&engine.device, "encoding with this model", needed)?;
+    }
+    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
+    let Some(stream) = opened else { return config.map(drop) };
+    let _stream_memory = session.reserve(&engine.device, "reading this audio", stream.bytes())?;
+    let encoder = EncodeEngine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
+    let round_trip = args.verify_audio.then(|| RoundTrip::new(engine, &codec.model)).transpose()?;
+    let sample_rate = codec.model.config().sampling_rate;
+    let work = flow::Work { session, name: &name, sample_rate, chunk: args.chunk.map(|frames| frames as usize) };
+    let outlet = sink::Work { session, model: &codec.model, device: &engine.device };
+    let start = Instant::now();
+    let sink = Sink::new(outlet, place, written);
+    let outcome = match sink.and_then(|sink| Flow::new(work, stream, encoder, sink)?.verify(round_trip).run()) {
+        Err(error) if is_closed_pipe(&error) => return Ok(()),
+        outcome => outcome?,
+    };
+    let wall = opening + start.elapsed();
+    let report = Report { codec: &codec, outcome, wall, written, min_snr_db: args.min_snr };
+    if is_pipe(&args.output) {
+        session.say(report.text().trim_end());
+    } else {
+        session.print(&codec.device, || report.text(), report.json(&args.model))?;
+    }
+    check(&report, &name, &args.output)
+}
+
+fn open(args: &EncodeArgs, input: &Path, config: &Config) -> Result<Stream> {
+    let target = Target { sample_rate: config.sampling_rate, channel: args.channel, rates: Rates::Recorded };
+    match is_pipe(input) {
+        true => Stream::live(std::io::stdin(), target),
+        false => Stream::open(input, target),
+    }
+}
+
+/// What the memory of a clip depends on.
+struct Need<'a> {
+    args: &'a EncodeArgs,
+    written: Written,
+    config: &'a Config,
+    stream: &'a Stream,
+}
+
+impl Need<'_> {
+    /// Memory for the weights, the engines, the stream, and the codes of a list.
+    fn on(&self, device: &Device) -> Needed {
+        let Self { args, written, config, stream } = self;
+        let mut needed = EncodeEngine::needed(config, device, 1);
+        if args.verify_audio {
+            let decoder = Engine::needed(config, device, 1);
+            needed.host += decoder.host;
+            needed.device += decoder.device;
+        }
+        let n_frames = stream.n_samples().unwrap_or(0).div_ceil(config.frame_len() as u64);
+        let codes = n_frames * slots(config).len() as u64 * written.code_bytes();
+        needed.host += loaded_bytes(&args.model) + stream.bytes() + codes;
+        needed
+    }
+}
+
+/// Fails if the decoded audio is too far from the original. The tokens stay.
+fn check(report: &Report<'_>, input: &str, output: &Path) -> Result<()> {
+    let Some((snr_db, least)) = report.missed_snr() else { return Ok(()) };
+    let message = format!("{input}: {snr_db:.2} dB signal-to-noise after decoding, --min-snr is {least}");
+    let kept = match is_pipe(output) {
+        true => "the tokens were written".to_owned(),
+        false => format!("the tokens are in {}", output.display()),
+    };
+    Err(Error::new(Kind::Check, message).with_hint(kept))
+}
