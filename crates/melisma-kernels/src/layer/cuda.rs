@@ -2,7 +2,7 @@
 
 use crate::device::cuda::{Address, Header};
 use crate::layer::step::{Arena, Step, Timeline};
-use crate::queue::{Upload, address};
+use crate::queue::{Launch, Upload, address};
 use crate::{Error, Result, Tensor};
 
 pub(crate) const STEP: Header = Header { name: "step.cuh", text: include_str!("step.cuh") };
@@ -123,6 +123,13 @@ impl SnakeTable {
     pub(crate) fn argument(&self) -> Result<SnakeArgument> {
         Ok(SnakeArgument { alpha_dev: address::<f32>(&self.alpha)?, inverse_dev: address::<f32>(&self.inverse)? })
     }
+}
+
+/// The grid of `snake_rows` in `step.cuh`.
+pub(crate) fn snake_rows(n_channels: usize, n_rows: u32) -> Launch {
+    const BLOCK: usize = 256;
+    let grid = (n_channels.div_ceil(BLOCK) as u32, n_rows.clamp(1, 65_535), 1);
+    Launch { grid, block: (BLOCK as u32, 1, 1), shared_bytes: 0 }
 }
 
 /// Columns of a layer's activations, as kernels count them.

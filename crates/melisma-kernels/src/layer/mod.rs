@@ -3,6 +3,7 @@
 pub mod attention;
 pub(crate) mod cuda;
 pub mod depthwise;
+pub mod downsample;
 pub mod embed;
 pub mod entry;
 pub mod head;

@@ -3,7 +3,8 @@
 use super::cuda::SnakeTable;
 use super::panel::{self, Panels};
 use super::product::{CHUNK_K, Product};
-use super::{attention, entry, head, quantize, residual};
+use super::step::Timeline;
+use super::{attention, downsample, entry, head, quantize, residual};
 use crate::queue::scratch_bytes;
 
 /// Memory of one layer, in bytes.
@@ -64,6 +65,19 @@ pub fn upsample([n_in, n_out]: [usize; 2], stride: usize, work: Work) -> Need {
         device_weights: SnakeTable::bytes(padded_in) + bytes(stride * n_out) + product_bytes,
         device_scratch: scratch_bytes(bytes(work.n_rows * n_in)),
         ..product([2 * n_in, stride * n_out], work, |_| n_in)
+    }
+}
+
+/// Memory of a [`Downsample`](super::downsample::Downsample) layer `[n_in, n_out]`, whose rows are
+/// outputs; `from` is the timeline of its input.
+pub fn downsample([n_in, n_out]: [usize; 2], stride: usize, from: Timeline, work: Work) -> Need {
+    let table_bytes = SnakeTable::bytes(n_in.next_multiple_of(CHUNK_K));
+    let product_bytes = Product::bytes([n_out, 2 * (stride * n_in).next_multiple_of(CHUNK_K)]);
+    Need {
+        state: bytes(downsample::n_past(from, stride) * n_in),
+        device_weights: table_bytes + bytes(n_out) + product_bytes,
+        device_scratch: scratch_bytes(bytes(work.n_rows * stride * n_in)),
+        ..product([2 * stride * n_in, n_out], work, |_| n_in)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The plan of layers that remember the last rows of their input: `depthwise`, `entry`, `head`,
-//! `residual` and `upsample`.
+//! The plan of layers that remember the last rows of their input: `depthwise`, `downsample`, `entry`,
+//! `head`, `residual` and `upsample`.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,7 @@ use crate::memory::view::{CudaView, CudaViewMut};
 use crate::queue::{CpuQueue, CudaQueue, KernelSpan, OnDevice, Pair};
 use crate::{Device, Queue, Result};
 
-/// The shape of a layer in a step: x `[B, T · rate / stride, C_in]` to y `[B, T · rate, C_out]`.
+/// The shape of a layer in a step: x `[B, T · rate_in, C_in]` to y `[B, T · rate, C_out]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) name: &'static str,
@@ -20,8 +20,8 @@ pub(crate) struct Form {
     pub(crate) span: for<'a> fn(&'a Queue, [usize; 3], usize) -> KernelSpan<'a>,
     pub(crate) n_in: usize,
     pub(crate) n_out: usize,
-    /// Rows of y per row of x.
-    pub(crate) stride: usize,
+    /// Rows of x per latent.
+    pub(crate) rate_in: usize,
     /// Rows of x that it remembers.
     pub(crate) n_past: usize,
     /// Floats of dense weights.
@@ -105,8 +105,8 @@ impl Plan {
     /// # Errors
     /// A view's length or place does not match the step, or the device fails.
     pub fn run(&self, queue: &Queue, step: Step<'_>, arena: Arena<'_>, activations: Activations<'_>) -> Result<()> {
-        let (Form { name, n_in, n_out, n_past, timeline, .. }, Activations { x, y }) = (self.form, activations);
-        let rate_in = timeline.rate / self.form.stride;
+        let (Form { name, n_in, n_out, rate_in, n_past, timeline, .. }, Activations { x, y }) =
+            (self.form, activations);
         step.check(&format_args!("{name}: x"), x.len(), rate_in, n_in)?;
         step.check(&format_args!("{name}: y"), y.len(), timeline.rate, n_out)?;
         arena.check(name, step.rows, self.state_len)?;

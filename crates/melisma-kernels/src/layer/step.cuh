@@ -62,9 +62,10 @@ __device__ __forceinline__ History history(const Step& step, const Memory& memor
   return {memory.past(step.rows[stream]), now, memory.n_past, memory.n_channels};
 }
 
-// Remembers the last rows of `x`, distributed over all threads of the grid. Empty rows write
-// nothing, because they may share their slot with another row.
-__device__ __forceinline__ void roll(const Step& step, const Memory& memory, const float* x, u32 len) {
+// Remembers form(channel, value) of the last rows of `x`, distributed over all threads of the grid.
+// Empty rows write nothing, because they may share their slot with another row.
+template <class Form>
+__device__ __forceinline__ void roll(const Step& step, const Memory& memory, const float* x, u32 len, Form form) {
   const u32 size = memory.n_past * memory.n_channels;
   const u32 block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   const u32 n_threads = blockDim.x * blockDim.y * blockDim.z;
@@ -76,8 +77,14 @@ __device__ __forceinline__ void roll(const Step& step, const Memory& memory, con
     const Row& row = step.rows[stream];
     if (row.end == 0) continue;
     const History seen = history(step, memory, x, stream, len);
-    memory.copy(row, ~row.n_steps & 1)[at] = seen.row(at / memory.n_channels + len)[at % memory.n_channels];
+    const u32 from = at / memory.n_channels + len, c = at % memory.n_channels;
+    const float value = seen.row(from)[c];
+    memory.copy(row, ~row.n_steps & 1)[at] = from < memory.n_past ? value : form(c, value);
   }
+}
+
+__device__ __forceinline__ void roll(const Step& step, const Memory& memory, const float* x, u32 len) {
+  roll(step, memory, x, len, [](u32, float value) { return value; });
 }
 
 // y = x + sin²(αx)/α: αx is reduced to r in [-π/2, π/2] by two fused steps, and sin r is r times a
@@ -119,6 +126,16 @@ struct Snake {
     return {__ldg(reinterpret_cast<const float4*>(alpha + channel)), inverse + channel};
   }
 };
+
+// z = S(x), `[n_rows, n]`. Grid: x over channels, y over rows.
+__device__ __forceinline__ void snake_rows(const Snake& constants, const float* x, float* z, u32 n_rows, u32 n) {
+  const u32 c = blockIdx.x * blockDim.x + threadIdx.x;
+  if (c >= n) return;
+  const float alpha = __ldg(constants.alpha + c), inverse = __ldg(constants.inverse + c);
+  for (u32 row = blockIdx.y; row < n_rows; row += gridDim.y) {
+    z[(u64)row * n + c] = snake(x[(u64)row * n + c], alpha, inverse);
+  }
+}
 
 // Four floats starting at `channel` of a row of `n_channels`; zero past its end.
 __device__ __forceinline__ float4 load4(const float* row, u32 channel, u32 n_channels) {

@@ -221,6 +221,24 @@ impl Timeline {
         let start = (-first).clamp(0, end);
         start as usize..end as usize
     }
+
+    /// The timeline after a convolution with 2s taps, a stride of s and a padding of ceil(s/2): its
+    /// output j needs the inputs up to j·s - ceil(s/2) + 2s - 1.
+    ///
+    /// ```
+    /// use melisma_kernels::layer::step::Timeline;
+    ///
+    /// // Output 0 needs the inputs up to 11. With a lag of 4 that is the last of the first
+    /// // latent's 16 inputs; with a lag of 5 it comes with the second latent.
+    /// assert_eq!(Timeline { rate: 16, lag: 4 }.downsampled(8), Timeline { rate: 2, lag: 1 });
+    /// assert_eq!(Timeline { rate: 16, lag: 5 }.downsampled(8), Timeline { rate: 2, lag: 2 });
+    /// ```
+    ///
+    /// # Panics
+    /// `stride` is 0.
+    pub fn downsampled(&self, stride: usize) -> Self {
+        Self { rate: self.rate / stride, lag: (self.lag + stride / 2).div_ceil(stride) }
+    }
 }
 
 /// One layer's part of the state of all slots: floats `offset..` of each slot.

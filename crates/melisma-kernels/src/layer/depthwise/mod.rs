@@ -53,7 +53,7 @@ impl Depthwise<'_> {
             span: |queue, shape, bytes| kernel_span!(queue, "depthwise", shape, bytes),
             n_in: self.n_channels,
             n_out: self.n_channels,
-            stride: 1,
+            rate_in: self.timeline.rate,
             n_past: self.n_taps - 1,
             n_weights: 0,
             timeline: self.timeline,

@@ -54,7 +54,7 @@ impl Entry<'_> {
             span: |queue, shape, bytes| kernel_span!(queue, "entry", shape, bytes),
             n_in: 1,
             n_out: self.n_channels,
-            stride: 1,
+            rate_in: self.timeline.rate,
             n_past: TAPS - 1,
             n_weights: 0,
             timeline: self.timeline,

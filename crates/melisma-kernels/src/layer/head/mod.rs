@@ -52,7 +52,7 @@ impl Head<'_> {
             span: |queue, shape, bytes| kernel_span!(queue, "head", shape, bytes),
             n_in: self.n_channels,
             n_out: 1,
-            stride: 1,
+            rate_in: self.timeline.rate,
             n_past: TAPS - 1,
             n_weights: 0,
             timeline: self.timeline,

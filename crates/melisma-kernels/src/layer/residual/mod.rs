@@ -73,7 +73,7 @@ impl Residual<'_> {
             span: |queue, shape, bytes| kernel_span!(queue, "residual", shape, bytes),
             n_in: n_channels,
             n_out: n_channels,
-            stride: 1,
+            rate_in: self.timeline.rate,
             n_past: (TAPS - 1) * self.dilation,
             n_weights: n_channels * n_channels,
             timeline: self.timeline,

@@ -4,15 +4,13 @@ use std::ffi::c_void;
 
 use super::Upsample;
 use crate::device::cuda::{Address, Cuda, Function};
-use crate::layer::cuda::{LayerArgument, SnakeArgument, SnakeTable, n_columns};
+use crate::layer::cuda::{LayerArgument, SnakeArgument, SnakeTable, n_columns, snake_rows};
 use crate::layer::plan::{CudaLayer, CudaPass};
 use crate::layer::product::{CHUNK_K, Product, Sources, TILE_COLUMNS, Tile, product_sources};
-use crate::queue::{CudaQueue, Launch, Upload, address, arguments};
+use crate::queue::{CudaQueue, Upload, address, arguments};
 use crate::{Budget, Result, Tensor};
 
 const SOURCES: Sources = product_sources!("upsample", "upsample.cu");
-
-const BLOCK: usize = 256;
 
 /// `Shape` of `upsample.cu`.
 #[repr(C)]
@@ -79,12 +77,10 @@ impl CudaLayer for Prepared {
             padded_in: self.n_in.next_multiple_of(CHUNK_K) as u32,
         };
         let tile = Tile::of(TILE_COLUMNS + 1, self.n_in, step.n_latents * timeline.rate / self.stride);
-        let grid = (self.n_in.div_ceil(BLOCK) as u32, n_columns.clamp(1, 65_535), 1);
-        let launch = Launch { grid, block: (BLOCK as u32, 1, 1), shared_bytes: 0 };
         // SAFETY: the plan checked views and arena against the step, the scratch is as large as x, and the weights are
         // this layer's. The product follows on the same stream.
         unsafe {
-            queue.launch(&self.apply_snake, launch, arguments![shape])?;
+            queue.launch(&self.apply_snake, snake_rows(self.n_in, n_columns), arguments![shape])?;
             self.product.run(queue, n_columns, tile, (&raw mut shape).cast::<c_void>())
         }
     }

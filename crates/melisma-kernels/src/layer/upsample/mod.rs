@@ -63,7 +63,7 @@ impl Upsample<'_> {
             span: |queue, shape, bytes| kernel_span!(queue, "upsample", shape, bytes),
             n_in,
             n_out,
-            stride,
+            rate_in: timeline.rate / stride,
             n_past: 1,
             n_weights: 2 * n_in * stride * n_out,
             timeline,

@@ -14,15 +14,9 @@ struct Shape {
   u32 n_columns, n_in, n_out, stride, padded_in;
 };
 
-// Grid: x over channels, y over rows.
 // budget: 40 registers, 0 spill
 extern "C" __global__ void __launch_bounds__(256) upsample_snake(Shape shape) {
-  const u32 c = blockIdx.x * blockDim.x + threadIdx.x, n = shape.n_in;
-  if (c >= n) return;
-  const float alpha = __ldg(shape.snake.alpha + c), inverse = __ldg(shape.snake.inverse + c);
-  for (u32 row = blockIdx.y; row < shape.n_columns; row += gridDim.y) {
-    shape.z[(u64)row * n + c] = snake(shape.x[(u64)row * n + c], alpha, inverse);
-  }
+  snake_rows(shape.snake, shape.x, shape.z, shape.n_columns, shape.n_in);
 }
 
 // K is z[q-1], then z[q], each padded to `padded_in`, a multiple of a chunk.
