@@ -12,7 +12,7 @@ pub mod need;
 pub mod noise;
 pub mod norm;
 mod panel;
-mod plan;
+pub mod plan;
 pub mod pointwise;
 pub mod populate;
 mod product;

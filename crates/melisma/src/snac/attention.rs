@@ -12,7 +12,7 @@ use super::weights::Weights;
 use crate::Result;
 
 /// A local attention layer.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct LocalMha {
     pub(super) window: usize,
     pub(super) norm_weight: Vec<f32>,

@@ -95,6 +95,11 @@ impl Codes {
         Frames { shape: &self.shape, codes: &self.codes }
     }
 
+    /// Checked codes of other frames of this shape.
+    pub(super) fn frames_like<'a>(&'a self, codes: &'a [i32]) -> Frames<'a> {
+        Frames { shape: &self.shape, codes }
+    }
+
     /// Frames.
     pub fn n_frames(&self) -> usize {
         self.frames().len()

@@ -32,7 +32,7 @@ impl Shape {
 }
 
 /// A convolution with its weights.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Conv1d {
     shape: Shape,
     /// `[n_out, n_in / groups, kernel]`

@@ -13,20 +13,20 @@ use super::weights::Weights;
 use crate::Result;
 
 /// The encoder.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Encoder {
-    entry: Conv1d,
-    blocks: Vec<Block>,
-    attention: Option<LocalMha>,
-    exit: Conv1d,
+    pub(super) entry: Conv1d,
+    pub(super) blocks: Vec<Block>,
+    pub(super) attention: Option<LocalMha>,
+    pub(super) exit: Conv1d,
 }
 
 /// EncoderBlock.
-#[derive(Debug, Clone)]
-struct Block {
-    units: Vec<ResidualUnit>,
-    snake: Snake,
-    downsample: Conv1d,
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) units: Vec<ResidualUnit>,
+    pub(super) snake: Snake,
+    pub(super) downsample: Conv1d,
 }
 
 /// Everything that must be remembered between pieces.

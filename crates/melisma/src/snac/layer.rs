@@ -37,7 +37,7 @@ pub(super) fn accumulate(y: &mut [f32], weights: &[f32], inputs: &[&[f32]]) {
 }
 
 /// Snake: y = x + sin²(αx)/α, α per channel. Ziyin et al. 2020.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Snake {
     pub(super) alpha: Vec<f32>,
     pub(super) inverse: Vec<f32>,

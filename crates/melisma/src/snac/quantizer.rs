@@ -11,7 +11,7 @@ use super::weights::Weights;
 use crate::Result;
 
 /// The quantiser.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Quantizer {
     pub(super) levels: Vec<Level>,
     latent_dim: usize,
@@ -41,7 +41,7 @@ impl Choice {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Level {
     pub(super) stride: usize,
     pub(super) in_proj: Conv1d,

@@ -7,7 +7,7 @@ use super::weights::Weights;
 use crate::Result;
 
 /// A residual unit.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ResidualUnit {
     pub(super) entry: Snake,
     pub(super) wide: Conv1d,

@@ -1,50 +1,56 @@
-//! The samples of the last steps, where the host reads them: while it reads one step, the device copies the next.
+//! The outputs of the last steps, where the host reads them: while it reads one step, the device copies the next.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use melisma_kernels::Buffer;
+use melisma_kernels::{Buffer, Element};
 
-use super::decode::Samples;
 use crate::{Error, Result};
 
-/// Steps whose samples can still be collected.
+/// Steps whose outputs can still be collected.
 pub(super) const N_ENTRIES: usize = 4;
 
 /// A step that was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
-impl Ticket {
-    pub(super) fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    pub(super) fn number(self) -> u64 {
-        self.0
-    }
-}
-
 /// Pinned on a GPU's host, so that copies need no wait.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct Ring<T> {
     entries: Vec<Entry>,
     n_steps: u64,
+    element: PhantomData<T>,
 }
 
-/// The samples of one step.
+/// The outputs of one step.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// `[B, T · hop]`
-    pub(super) samples: Buffer,
+    /// `[B, F, frame_out]`
+    pub(super) buffer: Buffer,
     /// Of each row, those that exist.
     pub(super) ranges: Vec<Range<usize>>,
 }
 
-impl Ring {
-    /// Buffers come from `samples`.
-    pub(super) fn new(samples: impl Fn() -> Result<Buffer>) -> Result<Self> {
-        let entry = |_| Ok(Entry { samples: samples()?, ranges: Vec::new() });
-        Ok(Self { entries: (0..N_ENTRIES).map(entry).collect::<Result<_>>()?, n_steps: 0 })
+/// The outputs of a collected step.
+#[derive(Debug)]
+pub(super) struct Collected<'a, T> {
+    pub(super) elements: &'a [T],
+    pub(super) ranges: &'a [Range<usize>],
+}
+
+impl<'a, T> Collected<'a, T> {
+    /// Those of row `index`.
+    pub(super) fn of(&self, index: usize) -> &'a [T] {
+        &self.elements[self.ranges[index].clone()]
+    }
+}
+
+impl<T: Element> Ring<T> {
+    /// Buffers come from `buffer`.
+    pub(super) fn new(buffer: impl Fn() -> Result<Buffer>) -> Result<Self> {
+        let entry = |_| Ok(Entry { buffer: buffer()?, ranges: Vec::new() });
+        let entries = (0..N_ENTRIES).map(entry).collect::<Result<_>>()?;
+        Ok(Self { entries, n_steps: 0, element: PhantomData })
     }
 
     /// The place of a new step: that of the oldest.
@@ -56,7 +62,7 @@ impl Ring {
     pub(super) fn entry(&mut self, ticket: Ticket) -> Result<&mut Entry> {
         if !(self.n_steps.saturating_sub(N_ENTRIES as u64) + 1..=self.n_steps).contains(&ticket.0) {
             let message =
-                format!("engine: the samples of step {} are gone; the engine is at step {}", ticket.0, self.n_steps);
+                format!("engine: the results of step {} are gone; the engine is at step {}", ticket.0, self.n_steps);
             return Err(
                 Error::invalid(message).with_hint(format!("collect each of the last {N_ENTRIES} steps in time"))
             );
@@ -64,9 +70,9 @@ impl Ring {
         Ok(&mut self.entries[(ticket.0 % N_ENTRIES as u64) as usize])
     }
 
-    /// Waits until the samples are there.
-    pub(super) fn collect(&mut self, ticket: Ticket) -> Result<Samples<'_>> {
-        let Entry { samples, ranges } = self.entry(ticket)?;
-        Ok(Samples { samples: samples.view::<f32>()?.host()?, ranges })
+    /// Waits until the outputs are there.
+    pub(super) fn collect(&mut self, ticket: Ticket) -> Result<Collected<'_, T>> {
+        let Entry { buffer, ranges } = self.entry(ticket)?;
+        Ok(Collected { elements: buffer.view::<T>()?.host()?, ranges })
     }
 }

@@ -1,88 +1,58 @@
 //! The decoder's layers, prepared for one device: weights packed once, the state's place in a slot decided once.
 
-use melisma_kernels::layer::attention::{self, Attention};
-use melisma_kernels::layer::depthwise::{self, Depthwise};
-use melisma_kernels::layer::embed::{self, Embed};
-use melisma_kernels::layer::head::{self, Head};
-use melisma_kernels::layer::noise::{self, Noise};
-use melisma_kernels::layer::norm::{self, Norm};
-use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
-use melisma_kernels::layer::residual::{self, Residual};
-use melisma_kernels::layer::step::{Rounding, Timeline};
-use melisma_kernels::layer::upsample::{self, Upsample};
-use melisma_kernels::{Budget, Device};
+use std::ops::Range;
 
-use crate::snac::attention::LocalMha;
+use melisma_kernels::layer::depthwise::Depthwise;
+use melisma_kernels::layer::embed::{self, Embed};
+use melisma_kernels::layer::head::Head;
+use melisma_kernels::layer::noise::{self, Noise};
+use melisma_kernels::layer::plan::Plan;
+use melisma_kernels::layer::pointwise::{self, Mode, Pointwise};
+use melisma_kernels::layer::step::{Activations, Arena, Rounding, Row, Step, Timeline};
+use melisma_kernels::layer::upsample::Upsample;
+use melisma_kernels::{Budget, Device, Queue, View};
+
+use super::super::chain::{Builder, Chain, LocalAttention, Placed, Prepare, Sizes, places};
+use super::super::flow::{Buffers, Flow};
+use super::need::sizes;
 use crate::snac::codes::slots;
-use crate::snac::config::HEAD_DIM;
+use crate::snac::config::Config;
 use crate::snac::decoder::Block as Weights;
 use crate::snac::model::Model;
-use crate::snac::residual::DILATIONS;
+use crate::snac::noise::Noise as StreamNoise;
 use crate::{Error, Result};
-
-/// A layer with state, and where its floats begin in a slot.
-#[derive(Debug)]
-pub(super) struct Placed<P> {
-    pub(super) plan: P,
-    pub(super) offset: usize,
-}
 
 /// All layers.
 #[derive(Debug)]
 pub(super) struct Layers {
-    pub(super) embed: embed::Plan,
-    pub(super) noise: noise::Plan,
-    pub(super) entry: Placed<depthwise::Plan>,
-    pub(super) project: pointwise::Plan,
-    pub(super) attention: Option<LocalAttention>,
-    pub(super) blocks: Vec<Block>,
-    pub(super) head: Placed<head::Plan>,
+    config: Config,
+    embed: embed::Plan,
+    noise: noise::Plan,
+    entry: Placed<Plan>,
+    project: pointwise::Plan,
+    attention: Option<LocalAttention>,
+    blocks: Vec<Block>,
+    head: Placed<Plan>,
     /// Of the samples.
     pub(super) timeline: Timeline,
     /// Floats of state in a slot.
     pub(super) slot_len: usize,
-    pub(super) latent_dim: usize,
-    pub(super) dim: usize,
+    latent_dim: usize,
+    dim: usize,
     /// Latents and codes of a frame.
-    pub(super) frame_latents: usize,
-    pub(super) frame_codes: usize,
-}
-
-/// LocalMHA.
-#[derive(Debug)]
-pub(super) struct LocalAttention {
-    pub(super) norm: norm::Plan,
-    pub(super) to_qkv: pointwise::Plan,
-    pub(super) attend: Placed<attention::Plan>,
-    pub(super) to_out: pointwise::Plan,
+    frame_latents: usize,
+    frame_codes: usize,
 }
 
 /// DecoderBlock.
 #[derive(Debug)]
-pub(super) struct Block {
-    pub(super) upsample: Placed<upsample::Plan>,
-    pub(super) noise: Option<pointwise::Plan>,
-    pub(super) units: Vec<Placed<residual::Plan>>,
+struct Block {
+    upsample: Placed<Plan>,
+    noise: Option<pointwise::Plan>,
+    units: Vec<Placed<Plan>>,
     /// Rows per latent, and channels.
-    pub(super) rate: usize,
-    pub(super) n_channels: usize,
-}
-
-/// What the layers that are already prepared have decided for the next.
-struct Builder<'a> {
-    device: &'a Device,
-    budget: &'a Budget,
-    rounding: Rounding,
-    timeline: Timeline,
-    slot_len: usize,
-}
-
-impl Builder<'_> {
-    fn place<P>(&mut self, plan: P, state_len: usize) -> Placed<P> {
-        let offset = self.slot_len;
-        self.slot_len += state_len;
-        Placed { plan, offset }
-    }
+    rate: usize,
+    n_channels: usize,
 }
 
 impl Layers {
@@ -104,9 +74,7 @@ impl Layers {
             bias: decoder.entry.bias().unwrap_or(&[]),
             timeline: builder.timeline,
         };
-        let entry = entry.plan(device, budget)?;
-        let len = entry.state_len();
-        let entry = builder.place(entry, len);
+        let entry = builder.place_plan(entry.plan(device, budget)?);
         let project = Pointwise {
             n_in: latent_dim,
             n_out: dim,
@@ -118,7 +86,7 @@ impl Layers {
         };
         let project = project.plan(device, budget)?;
         let attention = match &decoder.attention {
-            Some(weights) => Some(LocalAttention::new(&mut builder, weights, dim)?),
+            Some(weights) => Some(LocalAttention::new(&mut builder, weights)?),
             None => None,
         };
         let mut noise_timelines = Vec::new();
@@ -134,9 +102,7 @@ impl Layers {
             bias: decoder.exit.bias().map_or(0.0, |bias| bias[0]),
             timeline: builder.timeline,
         };
-        let head = head.plan(device, budget)?;
-        let len = head.state_len();
-        let head = builder.place(head, len);
+        let head = builder.place_plan(head.plan(device, budget)?);
         Ok(Self {
             embed: embed_of(model, device, budget)?,
             noise: Noise { blocks: &noise_timelines }.plan(device, budget)?,
@@ -147,6 +113,7 @@ impl Layers {
             head,
             timeline: builder.timeline,
             slot_len: builder.slot_len,
+            config: config.clone(),
             latent_dim,
             dim,
             frame_latents: config.frame_latents(),
@@ -157,10 +124,7 @@ impl Layers {
 
 fn embed_of(model: &Model, device: &Device, budget: &Budget) -> Result<embed::Plan> {
     let config = model.config();
-    let order = slots(config);
-    let places: Vec<Vec<usize>> = (0..config.vq_strides.len())
-        .map(|level| (0..order.len()).filter(|&place| order[place].level == level).collect())
-        .collect();
+    let places = places(config);
     let levels: Vec<embed::Level<'_>> = model
         .quantizer()
         .levels
@@ -183,39 +147,6 @@ fn embed_of(model: &Model, device: &Device, budget: &Budget) -> Result<embed::Pl
     embed.plan(device, budget)
 }
 
-impl LocalAttention {
-    fn new(builder: &mut Builder<'_>, weights: &LocalMha, dim: usize) -> Result<Self> {
-        let (device, budget) = (builder.device, builder.budget);
-        let norm = Norm { n_channels: dim, weight: &weights.norm_weight, bias: &weights.norm_bias, rate: 1 };
-        let to_qkv = Pointwise {
-            n_in: dim,
-            n_out: 3 * dim,
-            weight: weights.to_qkv.weight(),
-            bias: None,
-            mode: Mode::Plain,
-            timeline: builder.timeline,
-            rounding: builder.rounding,
-        };
-        let (norm, to_qkv) = (norm.plan(device, budget)?, to_qkv.plan(device, budget)?);
-        builder.timeline.lag += weights.window - 1;
-        let timeline = builder.timeline;
-        let attend = Attention { n_channels: dim, head_dim: HEAD_DIM, window: weights.window, timeline };
-        let attend = attend.plan(device, budget)?;
-        let len = attend.state_len();
-        let attend = builder.place(attend, len);
-        let to_out = Pointwise {
-            n_in: dim,
-            n_out: dim,
-            weight: weights.to_out.weight(),
-            bias: None,
-            mode: Mode::Add,
-            timeline,
-            rounding: builder.rounding,
-        };
-        Ok(Self { norm, to_qkv, attend, to_out: to_out.plan(device, budget)? })
-    }
-}
-
 impl Block {
     fn new(builder: &mut Builder<'_>, weights: &Weights, noise_timelines: &mut Vec<Timeline>) -> Result<Self> {
         let (device, budget) = (builder.device, builder.budget);
@@ -232,9 +163,7 @@ impl Block {
             timeline: builder.timeline,
             rounding: builder.rounding,
         };
-        let upsample = upsample.plan(device, budget)?;
-        let len = upsample.state_len();
-        let upsample = builder.place(upsample, len);
+        let upsample = builder.place_plan(upsample.plan(device, budget)?);
         let noise = match &weights.noise {
             Some(linear) => {
                 noise_timelines.push(builder.timeline);
@@ -251,25 +180,80 @@ impl Block {
             }
             None => None,
         };
-        let mut units = Vec::new();
-        for (unit, dilation) in weights.units.iter().zip(DILATIONS) {
-            builder.timeline.lag += 3 * dilation;
-            let unit = Residual {
-                n_channels: n_out,
-                dilation,
-                alpha: &unit.entry.alpha,
-                wide: unit.wide.weight(),
-                wide_bias: unit.wide.bias().unwrap_or(&[]),
-                mix_alpha: &unit.middle.alpha,
-                mix: unit.mix.weight(),
-                mix_bias: unit.mix.bias().unwrap_or(&[]),
-                timeline: builder.timeline,
-                rounding: builder.rounding,
-            };
-            let unit = unit.plan(device, budget)?;
-            let len = unit.state_len();
-            units.push(builder.place(unit, len));
-        }
+        let units = builder.units(&weights.units)?;
         Ok(Self { upsample, noise, units, rate: builder.timeline.rate, n_channels: n_out })
+    }
+}
+
+impl Chain for Layers {
+    type In = i32;
+    type Out = f32;
+    /// The noise of each row.
+    type With = [StreamNoise];
+
+    fn sizes(&self) -> Sizes {
+        Sizes { slot_len: self.slot_len, ..sizes(&self.config) }
+    }
+
+    fn produced(&self, row: &Row, n_latents: usize) -> Range<usize> {
+        self.timeline.live(row, n_latents)
+    }
+
+    fn is_recorded(with: &[StreamNoise]) -> bool {
+        !with.iter().any(|noise| matches!(noise, StreamNoise::Given(_)))
+    }
+
+    /// Deviates by the kernel, or from the host where a stream brings its own.
+    fn prepare(&self, queue: &Queue, buffers: &mut Buffers, step: Prepare<'_, [StreamNoise]>) -> Result<()> {
+        let Buffers { rows, deviates, .. } = buffers;
+        let Prepare { n_latents, with } = step;
+        let len = rows.len() * n_latents * self.noise.per_latent();
+        let Some(given) = with.filter(|with| !Self::is_recorded(with)) else {
+            return self.noise.run(queue, Step { rows, n_latents }, deviates.view_mut::<f32>()?.first(len)?);
+        };
+        let mut drawn = Vec::with_capacity(len);
+        for (index, timeline) in self.noise.blocks().iter().enumerate() {
+            for (row, noise) in rows.as_slice().iter().zip(given) {
+                let mut values = vec![0.0; n_latents * timeline.rate];
+                let live = timeline.live(row, n_latents);
+                let start = timeline.first(row) + live.start as i64;
+                noise.fill(index, start as u64, &mut values[live]);
+                drawn.extend(values);
+            }
+        }
+        queue.copy(drawn.as_slice().into(), deviates.view_mut::<f32>()?.first(len)?)
+    }
+
+    fn run(&self, queue: &Queue, buffers: &mut Buffers, n_latents: usize) -> Result<()> {
+        let Buffers { rows, arena, input, output, deviates, now, next, qkv, skip } = buffers;
+        let (step, n_columns) = (Step { rows, n_latents }, rows.len() * n_latents);
+        let n_codes = n_columns / self.frame_latents * self.frame_codes;
+        let mut flow = Flow { queue, step, arena, slot_len: self.slot_len, now, next };
+        let codes = input.view::<i32>()?.first(n_codes)?;
+        self.embed.run(queue, step, codes, flow.first(n_columns * self.latent_dim)?)?;
+        flow.stateful(&self.entry, [n_columns * self.latent_dim; 2])?;
+        let sizes = [n_columns * self.latent_dim, n_columns * self.dim];
+        flow.plain(sizes, |queue, step, x| self.project.run(queue, step, View::Host(&[]), x))?;
+        if let Some(local) = &self.attention {
+            flow.attend(local, [qkv, skip])?;
+        }
+        let mut width = n_columns * self.dim;
+        let (deviates, mut drawn) = (deviates.view::<f32>()?, 0);
+        for block in &self.blocks {
+            let len = n_columns * block.rate * block.n_channels;
+            flow.stateful(&block.upsample, [width, len])?;
+            if let Some(noise) = &block.noise {
+                let with = deviates.range(drawn..drawn + n_columns * block.rate)?;
+                drawn += n_columns * block.rate;
+                flow.plain([len, len], |queue, step, x| noise.run(queue, step, with, x))?;
+            }
+            for unit in &block.units {
+                flow.stateful(unit, [len, len])?;
+            }
+            width = len;
+        }
+        let arena = Arena { floats: flow.arena.view_mut::<f32>()?, slot_len: self.slot_len, offset: self.head.offset };
+        let y = output.view_mut::<f32>()?.first(n_columns * self.timeline.rate)?;
+        self.head.plan.run(queue, step, arena, Activations { x: flow.now.view::<f32>()?.first(width)?, y })
     }
 }

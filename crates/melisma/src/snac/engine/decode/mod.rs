@@ -26,45 +26,39 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
-mod batch;
 mod layers;
 mod need;
 mod open_stream;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use melisma_kernels::layer::step::{OPEN, Row};
-use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
+use melisma_kernels::{Budget, Queue};
 
+use super::batch::{Batch, Capacity, Input};
 use super::options::EngineOptions;
 use super::ring::Ticket;
+use super::slots::{Slots, StreamId};
 use crate::snac::codes::{Codes, Frames};
 use crate::snac::config::Config;
 use crate::snac::model::Model;
 use crate::snac::noise::Noise;
 use crate::snac::stream::Progress;
 use crate::{Error, Result};
-use batch::{Batch, CLIP_FRAMES, Capacity, Input};
 use layers::Layers;
 use open_stream::OpenStream;
 
-pub use open_stream::{Samples, StreamId};
+pub use open_stream::Samples;
+
+/// Frames that a clip's step has: the weights are read once for all of them.
+const CLIP_FRAMES: usize = 8;
 
 /// A decoder on a device.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
-    layers: Arc<Layers>,
-    queue: Queue,
-    batch: Batch,
-    /// One for each slot but the last, which belongs to the engine.
-    streams: Vec<Option<OpenStream>>,
-    n_opened: u64,
-    /// `[slot_len]`: zeros, and a slot on its way.
-    zeros: Tensor,
-    moved: Tensor,
-    capacity: Capacity,
+    batch: Batch<Layers>,
+    streams: Slots<OpenStream>,
     /// The step that is being set up.
     rows: Vec<Row>,
     noise: Vec<Noise>,
@@ -80,7 +74,7 @@ impl Engine {
         let EngineOptions { max_streams, rounding } = options.into();
         let device = queue.device();
         let layers = Arc::new(Layers::new(model, &device, budget, rounding)?);
-        Self::with_layers(layers, model.config(), queue, budget, max_streams)
+        Self::with_layers(layers, model.config(), (queue, budget), max_streams)
     }
 
     /// Another engine that shares the packed weights and has its own streams, for example one for each thread that serves
@@ -89,38 +83,22 @@ impl Engine {
     /// # Errors
     /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
     pub fn sibling(&self, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
-        Self::with_layers(Arc::clone(&self.layers), &self.config, queue, budget, max_streams)
+        Self::with_layers(Arc::clone(&self.batch.chain), &self.config, (queue, budget), max_streams)
     }
 
     fn with_layers(
         layers: Arc<Layers>,
         config: &Config,
-        queue: &Queue,
-        budget: &Budget,
+        (queue, budget): (&Queue, &Budget),
         max_streams: usize,
     ) -> Result<Self> {
-        let device = queue.device();
-        let capacity = Capacity::new(config, max_streams);
+        let capacity = Capacity::new(max_streams, CLIP_FRAMES);
         // Scratch that grows stays allocated: graphs may have recorded its address.
         queue.reserve_scratch(need::scratch_bytes(config, capacity))?;
-        let batch = Batch::new(&layers, queue, budget, capacity)?;
-        let slot = || -> Result<Tensor> {
-            let zeros = Tensor::from_slice(budget, &vec![0f32; layers.slot_len], &[layers.slot_len])?;
-            match device {
-                Device::Cpu(_) => Ok(zeros),
-                Device::Cuda(_) => zeros.to::<f32>(queue, budget),
-            }
-        };
         let mut engine = Self {
-            zeros: slot()?,
-            moved: Tensor::new(&device, budget, DType::F32, &[layers.slot_len])?,
             config: config.clone(),
-            queue: queue.clone(),
-            batch,
-            streams: vec![None; max_streams],
-            n_opened: 0,
-            capacity,
-            layers,
+            batch: Batch::new(layers, queue, budget, capacity)?,
+            streams: Slots::new(max_streams),
             rows: Vec::new(),
             noise: Vec::new(),
         };
@@ -130,19 +108,19 @@ impl Engine {
 
     /// Runs one step, so that the first real one is as fast as the others.
     fn warm_up(&mut self) -> Result<()> {
-        let (slot, codes) = (self.spare(), vec![0; self.capacity.frame_codes]);
-        self.step_alone(&mut OpenStream::new(0, Noise::default()), slot, OPEN, &codes)?;
+        let (slot, codes) = (self.batch.capacity.spare(), vec![0; self.frame_codes()]);
+        self.step_alone(&mut OpenStream::new(Noise::default()), slot, OPEN, &codes)?;
         Ok(())
     }
 
     /// Samples by which the output lags behind the input.
     pub fn lag(&self) -> usize {
-        self.layers.timeline.lag
+        self.batch.chain.timeline.lag
     }
 
     /// Bytes of state of one stream.
     pub fn state_bytes(&self) -> usize {
-        self.layers.slot_len * size_of::<f32>()
+        self.batch.chain.slot_len * size_of::<f32>()
     }
 
     /// Begins a stream.
@@ -150,15 +128,9 @@ impl Engine {
     /// # Errors
     /// All slots are taken, or the device fails.
     pub fn open(&mut self, noise: Noise) -> Result<StreamId> {
-        let Some(slot) = self.streams.iter().position(Option::is_none) else {
-            let message = format!("engine: all {} streams are taken", self.streams.len());
-            return Err(Error::invalid(message).with_hint("finish or close one, or make the engine larger"));
-        };
-        self.clear(slot)?;
-        self.n_opened += 1;
-        let serial = self.n_opened;
-        self.streams[slot] = Some(OpenStream::new(serial, noise));
-        Ok(StreamId { slot, serial })
+        let stream = self.streams.open(OpenStream::new(noise))?;
+        self.batch.clear(stream.slot)?;
+        Ok(stream)
     }
 
     /// Ends a stream without the samples that are still to come.
@@ -166,9 +138,7 @@ impl Engine {
     /// # Errors
     /// There is no such stream.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
-        self.live(stream)?;
-        self.streams[stream.slot] = None;
-        Ok(())
+        self.streams.close(stream)
     }
 
     /// Takes frames of some streams, each at most once and the same number of each. Gives the samples that became final.
@@ -193,20 +163,18 @@ impl Engine {
         self.rows.clear();
         self.noise.clear();
         for (stream, _) in input {
-            if let Some(live) = &self.streams[stream.slot] {
-                self.rows.push(live.row(stream.slot, OPEN));
-                self.noise.push(live.noise.clone());
-            }
+            let live = self.streams.get(*stream)?;
+            self.rows.push(live.row(stream.slot, OPEN));
+            self.noise.push(live.noise.clone());
         }
-        self.batch.set_codes(input.iter().map(|(_, frames)| frames.as_slice()))?;
+        self.batch.set_input(input.iter().map(|(_, frames)| frames.as_slice()))?;
         let ticket = self.run(n_latents)?;
         let ranges = &mut self.batch.ring.entry(ticket)?.ranges;
         for ((stream, _), range) in input.iter().zip(ranges) {
-            if let Some(live) = &mut self.streams[stream.slot] {
-                live.advance(n_latents);
-                live.progress.pushed += (n_latents * self.layers.timeline.rate) as u64;
-                range.start += live.count_final(range.len());
-            }
+            let live = self.streams.get_mut(*stream)?;
+            live.advance(n_latents);
+            live.progress.pushed += (n_latents * self.batch.chain.timeline.rate) as u64;
+            range.start += live.count_final(range.len());
         }
         Ok(ticket)
     }
@@ -217,7 +185,7 @@ impl Engine {
     /// # Errors
     /// The step is more than four steps back, or the device failed.
     pub fn collect(&mut self, ticket: Ticket) -> Result<Samples<'_>> {
-        self.batch.ring.collect(ticket)
+        Ok(Samples(self.batch.ring.collect(ticket)?))
     }
 
     /// Takes any number of frames of one stream, gives the samples that became final.
@@ -237,12 +205,12 @@ impl Engine {
     /// # Errors
     /// There is no such stream.
     pub fn progress(&self, stream: StreamId) -> Result<Progress> {
-        Ok(self.live(stream)?.progress)
+        Ok(self.streams.get(stream)?.progress)
     }
 
     /// Frames that a step can take, all streams together.
     pub fn max_frames(&self) -> usize {
-        self.capacity.n_frames
+        self.batch.capacity.n_frames
     }
 
     /// Ends a stream: gives the samples that are still to come.
@@ -250,11 +218,11 @@ impl Engine {
     /// # Errors
     /// There is no such stream, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Vec<f32>> {
-        let live = self.live(stream)?.clone();
+        let live = self.streams.get(stream)?.clone();
         let mut samples = self.flush(live, stream.slot)?;
-        let known = self.live(stream)?.progress.gap().min(samples.len() as u64);
+        let known = self.streams.get(stream)?.progress.gap().min(samples.len() as u64);
         samples.drain(..known as usize);
-        self.streams[stream.slot] = None;
+        self.streams.close(stream)?;
         Ok(samples)
     }
 
@@ -264,19 +232,15 @@ impl Engine {
     /// # Errors
     /// There is no such stream, or the device fails.
     pub fn peek(&mut self, stream: StreamId) -> Result<Vec<f32>> {
-        let live = self.live(stream)?.clone();
+        let live = self.streams.get(stream)?.clone();
         if live.progress.emitted > 0 {
             return Ok(Vec::new());
         }
-        let spare = self.spare();
-        let (from, to) = (self.floats(stream.slot), self.floats(spare));
-        self.queue.copy(self.batch.buffers().arena.view::<f32>()?.range(from)?, self.moved.view_mut()?)?;
-        self.queue.copy(self.moved.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(to)?)?;
-        let samples = self.flush(live, spare)?;
-        if let Some(live) = &mut self.streams[stream.slot] {
-            live.progress.emitted = samples.len() as u64;
-            live.progress.early = live.progress.emitted - live.progress.exact;
-        }
+        self.batch.copy_to_spare(stream.slot)?;
+        let samples = self.flush(live, self.batch.capacity.spare())?;
+        let live = self.streams.get_mut(stream)?;
+        live.progress.emitted = samples.len() as u64;
+        live.progress.early = live.progress.emitted - live.progress.exact;
         Ok(samples)
     }
 
@@ -286,9 +250,9 @@ impl Engine {
     /// `codes` are of a model of another shape, or the device fails.
     pub fn decode(&mut self, codes: &Codes, noise: &Noise) -> Result<Vec<f32>> {
         codes.frames().check(&self.config)?;
-        let slot = self.spare();
-        self.clear(slot)?;
-        let mut live = OpenStream::new(0, noise.clone());
+        let slot = self.batch.capacity.spare();
+        self.batch.clear(slot)?;
+        let mut live = OpenStream::new(noise.clone());
         let mut samples = Vec::with_capacity(codes.n_frames() * self.config.frame_len());
         for piece in codes.frames().chunks(CLIP_FRAMES) {
             samples.extend_from_slice(self.step_alone(&mut live, slot, OPEN, piece.as_slice())?);
@@ -302,10 +266,10 @@ impl Engine {
         let end = live.start;
         let mut samples = Vec::new();
         let mut left = if end == 0 { 0 } else { self.lag().div_ceil(self.config.frame_len()) };
-        let nothing = vec![0; left.min(CLIP_FRAMES) * self.capacity.frame_codes];
+        let nothing = vec![0; left.min(CLIP_FRAMES) * self.frame_codes()];
         while left > 0 {
             let now = left.min(CLIP_FRAMES);
-            let codes = &nothing[..now * self.capacity.frame_codes];
+            let codes = &nothing[..now * self.frame_codes()];
             samples.extend_from_slice(self.step_alone(&mut live, slot, end, codes)?);
             left -= now;
         }
@@ -314,12 +278,12 @@ impl Engine {
 
     /// One step of one stream. Returns the samples that exist.
     fn step_alone(&mut self, live: &mut OpenStream, slot: usize, end: i64, codes: &[i32]) -> Result<&[f32]> {
-        let n_latents = codes.len() / self.capacity.frame_codes * self.config.frame_latents();
+        let n_latents = codes.len() / self.frame_codes() * self.config.frame_latents();
         self.rows.clear();
         self.rows.push(live.row(slot, end));
         self.noise.clear();
         self.noise.push(live.noise.clone());
-        self.batch.set_codes(std::iter::once(codes))?;
+        self.batch.set_input(std::iter::once(codes))?;
         let ticket = self.run(n_latents)?;
         live.advance(n_latents);
         Ok(self.collect(ticket)?.of(0))
@@ -327,8 +291,7 @@ impl Engine {
 
     /// Starts one step of what stands in `rows`, `noise` and the batch's codes.
     fn run(&mut self, n_latents: usize) -> Result<Ticket> {
-        let input = Input { rows: &self.rows, noise: &self.noise, n_latents };
-        self.batch.step(&self.layers, &self.queue, &input)
+        self.batch.step(&Input { rows: &self.rows, n_latents, with: &self.noise })
     }
 
     /// The number of frames that each stream of a step has.
@@ -339,15 +302,15 @@ impl Engine {
                 format!("engine: a step with {n_frames} frames of one stream and {} of another", frames.len());
             return Err(Error::invalid(message));
         }
-        if n_frames * input.len() > self.capacity.n_frames {
+        if n_frames * input.len() > self.batch.capacity.n_frames {
             return Err(Error::invalid(format!(
                 "engine: {} streams with {n_frames} frames each; a step takes {} frames in all",
                 input.len(),
-                self.capacity.n_frames
+                self.batch.capacity.n_frames
             )));
         }
         for (index, (stream, frames)) in input.iter().enumerate() {
-            self.live(*stream)?;
+            self.streams.get(*stream)?;
             if input[..index].iter().any(|(other, _)| other == stream) {
                 return Err(Error::invalid("engine: a stream is given twice in one step"));
             }
@@ -356,22 +319,7 @@ impl Engine {
         Ok(n_frames)
     }
 
-    fn live(&self, stream: StreamId) -> Result<&OpenStream> {
-        let live = self.streams.get(stream.slot).and_then(Option::as_ref);
-        live.filter(|live| live.serial == stream.serial)
-            .ok_or_else(|| Error::invalid(format!("engine: stream {} has ended", stream.serial)))
-    }
-
-    fn spare(&self) -> usize {
-        self.capacity.n_slots - 1
-    }
-
-    fn floats(&self, slot: usize) -> Range<usize> {
-        slot * self.layers.slot_len..(slot + 1) * self.layers.slot_len
-    }
-
-    fn clear(&mut self, slot: usize) -> Result<()> {
-        let range = self.floats(slot);
-        self.queue.copy(self.zeros.view()?, self.batch.buffers().arena.view_mut::<f32>()?.range(range)?)
+    fn frame_codes(&self) -> usize {
+        self.config.frame_codes().sum()
     }
 }

@@ -3,11 +3,11 @@
 use melisma_kernels::layer::need::{
     Need, Work, attention, depthwise, embed, head, noise, norm, pointwise, residual, upsample,
 };
-use melisma_kernels::layer::step::Rows;
 
-use super::super::ring::N_ENTRIES;
-use super::Engine;
-use super::batch::Capacity;
+use super::super::batch::Capacity;
+use super::super::chain::Sizes;
+use super::super::need::Shape;
+use super::{CLIP_FRAMES, Engine};
 use crate::runtime::device::Device;
 use crate::runtime::memory::Needed;
 use crate::snac::config::{Config, HEAD_DIM};
@@ -26,42 +26,15 @@ impl Engine {
         if !config.depthwise {
             return Needed::default();
         }
-        let capacity = Capacity::new(config, max_streams);
-        match device {
-            Device::Cpu(cpu) => Needed { host: on_cpu(config, capacity, cpu.threads) as u64, device: 0 },
-            Device::Cuda(_) => on_cuda(config, capacity),
-        }
+        let shape = Shape { capacity: Capacity::new(max_streams, CLIP_FRAMES), sizes: sizes(config) };
+        shape.needed(device, |n_frames, threads| layers(config, n_frames, threads))
     }
-}
-
-fn on_cpu(config: &Config, capacity: Capacity, threads: usize) -> usize {
-    let steps = (1..=capacity.n_frames).map(|n_frames| layers(config, n_frames, threads));
-    // Scratch grows to what the largest step needs; weights and state are those of any.
-    let total = steps.reduce(|a, b| Need { scratch: a.scratch.max(b.scratch), shared: a.shared.max(b.shared), ..a });
-    let Need { weights, scratch, shared, state, .. } = total.unwrap_or_default();
-    let Buffers { between, codes, samples } = Buffers::new(config, capacity);
-    let slots = (capacity.n_slots + N_SPARE_SLOTS) * state;
-    weights + threads * scratch + shared + slots + between + 2 * codes + (1 + N_ENTRIES) * samples
-}
-
-fn on_cuda(config: &Config, capacity: Capacity) -> Needed {
-    let need = layers(config, capacity.n_frames, 1);
-    let Buffers { between, codes, samples } = Buffers::new(config, capacity);
-    let (slot, rows) = (2 * need.state, Rows::bytes(capacity.n_rows));
-    let slots = (capacity.n_slots + N_SPARE_SLOTS) * slot;
-    let device = need.device_weights + need.device_scratch + slots + between + codes + samples + rows;
-    // Codes, samples and rows on their way, and a slot of zeros.
-    let host = codes + N_ENTRIES * samples + rows + slot;
-    Needed { host: host as u64, device: device as u64 }
 }
 
 /// Scratch on a GPU for the largest step.
 pub(super) fn scratch_bytes(config: &Config, capacity: Capacity) -> usize {
     layers(config, capacity.n_frames, 1).device_scratch
 }
-
-/// Slots beside the arena: one of zeros, one on its way.
-const N_SPARE_SLOTS: usize = 2;
 
 /// All layers for steps of `n_frames` frames, of all streams together.
 fn layers(config: &Config, n_frames: usize, threads: usize) -> Need {
@@ -103,24 +76,16 @@ fn stages(config: &Config) -> impl Iterator<Item = Stage> {
     })
 }
 
-/// Bytes that lie between the layers, and on the way to them and back.
-struct Buffers {
-    between: usize,
-    codes: usize,
-    samples: usize,
-}
-
-impl Buffers {
-    fn new(config: &Config, capacity: Capacity) -> Self {
-        let widest = stages(config).map(|stage| stage.rate * stage.n_channels);
-        let widest = widest.chain([config.latent_dim(), config.decoder_dim]).max().unwrap_or(0);
-        let deviates: usize = if config.noise { stages(config).map(|stage| stage.rate).sum() } else { 0 };
-        let attention = if config.attn_window_size.is_some() { 4 * config.decoder_dim } else { 0 };
-        let n_latents = capacity.n_frames * capacity.frame_latents;
-        Self {
-            between: n_latents * (deviates + 2 * widest + attention) * size_of::<f32>(),
-            codes: capacity.n_frames * capacity.frame_codes * size_of::<i32>(),
-            samples: n_latents * config.hop_len() * size_of::<f32>(),
-        }
+/// What lies between the layers; the state is the layers' own.
+pub(super) fn sizes(config: &Config) -> Sizes {
+    let widest = stages(config).map(|stage| stage.rate * stage.n_channels);
+    Sizes {
+        slot_len: 0,
+        frame_latents: config.frame_latents(),
+        frame_in: config.frame_codes().sum(),
+        frame_out: config.frame_len(),
+        widest: widest.chain([config.latent_dim(), config.decoder_dim]).max().unwrap_or(0),
+        deviates: if config.noise { stages(config).map(|stage| stage.rate).sum() } else { 0 },
+        attention: if config.attn_window_size.is_some() { config.decoder_dim } else { 0 },
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A stream takes samples (mono, at the model's rate) in pieces of any length. A frame's codes leave with the first whole
 //! frame of samples after which no later sample can change them. They depend neither on how the samples were cut, nor on
-//! the streams that share a step, nor on the number of threads.
+//! the streams that share a step, nor on the number of threads. They are those of the reference model, except where two
+//! codes are equally near within the rounding of a sum.
 //!
 //! ```
 //! use melisma::snac::{Codes, EncodeEngine, Model};
@@ -25,53 +26,56 @@
 //! # Ok::<(), melisma::Error>(())
 //! ```
 
+mod clips;
+mod layers;
+mod need;
 mod open_stream;
 
 use std::sync::Arc;
 
-use melisma_kernels::{Budget, Queue};
+use melisma_kernels::layer::step::{OPEN, Row};
+use melisma_kernels::{Budget, Device, Queue};
 
-use super::decode::StreamId;
+use super::batch::{Batch, Capacity, Input};
 use super::options::EngineOptions;
 use super::ring::Ticket;
-use crate::runtime::device::Device;
-use crate::runtime::memory::Needed;
-use crate::snac::codes::{Codes, Frames};
+use super::slots::{Slots, StreamId};
+use crate::snac::codes::Codes;
 use crate::snac::config::Config;
-use crate::snac::encoder::Encoder;
 use crate::snac::model::Model;
-use crate::snac::quantizer::Quantizer;
 use crate::{Error, Result};
+use layers::Layers;
 use open_stream::OpenStream;
+
+pub use open_stream::Encoded;
+
+/// Frames that a clip's step has: the weights are read once for all of them.
+const CLIP_FRAMES: usize = 8;
+
+/// Frames of a single clip's step on a GPU, which a few frames do not fill.
+const CUDA_CLIP_FRAMES: usize = 64;
 
 /// An encoder on a device.
 #[derive(Debug)]
 pub struct EncodeEngine {
     config: Config,
-    layers: Arc<Layers>,
-    streams: Vec<Option<OpenStream>>,
-    n_opened: u64,
-    /// The codes of the last steps.
-    steps: Vec<Vec<Codes>>,
+    batch: Batch<Layers>,
+    streams: Slots<OpenStream>,
+    /// The rows of the step that is being set up.
+    rows: Vec<Row>,
+    /// One frame.
+    zeros: Vec<f32>,
+    /// No codes, of the model's shape.
+    none: Codes,
 }
 
-#[derive(Debug)]
-struct Layers {
-    encoder: Encoder,
-    quantizer: Quantizer,
-}
-
-/// The codes that a step made final, some frames for each of its streams.
-#[derive(Debug)]
-pub struct Encoded<'a> {
-    codes: &'a [Codes],
-}
-
-impl<'a> Encoded<'a> {
-    /// Those of the step's stream `index`.
-    pub fn of(&self, index: usize) -> Frames<'a> {
-        self.codes[index].frames()
-    }
+/// Clips in a batch have several frames each in a GPU's step; on the CPU one clip at a time fills a step.
+fn capacity(device: &Device, max_streams: usize) -> Capacity {
+    let n_frames = match device {
+        Device::Cpu(_) => CLIP_FRAMES,
+        Device::Cuda(_) => CUDA_CLIP_FRAMES.max(CLIP_FRAMES * max_streams),
+    };
+    Capacity::new(max_streams, n_frames)
 }
 
 impl EncodeEngine {
@@ -80,13 +84,10 @@ impl EncodeEngine {
     /// # Errors
     /// `Unsupported` for a model without depthwise convolutions or a device without the kernels; `Memory` when `budget`
     /// refuses.
-    pub fn new(model: &Model, _queue: &Queue, _budget: &Budget, options: impl Into<EngineOptions>) -> Result<Self> {
-        if !model.config().depthwise {
-            return Err(Error::unsupported("engine: a model without depthwise convolutions")
-                .with_hint("none was ever published; the reference model encodes it"));
-        }
-        let layers = Layers { encoder: model.encoder().clone(), quantizer: model.quantizer().clone() };
-        Ok(Self::with_layers(Arc::new(layers), model.config(), options.into().max_streams))
+    pub fn new(model: &Model, queue: &Queue, budget: &Budget, options: impl Into<EngineOptions>) -> Result<Self> {
+        let EngineOptions { max_streams, rounding } = options.into();
+        let layers = Arc::new(Layers::new(model, &queue.device(), budget, rounding)?);
+        Self::with_layers(layers, model.config(), (queue, budget), max_streams)
     }
 
     /// Another engine that shares the packed weights and has its own streams, for example one for each thread that serves
@@ -94,19 +95,30 @@ impl EncodeEngine {
     ///
     /// # Errors
     /// `Memory` when `budget` refuses; `InvalidArgument` when the queue is of another device.
-    pub fn sibling(&self, _queue: &Queue, _budget: &Budget, max_streams: usize) -> Result<Self> {
-        Ok(Self::with_layers(Arc::clone(&self.layers), &self.config, max_streams))
+    pub fn sibling(&self, queue: &Queue, budget: &Budget, max_streams: usize) -> Result<Self> {
+        Self::with_layers(Arc::clone(&self.batch.chain), &self.config, (queue, budget), max_streams)
     }
 
-    fn with_layers(layers: Arc<Layers>, config: &Config, max_streams: usize) -> Self {
-        let streams = (0..max_streams).map(|_| None).collect();
-        Self { config: config.clone(), layers, streams, n_opened: 0, steps: Vec::new() }
-    }
-
-    /// The most memory that an engine for models of this shape takes on `device`, its queue's scratch included, whatever
-    /// it encodes; nothing for a model that the engine has no kernels for.
-    pub fn needed(config: &Config, device: &Device, max_streams: usize) -> Needed {
-        super::decode::Engine::needed(config, device, max_streams)
+    fn with_layers(
+        layers: Arc<Layers>,
+        config: &Config,
+        (queue, budget): (&Queue, &Budget),
+        max_streams: usize,
+    ) -> Result<Self> {
+        let capacity = capacity(&queue.device(), max_streams);
+        // Scratch that grows stays allocated: graphs may have recorded its address.
+        queue.reserve_scratch(need::layers(config, capacity.n_frames, 1).device_scratch)?;
+        let mut engine = Self {
+            config: config.clone(),
+            batch: Batch::new(layers, queue, budget, capacity)?,
+            streams: Slots::new(max_streams),
+            rows: Vec::new(),
+            zeros: vec![0.0; config.frame_len()],
+            none: Codes::empty(config),
+        };
+        // The first real step is then as fast as the others.
+        engine.encode(&[0.0])?;
+        Ok(engine)
     }
 
     /// Samples of a frame.
@@ -114,19 +126,19 @@ impl EncodeEngine {
         self.config.frame_len()
     }
 
+    /// Frames that a step can take, all streams together.
+    pub fn max_frames(&self) -> usize {
+        self.batch.capacity.n_frames
+    }
+
     /// Begins a stream.
     ///
     /// # Errors
     /// All slots are taken, or the device fails.
     pub fn open(&mut self) -> Result<StreamId> {
-        let Some(slot) = self.streams.iter().position(Option::is_none) else {
-            let message = format!("engine: all {} streams are taken", self.streams.len());
-            return Err(Error::invalid(message).with_hint("finish or close one, or make the engine larger"));
-        };
-        self.n_opened += 1;
-        let serial = self.n_opened;
-        self.streams[slot] = Some(OpenStream::new(serial, &self.layers.encoder, &self.config));
-        Ok(StreamId { slot, serial })
+        let stream = self.streams.open(OpenStream::default())?;
+        self.batch.clear(stream.slot)?;
+        Ok(stream)
     }
 
     /// Ends a stream without the codes that are still to come.
@@ -134,9 +146,7 @@ impl EncodeEngine {
     /// # Errors
     /// There is no such stream.
     pub fn close(&mut self, stream: StreamId) -> Result<()> {
-        self.live(stream)?;
-        self.streams[stream.slot] = None;
-        Ok(())
+        self.streams.close(stream)
     }
 
     /// Takes any number of samples of one stream, gives the codes that became final.
@@ -145,9 +155,29 @@ impl EncodeEngine {
     /// `InvalidArgument` when there is no such stream or a sample is not finite (the message has its position in the
     /// stream, and the stream takes none of the samples); otherwise the device failed.
     pub fn push(&mut self, stream: StreamId, samples: &[f32]) -> Result<Codes> {
-        self.live(stream)?.check(samples)?;
-        let Some(live) = &mut self.streams[stream.slot] else { return Ok(Codes::empty(&self.config)) };
-        live.push(&self.layers, &self.config, samples)
+        let frame_len = self.frame_len();
+        let live = self.streams.get_mut(stream)?;
+        live.check(samples)?;
+        live.n_samples += samples.len();
+        let mut codes = Vec::new();
+        let mut rest = samples;
+        if !live.pending.is_empty() {
+            let (first, others) = samples.split_at(samples.len().min(frame_len - live.pending.len()));
+            live.pending.extend_from_slice(first);
+            rest = others;
+            if live.pending.len() == frame_len {
+                let mut frame = std::mem::take(&mut live.pending);
+                codes.extend_from_slice(self.step_alone(stream, OPEN, &frame)?);
+                frame.clear();
+                self.streams.get_mut(stream)?.pending = frame;
+            }
+        }
+        let (whole, last) = rest.split_at(rest.len() / frame_len * frame_len);
+        for piece in whole.chunks(CLIP_FRAMES * frame_len) {
+            codes.extend_from_slice(self.step_alone(stream, OPEN, piece)?);
+        }
+        self.streams.get_mut(stream)?.pending.extend_from_slice(last);
+        Ok(Codes::valid(&self.config, codes))
     }
 
     /// Ends a stream: pads its end with silence to whole frames and whole attention windows, gives the codes that are
@@ -156,78 +186,115 @@ impl EncodeEngine {
     /// # Errors
     /// There is no such stream, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Codes> {
-        self.live(stream)?;
-        let Some(live) = self.streams[stream.slot].take() else { return Ok(Codes::empty(&self.config)) };
-        live.finish(&self.layers, &self.config)
-    }
-
-    /// A whole clip.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when a sample is not finite; otherwise the device failed.
-    pub fn encode(&mut self, samples: &[f32]) -> Result<Codes> {
-        let mut live = OpenStream::new(0, &self.layers.encoder, &self.config);
-        live.check(samples)?;
-        let mut codes = live.push(&self.layers, &self.config, samples)?;
-        codes.append(live.finish(&self.layers, &self.config)?.frames())?;
-        Ok(codes)
-    }
-
-    /// Clips of any lengths in one batch: clips join and leave between steps, and none is computed beyond its own end.
-    /// Gives their codes in the order of the clips.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when a sample is not finite (the message names the clip); otherwise the device failed.
-    pub fn encode_batch(&mut self, clips: &[&[f32]]) -> Result<Vec<Codes>> {
-        let encode =
-            |(index, clip): (usize, &&[f32])| self.encode(clip).map_err(|error| error.at(format_args!("clip {index}")));
-        clips.iter().enumerate().map(encode).collect()
+        let live = self.streams.get_mut(stream)?;
+        let (n_samples, start, mut rest) = (live.n_samples, live.start, std::mem::take(&mut live.pending));
+        let end = self.end(n_samples);
+        let mut n_left = if n_samples == 0 { 0 } else { self.frames_left(start, end) };
+        let mut codes = Vec::new();
+        while n_left > 0 {
+            let n_frames = n_left.min(CLIP_FRAMES);
+            rest.resize(n_frames * self.frame_len(), 0.0);
+            codes.extend_from_slice(self.step_alone(stream, end, &rest)?);
+            rest.fill(0.0);
+            n_left -= n_frames;
+        }
+        self.streams.close(stream)?;
+        Ok(Codes::valid(&self.config, codes))
     }
 
     /// Takes whole frames of samples of some streams, each at most once and the same number of each. Gives the codes that
-    /// became final.
+    /// became final. Nothing is allocated after the first steps.
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown or repeated stream, a stream that waits for the rest of a frame, samples that are
-    /// not finite or not whole frames; otherwise the device failed.
+    /// not finite or not whole frames, more frames than [`EncodeEngine::max_frames`]; otherwise the device failed.
     pub fn step(&mut self, input: &[(StreamId, &[f32])]) -> Result<Encoded<'_>> {
         let ticket = self.submit(input)?;
         self.collect(ticket)
     }
 
-    /// The first half of [`EncodeEngine::step`]: starts it. On a GPU the next step can be submitted while this one runs;
-    /// [`EncodeEngine::collect`] gives the codes, in any order.
+    /// The first half of [`EncodeEngine::step`]: starts it. On a GPU the next step can be submitted while this one runs, so
+    /// that the device never waits for the host; [`EncodeEngine::collect`] gives the codes, in any order.
     ///
     /// # Errors
     /// As [`EncodeEngine::step`].
     pub fn submit(&mut self, input: &[(StreamId, &[f32])]) -> Result<Ticket> {
-        let len = input.first().map_or(0, |(_, samples)| samples.len());
-        for (index, (stream, samples)) in input.iter().enumerate() {
-            if samples.len() != len || len % self.frame_len() != 0 {
-                let message = format!("engine: a step with {} samples of a stream", samples.len());
-                return Err(Error::invalid(message));
-            }
-            if input[..index].iter().any(|(other, _)| other == stream) {
-                return Err(Error::invalid("engine: a stream is given twice in one step"));
-            }
-            self.live(*stream)?.check(samples)?;
+        let n_frames = self.check(input)?;
+        let n_latents = n_frames * self.config.frame_latents();
+        self.rows.clear();
+        for (stream, samples) in input {
+            let live = self.streams.get_mut(*stream)?;
+            self.rows.push(live.row(stream.slot, OPEN));
+            live.n_samples += samples.len();
+            live.advance(n_latents);
         }
-        let codes = input.iter().map(|(stream, samples)| self.push(*stream, samples)).collect::<Result<_>>()?;
-        self.steps.push(codes);
-        Ok(Ticket::new(self.steps.len() as u64))
+        self.batch.set_input(input.iter().map(|(_, samples)| *samples))?;
+        self.batch.step(&Input { rows: &self.rows, n_latents, with: &() })
     }
 
-    /// The codes that a submitted step made final, once they are there.
+    /// The codes that a submitted step made final, once they are there. The last four steps keep their codes;
+    /// [`EncodeEngine::push`], [`EncodeEngine::finish`] and [`EncodeEngine::encode`] make steps too.
     ///
     /// # Errors
     /// The step is more than four steps back, or the device failed.
     pub fn collect(&mut self, ticket: Ticket) -> Result<Encoded<'_>> {
-        Ok(Encoded { codes: &self.steps[ticket.number() as usize - 1] })
+        Ok(Encoded { collected: self.batch.ring.collect(ticket)?, like: &self.none })
     }
 
-    fn live(&self, stream: StreamId) -> Result<&OpenStream> {
-        let live = self.streams.get(stream.slot).and_then(Option::as_ref);
-        live.filter(|live| live.serial == stream.serial)
-            .ok_or_else(|| Error::invalid(format!("engine: stream {} has ended", stream.serial)))
+    /// One step of one stream, whose samples are checked. Returns the codes that exist.
+    fn step_alone(&mut self, stream: StreamId, end: i64, samples: &[f32]) -> Result<&[i32]> {
+        let n_latents = samples.len() / self.config.hop_len();
+        let live = self.streams.get_mut(stream)?;
+        self.rows.clear();
+        self.rows.push(live.row(stream.slot, end));
+        live.advance(n_latents);
+        self.batch.set_input(std::iter::once(samples))?;
+        let ticket = self.batch.step(&Input { rows: &self.rows, n_latents, with: &() })?;
+        Ok(self.batch.ring.collect(ticket)?.of(0))
+    }
+
+    /// Latents of a padded clip.
+    fn end(&self, n_samples: usize) -> i64 {
+        (n_samples.next_multiple_of(self.config.padded_len()) / self.config.hop_len()) as i64
+    }
+
+    /// Frames until the last code of a stream with `end` latents of which it took `start`.
+    fn frames_left(&self, start: i64, end: i64) -> usize {
+        (end - start) as usize / self.config.frame_latents()
+            + self.batch.chain.timeline.lag / self.config.frame_latents()
+    }
+
+    /// The number of frames that each stream of a step has.
+    fn check(&self, input: &[(StreamId, &[f32])]) -> Result<usize> {
+        let (len, frame_len) = (input.first().map_or(0, |(_, samples)| samples.len()), self.frame_len());
+        for (index, (stream, samples)) in input.iter().enumerate() {
+            let live = self.streams.get(*stream)?;
+            if samples.len() != len || len % frame_len != 0 {
+                let message = format!(
+                    "engine: a step with {len} samples of one stream and {} of another; frames have {frame_len}",
+                    samples.len()
+                );
+                return Err(Error::invalid(message).with_hint("push samples of any number to one stream at a time"));
+            }
+            if !live.pending.is_empty() {
+                let n_pending = live.pending.len();
+                return Err(Error::invalid(format!(
+                    "engine: a stream waits for the rest of a frame after {n_pending}"
+                )));
+            }
+            if input[..index].iter().any(|(other, _)| other == stream) {
+                return Err(Error::invalid("engine: a stream is given twice in one step"));
+            }
+            live.check(samples)?;
+        }
+        let n_frames = len / frame_len;
+        if n_frames * input.len() > self.max_frames() {
+            return Err(Error::invalid(format!(
+                "engine: {} streams with {n_frames} frames each; a step takes {} frames in all",
+                input.len(),
+                self.max_frames()
+            )));
+        }
+        Ok(n_frames)
     }
 }

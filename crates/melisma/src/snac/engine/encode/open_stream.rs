@@ -1,27 +1,24 @@
-//! The streams of an encoding engine: where each stands.
+//! The streams of an encoding engine: where each stands, and the codes that a step returns for them.
 
-use super::Layers;
-use crate::snac::codes::Codes;
-use crate::snac::config::Config;
-use crate::snac::encoder::{Encoder, State};
-use crate::snac::layer::Flow;
-use crate::snac::plane::Plane;
+use melisma_kernels::layer::step::Row;
+
+use super::super::ring::Collected;
+use crate::snac::codes::{Codes, Frames};
 use crate::{Error, Result};
 
-/// The state that an engine has of a stream.
-#[derive(Debug, Clone)]
+/// The state that an engine has of a stream, apart from its slot of the arena.
+#[derive(Debug, Default)]
 pub(super) struct OpenStream {
-    pub(super) serial: u64,
-    state: State,
-    latents: Plane,
-    n_samples: usize,
+    /// Samples that do not fill a frame yet.
+    pub(super) pending: Vec<f32>,
+    /// Samples taken, with the pending ones.
+    pub(super) n_samples: usize,
+    /// Latents taken.
+    pub(super) start: i64,
+    n_steps: i64,
 }
 
 impl OpenStream {
-    pub(super) fn new(serial: u64, encoder: &Encoder, config: &Config) -> Self {
-        Self { serial, state: encoder.start(), latents: Plane::zeros(config.latent_dim(), 0), n_samples: 0 }
-    }
-
     /// Refuses samples that are not finite.
     pub(super) fn check(&self, samples: &[f32]) -> Result<()> {
         match samples.iter().position(|sample| !sample.is_finite()) {
@@ -30,29 +27,27 @@ impl OpenStream {
         }
     }
 
-    pub(super) fn push(&mut self, layers: &Layers, config: &Config, samples: &[f32]) -> Result<Codes> {
-        let mut codes = Codes::empty(config);
-        self.n_samples += samples.len();
-        for piece in samples.chunks(config.frame_len()) {
-            codes.append(self.advance(layers, config, piece, Flow::More)?.frames())?;
-        }
-        Ok(codes)
+    pub(super) fn row(&self, slot: usize, end: i64) -> Row {
+        Row { slot: slot as i64, n_steps: self.n_steps, start: self.start, end, ..Row::default() }
     }
 
-    pub(super) fn finish(mut self, layers: &Layers, config: &Config) -> Result<Codes> {
-        if self.n_samples == 0 {
-            return Ok(Codes::empty(config));
-        }
-        let padded = self.n_samples.next_multiple_of(config.padded_len());
-        self.advance(layers, config, &vec![0.0; padded - self.n_samples], Flow::Last)
+    pub(super) fn advance(&mut self, n_latents: usize) {
+        self.start += n_latents as i64;
+        self.n_steps += 1;
     }
+}
 
-    fn advance(&mut self, layers: &Layers, config: &Config, samples: &[f32], flow: Flow) -> Result<Codes> {
-        let latents = layers.encoder.push(&mut self.state, &Plane::new(1, samples.to_vec()), flow);
-        let seen = self.latents.then(&latents);
-        let whole = seen.len() - seen.len() % config.frame_latents();
-        let levels = layers.quantizer.encode(&seen.slice(0, whole));
-        self.latents = seen.slice(whole, seen.len());
-        Codes::new(config, levels.iter().map(|level| level.iter().map(|choice| choice.code).collect()).collect())
+/// The codes that a step made final, some frames for each of its streams.
+#[derive(Debug)]
+pub struct Encoded<'a> {
+    pub(super) collected: Collected<'a, i32>,
+    /// Any codes of the model.
+    pub(super) like: &'a Codes,
+}
+
+impl<'a> Encoded<'a> {
+    /// Those of the step's stream `index`.
+    pub fn of(&self, index: usize) -> Frames<'a> {
+        self.like.frames_like(self.collected.of(index))
     }
 }

@@ -1,0 +1,65 @@
+//! The streams of an engine: one for each slot of its arena but the last, which belongs to the engine.
+
+use crate::{Error, Result};
+
+/// A stream of an [`Engine`](super::Engine) or an [`EncodeEngine`](super::EncodeEngine).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamId {
+    pub(super) slot: usize,
+    /// Tells the streams of a slot apart.
+    serial: u64,
+}
+
+/// What an engine knows of each open stream, apart from its slot of the arena.
+#[derive(Debug)]
+pub(super) struct Slots<S> {
+    streams: Vec<Option<(u64, S)>>,
+    n_opened: u64,
+}
+
+impl<S> Slots<S> {
+    pub(super) fn new(n_streams: usize) -> Self {
+        Self { streams: (0..n_streams).map(|_| None).collect(), n_opened: 0 }
+    }
+
+    /// The slots without a stream.
+    pub(super) fn free(&self) -> impl Iterator<Item = usize> {
+        self.streams.iter().enumerate().filter(|(_, stream)| stream.is_none()).map(|(slot, _)| slot)
+    }
+
+    /// A stream in the first free slot.
+    pub(super) fn open(&mut self, stream: S) -> Result<StreamId> {
+        let Some(slot) = self.free().next() else {
+            let message = format!("engine: all {} streams are taken", self.streams.len());
+            return Err(Error::invalid(message).with_hint("finish or close one, or make the engine larger"));
+        };
+        self.n_opened += 1;
+        self.streams[slot] = Some((self.n_opened, stream));
+        Ok(StreamId { slot, serial: self.n_opened })
+    }
+
+    pub(super) fn get(&self, id: StreamId) -> Result<&S> {
+        match self.streams.get(id.slot) {
+            Some(Some((serial, stream))) if *serial == id.serial => Ok(stream),
+            _ => Err(ended(id)),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, id: StreamId) -> Result<&mut S> {
+        match self.streams.get_mut(id.slot) {
+            Some(Some((serial, stream))) if *serial == id.serial => Ok(stream),
+            _ => Err(ended(id)),
+        }
+    }
+
+    /// Frees the slot.
+    pub(super) fn close(&mut self, id: StreamId) -> Result<()> {
+        self.get(id)?;
+        self.streams[id.slot] = None;
+        Ok(())
+    }
+}
+
+fn ended(id: StreamId) -> Error {
+    Error::invalid(format!("engine: stream {} has ended", id.serial))
+}
