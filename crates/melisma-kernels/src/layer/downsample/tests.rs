@@ -15,6 +15,7 @@ suite!(
     model_shapes,
     chunks_give_the_bits_of_the_whole,
     every_form_gives_the_same_bits,
+    need_is_what_the_plan_takes,
     refusals
 );
 
@@ -107,6 +108,32 @@ fn on_shim() -> bool {
     std::env::var_os("MELISMA_SHIM").is_some()
 }
 
+fn need_is_what_the_plan_takes(bench: &Bench) {
+    let (n_in, n_out, stride) = (6, 40, 3);
+    let from = Timeline { rate: 3, lag: 4 };
+    let timeline = from.downsampled(stride);
+    let need = need::downsample([n_in, n_out], stride, from, Work { n_rows: 1, threads: 1 });
+    let layer = Downsample {
+        n_in,
+        n_out,
+        stride,
+        alpha: &[1.0; 6],
+        weight: &[0.0; 40 * 6 * 6],
+        bias: &[0.0; 40],
+        from,
+        timeline,
+        rounding: Rounding::Off,
+    };
+    let budget = Budget::unlimited();
+    let plan = layer.plan(&bench.device, &budget).unwrap();
+    let (space, weights, n_copies) = match bench.device {
+        Device::Cpu(_) => (Space::Host, need.weights, 1),
+        Device::Cuda(_) => (Space::Device, need.device_weights, 2),
+    };
+    assert_eq!(budget.usage(space).now, weights as u64);
+    assert_eq!(plan.state_len() * size_of::<f32>(), n_copies * need.state);
+}
+
 fn refusals(bench: &Bench) {
     let from = Timeline { rate: 3, lag: 1 };
     let layer = Downsample {
@@ -149,20 +176,4 @@ fn an_output_comes_with_the_last_input_it_needs() {
             assert_eq!(n_past(from, stride), arrived - first, "{stride}, {lag}");
         }
     }
-}
-
-#[test]
-fn need_is_what_the_plan_takes() {
-    let (n_in, n_out, stride) = (6, 40, 3);
-    let from = Timeline { rate: 3, lag: 4 };
-    let need = need::downsample([n_in, n_out], stride, from, Work { n_rows: 1, threads: 1 });
-    let (weight, bias) = ([0.0; 6 * 40 * 6], [0.0; 40]);
-    let timeline = from.downsampled(stride);
-    let rounding = Rounding::Off;
-    let layer =
-        Downsample { n_in, n_out, stride, alpha: &[1.0; 6], weight: &weight, bias: &bias, from, timeline, rounding };
-    let budget = Budget::unlimited();
-    let plan = layer.plan(&Device::cpu().unwrap(), &budget).unwrap();
-    assert_eq!(need.state, plan.state_len() * size_of::<f32>());
-    assert_eq!(need.weights as u64, budget.usage(Space::Host).now);
 }
