@@ -2,6 +2,7 @@
 //!
 //! `MELISMA_BENCH_SECONDS` shortens the run of live streams; records use its default.
 
+mod encode;
 mod file;
 mod frame;
 mod gpu;
@@ -80,6 +81,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
         row.peers.extend(peers.map(|(name, &median)| Peer { name: name.clone(), median }));
     }
     rows.extend(population::speedups(&rows));
+    rows.extend(encode::rows(place.device)?);
     Ok(rows)
 }
 

@@ -3,10 +3,32 @@
 
 mod codec;
 mod encoded;
+mod gpu;
 
-use melisma::snac::{Codes, Model};
+use melisma::snac::{Codes, EncodeEngine, Model};
+use melisma::{Budget, Cpu, Device, Isa};
 
 use encoded::{Case, MODELS, Tally};
+
+fn engine(model: &Model, device: &Device, max_streams: usize) -> EncodeEngine {
+    let budget = Budget::unlimited();
+    EncodeEngine::new(model, &device.queue(&budget).unwrap(), &budget, max_streams).unwrap()
+}
+
+fn cpu(threads: usize) -> Device {
+    Device::Cpu(Cpu { isa: Isa::best(), threads })
+}
+
+/// The codes of a stream that gets its samples in pieces.
+fn streamed(engine: &mut EncodeEngine, model: &Model, samples: &[f32], piece_len: usize) -> Codes {
+    let stream = engine.open().unwrap();
+    let mut codes = Codes::empty(model.config());
+    for piece in samples.chunks(piece_len) {
+        codes.append(engine.push(stream, piece).unwrap().frames()).unwrap();
+    }
+    codes.append(engine.finish(stream).unwrap().frames()).unwrap();
+    codes
+}
 
 /// Compares all codes of all models and clips; at most one in 1,000 may tie.
 fn check(encode: impl Fn(&Model, &[f32]) -> Codes) {
@@ -26,6 +48,48 @@ fn check(encode: impl Fn(&Model, &[f32]) -> Codes) {
 #[test]
 fn the_reference_gives_the_expected_codes() {
     check(|model, samples| model.encode(samples).unwrap());
+}
+
+#[test]
+fn the_engine_gives_the_expected_codes_with_any_threads_and_pieces() {
+    check(|model, samples| {
+        let mut two = engine(model, &cpu(2), 1);
+        let codes = two.encode(samples).unwrap();
+        assert_eq!(streamed(&mut two, model, samples, 4321), codes);
+        for threads in [1, 3] {
+            assert_eq!(engine(model, &cpu(threads), 1).encode(samples).unwrap(), codes, "{threads} threads");
+        }
+        codes
+    });
+}
+
+/// On the host shim, the first frame of one clip.
+#[test]
+fn on_cuda_the_engine_gives_the_expected_codes() {
+    let Some(device) = gpu::find() else { return };
+    if gpu::cases(false, true) {
+        return check(|model, samples| {
+            let mut engine = engine(model, &device, 2);
+            let codes = engine.encode(samples).unwrap();
+            assert_eq!(streamed(&mut engine, model, samples, 4321), codes);
+            let half = &samples[..samples.len() / 2];
+            let [whole, _] = engine.encode_batch(&[samples, half]).unwrap().try_into().unwrap();
+            assert_eq!(whole, codes);
+            codes
+        });
+    }
+    let model = encoded::model("tiny24");
+    let case = Case::open("speech", "tiny24", &model);
+    let mut engine = engine(&model, &device, 1);
+    let stream = engine.open().unwrap();
+    let mut codes = Codes::empty(model.config());
+    for frame in case.samples.chunks_exact(engine.frame_len()) {
+        codes.append(engine.push(stream, frame).unwrap().frames()).unwrap();
+        if codes.n_frames() > 0 {
+            break;
+        }
+    }
+    println!("{:?}", case.first(codes.n_frames()).compare(&model, &codes).unwrap());
 }
 
 /// The expected codes with the second nearest code at `[level, at]`, and the reference's choices below it.

@@ -13,11 +13,8 @@ use melisma::{Error, Kind, Result};
 
 /// The time from a file to a model that is ready to decode.
 pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
-    let config = Config::snac_24khz();
-    let folder = Folder::create()?;
-    folder.write("config.json", config_json(&config).as_bytes())?;
-    folder.write("model.safetensors", &checkpoint(&config)?)?;
-    let source = folder.0.display().to_string();
+    let folder = Folder::of_model("load", &Config::snac_24khz())?;
+    let source = folder.path();
     let mut outcome = Ok(());
     let plan = Plan { warm_up: 1, least: 5, most: 9, time: Duration::from_secs(3) };
     let load = || Model::open(&source, &rig.queue.device(), &rig.budget).and_then(|model| rig.engine(&model, 1));
@@ -27,16 +24,24 @@ pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
 }
 
 /// A temporary folder, removed on drop.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn create() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("melisma-bench-{}", std::process::id()));
+    /// A folder with a model of this shape and random weights, the same on every run.
+    pub(super) fn of_model(name: &str, config: &Config) -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("melisma-bench-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| Error::io(path.display(), error))?;
-        Ok(Self(path))
+        let folder = Self(path);
+        folder.write("config.json", config_json(config).as_bytes())?;
+        folder.write("model.safetensors", &checkpoint(config)?)?;
+        Ok(folder)
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    pub(super) fn path(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.0.join(name);
         std::fs::write(&path, bytes).map_err(|error| Error::io(path.display(), error))
     }
@@ -60,33 +65,56 @@ fn config_json(config: &Config) -> String {
     .to_string()
 }
 
-/// Names, shapes and bytes in the format of the package `snac`; for depthwise models without
-/// attention.
+/// How the values of a tensor are distributed.
+#[derive(Clone, Copy)]
+struct Normal {
+    mean: f32,
+    deviation: f32,
+}
+
+impl Normal {
+    const fn around(mean: f32) -> Self {
+        Self { mean, deviation: 0.1 * mean }
+    }
+
+    const fn scaled(deviation: f32) -> Self {
+        Self { mean: 0.0, deviation }
+    }
+}
+
+/// Names, shapes and bytes in the format of the package `snac`; for depthwise models.
 #[derive(Default)]
 struct Tensors(Vec<(String, Vec<usize>, Vec<u8>)>);
 
 impl Tensors {
-    fn add(&mut self, name: String, shape: &[usize], scale: f32) {
+    fn add(&mut self, name: String, shape: &[usize], normal: Normal) {
         let mut values = vec![0.0; shape.iter().product()];
         fill_normal(SEED, self.0.len() as u32, 0, &mut values);
-        // Gains and alphas must not vanish.
-        let value = |x: f32| (1.0 + 0.1 * x) * scale;
+        let value = |x: f32| normal.mean + normal.deviation * x;
         let bytes = values.into_iter().flat_map(|x| value(x).to_le_bytes()).collect();
         self.0.push((name, shape.to_vec(), bytes));
     }
 
     fn convolution(&mut self, name: &str, shape: [usize; 3]) {
-        self.add(format!("{name}.parametrizations.weight.original0"), &[shape[0], 1, 1], 0.5);
-        self.add(format!("{name}.parametrizations.weight.original1"), &shape, 1.0);
+        self.add(format!("{name}.parametrizations.weight.original0"), &[shape[0], 1, 1], Normal::around(0.7));
+        self.add(format!("{name}.parametrizations.weight.original1"), &shape, Normal::scaled(1.0));
     }
 
     fn biased(&mut self, name: &str, shape: [usize; 3], n_out: usize) {
         self.convolution(name, shape);
-        self.add(format!("{name}.bias"), &[n_out], 0.01);
+        self.add(format!("{name}.bias"), &[n_out], Normal::scaled(0.01));
     }
 
     fn snake(&mut self, name: &str, n_channels: usize) {
-        self.add(format!("{name}.alpha"), &[1, n_channels, 1], 1.0);
+        self.add(format!("{name}.alpha"), &[1, n_channels, 1], Normal::around(1.0));
+    }
+
+    fn attention(&mut self, name: &str, n_channels: usize) {
+        let linear = Normal::scaled((n_channels as f32).sqrt().recip());
+        self.add(format!("{name}.norm.weight"), &[n_channels], Normal::around(1.0));
+        self.add(format!("{name}.norm.bias"), &[n_channels], Normal::scaled(0.01));
+        self.add(format!("{name}.to_qkv.weight"), &[3 * n_channels, n_channels], linear);
+        self.add(format!("{name}.to_out.weight"), &[n_channels, n_channels], linear);
     }
 
     fn residual(&mut self, name: &str, n_channels: usize) {
@@ -106,7 +134,12 @@ impl Tensors {
             self.biased(&format!("{name}.block.4"), [2 * dim, dim, 2 * rate], 2 * dim);
             dim *= 2;
         }
-        self.biased(&format!("encoder.block.{}", config.encoder_rates.len() + 1), [dim, 1, 7], dim);
+        let mut index = config.encoder_rates.len() + 1;
+        if config.attn_window_size.is_some() {
+            self.attention(&format!("encoder.block.{index}"), dim);
+            index += 1;
+        }
+        self.biased(&format!("encoder.block.{index}"), [dim, 1, 7], dim);
     }
 
     fn quantizer(&mut self, config: &Config) {
@@ -115,7 +148,7 @@ impl Tensors {
             let name = format!("quantizer.quantizers.{level}");
             self.biased(&format!("{name}.in_proj"), [code, latent, 1], code);
             self.biased(&format!("{name}.out_proj"), [latent, code, 1], latent);
-            self.add(format!("{name}.codebook.weight"), &[config.codebook_size, code], 1.0);
+            self.add(format!("{name}.codebook.weight"), &[config.codebook_size, code], Normal::scaled(1.0));
         }
     }
 
@@ -123,17 +156,22 @@ impl Tensors {
         let (latent, mut dim) = (config.latent_dim(), config.decoder_dim);
         self.biased("decoder.model.0", [latent, 1, 7], latent);
         self.biased("decoder.model.1", [dim, latent, 1], dim);
-        for (index, rate) in config.decoder_rates.iter().enumerate() {
-            let name = format!("decoder.model.{}", index + 2);
+        let mut index = 2;
+        if config.attn_window_size.is_some() {
+            self.attention("decoder.model.2", dim);
+            index += 1;
+        }
+        for rate in &config.decoder_rates {
+            let name = format!("decoder.model.{index}");
             self.snake(&format!("{name}.block.0"), dim);
             self.biased(&format!("{name}.block.1"), [dim, dim / 2, 2 * rate], dim / 2);
             dim /= 2;
             self.convolution(&format!("{name}.block.2.linear"), [dim, dim, 1]);
             (3..6).for_each(|unit| self.residual(&format!("{name}.block.{unit}"), dim));
+            index += 1;
         }
-        let n = config.decoder_rates.len() + 2;
-        self.snake(&format!("decoder.model.{n}"), dim);
-        self.biased(&format!("decoder.model.{}", n + 1), [1, dim, 7], 1);
+        self.snake(&format!("decoder.model.{index}"), dim);
+        self.biased(&format!("decoder.model.{}", index + 1), [1, dim, 7], 1);
     }
 }
 
@@ -156,11 +194,13 @@ mod tests {
     use melisma::Budget;
 
     #[test]
-    fn a_made_up_checkpoint_loads() {
-        let small = Config { encoder_dim: 4, decoder_dim: 32, ..Config::snac_24khz() };
-        let model =
-            Model::from_bytes(config_json(&small).as_bytes(), &checkpoint(&small).unwrap(), &Budget::unlimited())
-                .unwrap();
-        assert_eq!(model.config(), &small);
+    fn synthetic_checkpoints_load() {
+        let plain = Config { encoder_dim: 4, decoder_dim: 64, ..Config::snac_24khz() };
+        let attention = Config { encoder_dim: 4, decoder_dim: 64, ..Config::snac_44khz() };
+        for small in [plain, attention] {
+            let (config, weights) = (config_json(&small), checkpoint(&small).unwrap());
+            let model = Model::from_bytes(config.as_bytes(), &weights, &Budget::unlimited()).unwrap();
+            assert_eq!(model.config(), &small);
+        }
     }
 }
