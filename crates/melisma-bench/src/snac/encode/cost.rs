@@ -62,9 +62,10 @@ fn peak(device: &Device) -> Result<f64> {
 mod tests {
     use super::*;
 
+    /// PyTorch's `FlopCounterMode` counts the same.
     #[test]
-    fn a_latent_of_the_published_model() {
-        let millions = |config| (per_latent(&config) / 1e5).round() / 10.0;
-        assert_eq!(millions(Config::snac_24khz()), 51.0);
+    fn latents_of_the_published_models() {
+        assert_eq!(per_latent(&Config::snac_24khz()), 51_156_224.0);
+        assert_eq!(per_latent(&Config::snac_44khz()), 83_063_808.0);
     }
 }
