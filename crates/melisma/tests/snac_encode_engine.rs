@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the test's message")]
 
 mod codec;
+mod encoded;
 
 use std::sync::LazyLock;
 
+use melisma::runtime::memory::Needed;
 use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId};
-use melisma::{Budget, Cpu, Device, Isa, Queue};
+use melisma::{Budget, Cpu, Device, Isa, Kind, Queue, Space};
 use proptest::prelude::*;
 
 use codec::{golden, odd_rates, sound};
+use encoded::Case;
 
 fn queue(isa: Isa, threads: usize) -> Queue {
     Device::Cpu(Cpu { isa, threads }).queue(&Budget::unlimited()).unwrap()
@@ -33,10 +36,91 @@ fn a_clip_has_the_codes_of_the_reference_model() {
         let unit = model.config().padded_len();
         let mut engine = engine(model, Isa::best(), 2, 1);
         for len in [0, 1, unit - 1, unit, unit + 1, 2 * unit + 77] {
-            let samples = sound(len, 5);
-            assert_eq!(engine.encode(&samples).unwrap(), model.encode(&samples).unwrap(), "{len} samples");
+            let case = Case::of_reference(&format!("{len} samples"), model, sound(len, 5));
+            let tally = case.compare(model, &engine.encode(&case.samples).unwrap()).unwrap();
+            assert!(tally.tied <= 1, "{tally:?}");
         }
     }
+}
+
+#[test]
+#[ignore = "extended: full-size models in the reference's plain loops"]
+fn full_size_models_have_the_codes_of_the_reference_model() {
+    for config in [Config::snac_24khz(), Config::snac_32khz(), Config::snac_44khz()] {
+        let name = format!("{} Hz", config.sampling_rate);
+        let model = Model::random(config, 1).unwrap();
+        let case = Case::of_reference(&name, &model, sound(50_000, 3));
+        let tally = case.compare(&model, &engine(&model, Isa::best(), 2, 1).encode(&case.samples).unwrap()).unwrap();
+        println!("{name}: {tally:?}");
+        assert!(tally.tied * 1000 <= tally.total().max(1000), "{tally:?}");
+    }
+}
+
+#[test]
+fn every_cpu_gives_the_same_codes() {
+    for model in MODELS.iter() {
+        let samples = sound(3 * model.config().frame_len() + 100, 4);
+        let expected = engine(model, Isa::SCALAR, 1, 1).encode(&samples).unwrap();
+        for isa in Isa::available().filter(|&isa| isa != Isa::SCALAR) {
+            for threads in [1, 2, 3] {
+                let found = engine(model, isa, threads, 1).encode(&samples).unwrap();
+                assert_eq!(found, expected, "{isa:?}, {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bytes_that_an_engine_takes_are_known_beforehand() {
+    for model in MODELS.iter() {
+        for (threads, max_streams) in [(1, 1), (2, 3), (3, 1)] {
+            let budget = Budget::unlimited();
+            let device = Device::Cpu(Cpu { isa: Isa::best(), threads });
+            let queue = device.queue(&budget).unwrap();
+            let mut engine = EncodeEngine::new(model, &queue, &budget, max_streams).unwrap();
+            let stream = engine.open().unwrap();
+            for n_frames in 1..=engine.max_frames() {
+                engine.step(&[(stream, &sound(n_frames * model.config().frame_len(), 3))]).unwrap();
+            }
+            let found = Needed { host: budget.usage(Space::Host).peak, device: 0 };
+            let expected = EncodeEngine::needed(model.config(), &device, max_streams);
+            assert_eq!(found, expected, "{threads} threads, {max_streams} streams");
+        }
+    }
+}
+
+#[test]
+fn submitted_steps_are_collected_in_any_order() {
+    let model = &MODELS[0];
+    let mut engine = engine(model, Isa::best(), 2, 1);
+    let frame_len = engine.frame_len();
+    let samples = sound(8 * frame_len, 6);
+    let whole = engine.encode(&samples).unwrap();
+    let stream = engine.open().unwrap();
+    let mut parts = vec![Vec::new(); 8];
+    for (index, four) in samples.chunks(4 * frame_len).enumerate() {
+        let tickets: Vec<_> = four.chunks(frame_len).map(|frame| engine.submit(&[(stream, frame)]).unwrap()).collect();
+        for (place, ticket) in tickets.iter().enumerate().rev() {
+            parts[4 * index + place] = engine.collect(*ticket).unwrap().of(0).as_slice().to_vec();
+        }
+    }
+    let found = parts.concat();
+    assert!(!found.is_empty());
+    assert_eq!(found, whole.frames().as_slice()[..found.len()]);
+}
+
+/// The 24 kHz model looks 10.3 latents ahead: codes of a frame leave with the third frame after it.
+#[test]
+fn codes_leave_when_no_later_sample_can_change_them() {
+    let model = &MODELS[0];
+    let mut engine = engine(model, Isa::best(), 1, 1);
+    let stream = engine.open().unwrap();
+    let samples = sound(8 * engine.frame_len(), 2);
+    for (index, frame) in samples.chunks(engine.frame_len()).enumerate() {
+        let n_frames = engine.push(stream, frame).unwrap().n_frames();
+        assert_eq!(n_frames, usize::from(index >= 3), "frame {index}");
+    }
+    assert_eq!(engine.finish(stream).unwrap().n_frames(), 3);
 }
 
 proptest! {
@@ -114,4 +198,14 @@ fn misuse_is_refused() {
     assert!(engine.step(&[]).is_ok());
     engine.close(b).unwrap();
     assert!(engine.close(b).is_err());
+}
+
+#[test]
+fn models_without_kernels_are_refused() {
+    for config in [Config { depthwise: false, ..odd_strides() }, odd_rates(24)] {
+        let model = Model::random(config, 1).unwrap();
+        let error = EncodeEngine::new(&model, &queue(Isa::best(), 1), &Budget::unlimited(), 1).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported);
+        assert_eq!(EncodeEngine::needed(model.config(), &Device::cpu().unwrap(), 1), Needed::default());
+    }
 }

@@ -94,6 +94,17 @@ impl Case {
         }
     }
 
+    /// `samples` with the codes that the reference model gives them.
+    pub fn of_reference(name: &str, model: &Model, samples: Vec<f32>) -> Self {
+        let level = |choices: Vec<Choice>| Level {
+            codes: choices.iter().map(|choice| choice.code).collect(),
+            second: choices.iter().map(|choice| choice.next).collect(),
+            margin: choices.iter().map(|choice| 2.0 * choice.margin / choice.next_distance).collect(),
+        };
+        let levels = model.quantizer().encode(&model.latents(&samples)).into_iter().map(level).collect();
+        Self { name: name.to_owned(), samples, levels }
+    }
+
     /// All cases of a model.
     pub fn all(model_name: &str, model: &Model) -> Vec<Self> {
         CLIPS.iter().map(|clip| Self::open(clip, model_name, model)).collect()
