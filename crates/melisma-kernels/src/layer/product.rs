@@ -15,12 +15,14 @@ use crate::device::cuda::{Address, Cuda, DEVICE, Function, Header, Source};
 use crate::layer::cuda::STEP;
 use crate::layer::step::Rounding;
 use crate::queue::{CudaQueue, Launch, Upload, address};
-use crate::{Result, Tensor};
+use crate::{Error, Result, Tensor};
 
 /// Steps of K that are stored together, and outputs per warp.
 pub(crate) const CHUNK_K: usize = 16;
 const GROUP_M: usize = 32;
 const SLICE_CHUNKS: usize = 16;
+/// The most slices: the few-column form has 1 KiB of shared memory for each, without opt-in.
+const MAX_SLICES: usize = 48;
 const CHUNK_FLOATS: usize = CHUNK_K * GROUP_M;
 /// Columns per block in the many-column forms, and the most warps per block.
 pub(crate) const TILE_COLUMNS: usize = 64;
@@ -130,6 +132,10 @@ impl Product {
         weight: impl Fn(usize, usize) -> f32,
     ) -> Result<Self> {
         let (n_groups, n_chunks) = (m.div_ceil(GROUP_M).max(1), k.div_ceil(CHUNK_K).max(1));
+        if n_chunks > MAX_SLICES * SLICE_CHUNKS {
+            let limit = MAX_SLICES * SLICE_CHUNKS * CHUNK_K;
+            return Err(Error::unsupported(format!("{symbol}: sums of {k} products, a GPU adds at most {limit}")));
+        }
         let mut packed = vec![0f32; n_groups * n_chunks * CHUNK_FLOATS];
         for (index, value) in packed.iter_mut().enumerate() {
             let (chunk, at) = (index / CHUNK_FLOATS, index % CHUNK_FLOATS);

@@ -154,6 +154,11 @@ fn refusals(bench: &Bench) {
     assert!(refusal(Downsample { alpha: &[], ..layer }).contains("alpha"));
     assert!(refusal(Downsample { bias: &[], ..layer }).contains("bias"));
     let from = Timeline { rate: 4, lag: 1 };
+    if matches!(bench.device, Device::Cuda(_)) {
+        let (stride, from) = (6145, Timeline { rate: 6145, lag: 0 });
+        let (timeline, weight) = (from.downsampled(stride), &[0.0; 2 * 6145]);
+        assert!(refusal(Downsample { stride, weight, from, timeline, ..layer }).contains("at most 12288"));
+    }
     let late = Timeline { rate: 2, lag: 2 };
     assert!(refusal(Downsample { from, timeline: late, ..layer }).contains("Timeline { rate: 2, lag: 1 }"));
 }
