@@ -203,7 +203,8 @@ struct Nearest {
 #[inline(always)]
 fn nearest(level: &Level, direction: &[f32]) -> Nearest {
     let (mut best, mut second) = ([f32::NEG_INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
-    let mut blocks = [0u32; LANES];
+    // Floats, like the cosines, so that one mask selects both.
+    let mut blocks = [0f32; LANES];
     for (block, rows) in level.directions.chunks_exact(direction.len()).enumerate() {
         let mut cosines = [0f32; LANES];
         for (row, value) in rows.iter().zip(direction) {
@@ -211,11 +212,12 @@ fn nearest(level: &Level, direction: &[f32]) -> Nearest {
                 cosines[lane] = row[lane].mul_add(*value, cosines[lane]);
             }
         }
+        let at = block as f32;
         for lane in 0..LANES {
             let (cosine, most) = (cosines[lane], best[lane]);
             let next = if cosine > second[lane] { cosine } else { second[lane] };
             second[lane] = if cosine > most { most } else { next };
-            blocks[lane] = if cosine > most { block as u32 } else { blocks[lane] };
+            blocks[lane] = if cosine > most { at } else { blocks[lane] };
             best[lane] = if cosine > most { cosine } else { most };
         }
     }
