@@ -1,11 +1,12 @@
 //! Test driver for layers with state: streams of different lengths join and leave while others go
 //! on.
 
-use crate::Result;
+use crate::layer::need::Need;
 use crate::layer::plan::Plan;
 use crate::layer::step::{Activations, Arena, OPEN, Row, Rows, Step, Timeline};
 use crate::random::SplitMix64;
 use crate::suite::Bench;
+use crate::{Budget, Device, Result, Space};
 
 /// The shape of a layer.
 #[derive(Debug, Clone, Copy)]
@@ -144,4 +145,21 @@ pub(crate) fn compare(name: &str, found: &[Vec<f32>], expected: &[Vec<f64>], tol
 
 pub(crate) fn bits(streams: &[Vec<f32>]) -> Vec<Vec<u32>> {
     streams.iter().map(|x| x.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+/// Checks that a plan takes the memory that `need` says.
+pub(crate) fn check_need<P>(
+    bench: &Bench,
+    need: Need,
+    plan: impl FnOnce(&Budget) -> P,
+    state_len: impl FnOnce(&P) -> usize,
+) {
+    let budget = Budget::unlimited();
+    let plan = plan(&budget);
+    let (space, weights, n_copies) = match bench.device {
+        Device::Cpu(_) => (Space::Host, need.weights, 1),
+        Device::Cuda(_) => (Space::Device, need.device_weights, 2),
+    };
+    assert_eq!(budget.usage(space).now, weights as u64);
+    assert_eq!(state_len(&plan) * size_of::<f32>(), n_copies * need.state);
 }

@@ -1,11 +1,11 @@
 use super::reference::downsample;
-use super::{Downsample, n_past};
+use super::{Downsample, Plan, n_past};
 use crate::layer::need::{self, Work};
 use crate::layer::step::{Rounding, Timeline};
 use crate::layer::streams::{self, Shape};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
-use crate::{Budget, Device, Space};
+use crate::{Budget, Device};
 
 suite!(
     matches_reference,
@@ -124,14 +124,8 @@ fn need_is_what_the_plan_takes(bench: &Bench) {
         timeline,
         rounding: Rounding::Off,
     };
-    let budget = Budget::unlimited();
-    let plan = layer.plan(&bench.device, &budget).unwrap();
-    let (space, weights, n_copies) = match bench.device {
-        Device::Cpu(_) => (Space::Host, need.weights, 1),
-        Device::Cuda(_) => (Space::Device, need.device_weights, 2),
-    };
-    assert_eq!(budget.usage(space).now, weights as u64);
-    assert_eq!(plan.state_len() * size_of::<f32>(), n_copies * need.state);
+    let plan = |budget: &Budget| layer.plan(&bench.device, budget).unwrap();
+    streams::check_need(bench, need, plan, Plan::state_len);
 }
 
 fn refusals(bench: &Bench) {

@@ -1,12 +1,21 @@
-use super::Entry;
 use super::reference::entry;
+use super::{Entry, Plan};
+use crate::layer::need;
 use crate::layer::step::Timeline;
 use crate::layer::streams::{self, Shape, bits};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
-use crate::{Cpu, Device, Isa};
+use crate::{Budget, Cpu, Device, Isa};
 
-suite!(matches_reference, one_element, model_shapes, chunks_give_the_bits_of_the_whole, special_floats, refusals);
+suite!(
+    matches_reference,
+    one_element,
+    model_shapes,
+    chunks_give_the_bits_of_the_whole,
+    special_floats,
+    need_is_what_the_plan_takes,
+    refusals
+);
 
 /// Weight and bias.
 fn weights(n_channels: usize) -> [Vec<f32>; 2] {
@@ -73,6 +82,13 @@ fn special_floats(bench: &Bench) {
             assert_eq!(y.iter().all(|y| y.is_finite()), !(10..=16).contains(&t), "{value}, row {t}: {y:?}");
         }
     }
+}
+
+fn need_is_what_the_plan_takes(bench: &Bench) {
+    let [weight, bias] = weights(18);
+    let layer = Entry { n_channels: 18, weight: &weight, bias: &bias, timeline: Timeline { rate: 2, lag: 3 } };
+    let plan = |budget: &Budget| layer.plan(&bench.device, budget).unwrap();
+    streams::check_need(bench, need::entry(18), plan, Plan::state_len);
 }
 
 fn refusals(bench: &Bench) {

@@ -44,6 +44,9 @@ use crate::{Budget, Device, Error, Queue, Result, View, ViewMut};
 /// Lanes of a sum over channels.
 const SUM_LANES: usize = 32;
 
+/// Floats of a codebook at most: the CPU counts blocks of 16 codes in floats, a GPU counts floats in 32 bits.
+const MOST_FLOATS: usize = 1 << 28;
+
 /// One level with its codebook.
 #[derive(Debug, Clone, Copy)]
 pub struct Level<'a> {
@@ -140,6 +143,12 @@ impl Quantize<'_> {
             let check = |name: &str, found, expected| {
                 check_len(&format_args!("quantize: {name} of level {index}"), found, expected)
             };
+            if level.codebook.len() > MOST_FLOATS {
+                return Err(Error::unsupported(format!(
+                    "quantize: level {index} has a codebook of {} floats, the limit is {MOST_FLOATS}",
+                    level.codebook.len()
+                )));
+            }
             check("the strides", level.places.len() * level.stride, frame_latents)?;
             check("in_weight", level.in_weight.len(), dim * n_channels)?;
             check("in_bias", level.in_bias.len(), dim)?;

@@ -1,10 +1,11 @@
 use super::reference::quantize;
-use super::{Level, Pass, Quantize};
+use super::{Level, Pass, Plan, Quantize};
+use crate::layer::need;
 use crate::layer::step::{Arena, OPEN, Row, Rows, Step, Timeline};
 use crate::layer::streams::{self, Shape, drive};
 use crate::random::SplitMix64;
 use crate::suite::{Bench, suite};
-use crate::{Cpu, Device, Isa};
+use crate::{Budget, Cpu, Device, Isa};
 
 suite!(
     matches_reference,
@@ -15,6 +16,7 @@ suite!(
     streams_join_and_leave,
     the_first_of_equals_wins,
     special_floats,
+    need_is_what_the_plan_takes,
     refusals
 );
 
@@ -205,6 +207,14 @@ fn special_floats(bench: &Bench) {
             assert_eq!(found[0][frame * len..][..len], expected[0][frame * len..][..len], "{value}, frame {frame}");
         }
     }
+}
+
+fn need_is_what_the_plan_takes(bench: &Bench) {
+    let weights = weights(3, [40, 20, 4]);
+    let layer = Quantize { n_channels: 20, dim: 4, frame_latents: 4, levels: &levels(&weights, &THREE), lag: 5 };
+    let need = need::quantize([20, 4], 4, &[[1, 40], [2, 40], [4, 40]], 5);
+    let plan = |budget: &Budget| layer.plan(&bench.device, budget).unwrap();
+    streams::check_need(bench, need, plan, Plan::state_len);
 }
 
 fn refusals(bench: &Bench) {
