@@ -1,12 +1,14 @@
 //! `downsample`: Snake, then a convolution that divides the rate by s, with 2s taps and a padding
 //! of ceil(s/2). x `[B, T · rate · s, C_in]`, y `[B, T · rate, C_out]`.
 //!
-//! With z = Snake(x) = x + sin²(αx)/α: y[j, o] = b\[o\] + Σ_k Σ_i W[o, i, k] · z[j·s - ceil(s/2) + k, i]
-//! for k = 0 .. 2s-1. This is one product with a matrix `[2s C_in, C_out]`, added in the order bias,
-//! k ascending, channels ascending, fused on the CPU. x outside a stream is 0, and N·s inputs give N
-//! outputs. [`Timeline::downsampled`] gives the output's lag. State: the s to 2s-1 last inputs that
-//! later outputs need. W is the weight of a `Conv1d`, unchanged. SNAC's encoder ends each block with
-//! this layer. Results on different devices agree within 4e-6 · 2s · C_in of the largest term.
+//! With z = Snake(x) = x + sin²(αx)/α, for k = 0 .. 2s-1:
+//! y[j, o] = b\[o\] + Σ_k Σ_i W[o, i, k] · z[j·s - ceil(s/2) + k, i].
+//!
+//! This is one product with a matrix `[2s C_in, C_out]`, added in the order bias, k ascending,
+//! channels ascending, fused on the CPU. x outside a stream is 0, and N·s inputs give N outputs.
+//! [`Timeline::downsampled`] gives the output's lag. State: the s to 2s-1 last inputs that later
+//! outputs need. W is the weight of a `Conv1d`, unchanged. SNAC's encoder ends each block with this
+//! layer. Results on different devices agree within 4e-6 · 2s · C_in of the largest term.
 //!
 //! s = 2, C_in = C_out = 1, α = 0 (z = x), W = (1, 10, 100, 1000), b = 0: the stream x = (1, 2, 3, 4)
 //! becomes (0·1 + 1·10 + 2·100 + 3·1000, 2·1 + 3·10 + 4·100 + 0·1000) = (3210, 432).
