@@ -54,7 +54,8 @@ impl Layer for Pass<'_> {
         for segment in part.segments(self.input.step.n_latents * self.input.timeline.rate) {
             let history = self.input.history(segment.stream);
             let n_rows = segment.rows.len();
-            // Every input is in the first half of its own row and in the second half of the row before.
+            // Every input is in the first half of its own row and in the second half of the row
+            // before.
             for index in 0..(n_rows + 1) * stride {
                 snake.apply(0, history.row(segment.rows.start * stride + index), z);
                 let (row, tap) = (index / stride, index % stride);

@@ -10,8 +10,8 @@
 //! outputs need. W is the weight of a `Conv1d`, unchanged. SNAC's encoder ends each block with this
 //! layer. Results on different devices agree within 4e-6 · 2s · C_in of the largest term.
 //!
-//! s = 2, C_in = C_out = 1, α = 0 (z = x), W = (1, 10, 100, 1000), b = 0: the stream x = (1, 2, 3, 4)
-//! becomes (0·1 + 1·10 + 2·100 + 3·1000, 2·1 + 3·10 + 4·100 + 0·1000) = (3210, 432).
+//! s = 2, C_in = C_out = 1, α = 0 (z = x), W = (1, 10, 100, 1000), b = 0: the stream
+//! x = (1, 2, 3, 4) becomes (0·1 + 1·10 + 2·100 + 3·1000, 2·1 + 3·10 + 4·100 + 0·1000) = (3210, 432).
 
 mod cpu;
 mod cuda;

@@ -94,8 +94,8 @@ fn chunks_give_the_bits_of_the_whole(bench: &Bench) {
     check(bench, [24, 48, 4], &[13, 8, 21]);
 }
 
-/// Steps of 64 latents have enough columns for the four many-column forms, on a large GPU and on the
-/// shim's small one; the other steps use the few-column form.
+/// Steps of 64 latents have enough columns for the four many-column forms, on a large GPU and on
+/// the shim's small one; the other steps use the few-column form.
 fn every_form_gives_the_same_bits(bench: &Bench) {
     let large = matches!(bench.device, Device::Cuda(_)) && !on_shim();
     let (rate, lens) = if large { (160, [64, 60]) } else { (4, [6, 5]) };
