@@ -1,8 +1,8 @@
 //! The multiply-adds of encoding, and the rate at which the machine could do them.
 
 use melisma_kernels::device::ceiling;
-use melisma_kernels::matmul::Matmul;
-use melisma_kernels::{Budget, DType, Device, Tensor};
+use melisma_kernels::matmul::{self, Matmul};
+use melisma_kernels::{Budget, DType, Device, Queue, Tensor};
 
 use super::super::of_times;
 use crate::{Plan, measure};
@@ -50,12 +50,14 @@ fn peak(device: &Device) -> Result<f64> {
     let tensor = || Tensor::new(device, &budget, DType::F32, &[PRODUCT * PRODUCT]);
     let (a, b, mut c) = (tensor()?, tensor()?, tensor()?);
     let mut outcome = Ok(());
-    let measured = measure(Plan::default(), || {
-        let mut product = || plan.run(&queue, a.view()?, b.view()?, c.view_mut()?).and_then(|()| queue.synchronize());
-        outcome = product();
-    });
+    let measured = measure(Plan::default(), || outcome = multiply(&plan, &queue, [&a, &b], &mut c));
     outcome?;
     Ok(shape.flops() / measured.median)
+}
+
+fn multiply(plan: &matmul::Plan<f32>, queue: &Queue, [a, b]: [&Tensor; 2], c: &mut Tensor) -> Result<()> {
+    plan.run(queue, a.view()?, b.view()?, c.view_mut()?)?;
+    queue.synchronize()
 }
 
 #[cfg(test)]
