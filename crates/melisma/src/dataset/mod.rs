@@ -7,7 +7,7 @@
 //! lock. The [`journal`] records which rows are written.
 
 mod build;
-mod clock;
+
 mod complete;
 mod counters;
 mod failure;
@@ -17,28 +17,28 @@ mod identity;
 mod input;
 mod inputs;
 pub mod journal;
+mod mel;
 mod merge;
 mod paths;
 mod pipeline;
 mod plan;
-mod rehearsal;
+
 mod row;
-mod slot;
+
 pub mod store;
 mod technique;
 mod verify;
 mod walk;
 mod work;
-mod worker;
 
 pub use build::{Outcome, Request, build};
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
 pub use input::Input;
 pub use inputs::Inputs;
+pub use mel::{Rehearsal, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
 pub use plan::{File as PlannedFile, Options, Plan, Tail};
-pub use rehearsal::{Rehearsal, rehearse};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 pub use technique::{Conversion, Streams, Techniques, Writes};

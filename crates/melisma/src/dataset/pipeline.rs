@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::clock::Clock;
 use super::failure::RowFailure;
+use super::mel::clock::Clock;
+use super::mel::worker::Worker;
 use super::plan::Plan;
 use super::store::HASH_COLUMN;
 use super::technique::{Streams, Techniques};
 use super::work::{Columns, Item, Shared, Work, for_one_thread, one_queue, shape};
-use super::worker::Worker;
 use crate::mel::Transform;
 use crate::runtime::device::Device;
 use crate::{Error, Kind, Remedy, Result};

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use melisma_kernels::Cpu;
 
-use super::clock::Clock;
 use super::counters::Counters;
 use super::failure::RowFailure;
 use super::journal::Journal;
+use super::mel::clock::Clock;
+use super::mel::slot::{Queues, Shape};
 use super::plan::{Options, Plan};
-use super::slot::{Queues, Shape};
 use super::store::Store;
 use super::technique::{Streams, Techniques};
 use crate::mel::Transform;

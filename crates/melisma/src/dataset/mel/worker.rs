@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::counters::Stage;
-use super::failure::{Action, Failure, RowFailure};
-use super::hash;
-use super::journal::Record;
-use super::plan::Plan;
-use super::row::Status;
 use super::slot::{Entry, Queues, Slot};
-use super::technique::Writes;
-use super::work::{Item, Shared, Work, for_one_thread, queues, shape};
 use crate::audio::Source;
+use crate::dataset::counters::Stage;
+use crate::dataset::failure::{Action, Failure, RowFailure};
+use crate::dataset::hash;
+use crate::dataset::journal::Record;
+use crate::dataset::plan::Plan;
+use crate::dataset::row::Status;
+use crate::dataset::technique::Writes;
+use crate::dataset::work::{Item, Shared, Work, for_one_thread, queues, shape};
 use crate::runtime::device::Device;
 use crate::{Error, Kind, Remedy, Result};
 
 /// How often rows are synced to disk. A crash of the machine loses at most this much work.
 const SYNC_EVERY: Duration = Duration::from_secs(10);
 
-pub(super) struct Worker<'a> {
+pub(in crate::dataset) struct Worker<'a> {
     shared: &'a Shared<'a>,
     device: Device,
     queues: Queues,
@@ -38,7 +38,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, n_rows: usize) -> Result<Self> {
+    pub(in crate::dataset) fn new(shared: &'a Shared<'a>, n_rows: usize) -> Result<Self> {
         let Work { device, budget, techniques, .. } = shared.work;
         let device = for_one_thread(device);
         let queues = match &shared.queues {
@@ -75,7 +75,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    pub(super) fn run(mut self) -> Result<()> {
+    pub(in crate::dataset) fn run(mut self) -> Result<()> {
         loop {
             let items = self.shared.take();
             let (Some(first), Some(last)) = (items.first(), items.last()) else { break };

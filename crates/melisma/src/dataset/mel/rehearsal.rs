@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::build::tuning;
 use super::clock::Clock;
-use super::counters::{Counters, Snapshot, Stage};
-use super::plan::Options;
 use super::slot::Slot;
-use super::technique::Techniques;
-use super::work::{for_one_thread, queues, shape};
+use crate::dataset::build::tuning;
+use crate::dataset::counters::{Counters, Snapshot, Stage};
+use crate::dataset::plan::Options;
+use crate::dataset::technique::Techniques;
+use crate::dataset::work::{for_one_thread, queues, shape};
 use crate::mel::Transform;
 use crate::random::Lcg32;
 use crate::runtime::device::{Device, host_threads};
