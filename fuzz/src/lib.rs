@@ -37,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codec", run: codec, seeds: seed::codec },
     Target { name: "dataset", run: dataset, seeds: seed::dataset },
     Target { name: "journal", run: journal, seeds: seed::journal },
+    Target { name: "metadata", run: metadata, seeds: seed::metadata },
     Target { name: "settings", run: settings, seeds: seed::settings },
     Target { name: "record", run: record, seeds: seed::record },
 ];

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use melisma::audio::{Clip, flac, wav};
+use melisma::audio::{Channel, Clip, flac, wav};
 use melisma::dataset::journal::{Header, Journal};
-use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
+use melisma::dataset::{
+    self, Check, Counters, Feature, Inputs, Options, Request, StoreKind, Tail, Techniques, Texts, Tokens,
+};
 use melisma::onnx::Model;
 use melisma::pack::{self, Array};
 use melisma::output::Existing;
@@ -118,16 +121,20 @@ pub fn dataset() -> Vec<Vec<u8>> {
     let sound = folder.path().join("tone.wav");
     fs::write(&sound, wav::write(&tone(), wav::SampleFormat::S16).expect("a tone is written")).expect("room");
     let inputs = Inputs::find(&[sound]).expect("the tone");
-    let build = |name: &str, store: StoreKind| {
+    let segment = Duration::from_millis(100);
+    let preset = mel::Config::preset("whisper-80").expect("a preset");
+    let options = Options::new(preset, segment, segment, Tail::Pad).expect("options");
+    let model = Arc::new(snac::Model::mini24().expect("the built-in model"));
+    let tokens = Tokens { model, channel: Channel::Mix, texts: Texts::Beside, check: Check::None };
+    let build = |name: &str, store: StoreKind, feature: Feature| {
         let output = folder.path().join(name);
-        let segment = Duration::from_millis(100);
-        let preset = mel::Config::preset("whisper-80").expect("a preset");
         let request = Request {
             inputs: &inputs,
             shard: (0, 1),
-            options: Options::new(preset, segment, segment, Tail::Pad).expect("options"),
+            feature,
             output: &output,
             store,
+            lines: None,
             existing: Existing::Refuse,
             stops_on_failure: true,
             device: &Device::cpu().expect("a CPU"),
@@ -138,7 +145,17 @@ pub fn dataset() -> Vec<Vec<u8>> {
         dataset::build(&request, &Counters::default(), |_, _| {}).expect("a dataset is built");
         read(&output)
     };
-    vec![build("tone.h5", StoreKind::Hdf5), build("tone.safetensors", StoreKind::Safetensors)]
+    vec![
+        build("tone.h5", StoreKind::Hdf5, options.clone().into()),
+        build("tone.safetensors", StoreKind::Safetensors, options.into()),
+        build("tokens.h5", StoreKind::Hdf5, tokens.clone().into()),
+        build("tokens.safetensors", StoreKind::Safetensors, tokens.into()),
+    ]
+}
+
+pub fn metadata() -> Vec<Vec<u8>> {
+    let tables = ["a|one|two\nb|three\n", "path\ttext\r\na.wav\tone\r\n", "path,text\na.wav,\"one, \"\"two\"\"\nthree\"\n"];
+    tables.map(|table| table.as_bytes().to_vec()).to_vec()
 }
 
 pub fn journal() -> Vec<Vec<u8>> {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use melisma::audio::Source;
 use melisma::dataset::store::Store;
-use melisma::dataset::{self, journal as journals};
+use melisma::dataset::{self, Metadata, journal as journals};
 use melisma::format::checkpoint::Checkpoint;
 use melisma::format::npy as arrays;
 use melisma::format::safetensors::Header;
@@ -129,6 +129,15 @@ pub fn dataset(bytes: &[u8]) {
 /// Journals of dataset builds.
 pub fn journal(bytes: &[u8]) {
     let _ = journals::read(file(bytes, ".journal").path());
+}
+
+/// Tables with the texts of audio files.
+pub fn metadata(bytes: &[u8]) {
+    for (suffix, column) in [(".csv", "2"), (".tsv", "text")] {
+        if let Ok(table) = Metadata::open(file(bytes, suffix).path(), column, None) {
+            let _ = table.text("a.wav");
+        }
+    }
 }
 
 /// Settings in `melisma.yaml`.

@@ -123,9 +123,10 @@ fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Te
     let request = Request {
         inputs: &corpus.inputs,
         shard: (0, 1),
-        options,
+        feature: options.into(),
         output: &output,
         store: StoreKind::Hdf5,
+        lines: None,
         existing: Existing::Replace,
         stops_on_failure: true,
         device: place.device,

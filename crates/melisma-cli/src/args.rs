@@ -2,6 +2,7 @@
 //! it parses the file and the environment.
 //! More than 400 lines because it holds every command and flag with its help, in help order.
 
+mod corpus;
 mod dataset;
 mod encode;
 mod optimize;
@@ -81,6 +82,7 @@ Text leaves as soon as no later sample can change it, and is the same for every 
 
 Examples:
   melisma encode speech.flac -o tokens.safetensors --model snac_24khz/ --verify-audio
+  melisma encode wavs/ -o train.jsonl --metadata metadata.csv --text-column 3 --format orpheus --drop-repeats
   arecord -f S16_LE -r 48000 -c 2 | melisma encode - -o - --channel left > tokens.fifo")]
     Encode(EncodeArgs),
     /// Render a score or generated music to audio

@@ -46,7 +46,7 @@ fn words(remedy: &Remedy) -> String {
         Remedy::UnpackTensors => "`unpack --tensor` still reads the tensors whose tiles are whole",
         Remedy::ListTensors => "`melisma pack -l` lists them",
         Remedy::BuildDataset => "`melisma dataset build` reads folders",
-        Remedy::ResumeBuild => "run the same `melisma dataset build` again: it resumes where it stopped",
+        Remedy::ResumeBuild => "run the same command again: it resumes where it stopped",
         Remedy::SkipFailures => "use `--on-error skip` to list files that fail and go on",
         Remedy::UseShards => "build it in parts with --shard",
         Remedy::AllowMissing => "use --allow-missing to merge without their rows",

@@ -1,4 +1,5 @@
-//! `--memory-limit` holds in `mel` and `dataset build`, `verify` and `merge`, and one that is too small says what is needed.
+//! `--memory-limit` holds in `mel`, `encode` of a corpus, and `dataset build`, `verify` and `merge`, and one that is too
+//! small says what is needed.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod melisma;
@@ -69,4 +70,22 @@ fn dataset_commands_hold_their_limit() {
     let whole = sandbox.run(&[&build[..], &["whole.h5"]].concat());
     assert_eq!(whole.code, 0, "{}", whole.stderr);
     assert!(std::fs::read(sandbox.path("all.h5")).unwrap() == std::fs::read(sandbox.path("whole.h5")).unwrap());
+}
+
+#[test]
+fn a_corpus_of_tokens_holds_its_limit() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("w")).unwrap();
+    for name in ["a", "b", "c", "dd"] {
+        std::fs::write(sandbox.path(&format!("w/{name}.wav")), wav(22_050, &noise(5, 30_000))).unwrap();
+    }
+    let model = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/snac/tiny24");
+    let encode = ["encode", "w", "--model", model.to_str().unwrap(), "--threads", "2", "-o"];
+    for (name, shard) in [("1.safetensors", "1/2"), ("2.safetensors", "2/2")] {
+        holds(&sandbox, &[&encode[..], &[name, "--shard", shard]].concat());
+    }
+    holds(&sandbox, &["dataset", "merge", "1.safetensors", "2.safetensors", "-o", "all.safetensors"]);
+    assert_eq!(sandbox.run(&[&encode[..], &["whole.safetensors"]].concat()).code, 0);
+    let read = |name: &str| std::fs::read(sandbox.path(name)).unwrap();
+    assert!(read("all.safetensors") == read("whole.safetensors"));
 }

@@ -28,9 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         &Request {
             inputs: &Inputs::find(&["clips".into()])?,
             shard: (0, 1),
-            options: Options::new(Config::preset("whisper-80")?, second, second, Tail::Pad)?,
+            feature: Options::new(Config::preset("whisper-80")?, second, second, Tail::Pad)?.into(),
             output: Path::new("clips.h5"),
             store: StoreKind::Hdf5,
+            lines: None,
             existing: Existing::Replace,
             stops_on_failure: true,
             device: &device,

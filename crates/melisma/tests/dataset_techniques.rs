@@ -52,9 +52,10 @@ fn run(
     let request = Request {
         inputs: &inputs,
         shard: (0, 1),
-        options: options(),
+        feature: options().into(),
         output: &output,
         store: StoreKind::Hdf5,
+        lines: None,
         existing: Existing::Replace,
         stops_on_failure: false,
         device,

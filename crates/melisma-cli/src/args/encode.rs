@@ -6,15 +6,16 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use melisma::audio::Channel;
 
+use super::corpus::CorpusArgs;
 use super::{MAX_CHUNK, TOKEN_FORMATS};
 
 /// Arguments of `encode`.
 #[derive(Debug, Args)]
 pub struct EncodeArgs {
-    /// An audio file, or - for a pipe
+    /// An audio file, or - for a pipe; or a corpus: folders, audio files, or text files with one path per line
     #[arg(value_name = "IN", required = true)]
     pub inputs: Vec<PathBuf>,
-    /// The token file, or - for a pipe
+    /// The token file, or - for a pipe; for a corpus a .safetensors or .jsonl file, or a folder of .npy files
     #[arg(short, long, value_name = "TOKENS")]
     pub output: PathBuf,
     /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
@@ -35,6 +36,8 @@ pub struct EncodeArgs {
     /// Fail with exit code 3 if the decoded audio has less signal-to-noise; the tokens are kept
     #[arg(long, value_name = "DB", requires = "verify_audio", allow_negative_numbers = true, value_parser = finite)]
     pub min_snr: Option<f64>,
+    #[command(flatten)]
+    pub corpus: CorpusArgs,
 }
 
 fn channel(name: &str) -> Result<Channel, String> {

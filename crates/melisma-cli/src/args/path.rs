@@ -12,12 +12,13 @@ use melisma::output::{protect, refuse_input};
 use crate::input::is_pipe;
 
 /// Arguments whose values are files, folders or `NAME=FILE` to read.
-const INPUTS: [&str; 13] = [
+const INPUTS: [&str; 14] = [
     "calibrate",
     "config",
     "delta",
     "input",
     "inputs",
+    "metadata",
     "model",
     "new",
     "old",
@@ -109,6 +110,7 @@ mod tests {
         "min_snr",
         "noise",
         "on_error",
+        "path_column",
         "precision",
         "preset",
         "profile",
@@ -128,6 +130,7 @@ mod tests {
         "store",
         "technique",
         "tensor",
+        "text_column",
         "threads",
         "tile",
         "tile_size",

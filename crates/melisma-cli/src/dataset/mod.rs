@@ -1,7 +1,8 @@
 //! `melisma dataset`.
 
 mod build;
-mod report;
+pub mod report;
+pub mod watch;
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,7 @@ fn info(session: &Session, path: &Path) -> Result<()> {
     let mut columns = Map::new();
     for column in &layout.columns {
         let shape: Vec<u64> =
-            std::iter::once(layout.n_rows).chain(column.shape.iter().map(|&axis| axis as u64)).collect();
+            std::iter::once(layout.len(column)).chain(column.shape.iter().map(|&axis| axis as u64)).collect();
         let element = format!("{:?}", column.element).to_lowercase();
         table.push([column.name.clone(), element.clone(), format!("{shape:?}")]);
         columns.insert(column.name.clone(), json!({ "type": element, "shape": shape }));

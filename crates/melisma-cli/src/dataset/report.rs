@@ -130,7 +130,7 @@ pub fn json(outcome: &Outcome, skipped: &Skipped) -> Value {
     let mut all = shared(counters, outcome.wall_seconds, outcome.threads);
     let own = json!({
         "files_ok": outcome.files_ok,
-        "files_failed": outcome.failures.len(),
+        "files_failed": outcome.files_failed(),
         "files_repaired": outcome.files_repaired,
         "files_resampled": outcome.files_resampled,
         "segments": outcome.segments,
@@ -151,6 +151,40 @@ pub fn json(outcome: &Outcome, skipped: &Skipped) -> Value {
         all.extend(own);
     }
     Value::Object(all)
+}
+
+/// The report of a corpus of tokens.
+pub fn tokens_json(outcome: &Outcome, skipped: &Skipped) -> Value {
+    let mut all = json(outcome, skipped);
+    all["frames"] = outcome.frames.into();
+    all["without_text"] = outcome.without_text.into();
+    all["below_min_snr"] = outcome.below_limit.into();
+    all["x_realtime"] = (outcome.encoded_seconds / outcome.wall_seconds.max(1e-9)).into();
+    if let Some(all) = all.as_object_mut() {
+        for (mel, tokens) in [("segments", "rows"), ("segments_resumed", "rows_resumed")] {
+            let value = all.remove(mel).unwrap_or_default();
+            all.insert(tokens.to_owned(), value);
+        }
+        all.remove("steady_segments_per_second");
+    }
+    all
+}
+
+pub fn tokens_text(outcome: &Outcome) -> String {
+    let seconds = outcome.wall_seconds.max(1e-9);
+    format!(
+        "{} ({} from before), {}, {:.1} s of audio\n\
+         {:.2} s, of which headers {:.2} s; {:.1}x realtime, {:.1} files/s\n\n{}",
+        count(outcome.files_ok as u64, "file"),
+        outcome.resumed_segments,
+        count(outcome.frames, "frame"),
+        outcome.audio_seconds,
+        outcome.wall_seconds + outcome.scan_seconds,
+        outcome.scan_seconds,
+        outcome.encoded_seconds / seconds,
+        outcome.counters.files as f64 / seconds,
+        stages(&outcome.counters, outcome.wall_seconds, outcome.threads),
+    )
 }
 
 pub fn rehearsal_json(rehearsal: &Rehearsal) -> Value {

@@ -68,9 +68,10 @@ fn dataset(session: &Session) -> Result<Table> {
     let request = Request {
         inputs: &inputs,
         shard: (0, 1),
-        options: Options::new(Config::preset("builder")?, second, second, Tail::Pad)?,
+        feature: Options::new(Config::preset("builder")?, second, second, Tail::Pad)?.into(),
         output: &output,
         store: StoreKind::Hdf5,
+        lines: None,
         existing: Existing::Refuse,
         stops_on_failure: false,
         device: &engine.device,

@@ -1,10 +1,118 @@
-//! Folders, lists and several files: a corpus of tokens.
+//! `melisma encode` of many files: a corpus of tokens.
 
-use melisma::{Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+use melisma::dataset::{Check, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Techniques, Texts, Tokens};
+use melisma::runtime::device::Device;
+use melisma::runtime::memory::Needed;
+use melisma::snac::Config;
+use melisma::snac::tokens::Format;
+use melisma::{Error, Kind, Result};
 
 use crate::args::EncodeArgs;
+use crate::codec::{Codec, loaded_bytes};
+use crate::dataset::{report, watch};
+use crate::input::is_pipe;
 use crate::session::Session;
 
-pub fn run(_: &Session, _: &EncodeArgs) -> Result<()> {
-    Err(Error::invalid("folders, lists and several files are not encoded yet").with_hint("name one audio file"))
+/// Whether the name of an output is one of lines of JSON.
+pub fn is_lines(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("jsonl"))
+}
+
+pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
+    let _span = tracing::info_span!("encode corpus").entered();
+    let (store, lines) = output(args)?;
+    if args.chunk.is_some() {
+        return Err(Error::invalid("--chunk is for a stream of one file").with_hint("leave it out"));
+    }
+    let engine = session.engine()?;
+    if let Ok(config) = Config::open(&args.model) {
+        // The rest depends on the files.
+        session.require(&engine.device, "encoding with this model", needed(args, &config, &engine.device))?;
+    }
+    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
+    if lines.is_some_and(|lines| lines.format == LineFormat::Orpheus) {
+        melisma::snac::tokens::check_orpheus(codec.model.config())?;
+    }
+    let inputs = watch::find(session, &args.inputs)?;
+    let request = Request {
+        inputs: &inputs,
+        shard: watch::shard(args.corpus.shard.as_deref())?,
+        feature: tokens(args, &codec)?.into(),
+        output: &args.output,
+        store,
+        lines,
+        existing: session.existing,
+        stops_on_failure: args.corpus.on_error == "fail",
+        device: &engine.device,
+        threads: session.config.threads.value.count(),
+        budget: engine.memory.budget(),
+        techniques: Techniques::default(),
+    };
+    let outcome = watch::build(session, &request)?;
+    watch::tell_failures(session, &outcome, &args.output);
+    let mut json = report::tokens_json(&outcome, &inputs.skipped);
+    json["model"] = serde_json::json!({ "source": args.model, "hash": codec.model.hash() });
+    session.print(&engine.device, || report::tokens_text(&outcome), json)?;
+    match outcome.below_limit {
+        0 => Ok(()),
+        n => Err(Error::new(Kind::Check, format!("{n} of {} files are below --min-snr", outcome.segments))
+            .with_hint("they are listed; encode them with a larger model, or lower the limit")),
+    }
+}
+
+/// Memory for the weights, and for one thread that encodes one file.
+fn needed(args: &EncodeArgs, config: &Config, device: &Device) -> Needed {
+    let tokens = Tokens::needed(config, device, check(args));
+    Needed { host: tokens.host + loaded_bytes(&args.model), ..tokens }
+}
+
+fn tokens(args: &EncodeArgs, codec: &Codec) -> Result<Tokens> {
+    let corpus = &args.corpus;
+    let texts = match (&corpus.metadata, &corpus.text_column) {
+        (Some(path), Some(column)) => {
+            Texts::Table(Arc::new(Metadata::open(path, column, corpus.path_column.as_deref())?))
+        }
+        _ => Texts::Beside,
+    };
+    Ok(Tokens { model: Arc::clone(&codec.model), channel: args.channel, texts, check: check(args) })
+}
+
+fn check(args: &EncodeArgs) -> Check {
+    match args.verify_audio {
+        true => Check::Measure { min_snr_db: args.min_snr },
+        false => Check::None,
+    }
+}
+
+/// The format of the rows, and of the lines if the output is text.
+fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
+    let format = Format::from_name(&args.format).unwrap_or_default();
+    if is_pipe(&args.output) {
+        return Err(Error::invalid("-o -: a corpus cannot go to a pipe")
+            .with_hint("name a .safetensors or .jsonl file, or a folder"));
+    }
+    if !is_lines(&args.output) {
+        let refused = match format {
+            Format::Orpheus | Format::Ids => Some(format!("--format {}", args.format)),
+            _ => args.corpus.drop_repeats.then(|| "--drop-repeats".to_owned()),
+        };
+        if let Some(flag) = refused {
+            let message = format!("{flag}: {} holds codes of every frame", args.output.display());
+            return Err(Error::invalid(message).with_hint("use it with an output that ends with .jsonl"));
+        }
+        return Ok((StoreKind::choose(None, &args.output)?, None));
+    }
+    let format = match format {
+        Format::Auto | Format::Codes => LineFormat::Codes,
+        Format::Orpheus => LineFormat::Orpheus,
+        Format::Ids => {
+            return Err(Error::invalid("--format ids: lines of a corpus hold codes, or the ids of Orpheus")
+                .with_hint("use --format orpheus"));
+        }
+    };
+    let repeats = if args.corpus.drop_repeats { Repeats::Drop } else { Repeats::Keep };
+    Ok((StoreKind::Safetensors, Some(Lines { format, repeats })))
 }

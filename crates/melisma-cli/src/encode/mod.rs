@@ -14,20 +14,22 @@ use melisma::Result;
 use melisma::dataset::Inputs;
 
 use crate::args::EncodeArgs;
+use crate::input::is_pipe;
 use crate::session::Session;
 
 pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     let _span = tracing::info_span!("encode").entered();
-    match clip(&args.inputs) {
+    match clip(args) {
         Some(input) => clip::run(session, args, input),
         None => corpus::run(session, args),
     }
 }
 
-/// The input if it is one file or pipe of audio.
-fn clip(inputs: &[PathBuf]) -> Option<&PathBuf> {
-    match inputs {
-        [input] if !input.is_dir() && !Inputs::is_list(input) => Some(input),
+/// The input if it is one file or pipe of audio, and nothing asks for a corpus.
+fn clip(args: &EncodeArgs) -> Option<&PathBuf> {
+    let is_corpus = args.corpus.is_used() || corpus::is_lines(&args.output);
+    match &args.inputs[..] {
+        [input] if is_pipe(input) || !(is_corpus || input.is_dir() || Inputs::is_list(input)) => Some(input),
         _ => None,
     }
 }

@@ -4,42 +4,24 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use serde_json::{Map, Value};
-
 use super::counters::{Counters, Snapshot};
-use super::failure::{Failure, RowFailure, in_order};
+use super::failure::{Action, Failure, RowFailure, in_order};
+use super::feature::Feature;
 use super::guard;
-use super::identity::{Identity, plan_of};
+use super::identity::plan_of;
 use super::inputs::Inputs;
 use super::journal::{self, Header, Journal};
 use super::paths::Paths;
-use super::pipeline::{self, Made};
-use super::plan::{Options, Plan};
-use super::row::Status;
-use super::store::{Column, ColumnType, HASH_COLUMN, Kind, Layout, Store};
-use super::technique::{Techniques, Writes};
-use super::work::{Tuning, Work, shape};
-use crate::format::DType;
-use crate::mel::{OutputPrecision, Transform};
+use super::pipeline::{self, Job, Made};
+use super::plan::{Plan, TEXT_STAGE};
+use super::store::{Kind, Layout, Store};
+use super::technique::Techniques;
+use super::tokens::{Lines, round_trip};
+use super::work::Work;
 use crate::output::Existing;
 use crate::runtime::device::Device;
 use crate::runtime::memory::{Budget, Space};
 use crate::{Error, Remedy, Result};
-
-/// Bytes of samples in a slot, unless a row is larger. On the CPU, a slot's samples and values stay
-/// in the cache.
-const SLOT_BYTES: usize = 512 << 10;
-/// Upper limit for the bytes of samples in a slot on the CPU, whatever the requested number of
-/// rows.
-const MOST_BYTES: usize = 64 << 20;
-const SLOT_BYTES_CUDA: usize = 4 << 20;
-/// Bytes of all slots on a GPU, unless more is requested. With the driver's own memory, the total
-/// stays below 2 GB.
-const DEVICE_BYTES: usize = 1 << 30;
-/// Above this many threads, direct writes block each other.
-const MANY_WRITERS: usize = 4;
-/// Version 2 adds `row_hash`, and `shard` in shards.
-const VERSION: i64 = 2;
 
 /// A build request.
 #[derive(Debug)]
@@ -48,19 +30,22 @@ pub struct Request<'a> {
     pub inputs: &'a Inputs,
     /// The shard to build and the number of shards.
     pub shard: (usize, usize),
-    /// The settings that determine the values.
-    pub options: Options,
+    /// What the rows hold.
+    pub feature: Feature,
     /// The path of the dataset.
     pub output: &'a Path,
     /// The file format of the dataset.
     pub store: Kind,
+    /// If set, the output is a text file with one line per row of tokens, and `store` is only the
+    /// format of the unfinished work.
+    pub lines: Option<Lines>,
     /// Whether an existing dataset or an unfinished build of another plan may be replaced.
     pub existing: Existing,
     /// Whether the build stops at the first file that fails.
     pub stops_on_failure: bool,
-    /// The device that runs the transform.
+    /// The device that computes the rows.
     pub device: &'a Device,
-    /// Threads that read and write. On the CPU they also run the transform.
+    /// Threads that read and write. On the CPU they also compute.
     pub threads: usize,
     /// The budget that memory is charged to.
     pub budget: &'a Budget,
@@ -75,12 +60,20 @@ pub struct Outcome {
     pub files_ok: usize,
     /// The files that failed, in order.
     pub failures: Vec<Failure>,
+    /// Files without a text, and texts without a file, where texts were asked for.
+    pub without_text: usize,
+    /// Rows whose audio differs from the file by more than the limit.
+    pub below_limit: usize,
     /// Rows of the dataset.
     pub segments: usize,
+    /// Frames of tokens.
+    pub frames: u64,
     /// Rows that an earlier run wrote.
     pub resumed_segments: usize,
     /// Seconds of audio.
     pub audio_seconds: f64,
+    /// Seconds of audio of the rows that this run made.
+    pub encoded_seconds: f64,
     /// Files whose headers were repaired.
     pub files_repaired: usize,
     /// Files that were resampled.
@@ -95,6 +88,13 @@ pub struct Outcome {
     pub threads: usize,
     /// The counters of this run.
     pub counters: Snapshot,
+}
+
+impl Outcome {
+    /// Files that have no valid row.
+    pub fn files_failed(&self) -> usize {
+        self.failures.len() - self.without_text - self.below_limit
+    }
 }
 
 /// Builds the dataset, or resumes an earlier run of the same plan. Calls `planned` with the plan
@@ -112,45 +112,60 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         guard::output(request.output)?;
     }
     let threads = request.threads.max(1);
-    let transform = Transform::new(request.device, request.budget, request.options.mel.clone())?;
+    let job = Job::new(request)?;
     let (inputs, first_index) = request.inputs.shard(request.shard.0, request.shard.1);
-    let plan = Plan::new(request.options.clone(), inputs, first_index, threads)?;
+    let plan = Plan::new(request.feature.clone(), inputs, first_index, threads)?;
+    let refused = plan.refused.iter().map(|refused| &refused.failure);
     if request.stops_on_failure
-        && let Some(RowFailure { failure, .. }) = plan.refused.first()
+        && let Some(failure) = refused.clone().find(|failure| failure.action != Action::NoText)
     {
         return Err(Error::invalid(format!("{}: {}", failure.path, failure.message)).with_hint(Remedy::SkipFailures));
     }
     let scan_seconds = start.elapsed().as_secs_f64();
-    let layout = layout(&plan, request.shard);
+    let layout = plan.feature.layout(&plan, request.shard);
     let hash = layout.text("plan").unwrap_or_default().to_owned();
-    let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, made: &Made| Outcome {
-        files_ok: plan.n_inputs.saturating_sub(failures.len()),
-        failures,
-        segments: plan.rows.len(),
-        resumed_segments,
-        audio_seconds: plan.audio_seconds,
-        files_repaired: plan.n_repaired,
-        files_resampled: plan.n_resampled,
-        scan_seconds,
-        wall_seconds,
-        steady_rows_per_second: made.steady_rows_per_second,
-        threads: made.threads,
-        counters: counters.now(),
+    let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, made: &Made| {
+        let is_file = |failure: &&Failure| failure.stage != TEXT_STAGE && failure.action != Action::Kept;
+        let n_failed = failures.iter().filter(is_file).count();
+        let below_limit = failures.iter().filter(|failure| failure.action == Action::Kept).count();
+        Outcome {
+            files_ok: plan.n_inputs.saturating_sub(n_failed),
+            without_text: failures.len() - n_failed - below_limit,
+            below_limit,
+            failures,
+            segments: plan.rows.len(),
+            frames: if matches!(plan.feature, Feature::Tokens(_)) { plan.n_frames() } else { 0 },
+            resumed_segments,
+            audio_seconds: plan.audio_seconds,
+            encoded_seconds: counters.now().samples as f64 / f64::from(plan.feature.sample_rate()),
+            files_repaired: plan.n_repaired,
+            files_resampled: plan.n_resampled,
+            scan_seconds,
+            wall_seconds,
+            steady_rows_per_second: made.steady_rows_per_second,
+            threads: made.threads,
+            counters: counters.now(),
+        }
     };
     let held = request.budget.reserve(Space::Host, plan.bytes());
-    let _held =
-        held.map_err(|error| pipeline::with_least(error, &plan, &transform, (request.device, &request.techniques)))?;
+    let _held = held.map_err(|error| job.with_least(error, &plan))?;
     if request.output.exists() && request.existing == Existing::Refuse {
-        return match plan_of(request.output) {
-            Some(found) if found == hash => {
-                if guard::beside(&paths, request.store, Existing::Refuse).is_ok() {
-                    paths.clear()?;
-                }
-                planned(&plan, plan.rows.len());
-                Ok(outcome(paths.read_failures(), plan.rows.len(), 0.0, &Made::default()))
-            }
-            _ => Err(guard::already(request.output, ", and is not of this plan")),
-        };
+        // Lines do not record the plan that they were made from.
+        if request.lines.is_some() {
+            return Err(guard::already(request.output, ""));
+        }
+        if plan_of(request.output).is_none_or(|found| found != hash) {
+            return Err(guard::already(request.output, ", and is not of this plan"));
+        }
+        if guard::beside(&paths, request.store, Existing::Refuse).is_ok() {
+            paths.clear()?;
+        }
+        planned(&plan, plan.rows.len());
+        let mut failures = paths.read_failures();
+        failures.retain(|failure| failure.action != Action::Kept);
+        // The limit is not a part of the plan.
+        failures.extend(below_limit(&Store::open(request.output)?, &plan)?.into_iter().map(|below| below.failure));
+        return Ok(outcome(failures, plan.rows.len(), 0.0, &Made::default()));
     }
     guard::beside(&paths, request.store, request.existing)?;
     let header = Header::new(&hash, &plan.fingerprint);
@@ -162,12 +177,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let resumed = done.iter().filter(|done| **done).count();
     planned(&plan, resumed);
     let begun = Instant::now();
-    let tuning = tuning(request.device, &request.options, &request.techniques, threads);
-    let is_limited = request.budget.limit(Space::Host).is_some();
-    let is_mapped = request.techniques.writes == Writes::Mapped
-        // The pages of a map count towards the memory of the process.
-        || request.techniques.writes == Writes::Auto && tuning.threads > MANY_WRITERS && !is_limited;
-    if is_mapped {
+    if job.maps_output(request) {
         store.map();
     }
     let work = Work {
@@ -175,22 +185,43 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         store: &store,
         device: request.device,
         budget: request.budget,
-        transform: &transform,
         counters,
         journal: Mutex::new(journal),
-        tuning,
         techniques: request.techniques,
         stops_on_failure: request.stops_on_failure,
     };
-    let mut made = pipeline::run(&work, &done)?;
+    let mut made = pipeline::run(&work, &job, &done)?;
     let wall_seconds = begun.elapsed().as_secs_f64();
     store.sync()?;
     let past = past.into_iter().flat_map(|record| record.failures);
-    let failures =
-        in_order(plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).collect());
+    let below = below_limit(&store, &plan)?;
+    let found = plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).chain(below);
+    let mut failures = in_order(found.collect());
+    failures.extend(texts_without_file(request)?);
     paths.write_failures(&failures)?;
-    paths.publish(request.existing)?;
+    match &request.lines {
+        None => paths.publish(request.existing)?,
+        Some(lines) => {
+            lines.write(&store, request.output, request.existing)?;
+            paths.clear()?;
+        }
+    }
     Ok(outcome(failures, resumed, wall_seconds, &made))
+}
+
+fn below_limit(store: &Store, plan: &Plan) -> Result<Vec<RowFailure>> {
+    match &plan.feature {
+        Feature::Mel(_) => Ok(Vec::new()),
+        Feature::Tokens(tokens) => round_trip::below_limit(tokens.check, store, plan),
+    }
+}
+
+/// Texts that belong to no input. The first of several shards lists them.
+fn texts_without_file(request: &Request<'_>) -> Result<Vec<Failure>> {
+    match &request.feature {
+        Feature::Tokens(tokens) if request.shard.0 == 0 => tokens.texts.without_file(request.inputs),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Opens the partial output of an earlier run of the same plan, or starts over.
@@ -225,7 +256,7 @@ fn begin(
     paths.clear()?;
     let store = Store::create(&paths.partial, request.store, layout)?;
     alone(&store, request)?;
-    write_columns(&store, plan)?;
+    plan.feature.write_columns(&store, plan)?;
     let journal = Journal::create(&paths.journal, header)?;
     Ok((store, journal, Vec::new()))
 }
@@ -237,98 +268,4 @@ fn alone(store: &Store, request: &Request<'_>) -> Result<()> {
 fn busy(request: &Request<'_>) -> Error {
     Error::invalid(format!("{}: another process is building this dataset", request.output.display()))
         .with_hint("wait for it to end, or choose another name")
-}
-
-/// Sizes slots by bytes. On a GPU, their size, then their number, then the number of threads is
-/// reduced until they fit the free memory.
-pub(super) fn tuning(device: &Device, options: &Options, techniques: &Techniques, threads: usize) -> Tuning {
-    let [samples, values] = shape(options, 1).bytes();
-    let samples = samples / 2;
-    let by_bytes = |bytes: usize| (bytes / samples).clamp(1, 1 << 16);
-    let Device::Cuda(cuda) = device else {
-        let n_rows = techniques.segments_per_buffer.unwrap_or_else(|| by_bytes(SLOT_BYTES)).min(by_bytes(MOST_BYTES));
-        return Tuning { threads, n_slots: 1, n_rows };
-    };
-    let n_rows = techniques.segments_per_buffer.unwrap_or_else(|| by_bytes(SLOT_BYTES_CUDA));
-    let n_slots = techniques.buffers_in_flight.max(1);
-    if !techniques.autosize_gpu_batch {
-        return Tuning { threads, n_slots, n_rows };
-    }
-    let free = cuda.memory().map_or(usize::MAX, |(free, _)| free as usize);
-    // The most rows that all slots may hold together.
-    let most = (DEVICE_BYTES.min(free / 2) / (samples + values)).max(1);
-    let n_rows = match techniques.segments_per_buffer {
-        Some(n_rows) => n_rows.min(most),
-        None => n_rows.min((most / (threads * n_slots)).max(1)),
-    };
-    let n_slots = n_slots.min((most / (threads * n_rows)).max(1));
-    Tuning { threads: threads.min((most / (n_slots * n_rows)).max(1)), n_slots, n_rows }
-}
-
-fn layout(plan: &Plan, (shard, n_shards): (usize, usize)) -> Layout {
-    let options = &plan.options;
-    let config = &options.mel;
-    let n_frames = options.n_frames();
-    let width = plan.files.iter().map(|file| file.input.name.len()).max().unwrap_or(1).max(1);
-    let shape = match config.order() {
-        melisma_kernels::signal::mel::Order::FilterTime => vec![config.n_mels, n_frames],
-        melisma_kernels::signal::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
-    };
-    let element = if config.dtype == OutputPrecision::F16 { DType::F16 } else { DType::F32 };
-    let columns = vec![
-        Column::flat("path", ColumnType::Text(width)),
-        Column::flat("file_index", DType::I64),
-        Column::flat("start_sample", DType::I64),
-        Column::flat("valid_frames", DType::I32),
-        Column::flat("status", DType::U8),
-        Column::flat("checksum", DType::U64),
-        Column::flat(HASH_COLUMN, DType::U64),
-        Column { name: "mel".to_owned(), element: element.into(), shape },
-    ];
-    let json = serde_json::to_string(options).unwrap_or_default();
-    let mut identity = Identity::new(&json);
-    for row in &plan.rows {
-        let file = plan.file(row);
-        identity.add(file.input.name.as_bytes(), [u64::from(file.index), row.start, u64::from(row.valid_frames)]);
-    }
-    // Sorted by name.
-    let attributes = [
-        ("config", Value::from(json)),
-        ("format", Value::from("melisma-dataset")),
-        ("hop_length", Value::from(config.hop_length)),
-        ("multiplier", Value::from(config.multiplier)),
-        ("plan", Value::from(identity.finish())),
-        ("preset", Value::from(config.preset.clone())),
-        ("sample_rate", Value::from(config.sample_rate)),
-        ("segment_hop_samples", Value::from(options.segment_hop_samples)),
-        ("segment_samples", Value::from(options.segment_samples)),
-        ("shard", Value::from(format!("{}/{n_shards}", shard + 1))),
-        ("version", Value::from(VERSION)),
-    ];
-    let attributes = attributes.into_iter().filter(|(name, _)| n_shards > 1 || *name != "shard");
-    let attributes: Map<String, Value> = attributes.map(|(name, value)| (name.to_owned(), value)).collect();
-    Layout { n_rows: plan.rows.len() as u64, columns, attributes }
-}
-
-/// Writes the columns that the plan determines, and sets every `status` to pending.
-fn write_columns(store: &Store, plan: &Plan) -> Result<()> {
-    const ROWS: usize = 4096;
-    let width = store.layout.columns[0].row_bytes();
-    for (index, rows) in plan.rows.chunks(ROWS).enumerate() {
-        let first = (index * ROWS) as u64;
-        let mut names = vec![0; rows.len() * width];
-        for (row, to) in rows.iter().zip(names.chunks_mut(width)) {
-            let name = plan.file(row).input.name.as_bytes();
-            to[..name.len()].copy_from_slice(name);
-        }
-        store.write(0, first, &names)?;
-        let files: Vec<u8> = rows.iter().flat_map(|row| i64::from(plan.file(row).index).to_le_bytes()).collect();
-        store.write(1, first, &files)?;
-        let starts: Vec<u8> = rows.iter().flat_map(|row| row.start.to_le_bytes()).collect();
-        store.write(2, first, &starts)?;
-        let valid: Vec<u8> = rows.iter().flat_map(|row| row.valid_frames.to_le_bytes()).collect();
-        store.write(3, first, &valid)?;
-        store.write(4, first, &vec![Status::Pending as u8; rows.len()])?;
-    }
-    Ok(())
 }

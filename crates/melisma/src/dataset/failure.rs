@@ -37,9 +37,10 @@ pub struct RowFailure {
     pub failure: Failure,
 }
 
-/// One failure per file, the one of its first failed row, in the order of the files.
+/// One failure per file, the one of its first failed row, in the order of the files. That a text is
+/// missing counts only if there is nothing else.
 pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
-    failures.sort_by_key(|failed| (failed.file, failed.row));
+    failures.sort_by_key(|failed| (failed.file, failed.failure.action == Action::NoText, failed.row));
     failures.dedup_by_key(|failed| failed.file);
     failures.into_iter().map(|failed| failed.failure).collect()
 }
@@ -52,6 +53,10 @@ pub enum Action {
     Skipped,
     /// Rows that could not be computed are zero, and their `status` is not.
     ZeroFilled,
+    /// The file's row is valid, but has no text.
+    NoText,
+    /// The file's row is valid, but its audio differs from the file by more than the limit.
+    Kept,
 }
 
 impl Failure {

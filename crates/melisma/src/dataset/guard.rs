@@ -8,7 +8,7 @@ use super::failure;
 use super::identity::plan_of;
 use super::journal;
 use super::paths::Paths;
-use super::store::{COLUMNS, Kind, npy};
+use super::store::{COLUMNS, Kind, TOKEN_COLUMNS, npy};
 use crate::output::{self, Existing};
 use crate::{Error, Remedy, Result};
 
@@ -127,7 +127,8 @@ fn is_known(entry: &DirEntry) -> bool {
     let name = name.to_str().unwrap_or_default();
     // A build that was killed leaves files that were not renamed yet.
     let name = name.strip_suffix(".new").unwrap_or(name);
-    let is_column = name.strip_suffix(".npy").is_some_and(|column| COLUMNS.contains(&column));
+    let is_column =
+        name.strip_suffix(".npy").is_some_and(|column| COLUMNS.contains(&column) || TOKEN_COLUMNS.contains(&column));
     (is_column || name == npy::INDEX) && entry.file_type().is_ok_and(|kind| kind.is_file())
 }
 

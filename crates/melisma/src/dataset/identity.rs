@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::hash::Entry;
 use super::store::Store;
 
 /// An incremental hash.
@@ -15,11 +16,18 @@ impl Identity {
         Self(hash)
     }
 
-    /// Adds the next row: its file's name, then file index, first sample and valid frames.
-    pub(super) fn add(&mut self, name: &[u8], numbers: [u64; 3]) {
+    /// Adds the next row: its file's name, then [`Entry::planned`].
+    pub(super) fn add(&mut self, name: &[u8], numbers: &[u64]) {
         self.0.update(&(name.len() as u64).to_le_bytes());
         self.0.update(name);
-        self.0.update(&numbers.map(u64::to_le_bytes).concat());
+        numbers.iter().for_each(|number| {
+            self.0.update(&number.to_le_bytes());
+        });
+    }
+
+    /// Adds a row that was read.
+    pub(super) fn add_entry(&mut self, entry: &Entry<'_>) {
+        self.add(entry.name, &entry.planned());
     }
 
     pub(super) fn finish(&self) -> String {

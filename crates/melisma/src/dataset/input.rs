@@ -31,7 +31,7 @@ pub(super) fn suffix(path: &Path) -> Option<&str> {
 }
 
 /// A path as UTF-8. Other bytes become %XX, and so does a `%` that would look like such an escape.
-fn name(path: &OsStr) -> String {
+pub(super) fn name(path: &OsStr) -> String {
     let mut name = String::new();
     for chunk in path.as_bytes().utf8_chunks() {
         let text = chunk.valid();

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::guard;
-use super::hash::{self, Table};
+use super::hash::{Found, Table, is_plain};
 use super::identity::Identity;
 use super::journal;
 use super::paths::Paths;
-use super::store::{COLUMNS, ColumnType, Kind, Layout, Store};
+use super::store::{COLUMNS, Column, ColumnType, Extent, Kind, Layout, RAGGED, Store, TOKEN_COLUMNS};
 use super::verify::verify;
 use crate::output::Existing;
 use crate::runtime::memory::{Budget, Space};
@@ -105,10 +105,9 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     }
     paths.clear()?;
     let store = Store::create(&paths.partial, request.store, layout)?;
-    let mut first = 0;
+    let mut starts = vec![0; store.layout.columns.len()];
     for (_, _, part) in &parts {
-        copy(part, &store, first, request.budget)?;
-        first += part.layout.n_rows;
+        copy(part, &store, &mut starts, request.budget)?;
     }
     store.sync()?;
     let mut failures = Vec::new();
@@ -117,7 +116,7 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     }
     paths.write_failures(&failures)?;
     paths.publish(request.existing)?;
-    Ok(Merged { rows: first, missing, n_unnumbered })
+    Ok(Merged { rows: store.layout.n_rows, missing, n_unnumbered })
 }
 
 /// The shards, and the files of those that are folders.
@@ -194,7 +193,11 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
     let mut layout = first.layout.clone();
     layout.n_rows = 0;
     // Safetensors lists columns by name.
-    layout.columns.sort_by_key(|column| COLUMNS.iter().position(|name| *name == column.name));
+    let order = if layout.is_tokens() { &TOKEN_COLUMNS[..] } else { &COLUMNS[..] };
+    layout.columns.sort_by_key(|column| order.iter().position(|name| *name == column.name));
+    layout.columns.iter_mut().filter(|column| !is_plain(&first.layout, &column.name)).for_each(|column| {
+        column.len = Some(u64::from(Extent::of(&column.name) == Extent::Offsets));
+    });
     let config = layout.text("config").unwrap_or_default().to_owned();
     let mut identity = Identity::new(&config);
     for (_, path, part) in parts {
@@ -219,20 +222,39 @@ fn layout(parts: &[Part<'_>]) -> Result<Layout> {
             if column.shape != theirs.shape {
                 return Err(Error::invalid(format!("{}: `{}` has another shape", path.display(), column.name)));
             }
+            column.len = column.len.map(|len| len + entries(&part.layout, theirs));
         }
         layout.n_rows += part.layout.n_rows;
-        let add = |entry: hash::Entry<'_>| {
-            identity.add(entry.name, [entry.file, entry.start, entry.valid_frames.into()]);
+        let add = |found: Found<'_>| {
+            identity.add_entry(&found.entry);
+            Ok(())
         };
-        Table::new(part)?.each(add).map_err(|error| error.at(path.display()))?;
+        let each = Table::new(part)?.each(0..part.layout.n_rows, add);
+        each.map_err(|error| error.at(path.display()))?;
     }
     layout.attributes.insert("plan".to_owned(), Value::from(identity.finish()));
     Ok(layout)
 }
 
-fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
+/// The entries that a shard adds to a column: the last one of its offsets is the first of the next
+/// shard's.
+fn entries(layout: &Layout, column: &Column) -> u64 {
+    if is_plain(layout, &column.name) || Extent::of(&column.name) == Extent::Offsets {
+        return layout.n_rows;
+    }
+    layout.len(column)
+}
+
+/// Copies all columns to `starts`, which move to their ends.
+fn copy(from: &Store, to: &Store, starts: &mut [u64], budget: &Budget) -> Result<()> {
+    let before = starts.to_vec();
     for (column, theirs) in from.layout.columns.iter().enumerate() {
         let ours = to.layout.column(&theirs.name)?;
+        let n_entries = from.layout.len(theirs);
+        let values = RAGGED.iter().find(|(_, offsets)| *offsets == theirs.name).map(|(values, _)| *values);
+        // What is added to every offset.
+        let moved = values.map_or(Ok(0), |values| to.layout.column(values).map(|values| before[values]))?;
+        starts[ours] += entries(&from.layout, theirs);
         let (width, wide) = (theirs.row_bytes(), to.layout.columns[ours].row_bytes());
         // Rows that become wider are held twice.
         let copies = if width == wide { 1 } else { 2 };
@@ -244,8 +266,8 @@ fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
             Error::new(error.kind(), error.to_string()).with_hint(Remedy::RaiseMemoryLimit { least: Some(least) })
         })?;
         let mut row = 0;
-        while row < from.layout.n_rows {
-            let n = per_block.min(from.layout.n_rows - row);
+        while row < n_entries {
+            let n = per_block.min(n_entries - row);
             let mut bytes = vec![0; n as usize * width];
             from.read(column, row, &mut bytes)?;
             if width != wide {
@@ -256,7 +278,12 @@ fn copy(from: &Store, to: &Store, first: u64, budget: &Budget) -> Result<()> {
                     .for_each(|(to, from)| to[..width].copy_from_slice(from));
                 bytes = padded;
             }
-            to.write(ours, first + row, &bytes)?;
+            if moved > 0 {
+                for offset in bytes.as_chunks_mut::<8>().0 {
+                    *offset = (u64::from_le_bytes(*offset) + moved).to_le_bytes();
+                }
+            }
+            to.write(ours, before[ours] + row, &bytes)?;
             row += n;
         }
     }

@@ -1,5 +1,8 @@
-//! Turns folders of audio files into training tensors: one row per segment, the same bytes on every
-//! run, resumable at any point.
+//! Turns folders of audio files into training tensors: one row per segment or per file, the same
+//! bytes on every run, resumable at any point.
+//!
+//! A [`Feature`] decides what a row holds: the spectrogram of a segment, or the tokens of a file with
+//! the text that belongs to it. Everything else is common to both.
 //!
 //! [`Inputs::find`] lists the files, [`Plan::new`] reads their headers and fixes every row, and
 //! [`build`] fills the rows. All sizes are known before the first sample is read. The [`store`] is
@@ -11,6 +14,7 @@ mod build;
 mod complete;
 mod counters;
 mod failure;
+mod feature;
 mod guard;
 mod hash;
 mod identity;
@@ -27,6 +31,7 @@ mod row;
 
 pub mod store;
 mod technique;
+mod tokens;
 mod verify;
 mod walk;
 mod work;
@@ -34,13 +39,15 @@ mod work;
 pub use build::{Outcome, Request, build};
 pub use counters::{Counters, Snapshot, Stage};
 pub use failure::{Action, Failure, RowFailure};
+pub use feature::Feature;
 pub use input::Input;
 pub use inputs::Inputs;
-pub use mel::{Rehearsal, rehearse};
+pub use mel::{Options, Rehearsal, Tail, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
-pub use plan::{File as PlannedFile, Options, Plan, Tail};
+pub use plan::{File as PlannedFile, Plan};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 pub use technique::{Conversion, Streams, Techniques, Writes};
+pub use tokens::{Check, LineFormat, Lines, Metadata, Repeats, Text, Texts, Tokens};
 pub use verify::{Verified, verify};
 pub use walk::{Names, Skipped};

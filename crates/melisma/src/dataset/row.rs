@@ -2,17 +2,25 @@
 
 use crate::{Error, Kind};
 
-/// One segment of one file.
+/// One segment of one file, or the tokens of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The file's index among all inputs.
+    /// The file's index in the plan.
     pub file: u32,
-    /// The first sample, at the configured rate.
+    /// The first sample of a segment, at the configured rate. Tokens: the row's first frame in
+    /// `codes`.
     pub start: u64,
-    /// Samples that the file provides; the rest of the segment is silence.
-    pub n_samples: u32,
-    /// Frames that lie on these samples.
+    /// Samples that the file provides; the rest of the row is silence.
+    pub n_samples: u64,
+    /// Frames that lie on these samples. Tokens: all frames of the row.
     pub valid_frames: u32,
+}
+
+impl Row {
+    /// The frame after a row of tokens.
+    pub(super) fn next_frame(&self) -> u64 {
+        self.start + u64::from(self.valid_frames)
+    }
 }
 
 /// The column `status`.

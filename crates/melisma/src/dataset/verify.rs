@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3Default;
 
-use super::hash::{BLOCK_BYTES, Table};
+use super::hash::{BLOCK_BYTES, Found, Table};
 use super::identity::Identity;
 use super::row::Status;
 use super::store::Store;
@@ -30,9 +30,11 @@ pub struct Verified {
     pub damaged: u64,
     /// The first of the damaged rows.
     pub first_damaged: Vec<u64>,
-    /// Whether the settings and the `path`, `file_index`, `start_sample` and `valid_frames` of all
-    /// rows match the attribute `plan`; `None` if there is no such attribute.
+    /// Whether the settings and the columns that the plan determines match the attribute `plan`;
+    /// `None` if there is no such attribute.
     pub plan_matches: Option<bool>,
+    /// The columns that the plan determines.
+    pub planned: &'static str,
     /// Columns without a recorded hash, in datasets of version 1.
     pub unhashed: Vec<&'static str>,
     /// Bytes that were read.
@@ -54,9 +56,7 @@ impl Verified {
             found.push(format!("{} missing", count(self.pending, "row")));
         }
         if self.plan_matches == Some(false) {
-            found.push(
-                "path, file_index, start_sample, valid_frames or the settings are not those of its plan".to_owned(),
-            );
+            found.push(format!("{} or the settings are not those of its plan", self.planned));
         }
         if found.is_empty() {
             return Ok(());
@@ -87,17 +87,21 @@ pub fn verify(path: &Path, threads: usize, budget: &Budget) -> Result<Verified> 
 
 fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verified> {
     let table = Table::new(store)?;
-    let mel = store.layout.column("mel")?;
-    let row_bytes = store.layout.columns[mel].row_bytes();
-    let _plan = reserve_least(budget, BLOCK_BYTES, row_bytes + BLOCK_BYTES)?;
-    let held = reserve(budget, threads, row_bytes + BLOCK_BYTES)?;
+    let values = store.layout.column(if store.layout.is_tokens() { "codes" } else { "mel" })?;
+    let value_bytes = store.layout.columns[values].row_bytes();
+    if value_bytes == 0 {
+        return Err(Error::corrupt("rows without values"));
+    }
+    let buffer_bytes = value_bytes.clamp(1, BLOCK_BYTES);
+    let _plan = reserve_least(budget, BLOCK_BYTES, buffer_bytes + BLOCK_BYTES)?;
+    let held = reserve(budget, threads, buffer_bytes + BLOCK_BYTES)?;
     let next = AtomicU64::new(0);
     let found: Mutex<(Verified, Option<Error>)> = Mutex::default();
-    let look = Look { store, table: &table, mel };
+    let look = Look { store, table: &table, values, value_bytes };
     let plan = std::thread::scope(|scope| {
         for _ in &held {
             scope.spawn(|| {
-                let (mut counts, mut values) = (Verified::default(), vec![0; row_bytes]);
+                let (mut counts, mut values) = (Verified::default(), vec![0; buffer_bytes]);
                 let outcome = look.run(&next, &mut values, &mut counts);
                 let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                 found.0.add(counts);
@@ -112,6 +116,10 @@ fn verify_store(store: &Store, threads: usize, budget: &Budget) -> Result<Verifi
     }
     verified.rows = store.layout.n_rows;
     verified.plan_matches = store.layout.text("plan").zip(plan.ok()).map(|(recorded, found)| recorded == found);
+    verified.planned = match store.layout.is_tokens() {
+        true => "path, text, file_index, seconds, offsets",
+        false => "path, file_index, start_sample, valid_frames",
+    };
     verified.unhashed = if table.has_hashes() { Vec::new() } else { vec!["status"] };
     verified.first_damaged.sort_unstable();
     verified.first_damaged.truncate(MAX_NAMED);
@@ -142,46 +150,71 @@ fn reserve_least(budget: &Budget, bytes: usize, others: usize) -> Result<Reserva
 /// Computes the plan hash from the columns.
 fn plan(look: &Look<'_>) -> Result<String> {
     let mut identity = Identity::new(look.store.layout.text("config").unwrap_or_default());
-    look.table.each(|entry| identity.add(entry.name, [entry.file, entry.start, entry.valid_frames.into()]))?;
+    look.table.each(0..look.store.layout.n_rows, |found| {
+        identity.add_entry(&found.entry);
+        Ok(())
+    })?;
     Ok(identity.finish())
 }
 
 struct Look<'a> {
     store: &'a Store,
     table: &'a Table<'a>,
-    mel: usize,
+    /// The column with the values.
+    values: usize,
+    value_bytes: usize,
 }
 
 impl Look<'_> {
     /// Takes blocks of rows until none are left.
-    fn run(&self, next: &AtomicU64, values: &mut [u8], counts: &mut Verified) -> Result<()> {
+    fn run(&self, next: &AtomicU64, buffer: &mut [u8], counts: &mut Verified) -> Result<()> {
         let (n_rows, step) = (self.store.layout.n_rows, self.table.rows_per_block().min(64));
         loop {
             let first = next.fetch_add(step, Relaxed);
             if first >= n_rows {
                 return Ok(());
             }
-            let rows = first..(first + step).min(n_rows);
-            let block = self.table.read(rows.clone())?;
-            for row in rows {
-                let at = (row - first) as usize;
-                let entry = block.entry(at);
-                self.store.read(self.mel, row, values)?;
-                counts.bytes += values.len() as u64;
-                if entry.status == Status::Pending as u8 {
-                    counts.pending += 1;
-                    continue;
-                }
-                counts.zero_filled += u64::from(entry.status != Status::Ok as u8);
-                let is_known = entry.status <= Status::Overflow as u8;
-                let is_blank = entry.status == Status::Ok as u8 || values.iter().all(|&byte| byte == 0);
-                let is_right =
-                    entry.checksum == xxh3_64(values) && block.hash(at).is_none_or(|hash| hash == entry.hash());
-                if !(is_known && is_blank && is_right) {
-                    counts.damaged += 1;
-                    counts.first_damaged.push(row);
-                }
-            }
+            self.table.each(first..(first + step).min(n_rows), |found| self.look_at(&found, buffer, counts))?;
         }
+    }
+
+    fn look_at(&self, found: &Found<'_>, buffer: &mut [u8], counts: &mut Verified) -> Result<()> {
+        let entry = &found.entry;
+        let (checksum, is_zero) = self.read(found, buffer)?;
+        counts.bytes += (found.values.end - found.values.start) * self.value_bytes as u64;
+        if entry.status == Status::Pending as u8 {
+            counts.pending += 1;
+            return Ok(());
+        }
+        counts.zero_filled += u64::from(entry.status != Status::Ok as u8);
+        let is_known = entry.status <= Status::Overflow as u8;
+        let is_blank = entry.status == Status::Ok as u8 || is_zero;
+        let is_right =
+            found.is_placed && entry.checksum == checksum && found.hash.is_none_or(|hash| hash == entry.hash());
+        if !(is_known && is_blank && is_right) {
+            counts.damaged += 1;
+            counts.first_damaged.push(found.row);
+        }
+        Ok(())
+    }
+
+    /// XXH3 of a row's values, and whether they are all zero.
+    fn read(&self, found: &Found<'_>, buffer: &mut [u8]) -> Result<(u64, bool)> {
+        let mut hash = Xxh3Default::new();
+        let mut is_zero = true;
+        let mut add = |bytes: &[u8]| {
+            hash.update(bytes);
+            is_zero &= bytes.iter().all(|&byte| byte == 0);
+        };
+        let mut at = found.values.start * self.value_bytes as u64;
+        let end = found.values.end * self.value_bytes as u64;
+        while at < end {
+            let n = (end - at).min(buffer.len() as u64);
+            let bytes = &mut buffer[..n as usize];
+            self.store.read_bytes(self.values, at, bytes)?;
+            add(bytes);
+            at += n;
+        }
+        Ok((hash.digest(), is_zero))
     }
 }

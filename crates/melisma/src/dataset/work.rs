@@ -1,23 +1,23 @@
 //! State that the threads of a build share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
-use std::time::Instant;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use melisma_kernels::Cpu;
 
 use super::counters::Counters;
-use super::failure::RowFailure;
-use super::journal::Journal;
-use super::mel::clock::Clock;
-use super::mel::slot::{Queues, Shape};
-use super::plan::{Options, Plan};
+use super::failure::{Action, Failure, RowFailure};
+use super::journal::{Journal, Record};
+use super::plan::Plan;
 use super::store::Store;
-use super::technique::{Streams, Techniques};
-use crate::mel::Transform;
+use super::technique::Techniques;
 use crate::runtime::device::Device;
 use crate::runtime::memory::Budget;
-use crate::{Error, Result};
+use crate::{Error, Remedy, Result};
+
+/// How often rows are synced to disk. A crash of the machine loses at most this much work.
+const SYNC_EVERY: Duration = Duration::from_secs(10);
 
 /// Rows of one file that one thread computes, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,26 +26,14 @@ pub(super) struct Item {
     pub(super) n_rows: u32,
 }
 
-/// How the work is divided; the values do not depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tuning {
-    pub(super) threads: usize,
-    /// Slots per thread.
-    pub(super) n_slots: usize,
-    /// Rows per slot.
-    pub(super) n_rows: usize,
-}
-
 /// The inputs of all threads.
 pub(super) struct Work<'a> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,
     pub(super) device: &'a Device,
     pub(super) budget: &'a Budget,
-    pub(super) transform: &'a Transform,
     pub(super) counters: &'a Counters,
     pub(super) journal: Mutex<Journal>,
-    pub(super) tuning: Tuning,
     pub(super) techniques: Techniques,
     /// Whether the build stops at the first file that fails.
     pub(super) stops_on_failure: bool,
@@ -53,7 +41,8 @@ pub(super) struct Work<'a> {
 
 /// The indices of the columns that are written row by row.
 pub(super) struct Columns {
-    pub(super) mel: usize,
+    /// `mel` or `codes`.
+    pub(super) values: usize,
     pub(super) status: usize,
     pub(super) checksum: usize,
     pub(super) row_hash: usize,
@@ -63,13 +52,11 @@ pub(super) struct Columns {
 pub(super) struct Shared<'a> {
     pub(super) work: &'a Work<'a>,
     pub(super) columns: Columns,
-    pub(super) clock: Option<Clock>,
-    /// The queues of all threads, if they share them.
-    pub(super) queues: Option<Queues>,
+    /// The most threads that have something to do.
+    pub(super) n_threads: usize,
     pub(super) stop: AtomicBool,
     pub(super) failures: Mutex<Vec<RowFailure>>,
     pub(super) synced: Mutex<Instant>,
-    pub(super) launches: AtomicU64,
     pub(super) items: Vec<Item>,
     pub(super) next: AtomicUsize,
     pub(super) n_at_once: usize,
@@ -81,6 +68,25 @@ pub(super) struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    /// Makes workers with `make` while the disk space of the output is allocated: both take a
+    /// while.
+    pub(super) fn prepare<T: Send>(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        let (made, reserved) = std::thread::scope(|scope| {
+            let reserving = scope.spawn(|| self.work.store.reserve());
+            (make(), reserving.join().unwrap_or(Ok(())))
+        });
+        reserved?;
+        made
+    }
+
+    /// Runs one part of the work. Its error stops the others.
+    pub(super) fn attempt(&self, work: impl FnOnce() -> Result<()>) {
+        if let Err(error) = work() {
+            self.stop.store(true, Relaxed);
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
     /// The next items for a thread; empty when all are taken or the work was stopped.
     pub(super) fn take(&self) -> &[Item] {
         if self.stop.load(Relaxed) {
@@ -90,25 +96,49 @@ impl Shared<'_> {
         &self.items[first..(first + self.n_at_once).min(self.items.len())]
     }
 
-    pub(super) fn rows_are_done(&self, n: u64) {
+    /// Records written rows in the journal.
+    pub(super) fn record(&self, record: Record) -> Result<()> {
+        let Work { store, journal, .. } = self.work;
+        let n = record.rows.iter().map(|&(_, n)| u64::from(n)).sum::<u64>();
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.record(record)?;
+        if synced.elapsed() > SYNC_EVERY {
+            store.sync()?;
+            journal.synced()?;
+            *synced = Instant::now();
+        }
+        drop(journal);
+        drop(synced);
         let done = self.done.fetch_add(n, Relaxed) + n;
         for (mark, share) in self.marks.iter().zip([1, 9]) {
             if 10 * done >= share * self.n_rows {
                 mark.get_or_init(Instant::now);
             }
         }
+        Ok(())
     }
-}
 
-/// The shape of slots of `n_rows` rows.
-pub(super) fn shape(options: &Options, n_rows: usize) -> Shape {
-    let n_frames = options.n_frames();
-    Shape {
-        n_rows,
-        n_samples: options.segment_samples,
-        n_frames,
-        n_values: options.mel.n_mels * n_frames,
-        dtype: options.mel.dtype,
+    /// Lists a row that failed, or stops the build. The caller records the failure in the journal
+    /// together with the row.
+    pub(super) fn fail(&self, row: u32, stage: &str, error: &Error) -> Result<RowFailure> {
+        let Work { plan, counters, stops_on_failure, .. } = self.work;
+        let file = plan.file(&plan.rows[row as usize]);
+        if *stops_on_failure {
+            return Err(
+                Error::new(error.kind(), format!("{}: {error}", file.input.name)).with_hint(Remedy::SkipFailures)
+            );
+        }
+        counters.failed.fetch_add(1, Relaxed);
+        Ok(self.list(row, Failure::new(file.input.name.to_string(), stage, error, Action::ZeroFilled)))
+    }
+
+    /// Adds to the list of failures.
+    pub(super) fn list(&self, row: u32, failure: Failure) -> RowFailure {
+        let plan = self.work.plan;
+        let failed = RowFailure { file: plan.file(&plan.rows[row as usize]).index, row, failure };
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failed.clone());
+        failed
     }
 }
 
@@ -117,22 +147,5 @@ pub(super) fn for_one_thread(device: &Device) -> Device {
     match device {
         Device::Cpu(cpu) => Device::Cpu(Cpu { threads: 1, ..*cpu }),
         Device::Cuda(_) => device.clone(),
-    }
-}
-
-/// One queue for copies and kernels.
-pub(super) fn one_queue(device: &Device, budget: &Budget) -> Result<Queues> {
-    let queue = device.queue(budget)?;
-    Ok(Queues { input: queue.clone(), compute: queue.clone(), output: queue })
-}
-
-/// The queues of one thread.
-pub(super) fn queues(device: &Device, budget: &Budget, streams: Streams) -> Result<Queues> {
-    match (device, streams) {
-        (Device::Cuda(_), Streams::Split) => {
-            let queue = || device.queue(budget);
-            Ok(Queues { input: queue()?, compute: queue()?, output: queue()? })
-        }
-        _ => one_queue(device, budget),
     }
 }

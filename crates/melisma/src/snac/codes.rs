@@ -173,7 +173,7 @@ impl<'a> Frames<'a> {
     /// One list for each level.
     pub(super) fn levels(self) -> Vec<Vec<i32>> {
         let strides = &self.shape.vq_strides;
-        let order = order(strides);
+        let order = slot_order(strides);
         let level_len = |&stride: &usize| self.len() * (strides[0] / stride);
         let mut levels: Vec<Vec<i32>> = strides.iter().map(|stride| Vec::with_capacity(level_len(stride))).collect();
         for frame in self.codes.chunks_exact(self.shape.n_slots) {
@@ -219,10 +219,11 @@ pub struct Slot {
 /// The order of a frame's codes in a row: by the time at which they start, coarse before fine. For three levels with
 /// strides 4, 2, 1 this is L0, L1, L2, L2, L1, L2, L2, the order of Orpheus.
 pub fn slots(config: &Config) -> Vec<Slot> {
-    order(&config.vq_strides)
+    slot_order(&config.vq_strides)
 }
 
-fn order(vq_strides: &[usize]) -> Vec<Slot> {
+/// [`slots`] of a model with `vq_strides`.
+pub(crate) fn slot_order(vq_strides: &[usize]) -> Vec<Slot> {
     let per_level = vq_strides.iter().map(|stride| vq_strides[0] / stride).enumerate();
     let mut slots: Vec<Slot> =
         per_level.flat_map(|(level, n)| (0..n).map(move |index| Slot { level, index })).collect();

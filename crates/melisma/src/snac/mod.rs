@@ -38,9 +38,10 @@ mod stream;
 pub mod tokens;
 mod weights;
 
+pub(crate) use codes::slot_order;
 pub use codes::{Codes, Frames, Slot, slots};
 pub use config::Config;
-pub use engine::{EncodeEngine, Encoded, Engine, EngineOptions, Samples, StreamId, Ticket};
+pub use engine::{EncodeEngine, Encoded, Engine, EngineOptions, Piece, Samples, StreamId, Ticket};
 pub use layer::Flow;
 pub use melisma_kernels::layer::step::Rounding;
 pub use model::{Model, mini24_weights};

@@ -13,7 +13,7 @@ const STAGES: [Stage; 3] = [Stage::ToDevice, Stage::Compute, Stage::FromDevice];
 
 /// Collects the times of copies and kernels, which may overlap.
 #[derive(Debug)]
-pub(in crate::dataset) struct Clock {
+pub(super) struct Clock {
     origin: Event,
     /// Copies in, kernels, copies out, and any of them.
     busy: Mutex<[Busy; 4]>,
@@ -23,38 +23,38 @@ pub(in crate::dataset) struct Clock {
 /// Events are created once; creating them for every launch would make threads wait for each other
 /// in the driver.
 #[derive(Debug)]
-pub(in crate::dataset) struct Times([[Event; 2]; 3]);
+pub(super) struct Times([[Event; 2]; 3]);
 
 impl Times {
-    pub(in crate::dataset) fn new(queue: &Queue) -> Result<Self> {
+    pub(super) fn new(queue: &Queue) -> Result<Self> {
         let pair = || Ok([queue.record()?, queue.record()?]);
         Ok(Self([pair()?, pair()?, pair()?]))
     }
 
-    pub(in crate::dataset) fn begin(&mut self, part: usize, queue: &Queue) -> Result<()> {
+    pub(super) fn begin(&mut self, part: usize, queue: &Queue) -> Result<()> {
         queue.record_again(&mut self.0[part][0])
     }
 
     /// Records the end of `part`; returns the event that the next part waits for.
-    pub(in crate::dataset) fn end(&mut self, part: usize, queue: &Queue) -> Result<&Event> {
+    pub(super) fn end(&mut self, part: usize, queue: &Queue) -> Result<&Event> {
         queue.record_again(&mut self.0[part][1])?;
         Ok(&self.0[part][1])
     }
 
-    pub(in crate::dataset) fn synchronize(&self) -> Result<()> {
+    pub(super) fn synchronize(&self) -> Result<()> {
         self.0[2][1].synchronize()
     }
 }
 
 impl Clock {
-    pub(in crate::dataset) fn start(queue: &Queue) -> Result<Self> {
+    pub(super) fn start(queue: &Queue) -> Result<Self> {
         let origin = queue.record()?;
         origin.synchronize()?;
         Ok(Self { origin, busy: Mutex::default() })
     }
 
     /// Adds a completed launch.
-    pub(in crate::dataset) fn add(&self, times: &Times) -> Result<()> {
+    pub(super) fn add(&self, times: &Times) -> Result<()> {
         let mut all = [(0, 0); 3];
         for ([start, end], place) in times.0.iter().zip(&mut all) {
             *place = (start.since(&self.origin)?.as_nanos() as u64, end.since(&self.origin)?.as_nanos() as u64);
@@ -68,7 +68,7 @@ impl Clock {
     }
 
     /// Reports to the counters how many seconds each part was active.
-    pub(in crate::dataset) fn tell(self, counters: &Counters) {
+    pub(super) fn tell(self, counters: &Counters) {
         let mut busy = self.busy.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (stage, busy) in STAGES.into_iter().zip(&mut busy) {
             counters.add(stage, busy.covered());

@@ -1,8 +1,16 @@
 //! Rows of spectrograms: one per segment of a file.
 
-pub(super) mod clock;
+mod clock;
+mod job;
+pub(super) mod layout;
+mod options;
 mod rehearsal;
-pub(super) mod slot;
-pub(super) mod worker;
+mod slot;
+mod tuning;
+mod worker;
 
+pub(super) use job::Job;
+pub use options::{Options, Tail};
 pub use rehearsal::{Rehearsal, rehearse};
+
+use job::shape;

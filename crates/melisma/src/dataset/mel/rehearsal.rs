@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use super::Options;
 use super::clock::Clock;
+use super::job::{queues, shape};
 use super::slot::Slot;
-use crate::dataset::build::tuning;
+use super::tuning::tuning;
 use crate::dataset::counters::{Counters, Snapshot, Stage};
-use crate::dataset::plan::Options;
 use crate::dataset::technique::Techniques;
-use crate::dataset::work::{for_one_thread, queues, shape};
+use crate::dataset::work::for_one_thread;
 use crate::mel::Transform;
 use crate::random::Lcg32;
 use crate::runtime::device::{Device, host_threads};

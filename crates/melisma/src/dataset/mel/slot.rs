@@ -18,21 +18,21 @@ use crate::runtime::memory::Budget;
 
 /// The sizes of a slot.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::dataset) struct Shape {
+pub(super) struct Shape {
     /// The most rows of 16-bit samples; floats fit half as many.
-    pub(in crate::dataset) n_rows: usize,
+    pub(super) n_rows: usize,
     /// Samples of a row.
-    pub(in crate::dataset) n_samples: usize,
+    pub(super) n_samples: usize,
     /// Frames of a row.
-    pub(in crate::dataset) n_frames: usize,
+    pub(super) n_frames: usize,
     /// Values of a row.
-    pub(in crate::dataset) n_values: usize,
-    pub(in crate::dataset) dtype: OutputPrecision,
+    pub(super) n_values: usize,
+    pub(super) dtype: OutputPrecision,
 }
 
 impl Shape {
     /// Bytes of samples and of values. Every slot has room for at least one row of floats.
-    pub(in crate::dataset) fn bytes(&self) -> [usize; 2] {
+    pub(super) fn bytes(&self) -> [usize; 2] {
         let samples = (self.n_rows * self.n_samples * size_of::<i16>()).max(self.n_samples * size_of::<f32>());
         [samples, self.n_rows * self.n_values * self.dtype.bytes()].map(|bytes| bytes.next_multiple_of(8))
     }
@@ -40,28 +40,28 @@ impl Shape {
 
 /// A row of a slot.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::dataset) struct Entry {
-    pub(in crate::dataset) row: u32,
-    pub(in crate::dataset) status: Status,
+pub(super) struct Entry {
+    pub(super) row: u32,
+    pub(super) status: Status,
 }
 
 /// The queues for copies in, kernels and copies out: the same one three times, or three.
 #[derive(Debug, Clone)]
-pub(in crate::dataset) struct Queues {
-    pub(in crate::dataset) input: Queue,
-    pub(in crate::dataset) compute: Queue,
-    pub(in crate::dataset) output: Queue,
+pub(super) struct Queues {
+    pub(super) input: Queue,
+    pub(super) compute: Queue,
+    pub(super) output: Queue,
 }
 
 /// Reusable buffers. On a GPU the host buffers are pinned, so copies run in parallel with the host.
 #[derive(Debug)]
-pub(in crate::dataset) struct Slot {
-    pub(in crate::dataset) shape: Shape,
+pub(super) struct Slot {
+    pub(super) shape: Shape,
     conversion: Conversion,
     samples: Buffer,
     values: Buffer,
     on_device: Option<[Buffer; 2]>,
-    pub(in crate::dataset) entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// The type of the samples, once there is a row.
     element: Option<Element>,
     times: Option<Times>,
@@ -70,12 +70,7 @@ pub(in crate::dataset) struct Slot {
 }
 
 impl Slot {
-    pub(in crate::dataset) fn new(
-        device: &Device,
-        budget: &Budget,
-        shape: Shape,
-        techniques: &Techniques,
-    ) -> Result<Self> {
+    pub(super) fn new(device: &Device, budget: &Budget, shape: Shape, techniques: &Techniques) -> Result<Self> {
         let [input, output] = shape.bytes();
         let (samples, values, on_device) = match device {
             Device::Cpu(_) => (Buffer::host(budget, input)?, Buffer::host(budget, output)?, None),
@@ -103,12 +98,12 @@ impl Slot {
         })
     }
 
-    pub(in crate::dataset) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         let room = self.samples.len() / (self.shape.n_samples * self.sample_size());
         self.entries.len() >= room.min(self.shape.n_rows)
     }
 
-    pub(in crate::dataset) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
@@ -123,13 +118,13 @@ impl Slot {
 
     /// Whether samples of `element` can join those already in the slot. Floats hold integers
     /// exactly, but not vice versa.
-    pub(in crate::dataset) fn takes(&self, element: Element) -> bool {
+    pub(super) fn takes(&self, element: Element) -> bool {
         self.element != Some(Element::I16) || self.wanted(element) == Element::I16
     }
 
     /// Adds a row: `n` samples from `first` on, then silence. A row that cannot be read becomes
     /// silence, and keeps its entry.
-    pub(in crate::dataset) fn add(&mut self, row: u32, source: &mut Source, first: u64, n: usize) -> Result<()> {
+    pub(super) fn add(&mut self, row: u32, source: &mut Source, first: u64, n: usize) -> Result<()> {
         let element = self.wanted(source.facts().element);
         let read = match self.push(row, Status::Ok, element) {
             Element::I16 => {
@@ -150,14 +145,14 @@ impl Slot {
     }
 
     /// Adds a row of samples from memory.
-    pub(in crate::dataset) fn add_samples(&mut self, row: u32, samples: &[i16]) -> Result<()> {
+    pub(super) fn add_samples(&mut self, row: u32, samples: &[i16]) -> Result<()> {
         self.push(row, Status::Ok, Element::I16);
         self.last::<i16>()?.copy_from_slice(samples);
         Ok(())
     }
 
     /// Adds a row that will be zero.
-    pub(in crate::dataset) fn add_failed(&mut self, row: u32, status: Status) -> Result<()> {
+    pub(super) fn add_failed(&mut self, row: u32, status: Status) -> Result<()> {
         match self.push(row, status, Element::F32) {
             Element::I16 => self.last::<i16>()?.fill(0),
             Element::F32 => self.last::<f32>()?.fill(0.0),
@@ -166,7 +161,7 @@ impl Slot {
     }
 
     /// Fills the slot with silence.
-    pub(in crate::dataset) fn fill(&mut self) -> Result<()> {
+    pub(super) fn fill(&mut self) -> Result<()> {
         while !self.is_full() {
             match self.push(0, Status::Pending, self.wanted(Element::I16)) {
                 Element::I16 => self.last::<i16>()?.fill(0),
@@ -178,7 +173,7 @@ impl Slot {
 
     /// Adds the rows `range` of another slot, from its host copy, until this slot is full. Returns
     /// how many it added.
-    pub(in crate::dataset) fn add_rows(&mut self, from: &Self, range: Range<usize>) -> Result<usize> {
+    pub(super) fn add_rows(&mut self, from: &Self, range: Range<usize>) -> Result<usize> {
         let len = self.shape.n_samples * from.sample_size();
         let mut n = 0;
         for index in range {
@@ -215,12 +210,12 @@ impl Slot {
     }
 
     /// Bytes of the samples in the slot.
-    pub(in crate::dataset) fn sample_bytes(&self) -> usize {
+    pub(super) fn sample_bytes(&self) -> usize {
         self.entries.len() * self.shape.n_samples * self.sample_size()
     }
 
     /// Starts the transform. On the CPU it has finished when this returns.
-    pub(in crate::dataset) fn launch(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
+    pub(super) fn launch(&mut self, transform: &Transform, queues: &Queues) -> Result<()> {
         match (self.element, self.shape.dtype) {
             (Some(Element::I16), OutputPrecision::F16) => self.launch_as::<i16, f16>(transform, queues),
             (Some(Element::I16), OutputPrecision::F32) => self.launch_as::<i16, f32>(transform, queues),
@@ -258,7 +253,7 @@ impl Slot {
     }
 
     /// Waits for the transform.
-    pub(in crate::dataset) fn wait(&mut self, clock: Option<&Clock>) -> Result<()> {
+    pub(super) fn wait(&mut self, clock: Option<&Clock>) -> Result<()> {
         match &self.times {
             Some(times) if std::mem::take(&mut self.is_launched) => {
                 times.synchronize()?;
@@ -269,7 +264,7 @@ impl Slot {
     }
 
     /// Zeroes the rows that failed, and those with a value that is not finite.
-    pub(in crate::dataset) fn settle(&mut self, overflowed: &mut Vec<u32>) -> Result<()> {
+    pub(super) fn settle(&mut self, overflowed: &mut Vec<u32>) -> Result<()> {
         let n = self.entries.len() * self.shape.n_values;
         match self.shape.dtype {
             OutputPrecision::F16 => {
@@ -287,12 +282,12 @@ impl Slot {
     }
 
     /// The bytes of the values of some rows.
-    pub(in crate::dataset) fn rows(&self, range: Range<usize>) -> Result<&[u8]> {
+    pub(super) fn rows(&self, range: Range<usize>) -> Result<&[u8]> {
         let len = self.shape.n_values * self.shape.dtype.bytes();
         Ok(&self.values.view::<u8>()?.host()?[range.start * len..range.end * len])
     }
 
-    pub(in crate::dataset) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.element = None;
     }

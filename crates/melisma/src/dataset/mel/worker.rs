@@ -2,30 +2,27 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::job::{Job, Run, queues, shape};
 use super::slot::{Entry, Queues, Slot};
 use crate::audio::Source;
 use crate::dataset::counters::Stage;
-use crate::dataset::failure::{Action, Failure, RowFailure};
+use crate::dataset::failure::RowFailure;
 use crate::dataset::hash;
 use crate::dataset::journal::Record;
 use crate::dataset::plan::Plan;
 use crate::dataset::row::Status;
 use crate::dataset::technique::Writes;
-use crate::dataset::work::{Item, Shared, Work, for_one_thread, queues, shape};
+use crate::dataset::work::{Item, Work, for_one_thread};
 use crate::runtime::device::Device;
 use crate::{Error, Kind, Remedy, Result};
 
-/// How often rows are synced to disk. A crash of the machine loses at most this much work.
-const SYNC_EVERY: Duration = Duration::from_secs(10);
-
-pub(in crate::dataset) struct Worker<'a> {
-    shared: &'a Shared<'a>,
+pub(super) struct Worker<'a> {
+    run: &'a Run<'a>,
     device: Device,
     queues: Queues,
     free: Vec<Slot>,
@@ -38,15 +35,15 @@ pub(in crate::dataset) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(in crate::dataset) fn new(shared: &'a Shared<'a>, n_rows: usize) -> Result<Self> {
-        let Work { device, budget, techniques, .. } = shared.work;
+    pub(super) fn new(run: &'a Run<'a>, n_rows: usize) -> Result<Self> {
+        let Work { device, budget, techniques, .. } = run.shared.work;
         let device = for_one_thread(device);
-        let queues = match &shared.queues {
+        let queues = match &run.queues {
             Some(queues) => queues.clone(),
             None => queues(&device, budget, techniques.streams)?,
         };
         let mut worker = Self {
-            shared,
+            run,
             device,
             queues,
             free: Vec::new(),
@@ -62,8 +59,9 @@ impl<'a> Worker<'a> {
     /// Creates slots of `n_rows` rows and runs each over silence once, so that the transform's
     /// memory is allocated before the work begins.
     fn make_slots(&mut self, n_rows: usize) -> Result<()> {
-        let Work { plan, budget, tuning, transform, techniques, .. } = self.shared.work;
-        let shape = shape(&plan.options, n_rows);
+        let Work { budget, techniques, .. } = self.run.shared.work;
+        let Job { options, transform, tuning, .. } = self.run.job;
+        let shape = shape(options, n_rows);
         for _ in 0..tuning.n_slots {
             let mut slot = Slot::new(&self.device, budget, shape, techniques)?;
             slot.fill()?;
@@ -75,15 +73,15 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    pub(in crate::dataset) fn run(mut self) -> Result<()> {
+    pub(super) fn run(mut self) -> Result<()> {
         loop {
-            let items = self.shared.take();
+            let items = self.run.shared.take();
             let (Some(first), Some(last)) = (items.first(), items.last()) else { break };
-            let Work { store, counters, .. } = self.shared.work;
+            let Work { store, counters, .. } = self.run.shared.work;
             let n_rows: u32 = items.iter().map(|item| item.n_rows).sum();
             // The items are contiguous: none of the rows between them is done.
             if first.first_row + n_rows == last.first_row + last.n_rows {
-                let announce = || store.announce(self.shared.columns.mel, first.first_row.into(), n_rows.into());
+                let announce = || store.announce(self.run.shared.columns.values, first.first_row.into(), n_rows.into());
                 counters.time(Stage::Write, announce);
             }
             for &item in items {
@@ -103,10 +101,10 @@ impl<'a> Worker<'a> {
 
     /// Reads the rows of `item` into slots.
     fn make(&mut self, item: Item) -> Result<()> {
-        let Work { plan, counters, techniques, .. } = self.shared.work;
+        let Work { plan, counters, techniques, .. } = self.run.shared.work;
         let file = plan.file(&plan.rows[item.first_row as usize]);
-        let rate = plan.options.mel.sample_rate;
-        let open = || Source::reopen(&file.input.path, rate, file.n_original, techniques.reads);
+        let target = plan.feature.target();
+        let open = || Source::reopen(&file.input.path, target, file.n_original, techniques.reads);
         let mut source = match counters.time(Stage::Read, open) {
             Ok(source) => source,
             Err(error) => {
@@ -119,7 +117,7 @@ impl<'a> Worker<'a> {
         };
         let mut has_failed = false;
         for index in item.first_row..item.first_row + item.n_rows {
-            if self.shared.stop.load(Relaxed) {
+            if self.run.shared.stop.load(Relaxed) {
                 return Ok(());
             }
             let row = &plan.rows[index as usize];
@@ -157,13 +155,14 @@ impl<'a> Worker<'a> {
 
     fn launch(&mut self) -> Result<()> {
         let Some(slot) = self.filling.take().filter(|slot| !slot.is_empty()) else { return Ok(()) };
-        self.shared.work.counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
+        self.run.shared.work.counters.bytes_read.fetch_add(slot.sample_bytes() as u64, Relaxed);
         self.submit(slot)
     }
 
     fn submit(&mut self, mut slot: Slot) -> Result<()> {
-        let Work { transform, counters, techniques, .. } = self.shared.work;
-        let is_told = Some(self.shared.launches.fetch_add(1, Relaxed) + 1) == techniques.fail_launch;
+        let Work { counters, techniques, .. } = self.run.shared.work;
+        let transform = &self.run.job.transform;
+        let is_told = Some(self.run.launches.fetch_add(1, Relaxed) + 1) == techniques.fail_launch;
         let launch = || match is_told {
             true => Err(Error::new(Kind::Memory, "a launch was told that memory is short")),
             false => slot.launch(transform, &self.queues),
@@ -189,7 +188,7 @@ impl<'a> Worker<'a> {
     /// Recovers from a launch that ran out of memory: finishes what is running, recreates the slots
     /// at half the size, and resubmits the rows from their host copy.
     fn recover(&mut self, slot: Slot, refused: Error) -> Result<()> {
-        self.shared.work.counters.recovered.fetch_add(1, Relaxed);
+        self.run.shared.work.counters.recovered.fetch_add(1, Relaxed);
         self.drain()?;
         self.free.clear();
         let mut n_rows = slot.shape.n_rows;
@@ -223,8 +222,9 @@ impl<'a> Worker<'a> {
 
     /// Writes the rows of a slot, then records them in the journal.
     fn write(&mut self, mut slot: Slot) -> Result<()> {
-        let Work { counters, plan, .. } = self.shared.work;
-        counters.time(Stage::Wait, || slot.wait(self.shared.clock.as_ref()))?;
+        let counters = self.run.shared.work.counters;
+        let options = &self.run.job.options;
+        counters.time(Stage::Wait, || slot.wait(self.run.clock.as_ref()))?;
         let (span, begun) = (Stage::Write.span().entered(), Instant::now());
         let mut overflowed = Vec::new();
         slot.settle(&mut overflowed)?;
@@ -241,16 +241,15 @@ impl<'a> Worker<'a> {
             first += run.len();
         }
         counters.add(Stage::Write, begun.elapsed().as_nanos() as u64);
-        span.record("bytes", (slot.entries.len() * plan.row_bytes()) as u64);
+        span.record("bytes", (slot.entries.len() * options.row_bytes()) as u64);
         drop(span);
         let n = slot.entries.len() as u64;
         counters.rows.fetch_add(n, Relaxed);
-        counters.samples.fetch_add(n * plan.options.segment_samples as u64, Relaxed);
+        counters.samples.fetch_add(n * options.segment_samples as u64, Relaxed);
         // May include failures of rows in later slots: each failure is recorded at least once, and
         // the rows decide what is redone.
         record.failures = std::mem::take(&mut self.failures);
-        self.record(record)?;
-        self.shared.rows_are_done(n);
+        self.run.shared.record(record)?;
         slot.clear();
         self.free.push(slot);
         Ok(())
@@ -258,18 +257,18 @@ impl<'a> Worker<'a> {
 
     /// Writes consecutive rows at once.
     fn write_run(&mut self, slot: &Slot, range: Range<usize>, run: &[Entry]) -> Result<()> {
-        let Work { store, counters, techniques, plan, .. } = self.shared.work;
-        let columns = &self.shared.columns;
+        let Work { store, counters, techniques, plan, .. } = self.run.shared.work;
+        let columns = &self.run.shared.columns;
         let (row, bytes) = (u64::from(run[0].row), slot.rows(range)?);
-        let sums: Vec<u64> = bytes.chunks(plan.row_bytes()).map(xxh3_64).collect();
+        let sums: Vec<u64> = bytes.chunks(self.run.job.options.row_bytes()).map(xxh3_64).collect();
         let hash = |(entry, &checksum): (&Entry, &u64)| hash_of(plan, entry, checksum);
         let hashes: Vec<u64> = run.iter().zip(&sums).map(hash).collect();
         if techniques.writes == Writes::Copied {
             self.copied.clear();
             self.copied.extend_from_slice(bytes);
-            store.write(columns.mel, row, &self.copied)?;
+            store.write(columns.values, row, &self.copied)?;
         } else {
-            store.write(columns.mel, row, bytes)?;
+            store.write(columns.values, row, bytes)?;
         }
         store.write(columns.checksum, row, &to_bytes(&sums))?;
         store.write(columns.row_hash, row, &to_bytes(&hashes))?;
@@ -278,32 +277,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn record(&self, record: Record) -> Result<()> {
-        let Work { store, journal, .. } = self.shared.work;
-        let mut synced = self.shared.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        journal.record(record)?;
-        if synced.elapsed() > SYNC_EVERY {
-            store.sync()?;
-            journal.synced()?;
-            *synced = Instant::now();
-        }
-        Ok(())
-    }
-
     fn fail(&mut self, row: u32, stage: &str, error: &Error) -> Result<()> {
-        let Work { plan, counters, stops_on_failure, .. } = self.shared.work;
-        let file = plan.file(&plan.rows[row as usize]);
-        if *stops_on_failure {
-            return Err(
-                Error::new(error.kind(), format!("{}: {error}", file.input.name)).with_hint(Remedy::SkipFailures)
-            );
-        }
-        counters.failed.fetch_add(1, Relaxed);
-        let failure = Failure::new(file.input.name.to_string(), stage, error, Action::ZeroFilled);
-        let failed = RowFailure { file: file.index, row, failure };
-        self.failures.push(failed.clone());
-        self.shared.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failed);
+        self.failures.push(self.run.shared.fail(row, stage, error)?);
         Ok(())
     }
 }
@@ -312,7 +287,8 @@ fn hash_of(plan: &Plan, entry: &Entry, checksum: u64) -> u64 {
     let row = &plan.rows[entry.row as usize];
     let file = plan.file(row);
     let (name, file, status) = (file.input.name.as_bytes(), u64::from(file.index), entry.status as u8);
-    hash::Entry { name, file, start: row.start, valid_frames: row.valid_frames, status, checksum }.hash()
+    let frames = u64::from(row.valid_frames);
+    hash::Entry { name, tokens: None, file, place: row.start, frames, status, checksum }.hash()
 }
 
 fn to_bytes(numbers: &[u64]) -> Vec<u8> {

@@ -2,6 +2,7 @@
 //! writes any row without a lock.
 
 pub mod hdf5;
+mod layout;
 pub(super) mod npy;
 mod safetensors;
 
@@ -11,19 +12,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
-use serde_json::{Map, Value};
 
-use crate::format::DType;
+pub(super) use layout::{COLUMNS, Extent, HASH_COLUMN, KIND, RAGGED, TOKEN_COLUMNS, TOKENS};
+pub use layout::{Column, ColumnType, Layout};
+
 use crate::output;
 use crate::{Error, Remedy, Result};
 
 const EXPECTED: &str = "name a dataset that Melisma built";
-
-/// The column with the hash of each row.
-pub(super) const HASH_COLUMN: &str = "row_hash";
-/// The columns, in the order that a build writes them.
-pub(super) const COLUMNS: [&str; 8] =
-    ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", HASH_COLUMN, "mel"];
 
 /// The file format of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,81 +47,6 @@ impl Kind {
                 .with_hint(Remedy::UseStore(&["hdf5", "safetensors", "npy"]))
                 .or_hint("use a name that ends with .h5 or .safetensors")),
         }
-    }
-}
-
-/// The element type of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnType {
-    /// A number.
-    Number(DType),
-    /// UTF-8 of this many bytes, zero-padded.
-    Text(usize),
-}
-
-impl ColumnType {
-    /// Bytes of one element.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::Number(dtype) => dtype.size(),
-            Self::Text(width) => width,
-        }
-    }
-}
-
-impl From<DType> for ColumnType {
-    fn from(dtype: DType) -> Self {
-        Self::Number(dtype)
-    }
-}
-
-/// One column, with a value of `shape` per row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    /// The name.
-    pub name: String,
-    /// The element type.
-    pub element: ColumnType,
-    /// The axes after the row axis.
-    pub shape: Vec<usize>,
-}
-
-impl Column {
-    /// A column of one element per row.
-    pub fn flat(name: &str, element: impl Into<ColumnType>) -> Self {
-        Self { name: name.to_owned(), element: element.into(), shape: Vec::new() }
-    }
-
-    /// Bytes of one row.
-    pub fn row_bytes(&self) -> usize {
-        self.element.bytes() * self.shape.iter().product::<usize>()
-    }
-}
-
-/// The header of a dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Layout {
-    /// The number of rows.
-    pub n_rows: u64,
-    /// The columns.
-    pub columns: Vec<Column>,
-    /// Attributes by name: text, integers and floats.
-    pub attributes: Map<String, Value>,
-}
-
-impl Layout {
-    /// The index of the column called `name`.
-    ///
-    /// # Errors
-    /// There is no such column.
-    pub fn column(&self, name: &str) -> Result<usize> {
-        let found = self.columns.iter().position(|column| column.name == name);
-        found.ok_or_else(|| Error::corrupt(format!("the dataset has no column `{name}`")))
-    }
-
-    /// The attribute called `name`, as text.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.attributes.get(name).and_then(Value::as_str)
     }
 }
 
@@ -257,7 +178,7 @@ impl Store {
         }
     }
 
-    /// Writes rows of a column from row `first` on.
+    /// Writes entries of a column from entry `first` on.
     ///
     /// # Errors
     /// The disk is full, or the write fails.
@@ -266,7 +187,8 @@ impl Store {
     /// The rows are not within the column.
     pub fn write(&self, column: usize, first: u64, bytes: &[u8]) -> Result<()> {
         let row_bytes = self.layout.columns[column].row_bytes() as u64;
-        assert!(first * row_bytes + bytes.len() as u64 <= self.layout.n_rows * row_bytes, "rows beyond the dataset");
+        let len = self.layout.len(&self.layout.columns[column]);
+        assert!(first * row_bytes + bytes.len() as u64 <= len * row_bytes, "rows beyond the dataset");
         let Place { file, offset } = self.places[column];
         let at = offset + first * row_bytes;
         // A map cannot report a full disk; the system call can.
@@ -277,14 +199,18 @@ impl Store {
         written.map_err(|error| output::failed(&self.paths[file], error))
     }
 
-    /// Reads rows of a column from row `first` on.
+    /// Reads entries of a column from entry `first` on.
     ///
     /// # Errors
     /// The file is shorter than its header says, or the read fails.
     pub fn read(&self, column: usize, first: u64, bytes: &mut [u8]) -> Result<()> {
-        let row_bytes = self.layout.columns[column].row_bytes() as u64;
+        self.read_bytes(column, first * self.layout.columns[column].row_bytes() as u64, bytes)
+    }
+
+    /// Reads bytes of a column from byte `first` on.
+    pub(super) fn read_bytes(&self, column: usize, first: u64, bytes: &mut [u8]) -> Result<()> {
         let Place { file, offset } = self.places[column];
-        let read = self.files[file].read_exact_at(bytes, offset + first * row_bytes);
+        let read = self.files[file].read_exact_at(bytes, offset + first);
         read.map_err(|error| Error::io(self.paths[file].display(), error))
     }
 

@@ -18,17 +18,25 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     let mut plans = Vec::new();
     let mut places = Vec::new();
     for column in &layout.columns {
-        let mut shape = vec![layout.n_rows as usize];
+        let n = layout.len(column);
+        let mut shape = vec![n as usize];
         shape.extend(&column.shape);
         let header = npy::header(&descr(column.element), &shape);
         places.push(Place { file: plans.len(), offset: header.len() as u64 });
-        let len = header.len() as u64 + layout.n_rows * column.row_bytes() as u64;
+        let len = header.len() as u64 + n * column.row_bytes() as u64;
         plans.push(FilePlan { path: path.join(format!("{}.npy", column.name)), header, len });
     }
     // Sorted here, so that the bytes do not depend on the map's order.
     let mut columns: Vec<&Column> = layout.columns.iter().collect();
     columns.sort_by(|a, b| a.name.cmp(&b.name));
-    let described = |column: &&Column| json!({ "descr": descr(column.element), "shape": column.shape });
+    let described = |column: &&Column| {
+        let mut described = json!({ "descr": descr(column.element), "shape": column.shape });
+        let len = layout.len(column);
+        if len != layout.n_rows {
+            described["entries"] = len.into();
+        }
+        described
+    };
     let columns: Map<String, Value> = columns.iter().map(|column| (column.name.clone(), described(column))).collect();
     let index = json!({ "attributes": layout.attributes, "columns": columns, "rows": layout.n_rows });
     let header = format!("{index:#}\n").into_bytes();
@@ -56,13 +64,16 @@ pub(in crate::dataset) fn layout(path: &Path) -> Result<Layout> {
             .and_then(|axes| axes.iter().map(|axis| axis.as_u64().map(|axis| axis as usize)).collect());
         let element = value["descr"].as_str().and_then(element).ok_or_else(wrong)?;
         let shape = shape.ok_or_else(wrong)?;
+        let len = value.get("entries").map_or(Some(n_rows), Value::as_u64).ok_or_else(wrong)?;
         let bytes = shape.iter().try_fold(element.bytes(), |product, &axis| product.checked_mul(axis));
-        if bytes.and_then(|bytes| bytes.checked_mul(n_rows as usize)).is_none() || name.contains('/') {
+        if bytes.and_then(|bytes| bytes.checked_mul(len as usize)).is_none() || name.contains('/') {
             return Err(wrong());
         }
-        columns.push(Column { name: name.clone(), element, shape });
+        columns.push(Column { name: name.clone(), element, shape, len: Some(len) });
     }
-    Ok(Layout { n_rows, columns, attributes })
+    let mut layout = Layout { n_rows, columns, attributes };
+    layout.settle()?;
+    Ok(layout)
 }
 
 pub(super) fn open(path: &Path) -> Result<Store> {

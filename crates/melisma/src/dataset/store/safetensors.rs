@@ -29,8 +29,8 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     for index in order {
         let column = &layout.columns[index];
         starts[index] = at;
-        let end = at + layout.n_rows * column.row_bytes() as u64;
-        let mut shape = vec![layout.n_rows];
+        let end = at + layout.len(column) * column.row_bytes() as u64;
+        let mut shape = vec![layout.len(column)];
         shape.extend(column.shape.iter().map(|&axis| axis as u64));
         if let ColumnType::Text(width) = column.element {
             shape.push(width as u64);
@@ -59,20 +59,16 @@ pub(super) fn open(path: &Path, file: File) -> Result<Store> {
     let mut places = Vec::new();
     for entry in header.tensors {
         let place = Place { file: 0, offset: header.len + entry.bytes[0] };
-        let (column, n_rows) = column(entry)?;
-        if !places.is_empty() && n_rows != layout.n_rows {
-            return Err(Error::corrupt(format!("{}: {n_rows} rows; the others have {}", column.name, layout.n_rows)));
-        }
-        layout.n_rows = n_rows;
-        layout.columns.push(column);
+        layout.columns.push(column(entry)?);
         places.push(place);
     }
+    layout.settle()?;
     Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
 /// Metadata are text; numbers are parsed back.
 fn attributes(metadata: BTreeMap<String, String>) -> Map<String, Value> {
-    const TEXTS: [&str; 4] = ["config", "format", "plan", "preset"];
+    const TEXTS: [&str; 5] = ["config", "format", "melisma.model", "plan", "preset"];
     let typed = |(name, text): (String, String)| {
         let number = Some(&text).filter(|_| !TEXTS.contains(&&*name)).and_then(|text| serde_json::from_str(text).ok());
         let value = number.filter(Value::is_number).unwrap_or(Value::String(text));
@@ -81,8 +77,8 @@ fn attributes(metadata: BTreeMap<String, String>) -> Map<String, Value> {
     metadata.into_iter().map(typed).collect()
 }
 
-/// The column of a tensor, and its number of rows.
-fn column(entry: TensorEntry) -> Result<(Column, u64)> {
+/// The column of a tensor.
+fn column(entry: TensorEntry) -> Result<Column> {
     let len = entry.len();
     let TensorEntry { name, dtype, mut shape, .. } = entry;
     let element = match DType::from_safetensors(&dtype) {
@@ -98,7 +94,7 @@ fn column(entry: TensorEntry) -> Result<(Column, u64)> {
         return Err(Error::corrupt(format!("{name}: {n_rows} rows of {row} bytes in {len} bytes")));
     }
     let shape = shape[1..].iter().map(|&axis| axis as usize).collect();
-    Ok((Column { name, element, shape }, n_rows))
+    Ok(Column { name, element, shape, len: Some(n_rows) })
 }
 
 fn alignment(element: ColumnType) -> usize {

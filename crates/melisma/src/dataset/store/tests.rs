@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::format::DType;
 
 fn layout(n_rows: u64) -> Layout {
     let columns = vec![
@@ -9,7 +10,7 @@ fn layout(n_rows: u64) -> Layout {
         Column::flat("valid_frames", DType::I32),
         Column::flat("status", DType::U8),
         Column::flat("checksum", DType::U64),
-        Column { name: "mel".to_owned(), element: DType::F16.into(), shape: vec![3, 5] },
+        Column { name: "mel".to_owned(), element: DType::F16.into(), shape: vec![3, 5], len: None },
     ];
     let attributes = json!({ "format": "melisma-dataset", "config": "{\"a\":\"ü\"}", "sample_rate": 16_000 });
     Layout { n_rows, columns, attributes: attributes.as_object().unwrap().clone() }

@@ -11,7 +11,7 @@ mod ring;
 mod slots;
 
 pub use decode::{Engine, Samples};
-pub use encode::{EncodeEngine, Encoded};
+pub use encode::{EncodeEngine, Encoded, Piece};
 pub use options::EngineOptions;
 pub use ring::Ticket;
 pub use slots::StreamId;

@@ -238,7 +238,11 @@ fn valid(config: &Config, code: i64) -> Option<i32> {
     i32::try_from(code).ok().filter(|&code| in_codebook(config, code))
 }
 
-fn check_orpheus(config: &Config) -> Result<()> {
+/// Checks that frames of a model have the seven slots of Orpheus.
+///
+/// # Errors
+/// `Unsupported` for other strides than 4, 2, 1.
+pub fn check_orpheus(config: &Config) -> Result<()> {
     if config.vq_strides == [4, 2, 1] {
         return Ok(());
     }

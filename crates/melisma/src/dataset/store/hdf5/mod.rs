@@ -34,7 +34,7 @@ const PAGE: u64 = 4096;
 
 pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place>) {
     // The sizes of headers do not depend on the addresses they contain.
-    let dataset_len = |column| object(message::dataset(column, layout.n_rows, 0)).len() as u64;
+    let dataset_len = |column| object(message::dataset(column, layout.len(column), 0)).len() as u64;
     let root_len = object(message::root(layout, &vec![0; layout.columns.len()])).len() as u64;
     let mut at = SUPERBLOCK_LEN as u64 + root_len;
     let mut objects = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     let header_len = at;
     let mut places = Vec::new();
     for column in &layout.columns {
-        let len = layout.n_rows * column.row_bytes() as u64;
+        let len = layout.len(column) * column.row_bytes() as u64;
         at = at.next_multiple_of(if column.shape.is_empty() { SMALL_ALIGNMENT } else { PAGE });
         places.push(Place { file: 0, offset: at });
         at += len;
@@ -53,8 +53,9 @@ pub(super) fn lay_out(path: &Path, layout: &Layout) -> (Vec<FilePlan>, Vec<Place
     let mut header = superblock(at, SUPERBLOCK_LEN as u64);
     header.extend(object(message::root(layout, &objects)));
     for (column, place) in layout.columns.iter().zip(&places) {
-        let address = if layout.n_rows == 0 { UNDEFINED } else { place.offset };
-        header.extend(object(message::dataset(column, layout.n_rows, address)));
+        let len = layout.len(column);
+        let address = if len == 0 { UNDEFINED } else { place.offset };
+        header.extend(object(message::dataset(column, len, address)));
     }
     debug_assert_eq!(header.len() as u64, header_len);
     (vec![FilePlan { path: path.to_owned(), header, len: at }], places)

@@ -34,15 +34,12 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
         match kind {
             message::LINK => {
                 let (name, address) = link(body)?;
-                let (column, n_rows, offset) = dataset(&file, name, address)?;
-                if !places.is_empty() && n_rows != layout.n_rows {
-                    return Err(Error::corrupt(format!("{} has {n_rows} rows, others {}", column.name, layout.n_rows)));
-                }
-                let end = (column.row_bytes() as u64).checked_mul(n_rows).and_then(|size| size.checked_add(offset));
-                if n_rows > 0 && end.is_none_or(|end| end > len) {
+                let (column, offset) = dataset(&file, name, address)?;
+                let n = column.len.unwrap_or(0);
+                let end = (column.row_bytes() as u64).checked_mul(n).and_then(|size| size.checked_add(offset));
+                if n > 0 && end.is_none_or(|end| end > len) {
                     return Err(Error::corrupt(format!("{} lies beyond the end of the file", column.name)));
                 }
-                layout.n_rows = n_rows;
                 layout.columns.push(column);
                 places.push(Place { file: 0, offset });
             }
@@ -53,6 +50,7 @@ pub(in crate::dataset::store) fn open(path: &Path, file: File) -> Result<Store> 
             _ => {}
         }
     }
+    layout.settle()?;
     Ok(Store { layout, paths: vec![path.to_owned()], files: vec![file], places, maps: Vec::new() })
 }
 
@@ -88,8 +86,8 @@ fn link(body: &[u8]) -> Result<(String, u64)> {
     Ok((name.to_owned(), u64_at(body, 3 + len)?))
 }
 
-/// A column, its number of rows, and the address of its data.
-fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64, u64)> {
+/// A column, and the address of its data.
+fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64)> {
     let header = object(file, address)?;
     let (mut axes, mut element, mut offset) = (None, None, None);
     for (kind, body) in messages(&header)? {
@@ -112,7 +110,7 @@ fn dataset(file: &File, name: String, address: u64) -> Result<(Column, u64, u64)
     }
     let shape = shape.iter().map(|&axis| axis as usize).collect();
     let offset = if offset == UNDEFINED { 0 } else { offset };
-    Ok((Column { name, element, shape }, n_rows, offset))
+    Ok((Column { name, element, shape, len: Some(n_rows) }, offset))
 }
 
 fn dataspace(body: &[u8]) -> Result<Vec<u64>> {

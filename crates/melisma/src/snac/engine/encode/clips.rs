@@ -127,7 +127,7 @@ impl EncodeEngine {
 }
 
 /// The first `len` of `samples`, and zeros where there are fewer.
-fn padded<'a>(samples: &'a [f32], len: usize, zeros: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
+pub(super) fn padded<'a>(samples: &'a [f32], len: usize, zeros: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
     let samples = &samples[..samples.len().min(len)];
     let missing = std::iter::successors(Some(len - samples.len()), move |&missing| missing.checked_sub(zeros.len()));
     std::iter::once(samples).chain(missing.map(move |missing| &zeros[..missing.min(zeros.len())]))

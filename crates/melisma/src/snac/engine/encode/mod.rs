@@ -30,6 +30,7 @@ mod clips;
 mod layers;
 mod need;
 mod open_stream;
+mod piece;
 
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ use layers::Layers;
 use open_stream::OpenStream;
 
 pub use open_stream::Encoded;
+pub use piece::Piece;
 
 /// Frames that a clip's step has: the weights are read once for all of them.
 const CLIP_FRAMES: usize = 8;

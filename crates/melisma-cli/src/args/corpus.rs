@@ -1,0 +1,37 @@
+//! Flags of `melisma encode` for corpora.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+/// Flags that need more than one audio file.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Corpora")]
+pub struct CorpusArgs {
+    /// A CSV or TSV table with the texts of the files
+    #[arg(long, value_name = "FILE", requires = "text_column")]
+    pub metadata: Option<PathBuf>,
+    /// The column with the texts: a name in the first line, or a number counted from 1
+    #[arg(long, value_name = "N|NAME", requires = "metadata")]
+    pub text_column: Option<String>,
+    /// The column with the file names [default: path, or the first]
+    #[arg(long, value_name = "N|NAME", requires = "metadata")]
+    pub path_column: Option<String>,
+    /// Drop frames whose first code repeats that of the frame before; .jsonl only
+    #[arg(long)]
+    pub drop_repeats: bool,
+    /// Encode part I of N, counted from 1
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
+    /// skip: list files that fail and go on; fail: stop at the first
+    #[arg(long, value_name = "POLICY", default_value = "skip", value_parser = PossibleValuesParser::new(["skip", "fail"]))]
+    pub on_error: String,
+}
+
+impl CorpusArgs {
+    /// Whether a flag was given that single files do not have.
+    pub fn is_used(&self) -> bool {
+        self.metadata.is_some() || self.drop_repeats || self.shard.is_some() || self.on_error != "skip"
+    }
+}

@@ -1,0 +1,119 @@
+//! What builds of spectrograms and of tokens share: shards, progress, and the list of failures.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use melisma::dataset::{self, Counters, Inputs, Outcome, Request};
+use melisma::output;
+use melisma::text::count;
+use melisma::{Error, Result};
+
+use crate::session::Session;
+
+/// Failures listed in the text output.
+const MAX_SHOWN: usize = 10;
+
+/// Finds the input files, and says what was left out.
+pub fn find(session: &Session, places: &[std::path::PathBuf]) -> Result<Inputs> {
+    let inputs = Inputs::find(places)?;
+    if let Some(trace) = &session.config.trace.value {
+        output::refuse_among(trace, inputs.files.iter().map(|input| &*input.path))?;
+    }
+    inputs.skipped.lines().iter().for_each(|line| session.say(&format!("note: skipped {line}")));
+    Ok(inputs)
+}
+
+pub fn shard(text: Option<&str>) -> Result<(usize, usize)> {
+    let Some(text) = text else { return Ok((0, 1)) };
+    let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
+    match parts {
+        Some((i, n)) if (1..=n).contains(&i) => Ok((i - 1, n)),
+        Some((i, n)) => Err(Error::invalid(format!("--shard {text}: shard {i} of {n} does not exist"))
+            .with_hint("write I/N with I from 1 to N, e.g. 1/8")),
+        None => Err(Error::invalid(format!("--shard {text}: this is not I/N"))
+            .with_hint("write I/N with I from 1 to N, e.g. 1/8")),
+    }
+}
+
+/// Lists the failures of a build on stderr.
+pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
+    if outcome.failures.is_empty() {
+        return;
+    }
+    session.refused_some();
+    let list = format!("{}.failures.jsonl", place.display());
+    let is = |n: usize, one: &str, many: &str| if n == 1 { one.to_owned() } else { many.to_owned() };
+    let mut kinds = Vec::new();
+    let n = outcome.files_failed();
+    if n > 0 {
+        kinds.push(format!("{} {}", count(n as u64, "file"), is(n, "was refused", "were refused")));
+    }
+    if outcome.without_text > 0 {
+        kinds.push(format!(
+            "{} {} a file or a text",
+            count(outcome.without_text as u64, "row"),
+            is(outcome.without_text, "lacks", "lack")
+        ));
+    }
+    if outcome.below_limit > 0 {
+        kinds.push(format!("{} below --min-snr", count(outcome.below_limit as u64, "file")));
+    }
+    let it_is = is(outcome.failures.len(), "it is", "they are");
+    session.say(&format!("{}; {it_is} listed in {list}", kinds.join(", ")));
+    for failure in outcome.failures.iter().take(MAX_SHOWN) {
+        session.say(&format!("  {}: {}", failure.path, failure.message));
+    }
+}
+
+/// Builds, with a progress bar if somebody is watching.
+pub fn build(session: &Session, request: &Request<'_>) -> Result<Outcome> {
+    let counters = Counters::default();
+    if !session.has_audience() {
+        return dataset::build(request, &counters, |_, _| {});
+    }
+    let bar = ProgressBar::new_spinner();
+    bar.set_message("reading headers");
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let (planned, plan) = mpsc::channel();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (bar, counters, is_done) = (&bar, &counters, &is_done);
+        scope.spawn(move || {
+            let Ok((rows, resumed, samples_per_second, refused)) = plan.recv() else { return };
+            draw(bar, rows, resumed);
+            let start = std::time::Instant::now();
+            while !is_done.load(Relaxed) {
+                let now = counters.now();
+                let seconds = start.elapsed().as_secs_f64().max(1e-3);
+                let speed = now.samples as f64 / f64::from(samples_per_second) / seconds;
+                bar.set_position(resumed as u64 + now.rows);
+                let failed = refused as u64 + now.failed;
+                bar.set_message(format!(
+                    "{:.0} files/s  {speed:.0}x realtime  {failed} failed",
+                    now.files as f64 / seconds
+                ));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let rate = request.feature.sample_rate();
+        let outcome = dataset::build(request, counters, move |plan, resumed| {
+            // The progress thread may have ended already.
+            let _ = planned.send((plan.rows.len(), resumed, rate, plan.refused.len()));
+        });
+        is_done.store(true, Relaxed);
+        bar.finish_and_clear();
+        outcome
+    })
+}
+
+fn draw(bar: &ProgressBar, rows: usize, resumed: usize) {
+    bar.set_length(rows as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} rows  {msg}  {eta} left") {
+        bar.set_style(style);
+    }
+    bar.reset_eta();
+    bar.set_position(resumed as u64);
+}

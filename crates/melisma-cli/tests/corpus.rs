@@ -1,0 +1,377 @@
+//! `melisma encode` of many files: what it writes, that a kill loses nothing, and shards.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+mod melisma;
+mod sound;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use ::melisma::dataset::store::Store;
+use ::melisma::random::Lcg64;
+use melisma::Sandbox;
+use serde_json::{Value, json};
+use sound::{noise, wav};
+
+fn model() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/snac/tiny24").to_str().unwrap().to_owned()
+}
+
+fn corpus(sandbox: &Sandbox, n: usize) {
+    std::fs::create_dir(sandbox.path("w")).unwrap();
+    for i in 0..n {
+        let rate = [24_000, 16_000, 44_100][i % 3];
+        std::fs::write(sandbox.path(&format!("w/{i:03}.wav")), wav(rate, &noise(i as u64, 2500 + 1531 * (i % 9))))
+            .unwrap();
+    }
+}
+
+fn encode(sandbox: &Sandbox, more: &[&str]) -> (i32, Value, String) {
+    let model = model();
+    let mut args = vec!["encode", "--json", "--device", "cpu", "--model", &model];
+    args.extend(more);
+    let ran = sandbox.run(&args);
+    (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_default(), ran.stderr)
+}
+
+fn bytes(sandbox: &Sandbox, name: &str) -> Vec<u8> {
+    std::fs::read(sandbox.path(name)).unwrap()
+}
+
+fn lines(sandbox: &Sandbox, name: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(sandbox.path(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The codes of a row of a store, by level, in the order of Orpheus' slots.
+fn levels(store: &Store, row: u64) -> Value {
+    let column = |name: &str| store.layout.column(name).unwrap();
+    let mut offsets = [0; 16];
+    store.read(column("offsets"), row, &mut offsets).unwrap();
+    let at = |i: usize| u64::from_le_bytes(offsets[i..i + 8].try_into().unwrap());
+    let mut codes = vec![0; (at(8) - at(0)) as usize * 14];
+    store.read(column("codes"), at(0), &mut codes).unwrap();
+    let codes: Vec<u16> = codes.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+    let mut levels = [vec![], vec![], vec![]];
+    for frame in codes.chunks(7) {
+        for (level, code) in [0, 1, 2, 2, 1, 2, 2].into_iter().zip(frame) {
+            levels[level].push(*code);
+        }
+    }
+    json!(levels)
+}
+
+#[test]
+fn every_output_holds_the_codes_of_each_file_alone() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 7);
+    std::fs::write(sandbox.path("w/002.txt"), " Good\tmorning \"all\"\n").unwrap();
+    let (code, told, stderr) = encode(&sandbox, &["w", "-o", "a.safetensors"]);
+    assert_eq!((code, told["files_ok"].as_u64(), told["files_failed"].as_u64()), (0, Some(7), Some(0)), "{stderr}");
+    for key in ["frames", "audio_seconds", "wall_seconds", "x_realtime"] {
+        assert!(told[key].as_f64().unwrap() > 0.0, "{key}: {told}");
+    }
+    assert_eq!(told["failures"], json!([]));
+    assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--threads", "3"]).0, 0);
+    assert_eq!(encode(&sandbox, &["w", "-o", "folder", "--threads", "1"]).0, 0);
+    let stores = ["a.safetensors", "folder"].map(|name| Store::open(&sandbox.path(name)).unwrap());
+    let rows = lines(&sandbox, "a.jsonl");
+    assert_eq!(rows.len(), 7);
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(row["path"], format!("{index:03}.wav"));
+        assert_eq!(row.get("text"), (index == 2).then(|| json!("Good\tmorning \"all\"")).as_ref());
+        let name = format!("w/{index:03}.wav");
+        let (code, _, stderr) = encode(&sandbox, &[&name, "-o", "one.json", "-f"]);
+        assert_eq!(code, 0, "{stderr}");
+        let alone: Value = serde_json::from_slice(&bytes(&sandbox, "one.json")).unwrap();
+        assert_eq!(row["codes"], alone["codes"], "{name}");
+        stores.iter().for_each(|store| assert_eq!(levels(store, index as u64), alone["codes"], "{name}"));
+    }
+    let attributes = &stores[0].layout.attributes;
+    assert_eq!((&attributes["melisma.kind"], &attributes["melisma.levels"]), (&json!("tokens"), &json!(3)));
+    assert_eq!(attributes["melisma.model"], told["model"]["hash"]);
+    // Again: nothing to do. Lines do not say what they were made from.
+    let (code, again, _) = encode(&sandbox, &["w", "-o", "a.safetensors"]);
+    assert_eq!((code, &again["rows_resumed"]), (0, &json!(7)));
+    let (code, _, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl"]);
+    assert!(code == 2 && stderr.contains("exists already") && stderr.contains("-f"), "{stderr}");
+}
+
+#[test]
+fn orpheus_lines_are_the_ids_of_fine_tuning_scripts() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 3);
+    // Silence has the same code in every frame.
+    std::fs::write(sandbox.path("w/999.wav"), wav(24_000, &[0.0; 20_000])).unwrap();
+    assert_eq!(encode(&sandbox, &["w", "-o", "codes.jsonl"]).0, 0);
+    assert_eq!(encode(&sandbox, &["w", "-o", "ids.jsonl", "--format", "orpheus"]).0, 0);
+    assert_eq!(encode(&sandbox, &["w", "-o", "few.jsonl", "--format", "orpheus", "--drop-repeats"]).0, 0);
+    let [codes, ids, few] = ["codes.jsonl", "ids.jsonl", "few.jsonl"].map(|name| lines(&sandbox, name));
+    let mut n_dropped = 0;
+    for ((codes, ids), few) in codes.iter().zip(&ids).zip(&few) {
+        let level = |level: usize, at: usize| codes["codes"][level][at].as_u64().unwrap();
+        let n_frames = codes["codes"][0].as_array().unwrap().len();
+        let mut expected = Vec::new();
+        for i in 0..n_frames {
+            let frame = [
+                level(0, i),
+                level(1, 2 * i) + 4096,
+                level(2, 4 * i) + 2 * 4096,
+                level(2, 4 * i + 1) + 3 * 4096,
+                level(1, 2 * i + 1) + 4 * 4096,
+                level(2, 4 * i + 2) + 5 * 4096,
+                level(2, 4 * i + 3) + 6 * 4096,
+            ];
+            expected.extend(frame.map(|id| id + 128_266));
+        }
+        assert_eq!(ids["codes_list"], json!(expected));
+        let mut kept = expected[..7].to_vec();
+        for frame in expected[7..].chunks(7) {
+            if frame[0] != kept[kept.len() - 7] {
+                kept.extend(frame);
+            }
+        }
+        n_dropped += (expected.len() - kept.len()) / 7;
+        assert_eq!(few["codes_list"], json!(kept));
+    }
+    assert!(n_dropped > 0);
+    for (args, message) in [
+        (&["w", "-o", "x.safetensors", "--drop-repeats"][..], "--drop-repeats"),
+        (&["w", "-o", "x.safetensors", "--format", "orpheus"], "--format orpheus"),
+        (&["w", "-o", "x.jsonl", "--format", "ids"], "--format ids"),
+        (&["w", "-o", "-"], "pipe"),
+        (&["w", "-o", "x.zip"], "unknown kind of dataset"),
+        (&["w", "-o", "x.jsonl", "--shard", "3/2"], "--shard 3/2"),
+    ] {
+        let (code, _, stderr) = encode(&sandbox, args);
+        assert!(code == 2 && stderr.contains(message), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn merged_shards_are_the_bytes_of_the_whole() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 11);
+    std::fs::write(sandbox.path("w/004.txt"), "four").unwrap();
+    std::fs::write(sandbox.path("w/005b.wav"), b"RIFFxxxxWAVE").unwrap();
+    let metadata = "000|zero\n004|four\n010|ten\n777|nobody\n";
+    std::fs::write(sandbox.path("metadata.csv"), metadata).unwrap();
+    let texts: [&str; 4] = ["--metadata", "metadata.csv", "--text-column", "2"];
+    for more in [&[][..], &texts] {
+        for suffix in ["safetensors", "h5"] {
+            let whole = format!("whole.{suffix}");
+            assert_eq!(encode(&sandbox, &[&["w", "-f", "-o", &whole], more].concat()).0, 1);
+            let mut names = Vec::new();
+            for i in 1..=3 {
+                let (name, shard) = (format!("{i}.{suffix}"), format!("{i}/3"));
+                let (code, _, stderr) =
+                    encode(&sandbox, &[&["w", "-f", "-o", &name, "--shard", &shard], more].concat());
+                assert!(code == 0 || code == 1, "{stderr}");
+                names.push(name);
+            }
+            let merged = format!("merged.{suffix}");
+            let args = ["dataset", "merge", &names[2], &names[0], &names[1], "-o", &merged, "-f"];
+            let ran = sandbox.run(&args);
+            assert_eq!(ran.code, 0, "{}", ran.stderr);
+            assert!(bytes(&sandbox, &merged) == bytes(&sandbox, &whole), "{merged} {more:?}");
+            let failures = |name: &str| bytes(&sandbox, &format!("{name}.failures.jsonl"));
+            assert_eq!(String::from_utf8(failures(&merged)), String::from_utf8(failures(&whole)));
+        }
+    }
+    // Lines of shards follow each other.
+    assert_eq!(encode(&sandbox, &["w", "-o", "whole.jsonl"]).0, 1);
+    let mut joined = Vec::new();
+    for i in 1..=3 {
+        let (name, shard) = (format!("{i}.jsonl"), format!("{i}/3"));
+        encode(&sandbox, &["w", "-o", &name, "--shard", &shard]);
+        joined.extend(bytes(&sandbox, &name));
+    }
+    assert!(joined == bytes(&sandbox, "whole.jsonl"));
+    let ran = sandbox.run(&["dataset", "merge", "1.safetensors", "2.safetensors", "-o", "two.safetensors"]);
+    assert!(ran.code == 2 && ran.stderr.contains("1 shard of 3 is missing: 3/3"), "{}", ran.stderr);
+}
+
+#[test]
+fn verify_finds_any_flipped_byte() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 4);
+    std::fs::write(sandbox.path("w/001.txt"), "one").unwrap();
+    assert_eq!(encode(&sandbox, &["w", "-o", "a.safetensors"]).0, 0);
+    let ran = sandbox.run(&["dataset", "verify", "a.safetensors", "--json"]);
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &told["rows"], &told["damaged"]), (0, &json!(4), &json!(0)), "{}", ran.stderr);
+    let info = sandbox.run(&["dataset", "info", "a.safetensors"]);
+    assert!(info.code == 0 && info.stdout.contains("melisma.kind: tokens"), "{}", info.stdout);
+    let whole = bytes(&sandbox, "a.safetensors");
+    let file = safetensors::SafeTensors::deserialize(&whole).unwrap();
+    let start = whole.as_ptr() as usize;
+    for (name, tensor) in file.tensors() {
+        let data = tensor.data();
+        for at in [0, data.len() / 2, data.len() - 1] {
+            let mut changed = whole.clone();
+            changed[data.as_ptr() as usize - start + at] ^= 4;
+            std::fs::write(sandbox.path("b.safetensors"), &changed).unwrap();
+            let ran = sandbox.run(&["dataset", "verify", "b.safetensors"]);
+            assert_eq!(ran.code, 3, "{name}, byte {at}: {}{}", ran.stdout, ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn ten_kills_lose_nothing() {
+    kills(10, 60);
+}
+
+#[test]
+#[ignore = "extended: 60 kills on a corpus that takes seconds"]
+fn sixty_kills_lose_nothing() {
+    kills(60, 1500);
+}
+
+/// Kills runs at `n` instants and compares the end with an undisturbed run.
+fn kills(n: u64, files: usize) {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, files);
+    let model = model();
+    for name in ["safetensors", "jsonl"] {
+        let (whole, output) = (format!("whole.{name}"), format!("a.{name}"));
+        let (_, told, stderr) = encode(&sandbox, &["w", "-o", &whole, "--threads", "1"]);
+        let most = (told["wall_seconds"].as_f64().unwrap() * 1000.0) as u64 + 50;
+        let mut random = Lcg64::new(12_345);
+        let mut killed = 0;
+        for _ in 0..n {
+            let args = ["encode", "w", "-o", &output, "--device", "cpu", "--threads", "2", "--model", &model];
+            let mut child = sandbox.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(20 + random.bits() % most));
+            let _ = child.kill();
+            child.wait().unwrap();
+            if sandbox.path(&output).exists() && !sandbox.path(&format!("{output}.journal")).exists() {
+                // It ended before the kill: the next round begins anew.
+                assert!(bytes(&sandbox, &output) == bytes(&sandbox, &whole), "{stderr}");
+                std::fs::remove_file(sandbox.path(&output)).unwrap();
+            } else {
+                killed += 1;
+            }
+        }
+        let (code, told, stderr) = encode(&sandbox, &["w", "-o", &output]);
+        assert_eq!(code, 0, "{stderr}");
+        println!("{killed} of {n} runs were killed; the last one found {} rows", told["rows_resumed"]);
+        assert!(bytes(&sandbox, &output) == bytes(&sandbox, &whole));
+    }
+    assert_eq!(sandbox.files(), ["a.jsonl", "a.safetensors", "w", "whole.jsonl", "whole.safetensors"]);
+}
+
+#[test]
+fn every_bad_file_is_listed_and_no_good_one_is_lost() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 5);
+    let write = |name: &str, bytes: &[u8]| std::fs::write(sandbox.path("w").join(name), bytes).unwrap();
+    let good = wav(24_000, &noise(1, 9000));
+    let rated = |rate: u32| {
+        let mut bytes = good.clone();
+        bytes[24..28].copy_from_slice(&rate.to_le_bytes());
+        bytes
+    };
+    write("x-zero.wav", b"");
+    write("x-header.wav", &good[..44]);
+    write("x-cut.wav", &good[..good.len() / 2]);
+    write("x-text.wav", b"this is no sound at all, whatever its name says");
+    for rate in [0, 1, 999, 768_001, u32::MAX] {
+        write(&format!("x-{rate}hz.wav"), &rated(rate));
+    }
+    let mut floats = noise(2, 50_000);
+    floats[45_000] = f32::NAN;
+    write("x-nan.wav", &sound::wav_f32(24_000, &floats));
+    floats[45_000] = f32::NEG_INFINITY;
+    write("x-infinite.wav", &sound::wav_f32(24_000, &floats));
+    // Good ones: one sample, less than a frame, clipped, 7.1, odd rates, a name that is not UTF-8.
+    write("y-one.wav", &wav(24_000, &[0.5]));
+    write("y-short.wav", &wav(24_000, &noise(3, 100)));
+    write("y-clipped.wav", &wav(24_000, &vec![1.0; 5000]));
+    let surround = ::melisma::audio::Clip { sample_rate: 48_000, n_channels: 8, samples: noise(4, 64_000) };
+    write("y-71.wav", &::melisma::audio::wav::write(&surround, ::melisma::audio::wav::SampleFormat::S16).unwrap());
+    write("y-1000hz.wav", &rated(1000));
+    let odd = std::ffi::OsStr::from_bytes(b"y-\xff\xfe.wav");
+    std::fs::write(sandbox.path("w").join(Path::new(odd)), &good).unwrap();
+    let (code, told, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl"]);
+    assert_eq!((code, told["files_ok"].as_u64(), told["files_failed"].as_u64()), (1, Some(11), Some(11)), "{stderr}");
+    let failures = lines(&sandbox, "a.jsonl.failures.jsonl");
+    let named: Vec<&str> = failures.iter().map(|failure| failure["path"].as_str().unwrap()).collect();
+    assert!(named.len() == 11 && named.iter().all(|name| name.starts_with("x-")), "{named:?}");
+    let nan = failures.iter().find(|failure| failure["path"] == "x-nan.wav").unwrap();
+    assert!(nan["message"].as_str().unwrap().contains("sample 45000"), "{nan}");
+    let rows = lines(&sandbox, "a.jsonl");
+    let paths: Vec<&str> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
+    assert!(paths.len() == 11 && paths.contains(&"y-%FF%FE.wav") && paths.contains(&"y-one.wav"), "{paths:?}");
+    assert_eq!(rows[9]["path"], "y-one.wav");
+    assert_eq!(rows[9]["codes"][0].as_array().unwrap().len(), 1);
+    // The rows of the files that failed late are zero, and the rest of the dataset is sound.
+    assert_eq!(encode(&sandbox, &["w", "-o", "a.safetensors", "--memory-limit", "300MiB"]).0, 1);
+    let ran = sandbox.run(&["dataset", "verify", "a.safetensors", "--json"]);
+    let verified: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &verified["zero_filled"], &verified["rows"]), (0, &json!(2), &json!(13)), "{}", ran.stderr);
+    let (code, _, stderr) = encode(&sandbox, &["w", "-o", "b.safetensors", "--on-error", "fail"]);
+    assert!(code == 2 && stderr.contains("x-") && stderr.contains("--on-error skip"), "{stderr}");
+}
+
+#[test]
+fn texts_travel_along_and_what_does_not_match_is_named() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 4);
+    let table =
+        "client\tpath\tsentence\nx\t000.wav\tZero, \"null\"\nx\tw/001.mp3\tOne\nx\t009.wav\tNine\nx\t002.wav\t\u{e9}\n";
+    std::fs::write(sandbox.path("train.tsv"), table).unwrap();
+    let args = ["w", "-o", "a.jsonl", "--metadata", "train.tsv", "--text-column", "sentence"];
+    let (code, told, stderr) = encode(&sandbox, &args);
+    assert_eq!((code, &told["files_ok"], &told["files_failed"]), (1, &json!(4), &json!(0)), "{stderr}");
+    assert_eq!(told["without_text"], 2);
+    assert!(stderr.contains("train.tsv:4: no audio file for this row"), "{stderr}");
+    assert!(stderr.contains("003.wav: train.tsv has no row for this file"), "{stderr}");
+    let texts: Vec<Value> = lines(&sandbox, "a.jsonl").iter().map(|row| row["text"].clone()).collect();
+    assert_eq!(texts, [json!("Zero, \"null\""), json!("One"), json!("\u{e9}"), Value::Null]);
+    for (more, message) in [
+        (&["--metadata", "train.tsv", "--text-column", "words"][..], "no column `words`"),
+        (&["--metadata", "absent.tsv", "--text-column", "2"], "absent.tsv"),
+        (&["--metadata", "train.tsv"], "--text-column"),
+    ] {
+        let (code, _, stderr) = encode(&sandbox, &[&["w", "-o", "b.jsonl"], more].concat());
+        assert!(code == 2 && stderr.contains(message), "{stderr}");
+    }
+    // Another text is another plan.
+    let store = ["w", "-o", "a.safetensors", "--metadata", "train.tsv", "--text-column", "sentence"];
+    assert_eq!(encode(&sandbox, &store).0, 1);
+    std::fs::write(sandbox.path("train.tsv"), table.replace("One", "Two")).unwrap();
+    let (code, _, stderr) = encode(&sandbox, &store);
+    assert!(code == 2 && stderr.contains("is not of this plan"), "{stderr}");
+}
+
+#[test]
+fn decoded_audio_is_measured_and_files_below_the_limit_are_listed() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 3);
+    std::fs::write(sandbox.path("w/silence.wav"), wav(24_000, &[0.0; 5000])).unwrap();
+    assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--verify-audio"]).0, 0);
+    let rows = lines(&sandbox, "a.jsonl");
+    for row in &rows[..3] {
+        assert!(row["snr_db"].as_f64().unwrap() < 60.0 && row["log_mel_distance"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert!(rows[3]["snr_db"].is_null(), "silence has no ratio: {}", rows[3]);
+    let (code, _, stderr) = encode(&sandbox, &["w/000.wav", "-o", "one.json", "--verify-audio"]);
+    assert_eq!(code, 0, "{stderr}");
+    let args = ["w", "-o", "a.safetensors", "--verify-audio", "--min-snr", "60", "--threads", "2"];
+    for _ in 0..2 {
+        let (code, told, stderr) = encode(&sandbox, &args);
+        assert_eq!((code, &told["below_min_snr"], &told["files_ok"]), (3, &json!(3), &json!(4)), "{stderr}");
+        assert!(stderr.contains("3 of 4 files are below --min-snr"), "{stderr}");
+        let failures = lines(&sandbox, "a.safetensors.failures.jsonl");
+        assert_eq!(
+            (failures.len(), &failures[0]["code"], &failures[0]["action"]),
+            (3, &json!("low-snr"), &json!("kept"))
+        );
+    }
+    // The limit is not a part of the plan.
+    assert_eq!(encode(&sandbox, &["w", "-o", "a.safetensors", "--verify-audio", "--min-snr", "-99"]).0, 0);
+    assert_eq!(sandbox.run(&["dataset", "verify", "a.safetensors"]).code, 0);
+}

@@ -1,0 +1,98 @@
+//! Settings of spectrograms.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::row::Row;
+use crate::mel::{Config, Log, OutputPrecision};
+use crate::text::count;
+use crate::{Error, Result};
+
+/// The most samples of a segment.
+const MAX_SEGMENT: u64 = 1 << 31;
+
+/// What happens to the end of a file that does not fill a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tail {
+    /// It is padded with silence.
+    Pad,
+    /// It is dropped.
+    Drop,
+}
+
+/// The settings that determine the values of a dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// How spectrograms are computed.
+    pub mel: Config,
+    /// Samples of a segment, at the configured rate.
+    pub segment_samples: usize,
+    /// Samples from one segment's start to the next.
+    pub segment_hop_samples: usize,
+    /// What happens to the end of a file that does not fill a segment.
+    pub tail: Tail,
+}
+
+impl Options {
+    /// Segments of length `segment`, `hop` apart, in FP16 for logarithmic presets and FP32 for
+    /// linear ones.
+    ///
+    /// # Errors
+    /// A length rounds to zero samples, or a segment is too short for a frame.
+    pub fn new(mel: Config, segment: Duration, hop: Duration, tail: Tail) -> Result<Self> {
+        let samples = |what: &str, time: Duration| {
+            let n = (time.as_secs_f64() * f64::from(mel.sample_rate)).round();
+            if n < 1.0 || n > MAX_SEGMENT as f64 {
+                return Err(Error::invalid(format!(
+                    "{what} of {time:?} is {n} samples; 1 to {MAX_SEGMENT} are possible"
+                )));
+            }
+            Ok(n as usize)
+        };
+        let (segment_samples, segment_hop_samples) = (samples("a segment", segment)?, samples("a segment hop", hop)?);
+        mel.kernel()?;
+        if mel.n_frames(segment_samples)? == 0 {
+            return Err(Error::invalid(format!(
+                "a segment of {} has no frame",
+                count(segment_samples as u64, "sample")
+            )));
+        }
+        let dtype = if mel.log == Log::None { OutputPrecision::F32 } else { OutputPrecision::F16 };
+        let mel = Config { dtype, ..mel };
+        Ok(Self { mel, segment_samples, segment_hop_samples, tail })
+    }
+
+    /// Frames in a row.
+    pub fn n_frames(&self) -> usize {
+        self.mel.n_frames(self.segment_samples).unwrap_or(0)
+    }
+
+    pub(in crate::dataset) fn segments(&self, n_samples: u64) -> u64 {
+        let (len, hop) = (self.segment_samples as u64, self.segment_hop_samples as u64);
+        match self.tail {
+            Tail::Pad => n_samples.saturating_sub(len).div_ceil(hop) + u64::from(n_samples > 0),
+            Tail::Drop => n_samples.checked_sub(len).map_or(0, |rest| rest / hop + 1),
+        }
+    }
+
+    /// The row of segment `index` of a file.
+    pub(in crate::dataset) fn row(&self, file: u32, index: u64, n_samples: u64) -> Row {
+        let start = index * self.segment_hop_samples as u64;
+        let n_samples = (n_samples - start).min(self.segment_samples as u64);
+        Row { file, start, n_samples, valid_frames: self.valid_frames(n_samples as usize) }
+    }
+
+    /// Bytes of a row of `mel`.
+    pub(in crate::dataset) fn row_bytes(&self) -> usize {
+        self.mel.n_mels * self.n_frames() * self.mel.dtype.bytes()
+    }
+
+    fn valid_frames(&self, n_samples: usize) -> u32 {
+        let all = self.n_frames();
+        let valid =
+            if n_samples >= self.segment_samples { all } else { self.mel.n_frames(n_samples).unwrap_or(1).min(all) };
+        valid as u32
+    }
+}

@@ -1,0 +1,170 @@
+//! The header of a dataset: its columns and attributes.
+
+use serde_json::{Map, Value};
+
+use crate::format::DType;
+use crate::{Error, Result};
+
+/// The column with the hash of each row.
+pub(in crate::dataset) const HASH_COLUMN: &str = "row_hash";
+/// The columns of spectrograms, in the order that a build writes them.
+pub(in crate::dataset) const COLUMNS: [&str; 8] =
+    ["path", "file_index", "start_sample", "valid_frames", "status", "checksum", HASH_COLUMN, "mel"];
+/// The columns of tokens, in the order that a build writes them.
+pub(in crate::dataset) const TOKEN_COLUMNS: [&str; 13] = [
+    "codes",
+    "offsets",
+    "seconds",
+    "status",
+    "path",
+    "path_offsets",
+    "text",
+    "text_offsets",
+    "file_index",
+    "checksum",
+    HASH_COLUMN,
+    "snr_db",
+    "log_mel_distance",
+];
+/// The columns of tokens that have several entries per row, and where their rows begin.
+pub(in crate::dataset) const RAGGED: [(&str, &str); 3] =
+    [("codes", "offsets"), ("path", "path_offsets"), ("text", "text_offsets")];
+/// The attribute that names the feature of the rows; spectrograms have none.
+pub(in crate::dataset) const KIND: &str = "melisma.kind";
+/// The value of [`KIND`] for tokens.
+pub(in crate::dataset) const TOKENS: &str = "tokens";
+
+/// The element type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnType {
+    /// A number.
+    Number(DType),
+    /// UTF-8 of this many bytes, zero-padded.
+    Text(usize),
+}
+
+impl ColumnType {
+    /// Bytes of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Number(dtype) => dtype.size(),
+            Self::Text(width) => width,
+        }
+    }
+}
+
+impl From<DType> for ColumnType {
+    fn from(dtype: DType) -> Self {
+        Self::Number(dtype)
+    }
+}
+
+/// One column, with a value of `shape` per entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The name.
+    pub name: String,
+    /// The element type.
+    pub element: ColumnType,
+    /// The axes after the first one.
+    pub shape: Vec<usize>,
+    /// The number of entries, if it is not the number of rows.
+    pub len: Option<u64>,
+}
+
+impl Column {
+    /// A column of one element per row.
+    pub fn flat(name: &str, element: impl Into<ColumnType>) -> Self {
+        Self { name: name.to_owned(), element: element.into(), shape: Vec::new(), len: None }
+    }
+
+    /// A column of `len` elements.
+    pub fn ragged(name: &str, element: impl Into<ColumnType>, len: u64) -> Self {
+        Self { len: Some(len), ..Self::flat(name, element) }
+    }
+
+    /// Bytes of one entry.
+    pub fn row_bytes(&self) -> usize {
+        self.element.bytes() * self.shape.iter().product::<usize>()
+    }
+}
+
+/// The header of a dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layout {
+    /// The number of rows.
+    pub n_rows: u64,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// Attributes by name: text, integers and floats.
+    pub attributes: Map<String, Value>,
+}
+
+impl Layout {
+    /// The index of the column called `name`.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn column(&self, name: &str) -> Result<usize> {
+        let found = self.columns.iter().position(|column| column.name == name);
+        found.ok_or_else(|| Error::corrupt(format!("the dataset has no column `{name}`")))
+    }
+
+    /// Entries of a column.
+    pub fn len(&self, column: &Column) -> u64 {
+        column.len.unwrap_or(self.n_rows)
+    }
+
+    /// Whether the rows are tokens: files of different lengths, and columns of offsets.
+    pub fn is_tokens(&self) -> bool {
+        self.text(KIND) == Some(TOKENS)
+    }
+
+    /// Derives the number of rows from the columns, after reading them from a file.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let len = |column: &Column| column.len.unwrap_or(0);
+        let status = self.columns.iter().find(|column| column.name == "status").or(self.columns.first());
+        let n_rows = status.map_or(0, len);
+        let is_tokens = self.is_tokens();
+        for column in &mut self.columns {
+            let expected = match Extent::of(&column.name) {
+                Extent::Values if is_tokens => None,
+                Extent::Offsets if is_tokens => n_rows.checked_add(1),
+                _ => Some(n_rows),
+            };
+            if let Some(expected) = expected.filter(|&expected| column.len != Some(expected)) {
+                let (name, len) = (&column.name, len(column));
+                return Err(Error::corrupt(format!("{name}: {len} entries where {n_rows} rows need {expected}")));
+            }
+            column.len = column.len.filter(|&len| len != n_rows);
+        }
+        self.n_rows = n_rows;
+        Ok(())
+    }
+
+    /// The attribute called `name`, as text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).and_then(Value::as_str)
+    }
+}
+
+/// How the length of a column of tokens depends on the number of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::dataset) enum Extent {
+    /// One entry per row.
+    Rows,
+    /// One entry per row, and the end of the last one.
+    Offsets,
+    /// Any number of entries per row, between its offsets.
+    Values,
+}
+
+impl Extent {
+    pub(in crate::dataset) fn of(name: &str) -> Self {
+        match RAGGED.iter().find(|(values, offsets)| *values == name || *offsets == name) {
+            None => Self::Rows,
+            Some((values, _)) if *values == name => Self::Values,
+            Some(_) => Self::Offsets,
+        }
+    }
+}

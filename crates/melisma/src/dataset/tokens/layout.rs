@@ -1,0 +1,119 @@
+//! The columns and attributes of tokens.
+
+use serde_json::Value;
+
+use super::{Check, Tokens};
+use crate::Result;
+use crate::dataset::hash::MEASURED;
+use crate::dataset::identity::Identity;
+use crate::dataset::plan::Plan;
+use crate::dataset::row::{Row, Status};
+use crate::dataset::store::{Column, HASH_COLUMN, KIND, Store, TOKENS};
+use crate::format::DType;
+
+const VERSION: i64 = 2;
+/// Rows whose columns are written at once.
+const ROWS: usize = 1024;
+
+pub(in crate::dataset) fn describe(tokens: &Tokens, plan: &Plan) -> (Vec<Column>, Vec<(&'static str, Value)>) {
+    let n_offsets = plan.rows.len() as u64 + 1;
+    let path_bytes = plan.files.iter().map(|file| file.input.name.len() as u64).sum();
+    let text_bytes = plan.texts.iter().map(|text| u64::from(text.len)).sum();
+    let mut columns = vec![
+        Column { shape: vec![tokens.n_slots()], ..Column::ragged("codes", DType::U16, plan.n_frames()) },
+        Column::ragged("offsets", DType::U64, n_offsets),
+        Column::flat("seconds", DType::F64),
+        Column::flat("status", DType::U8),
+        Column::ragged("path", DType::U8, path_bytes),
+        Column::ragged("path_offsets", DType::U64, n_offsets),
+        Column::ragged("text", DType::U8, text_bytes),
+        Column::ragged("text_offsets", DType::U64, n_offsets),
+        Column::flat("file_index", DType::I64),
+        Column::flat("checksum", DType::U64),
+        Column::flat(HASH_COLUMN, DType::U64),
+    ];
+    if tokens.check != Check::None {
+        columns.extend(MEASURED.map(|name| Column::flat(name, DType::F32)));
+    }
+    let json = tokens.config();
+    let mut identity = Identity::new(&json);
+    for (row, text) in plan.rows.iter().zip(&plan.texts) {
+        let file = plan.file(row);
+        let numbers = [u64::from(file.index), seconds(tokens, row).to_bits(), row.valid_frames.into(), text.hash];
+        identity.add(file.input.name.as_bytes(), &numbers);
+    }
+    let config = tokens.model.config();
+    let strides: Vec<String> = config.vq_strides.iter().map(usize::to_string).collect();
+    let attributes = vec![
+        ("config", Value::from(json)),
+        ("format", Value::from("melisma-dataset")),
+        (KIND, Value::from(TOKENS)),
+        ("melisma.levels", Value::from(config.vq_strides.len())),
+        ("melisma.model", Value::from(tokens.model.hash())),
+        ("melisma.strides", Value::from(strides.join(" "))),
+        ("plan", Value::from(identity.finish())),
+        ("sample_rate", Value::from(config.sampling_rate)),
+        ("version", Value::from(VERSION)),
+    ];
+    (columns, attributes)
+}
+
+fn seconds(tokens: &Tokens, row: &Row) -> f64 {
+    row.n_samples as f64 / f64::from(tokens.model.config().sampling_rate)
+}
+
+/// Bytes of a ragged column and where its rows begin, written as they come.
+struct Ragged<'a> {
+    store: &'a Store,
+    values: usize,
+    offsets: usize,
+    at: u64,
+    row: u64,
+}
+
+impl<'a> Ragged<'a> {
+    fn new(store: &'a Store, values: &str, offsets: &str) -> Result<Self> {
+        let (values, offsets) = (store.layout.column(values)?, store.layout.column(offsets)?);
+        let ragged = Self { store, values, offsets, at: 0, row: 0 };
+        store.write(offsets, 0, &0u64.to_le_bytes())?;
+        Ok(ragged)
+    }
+
+    fn write<'b>(&mut self, rows: impl Iterator<Item = &'b [u8]>) -> Result<()> {
+        let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
+        for row in rows {
+            bytes.extend_from_slice(row);
+            offsets.extend((self.at + bytes.len() as u64).to_le_bytes());
+        }
+        self.store.write(self.values, self.at, &bytes)?;
+        self.store.write(self.offsets, self.row + 1, &offsets)?;
+        self.at += bytes.len() as u64;
+        self.row += offsets.len() as u64 / 8;
+        Ok(())
+    }
+}
+
+pub(in crate::dataset) fn write_columns(tokens: &Tokens, store: &Store, plan: &Plan) -> Result<()> {
+    let column = |name: &str| store.layout.column(name);
+    let (offsets, length, status, index) =
+        (column("offsets")?, column("seconds")?, column("status")?, column("file_index")?);
+    let mut paths = Ragged::new(store, "path", "path_offsets")?;
+    let mut texts = Ragged::new(store, "text", "text_offsets")?;
+    store.write(offsets, 0, &0u64.to_le_bytes())?;
+    for (block, rows) in plan.rows.chunks(ROWS).enumerate() {
+        let first = (block * ROWS) as u64;
+        let ends: Vec<u8> = rows.iter().flat_map(|row| row.next_frame().to_le_bytes()).collect();
+        store.write(offsets, first + 1, &ends)?;
+        let seconds: Vec<u8> = rows.iter().flat_map(|row| seconds(tokens, row).to_le_bytes()).collect();
+        store.write(length, first, &seconds)?;
+        store.write(status, first, &vec![Status::Pending as u8; rows.len()])?;
+        let files: Vec<u8> = rows.iter().flat_map(|row| i64::from(plan.file(row).index).to_le_bytes()).collect();
+        store.write(index, first, &files)?;
+        paths.write(rows.iter().map(|row| plan.file(row).input.name.as_bytes()))?;
+        for (row, text) in rows.iter().zip(&plan.texts[block * ROWS..]) {
+            let text = tokens.texts.read(&plan.file(row).input, text)?;
+            texts.write(std::iter::once(text.as_bytes()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! A table with the texts of audio files: CSV, TSV, or fields between `|`.
+//!
+//! The table is read once to find where each row begins. After that a row is read again when its
+//! text is needed, so memory holds 24 bytes per row.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::record::{At, Dialect, Record};
+use super::text::Text;
+use crate::dataset::failure::{Action, Failure};
+use crate::dataset::input::{self, SUFFIXES};
+use crate::dataset::inputs::Inputs;
+use crate::dataset::plan::TEXT_STAGE;
+use crate::{Error, Result};
+
+/// The name of a path column that need not be given.
+const PATH_COLUMN: &str = "path";
+
+/// A table of texts.
+#[derive(Debug)]
+pub struct Metadata {
+    path: PathBuf,
+    file: File,
+    dialect: Dialect,
+    path_column: usize,
+    text_column: usize,
+    /// Sorted by key, then by line.
+    rows: Vec<Indexed>,
+    /// Rows that cannot be used.
+    faults: Vec<(u32, Failure)>,
+}
+
+/// Where a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Indexed {
+    /// The hash of the file's name.
+    key: u64,
+    line: u32,
+    at: u64,
+}
+
+impl Metadata {
+    /// Opens a table. Columns are numbers counted from 1, or names in the first line. The path
+    /// column is `path` if the first line has names, and the first column otherwise. A path may lack
+    /// its folders and its suffix.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it has no such column.
+    pub fn open(path: &Path, text_column: &str, path_column: Option<&str>) -> Result<Self> {
+        let at = |error: Error| error.at(path.display());
+        let failed = |error| Error::io(path.display(), error);
+        let file = File::open(path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(Error::invalid(format!("{}: this is not a regular file", path.display())));
+        }
+        let dialect = Dialect::of(path, &file)?;
+        let mut records = dialect.records(BufReader::new(At::new(&file, 0)), 0);
+        let number = |name: &str| name.parse::<usize>().ok().filter(|&n| n > 0).map(|n| n - 1);
+        let has_names = number(text_column).is_none() || path_column.is_some_and(|name| number(name).is_none());
+        let header = if has_names { records.next().transpose().map_err(at)? } else { None };
+        let names = header.map(|header| header.fields().map_err(at)).transpose()?.unwrap_or_default();
+        let column = |name: &str| match number(name) {
+            Some(number) => Ok(number),
+            None => names.iter().position(|found| found == name).ok_or_else(|| {
+                Error::invalid(format!("{}: no column `{name}` in its first line", path.display()))
+                    .with_hint(format!("its columns are {}; or count them from 1", names.join(", ")))
+            }),
+        };
+        let text_column = column(text_column)?;
+        let path_column = match path_column {
+            Some(name) => column(name)?,
+            None => names.iter().position(|name| name == PATH_COLUMN).unwrap_or(0),
+        };
+        let mut table = Self {
+            path: path.to_owned(),
+            file: file.try_clone().map_err(failed)?,
+            dialect,
+            path_column,
+            text_column,
+            rows: Vec::new(),
+            faults: Vec::new(),
+        };
+        for record in records {
+            table.add(record?);
+        }
+        table.index();
+        Ok(table)
+    }
+
+    fn add(&mut self, record: Record) {
+        let found = record.fields().and_then(|fields| {
+            let name = fields.get(self.path_column).cloned().unwrap_or_default();
+            if name.is_empty() {
+                return Err(Error::invalid(format!("no path in column {}", self.path_column + 1)));
+            }
+            match fields.get(self.text_column) {
+                Some(text) => Text::new(text, record.at).map(|_| name),
+                None => Err(Error::invalid(format!(
+                    "{} columns; the text is column {}",
+                    fields.len(),
+                    self.text_column + 1
+                ))),
+            }
+        });
+        match found {
+            Ok(name) => {
+                let key = xxh3_64(key(&input::name(name.as_ref())).as_bytes());
+                self.rows.push(Indexed { key, line: record.line, at: record.at });
+            }
+            Err(error) => self.refuse(record.line, &error),
+        }
+    }
+
+    fn refuse(&mut self, line: u32, error: &Error) {
+        let path = format!("{}:{line}", self.path.display());
+        self.faults.push((line, Failure::new(path, TEXT_STAGE, error, Action::Skipped)));
+    }
+
+    /// Sorts the rows. Of several for one file, the first counts.
+    fn index(&mut self) {
+        self.rows.sort_unstable();
+        let mut repeated = Vec::new();
+        self.rows.dedup_by(|row, first| {
+            let is_same = row.key == first.key;
+            if is_same {
+                repeated.push((row.line, first.line));
+            }
+            is_same
+        });
+        for (line, first) in repeated {
+            self.refuse(line, &Error::invalid(format!("line {first} has the text of this file already")));
+        }
+        self.faults.sort_by_key(|fault| fault.0);
+        self.rows.shrink_to_fit();
+    }
+
+    /// The row of the file called `name`.
+    fn row(&self, name: &str) -> Option<usize> {
+        let whole = key(name);
+        let last = whole.rsplit('/').next().unwrap_or(&whole);
+        let find = |key: &str| self.rows.binary_search_by_key(&xxh3_64(key.as_bytes()), |row| row.key).ok();
+        find(&whole).or_else(|| find(last))
+    }
+
+    /// The text of the file called `name`.
+    ///
+    /// # Errors
+    /// There is no row for it, or the table cannot be read.
+    pub fn text(&self, name: &str) -> Result<String> {
+        self.text_at(self.find(name)?.source)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Result<Text> {
+        let Some(row) = self.row(name) else {
+            return Err(Error::invalid(format!("{} has no row for this file", self.path.display())));
+        };
+        let at = self.rows[row].at;
+        Text::new(&self.text_at(at)?, at)
+    }
+
+    /// The text of the row that begins at byte `at`.
+    pub(super) fn text_at(&self, at: u64) -> Result<String> {
+        let record = self.dialect.records(BufReader::new(At::new(&self.file, at)), at).next();
+        let record = record.ok_or_else(|| Error::truncated("the table has become shorter"));
+        let fields = record.and_then(|record| record?.fields()).map_err(|error| error.at(self.path.display()))?;
+        Ok(fields.into_iter().nth(self.text_column).unwrap_or_default())
+    }
+
+    pub(super) fn without_file(&self, inputs: &Inputs) -> Result<Vec<Failure>> {
+        let mut is_used = vec![false; self.rows.len()];
+        for input in &inputs.files {
+            if let Some(row) = self.row(&input.name) {
+                is_used[row] = true;
+            }
+        }
+        let unused = self.rows.iter().zip(is_used).filter(|(_, is_used)| !is_used).map(|(row, _)| row);
+        let missing = |row: &Indexed| {
+            let path = format!("{}:{}", self.path.display(), row.line);
+            let error = Error::invalid("no audio file for this row");
+            (row.line, Failure::new(path, TEXT_STAGE, &error, Action::Skipped))
+        };
+        let mut all: Vec<(u32, Failure)> = unused.map(missing).chain(self.faults.iter().cloned()).collect();
+        all.sort_by_key(|failure| failure.0);
+        Ok(all.into_iter().map(|(_, failure)| failure).collect())
+    }
+}
+
+/// A name as in the column `path`, without `./` and the suffix of an audio file.
+fn key(name: &str) -> String {
+    let name = name.strip_prefix("./").unwrap_or(name);
+    let stem = name.rsplit_once('.').filter(|(_, suffix)| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()));
+    stem.map_or(name, |(stem, _)| stem).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::dataset::input::Input;
+
+    fn table(content: &[u8], name: &str, text: &str) -> (tempfile::TempDir, Result<Metadata>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let table = Metadata::open(&path, text, None);
+        (folder, table)
+    }
+
+    fn text(table: &Metadata, name: &str) -> String {
+        table.text(name).unwrap()
+    }
+
+    #[test]
+    fn ljspeech_has_bars_and_no_header() {
+        let content = "LJ001-0001|Printing, \"in\" 1|Printing, \"in\" one\nLJ001-0002|a|b\n";
+        let (_folder, found) = table(content.as_bytes(), "metadata.csv", "3");
+        let found = found.unwrap();
+        assert_eq!(text(&found, "wavs/LJ001-0001.wav"), "Printing, \"in\" one");
+        assert_eq!(text(&found, "LJ001-0002.flac"), "b");
+        assert!(found.find("LJ001-0003.wav").is_err());
+    }
+
+    #[test]
+    fn tables_with_names_have_a_path_column() {
+        let content = "client_id\tpath\tsentence\r\nx\tcommon_1.mp3\tHello \"you\r\nx\tcommon_2.mp3\tBye\r\n";
+        let (_folder, found) = table(content.as_bytes(), "train.tsv", "sentence");
+        let found = found.unwrap();
+        assert_eq!(text(&found, "clips/common_1.mp3"), "Hello \"you");
+        assert_eq!(text(&found, "common_2.mp3"), "Bye");
+        let (_folder, missing) = table(content.as_bytes(), "train.tsv", "text");
+        assert!(missing.unwrap_err().to_string().ends_with("no column `text` in its first line"));
+    }
+
+    #[test]
+    fn commas_are_quoted_as_in_rfc_4180() {
+        let content = "\u{feff}path,text\na.wav,\"one, \"\"two\"\"\nthree\"\nb/c.wav,four\n";
+        let (_folder, found) = table(content.as_bytes(), "t.csv", "text");
+        let found = found.unwrap();
+        assert_eq!(text(&found, "a.wav"), "one, \"two\"\nthree");
+        assert_eq!(text(&found, "b/c.wav"), "four");
+    }
+
+    #[test]
+    fn faulty_rows_are_named_and_the_others_stay() {
+        let mut content = b"a|one\nb\nc|bad \xff\n|none\nd|four\na|again\ne|\"open, no quoting here\n".to_vec();
+        content.extend([&b"f|"[..], &[b'x'; 70_000], b"\ng|seven"].concat());
+        let (folder, found) = table(&content, "metadata.csv", "2");
+        let found = found.unwrap();
+        assert_eq!((text(&found, "d.wav"), text(&found, "g.wav")), ("four".to_owned(), "seven".to_owned()));
+        assert_eq!(text(&found, "a.wav"), "one");
+        let input = |name: &str| Input::new(name.as_ref(), PathBuf::new());
+        let files: Vec<Arc<Input>> = ["a.wav", "d.wav", "e.wav"].into_iter().map(input).collect();
+        let listed = found.without_file(&Inputs { files, ..Inputs::default() }).unwrap();
+        let place = |line: u32| format!("{}:{line}", folder.path().join("metadata.csv").display());
+        let lines: Vec<&str> = listed.iter().map(|failure| failure.path.as_str()).collect();
+        assert_eq!(lines, [2, 3, 4, 6, 8, 9].map(place));
+        for (failure, word) in listed.iter().zip(["1 columns", "UTF-8", "no path", "line 1", "65536", "no audio file"])
+        {
+            assert!(failure.message.contains(word), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn an_open_quote_costs_one_row() {
+        let (_folder, found) = table(b"a,\"one\nb,two\nc,three\n", "t.csv", "2");
+        let found = found.unwrap();
+        assert_eq!((text(&found, "b.wav"), text(&found, "c.wav")), ("two".to_owned(), "three".to_owned()));
+        assert_eq!(found.faults.len(), 1);
+        assert!(found.faults[0].1.message.contains("quote"), "{:?}", found.faults);
+    }
+}

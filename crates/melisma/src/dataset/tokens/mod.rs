@@ -1,0 +1,98 @@
+//! Rows of SNAC tokens: one per file, with the text that belongs to it.
+
+mod feed;
+mod feeder;
+mod job;
+mod lane;
+pub(super) mod layout;
+mod lines;
+mod metadata;
+mod record;
+pub(super) mod round_trip;
+mod text;
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::row::Row;
+use crate::audio::{Channel, Rates, Target};
+use crate::snac::{Model, slots};
+use crate::{Error, Result};
+
+pub(super) use job::Job;
+pub use lines::{LineFormat, Lines, Repeats};
+pub use metadata::Metadata;
+pub use text::{Text, Texts};
+
+/// What determines the tokens of a dataset.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    /// The model that encodes.
+    pub model: Arc<Model>,
+    /// The channel that is read.
+    pub channel: Channel,
+    /// Where the texts of the files are.
+    pub texts: Texts,
+    /// Whether the codes are decoded again and compared with the audio.
+    pub check: Check,
+}
+
+/// Whether codes are decoded again and compared with the audio.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Check {
+    /// They are not.
+    #[default]
+    None,
+    /// Each row has the signal-to-noise ratio and the distance of the log-mel spectrograms. Rows
+    /// below `min_snr_db` are listed.
+    Measure {
+        /// The least signal-to-noise ratio, in dB.
+        min_snr_db: Option<f64>,
+    },
+}
+
+impl Tokens {
+    pub(super) fn target(&self) -> Target {
+        Target { sample_rate: self.model.config().sampling_rate, channel: self.channel, rates: Rates::Recorded }
+    }
+
+    /// Codes of a frame.
+    pub(super) fn n_slots(&self) -> usize {
+        slots(self.model.config()).len()
+    }
+
+    /// Frames of a file: its end is padded to whole attention windows.
+    fn n_frames(&self, n_samples: u64) -> u64 {
+        let config = self.model.config();
+        let unit = config.padded_len() as u64;
+        n_samples.div_ceil(unit) * (unit / config.frame_len() as u64)
+    }
+
+    pub(super) fn check_len(&self, n_samples: u64) -> Result<()> {
+        let n_frames = self.n_frames(n_samples);
+        match u32::try_from(n_frames) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::unsupported(format!("{n_frames} frames; a file has at most {}", u32::MAX))),
+        }
+    }
+
+    pub(super) fn row(&self, file: u32, first_frame: u64, n_samples: u64) -> Row {
+        Row { file, start: first_frame, n_samples, valid_frames: self.n_frames(n_samples) as u32 }
+    }
+
+    /// Every setting that the values depend on.
+    fn config(&self) -> String {
+        let config = self.model.config();
+        json!({
+            "channel": self.channel.to_string(),
+            "codebook_size": config.codebook_size,
+            "frame_samples": config.frame_len(),
+            "measured": self.check != Check::None,
+            "model": self.model.hash(),
+            "sample_rate": config.sampling_rate,
+            "vq_strides": config.vq_strides,
+        })
+        .to_string()
+    }
+}

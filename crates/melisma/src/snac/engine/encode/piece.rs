@@ -1,0 +1,67 @@
+//! Streams whose length is known: each ends within a step, while the others go on.
+
+use super::super::batch::Input;
+use super::super::ring::Ticket;
+use super::super::slots::StreamId;
+use super::EncodeEngine;
+use super::clips::padded;
+use crate::{Error, Result};
+
+/// The next samples of a stream whose length is known.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece<'a> {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its next samples: those of all frames of the step, or the last ones of the stream.
+    pub samples: &'a [f32],
+    /// Samples of the whole stream.
+    pub n_samples: usize,
+}
+
+impl EncodeEngine {
+    /// Frames that steps must take of a stream of `n_samples` samples until its last code. Those beyond its last sample
+    /// have no samples.
+    pub fn step_frames(&self, n_samples: usize) -> usize {
+        if n_samples == 0 { 0 } else { self.frames_left(0, self.end(n_samples)) }
+    }
+
+    /// Like [`EncodeEngine::submit`], with `n_frames` frames of streams whose length is known: their ends are padded within
+    /// the step. After [`EncodeEngine::step_frames`] frames a stream has all of its codes, and is closed without
+    /// [`EncodeEngine::finish`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown or repeated stream, too few or too many samples, samples that are not finite, or
+    /// more frames than [`EncodeEngine::max_frames`]; otherwise the device failed.
+    pub fn submit_pieces(&mut self, pieces: &[Piece<'_>], n_frames: usize) -> Result<Ticket> {
+        let len = n_frames * self.frame_len();
+        for (index, piece) in pieces.iter().enumerate() {
+            let live = self.streams.get(piece.stream)?;
+            let expected = piece.n_samples.saturating_sub(live.n_samples).min(len);
+            if piece.samples.len() != expected || !live.pending.is_empty() {
+                let given = piece.samples.len();
+                return Err(Error::invalid(format!("engine: {given} samples of a stream; this step takes {expected}")));
+            }
+            live.check(piece.samples)?;
+            if pieces[..index].iter().any(|other| other.stream == piece.stream) {
+                return Err(Error::invalid("engine: a stream is given twice in one step"));
+            }
+        }
+        let (n, most) = (pieces.len(), self.max_frames());
+        if n_frames * n > most {
+            let message = format!("engine: {n} streams with {n_frames} frames each; a step takes {most} frames in all");
+            return Err(Error::invalid(message));
+        }
+        let n_latents = n_frames * self.config.frame_latents();
+        self.rows.clear();
+        for piece in pieces {
+            let end = self.end(piece.n_samples);
+            let live = self.streams.get_mut(piece.stream)?;
+            self.rows.push(live.row(piece.stream.slot, end));
+            live.n_samples += piece.samples.len();
+            live.advance(n_latents);
+        }
+        let zeros = &self.zeros;
+        self.batch.set_input(pieces.iter().flat_map(|piece| padded(piece.samples, len, zeros)))?;
+        self.batch.step(&Input { rows: &self.rows, n_latents, with: &() })
+    }
+}
