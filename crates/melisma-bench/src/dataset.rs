@@ -5,7 +5,7 @@
 //! `MELISMA_BENCH_FILES` sets the number of files and `MELISMA_BENCH_FOLDER` their folder. Records
 //! use the defaults: 2,000 files on a CPU and 40,000 in shared memory on a GPU.
 
-mod corpus;
+pub(crate) mod corpus;
 mod memory;
 mod technique;
 

@@ -81,7 +81,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
         row.peers.extend(peers.map(|(name, &median)| Peer { name: name.clone(), median }));
     }
     rows.extend(population::speedups(&rows));
-    rows.extend(encode::rows(place.device)?);
+    rows.extend(encode::rows(place)?);
     Ok(rows)
 }
 

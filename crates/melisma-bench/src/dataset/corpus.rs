@@ -8,13 +8,13 @@ use melisma::dataset::Inputs;
 use melisma::random::Lcg32;
 use melisma::{Error, Result};
 
-pub(super) const RATE: u32 = 22_050;
+pub(crate) const RATE: u32 = 22_050;
 /// Files with different content; further files repeat them.
 const DIFFERENT: usize = 64;
 
-pub(super) struct Corpus {
+pub(crate) struct Corpus {
     folder: Arc<Folder>,
-    pub(super) inputs: Inputs,
+    pub(crate) inputs: Inputs,
 }
 
 /// A temporary folder, removed on drop.
@@ -22,7 +22,7 @@ struct Folder(PathBuf);
 
 impl Corpus {
     /// `n_files` WAV files of ten seconds each, in the temporary folder or in shared memory.
-    pub(super) fn new(n_files: usize, in_shared_memory: bool) -> Result<Self> {
+    pub(crate) fn new(n_files: usize, in_shared_memory: bool) -> Result<Self> {
         let clip = |index: usize| {
             let mut random = Lcg32::new(index as u32 + 1);
             let samples = (0..RATE * 10).map(|_| random.signed() / 4.0).collect();
@@ -33,7 +33,7 @@ impl Corpus {
     }
 
     /// `n_files` files with the bytes that `content` returns.
-    pub(super) fn of<'a>(
+    pub(crate) fn of<'a>(
         n_files: usize,
         in_shared_memory: bool,
         content: impl Fn(usize) -> &'a [u8] + Sync,
@@ -70,23 +70,23 @@ impl Corpus {
     }
 
     /// The first `n` files.
-    pub(super) fn first(&self, n: usize) -> Self {
+    pub(crate) fn first(&self, n: usize) -> Self {
         let files = self.inputs.files.iter().take(n).cloned().collect();
         let inputs = Inputs { files, ..Inputs::default() };
         Self { folder: self.folder.clone(), inputs }
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder.0
     }
 
     /// The path of the files, for other programs.
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.folder.0.join("w").display().to_string()
     }
 
     /// Bytes of samples in a file.
-    pub(super) fn sample_bytes(&self) -> f64 {
+    pub(crate) fn sample_bytes(&self) -> f64 {
         f64::from(RATE) * 10.0 * 2.0
     }
 }

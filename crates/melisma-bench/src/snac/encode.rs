@@ -1,14 +1,16 @@
-//! Sound to codes: a clip, live streams and a batch, beside PyTorch and ONNX Runtime with the same weights.
+//! Sound to codes: a clip, live streams, a batch and a corpus, beside PyTorch and ONNX Runtime with the same weights.
 
+mod corpus;
 mod cost;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::file::Folder;
-use super::{Figures, Peer, Plan, Rig, Row, SEED, frame_time, measure, of_times, peer, quantiles};
+use super::{Figures, Peer, Place, Plan, Rig, Row, SEED, frame_time, measure, of_times, peer, quantiles};
 use melisma::Result;
 use melisma::snac::noise::fill_normal;
 use melisma::snac::{Codes, Config, EncodeEngine, Model, StreamId};
@@ -49,34 +51,38 @@ struct Printed {
     codes: BTreeMap<String, Vec<Vec<i32>>>,
 }
 
-pub(super) fn rows(device: &Device) -> Result<Vec<Row>> {
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let shapes = [
         Shape { label: "24 kHz", config: Config::snac_24khz(), clip_seconds: 10, extent: Extent::Every },
         Shape { label: "32 kHz", config: Config::snac_32khz(), clip_seconds: 5, extent: Extent::Clip },
         Shape { label: "44 kHz", config: Config::snac_44khz(), clip_seconds: 5, extent: Extent::Clip },
     ];
-    let rows = shapes.iter().map(|shape| shape_rows(device, shape)).collect::<Result<Vec<_>>>()?;
+    let rows = shapes.iter().map(|shape| shape_rows(place, shape)).collect::<Result<Vec<_>>>()?;
     Ok(rows.concat())
 }
 
 /// A model with its weights in a folder, and a clip.
 struct Bench<'a> {
     shape: &'a Shape,
-    model: Model,
+    model: Arc<Model>,
     samples: Vec<f32>,
 }
 
 /// Our rows with their peers, and the share of equal codes.
-fn shape_rows(device: &Device, shape: &Shape) -> Result<Vec<Row>> {
+fn shape_rows(place: Place<'_>, shape: &Shape) -> Result<Vec<Row>> {
+    let device = place.device;
     let folder = Folder::of_model(shape.label, &shape.config)?;
     let rig = Rig::new(device)?;
-    let model = Model::open(&folder.path(), device, &rig.budget)?;
+    let model = Arc::new(Model::open(&folder.path(), device, &rig.budget)?);
     let bench = Bench { shape, model, samples: sound(shape) };
     folder.write("clip.f32", bytemuck::cast_slice(&bench.samples))?;
     let mut rows = match device {
         Device::Cpu(cpu) => bench.cpu_rows(*cpu)?,
         Device::Cuda(_) => bench.cuda_rows(&rig)?,
     };
+    if let (Extent::Every, Some(batch)) = (shape.extent, rows.last()) {
+        rows.push(corpus::row(&bench, place, batch.median)?);
+    }
     let codes = bench.engine(&rig, 1)?.encode(&bench.samples)?;
     let printed = printed(&folder, shape, device);
     for row in &mut rows {

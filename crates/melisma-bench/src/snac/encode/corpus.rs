@@ -1,0 +1,56 @@
+//! A folder of 16-bit WAV files in the page cache to tokens in a `.safetensors` file, end to end.
+
+use std::sync::Arc;
+
+use super::super::of_times;
+use super::Bench;
+use crate::dataset::corpus::Corpus;
+use crate::{Place, Row};
+use melisma::Result;
+use melisma::audio::{Channel, Clip, wav};
+use melisma::dataset::{Check, Counters, Request, StoreKind, Techniques, Texts, Tokens, build};
+use melisma::output::Existing;
+use melisma::runtime::device::{Device, host_threads};
+
+const FILES: usize = 8;
+const FILES_CUDA: usize = 2000;
+const RUNS: usize = 3;
+
+/// The rate of the whole build; its ceiling is `engine_rate`, that of the engine alone.
+pub(super) fn row(bench: &Bench<'_>, place: Place<'_>, engine_rate: f64) -> Result<Row> {
+    let is_gpu = matches!(place.device, Device::Cuda(_));
+    let n_files = if is_gpu { FILES_CUDA } else { FILES };
+    let clip = Clip::mono(bench.shape.config.sampling_rate, bench.samples.clone());
+    let content = wav::write(&clip, wav::SampleFormat::S16)?;
+    let corpus = Corpus::of(n_files, is_gpu, |_| &content)?;
+    let output = corpus.folder().join("tokens.safetensors");
+    let mut times = Vec::new();
+    // The first run warms the page cache.
+    for _ in 0..=RUNS {
+        let tokens = Tokens {
+            model: Arc::clone(&bench.model),
+            channel: Channel::default(),
+            texts: Texts::Beside,
+            check: Check::None,
+        };
+        let request = Request {
+            inputs: &corpus.inputs,
+            shard: (0, 1),
+            feature: tokens.into(),
+            output: &output,
+            store: StoreKind::Safetensors,
+            lines: None,
+            existing: Existing::Replace,
+            stops_on_failure: true,
+            device: place.device,
+            threads: host_threads(place.device),
+            budget: place.memory.budget(),
+            techniques: Techniques::default(),
+        };
+        let outcome = build(&request, &Counters::default(), |_, _| {})?;
+        times.push(outcome.scan_seconds + outcome.wall_seconds);
+    }
+    let seconds = (n_files * bench.shape.clip_seconds) as f64;
+    let name = format!("snac/encode corpus of {n_files} files {}", bench.shape.label);
+    Ok(Row { ceiling: Some(engine_rate), ..of_times(times.split_off(1)).rate(&name, "x", seconds) })
+}
