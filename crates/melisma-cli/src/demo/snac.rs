@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use melisma::audio::{Clip, wav};
 use melisma::snac::seam::{self, Seam};
 use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
-use melisma::snac::{self, Codes, Model, Noise, Player};
+use melisma::snac::{self, Codes, EncodeEngine, Model, Noise, Player};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table, escape};
 use melisma::{Error, Kind, Result};
@@ -31,7 +31,8 @@ pub fn run(session: &Session) -> Result<String> {
         decoder.decode(codes, &Noise::default())
     };
     let original = wav::read(SAMPLE)?.to_clip();
-    let trip = Trip::make(&codec.model, &original, streamed)?;
+    let encoder = EncodeEngine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
+    let trip = Trip::make(&codec.model, &original, encoder, streamed)?;
     let seams = Seams::measure(&codec.model, &trip.codes, streamed, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
     let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
@@ -67,9 +68,14 @@ struct Trip {
 }
 
 impl Trip {
-    fn make(model: &Arc<Model>, original: &Clip, streamed: impl Fn(&Codes) -> Streamed) -> Result<Self> {
+    fn make(
+        model: &Arc<Model>,
+        original: &Clip,
+        mut encoder: EncodeEngine,
+        streamed: impl Fn(&Codes) -> Streamed,
+    ) -> Result<Self> {
         let start = Instant::now();
-        let tokens = to_orpheus(model, &model.encode(&original.samples)?)?;
+        let tokens = to_orpheus(model, &encoder.encode(&original.samples)?)?;
         let encoding = start.elapsed();
         let mut reader = Reader::new(Format::Auto, model.config())?;
         let mut codes = reader.push(tokens.as_bytes())?;
@@ -84,11 +90,14 @@ impl Trip {
     fn table(&self) -> Table {
         let mut table = Table::new([("what", Align::Left), ("found", Align::Right)]);
         let factor = |time: Duration| format!("{:.3}", time.as_secs_f64() / self.seconds);
+        let speed = |time: Duration| {
+            format!("{} ({:.1}x realtime)", duration::show(time), self.seconds / time.as_secs_f64().max(1e-9))
+        };
         let Ledger { accepted, rejected, resyncs, frames, concealed_frames, dropped_frames } = self.ledger;
         for (what, found) in [
             ("sound", duration::show(Duration::from_secs_f64(self.seconds))),
-            ("encoded in", duration::show(self.encoding)),
-            ("decoded as a stream in", duration::show(self.decoding)),
+            ("encoded in", speed(self.encoding)),
+            ("decoded as a stream in", speed(self.decoding)),
             ("first samples after", duration::show(self.first)),
             ("real-time factor of encoding", factor(self.encoding)),
             ("real-time factor of decoding", factor(self.decoding)),

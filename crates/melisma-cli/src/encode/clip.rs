@@ -25,24 +25,21 @@ use crate::terminal::is_closed_pipe;
 pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     let written = Written::choose(&args.output, Format::from_name(&args.format).unwrap_or_default())?;
     refuse_mixing(session, &args.output)?;
-    let config = Config::open(&args.model);
     let name = if is_pipe(input) { "stdin".to_owned() } else { input.display().to_string() };
-    let opening = Instant::now();
-    // Input and output are opened first: if that fails, no model needs to be loaded. A model that
-    // cannot be read is reported when it is opened.
-    let opened = match &config {
-        Ok(config) => Some(open(args, input, config).map_err(|error| flow::at(error, &name))?),
-        Err(_) => None,
-    };
-    let opening = opening.elapsed();
+    // Input and output are opened first: if that fails, no model needs to be loaded.
     let place = sink::open(session, &args.output)?;
     let engine = session.engine()?;
-    if let (Ok(config), Some(stream)) = (&config, &opened) {
-        let needed = Need { args, written, config, stream }.on(&engine.device);
-        session.require(&engine.device, "encoding with this model", needed)?;
-    }
+    let config = match Config::open(&args.model) {
+        Ok(config) => config,
+        // Opening the model says more.
+        Err(error) => return Codec::open_on(&engine.memory, &engine.device, &args.model).and(Err(error)),
+    };
+    let opening = Instant::now();
+    let stream = open(args, input, &config).map_err(|error| flow::at(error, &name))?;
+    let opening = opening.elapsed();
+    let needed = Need { args, written, config: &config, stream: &stream }.on(&engine.device);
+    session.require(&engine.device, "encoding with this model", needed)?;
     let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
-    let Some(stream) = opened else { return config.map(drop) };
     let _stream_memory = session.reserve(&engine.device, "reading this audio", stream.bytes())?;
     let encoder = EncodeEngine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
     let round_trip = args.verify_audio.then(|| RoundTrip::new(engine, &codec.model)).transpose()?;

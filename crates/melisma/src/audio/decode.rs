@@ -1,8 +1,9 @@
 //! Decodes compressed audio with symphonia to one channel, sequentially, from a file or a pipe.
 
+mod live;
+
 use std::any::Any;
 use std::fmt;
-use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -14,13 +15,13 @@ use symphonia::core::formats::well_known::{
     FORMAT_ID_ADTS, FORMAT_ID_FLAC, FORMAT_ID_ISOMP4, FORMAT_ID_MP3, FORMAT_ID_OGG,
 };
 use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
-use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions, ReadOnlySource};
+use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 use symphonia::core::packet::Packet;
 use symphonia::core::units::Duration;
 
 use super::Channel;
-use super::check::{self, Format};
+use super::check::{self, Format, Watch};
 use super::edit::{Edits, too_short};
 use super::file::open_regular;
 use crate::{Error, Result};
@@ -37,6 +38,8 @@ const MAX_PACKET: usize = 32 << 20;
 pub(super) struct Decoder {
     /// `None` for a pipe.
     path: Option<PathBuf>,
+    /// The check of a pipe; a file was checked before.
+    watch: Option<Watch>,
     channel: Channel,
     format: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
@@ -70,14 +73,6 @@ impl fmt::Debug for Decoder {
 impl Decoder {
     pub(super) fn open(path: &Path, channel: Channel) -> Result<Self> {
         guarded(|| Self::of_file(path, channel, AudioDecoderOptions::default()))
-    }
-
-    /// Decodes `pipe` while it arrives.
-    pub(super) fn live(pipe: impl Read + Send + Sync + 'static, channel: Channel) -> Result<Self> {
-        guarded(|| {
-            let source = Box::new(ReadOnlySource::new(pipe));
-            Self::new(source, None, channel, AudioDecoderOptions::default().verify(true))
-        })
     }
 
     pub(super) fn sample_rate(&self) -> u32 {
@@ -134,6 +129,7 @@ impl Decoder {
         let (track, decoder) = (audio_track(&*format)?.id, decoder(&*format, &options)?);
         let mut opened = Self {
             path: path.map(Path::to_owned),
+            watch: None,
             channel,
             format,
             decoder,
@@ -208,7 +204,7 @@ impl Decoder {
 
     /// Decodes everything and returns the number of samples. Fails if there are fewer than
     /// `declared`.
-    fn count_to_end(mut self, format: Option<Format>, mut declared: Option<u64>) -> Result<u64> {
+    fn count_to_end(mut self, format: Option<Format>, declared: Option<u64>) -> Result<u64> {
         loop {
             self.start += self.ready.len() as u64;
             self.ready.clear();
@@ -216,6 +212,11 @@ impl Decoder {
                 break;
             }
         }
+        self.check_end(format, declared).map(|()| self.start)
+    }
+
+    /// Checks all samples against their declared number and checksum, if any.
+    fn check_end(&mut self, format: Option<Format>, mut declared: Option<u64>) -> Result<()> {
         if format == Some(Format::Ogg) {
             declared = declared.map(|declared| declared.saturating_sub(self.n_before));
         }
@@ -226,11 +227,6 @@ impl Decoder {
         if let Some(declared) = declared.filter(|&declared| declared > decoded + tolerated) {
             return Err(too_short(declared, decoded));
         }
-        self.verify().map(|()| self.start)
-    }
-
-    /// Compares all samples with the checksum that the file declares, if any.
-    fn verify(&mut self) -> Result<()> {
         match self.decoder.finalize().verify_ok {
             Some(false) => {
                 let message = format!("the MD5 of its {} samples is not the one that it declares", self.start);
@@ -238,23 +234,6 @@ impl Decoder {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Reads samples from the current position on and returns their number: at least one, or 0 at
-    /// the end.
-    pub(super) fn read_next(&mut self, to: &mut [f32]) -> Result<usize> {
-        guarded(|| {
-            while self.ready.is_empty() {
-                if !self.decode()? {
-                    return self.verify().map(|()| 0);
-                }
-            }
-            let n = self.ready.len().min(to.len());
-            to[..n].copy_from_slice(&self.ready[..n]);
-            self.ready.drain(..n);
-            self.start += n as u64;
-            Ok(n)
-        })
     }
 
     /// Reads samples from sample `first` on.

@@ -5,12 +5,14 @@
 mod flac;
 mod mpeg;
 mod ogg;
+mod watch;
 mod window;
 mod xing;
 
 use std::fs::File;
 use std::io::Read;
 
+pub(super) use watch::Watch;
 use window::Window;
 
 use crate::Result;
@@ -35,9 +37,9 @@ pub(super) fn sniff(file: File) -> Result<Option<Format>> {
     })
 }
 
-/// Reads all of `file`; returns the number of samples that it declares, if any.
-pub(super) fn whole(format: Format, file: File) -> Result<Option<u64>> {
-    let mut window = Window::new(file);
+/// Reads all of `bytes`; returns the number of samples that it declares, if any.
+pub(super) fn whole(format: Format, bytes: impl Read) -> Result<Option<u64>> {
+    let mut window = Window::new(bytes);
     window.pass_id3()?;
     match format {
         Format::Flac => flac::whole(&mut window),
