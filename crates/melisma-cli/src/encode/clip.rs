@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use melisma::audio::{Rates, Stream, Target};
+use melisma::fidelity::Meter;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
 use melisma::snac::tokens::Format;
-use melisma::snac::{Config, EncodeEngine, Engine, slots};
+use melisma::snac::{Config, EncodeEngine, Engine, Recorder, slots};
 use melisma::{Error, Kind, Result};
 
 use super::flow::{self, Flow};
@@ -37,18 +38,20 @@ pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     let opening = Instant::now();
     let stream = open(args, input, &config).map_err(|error| flow::at(error, &name))?;
     let opening = opening.elapsed();
-    let needed = Need { args, written, config: &config, stream: &stream }.on(&engine.device);
+    let chunk = args.chunk.map(|frames| frames as usize);
+    let waiting = flow::waiting_bytes(chunk, &stream, config.frame_len());
+    let needed = Need { args, written, config: &config, stream: &stream, waiting }.on(&engine.device)?;
     session.require(&engine.device, "encoding with this model", needed)?;
     let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
-    let _stream_memory = session.reserve(&engine.device, "reading this audio", stream.bytes())?;
-    let encoder = EncodeEngine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
+    let _waiting = session.reserve(&engine.device, "encoding with this model", stream.bytes() + waiting)?;
+    let recorder = Recorder::new(&codec.model, &engine.queue, engine.memory.budget())?;
     let round_trip = args.verify_audio.then(|| RoundTrip::new(engine, &codec.model)).transpose()?;
     let sample_rate = codec.model.config().sampling_rate;
-    let work = flow::Work { session, name: &name, sample_rate, chunk: args.chunk.map(|frames| frames as usize) };
+    let work = flow::Work { session, name: &name, sample_rate, chunk };
     let outlet = sink::Work { session, model: &codec.model, device: &engine.device };
     let start = Instant::now();
     let sink = Sink::new(outlet, place, written);
-    let outcome = match sink.and_then(|sink| Flow::new(work, stream, encoder, sink)?.verify(round_trip).run()) {
+    let outcome = match sink.and_then(|sink| Flow::new(work, stream, recorder, sink).verify(round_trip).run()) {
         Err(error) if is_closed_pipe(&error) => return Ok(()),
         outcome => outcome?,
     };
@@ -76,22 +79,27 @@ struct Need<'a> {
     written: Written,
     config: &'a Config,
     stream: &'a Stream,
+    /// Bytes of samples between the stream and the engine.
+    waiting: u64,
 }
 
 impl Need<'_> {
-    /// Memory for the weights, the engines, the stream, and the codes of a list.
-    fn on(&self, device: &Device) -> Needed {
-        let Self { args, written, config, stream } = self;
+    /// Memory for the weights, the engines, the samples, and the codes of a list.
+    fn on(&self, device: &Device) -> Result<Needed> {
+        let Self { args, written, config, stream, waiting } = self;
         let mut needed = EncodeEngine::needed(config, device, 1);
         if args.verify_audio {
-            let decoder = Engine::needed(config, device, 1);
-            needed.host += decoder.host;
-            needed.device += decoder.device;
+            // The original and the decoded audio wait for each other.
+            needed.host += 2 * waiting;
+            for more in [Engine::needed(config, device, 1), Meter::needed(device, config.sampling_rate)?] {
+                needed.host += more.host;
+                needed.device += more.device;
+            }
         }
         let n_frames = stream.n_samples().unwrap_or(0).div_ceil(config.frame_len() as u64);
         let codes = n_frames * slots(config).len() as u64 * written.code_bytes();
-        needed.host += loaded_bytes(&args.model) + stream.bytes() + codes;
-        needed
+        needed.host += loaded_bytes(&args.model) + stream.bytes() + waiting + codes;
+        Ok(needed)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use melisma::audio::Stream;
 use melisma::fidelity::Fidelity;
-use melisma::snac::{Codes, EncodeEngine, StreamId};
+use melisma::snac::{Codes, Recorder};
 use melisma::text::duration;
 use melisma::{Error, Kind, Result};
 
@@ -44,8 +44,8 @@ pub struct Outcome {
 pub struct Flow<'a> {
     work: Work<'a>,
     input: Stream,
-    engine: EncodeEngine,
-    stream: StreamId,
+    /// `None` after its end.
+    recorder: Option<Recorder>,
     sink: Sink<'a>,
     round_trip: Option<RoundTrip>,
     bar: ProgressBar,
@@ -58,20 +58,13 @@ pub struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub fn new(work: Work<'a>, input: Stream, mut engine: EncodeEngine, sink: Sink<'a>) -> Result<Self> {
-        let stream = engine.open()?;
-        let piece_len = match (work.chunk, input.n_samples()) {
-            (Some(frames), _) => frames * engine.frame_len(),
-            (None, Some(_)) => PIECE_FRAMES * engine.frame_len(),
-            // A live stream must not wait.
-            (None, None) => 1,
-        };
-        Ok(Self {
+    pub fn new(work: Work<'a>, input: Stream, recorder: Recorder, sink: Sink<'a>) -> Self {
+        let piece_len = piece_len(work.chunk, input.n_samples(), recorder.frame_len());
+        Self {
             bar: progress::bar(work.session, input.n_samples()),
             work,
             input,
-            engine,
-            stream,
+            recorder: Some(recorder),
             sink,
             round_trip: None,
             pending: Vec::new(),
@@ -79,7 +72,7 @@ impl<'a> Flow<'a> {
             n_frames: 0,
             encoding: Duration::ZERO,
             n_notes: 0,
-        })
+        }
     }
 
     /// Also decodes the codes and compares.
@@ -117,23 +110,35 @@ impl<'a> Flow<'a> {
             let n_ready = self.pending.len() - self.pending.len() % self.piece_len;
             if n_ready > 0 {
                 let pending = std::mem::take(&mut self.pending);
-                self.step(|engine, stream| engine.push(stream, &pending[..n_ready]))?;
+                self.push(&pending[..n_ready])?;
                 self.pending = pending;
                 self.pending.drain(..n_ready);
             }
             self.show_progress();
         }
         let rest = std::mem::take(&mut self.pending);
-        self.step(|engine, stream| engine.push(stream, &rest))?;
-        self.step(EncodeEngine::finish)?;
+        self.push(&rest)?;
+        self.finish()?;
         self.say_notes();
         Ok(())
     }
 
-    fn step(&mut self, work: impl FnOnce(&mut EncodeEngine, StreamId) -> Result<Codes>) -> Result<()> {
+    fn push(&mut self, samples: &[f32]) -> Result<()> {
         let start = Instant::now();
-        let codes = work(&mut self.engine, self.stream)?;
+        let codes = self.recorder.as_mut().map(|recorder| recorder.push(samples)).transpose()?;
         self.encoding += start.elapsed();
+        self.write(codes)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let start = Instant::now();
+        let codes = self.recorder.take().map(Recorder::finish).transpose()?;
+        self.encoding += start.elapsed();
+        self.write(codes)
+    }
+
+    fn write(&mut self, codes: Option<Codes>) -> Result<()> {
+        let Some(codes) = codes else { return Ok(()) };
         self.n_frames += codes.n_frames() as u64;
         self.sink.write(codes.frames())?;
         match &mut self.round_trip {
@@ -159,6 +164,24 @@ impl<'a> Flow<'a> {
         self.bar.suspend(|| new.iter().for_each(|note| self.work.session.say(&format!("note: {note}"))));
         self.n_notes = notes.len();
     }
+}
+
+/// Samples that are encoded at once, of an input of `n_samples`, if known.
+fn piece_len(chunk: Option<usize>, n_samples: Option<u64>, frame_len: usize) -> usize {
+    match (chunk, n_samples) {
+        (Some(frames), _) => frames * frame_len,
+        (None, Some(_)) => PIECE_FRAMES * frame_len,
+        // A live stream must not wait.
+        (None, None) => 1,
+    }
+}
+
+/// Bytes of the samples that wait for a whole piece and of a piece that is encoded, besides those of
+/// the stream itself.
+pub fn waiting_bytes(chunk: Option<usize>, input: &Stream, frame_len: usize) -> u64 {
+    let piece = piece_len(chunk, input.n_samples(), frame_len) as u64;
+    let piece = input.n_samples().map_or(piece, |n_samples| piece.min(n_samples));
+    2 * size_of::<f32>() as u64 * piece + input.bytes()
 }
 
 /// Names the input in errors about it, but not in errors about the memory limit.

@@ -30,6 +30,8 @@ use melisma_kernels::{Budget, Queue};
 
 use crate::Result;
 use crate::mel::{Config, Framing, OutputPrecision, Transform};
+use crate::runtime::device::Device;
+use crate::runtime::memory::{Needed, Space};
 
 /// Frames that are transformed at once.
 const BLOCK_FRAMES: usize = 64;
@@ -100,6 +102,30 @@ impl Meter {
         Ok(Self { transform, queue: queue.clone(), original, decoded, sums: Sums::default() })
     }
 
+    /// The memory that a meter takes on `device`, its queue's scratch included, besides the samples
+    /// that one signal is ahead by.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn needed(device: &Device, sample_rate: u32) -> Result<Needed> {
+        let budget = Budget::unlimited();
+        let mut meter = Self::new(&device.queue(&budget)?, &budget, sample_rate)?;
+        let silence = vec![0.0; meter.block_len()];
+        meter.original(&silence)?;
+        meter.decoded(&silence)?;
+        let peak = |space| budget.usage(space).peak;
+        // Both signals, and their spectra as floats.
+        let samples = (4 * size_of::<f32>() * silence.len()) as u64;
+        let host = peak(Space::Host) + peak(Space::Pinned) + samples;
+        Ok(Needed { host, device: peak(Space::Device) })
+    }
+
+    /// Samples of a block of frames.
+    fn block_len(&self) -> usize {
+        let Config { win_length, hop_length, .. } = self.transform.config();
+        win_length + (BLOCK_FRAMES - 1) * hop_length
+    }
+
     /// Adds samples of the original.
     ///
     /// # Errors
@@ -141,10 +167,9 @@ impl Meter {
 
     /// Compares whole blocks.
     fn compare(&mut self) -> Result<()> {
-        let (window, hop) = (self.transform.config().win_length, self.transform.config().hop_length);
-        let len = window + (BLOCK_FRAMES - 1) * hop;
+        let len = self.block_len();
         while self.original.len().min(self.decoded.len()) >= len {
-            let passed = BLOCK_FRAMES * hop;
+            let passed = BLOCK_FRAMES * self.transform.config().hop_length;
             self.sums.add_samples(&self.original[..passed], &self.decoded[..passed]);
             self.add_frames(len)?;
             self.original.drain(..passed);

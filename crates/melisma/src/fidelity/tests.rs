@@ -1,5 +1,4 @@
 use super::*;
-use crate::runtime::device::Device;
 
 fn queue() -> Queue {
     Device::cpu().unwrap().queue(&Budget::unlimited()).unwrap()
