@@ -1,8 +1,8 @@
 //! The targets: each hands the bytes to the public function that reads them, and uses what it accepts.
 
-use std::io::Write;
+use std::io::{Cursor, Write};
 
-use melisma::audio::Source;
+use melisma::audio::{Source, Stream};
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Metadata, journal as journals};
 use melisma::format::checkpoint::Checkpoint;
@@ -71,6 +71,14 @@ pub fn wav(bytes: &[u8]) {
     if let Ok(wav) = melisma::audio::wav::read(bytes) {
         let _ = wav.to_clip();
     }
+    pipe(bytes);
+}
+
+/// Audio from a live pipe.
+fn pipe(bytes: &[u8]) {
+    if let Ok(mut stream) = Stream::live(Cursor::new(bytes.to_vec()), 16_000) {
+        while stream.n_read() < MOST_READ as u64 && stream.read().is_ok_and(|samples| !samples.is_empty()) {}
+    }
 }
 
 /// Audio files of every format, decoded.
@@ -80,6 +88,7 @@ pub fn audio(bytes: &[u8]) {
         let n = source.facts().n_samples.min(MOST_READ as u64) as usize;
         let _ = source.read_f32(0, &mut vec![0.0; n]);
     }
+    pipe(bytes);
 }
 
 /// MIDI files.

@@ -50,7 +50,8 @@ fn stocked() -> Sandbox {
 
 fn refused(ran: &Ran, what: &str) {
     assert_eq!(ran.code, 2, "{what}: {}", ran.stderr);
-    assert!(ran.stderr.starts_with("error: "), "{what}: {}", ran.stderr);
+    let first = ran.stderr.lines().find(|line| !line.starts_with("note: "));
+    assert!(first.is_some_and(|line| line.starts_with("error: ")), "{what}: {}", ran.stderr);
     assert!(!ran.stderr.contains("panicked") && !ran.stderr.contains("\u{1b}["), "{}", ran.stderr);
 }
 

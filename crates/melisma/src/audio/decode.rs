@@ -24,6 +24,7 @@ use super::Channel;
 use super::check::{self, Format, Watch};
 use super::edit::{Edits, too_short};
 use super::file::open_regular;
+use super::stream::needs_file;
 use crate::{Error, Result};
 
 const MAX_CHANNELS: usize = 256;
@@ -168,9 +169,7 @@ impl Decoder {
             }
             FORMAT_ID_ISOMP4 => {
                 let rate = self.decoder.codec_params().sample_rate.unwrap_or(0);
-                let path = self.path.as_ref().ok_or_else(|| {
-                    Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
-                })?;
+                let path = self.path.as_ref().ok_or_else(needs_file)?;
                 let edits = Edits::of_mp4(&open_regular(path)?, track.id, rate)?;
                 Ok(edits.until(n_frames.unwrap_or(u64::MAX)))
             }

@@ -15,7 +15,7 @@ use super::{Source, Target};
 use crate::text::count;
 use crate::{Error, Result};
 
-/// Samples that are read at once.
+/// Samples that are read at once, before or after resampling, whichever are more.
 const BLOCK: usize = 1 << 14;
 /// Bytes and samples of a block of a WAV file before it is mixed down.
 const PIPE_BYTES: u64 = 5 << 16;
@@ -116,6 +116,9 @@ impl Stream {
         if magic.is_empty() {
             return Err(Error::truncated("the pipe is empty"));
         }
+        if magic.get(4..8) == Some(b"ftyp") {
+            return Err(needs_file());
+        }
         let is_wav = wav::is_wav(&magic);
         let pipe: Box<dyn Read + Send + Sync> = Box::new(std::io::Cursor::new(magic).chain(pipe));
         let input = match is_wav {
@@ -132,7 +135,9 @@ impl Stream {
             true => None,
             false => Some(Running::new(Ratio::new(sample_rate, target.sample_rate)?)),
         };
-        let (block, clipping) = (vec![0.0; BLOCK], Clipping::default());
+        let block_len = BLOCK as u64 * u64::from(sample_rate) / u64::from(target.sample_rate.max(1));
+        let block = vec![0.0; block_len.clamp(1, BLOCK as u64) as usize];
+        let clipping = Clipping::default();
         let (n_original, n_read, is_ended) = (0, 0, false);
         Ok(Self {
             input,
@@ -200,7 +205,7 @@ impl Stream {
 
     /// Memory that it takes, in bytes, besides that of a decoder of compressed audio.
     pub fn bytes(&self) -> u64 {
-        let resampling = self.resampling.as_ref().map_or(0, |running| running.bytes(BLOCK));
+        let resampling = self.resampling.as_ref().map_or(0, |running| running.bytes(self.block.len()));
         (BLOCK * size_of::<f32>()) as u64 + PIPE_BYTES + resampling
     }
 
@@ -241,6 +246,11 @@ impl Input {
             Self::Decoder(decoder) => decoder.read_next(to),
         }
     }
+}
+
+/// The error for a pipe of a format whose index may follow its audio.
+pub(super) fn needs_file() -> Error {
+    Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
 }
 
 impl Clipping {
