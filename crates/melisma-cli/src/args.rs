@@ -83,7 +83,7 @@ Text leaves as soon as no later sample can change it, and is the same for every 
 Examples:
   melisma encode speech.flac -o tokens.safetensors --model snac_24khz/ --verify-audio
   melisma encode wavs/ -o train.jsonl --metadata metadata.csv --text-column 3 --format orpheus --drop-repeats
-  melisma encode - -o - --model snac_24khz/ --channel left < microphone.fifo")]
+  arecord -f S16_LE -r 48000 -c 2 | melisma encode - -o - --channel left > tokens.fifo")]
     Encode(EncodeArgs),
     /// Render a score or generated music to audio
     #[command(after_help = "\

@@ -18,6 +18,7 @@ use crate::session::Session;
 /// Frames of a file that are encoded at once, unless `--chunk` is given.
 const PIECE_FRAMES: usize = 64;
 
+const CHANNELS: &str = "use --channel mix, or a number from 1 to that of its channels";
 const CUT_OFF: &str = "the file was cut off: make or fetch it again";
 const EXPECTED: &str = "audio is WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF; convert other formats, as in \
                         `ffmpeg -i IN OUT.wav`";
@@ -188,6 +189,7 @@ pub fn waiting_bytes(chunk: Option<usize>, input: &Stream, frame_len: usize) -> 
 pub fn at(error: Error, input: &str) -> Error {
     match error.kind() {
         Kind::Memory => error,
+        Kind::InvalidArgument => with_hint(error.at(input), CHANNELS),
         Kind::Truncated => with_hint(error.at(input), CUT_OFF),
         Kind::Corrupt | Kind::Unsupported => with_hint(error.at(input), EXPECTED),
         _ => error.at(input),
