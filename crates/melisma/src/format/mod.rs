@@ -15,6 +15,6 @@ mod zip;
 
 pub use dtype::{DType, Number};
 pub use read_at::ReadAt;
-pub use stored_type::StoredType;
+pub use stored_type::{Opaque, StoredType};
 pub use value::Value;
 pub(crate) use value::byte_len;

@@ -10,26 +10,51 @@ use crate::{Error, Result};
 pub enum StoredType {
     /// A type that arrays support too.
     Array(DType),
-    /// Any other type, by its lower-case name; its elements are never converted.
-    Opaque(&'static str),
+    /// A type whose elements are never converted.
+    Opaque(Opaque),
+    /// A type that this version does not know.
+    Unknown,
 }
 
-/// Opaque types: our name, the safetensors name, and bytes per element.
-const OPAQUE: [(&str, &str, usize); 6] = [
-    ("c64", "C64", 8),
-    ("f8_e4m3", "F8_E4M3", 1),
-    ("f8_e5m2", "F8_E5M2", 1),
-    ("f8_e4m3fnuz", "F8_E4M3FNUZ", 1),
-    ("f8_e5m2fnuz", "F8_E5M2FNUZ", 1),
-    ("f8_e8m0", "F8_E8M0", 1),
-];
+/// Element types that are listed and copied only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Opaque {
+    C64,
+    F8E4M3,
+    F8E5M2,
+    F8E4M3Fnuz,
+    F8E5M2Fnuz,
+    F8E8M0,
+}
+
+impl Opaque {
+    const ALL: [Self; 6] = [Self::C64, Self::F8E4M3, Self::F8E5M2, Self::F8E4M3Fnuz, Self::F8E5M2Fnuz, Self::F8E8M0];
+
+    fn size(self) -> usize {
+        if self == Self::C64 { 8 } else { 1 }
+    }
+
+    /// The short name and the safetensors name.
+    fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::C64 => ["c64", "C64"],
+            Self::F8E4M3 => ["f8_e4m3", "F8_E4M3"],
+            Self::F8E5M2 => ["f8_e5m2", "F8_E5M2"],
+            Self::F8E4M3Fnuz => ["f8_e4m3fnuz", "F8_E4M3FNUZ"],
+            Self::F8E5M2Fnuz => ["f8_e5m2fnuz", "F8_E5M2FNUZ"],
+            Self::F8E8M0 => ["f8_e8m0", "F8_E8M0"],
+        }
+    }
+}
 
 impl StoredType {
     /// Bytes of one element, if known.
     pub(super) fn size(self) -> Option<usize> {
         match self {
             Self::Array(dtype) => Some(dtype.size()),
-            Self::Opaque(name) => OPAQUE.iter().find(|other| other.0 == name).map(|other| other.2),
+            Self::Opaque(other) => Some(other.size()),
+            Self::Unknown => None,
         }
     }
 
@@ -37,7 +62,8 @@ impl StoredType {
     pub fn name(self) -> &'static str {
         match self {
             Self::Array(dtype) => dtype.name(),
-            Self::Opaque(name) => name,
+            Self::Opaque(other) => other.names()[0],
+            Self::Unknown => "unknown",
         }
     }
 
@@ -45,14 +71,15 @@ impl StoredType {
     pub fn safetensors_name(self) -> Option<&'static str> {
         match self {
             Self::Array(dtype) => Some(dtype.safetensors_name()),
-            Self::Opaque(name) => OPAQUE.iter().find(|other| other.0 == name).map(|other| other.1),
+            Self::Opaque(other) => Some(other.names()[1]),
+            Self::Unknown => None,
         }
     }
 
     /// The type with a safetensors name.
     pub fn from_safetensors(name: &str) -> Self {
-        let opaque = || OPAQUE.iter().find(|other| other.1 == name).map_or("unknown", |other| other.0);
-        DType::from_safetensors(name).map_or_else(|| Self::Opaque(opaque()), Self::Array)
+        let opaque = || Opaque::ALL.into_iter().find(|other| other.names()[1] == name);
+        DType::from_safetensors(name).map(Self::Array).or_else(|| opaque().map(Self::Opaque)).unwrap_or(Self::Unknown)
     }
 
     /// The type of a PyTorch storage class.
@@ -89,12 +116,12 @@ impl StoredType {
             "uint16" => Self::Array(DType::U16),
             "uint8" => Self::Array(DType::U8),
             "bool" => Self::Array(DType::Bool),
-            "complex64" => Self::Opaque("c64"),
-            "float8_e4m3fn" => Self::Opaque("f8_e4m3"),
-            "float8_e5m2" => Self::Opaque("f8_e5m2"),
-            "float8_e4m3fnuz" => Self::Opaque("f8_e4m3fnuz"),
-            "float8_e5m2fnuz" => Self::Opaque("f8_e5m2fnuz"),
-            "float8_e8m0fnu" => Self::Opaque("f8_e8m0"),
+            "complex64" => Self::Opaque(Opaque::C64),
+            "float8_e4m3fn" => Self::Opaque(Opaque::F8E4M3),
+            "float8_e5m2" => Self::Opaque(Opaque::F8E5M2),
+            "float8_e4m3fnuz" => Self::Opaque(Opaque::F8E4M3Fnuz),
+            "float8_e5m2fnuz" => Self::Opaque(Opaque::F8E5M2Fnuz),
+            "float8_e8m0fnu" => Self::Opaque(Opaque::F8E8M0),
             _ => return None,
         })
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use melisma_kernels::rans::Split;
 
 use crate::format::safetensors::TensorEntry;
+use crate::format::{DType, Opaque, StoredType};
 use crate::{Error, Result};
 
 /// The valid tile sizes: rows and columns, in elements.
@@ -46,16 +47,14 @@ impl Layout {
     /// # Errors
     /// `Corrupt`: the shape overflows, or does not match the tensor's length.
     pub fn of(tensor: &TensorEntry, tile_size: u32) -> Result<Self> {
-        let (split, parts) = match tensor.dtype.as_str() {
-            "BF16" => (Split::BrainFloat16, 1),
-            "F32" => (Split::Float32, 1),
-            "C64" => (Split::Float32, 2),
-            "F16" | "I16" | "U16" => (Split::Bytes2, 1),
-            "I32" | "U32" => (Split::Bytes4, 1),
-            "F64" | "I64" | "U64" => (Split::Bytes8, 1),
-            "BOOL" | "U8" | "I8" | "F8_E4M3" | "F8_E5M2" | "F8_E8M0" => (Split::Bytes1, 1),
-            // Elements smaller than a byte, and unknown types.
-            _ => return Ok(Self::new(Split::Bytes1, 1, tensor.len(), tile_size)),
+        let (split, parts) = match StoredType::from_safetensors(&tensor.dtype) {
+            StoredType::Array(dtype) => (split_of(dtype), 1),
+            StoredType::Opaque(Opaque::C64) => (Split::Float32, 2),
+            StoredType::Opaque(Opaque::F8E4M3 | Opaque::F8E5M2 | Opaque::F8E8M0) => (Split::Bytes1, 1),
+            // Elements smaller than a byte, and types that version 1.0 of the format does not know.
+            StoredType::Opaque(Opaque::F8E4M3Fnuz | Opaque::F8E5M2Fnuz) | StoredType::Unknown => {
+                return Ok(Self::new(Split::Bytes1, 1, tensor.len(), tile_size));
+            }
         };
         let (cols, outer) = tensor.shape.split_last().map_or((1, &[][..]), |(&cols, outer)| (cols, outer));
         let rows = outer.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent));
@@ -173,6 +172,17 @@ impl Runs {
     }
 }
 
+fn split_of(dtype: DType) -> Split {
+    match dtype {
+        DType::BF16 => Split::BrainFloat16,
+        DType::F32 => Split::Float32,
+        DType::F16 | DType::I16 | DType::U16 => Split::Bytes2,
+        DType::I32 | DType::U32 => Split::Bytes4,
+        DType::F64 | DType::I64 | DType::U64 => Split::Bytes8,
+        DType::Bool | DType::U8 | DType::I8 => Split::Bytes1,
+    }
+}
+
 fn wrong_shape(tensor: &TensorEntry) -> Error {
     let TensorEntry { name, dtype, shape, .. } = tensor;
     Error::corrupt(format!("{name}: {dtype} of shape {shape:?} does not have {} bytes", tensor.len()))
@@ -181,6 +191,41 @@ fn wrong_shape(tensor: &TensorEntry) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The split is part of the format: a file packed before must be read the same way.
+    #[test]
+    fn every_type_has_the_split_that_files_are_packed_with() {
+        let of = |dtype: &str, shape: &[u64], bytes: u64| {
+            let tensor =
+                TensorEntry { name: "x".to_owned(), dtype: dtype.to_owned(), shape: shape.to_vec(), bytes: [0, bytes] };
+            Layout::of(&tensor, 512).map(|layout| (layout.split, layout.rows, layout.cols))
+        };
+        for (dtype, split, width) in [
+            ("BF16", Split::BrainFloat16, 2),
+            ("F32", Split::Float32, 4),
+            ("F16", Split::Bytes2, 2),
+            ("I16", Split::Bytes2, 2),
+            ("U16", Split::Bytes2, 2),
+            ("I32", Split::Bytes4, 4),
+            ("U32", Split::Bytes4, 4),
+            ("F64", Split::Bytes8, 8),
+            ("I64", Split::Bytes8, 8),
+            ("U64", Split::Bytes8, 8),
+            ("BOOL", Split::Bytes1, 1),
+            ("U8", Split::Bytes1, 1),
+            ("I8", Split::Bytes1, 1),
+            ("F8_E4M3", Split::Bytes1, 1),
+            ("F8_E5M2", Split::Bytes1, 1),
+            ("F8_E8M0", Split::Bytes1, 1),
+        ] {
+            assert_eq!(of(dtype, &[3, 5], 15 * width).unwrap(), (split, 3, 5), "{dtype}");
+            assert!(of(dtype, &[3, 5], 15 * width + 1).is_err(), "{dtype}");
+        }
+        assert_eq!(of("C64", &[3, 5], 120).unwrap(), (Split::Float32, 3, 10));
+        for dtype in ["F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4", "anything"] {
+            assert_eq!(of(dtype, &[3, 5], 7).unwrap(), (Split::Bytes1, 1, 7), "{dtype}");
+        }
+    }
 
     #[test]
     fn runs_cover_every_byte_once() {
