@@ -63,7 +63,7 @@ pub fn onnx(bytes: &[u8]) {
         let written = model.to_bytes().expect("a model that was read can be written");
         assert!(Model::from_bytes(&written).expect("a model that was written can be read") == model);
     }
-    let _ = Model::from_packed(&bytes, LIMIT);
+    let _ = Model::from_packed(&bytes, &Budget::limited(LIMIT));
 }
 
 /// WAV files in memory.

@@ -26,6 +26,7 @@ use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{self, Content, Given, Outcome, Request, Requirements, Search, Sets, Wanted, Worker};
 use melisma::output::{self, Existing};
 use melisma::runtime::device::Device;
+use melisma::runtime::memory::Budget;
 use melisma::{Error, Result};
 
 const PEERS: &str = include_str!("../peers/optimize.py");
@@ -66,7 +67,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let config = config("field", cpu.threads)?;
     let mut rows = Vec::new();
     for subject in subjects(&folder.0)? {
-        rows.extend(of_model(&subject, &config, &folder.0)?);
+        rows.extend(of_model(&subject, &config, &folder.0, place.memory.budget())?);
     }
     rows.extend(memory::rows(&folder.0, cpu.threads)?);
     rows.extend(disk::rows(&folder.0, cpu.threads)?);
@@ -120,11 +121,11 @@ fn request(subject: &Subject) -> Request {
     }
 }
 
-fn of_model(subject: &Subject, config: &Config, folder: &Path) -> Result<Vec<Row>> {
+fn of_model(subject: &Subject, config: &Config, folder: &Path, budget: &Budget) -> Result<Vec<Row>> {
     let request = request(subject);
     let files = input_files(&request, subject, folder)?;
     let cache = Cache::open(Some(folder), Options { limit_bytes: u64::MAX, threads: config.threads.value.count() });
-    let search = Search { config, cache: &cache, worker: worker()?, free_bytes: None, say: &|_| {} };
+    let search = Search { config, budget, cache, worker: worker()?, free_bytes: None, say: &|_| {} };
     let before = onnxruntime(subject, &files);
     let begin = Instant::now();
     let outcome = search.optimize(&request)?;

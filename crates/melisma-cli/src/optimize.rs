@@ -4,20 +4,27 @@ use std::path::Path;
 
 use melisma::config::DeviceRequest;
 use melisma::engine::EngineName;
-use melisma::optimize::search::{self, Given, Outcome, Request, Requested, Requirements, Worker};
+use melisma::optimize::search::{self, Given, Outcome, Request, Requested, Requirements, Search, Worker};
+use melisma::runtime::device::Device;
 use melisma::text::size;
 use melisma::{Error, Result};
 
 use crate::args::{OptimizeArgs, RequirementArgs};
-use crate::remedy;
 use crate::session::Session;
 
 pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
     let _span = tracing::info_span!("optimize").entered();
     let request = request(session, args)?;
-    let outcome = search::optimize(&session.config, &request, worker()?, &|text| session.say(text))?;
+    let outcome = with_search(session, |search| search.optimize(&request))?;
     let device = device(session, outcome.report.candidate.engine);
     session.print(device, || text(args, &outcome), outcome.keys())
+}
+
+/// Calls `work` with the search that the settings describe. Models are held in host memory.
+pub fn with_search<R>(session: &Session, work: impl FnOnce(Search<'_>) -> Result<R>) -> Result<R> {
+    let cpu = Device::cpu()?;
+    let say = |text: &str| session.say(text);
+    work(Search::new(&session.config, session.memory(&cpu).budget(), worker()?, &say))
 }
 
 /// Candidates are measured in child processes that run this program.
@@ -27,7 +34,7 @@ pub fn worker() -> Result<Worker> {
 
 /// Measures one candidate for the search that started this process.
 pub fn work(spec: &Path) -> Result<()> {
-    search::serve(spec, remedy::hint)
+    search::serve(spec)
 }
 
 /// The request that the flags describe.

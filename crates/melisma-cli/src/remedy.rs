@@ -9,7 +9,7 @@ pub fn hint(error: &Error) -> Option<String> {
 }
 
 fn words(remedy: &Remedy) -> String {
-    let one_of = Remedy::alternatives;
+    let one_of = |names: &[String]| Remedy::alternatives(names);
     let fixed = match remedy {
         Remedy::Words(words) => words,
         Remedy::RaiseMemoryLimit { least: Some(bytes) } => {
@@ -69,20 +69,20 @@ mod tests {
             Remedy::RaiseMemoryLimit { least: Some(5 << 30) },
             Remedy::RaiseMemoryLimit { least: None },
             Remedy::LowerMemoryLimit,
-            Remedy::UseDevice(&["cpu", "auto"]),
-            Remedy::UseEngine(Some("rten")),
+            Remedy::use_device(&["cpu", "auto"]),
+            Remedy::use_engine("rten"),
             Remedy::UseEngine(None),
-            Remedy::UsePrecision(&["fp32"]),
+            Remedy::use_precision(&["fp32"]),
             Remedy::RaiseTolerance,
-            Remedy::UseProfile("field"),
+            Remedy::UseProfile("field".to_owned()),
             Remedy::CheckConfigFile,
             Remedy::Replace,
             Remedy::StartOver,
             Remedy::NameInputShape("x".into()),
             Remedy::GiveInputValues,
-            Remedy::OptimizeFirst { engine: "rten" },
-            Remedy::SetMel { key: "dtype", value: "f32" },
-            Remedy::ChangeMel(vec!["f_min", "f_max"]),
+            Remedy::OptimizeFirst { engine: "rten".to_owned() },
+            Remedy::set_mel("dtype", "f32"),
+            Remedy::change_mel(&["f_min", "f_max"]),
             Remedy::ExplainMel,
             Remedy::GiveBase,
             Remedy::PackWhole,
@@ -91,8 +91,8 @@ mod tests {
             Remedy::SkipFailures,
             Remedy::UseShards,
             Remedy::AllowMissing,
-            Remedy::UseStore(&["hdf5", "npy"]),
-            Remedy::UseRowType("f32"),
+            Remedy::use_store(&["hdf5", "npy"]),
+            Remedy::UseRowType("f32".to_owned()),
         ]
     }
 
@@ -121,8 +121,7 @@ mod tests {
     fn remedies_read_as_commands() {
         let error = Error::invalid("x").with_hint(Remedy::RaiseMemoryLimit { least: Some(5 << 30) }).or_hint("wait");
         assert_eq!(hint(&error).unwrap(), "use --memory-limit 5GiB or more, or wait");
-        let error =
-            Error::invalid("x").with_hint(Remedy::ChangeMel(vec!["f_min", "f_max"])).or_hint(Remedy::ExplainMel);
+        let error = Error::invalid("x").with_hint(Remedy::change_mel(&["f_min", "f_max"])).or_hint(Remedy::ExplainMel);
         let text =
             "change them with `--set f_min=... --set f_max=...`; `melisma mel --list` explains all presets and keys";
         assert_eq!(hint(&error).unwrap(), text);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use melisma::engine::{Port, Ports};
 use melisma::format::{Value, npy};
-use melisma::optimize::search::{Chosen, open_for_run};
+use melisma::optimize::search::Chosen;
 use melisma::output::{self, Existing};
 use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Remedy, Result};
@@ -40,9 +40,9 @@ fn prepare(session: &Session, args: &RunArgs) -> Result<Prepared> {
         paths = outputs(&ports.outputs, &args.output, session.existing)?;
         Ok(values)
     };
-    let model = (args.model.as_path(), optimize::asked(&args.requirements));
-    let say = |text: &str| session.say(text);
-    let (chosen, values) = open_for_run(&session.config, model, (values, optimize::worker()?), &say)?;
+    let requested = optimize::asked(&args.requirements);
+    let (chosen, values) =
+        optimize::with_search(session, |search| search.open_for_run(&args.model, requested, values))?;
     Ok(Prepared { chosen, values, paths })
 }
 

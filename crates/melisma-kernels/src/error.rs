@@ -8,13 +8,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::remedy::{self, Remedy};
 
 /// A result with our [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The sort of failure; the only part that programs should branch on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Kind {
     /// The caller passed a wrong value.

@@ -1,13 +1,16 @@
 //! Typed remedies for errors: the libraries say what to change, and each front says how.
 
+use std::borrow::Borrow;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// One way to fix the cause of an [`Error`](crate::Error).
 ///
 /// `Display` words it without flags or arguments, for programs that call the library. Each front
 /// has its own wording for every variant. The enum is exhaustive, so a new variant does not compile
 /// until every front words it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Remedy {
     /// Words that every front prints unchanged.
     Words(String),
@@ -19,21 +22,21 @@ pub enum Remedy {
     /// A lower memory limit, so that the work is split.
     LowerMemoryLimit,
     /// One of these devices.
-    UseDevice(&'static [&'static str]),
+    UseDevice(Vec<String>),
     /// This engine for ONNX models, or any other engine.
-    UseEngine(Option<&'static str>),
+    UseEngine(Option<String>),
     /// One of these precisions for ONNX models.
-    UsePrecision(&'static [&'static str]),
+    UsePrecision(Vec<String>),
     /// A larger tolerance for the error of an engine's outputs.
     RaiseTolerance,
     /// This profile.
-    UseProfile(&'static str),
+    UseProfile(String),
     /// Another value of a setting, written as in the configuration file.
     Set {
         /// The key, without its section.
-        key: &'static str,
+        key: String,
         /// The value.
-        value: &'static str,
+        value: String,
     },
     /// A different configuration file, or none.
     CheckConfigFile,
@@ -48,17 +51,17 @@ pub enum Remedy {
     /// An engine that the search found and cached for the model.
     OptimizeFirst {
         /// The engine to search with.
-        engine: &'static str,
+        engine: String,
     },
     /// This value of a key of a mel preset.
     SetMel {
         /// The key.
-        key: &'static str,
+        key: String,
         /// The value.
-        value: &'static str,
+        value: String,
     },
     /// Other values of these keys of a mel preset.
-    ChangeMel(Vec<&'static str>),
+    ChangeMel(Vec<String>),
     /// The explanation of all mel presets and keys.
     ExplainMel,
     /// The GPUs and libraries that were found.
@@ -86,18 +89,53 @@ pub enum Remedy {
     /// Merging without the missing shards.
     AllowMissing,
     /// One of these kinds of dataset.
-    UseStore(&'static [&'static str]),
+    UseStore(Vec<String>),
     /// Dataset rows of this element type.
-    UseRowType(&'static str),
+    UseRowType(String),
 }
 
 impl Remedy {
+    /// One of these devices.
+    pub fn use_device(names: &[&str]) -> Self {
+        Self::UseDevice(owned(names))
+    }
+
+    /// This engine for ONNX models.
+    pub fn use_engine(name: &str) -> Self {
+        Self::UseEngine(Some(name.to_owned()))
+    }
+
+    /// One of these precisions for ONNX models.
+    pub fn use_precision(names: &[&str]) -> Self {
+        Self::UsePrecision(owned(names))
+    }
+
+    /// One of these kinds of dataset.
+    pub fn use_store(names: &[&str]) -> Self {
+        Self::UseStore(owned(names))
+    }
+
+    /// Another value of a setting.
+    pub fn set(key: &str, value: &str) -> Self {
+        Self::Set { key: key.to_owned(), value: value.to_owned() }
+    }
+
+    /// This value of a key of a mel preset.
+    pub fn set_mel(key: &str, value: &str) -> Self {
+        Self::SetMel { key: key.to_owned(), value: value.to_owned() }
+    }
+
+    /// Other values of these keys of a mel preset.
+    pub fn change_mel(keys: &[&str]) -> Self {
+        Self::ChangeMel(owned(keys))
+    }
+
     /// Joins names as `a`, `a or b`, or `a, b or c`.
-    pub fn alternatives(names: &[&str]) -> String {
+    pub fn alternatives<S: Borrow<str>>(names: &[S]) -> String {
         match names {
             [] => String::new(),
-            [name] => (*name).to_owned(),
-            [first @ .., last] => format!("{} or {last}", first.join(", ")),
+            [name] => name.borrow().to_owned(),
+            [first @ .., last] => format!("{} or {}", first.join(", "), last.borrow()),
         }
     }
 
@@ -105,6 +143,10 @@ impl Remedy {
     fn is_reference(&self) -> bool {
         matches!(self, Self::ExplainMel | Self::ShowDevices | Self::ListTensors | Self::BuildDataset)
     }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 impl From<&str> for Remedy {
@@ -193,7 +235,7 @@ mod tests {
         );
         assert_eq!(words(&["did you mean `x`?".into(), Remedy::UseShards]), "did you mean `x`? build it in shards");
         assert_eq!(line(&[], Remedy::to_string), None);
-        assert_eq!(Remedy::UseDevice(&["cpu", "cuda", "auto"]).to_string(), "use the device cpu, cuda or auto");
-        assert_eq!(Remedy::ChangeMel(vec!["f_min"]).to_string(), "change f_min");
+        assert_eq!(Remedy::use_device(&["cpu", "cuda", "auto"]).to_string(), "use the device cpu, cuda or auto");
+        assert_eq!(Remedy::change_mel(&["f_min"]).to_string(), "change f_min");
     }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use melisma::config::Config;
 use melisma::engine::Ports;
 use melisma::format::{DType, Value};
-use melisma::optimize::search::{self, Content, Given, Request, Requested, Requirements, Worker};
+use melisma::optimize::search::{self, Content, Given, Request, Requested, Requirements, Search, Worker};
+use melisma::runtime::memory::Budget;
 use melisma::{Error, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -14,7 +15,6 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::array;
 use crate::error::raise;
-use crate::remedy;
 
 /// The requirements on an engine, as given in Python.
 #[derive(Default)]
@@ -41,14 +41,21 @@ pub struct Task {
     pub calibrate: Option<PathBuf>,
 }
 
+/// What a search works with.
+pub struct Setup<'a> {
+    pub config: &'a Config,
+    pub budget: &'a Budget,
+    pub worker: Worker,
+}
+
 /// The report of `melisma optimize --json`, as text.
-pub fn optimize(config: &Config, task: Task, asks: &Asks, worker: Worker) -> (Result<String>, Notes) {
-    said(|say| {
+pub fn optimize(setup: Setup<'_>, task: Task, asks: &Asks) -> (Result<String>, Notes) {
+    said(setup, |search| {
         let given = |(name, shape)| Given { name, content: Content::Shape(shape) };
         let inputs = task.inputs.into_iter().map(given).collect();
-        let requirements = Requirements::new(config, asks.asked())?;
+        let requirements = Requirements::new(search.config, asks.asked())?;
         let request = Request { model: task.model, inputs, requirements, calibrate: task.calibrate };
-        search::optimize(config, &request, worker, say).map(|outcome| outcome.keys().to_string())
+        search.optimize(&request).map(|outcome| outcome.keys().to_string())
     })
 }
 
@@ -59,24 +66,21 @@ pub struct Ran {
 }
 
 /// Runs a model once.
-pub fn run(
-    config: &Config,
-    (path, inputs): (&Path, Vec<(String, Value)>),
-    asks: &Asks,
-    worker: Worker,
-) -> (Result<Ran>, Notes) {
-    said(|say| {
+pub fn run(setup: Setup<'_>, path: &Path, inputs: Vec<(String, Value)>, asks: &Asks) -> (Result<Ran>, Notes) {
+    said(setup, |search| {
         let values = |ports: &Ports| ports.arrange(inputs).map_err(|error| error.at("inputs"));
-        let (mut chosen, values) = search::open_for_run(config, (path, asks.asked()), (values, worker), say)?;
+        let (mut chosen, values) = search.open_for_run(path, asks.asked(), values)?;
         let results = chosen.engine.run(&values).map_err(|error| error.at(path.display()))?;
         let names = chosen.engine.outputs().iter().map(|port| port.name.clone());
         Ok(Ran { outputs: names.zip(results).collect(), report: chosen.keys().to_string() })
     })
 }
 
-fn said<R>(work: impl FnOnce(&dyn Fn(&str)) -> Result<R>) -> (Result<R>, Notes) {
+/// Calls `work` with a search and collects its messages.
+fn said<R>(setup: Setup<'_>, work: impl FnOnce(&Search<'_>) -> Result<R>) -> (Result<R>, Notes) {
     let notes = std::cell::RefCell::new(Notes::new());
-    let result = work(&|text: &str| notes.borrow_mut().push(text.to_owned()));
+    let say = |text: &str| notes.borrow_mut().push(text.to_owned());
+    let result = work(&Search::new(setup.config, setup.budget, setup.worker, &say));
     (result, notes.into_inner())
 }
 
@@ -135,5 +139,5 @@ pub fn worker(py: Python<'_>) -> PyResult<Worker> {
 /// Measures one candidate for the search that started this process, and returns the exit code.
 #[pyfunction(name = "_work")]
 pub fn work(py: Python<'_>, spec: PathBuf) -> i32 {
-    i32::from(py.detach(|| search::serve(&spec, remedy::hint)).is_err())
+    i32::from(py.detach(|| search::serve(&spec)).is_err())
 }

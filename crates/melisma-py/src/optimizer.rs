@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use melisma::config::Config;
+use melisma::optimize::search::Worker;
 use melisma::tensor::{Tensor, TensorOptimizer};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -128,7 +129,7 @@ impl PyTensorOptimizer {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (worker, asks) = (onnx::worker(py)?, onnx::Asks { precision, tolerance, engine });
         let task = onnx::Task { model: path, inputs: inputs.into_iter().collect(), calibrate };
-        let (report, notes) = py.detach(|| onnx::optimize(&self.config, task, &asks, worker));
+        let (report, notes) = py.detach(|| onnx::optimize(self.setup(worker), task, &asks));
         log(py, notes)?;
         parsed(py, &report.map_err(raise)?)
     }
@@ -148,7 +149,7 @@ impl PyTensorOptimizer {
     ) -> PyResult<Bound<'py, PyDict>> {
         let (inputs, asks) = (onnx::values(inputs)?, onnx::Asks { precision, tolerance, engine });
         let worker = onnx::worker(py)?;
-        let (ran, notes) = py.detach(|| onnx::run(&self.config, (&path, inputs), &asks, worker));
+        let (ran, notes) = py.detach(|| onnx::run(self.setup(worker), &path, inputs, &asks));
         log(py, notes)?;
         let onnx::Ran { outputs, report } = ran.map_err(raise)?;
         *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
@@ -216,6 +217,10 @@ impl PrecisionScope {
 }
 
 impl PyTensorOptimizer {
+    fn setup(&self, worker: Worker) -> onnx::Setup<'_> {
+        onnx::Setup { config: &self.config, budget: self.optimizer.memory().budget(), worker }
+    }
+
     pub fn operand<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Operand<'py>> {
         Operand::take(value, self.optimizer.memory().budget())
     }

@@ -9,10 +9,8 @@ pub fn hint(error: &Error) -> Option<String> {
 }
 
 fn words(remedy: &Remedy) -> String {
-    let quoted = |names: &[&str]| {
-        let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-        Remedy::alternatives(&quoted.iter().map(String::as_str).collect::<Vec<_>>())
-    };
+    let quoted =
+        |names: &[String]| Remedy::alternatives(&names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>());
     match remedy {
         Remedy::RaiseMemoryLimit { least: None } => "raise memory_limit".to_owned(),
         Remedy::RaiseMemoryLimit { least: Some(bytes) } => {

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
+use melisma::Budget;
 use melisma::config::Config;
 use melisma::format::{DType, Value};
 use melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo};
@@ -44,7 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cache = Cache::open(Some(Path::new("cache")), cache::Options { limit_bytes: 1 << 30, threads: 2 });
     let say = |text: &str| println!("{text}");
     // `Worker::Program` measures each candidate in a process of its own.
-    let search = Search { config: &config, cache: &cache, worker: Worker::Here, free_bytes: free_bytes(), say: &say };
+    let (budget, free_bytes) = (Budget::limited(1 << 30), free_bytes());
+    let worker = Worker::Here(budget.clone());
+    let search = Search { config: &config, budget: &budget, cache, worker, free_bytes, say: &say };
     let requirements = Requirements::new(&config, Requested { engine: Some("rten"), ..Requested::default() })?;
     let request = Request {
         model: path.to_owned(),

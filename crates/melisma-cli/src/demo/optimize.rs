@@ -6,7 +6,6 @@ use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{Request, Requirements, Search, Wanted};
 use melisma::output::{self, Existing};
-use melisma::runtime::machine::free_bytes;
 use melisma::text::size;
 use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Result};
@@ -32,8 +31,8 @@ pub fn run(session: &Session) -> Result<String> {
     output::write(&model, &snac_decoder(&SIZES, 1)?.to_bytes()?, Existing::Replace)?;
     // A separate cache, so that each demo shows both a search and a cache hit.
     let cache = Cache::open(Some(&folder.0), Options { limit_bytes: u64::MAX, threads: 1 });
-    let worker = worker()?;
-    let search = Search { config: &session.config, cache: &cache, worker, free_bytes: free_bytes(), say: &|_| {} };
+    let budget = session.engine()?.memory.budget();
+    let search = Search { cache, ..Search::new(&session.config, budget, worker()?, &|_| {}) };
     let request = Request {
         model,
         inputs: vec!["z=1x32x64".parse()?],

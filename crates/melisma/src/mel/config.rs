@@ -192,7 +192,7 @@ impl Config {
                 count(n_samples as u64, "sample"),
                 pad + 1
             ))
-            .with_hint(Remedy::SetMel { key: "padding", value: "constant" })
+            .with_hint(Remedy::set_mel("padding", "constant"))
             .or_hint("leave the file out"));
         }
         let whole = (n_samples + 2 * pad).checked_sub(self.frame_len()).map_or(0, |rest| 1 + rest / self.hop_length);

@@ -69,7 +69,7 @@ impl Config {
                 self.f_min,
                 self.top_hz()
             ))
-            .with_hint(Remedy::ChangeMel(vec!["f_min", "f_max"])));
+            .with_hint(Remedy::change_mel(&["f_min", "f_max"])));
         }
         Ok(())
     }

@@ -125,7 +125,7 @@ impl Key {
             return Ok(());
         }
         Err(Error::invalid(format!("{name} is {value}; it must be between {least} and {most}"))
-            .with_hint(Remedy::ChangeMel(vec![name]))
+            .with_hint(Remedy::change_mel(&[name]))
             .or_hint(Remedy::ExplainMel))
     }
 }

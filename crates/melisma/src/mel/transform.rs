@@ -120,8 +120,9 @@ impl Transform {
             OutputPrecision::F32 => Values::F32(self.values::<S, f32>(queue, batch, samples, len)?),
         };
         if self.config.dtype == OutputPrecision::F16 && !values.is_finite() {
-            return Err(Error::invalid("a value does not fit half precision")
-                .with_hint(Remedy::SetMel { key: "dtype", value: "f32" }));
+            return Err(
+                Error::invalid("a value does not fit half precision").with_hint(Remedy::set_mel("dtype", "f32"))
+            );
         }
         Ok(Spectrogram { shape: self.shape(n_frames), values })
     }

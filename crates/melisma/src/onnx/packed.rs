@@ -8,8 +8,8 @@ use super::tensor::{Data, Tensor};
 use super::{Model, check, read, write};
 use crate::format::{DType, safetensors};
 use crate::pack::{self, Archive, ReadAt};
-use crate::runtime::memory::Budget;
-use crate::{Error, Kind, Result};
+use crate::runtime::memory::{Budget, Space};
+use crate::{Error, Kind, Remedy, Result};
 
 /// Smaller tensors stay in the graph.
 const MIN_BYTES: usize = 4096;
@@ -49,15 +49,16 @@ impl Model {
         Ok(packed)
     }
 
-    /// Reads the output of [`Model::to_packed`], if it has at most `limit` bytes unpacked.
+    /// Reads the output of [`Model::to_packed`], if the unpacked model fits into `budget`.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the limit.
-    pub fn from_packed(packed: &dyn ReadAt, limit: u64) -> Result<Self> {
-        let archive = Archive::open(packed, &Budget::limited(limit))?;
-        if archive.source_len() > limit {
-            let message = format!("unpacked it has {} bytes; at most {limit}", archive.source_len());
-            return Err(Error::new(Kind::Memory, message));
+    /// `Corrupt` or `Truncated` for other bytes, `Memory` beyond the budget.
+    pub fn from_packed(packed: &dyn ReadAt, budget: &Budget) -> Result<Self> {
+        let archive = Archive::open(packed, budget)?;
+        let free = budget.free(Space::Host);
+        if archive.source_len() > free {
+            let message = format!("unpacked it has {} bytes; {free} are free", archive.source_len());
+            return Err(Error::new(Kind::Memory, message).with_hint(Remedy::RaiseMemoryLimit { least: None }));
         }
         archive.check_hash()?;
         // Unpacks one tensor at a time, so that memory never holds the whole file as well.
@@ -112,13 +113,13 @@ mod tests {
             }
             let (plain, packed) = (model.to_bytes().unwrap(), model.to_packed(&options).unwrap());
             assert!(packed.len() < plain.len(), "{} of {}", packed.len(), plain.len());
-            assert_eq!(Model::from_packed(&packed, 1 << 30).unwrap(), model);
-            assert_eq!(Model::from_packed(&packed, 100).unwrap_err().kind(), Kind::Memory);
+            assert_eq!(Model::from_packed(&packed, &budget).unwrap(), model);
+            assert_eq!(Model::from_packed(&packed, &Budget::limited(100)).unwrap_err().kind(), Kind::Memory);
             for len in [0, 7, 100, packed.len() / 2, packed.len() - 1] {
-                assert!(Model::from_packed(&&packed[..len], 1 << 30).is_err());
+                assert!(Model::from_packed(&&packed[..len], &budget).is_err());
             }
         }
         let nothing = Model::from_bytes(crate::golden::CONTROL).unwrap();
-        assert_eq!(Model::from_packed(&nothing.to_packed(&options).unwrap(), 1 << 30).unwrap(), nothing);
+        assert_eq!(Model::from_packed(&nothing.to_packed(&options).unwrap(), &budget).unwrap(), nothing);
     }
 }

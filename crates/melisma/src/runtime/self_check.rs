@@ -32,7 +32,7 @@ impl SelfCheck {
         if check.matmul_error > TOLERANCE {
             let message = format!("{}: matmul is off by {:e}, more than rounding", queue.device(), check.matmul_error);
             let error = Error::new(Kind::Check, message).with_hint("update the driver");
-            return Err(error.or_hint(Remedy::UseDevice(&["cpu"])));
+            return Err(error.or_hint(Remedy::use_device(&["cpu"])));
         }
         Ok(check)
     }

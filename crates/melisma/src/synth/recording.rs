@@ -273,7 +273,7 @@ impl Sheet {
 }
 
 fn refused(what: &str) -> Error {
-    Error::unsupported(format!("{what}: played on the CPU only")).with_hint(Remedy::UseDevice(&["cpu", "auto"]))
+    Error::unsupported(format!("{what}: played on the CPU only")).with_hint(Remedy::use_device(&["cpu", "auto"]))
 }
 
 fn most_at_once(notes: &[Voiced]) -> usize {

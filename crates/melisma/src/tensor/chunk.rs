@@ -59,7 +59,7 @@ fn refused(free: u64, space: Space, (n_rows, row_bytes): (usize, usize)) -> Erro
     match n_rows {
         0 | 1 => error.with_hint(raise),
         _ => error
-            .with_hint(Remedy::Set { key: "chunk_large_tensors", value: "true" })
+            .with_hint(Remedy::set("chunk_large_tensors", "true"))
             .or_hint("use another profile than emergency")
             .or_hint(raise),
     }

@@ -3,8 +3,9 @@
 use super::{File, rust};
 
 const LIBRARIES: &[&str] = &["crates/melisma/src/", "crates/melisma-kernels/src/"];
-const UNLIMITED: &str = concat!("Budget::", "unlimited()");
-/// Turns a configuration without limits into a budget.
+const CONSTRUCTORS: &[&str] =
+    &[concat!("Budget::", "unlimited("), concat!("Budget::", "limited("), concat!("Budget::", "new(")];
+/// Turns the configured limit into a budget.
 const ALLOWED: &str = "crates/melisma/src/runtime/memory.rs";
 
 pub fn problems(files: &[File]) -> Vec<String> {
@@ -12,10 +13,11 @@ pub fn problems(files: &[File]) -> Vec<String> {
     let sources = LIBRARIES.iter().flat_map(|folder| rust::production(files, folder));
     for file in sources.filter(|file| file.path != ALLOWED) {
         let code = rust::code(&file.text);
-        let lines = (1..).zip(code.lines()).filter(|(_, line)| line.contains(UNLIMITED));
-        found.extend(
-            lines.map(|(number, _)| format!("{}:{number}: `{UNLIMITED}`; take the caller's budget", file.path)),
-        );
+        for (number, line) in (1..).zip(code.lines()) {
+            if let Some(made) = CONSTRUCTORS.iter().find(|made| line.contains(**made)) {
+                found.push(format!("{}:{number}: `{made})`; take the caller's budget", file.path));
+            }
+        }
     }
     found
 }
@@ -27,10 +29,12 @@ mod tests {
 
     #[test]
     fn library_code_takes_the_callers_budget() {
-        let text = format!(
-            "/// {UNLIMITED}\nfn a() {{\n    {UNLIMITED};\n}}\n#[cfg(test)]\nmod tests {{\n    {UNLIMITED};\n}}\n"
-        );
-        let found = problems(&[file("crates/melisma/src/a.rs", &*text), file("crates/melisma-cli/src/a.rs", &*text)]);
-        assert_eq!(found, [format!("crates/melisma/src/a.rs:3: `{UNLIMITED}`; take the caller's budget")]);
+        for made in CONSTRUCTORS {
+            let text =
+                format!("/// {made}1)\nfn a() {{\n    {made}1);\n}}\n#[cfg(test)]\nmod tests {{\n    {made}1);\n}}\n");
+            let found =
+                ["crates/melisma/src/a.rs", "crates/melisma-cli/src/a.rs", ALLOWED].map(|path| file(path, &*text));
+            assert_eq!(problems(&found), [format!("crates/melisma/src/a.rs:3: `{made})`; take the caller's budget")]);
+        }
     }
 }

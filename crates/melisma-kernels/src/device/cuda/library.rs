@@ -80,7 +80,7 @@ fn absent(library: Library) -> Error {
     let names = library.file_names().join(" or ");
     let absent = Error::device(format!("CUDA's {} library was not found ({names})", library.name()));
     match library {
-        Library::Driver => absent.with_hint("install an NVIDIA driver").or_hint(Remedy::UseDevice(&["cpu"])),
+        Library::Driver => absent.with_hint("install an NVIDIA driver").or_hint(Remedy::use_device(&["cpu"])),
         _ => absent.with_hint("set MELISMA_CUDA_PATH to the folder of a CUDA toolkit"),
     }
 }

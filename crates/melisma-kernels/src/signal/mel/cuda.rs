@@ -179,7 +179,7 @@ impl Form {
                 mel.n_fft,
                 shared(1)
             ))
-            .with_hint(Remedy::UseDevice(&["cpu"]))
+            .with_hint(Remedy::use_device(&["cpu"]))
             .or_hint("use a transform of 2048 or less")
         })?;
         Ok(Self {

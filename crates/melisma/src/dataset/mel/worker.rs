@@ -229,8 +229,8 @@ impl<'a> Worker<'a> {
         let mut overflowed = Vec::new();
         slot.settle(&mut overflowed)?;
         for row in overflowed {
-            let error =
-                Error::new(Kind::Check, "a value does not fit half precision").with_hint(Remedy::UseRowType("f32"));
+            let error = Error::new(Kind::Check, "a value does not fit half precision")
+                .with_hint(Remedy::UseRowType("f32".to_owned()));
             self.fail(row, "compute", &error)?;
         }
         let mut record = Record::default();

@@ -44,7 +44,7 @@ impl Kind {
             "safetensors" => Ok(Self::Safetensors),
             "npy" | "" => Ok(Self::Npy),
             other => Err(Error::invalid(format!("unknown kind of dataset `{other}`"))
-                .with_hint(Remedy::UseStore(&["hdf5", "safetensors", "npy"]))
+                .with_hint(Remedy::use_store(&["hdf5", "safetensors", "npy"]))
                 .or_hint("use a name that ends with .h5 or .safetensors")),
         }
     }

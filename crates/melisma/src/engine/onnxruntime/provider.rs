@@ -191,7 +191,7 @@ impl Register for Session {
             let reason = error.to_string();
             Error::new(Kind::Device, format!("onnxruntime: {name}: {}", super::first_line(&reason)))
                 .with_hint("install the GPU build of ONNX Runtime and what it needs")
-                .or_hint(Remedy::UseEngine(Some("auto")))
+                .or_hint(Remedy::use_engine("auto"))
         })
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn check_depth(graph: &Graph) -> Result<()> {
                     "{NAME}: {} has a graph with a chain of {depth} nodes; at most {MOST_SHALLOW}",
                     node.label()
                 );
-                return Err(Error::unsupported(message).with_hint(Remedy::UseEngine(Some("onnxruntime"))));
+                return Err(Error::unsupported(message).with_hint(Remedy::use_engine("onnxruntime")));
             }
             check_depth(inner)?;
         }
@@ -91,7 +91,7 @@ pub(super) fn guarded_at<R: Send>(pool: &ThreadPool, nodes: &[Suspect], work: im
     }
     if nodes.len() > MOST_NODES {
         return Err(Error::unsupported(format!("{NAME}: {} nodes; at most {MOST_NODES}", nodes.len()))
-            .with_hint(Remedy::UseEngine(Some("onnxruntime"))));
+            .with_hint(Remedy::use_engine("onnxruntime")));
     }
     caught(nodes, || {
         std::thread::scope(|scope| {
@@ -137,7 +137,7 @@ fn error(text: &str, place: &str, nodes: &[Suspect]) -> Error {
         several => format!("one of {}: ", several.join(", ")),
     };
     Error::unsupported(format!("{NAME}: {at}the engine crashed in its own code ({place}): {text}"))
-        .with_hint(Remedy::UseEngine(Some("onnxruntime")))
+        .with_hint(Remedy::use_engine("onnxruntime"))
         .or_hint("check the values of the inputs")
 }
 

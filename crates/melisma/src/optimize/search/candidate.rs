@@ -40,7 +40,7 @@ impl Wanted {
         let has_target = !matches!(config.target_precision.origin, Origin::Default | Origin::Profile(_));
         let no_bf16 = || {
             Error::unsupported("no engine runs ONNX models in bf16")
-                .with_hint(Remedy::UsePrecision(&["fp32", "fp16", "int8", "auto"]))
+                .with_hint(Remedy::use_precision(&["fp32", "fp16", "int8", "auto"]))
                 .or_hint("change precision or target_precision")
         };
         if config.enabled.value && has_target && config.target_precision.value == Format::Bf16 {

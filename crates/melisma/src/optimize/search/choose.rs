@@ -10,16 +10,14 @@ use super::engines::version;
 use super::pick::pick;
 use super::report::{InputShape, milliseconds};
 use super::{
-    Candidate, Chunk, Direct, EngineSettings, Measured, Report, Requested, Requirements, Search, Worker, available, key,
+    Candidate, Chunk, Direct, EngineSettings, Measured, Report, Requested, Requirements, Search, available, key,
 };
+use crate::config::DeviceRequest;
 use crate::config::precision::Format;
-use crate::config::{Config, DeviceRequest};
-use crate::engine::need::Limits;
 use crate::engine::{Engine, EngineName, Port, Ports, onnxruntime, rten};
 use crate::format::Value;
 use crate::onnx::{Model, fingerprint};
-use crate::optimize::cache::{Cache, Found, Key, Manifest, Parts};
-use crate::runtime::machine;
+use crate::optimize::cache::{Found, Key, Manifest, Parts};
 use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
@@ -65,48 +63,31 @@ struct Qualified {
     measured: Measured,
 }
 
-/// Chooses the engine for a run from the cache that `config` names. `worker` starts a process for
-/// runs whose memory is unknown in advance. `say` receives the choice and the reason.
-///
-/// # Errors
-/// No engine works on the device, or no engine takes the model.
-pub fn choose(
-    config: &Config,
-    requirements: &Requirements,
-    (subject, worker): (Subject<'_>, Worker),
-    say: &dyn Fn(&str),
-) -> Result<Chosen> {
-    let cache = Cache::of(config);
-    let chosen = Search::with_cache(config, &cache, worker, say).choose(requirements, subject)?;
-    say(&format!("engine: {chosen}"));
-    Ok(chosen)
-}
-
-/// Reads the model at `path` within the memory that a run may use, and chooses an engine for it.
-/// `values` receives the model's inputs and outputs and returns a value for each input.
-///
-/// # Errors
-/// The model cannot be read, and those of `values` and [`choose`].
-pub fn open_for_run(
-    config: &Config,
-    (path, asked): (&Path, Requested<'_>),
-    (values, worker): (impl FnOnce(&Ports) -> Result<Vec<Value>>, Worker),
-    say: &dyn Fn(&str),
-) -> Result<(Chosen, Vec<Value>)> {
-    let requirements = Requirements::new(config, asked)?;
-    let most_bytes = Limits::of(config, machine::free_bytes()).most_bytes().unwrap_or(u64::MAX);
-    let model = Model::open_within(path, most_bytes)?;
-    let values = values(&Ports::of(&model).map_err(|error| error.at(path.display()))?)?;
-    let subject = Subject { path, model: Cow::Owned(model), values: &values };
-    let chosen = choose(config, &requirements, (subject, worker), say)?;
-    Ok((chosen, values))
-}
-
 impl Search<'_> {
-    /// Like [`choose`], with this search's cache.
+    /// Reads the model at `path` within the memory that a run may use, and chooses an engine for
+    /// it. `values` receives the model's inputs and outputs and returns a value for each input.
     ///
     /// # Errors
-    /// As [`choose`].
+    /// The model cannot be read, and those of `values` and [`Search::choose`].
+    pub fn open_for_run(
+        &self,
+        path: &Path,
+        requested: Requested<'_>,
+        values: impl FnOnce(&Ports) -> Result<Vec<Value>>,
+    ) -> Result<(Chosen, Vec<Value>)> {
+        let requirements = Requirements::new(self.config, requested)?;
+        let model = Model::open_within(path, self.most_bytes())?;
+        let values = values(&Ports::of(&model).map_err(|error| error.at(path.display()))?)?;
+        let chosen = self.choose(&requirements, Subject { path, model: Cow::Owned(model), values: &values })?;
+        (self.say)(&format!("engine: {chosen}"));
+        Ok((chosen, values))
+    }
+
+    /// Chooses the engine for a run: the best cached one that meets `requirements`, otherwise one
+    /// that takes the model as it is.
+    ///
+    /// # Errors
+    /// No engine works on the device, or no engine takes the model.
     pub fn choose(&self, requirements: &Requirements, subject: Subject<'_>) -> Result<Chosen> {
         requirements.check_device(self.config)?;
         let (mut qualified, mut reasons) = self.qualified(requirements, &subject)?;
@@ -175,7 +156,8 @@ impl Search<'_> {
         let measured = own.cloned().ok_or("its plan does not say what was measured")?;
         let Candidate { engine, precision, threads, .. } = &report.candidate;
         if report.inputs != shapes {
-            return Err(format!("made for other shapes ({})", InputShape::list(&report.inputs)));
+            let [made, own] = [&report.inputs, shapes].map(InputShape::list);
+            return Err(format!("made for other shapes: {made}, not {own}"));
         }
         if requirements.engine.is_some_and(|named| !named.includes(*engine)) {
             return Err(format!("its engine is {engine}"));
@@ -249,6 +231,7 @@ impl Search<'_> {
                 limits: self.limits(),
                 candidate,
                 settings: settings.clone(),
+                budget: self.budget,
                 worker: self.worker.clone(),
             };
             let own = if index + 1 == names.len() { model.take() } else { model.clone() };
@@ -266,7 +249,7 @@ impl Search<'_> {
         }
         let none = || {
             Error::unsupported("onnxruntime-tensorrt runs cached engines only")
-                .with_hint(Remedy::OptimizeFirst { engine: "onnxruntime-tensorrt" })
+                .with_hint(Remedy::OptimizeFirst { engine: "onnxruntime-tensorrt".to_owned() })
         };
         Err(refused.unwrap_or_else(none).at(path.display()))
     }

@@ -7,13 +7,16 @@ use crate::config::Config;
 use crate::engine::need::Limits;
 use crate::optimize::cache::{Cache, Parts};
 use crate::runtime::machine;
+use crate::runtime::memory::Budget;
 
 /// The context of a search.
 pub struct Search<'a> {
     /// Profile, threads, memory limit and the section `tensor_optimizations`.
     pub config: &'a Config,
+    /// Memory for packing, unpacking and running models in this process.
+    pub budget: &'a Budget,
     /// Where engines are cached.
-    pub cache: &'a Cache,
+    pub cache: Cache,
     /// Measures the candidates.
     pub worker: Worker,
     /// Memory that candidates may use, in bytes; see [`machine::free_bytes`].
@@ -25,11 +28,12 @@ pub struct Search<'a> {
 impl<'a> Search<'a> {
     /// A search that uses the cache from the settings and the machine's free memory. `say` is told
     /// if the cache cannot be used.
-    pub(super) fn with_cache(config: &'a Config, cache: &'a Cache, worker: Worker, say: &'a dyn Fn(&str)) -> Self {
+    pub fn new(config: &'a Config, budget: &'a Budget, worker: Worker, say: &'a dyn Fn(&str)) -> Self {
+        let cache = Cache::of(config);
         if let Some(note) = cache.note() {
             say(&format!("note: {note}"));
         }
-        Self { config, cache, worker, free_bytes: machine::free_bytes(), say }
+        Self { config, budget, cache, worker, free_bytes: machine::free_bytes(), say }
     }
 
     pub(super) fn limits(&self) -> Limits {

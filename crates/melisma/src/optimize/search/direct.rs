@@ -9,6 +9,7 @@ use crate::engine::need::{Admission, Hidden, Limits, Need};
 use crate::engine::{Engine, Options, Ports, Weights, rten};
 use crate::format::Value;
 use crate::onnx::Model;
+use crate::runtime::memory::Budget;
 
 /// The parameters for opening the engine.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Direct<'a> {
     pub candidate: Candidate,
     /// Further engine settings.
     pub settings: EngineSettings,
+    /// Memory of our own engines.
+    pub budget: &'a Budget,
     /// Starts a process for runs whose memory is unknown in advance.
     pub worker: Worker,
 }
@@ -57,7 +60,7 @@ impl Direct<'_> {
         self.limits.refuse_hopeless(&model, inputs)?;
         let hidden = Need::of(&model, inputs)?.hidden;
         if hidden.is_empty() || self.candidate.engine.is_on_gpu() {
-            let engine = open(&model, &self.candidate, &self.settings)?;
+            let engine = open(&model, &self.candidate, &self.settings, self.budget)?;
             let candidate = Candidate { engine: engine.name(), ..self.candidate };
             return Ok((engine, candidate));
         }

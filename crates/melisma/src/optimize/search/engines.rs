@@ -10,6 +10,7 @@ use crate::engine::ours::{chain, mixed};
 use crate::engine::{Engine, EngineName, Port, rten};
 use crate::onnx::{Dim, Model, ValueType};
 use crate::runtime::device::{self, cuda};
+use crate::runtime::memory::Budget;
 use crate::{Error, Kind, Remedy, Result};
 
 /// The engines that a search tries; `melisma` means whichever of our own engines fits the model.
@@ -31,7 +32,7 @@ pub fn available(config: &Config, named: Option<EngineName>) -> Result<Vec<(Engi
     if let Some(named) = named {
         if matches!(device, DeviceRequest::Cuda(_)) != named.is_on_gpu() && device != DeviceRequest::Auto {
             return Err(Error::invalid(format!("the engine {named} does not work on {device}"))
-                .with_hint(Remedy::UseDevice(&["auto"]))
+                .with_hint(Remedy::use_device(&["auto"]))
                 .or_hint(Remedy::UseEngine(None)));
         }
         return Ok(vec![(named, version(named)?)]);
@@ -89,11 +90,16 @@ pub(super) fn version(name: EngineName) -> Result<String> {
 ///
 /// # Errors
 /// The engine is not available, or does not take the model.
-pub fn open(model: &Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+pub fn open(
+    model: &Model,
+    candidate: &Candidate,
+    settings: &EngineSettings,
+    budget: &Budget,
+) -> Result<Box<dyn Engine>> {
     match candidate.engine {
-        EngineName::MelismaChain => return open_chain(model, candidate, settings),
+        EngineName::MelismaChain => return open_chain(model, candidate, budget),
         EngineName::Melisma => {
-            if let Ok(engine) = open_chain(model, candidate, settings) {
+            if let Ok(engine) = open_chain(model, candidate, budget) {
                 return Ok(engine);
             }
         }
@@ -102,15 +108,15 @@ pub fn open(model: &Model, candidate: &Candidate, settings: &EngineSettings) -> 
     match candidate.chunk {
         Chunk::Of(len) => {
             let reach = Reach::of(model)?;
-            let engine = open_whole(&open_time(model), candidate, settings)?;
+            let engine = open_whole(&open_time(model), candidate, settings, budget)?;
             Ok(Box::new(Chunked::new(engine, reach, len)))
         }
-        Chunk::Whole | Chunk::Own => open_whole(model, candidate, settings),
+        Chunk::Whole | Chunk::Own => open_whole(model, candidate, settings, budget),
     }
 }
 
-fn open_chain(model: &Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
-    let chain = chain::build(model, &candidate.options(), &settings.budget())?;
+fn open_chain(model: &Model, candidate: &Candidate, budget: &Budget) -> Result<Box<dyn Engine>> {
+    let chain = chain::build(model, &candidate.options(), budget)?;
     Ok(match candidate.chunk {
         Chunk::Of(len) => Box::new(chain.with_step(len)),
         Chunk::Whole => Box::new(chain.with_step(usize::MAX)),
@@ -120,12 +126,17 @@ fn open_chain(model: &Model, candidate: &Candidate, settings: &EngineSettings) -
 
 /// Like [`open`], but consumes the model: the embedded engine takes its weights instead of copying
 /// them.
-pub(super) fn open_from(model: Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+pub(super) fn open_from(
+    model: Model,
+    candidate: &Candidate,
+    settings: &EngineSettings,
+    budget: &Budget,
+) -> Result<Box<dyn Engine>> {
     match candidate.chunk {
         Chunk::Own | Chunk::Whole if candidate.engine == rten::NAME => {
             Ok(Box::new(rten::build_from(model, &candidate.options())?))
         }
-        _ => open(&model, candidate, settings),
+        _ => open(&model, candidate, settings, budget),
     }
 }
 
@@ -149,11 +160,16 @@ fn open_time(model: &Model) -> Model {
     model
 }
 
-fn open_whole(model: &Model, candidate: &Candidate, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+fn open_whole(
+    model: &Model,
+    candidate: &Candidate,
+    settings: &EngineSettings,
+    budget: &Budget,
+) -> Result<Box<dyn Engine>> {
     let options = candidate.options();
     match provider(model, candidate, settings)? {
         None if candidate.engine == EngineName::Rten => Ok(Box::new(rten::build(model, &options)?)),
-        None => Ok(Box::new(mixed::build(model, &options, &settings.budget())?)),
+        None => Ok(Box::new(mixed::build(model, &options, budget)?)),
         Some(provider) => {
             if let Provider::TensorRt(TensorRt { folder, .. }) = &provider {
                 std::fs::create_dir_all(folder).map_err(|error| crate::output::failed(folder, error))?;
@@ -184,7 +200,7 @@ pub(super) fn provider(model: &Model, candidate: &Candidate, settings: &EngineSe
         EngineName::OnnxruntimeTensorrt => {
             let Some(workspace_bytes) = settings.tensorrt_workspace else {
                 return Err(Error::unsupported("TensorRT is switched off")
-                    .with_hint(Remedy::Set { key: "use_tensorrt", value: "true" })
+                    .with_hint(Remedy::set("use_tensorrt", "true"))
                     .or_hint("use another profile than training"));
             };
             Provider::TensorRt(TensorRt {

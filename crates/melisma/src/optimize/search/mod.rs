@@ -1,6 +1,6 @@
 //! Finds the best engine for a model on this device. It measures candidates and stores the fastest
 //! that is accurate enough and fits into memory in the [`cache`](super::cache), with the
-//! measurements. [`choose()`] finds it there for a run.
+//! measurements. [`Search::choose`] finds it there for a run.
 //!
 //! Each candidate runs in its own process ([`Worker`]): a crash or exhausted memory costs only one
 //! row of the table, and peak memory is measured per candidate.
@@ -41,14 +41,14 @@ mod worker;
 
 pub use accuracy::{Accuracy, compare};
 pub use candidate::{Candidate, Wanted};
-pub use choose::{Cached, Chosen, Subject, choose, open_for_run};
+pub use choose::{Cached, Chosen, Subject};
 pub use chunk::{Chunk, SMALL_CHUNK};
 pub use context::Search;
 pub use direct::Direct;
 pub use engines::{available, open};
 pub use inputs::Sets;
 pub use measure::{Latency, Measured, Outcome as Measurement, Refusal};
-pub use optimize::{Outcome, optimize};
+pub use optimize::Outcome;
 pub use process::ProcessEngine;
 pub use report::{InputShape, Report};
 pub use request::{Content, Given, Request, SEED};

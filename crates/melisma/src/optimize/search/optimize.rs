@@ -6,14 +6,13 @@ use serde_json::json;
 
 use super::least_memory::with_least_limit;
 use super::selection::Selection;
-use super::{Content, ProcessEngine, Report, Request, Search, Sets, Worker};
+use super::{Content, ProcessEngine, Report, Request, Search, Sets};
 use super::{accuracy, bound, engines, inputs, key, prepare};
-use crate::config::Config;
 use crate::engine::need::Need;
 use crate::engine::{Engine, Ports};
 use crate::format::Value;
 use crate::onnx::Model;
-use crate::optimize::cache::{Built, Cache, Entry, Miss, Parts, Sample};
+use crate::optimize::cache::{Built, Entry, Miss, Parts, Sample};
 use crate::text::size;
 use crate::{Error, Kind, Remedy, Result};
 
@@ -32,20 +31,6 @@ pub struct Outcome {
     pub key: String,
     /// Why it was built; `None` for a cache hit.
     pub miss: Option<Miss>,
-}
-
-/// Finds or builds the engine that `request` asks for, in the cache that `config` names. `say`
-/// receives progress messages.
-///
-/// # Errors
-/// As [`Search::optimize`].
-pub fn optimize(config: &Config, request: &Request, worker: Worker, say: &dyn Fn(&str)) -> Result<Outcome> {
-    let cache = Cache::of(config);
-    let outcome = Search::with_cache(config, &cache, worker, say).optimize(request)?;
-    if let Some(uncached) = &outcome.entry.uncached {
-        say(&format!("note: the engine is not cached: {}", uncached.reason));
-    }
-    Ok(outcome)
 }
 
 impl Outcome {
@@ -82,6 +67,9 @@ impl Search<'_> {
                     if miss.is_none() {
                         self.say_if_short(&report);
                     }
+                    if let Some(uncached) = &entry.uncached {
+                        (self.say)(&format!("note: the engine is not cached: {}", uncached.reason));
+                    }
                     return Ok(Outcome { report, entry, key: key.as_str().to_owned(), miss });
                 }
                 Err(error) => (self.say)(&self.cache.reject(&key, &error.to_string())),
@@ -113,12 +101,12 @@ impl Search<'_> {
     /// Opens an entry's engine. Unless it has passed with these files on this machine, it is run
     /// once and compared with the recorded outputs.
     pub(super) fn load(&self, entry: &Entry, report: &Report) -> Result<Box<dyn Engine>> {
-        let model = prepare::cached(&entry.folder, self.config.memory_limit.value.bytes())?;
+        let model = prepare::cached(&entry.folder, self.budget)?;
         let settings = self.settings(&entry.folder, &entry.manifest.parts);
         let shapes = report.inputs.iter().map(|input| (input.name.as_str(), input.shape.as_slice()));
         let hidden = Need::of_shapes(&model, shapes)?.hidden;
         let ports = if hidden.is_empty() { None } else { Some(Ports::of(&model)?) };
-        let mut engine = engines::open_from(model, &report.candidate, &settings)?;
+        let mut engine = engines::open_from(model, &report.candidate, &settings, self.budget)?;
         let state = key::state(self.config, report.candidate.engine)?;
         if !entry.has_passed(&state) {
             check(&entry.manifest.self_check, engine.as_mut(), &inputs::read(&entry.folder)?)?;
@@ -138,7 +126,7 @@ impl Search<'_> {
         let hopeless = sets.values.iter().try_for_each(|set| self.limits().refuse_hopeless(&model, set));
         hopeless.map_err(|error| with_least_limit(error, &selection))?;
         let (report, prepared) = selection.select()?;
-        prepare::store(&prepared, folder, self.config.threads.value.count())?;
+        prepare::store(&prepared, folder, self.config.threads.value.count(), self.budget)?;
         inputs::write(folder, &sets.values[0])?;
         let ports = Ports::of(&prepared)?;
         drop(prepared);

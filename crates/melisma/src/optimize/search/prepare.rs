@@ -18,8 +18,6 @@ use crate::{Error, Kind};
 pub(super) const FILE: &str = "model.onnx";
 /// The name of the model file in an entry, with packed weights.
 pub(super) const PACKED: &str = "model.packed";
-/// More bytes than any machine has.
-const MOST_BYTES: u64 = 1 << 40;
 
 /// The parameters for preparing a model.
 #[derive(Clone, Copy)]
@@ -89,23 +87,22 @@ pub(super) fn write(model: &Model, folder: &Path) -> Result<()> {
 }
 
 /// Stores the model in an entry with losslessly compressed weights.
-pub(super) fn store(model: &Model, folder: &Path, threads: usize) -> Result<()> {
-    let budget = Budget::limited(MOST_BYTES);
-    let packed = model.to_packed(&pack::Options { threads, ..pack::Options::new(&budget) })?;
+pub(super) fn store(model: &Model, folder: &Path, threads: usize, budget: &Budget) -> Result<()> {
+    let packed = model.to_packed(&pack::Options { threads, ..pack::Options::new(budget) })?;
     output::write(&folder.join(PACKED), &packed, Existing::Replace)
 }
 
 /// Reads the model that [`store`] stored.
-pub(super) fn cached(folder: &Path, limit: Option<u64>) -> Result<Model> {
-    unpacked(&folder.join(PACKED), limit)
+pub(super) fn cached(folder: &Path, budget: &Budget) -> Result<Model> {
+    unpacked(&folder.join(PACKED), budget)
 }
 
 /// Reads the model for a worker, from [`write`] or [`store`].
-pub(super) fn given(path: &Path) -> Result<Model> {
-    if path.file_name().is_some_and(|name| name == PACKED) { unpacked(path, None) } else { Model::open(path) }
+pub(super) fn given(path: &Path, budget: &Budget) -> Result<Model> {
+    if path.file_name().is_some_and(|name| name == PACKED) { unpacked(path, budget) } else { Model::open(path) }
 }
 
-fn unpacked(path: &Path, limit: Option<u64>) -> Result<Model> {
+fn unpacked(path: &Path, budget: &Budget) -> Result<Model> {
     let file = std::fs::File::open(path).map_err(|error| Error::io(path.display(), error))?;
-    Model::from_packed(&file, limit.unwrap_or(MOST_BYTES)).map_err(|error| error.at(path.display()))
+    Model::from_packed(&file, budget).map_err(|error| error.at(path.display()))
 }

@@ -53,7 +53,7 @@ impl Requirements {
             (Some(name), _) => engines::available(config, Some(name)).map(drop),
             (None, DeviceRequest::Cuda(ordinal)) => engines::available(config, None).map(drop).map_err(|_| {
                 Error::unsupported(format!("cuda:{ordinal}: the embedded engine works on the CPU"))
-                    .with_hint(Remedy::UseDevice(&["cpu", "auto"]))
+                    .with_hint(Remedy::use_device(&["cpu", "auto"]))
                     .or_hint("set MELISMA_ONNXRUNTIME to ONNX Runtime's GPU build")
             }),
             (None, _) => Ok(()),

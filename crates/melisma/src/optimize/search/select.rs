@@ -125,17 +125,15 @@ impl Selection<'_> {
             let estimated = LeastMemory::of(self, scratch).map(|least| least.limit_bytes());
             let raise = bound.remedy(estimated.into_iter().chain(measured_limit_bytes(all)).min());
             return Err(match (self.search.config.profile.value, self.splitting()) {
-                (Profile::Emergency, _) => error.with_hint(Remedy::UseProfile("field")).or_hint(raise),
-                (_, Splitting::Off) => {
-                    error.with_hint(Remedy::Set { key: "chunk_large_tensors", value: "true" }).or_hint(raise)
-                }
+                (Profile::Emergency, _) => error.with_hint(Remedy::UseProfile("field".to_owned())).or_hint(raise),
+                (_, Splitting::Off) => error.with_hint(Remedy::set("chunk_large_tensors", "true")).or_hint(raise),
                 _ => error.with_hint(raise),
             });
         }
         if all.iter().any(|measured| measured.outcome.is_some()) {
             return Err(Error::new(Kind::Check, format!("no engine is exact enough: {}", refusals()))
                 .with_hint(Remedy::RaiseTolerance)
-                .or_hint(Remedy::UsePrecision(&["fp32"])));
+                .or_hint(Remedy::use_precision(&["fp32"])));
         }
         Err(Error::unsupported(format!("no engine runs this model: {}", refusals())))
     }

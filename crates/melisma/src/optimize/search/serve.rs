@@ -1,32 +1,37 @@
 //! The worker's side of a measurement, for programs started by a search.
 
 use std::io::Read;
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use super::spec::Answer;
 use super::{Spec, work};
+use crate::config::Limit;
+use crate::runtime::device::Device;
+use crate::runtime::memory;
 use crate::{Error, Result};
 
 /// Size limit of a candidate's description.
 const SPEC_BYTES: u64 = 16 << 20;
 
 /// Measures the candidate that the file at `spec` describes and writes the answer to the spec's
-/// output folder. `hint` words the remedies of an error. The process ends with its parent, whose
-/// exit closes the standard input.
+/// output folder. The process ends with its parent, whose exit closes the standard input.
 ///
 /// # Errors
 /// The file does not describe a candidate, or the model cannot be read or run. The answer contains
 /// the error too.
-pub fn serve(spec: &Path, hint: impl Fn(&Error) -> Option<String>) -> Result<()> {
+pub fn serve(spec: &Path) -> Result<()> {
     let spec = read(spec)?;
     std::thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(1);
     });
-    match work(&spec) {
+    let limit = Limit(spec.settings.memory_limit.and_then(NonZeroU64::new));
+    let budget = memory::budget(limit, &Device::cpu()?);
+    match work(&spec, &budget) {
         Ok(done) => Answer::Done(done).write(&spec.outputs),
         Err(error) => {
-            Answer::failed(&error, hint(&error)).write(&spec.outputs)?;
+            Answer::failed(&error).write(&spec.outputs)?;
             Err(error)
         }
     }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use melisma_kernels::Budget;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, DeviceRequest, Policy, Profile};
@@ -62,13 +61,6 @@ impl EngineSettings {
             cudnn: cudnn(config),
             profile_folder: None,
         }
-    }
-}
-
-impl EngineSettings {
-    /// The allocation budget of our own engines.
-    pub(super) fn budget(&self) -> Budget {
-        Budget::new(self.memory_limit.unwrap_or(u64::MAX), u64::MAX)
     }
 }
 

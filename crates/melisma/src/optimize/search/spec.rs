@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Candidate, EngineSettings};
 use crate::engine::{EngineName, Operator};
 use crate::output::{self, Existing};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Remedy, Result};
 
 /// The file in [`Spec::outputs`] that contains the worker's answer.
 const ANSWER: &str = "answer.json";
@@ -73,24 +73,12 @@ pub struct Done {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
     Done(Done),
-    Failed { kind: String, message: String, hint: Option<String> },
+    Failed { kind: Kind, message: String, remedies: Vec<Remedy> },
 }
 
-/// The error kinds that a worker can report; any other becomes `Unsupported`.
-const KINDS: [Kind; 8] = [
-    Kind::InvalidArgument,
-    Kind::Corrupt,
-    Kind::Truncated,
-    Kind::Version,
-    Kind::Device,
-    Kind::Memory,
-    Kind::Io,
-    Kind::Check,
-];
-
 impl Answer {
-    pub(super) fn failed(error: &Error, hint: Option<String>) -> Self {
-        Self::Failed { kind: format!("{:?}", error.kind()), message: error.to_string(), hint }
+    pub(super) fn failed(error: &Error) -> Self {
+        Self::Failed { kind: error.kind(), message: error.to_string(), remedies: error.remedies().to_vec() }
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
@@ -103,13 +91,8 @@ impl Answer {
         let text = std::fs::read(folder.join(ANSWER)).ok()?;
         Some(match serde_json::from_slice(&text).ok()? {
             Self::Done(done) => Ok(done),
-            Self::Failed { kind, message, hint } => {
-                let kind = KINDS.into_iter().find(|known| format!("{known:?}") == kind).unwrap_or(Kind::Unsupported);
-                let error = Error::new(kind, message);
-                Err(match hint {
-                    Some(hint) => error.with_hint(hint),
-                    None => error,
-                })
+            Self::Failed { kind, message, remedies } => {
+                Err(remedies.into_iter().fold(Error::new(kind, message), Error::or_hint))
             }
         })
     }
@@ -118,4 +101,26 @@ impl Answer {
 /// Removes an earlier answer from a reused folder.
 pub(super) fn forget(folder: &Path) {
     let _ = std::fs::remove_file(folder.join(ANSWER));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_arrives_with_its_kind_and_typed_remedies() {
+        let folder = tempfile::tempdir().unwrap();
+        for kind in [Kind::Unsupported, Kind::Memory, Kind::Corrupt, Kind::Io] {
+            let sent = Error::new(kind, "node `a`: too large")
+                .with_hint(Remedy::RaiseMemoryLimit { least: Some(7) })
+                .or_hint(Remedy::use_engine("onnxruntime"))
+                .or_hint("use smaller inputs");
+            Answer::failed(&sent).write(folder.path()).unwrap();
+            let received = Answer::read(folder.path()).unwrap().unwrap_err();
+            assert_eq!((received.kind(), received.to_string()), (kind, sent.to_string()));
+            assert_eq!(received.remedies(), sent.remedies());
+        }
+        forget(folder.path());
+        assert!(Answer::read(folder.path()).is_none());
+    }
 }

@@ -13,7 +13,8 @@ use crate::format::{Value, npy};
 use crate::golden::optimize as golden;
 use crate::onnx::Model;
 use crate::optimize::cache::{Cache, Health, Miss, Options as CacheOptions};
-use crate::{Error, Kind, Remedy, Result};
+use crate::runtime::memory::Budget;
+use crate::{Kind, Remedy, Result};
 
 fn config(flags: &[(&'static str, &str)]) -> Config {
     let mut all = vec![("device", "--device", "cpu".to_owned())];
@@ -38,7 +39,9 @@ fn with_search<R>(root: &Path, config: &Config, work: impl FnOnce(&Search<'_>) -
     let cache = Cache::open(Some(root), CacheOptions { limit_bytes: 1 << 30, threads: 2 });
     let said = RefCell::new(Vec::new());
     let say = |text: &str| said.borrow_mut().push(text.to_owned());
-    let result = work(&Search { config, cache: &cache, worker: Worker::Here, free_bytes: None, say: &say });
+    let budget = Budget::unlimited();
+    let worker = Worker::Here(budget.clone());
+    let result = work(&Search { config, budget: &budget, cache, worker, free_bytes: None, say: &say });
     (result, said.into_inner())
 }
 
@@ -88,7 +91,7 @@ fn accuracy_is_what_an_independent_comparison_says() {
     let (root, config) = (tempfile::tempdir().unwrap(), config(&[]));
     let x = golden("vocoder.x.npy");
     let outcome = optimize(root.path(), &config, &request(&[&format!("x={}", x.display())])).unwrap();
-    let model = prepare::cached(&outcome.entry.folder, None).unwrap();
+    let model = prepare::cached(&outcome.entry.folder, &Budget::unlimited()).unwrap();
     let candidate = &outcome.report.candidate;
     let options = candidate.options();
     let found = rten::build(&model, &options).unwrap().run(&[npy::read(&x).unwrap()]).unwrap();

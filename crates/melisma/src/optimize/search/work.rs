@@ -11,24 +11,25 @@ use crate::format::{DType, Value, npy};
 use crate::onnx::synthetic::{self, Snac};
 use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes;
+use crate::runtime::memory::Budget;
 
 const WARM_UP_RUNS: usize = 3;
 const FEWEST_RUNS: usize = 5;
 
-/// Executes `spec` in this process.
+/// Executes `spec` in this process, within `budget`.
 ///
 /// # Errors
 /// The model cannot be read or run.
-pub fn work(spec: &Spec) -> Result<Done> {
+pub fn work(spec: &Spec, budget: &Budget) -> Result<Done> {
     let begin = Instant::now();
     hard_limit::limit(spec)?;
     if spec.task == Task::Start {
         return started(spec);
     }
-    let model = prepare::given(&spec.model)?;
+    let model = prepare::given(&spec.model, budget)?;
     let profile_folder = (spec.task == Task::Profile).then(|| spec.outputs.clone());
     let settings = EngineSettings { profile_folder, ..spec.settings.clone() };
-    let mut engine = open_from(model, &spec.candidate, &settings)?;
+    let mut engine = open_from(model, &spec.candidate, &settings, budget)?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let mut outputs = Vec::new();
     let mut first_seconds = 0.0;

@@ -16,6 +16,7 @@ use super::{Done, Spec, Task, hard_limit, operators, work};
 use crate::engine::Operator;
 use crate::output::{self, Existing};
 use crate::runtime::machine::peak_resident_bytes_of;
+use crate::runtime::memory::Budget;
 use crate::text::size;
 use crate::{Error, Kind, Result};
 
@@ -32,8 +33,8 @@ pub enum Worker {
     /// A program that receives the path of a [`Spec`] as its last argument and calls
     /// [`serve`](super::serve).
     Program(Vec<OsString>),
-    /// This process; peak memory then includes everything else in it.
-    Here,
+    /// This process, within a budget; peak memory then includes everything else in it.
+    Here(Budget),
 }
 
 impl Worker {
@@ -55,7 +56,7 @@ impl Worker {
     pub fn measure(&self, spec: &Spec) -> Result<Done> {
         match self {
             // A limit would persist in this process.
-            Self::Here => work(&Spec { most_bytes: None, ..spec.clone() }),
+            Self::Here(budget) => work(&Spec { most_bytes: None, ..spec.clone() }, budget),
             Self::Program(program) => in_process(program, spec).map(|(done, _)| done),
         }
     }

@@ -146,7 +146,7 @@ fn what_was_made_elsewhere_or_takes_too_much_does_not_qualify() {
     shelf.change(&made, |report| report.engine_version = "0.1".to_owned());
     assert_eq!(reason(&shelf.config), format!("made with rten 0.1, found {}", rten::VERSION));
     shelf.change(&made, |report| report.inputs[0].shape[0] = 7);
-    assert_eq!(reason(&shelf.config), "made for other shapes (x=7x96)");
+    assert_eq!(reason(&shelf.config), "made for other shapes: x=7x96, not x=6x96");
     let more = |report: &mut Report| {
         report.candidates[0].candidate.threads = 2;
         report.candidate.threads = 2;

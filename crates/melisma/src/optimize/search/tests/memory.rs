@@ -7,6 +7,8 @@ use crate::config::precision::Format;
 use crate::engine::need::Limits;
 use crate::onnx::synthetic::{Snac, snac_decoder};
 use crate::onnx::{Dim, Graph, Node, Opset, Tensor, ValueInfo};
+use crate::runtime::device::Device;
+use crate::runtime::memory;
 use crate::text::size;
 
 const WORKER: &str = "optimize::search::tests::memory::measures_one";
@@ -16,7 +18,7 @@ const WORKER: &str = "optimize::search::tests::memory::measures_one";
 #[ignore = "extended: started by the tests beside it"]
 fn measures_one() {
     let Some(path) = std::env::args().next_back().filter(|path| path.ends_with("spec.json")) else { return };
-    if serve(Path::new(&path), Error::hint).is_err() {
+    if serve(Path::new(&path)).is_err() {
         std::process::exit(2);
     }
 }
@@ -44,7 +46,8 @@ impl Bench {
     fn optimize(&self, flags: &[(&'static str, &str)], free_bytes: Option<u64>) -> Result<Report> {
         let config = config(&[flags, &[("threads", "1")]].concat());
         let cache = Cache::open(Some(self.root.path()), CacheOptions { limit_bytes: 1 << 30, threads: 2 });
-        let search = Search { config: &config, cache: &cache, worker: program(), free_bytes, say: &|_| {} };
+        let budget = memory::budget(config.memory_limit.value, &Device::cpu()?);
+        let search = Search { config: &config, budget: &budget, cache, worker: program(), free_bytes, say: &|_| {} };
         search.optimize(&self.request).map(|outcome| outcome.report)
     }
 
@@ -109,7 +112,7 @@ fn pieces_follow_the_free_memory() {
     assert!(conv.calls > 1 && conv.seconds > 0.0, "{conv:?}");
     let refused = bench.optimize(&[(ON, "false")], Some(free)).unwrap_err();
     assert_eq!(refused.kind(), Kind::Memory);
-    assert_eq!(refused.remedies()[0], Remedy::Set { key: "chunk_large_tensors", value: "true" });
+    assert_eq!(refused.remedies()[0], Remedy::set("chunk_large_tensors", "true"));
 }
 
 /// The error for a limit that is too low names one that works, whether or not the model can be
@@ -144,13 +147,15 @@ const SIZE: &str = "tensor_optimizations.chunk_size";
 #[test]
 fn a_direct_run_in_pieces_equals_the_whole() {
     let x = [Value::zeros(crate::format::DType::F32, &[1, 1, 20_000]).unwrap()];
+    let budget = Budget::unlimited();
     let run = |limit_bytes: u64| {
         let direct = Direct {
             path: Path::new(""),
             limits: Limits { limit_bytes: Some(limit_bytes), ..Limits::NONE },
             candidate: Candidate { engine: EngineName::Rten, precision: Format::Fp32, threads: 1, chunk: Chunk::Own },
             settings: EngineSettings::cpu(),
-            worker: Worker::Here,
+            budget: &budget,
+            worker: Worker::Here(budget.clone()),
         };
         let (mut engine, candidate) = direct.open(fan(), &x).unwrap();
         (candidate.chunk, engine.run(&x).unwrap())
