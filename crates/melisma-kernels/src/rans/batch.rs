@@ -6,36 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::cuda::{self, OnCuda};
 use super::decode::Decoder;
-use super::job::Job;
+use super::job::{Job, Status};
 use super::record::MAX_TILE_LEN;
 use crate::memory::view::check_len;
 use crate::queue::{CpuQueue, OnDevice, Pair, kernel_span};
 use crate::{Budget, Cpu, Device, Error, Isa, Queue, Result, View, ViewMut};
-
-/// The outcome of a tile, as the kernel writes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Decoded, and its hash matches.
-    Whole,
-    /// Its record contradicts the format.
-    Malformed,
-    /// A stream did not end where it should.
-    Stream,
-    /// Its hash does not match.
-    Hash,
-}
-
-impl Status {
-    /// Converts the word that the kernel wrote.
-    pub fn from_word(word: i32) -> Self {
-        match word {
-            0 => Self::Whole,
-            2 => Self::Stream,
-            3 => Self::Hash,
-            _ => Self::Malformed,
-        }
-    }
-}
 
 /// Lengths of a run's views, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,20 +140,16 @@ impl OnCpu<'_> {
             let job = &self.jobs[index];
             let record = &packed[job.record as usize..][..job.tile.len as usize];
             tile.resize(job.row_len as usize * job.rows as usize, 0);
-            let word = match decoder.decode(job.split, job.number, &job.tile, record, &mut tile) {
-                Ok(()) => 0,
-                Err(error) if error.to_string().contains("hash") => 3,
-                Err(error) if error.to_string().contains("stream") => 2,
-                Err(_) => 1,
-            };
-            if word == 0 {
+            let decoded = decoder.try_decode(job.split, job.number, &job.tile, record, &mut tile);
+            let outcome = decoded.map_or_else(|fault| fault.status, |()| Status::Whole);
+            if outcome == Status::Whole {
                 let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
                 for (row, bytes) in tile.chunks(job.row_len.max(1) as usize).enumerate() {
                     let at = (job.out + row as u64 * job.row_step) as usize;
                     out[at..at + bytes.len()].copy_from_slice(bytes);
                 }
             }
-            status.lock().unwrap_or_else(PoisonError::into_inner)[index] = word;
+            status.lock().unwrap_or_else(PoisonError::into_inner)[index] = outcome as i32;
             lock().push((decoder, tile));
         });
     }

@@ -4,6 +4,7 @@
 use super::cpu::{self, Stream};
 use super::hash::{self, Lanes};
 use super::index::{self, Collector, Entry};
+use super::job::Status;
 use super::planes::{self, Split};
 use super::record::{self, Coded, MAX_PLANES, MAX_TILE_LEN, Mode, Tile};
 use super::table::{self, Lookup};
@@ -25,6 +26,25 @@ pub struct Decoder {
     /// A chunk of pairs of each slice.
     pairs: Vec<u8>,
     collector: Collector,
+}
+
+/// Why a tile was not decoded.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) status: Status,
+    error: Error,
+}
+
+impl Fault {
+    fn stream(message: &str) -> Self {
+        Self { status: Status::Stream, error: Error::corrupt(message) }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self { status: Status::Malformed, error }
+    }
 }
 
 /// The source of a plane's bytes.
@@ -86,14 +106,26 @@ impl Decoder {
     /// `Corrupt`, `Truncated` or `Version` if the record is not what the encoder wrote for this
     /// tile.
     pub fn decode(&mut self, split: Split, number: u64, tile: &Tile, record: &[u8], out: &mut [u8]) -> Result<()> {
+        self.try_decode(split, number, tile, record, out).map_err(|fault| fault.error)
+    }
+
+    /// Like [`Decoder::decode`]; a fault also says which part of the tile is wrong.
+    pub(super) fn try_decode(
+        &mut self,
+        split: Split,
+        number: u64,
+        tile: &Tile,
+        record: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), Fault> {
         let _span = tracing::info_span!("rans decode", bytes = (record.len() + out.len()) as u64).entered();
         let width = split.width();
         if out.len() > MAX_TILE_LEN || !out.len().is_multiple_of(width) {
-            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", out.len())));
+            return Err(Error::invalid(format!("a tile of {} bytes with elements of {width}", out.len())).into());
         }
         if record.len() != tile.len as usize {
             let message = format!("a record of {} bytes, the index says {}", record.len(), tile.len);
-            return Err(Error::truncated(message));
+            return Err(Error::truncated(message).into());
         }
         let slices = Slices::of(out.len() / width);
         let found = match slices.count {
@@ -104,7 +136,8 @@ impl Decoder {
         if found == tile.hash {
             return Ok(());
         }
-        Err(Error::corrupt(format!("the tile's hash is {found:016x}, not {:016x}", tile.hash)))
+        let error = Error::corrupt(format!("the tile's hash is {found:016x}, not {:016x}", tile.hash));
+        Err(Fault { status: Status::Hash, error })
     }
 
     fn run<const N: usize>(
@@ -114,7 +147,7 @@ impl Decoder {
         tile: &Tile,
         record: &[u8],
         out: &mut [u8],
-    ) -> Result<u64> {
+    ) -> Result<u64, Fault> {
         let width = split.width();
         let slices = Slices::of(out.len() / width);
         self.grow(width);
@@ -137,7 +170,7 @@ impl Decoder {
                         _ => place.bytes::<N>(streams, lens, bytes),
                     };
                     if !decoded {
-                        return Err(Error::corrupt("a stream goes on beyond its end"));
+                        return Err(Fault::stream("a stream goes on beyond its end"));
                     }
                 }
             }
@@ -220,12 +253,12 @@ impl Decoder {
     }
 }
 
-fn check_ends(sources: &[Source<'_>]) -> Result<()> {
+fn check_ends(sources: &[Source<'_>]) -> Result<(), Fault> {
     for source in sources {
         if let Source::Coded { streams, escapes, .. } = source
             && !(streams.iter().all(Stream::is_finished) && escapes.iter().all(|escapes| escapes.is_empty()))
         {
-            return Err(Error::corrupt("a stream does not end where it should"));
+            return Err(Fault::stream("a stream does not end where it should"));
         }
     }
     Ok(())

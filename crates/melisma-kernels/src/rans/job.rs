@@ -29,6 +29,32 @@ pub struct Job {
     pub segments: Option<Segments>,
 }
 
+/// The outcome of a tile, as the kernel writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Status {
+    /// Decoded, and its hash matches.
+    Whole = 0,
+    /// Its record contradicts the format.
+    Malformed = 1,
+    /// A stream did not end where it should.
+    Stream = 2,
+    /// Its hash does not match.
+    Hash = 3,
+}
+
+impl Status {
+    /// Converts the word that the kernel wrote.
+    pub fn from_word(word: i32) -> Self {
+        match word {
+            0 => Self::Whole,
+            2 => Self::Stream,
+            3 => Self::Hash,
+            _ => Self::Malformed,
+        }
+    }
+}
+
 /// A job as the kernel reads it.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]

@@ -59,11 +59,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Batch, Lens, Status};
+pub use batch::{Batch, Lens};
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub use index::{SEGMENT_STEP, Segments, len as index_len};
-pub use job::Job;
+pub use job::{Job, Status};
 pub use planes::Split;
 pub use record::{MAX_TILE_LEN, Mode, Tile};
 
