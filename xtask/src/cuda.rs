@@ -19,6 +19,8 @@ const MARK: &str = "run.sh";
 const MAX_BYTES: u64 = 64 << 20;
 /// The package whose test files are packed, beside the kernels' suites.
 const PACKAGE: &str = "melisma";
+/// The program with the kernels' suites.
+const KERNELS: &str = "melisma-kernels";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -32,10 +34,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         bail!("strip is missing; on Debian it is part of binutils");
     }
     let files = packed_files()?;
-    let mut build = vec!["test", "--release", "-p", PACKAGE, "--no-run"];
+    let mut build = vec!["test", "--workspace", "--no-run"];
     files.iter().for_each(|file| build.extend(["--test", file]));
-    let mut tests = executables(&["test", "--release", "-p", "melisma-kernels", "--lib", "--no-run"])?;
+    // All packages in the development profile, as in the step `shim`: after a check, nothing is
+    // compiled again.
+    let mut tests = executables(&["test", "--workspace", "--lib", "--no-run"])?;
     tests.extend(executables(&build)?);
+    let packed: BTreeSet<String> = files.iter().map(|file| format!("{PACKAGE}-{file}")).collect();
+    tests.retain(|test| test.name == KERNELS || packed.contains(&test.name));
     let programs = executables(&["build", "--release", "-p", "melisma-cli"])?;
 
     let folder = place(&arguments.output)?;
