@@ -40,7 +40,7 @@ const MAX_CHUNK: i64 = 65_536;
     version,
     max_term_width = 110,
     after_help = "\
-Every global option but --force has an environment twin: --memory-limit is MELISMA_MEMORY_LIMIT.
+MELISMA_MEMORY_LIMIT sets --memory-limit, and so on for every global option except --force.
 Settings are also read from ~/.config/melisma/melisma.yaml ($XDG_CONFIG_HOME/melisma/melisma.yaml).
 
 Examples:
@@ -224,14 +224,18 @@ pub struct DecodeArgs {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
-    /// What to measure; everything when left out
-    #[arg(value_name = "ROOM")]
+    #[arg(value_name = "ROOM", help = rooms())]
     pub rooms: Vec<String>,
     /// Also write the record to a file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
+}
+
+fn rooms() -> String {
+    let names: Vec<&str> = melisma_bench::ROOMS.iter().map(|(name, _)| *name).collect();
+    format!("Any of {}; all when left out", names.join(", "))
 }
 
 /// Commands below `bench`.

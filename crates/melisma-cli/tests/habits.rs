@@ -1,4 +1,4 @@
-//! Habits of the whole command line: quiet, JSON, environment twins, repeated flags, the configuration file.
+//! Habits of the whole command line: quiet, JSON, environment variables, repeated flags, the configuration file.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod melisma;
@@ -138,7 +138,7 @@ fn errors_are_one_json_object_too() {
 }
 
 #[test]
-fn every_global_option_but_force_has_an_environment_twin() {
+fn every_global_option_but_force_has_an_environment_variable() {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.path("a.yaml"), "tf32: true\n").unwrap();
     let help = sandbox.run(&["--help"]).stdout;

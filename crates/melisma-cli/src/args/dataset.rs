@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Args, Subcommand};
 
 use super::MelSettings;
@@ -110,7 +110,7 @@ pub struct BuildArgs {
     )]
     pub segments_per_buffer: Option<u32>,
     /// Fit buffers to the free memory of a GPU [default: true]
-    #[arg(long, value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new())]
     pub autosize_gpu_batch: Option<bool>,
     /// Change how the work is done, not its result: pinned=off, conversion=per-file, streams=one, reads=mapped,
     /// writes=direct and others; repeatable

@@ -3,7 +3,7 @@
 use melisma::dataset::{self, Options, Request, StoreKind, Tail, Techniques};
 use melisma::mel::OutputPrecision;
 use melisma::text::duration;
-use melisma::{Error, Result};
+use melisma::{Device, Error, Result};
 
 use super::{report, watch};
 use crate::args::BuildArgs;
@@ -28,6 +28,9 @@ pub fn run(session: &Session, args: &BuildArgs) -> Result<()> {
     let techniques = techniques(args)?;
     if args.test_gpu_pipeline {
         let (device, budget) = (&engine.device, engine.memory.budget());
+        if let Device::Cpu(_) = device {
+            session.say("note: no GPU is used; this measures the pipeline on the CPU");
+        }
         let rehearsal = dataset::rehearse(device, budget, &options, &techniques, REHEARSED)?;
         return session.print(device, || report::rehearsal_text(&rehearsal), report::rehearsal_json(&rehearsal));
     }

@@ -2,7 +2,7 @@
 
 use melisma::dataset::{Names, Outcome, Rehearsal, Skipped, Snapshot, Stage};
 use melisma::text::table::{Align, Table};
-use melisma::text::{count, size};
+use melisma::text::{count, realtime, size};
 use serde_json::{Map, Value, json};
 
 /// Failures listed in the JSON; the file beside the dataset lists all of them.
@@ -13,14 +13,14 @@ pub fn text(outcome: &Outcome) -> String {
     let seconds = outcome.wall_seconds.max(1e-9);
     format!(
         "{}, {} ({} from before), {:.1} s of audio\n\
-         {:.2} s, of which headers {:.2} s; {:.0}x realtime, {:.0} files/s\n\n{}",
+         {:.2} s, of which headers {:.2} s; {}, {:.0} files/s\n\n{}",
         count(outcome.files_ok as u64, "file"),
         count(outcome.segments as u64, "segment"),
         outcome.resumed_segments,
         outcome.audio_seconds,
         outcome.wall_seconds + outcome.scan_seconds,
         outcome.scan_seconds,
-        outcome.audio_seconds * new_share / seconds,
+        realtime(outcome.audio_seconds * new_share, seconds),
         outcome.files_ok as f64 * new_share / seconds,
         stages(&outcome.counters, outcome.wall_seconds, outcome.threads),
     )
@@ -31,14 +31,14 @@ pub fn rehearsal_text(rehearsal: &Rehearsal) -> String {
     let seconds = rehearsal.wall_seconds.max(1e-9);
     format!(
         "{}, {:.0} s of audio, on {} with {} of {} each\n\
-         {:.3} s; {:.0}x realtime, {:.0} segments/s\n\n{}",
+         {:.3} s; {}, {:.0} segments/s\n\n{}",
         count(rehearsal.segments as u64, "generated segment"),
         rehearsal.audio_seconds,
         count(rehearsal.threads as u64, "thread"),
         count(slots as u64, "buffer"),
         count(rows as u64, "segment"),
         rehearsal.wall_seconds,
-        rehearsal.audio_seconds / seconds,
+        realtime(rehearsal.audio_seconds, seconds),
         rehearsal.segments as f64 / seconds,
         stages(&rehearsal.counters, rehearsal.wall_seconds, rehearsal.threads),
     )

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use melisma::runtime::memory::Reservation;
 use melisma::snac::tokens::{Format, Ledger, Origin, Reader};
 use melisma::snac::{Codes, DecodeOptions, Frames, Player, Progress, slots};
-use melisma::text::{count, size};
+use melisma::text::{count, realtime, size};
 use melisma::{Error, Kind, Result};
 
 use super::sink::Sink;
@@ -206,9 +206,9 @@ impl<'a> Flow<'a> {
         self.decoding += start.elapsed();
         self.gap_samples = self.gap_samples.max(self.progress.gap());
         self.n_samples += samples.len() as u64;
-        let speed = self.n_samples as f64 / f64::from(self.codec.model.config().sampling_rate);
-        let speed = speed / self.decoding.as_secs_f64().max(1e-9);
-        self.bar.set_message(format!("{} frames, {speed:.1}x realtime", self.reader.ledger().frames));
+        let audio = self.n_samples as f64 / f64::from(self.codec.model.config().sampling_rate);
+        let speed = realtime(audio, self.decoding.as_secs_f64());
+        self.bar.set_message(format!("{} frames, {speed}", self.reader.ledger().frames));
         self.sink.write(&samples)
     }
 

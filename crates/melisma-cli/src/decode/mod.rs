@@ -18,7 +18,7 @@ use melisma::runtime::device::Device;
 use melisma::runtime::memory::Needed;
 use melisma::snac::tokens::Format;
 use melisma::snac::{Config, DecodeOptions, Engine, Noise, Player, Rounding};
-use melisma::text::{count, duration};
+use melisma::text::{count, duration, realtime};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
@@ -127,13 +127,13 @@ impl Report<'_> {
             n => format!("early: {} played before they were final\n", count(n, "sample")),
         };
         format!(
-            "{}, {} of audio at {} Hz in {} ({:.1}x realtime)\n\
+            "{}, {} of audio at {} Hz in {} ({})\n\
              tokens: {} accepted, {} rejected, {}; frames: {} concealed, {} dropped\n{early}",
             count(ledger.frames, "frame"),
             duration::show(Duration::from_secs_f64(audio)),
             self.sample_rate(),
             duration::show(self.wall),
-            audio / wall.max(1e-9),
+            realtime(audio, wall),
             ledger.accepted,
             ledger.rejected,
             count(ledger.resyncs, "resync"),

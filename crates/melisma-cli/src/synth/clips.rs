@@ -11,7 +11,7 @@ use melisma::output::Existing;
 use melisma::runtime::device::{self, Device};
 use melisma::runtime::memory::{Reservation, Space};
 use melisma::synth::{Length, Recording, Score, Style, compose, seed, voice_seconds};
-use melisma::text::count;
+use melisma::text::{count, realtime};
 use melisma::{Error, Remedy, Result};
 use serde_json::{Value, json};
 
@@ -56,13 +56,13 @@ pub fn run(session: &Session, args: &SynthArgs, n: u32) -> Result<()> {
     let total = maker.make(&choice.device, &sample, n)?;
     let wall = start.elapsed().as_secs_f64();
     let text = || {
-        let rate = total.seconds / wall.max(1e-9);
+        let speed = realtime(total.seconds, wall);
         let kept = match total.kept {
             0 => String::new(),
             kept => format!("{} already there\n", count(kept, "clip")),
         };
         format!(
-            "{}, {:.0} s of audio, {} in {wall:.1} s ({rate:.0} x realtime)\n{kept}{}",
+            "{}, {:.0} s of audio, {} in {wall:.1} s ({speed})\n{kept}{}",
             count(u64::from(n) - total.kept, "clip"),
             total.seconds,
             count(total.notes as u64, "note"),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use melisma::output;
 use melisma::runtime::device;
 use melisma::synth::{MAX_GAIN_DB, voice_seconds};
-use melisma::text::{count, duration};
+use melisma::text::{count, duration, realtime};
 use melisma::{Error, Result};
 use serde_json::{Value, json};
 
@@ -133,10 +133,10 @@ impl Rendered {
             (_, None) => "silent".to_owned(),
         };
         format!(
-            "{} of audio in {} ({:.0} x realtime): {}, up to {}, {level}\n",
+            "{} of audio in {} ({}): {}, up to {}, {level}\n",
             duration::show(Duration::from_secs_f64(self.seconds())),
             duration::show(wall),
-            self.seconds() / wall.as_secs_f64().max(1e-9),
+            realtime(self.seconds(), wall.as_secs_f64()),
             count(n_notes as u64, "note"),
             count(self.voices as u64, "voice"),
         )

@@ -62,7 +62,7 @@ impl Environment {
     /// meant.
     pub fn misspelt(&self) -> Vec<(&str, String)> {
         let known: Vec<String> =
-            KEYS.iter().map(|key| twin(key)).chain(OTHERS.iter().map(|&name| name.into())).collect();
+            KEYS.iter().map(|key| variable(key)).chain(OTHERS.iter().map(|&name| name.into())).collect();
         // The common prefix is removed, because it would make all names look similar.
         let bare = |name: &str| name.strip_prefix(PREFIX).map(str::to_lowercase);
         let words: Vec<String> = known.iter().filter_map(|name| bare(name)).collect();
@@ -82,6 +82,6 @@ impl Environment {
 }
 
 /// The environment variable of `key`.
-pub(super) fn twin(key: &str) -> String {
+pub(super) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }

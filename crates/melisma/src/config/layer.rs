@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::environment::twin;
+use super::environment::variable;
 use super::{Config, Environment, KEYS, Origin, Raw, Setting, Sources, file, nearest};
 use crate::config::profile::Profile;
 use crate::{Error, Kind, Remedy, Result};
@@ -145,7 +145,7 @@ fn below(section: &str) -> String {
 fn from_environment(environment: &Environment) -> Result<Vec<Given>> {
     let mut given = Vec::new();
     for key in KEYS {
-        let name = twin(key);
+        let name = variable(key);
         if let Some(text) = environment.text(&name)? {
             given.push(Given { key: (*key).to_owned(), raw: Raw::Word(text.to_owned()), origin: Origin::Env(name) });
         }

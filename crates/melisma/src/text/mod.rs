@@ -1,9 +1,11 @@
-//! Text for people: sizes, durations, counts, tables, and words for choices.
+//! Text for people: sizes, durations, speeds, counts, tables, and words for choices.
 
 mod count;
 pub mod duration;
 pub mod size;
+mod speed;
 pub mod table;
 pub(crate) mod word;
 
 pub use count::count;
+pub use speed::realtime;

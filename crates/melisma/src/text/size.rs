@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> Result<u64> {
     let (number, unit) = split_unit(text.trim());
     let scale = match unit {
         "" => 1,
-        _ if number.is_empty() => return Err(refused(text, "there is no number")),
+        _ if number.is_empty() => return Err(refused(text, "the number is missing")),
         _ => match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
             Some(&(_, scale)) => scale,
             None => return Err(refused(text, "the unit is not known")),
@@ -65,14 +65,14 @@ pub(super) fn split_unit(text: &str) -> (&str, &str) {
 pub(super) fn scaled(number: &str, scale: u64) -> std::result::Result<u64, &'static str> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || number.ends_with('.') || fraction.contains('.') {
-        return Err("there is no number");
+        return Err("the number is missing");
     }
     if fraction.len() > 18 {
         return Err("it has too many decimals");
     }
     let whole: u64 = whole.parse().map_err(|_| "it is too large")?;
     let tens = 10u128.pow(fraction.len() as u32);
-    let part = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().map_err(|_| "there is no number")? };
+    let part = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().map_err(|_| "the number is missing")? };
     let parts = u128::from(part) * u128::from(scale);
     if !parts.is_multiple_of(tens) {
         return Err("it is not a whole number of the smallest unit");
