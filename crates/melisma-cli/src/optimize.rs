@@ -4,7 +4,7 @@ use std::path::Path;
 
 use melisma::config::DeviceRequest;
 use melisma::engine::EngineName;
-use melisma::optimize::search::{self, Given, Outcome, Request, Requested, Requirements, Search, Worker};
+use melisma::optimize::search::{self, Given, Message, Outcome, Request, Requested, Requirements, Search, Worker};
 use melisma::runtime::device::Device;
 use melisma::text::size;
 use melisma::{Error, Result};
@@ -23,7 +23,7 @@ pub fn run(session: &Session, args: &OptimizeArgs) -> Result<()> {
 /// Calls `work` with the search that the settings describe. Models are held in host memory.
 pub fn with_search<R>(session: &Session, work: impl FnOnce(Search<'_>) -> Result<R>) -> Result<R> {
     let cpu = Device::cpu()?;
-    let say = |text: &str| session.say(text);
+    let say = |message: &Message| session.say(&message.to_string());
     work(Search::new(&session.config, session.memory(&cpu).budget(), worker()?, &say))
 }
 

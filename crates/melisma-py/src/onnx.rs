@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use melisma::config::Config;
 use melisma::engine::Ports;
 use melisma::format::{DType, Value};
-use melisma::optimize::search::{self, Content, Given, Request, Requested, Requirements, Search, Worker};
+use melisma::optimize::search::{self, Content, Given, Message, Request, Requested, Requirements, Search, Worker};
 use melisma::runtime::memory::Budget;
 use melisma::{Error, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
@@ -32,7 +32,7 @@ impl Asks {
 }
 
 /// Notes for Python's log.
-pub type Notes = Vec<String>;
+pub type Notes = Vec<Message>;
 
 /// A model and the shapes of its inputs.
 pub struct Task {
@@ -79,7 +79,7 @@ pub fn run(setup: Setup<'_>, path: &Path, inputs: Vec<(String, Value)>, asks: &A
 /// Calls `work` with a search and collects its messages.
 fn said<R>(setup: Setup<'_>, work: impl FnOnce(&Search<'_>) -> Result<R>) -> (Result<R>, Notes) {
     let notes = std::cell::RefCell::new(Notes::new());
-    let say = |text: &str| notes.borrow_mut().push(text.to_owned());
+    let say = |message: &Message| notes.borrow_mut().push(message.clone());
     let result = work(&Search::new(setup.config, setup.budget, setup.worker, &say));
     (result, notes.into_inner())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use melisma::config::Config;
-use melisma::optimize::search::Worker;
+use melisma::optimize::search::{Message, Worker};
 use melisma::tensor::{Tensor, TensorOptimizer};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -172,8 +172,11 @@ fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
 fn log(py: Python<'_>, notes: onnx::Notes) -> PyResult<()> {
     let logger = py.import("logging")?.call_method1("getLogger", ("melisma",))?;
     for note in notes {
-        let level = if note.starts_with("note: ") { "warning" } else { "info" };
-        logger.call_method1(level, ("%s", note))?;
+        let level = match note {
+            Message::Note(_) => "warning",
+            Message::Progress(_) => "info",
+        };
+        logger.call_method1(level, ("%s", note.to_string()))?;
     }
     Ok(())
 }

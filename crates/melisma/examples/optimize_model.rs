@@ -12,7 +12,7 @@ use melisma::config::Config;
 use melisma::format::{DType, Value};
 use melisma::onnx::{Dim, Graph, Model, Node, Opset, Tensor, ValueInfo};
 use melisma::optimize::cache::{self, Cache};
-use melisma::optimize::search::{Request, Requested, Requirements, Search, Subject, Worker};
+use melisma::optimize::search::{Message, Request, Requested, Requirements, Search, Subject, Worker};
 use melisma::runtime::machine::free_bytes;
 
 /// y = relu(conv(x)), for signals of any length.
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let config = Config::load_with_profile("field")?;
     let cache = Cache::open(Some(Path::new("cache")), cache::Options { limit_bytes: 1 << 30, threads: 2 });
-    let say = |text: &str| println!("{text}");
+    let say = |message: &Message| println!("{message}");
     // `Worker::Program` measures each candidate in a process of its own.
     let (budget, free_bytes) = (Budget::limited(1 << 30), free_bytes());
     let worker = Worker::Here(budget.clone());

@@ -3,7 +3,7 @@
 
 pub(crate) mod chunked;
 mod name;
-pub mod need;
+pub(crate) mod need;
 pub mod onnxruntime;
 pub mod ours;
 mod port;

@@ -148,7 +148,7 @@ impl Mel {
     }
 
     /// F
-    pub fn n_filters(&self) -> usize {
+    pub(crate) fn n_filters(&self) -> usize {
         self.filters.len() / self.n_bins()
     }
 

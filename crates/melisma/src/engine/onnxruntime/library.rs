@@ -45,7 +45,7 @@ pub(super) fn find_in(named: Option<PathBuf>, folders: impl IntoIterator<Item = 
     if let Some(named) = named {
         let found = if named.is_dir() { in_folder(&named) } else { Some(named.clone()).filter(|path| path.is_file()) };
         return found.ok_or_else(|| {
-            let message = format!("MELISMA_ONNXRUNTIME: there is no library at {}", named.display());
+            let message = format!("MELISMA_ONNXRUNTIME: no library at {}", named.display());
             Error::new(Kind::Device, message)
         });
     }

@@ -76,7 +76,7 @@ fn the_library_is_found_where_it_is_named_and_in_wheels() {
     assert_eq!(find_in(Some(capi.clone()), PathBuf::new()).unwrap(), library);
     assert_eq!(find_in(Some(library.clone()), PathBuf::new()).unwrap(), library);
     let wrong = find_in(Some(folder.path().join("none")), capi).unwrap_err();
-    assert!(wrong.to_string().starts_with("MELISMA_ONNXRUNTIME: there is no library at "), "never another: {wrong}");
+    assert!(wrong.to_string().starts_with("MELISMA_ONNXRUNTIME: no library at "), "never another: {wrong}");
     let missing = find_in(None, folder.path().to_owned()).unwrap_err();
     assert_eq!(missing.to_string(), "onnxruntime: its library was not found");
 }
@@ -85,7 +85,7 @@ fn the_library_is_found_where_it_is_named_and_in_wheels() {
 fn a_library_of_another_make_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("libonnxruntime.so");
-    std::fs::write(&path, b"this is no library").unwrap();
+    std::fs::write(&path, b"not a library").unwrap();
     let refused = library::load(&path).unwrap_err();
     assert!(refused.contains("libonnxruntime.so"), "{refused}");
     let libc = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6"];

@@ -44,7 +44,7 @@ impl Cache {
     pub fn open(root: Option<&Path>, options: Options) -> Self {
         let access = match root {
             Some(root) => Access::of(&root.join("engines")),
-            None => Access::Off("there is no cache folder; set MELISMA_CACHE_DIR or HOME".to_owned()),
+            None => Access::Off("no cache folder is known; set MELISMA_CACHE_DIR or HOME".to_owned()),
         };
         Self { access, limit_bytes: options.limit_bytes, threads: options.threads.max(1) }
     }

@@ -16,14 +16,14 @@ pub(super) const PASSED: &str = "passed";
 impl Entry {
     /// Whether the engine passed its self-check with the current files under `state`: machine,
     /// device and engine.
-    pub fn has_passed(&self, state: &str) -> bool {
+    pub(crate) fn has_passed(&self, state: &str) -> bool {
         let mut found = String::new();
         let read = File::open(self.folder.join(PASSED)).and_then(|file| file.take(256).read_to_string(&mut found));
         read.is_ok() && self.pass(state).is_some_and(|pass| pass == found)
     }
 
     /// Records the pass if the cache is writable; otherwise the check repeats on every use.
-    pub fn record_pass(&self, state: &str) {
+    pub(crate) fn record_pass(&self, state: &str) {
         if let Some(pass) = self.pass(state) {
             let _ = output::write(&self.folder.join(PASSED), pass.as_bytes(), Existing::Replace);
         }

@@ -10,7 +10,8 @@ use super::engines::version;
 use super::pick::pick;
 use super::report::{InputShape, milliseconds};
 use super::{
-    Candidate, Chunk, Direct, EngineSettings, Measured, Report, Requested, Requirements, Search, available, key,
+    Candidate, Chunk, Direct, EngineSettings, Measured, Message, Report, Requested, Requirements, Search, available,
+    key,
 };
 use crate::config::DeviceRequest;
 use crate::config::precision::Format;
@@ -79,7 +80,7 @@ impl Search<'_> {
         let model = Model::open_within(path, self.most_bytes())?;
         let values = values(&Ports::of(&model).map_err(|error| error.at(path.display()))?)?;
         let chosen = self.choose(&requirements, Subject { path, model: Cow::Owned(model), values: &values })?;
-        (self.say)(&format!("engine: {chosen}"));
+        (self.say)(&Message::Progress(format!("engine: {chosen}")));
         Ok((chosen, values))
     }
 
@@ -102,7 +103,7 @@ impl Search<'_> {
                     return Ok(Chosen { engine, candidate, cached, reason });
                 }
                 Err(error) => {
-                    (self.say)(&format!("note: {error}"));
+                    (self.say)(&Message::Note(error.to_string()));
                     reasons.push(format!("{}: {error}", short(&key)));
                 }
             }

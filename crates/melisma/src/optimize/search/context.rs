@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{EngineSettings, Worker};
+use super::{EngineSettings, Message, Worker};
 use crate::config::Config;
 use crate::engine::need::Limits;
 use crate::optimize::cache::{Cache, Parts};
@@ -22,16 +22,16 @@ pub struct Search<'a> {
     /// Memory that candidates may use, in bytes; see [`machine::free_bytes`].
     pub free_bytes: Option<u64>,
     /// Receives progress messages.
-    pub say: &'a dyn Fn(&str),
+    pub say: &'a dyn Fn(&Message),
 }
 
 impl<'a> Search<'a> {
     /// A search that uses the cache from the settings and the machine's free memory. `say` is told
     /// if the cache cannot be used.
-    pub fn new(config: &'a Config, budget: &'a Budget, worker: Worker, say: &'a dyn Fn(&str)) -> Self {
+    pub fn new(config: &'a Config, budget: &'a Budget, worker: Worker, say: &'a dyn Fn(&Message)) -> Self {
         let cache = Cache::of(config);
         if let Some(note) = cache.note() {
-            say(&format!("note: {note}"));
+            say(&Message::Note(note.to_owned()));
         }
         Self { config, budget, cache, worker, free_bytes: machine::free_bytes(), say }
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::least_memory::with_least_limit;
 use super::selection::Selection;
-use super::{Content, ProcessEngine, Report, Request, Search, Sets};
+use super::{Content, Message, ProcessEngine, Report, Request, Search, Sets};
 use super::{accuracy, bound, engines, inputs, key, prepare};
 use crate::engine::need::Need;
 use crate::engine::{Engine, Ports};
@@ -68,11 +68,11 @@ impl Search<'_> {
                         self.say_if_short(&report);
                     }
                     if let Some(uncached) = &entry.uncached {
-                        (self.say)(&format!("note: the engine is not cached: {}", uncached.reason));
+                        (self.say)(&Message::Note(format!("the engine is not cached: {}", uncached.reason)));
                     }
                     return Ok(Outcome { report, entry, key: key.as_str().to_owned(), miss });
                 }
-                Err(error) => (self.say)(&self.cache.reject(&key, &error.to_string())),
+                Err(error) => (self.say)(&Message::Progress(self.cache.reject(&key, &error.to_string()))),
             }
         }
         Err(Error::new(Kind::Check, "the engine does not give twice what it gave once")
@@ -84,9 +84,9 @@ impl Search<'_> {
         let bound = bound::Bound::of(self.config, self.free_bytes);
         if let Some((bound, peak)) = bound.zip(report.peak_bytes).filter(|(bound, peak)| *peak > bound.bytes()) {
             let peak = size::show(peak);
-            (self.say)(&format!(
-                "note: the cached engine takes {peak}, {bound}; optimize under a memory limit to find one that takes less"
-            ));
+            (self.say)(&Message::Note(format!(
+                "the cached engine takes {peak}, {bound}; optimize under a memory limit to find one that takes less"
+            )));
         }
     }
 

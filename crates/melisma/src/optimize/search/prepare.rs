@@ -43,7 +43,7 @@ pub(super) fn prepared(model: &Model, format: Format, aim: Aim<'_>) -> Result<Mo
         }
         Format::Int8 => {
             if pass::to_int8(&mut model)? == 0 {
-                return Err(Error::unsupported("there is no product with constant weights to store in 8 bits"));
+                return Err(Error::unsupported("no product has constant weights to store in 8 bits"));
             }
         }
         Format::Bf16 => return Err(Error::unsupported("models are not converted to bf16")),

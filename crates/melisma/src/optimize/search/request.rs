@@ -49,9 +49,9 @@ impl FromStr for Given {
             Error::invalid(format!("input `{text}`: {what}"))
                 .with_hint("write NAME=SHAPE such as mel=1x80x3000, or NAME=FILE.npy")
         };
-        let (name, content) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+        let (name, content) = text.split_once('=').ok_or_else(|| wrong("`=` is missing"))?;
         if name.is_empty() {
-            return Err(wrong("there is no name"));
+            return Err(wrong("the name is missing"));
         }
         if content.ends_with(".npy") {
             return Ok(Self { name: name.to_owned(), content: Content::File(content.into()) });

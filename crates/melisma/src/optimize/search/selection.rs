@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use super::bound::Bound;
 use super::chunk::Splitting;
 use super::measure::Outcome;
-use super::{Accuracy, Candidate, Done, EngineSettings, Latency, Measured, Refusal, Request, Search, Sets, Spec, Task};
+use super::{
+    Accuracy, Candidate, Done, EngineSettings, Latency, Measured, Message, Refusal, Request, Search, Sets, Spec, Task,
+};
 use super::{compare, prepare, work};
 use crate::engine::{EngineName, Operator};
 use crate::format::Value;
@@ -99,7 +101,7 @@ impl Selection<'_> {
     }
 
     pub(super) fn measure(&self, scratch: &Scratch, reference: &Reference, candidate: Candidate) -> Measured {
-        (self.search.say)(&format!("measuring {candidate}"));
+        (self.search.say)(&Message::Progress(format!("measuring {candidate}")));
         let outcome = self.run(scratch, &candidate).and_then(|done| {
             let mut accuracy = Accuracy::EXACT;
             for (files, reference) in done.outputs.iter().zip(&reference.outputs) {

@@ -38,7 +38,7 @@ fn request(inputs: &[&str]) -> Request {
 fn with_search<R>(root: &Path, config: &Config, work: impl FnOnce(&Search<'_>) -> R) -> (R, Vec<String>) {
     let cache = Cache::open(Some(root), CacheOptions { limit_bytes: 1 << 30, threads: 2 });
     let said = RefCell::new(Vec::new());
-    let say = |text: &str| said.borrow_mut().push(text.to_owned());
+    let say = |message: &Message| said.borrow_mut().push(message.to_string());
     let budget = Budget::unlimited();
     let worker = Worker::Here(budget.clone());
     let result = work(&Search { config, budget: &budget, cache, worker, free_bytes: None, say: &say });
