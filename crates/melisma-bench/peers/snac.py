@@ -68,7 +68,7 @@ def codes(torch, n_frames, batch=1, device="cpu"):
 
 
 def decoded_on_cpu(rows, peer, threads, decode):
-    """`decode(n_frames)` returns a function that decodes so many frames."""
+    """`decode(n_frames)` returns a function that decodes that many frames."""
     found = times(decode(CLIP_FRAMES), least=2, seconds=0)
     fill(rows, f"snac/clip {threads}t", peer, CLIP_FRAMES * FRAME_SECONDS / statistics.median(found))
     if threads == 1:

@@ -183,7 +183,7 @@ fn a_missing_shard_is_refused_unless_told() {
     let info = json(&sandbox, 0, &["dataset", "info", "a.h5"]).0;
     assert_eq!((&info["attributes"]["missing_shards"], &info["attributes"]["shard"]), (&"2/3".into(), &Value::Null));
     json(&sandbox, 0, &["dataset", "verify", "a.h5"]);
-    // A dataset that is no shard is whole by itself.
+    // A dataset that is not a shard is complete by itself.
     build(&sandbox, "whole.h5", &[]);
     let (merged, stderr) = json(&sandbox, 0, &["dataset", "merge", "whole.h5", "-o", "again.h5"]);
     assert_eq!((&merged["unnumbered_shards"], stderr.as_str()), (&0.into(), ""));

@@ -172,7 +172,7 @@ fn files_beside_the_output_that_are_not_of_a_build_stay() {
         }
         std::fs::remove_dir_all(sandbox.path(name)).unwrap();
     }
-    // What a killed build left is no obstacle.
+    // Leftovers of a killed build do not matter.
     for (name, bytes) in
         [("o.h5.journal", &b"5d0a9f3e {\"jour"[..]), ("o.h5.failures.jsonl", b""), ("o.h5.partial", b"")]
     {

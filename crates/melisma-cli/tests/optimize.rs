@@ -163,5 +163,5 @@ fn wrong_requests_are_code_2_with_a_hint() {
     }
     let named = run(&sandbox, &["optimize", "vocoder.onnx", "--input", "x=1x3x64", "--engine", "onnxruntime"]);
     assert_eq!(named.code, 4, "{}", named.stderr);
-    assert!(named.stderr.contains("MELISMA_ONNXRUNTIME: there is no library at none\nhint: "), "{}", named.stderr);
+    assert!(named.stderr.contains("MELISMA_ONNXRUNTIME: no library at none\nhint: "), "{}", named.stderr);
 }

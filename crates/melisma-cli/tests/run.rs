@@ -127,7 +127,7 @@ fn wrong_terms_are_refused() {
         (&["--engine", "warp"][..], 2, "unknown engine `warp`\nhint: use auto, rten"),
         (&["--tolerance=-1"], 2, "tolerance: -1 is not 0 or more"),
         (&["--precision", "bf16"], 2, "invalid value 'bf16'"),
-        (&["--engine", "onnxruntime"], 4, "MELISMA_ONNXRUNTIME: there is no library at none\nhint: "),
+        (&["--engine", "onnxruntime"], 4, "MELISMA_ONNXRUNTIME: no library at none\nhint: "),
         (&["--engine", "onnxruntime-cuda"], 2, "the engine onnxruntime-cuda does not work on cpu"),
     ] {
         let ran = run(&sandbox, &[&RUN[..], args, &CPU].concat());

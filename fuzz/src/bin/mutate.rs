@@ -1,4 +1,4 @@
-//! `mutate SECONDS [NAME...]`: runs the targets on mutated inputs, each for so many seconds. An input that panics or takes
+//! `mutate SECONDS [NAME...]`: runs the targets on mutated inputs, each for that many seconds. An input that panics or takes
 //! longer than [`PATIENCE`] is saved in `artifacts/NAME/` and ends the run; so does one that allocates without bounds.
 #![forbid(unsafe_code)]
 

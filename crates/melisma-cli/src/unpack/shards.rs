@@ -18,8 +18,7 @@ pub fn unpack(session: &Session, resources: &Resources<'_>, args: &UnpackArgs) -
     let index = Index::open(&args.input)?;
     if let (Some(name), Some(output)) = (&args.tensor, &args.output) {
         let shard = index.map.get(name).ok_or_else(|| {
-            Error::invalid(format!("{}: there is no tensor `{name}`", args.input.display()))
-                .with_hint(Remedy::ListTensors)
+            Error::invalid(format!("{}: unknown tensor `{name}`", args.input.display())).with_hint(Remedy::ListTensors)
         })?;
         return one(session, resources, args, [&index.beside(shard), output]);
     }

@@ -60,7 +60,7 @@ pub(super) fn model(file: &dyn ReadAt, source: &mut dyn Source) -> Result<Model>
             _ => model.rest.extend(entry.raw),
         }
     }
-    model.graph = found.ok_or_else(|| foreign(Error::corrupt("there is no graph")))?;
+    model.graph = found.ok_or_else(|| foreign(Error::corrupt("the graph is missing")))?;
     Ok(model)
 }
 

@@ -132,7 +132,7 @@ impl<'a> Archive<'a> {
     pub(super) fn find(&self, name: &str) -> Result<usize> {
         self.source.tensors.iter().position(|tensor| tensor.name == name).ok_or_else(|| {
             let near = crate::config::nearest(name, self.source.tensors.iter().map(|t| t.name.as_str()));
-            let error = Error::invalid(format!("there is no tensor `{name}`"));
+            let error = Error::invalid(format!("unknown tensor `{name}`"));
             match near {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),
                 None => error.with_hint(Remedy::ListTensors),

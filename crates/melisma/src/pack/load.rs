@@ -67,11 +67,11 @@ impl Loaded {
     /// The elements of the tensor called `name`.
     ///
     /// # Errors
-    /// `InvalidArgument`: there is no such tensor, or its length is not a multiple of the size of
+    /// `InvalidArgument`: the tensor is unknown, or its length is not a multiple of the size of
     /// `T`.
     pub fn view<T: Element>(&self, name: &str) -> Result<View<'_, T>> {
         let index = self.tensors.iter().position(|tensor| tensor.name == name);
-        let index = index.ok_or_else(|| Error::invalid(format!("there is no tensor `{name}`")))?;
+        let index = index.ok_or_else(|| Error::invalid(format!("unknown tensor `{name}`")))?;
         let (start, len) = (self.starts[index], self.tensors[index].len() as usize);
         if !len.is_multiple_of(size_of::<T>()) {
             return Err(Error::invalid(format!("{name}: {len} bytes are not whole elements of {}", T::DTYPE.name())));

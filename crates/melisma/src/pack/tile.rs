@@ -20,7 +20,7 @@ impl Archive<'_> {
         let blob = &self.blobs[index];
         let [down, across] = blob.layout.grid();
         if at[0] >= down || at[1] >= across {
-            let message = format!("{name}: there is no tile {},{}; there are {down} x {across}", at[0], at[1]);
+            let message = format!("{name}: no tile {},{}; the tensor has {down} x {across}", at[0], at[1]);
             return Err(Error::invalid(message));
         }
         let number = at[0] * across + at[1];

@@ -21,7 +21,7 @@ impl Source {
         if let Some(name) = source.strip_prefix("builtin:") {
             return match name {
                 "mini24" => Ok(Self::Mini24),
-                _ => Err(Error::invalid(format!("{source}: there is no such built-in model"))
+                _ => Err(Error::invalid(format!("{source}: unknown built-in model"))
                     .with_hint("builtin:mini24 is the only one")),
             };
         }

@@ -56,7 +56,7 @@ fn each_key_of_the_seed_is_seen_in_the_tools() {
     }
     let asked = seed([("  enabled: true", "  enabled: false")], &[]);
     let halves = asked.optimize_tensor(ramp(&asked, &[4]), DType::F16).unwrap();
-    assert_eq!(halves.dtype(), DType::F16, "what is asked for by name is done");
+    assert_eq!(halves.dtype(), DType::F16, "an explicitly requested type is used");
 
     let peak = |optimizer: &TensorOptimizer| {
         let y = ramp(optimizer, &[1000, 64]);

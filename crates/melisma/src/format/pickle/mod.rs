@@ -188,7 +188,7 @@ impl<'a> Machine<'a> {
             b'b' => {
                 self.pop()?;
                 if !matches!(self.stack.last(), Some(Value::Dict(_))) {
-                    return Err(Error::corrupt("attributes for something that is no dictionary"));
+                    return Err(Error::corrupt("attributes for a value that is not a dictionary"));
                 }
             }
             _ => {
@@ -265,7 +265,7 @@ impl<'a> Machine<'a> {
 
     fn extend_dict(&mut self, items: &[Value<'a>]) -> Result<()> {
         let Some(&Value::Dict(dict)) = self.stack.last() else {
-            return Err(Error::corrupt("items for something that is no dictionary"));
+            return Err(Error::corrupt("items for a value that is not a dictionary"));
         };
         let (pairs, rest) = items.as_chunks::<2>();
         if !rest.is_empty() {
@@ -278,7 +278,7 @@ impl<'a> Machine<'a> {
     fn expect_list(&self) -> Result<()> {
         match self.stack.last() {
             Some(Value::List) => Ok(()),
-            _ => Err(Error::corrupt("items for something that is no list")),
+            _ => Err(Error::corrupt("items for a value that is not a list")),
         }
     }
 
@@ -320,7 +320,7 @@ impl<'a> Machine<'a> {
 
     /// BINPERSID: ('storage', class, key, location, number of elements).
     fn storage(&mut self) -> Result<()> {
-        let Value::Tuple(tuple) = self.pop()? else { return Err(Error::corrupt("a storage that is no tuple")) };
+        let Value::Tuple(tuple) = self.pop()? else { return Err(Error::corrupt("a storage that is not a tuple")) };
         let &[Value::Str("storage"), Value::StorageClass(dtype), Value::Str(key), Value::Str(_), Value::Int(_)] =
             self.tuples[tuple].as_slice()
         else {
@@ -389,7 +389,7 @@ fn sizes(values: &[Value<'_>]) -> Result<Vec<usize>> {
 fn size(value: Value<'_>) -> Result<usize> {
     match value {
         Value::Int(value) => usize::try_from(value).map_err(|_| Error::corrupt(format!("a size of {value}"))),
-        _ => Err(Error::corrupt("a size that is no integer")),
+        _ => Err(Error::corrupt("a size that is not an integer")),
     }
 }
 

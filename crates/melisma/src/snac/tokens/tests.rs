@@ -221,7 +221,7 @@ fn an_endless_stream_without_a_frame_takes_no_memory() {
         match &reader.input {
             Input::Undecided(seen) => assert!(seen.len() <= detect::MAX_LEN),
             Input::Text(scanner) => assert!(scanner.held_len() <= 64),
-            Input::File(_) => panic!("{piece:.20} is no list"),
+            Input::File(_) => panic!("{piece:.20} is not a list"),
         }
         assert_eq!(reader.finish().unwrap().n_frames(), 0);
     }

@@ -9,7 +9,7 @@ pub const SCHEMA: &str = include_str!("score.schema.json");
 const MAX_BYTES: usize = 512 << 20;
 
 impl Score {
-    /// Reads and checks a score; notes may stand in any order.
+    /// Reads and checks a score; notes may be in any order.
     ///
     /// # Errors
     /// It is not JSON, lacks a field or has an unknown one, or a value is outside of its limits. Messages name the line, or the

@@ -82,7 +82,7 @@ fn messages(mut bytes: &[u8]) -> Result<Vec<(u8, &[u8])>> {
 fn link(body: &[u8]) -> Result<(String, u64)> {
     let len = usize::from(*body.get(2).ok_or_else(|| Error::corrupt("a link without a name"))?);
     let name = body.get(3..3 + len).and_then(|name| std::str::from_utf8(name).ok());
-    let name = name.ok_or_else(|| Error::corrupt("a link whose name is no text"))?;
+    let name = name.ok_or_else(|| Error::corrupt("a link whose name is not text"))?;
     Ok((name.to_owned(), u64_at(body, 3 + len)?))
 }
 
