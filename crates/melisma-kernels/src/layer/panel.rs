@@ -152,6 +152,14 @@ impl Part<'_> {
         }
     }
 
+    /// Whether `timeline` has no output in this part.
+    pub(crate) fn is_silent(&self, step: Step<'_>, timeline: Timeline) -> bool {
+        self.segments(step.n_latents * timeline.rate).all(|Segment { stream, rows, .. }| {
+            let live = timeline.live(&step.rows.as_slice()[stream], step.n_latents);
+            live.is_empty() || rows.end <= live.start || live.end <= rows.start
+        })
+    }
+
     /// The streams that `rows` touch, each `len` rows long: the stream, its rows, and the part's
     /// row of the first one.
     pub(crate) fn segments(&self, len: usize) -> impl Iterator<Item = Segment> + use<> {
@@ -178,6 +186,8 @@ pub(crate) trait Layer: Sync {
     /// Writes the operand of the part's rows and the initial values of its sums. Implementations
     /// are `#[inline(always)]`, because this is inlined into code for each instruction set.
     fn prepare(&self, part: &mut Part<'_>, operand: &mut Operand<'_>, scratch: &mut [f32]);
+    /// Whether `finish` alone writes all outputs of the part: beyond the ends of streams.
+    fn is_silent(&self, part: &Part<'_>) -> bool;
     /// Corrects outputs that the product must not change.
     fn finish(&self, part: &mut Part<'_>);
     /// Floats of scratch that `prepare` needs for `n_rows` rows.
@@ -210,11 +220,13 @@ pub(crate) fn run(queue: &CpuQueue, panels: &Panels, layer: &impl Layer, y: &mut
         let n_rows = rows.len();
         let columns = strips.start * STRIP..(strips.end * STRIP).min(n);
         let mut part = Part { rows, columns, isa, y: &output, n };
-        let (operand, scratch) = scratch.split_at_mut(operand_len);
-        let floats = &mut operand[..self::operand_len(k, n_rows)];
-        let mut operand = Operand { floats, n_rows, k };
-        prepare(layer, &mut part, &mut operand, scratch);
-        add_product(runs, packed, &operand, &part, strips);
+        if !layer.is_silent(&part) {
+            let (operand, scratch) = scratch.split_at_mut(operand_len);
+            let floats = &mut operand[..self::operand_len(k, n_rows)];
+            let mut operand = Operand { floats, n_rows, k };
+            prepare(layer, &mut part, &mut operand, scratch);
+            add_product(runs, packed, &operand, &part, strips);
+        }
         layer.finish(&mut part);
     })
 }

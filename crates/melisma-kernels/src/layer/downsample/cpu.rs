@@ -69,6 +69,10 @@ impl Layer for Pass<'_> {
         }
     }
 
+    fn is_silent(&self, part: &Part<'_>) -> bool {
+        part.is_silent(self.input.step, self.input.timeline)
+    }
+
     fn finish(&self, part: &mut Part<'_>) {
         part.silence(self.input.step, self.input.timeline);
     }

@@ -68,6 +68,10 @@ impl Layer for Pass<'_> {
         }
     }
 
+    fn is_silent(&self, part: &Part<'_>) -> bool {
+        self.layer.mode != Mode::Noise && part.is_silent(self.step, self.timeline)
+    }
+
     fn finish(&self, part: &mut Part<'_>) {
         match self.layer.mode {
             Mode::Noise => {

@@ -2,7 +2,7 @@
 //! output rows.
 
 use super::Upsample;
-use crate::layer::panel::{self, Layer, Operand, Panels, Part};
+use crate::layer::panel::{self, Layer, Operand, Panels, Part, Segment};
 use crate::layer::plan::{CpuLayer, Input};
 use crate::layer::snake::Snake;
 use crate::queue::CpuQueue;
@@ -74,6 +74,14 @@ impl Layer for Pass<'_> {
                 }
             }
         }
+    }
+
+    fn is_silent(&self, part: &Part<'_>) -> bool {
+        let (Input { step, timeline, .. }, stride) = (self.input, self.layer.stride);
+        part.segments(self.inputs_per_stream()).all(|Segment { stream, rows, .. }| {
+            let live = timeline.live(&step.rows.as_slice()[stream], step.n_latents);
+            live.is_empty() || rows.end * stride <= live.start || live.end <= rows.start * stride
+        })
     }
 
     /// A row of the product is `stride` rows of the output.
