@@ -327,7 +327,7 @@ fn texts_travel_along_and_what_does_not_match_is_named() {
     let (code, told, stderr) = encode(&sandbox, &args);
     assert_eq!((code, &told["files_ok"], &told["files_failed"]), (1, &json!(4), &json!(0)), "{stderr}");
     assert_eq!(told["without_text"], 2);
-    assert!(stderr.contains("train.tsv:4: no audio file for this row"), "{stderr}");
+    assert!(stderr.contains("train.tsv:4: no audio file `009.wav` among the inputs"), "{stderr}");
     assert!(stderr.contains("003.wav: train.tsv has no row for this file"), "{stderr}");
     let texts: Vec<Value> = lines(&sandbox, "a.jsonl").iter().map(|row| row["text"].clone()).collect();
     assert_eq!(texts, [json!("Zero, \"null\""), json!("One"), json!("\u{e9}"), Value::Null]);

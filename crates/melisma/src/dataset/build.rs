@@ -196,8 +196,9 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let past = past.into_iter().flat_map(|record| record.failures);
     let below = below_limit(&store, &plan)?;
     let found = plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).chain(below);
-    let mut failures = in_order(found.collect());
-    failures.extend(texts_without_file(request)?);
+    // First, as in the list that a merge of shards joins.
+    let mut failures = texts_without_file(request)?;
+    failures.extend(in_order(found.collect()));
     paths.write_failures(&failures)?;
     match &request.lines {
         None => paths.publish(request.existing)?,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::plan::TEXT_STAGE;
 use crate::{Error, Kind};
 
 /// The longest accepted line of a list.
@@ -16,9 +17,10 @@ const MAX_LINE: u64 = 16 << 20;
 pub struct Failure {
     /// The file, as in the column `path`.
     pub path: String,
-    /// The stage that failed: `scan`, `read` or `compute`.
+    /// The stage that failed: `scan`, `text`, `read`, `compute` or `verify`.
     pub stage: String,
-    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow` or `too-short`.
+    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `text` or
+    /// `low-snr`.
     pub code: String,
     /// What went wrong.
     pub message: String,
@@ -63,7 +65,8 @@ impl Failure {
     /// Describes the failure of `path` with `error`.
     pub fn new(path: String, stage: &str, error: &Error, action: Action) -> Self {
         let hint = error.hint().map_or_else(String::new, |hint| format!(" ({hint})"));
-        Self { path, stage: stage.to_owned(), code: code(error).to_owned(), message: format!("{error}{hint}"), action }
+        let code = if stage == TEXT_STAGE { "text" } else { code(error) };
+        Self { path, stage: stage.to_owned(), code: code.to_owned(), message: format!("{error}{hint}"), action }
     }
 }
 

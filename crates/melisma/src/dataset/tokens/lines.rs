@@ -1,10 +1,12 @@
 //! Tokens as text: one JSON object per row.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
+use crate::dataset::guard;
 use crate::dataset::hash::{Entry, MEASURED, Table};
+use crate::dataset::paths::beside;
 use crate::dataset::row::Status;
 use crate::dataset::store::Store;
 use crate::output::{self, Existing, OutputFile};
@@ -57,7 +59,8 @@ impl Lines {
             slots: slot_order(&strides),
             n_levels: strides.len(),
             has_measures: store.layout.column(MEASURED[0]).is_ok(),
-            file: std::io::BufWriter::with_capacity(1 << 18, OutputFile::create(path, existing)?),
+            // The rows have the name `OUT.partial`.
+            file: BufWriter::with_capacity(1 << 18, OutputFile::create(&beside(path, ".lines"), Existing::Replace)?),
             text: String::new(),
         };
         let failed = |error| output::failed(path, error);
@@ -66,7 +69,10 @@ impl Lines {
             false => Ok(()),
         })?;
         writer.file.flush().map_err(failed)?;
-        writer.file.into_inner().map_err(|error| failed(error.into_error()))?.commit()
+        if existing == Existing::Refuse && path.exists() {
+            return Err(guard::already(path, ""));
+        }
+        writer.file.into_inner().map_err(|error| failed(error.into_error()))?.commit_as(path.to_owned())
     }
 }
 
@@ -77,7 +83,7 @@ struct Writer<'a> {
     slots: Vec<Slot>,
     n_levels: usize,
     has_measures: bool,
-    file: std::io::BufWriter<OutputFile>,
+    file: BufWriter<OutputFile>,
     text: String,
 }
 

@@ -164,10 +164,13 @@ impl Metadata {
 
     /// The text of the row that begins at byte `at`.
     pub(super) fn text_at(&self, at: u64) -> Result<String> {
+        Ok(self.fields_at(at)?.into_iter().nth(self.text_column).unwrap_or_default())
+    }
+
+    fn fields_at(&self, at: u64) -> Result<Vec<String>> {
         let record = self.dialect.records(BufReader::new(At::new(&self.file, at)), at).next();
         let record = record.ok_or_else(|| Error::truncated("the table has become shorter"));
-        let fields = record.and_then(|record| record?.fields()).map_err(|error| error.at(self.path.display()))?;
-        Ok(fields.into_iter().nth(self.text_column).unwrap_or_default())
+        record.and_then(|record| record?.fields()).map_err(|error| error.at(self.path.display()))
     }
 
     pub(super) fn without_file(&self, inputs: &Inputs) -> Result<Vec<Failure>> {
@@ -180,7 +183,9 @@ impl Metadata {
         let unused = self.rows.iter().zip(is_used).filter(|(_, is_used)| !is_used).map(|(row, _)| row);
         let missing = |row: &Indexed| {
             let path = format!("{}:{}", self.path.display(), row.line);
-            let error = Error::invalid("no audio file for this row");
+            let fields = self.fields_at(row.at).unwrap_or_default();
+            let name = fields.get(self.path_column).map_or("", String::as_str);
+            let error = Error::invalid(format!("no audio file `{name}` among the inputs"));
             (row.line, Failure::new(path, TEXT_STAGE, &error, Action::Skipped))
         };
         let mut all: Vec<(u32, Failure)> = unused.map(missing).chain(self.faults.iter().cloned()).collect();
