@@ -10,9 +10,8 @@ use melisma::mel::{Config, PRESETS, Transform, picture};
 use melisma::output::{self, Existing};
 use melisma::random::Lcg32;
 use melisma::text::table::{Align, Table};
-use melisma::text::{duration, size};
+use melisma::text::{base64, duration, size};
 
-use super::base64;
 use crate::session::Session;
 
 /// Files in the dataset.

@@ -1,6 +1,5 @@
 //! `melisma demo`: every job on built-in material, and a report page.
 
-mod base64;
 mod machine;
 mod mel;
 mod optimize;

@@ -6,10 +6,9 @@ use melisma::Result;
 use melisma::audio::Meter;
 use melisma::audio::{Clip, flac};
 use melisma::synth::{BusConfig, Buses, Length, Performance, STYLES, Setup, balance, compose};
-use melisma::text::duration;
 use melisma::text::table::{Align, Table};
+use melisma::text::{base64, duration};
 
-use super::base64;
 use crate::session::Session;
 
 const RATE: u32 = 44_100;

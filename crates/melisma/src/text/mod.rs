@@ -1,5 +1,7 @@
-//! Text for people: sizes, durations, speeds, counts, tables, and words for choices.
+//! Text for people: sizes, durations, speeds, counts, tables, and words for choices; and bytes as
+//! text.
 
+pub mod base64;
 mod count;
 pub mod duration;
 pub mod size;

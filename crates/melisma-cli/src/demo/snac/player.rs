@@ -2,9 +2,8 @@
 
 use melisma::Result;
 use melisma::audio::{Clip, wav};
+use melisma::text::base64;
 use melisma::text::table::escape;
-
-use crate::demo::base64;
 
 /// An audio player with its title and embedded samples.
 pub fn html(title: &str, clip: &Clip) -> Result<String> {

@@ -1,8 +1,8 @@
-//! Base64.
+//! Base64 (RFC 4648).
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// RFC 4648, with padding.
+/// The common alphabet, with padding.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -16,6 +16,11 @@ pub fn encode(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The alphabet for URLs, without padding.
+pub fn encode_url(bytes: &[u8]) -> String {
+    encode(bytes).trim_end_matches('=').replace('+', "-").replace('/', "_")
 }
 
 #[cfg(test)]
@@ -37,5 +42,6 @@ mod tests {
             assert_eq!(encode(bytes.as_bytes()), text);
         }
         assert_eq!(encode(&[0xFF, 0xFE, 0xFD]), "//79");
+        assert_eq!(encode_url(&[0xFF, 0xFE, 0xFD, 0xFB]), "__79-w");
     }
 }
