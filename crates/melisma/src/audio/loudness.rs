@@ -24,6 +24,8 @@ pub struct Meter {
     n_steps: u64,
     /// Of every block of 400 ms that is not silence, its mean power.
     blocks: Vec<f64>,
+    /// The mean power of the last block.
+    last: f64,
     peaks: [Peak; 2],
 }
 
@@ -39,6 +41,7 @@ impl Meter {
             steps: [0.0; STEPS],
             n_steps: 0,
             blocks: Vec::new(),
+            last: 0.0,
             peaks: [Peak::new(), Peak::new()],
         }
     }
@@ -66,6 +69,7 @@ impl Meter {
         self.n_steps += 1;
         if self.n_steps >= STEPS as u64 {
             let power = self.steps.iter().sum::<f64>() / (STEPS * self.step_len) as f64;
+            self.last = power;
             if lufs(power) > ABSOLUTE_GATE {
                 self.blocks.push(power);
             }
@@ -83,6 +87,18 @@ impl Meter {
         let gate = lufs(mean(&self.blocks)) + RELATIVE_GATE;
         let counted: Vec<f64> = self.blocks.iter().copied().filter(|&power| lufs(power) > gate).collect();
         Some(lufs(mean(&counted)))
+    }
+
+    /// The loudness of the last 400 ms, to the last tenth of a second, in LUFS; `None` for silence.
+    pub fn momentary(&self) -> Option<f64> {
+        Some(lufs(self.last)).filter(|loudness| *loudness > ABSOLUTE_GATE)
+    }
+
+    /// Forgets peaks and the loudness before the last 400 ms, so that a meter of an endless sound does not
+    /// grow.
+    pub fn forget(&mut self) {
+        self.blocks.clear();
+        self.peaks.iter_mut().for_each(|peak| peak.peak = 0.0);
     }
 
     /// The largest size on or between samples, 1 is full scale.
@@ -204,6 +220,20 @@ mod tests {
         for part in samples.chunks(777) {
             meter.push(part, part);
         }
+    }
+
+    #[test]
+    fn the_momentary_loudness_is_that_of_the_last_400_ms() {
+        let mut meter = Meter::new(48_000);
+        assert_eq!(meter.momentary(), None);
+        tone(&mut meter, 48_000, -23.0, 1.0);
+        assert!((meter.momentary().unwrap() + 23.0).abs() < 0.1);
+        meter.forget();
+        assert_eq!(meter.peak_dbtp().map(|peak| peak < -20.0), Some(true), "the filter's tail");
+        tone(&mut meter, 48_000, -33.0, 0.5);
+        assert!((meter.momentary().unwrap() + 33.0).abs() < 0.1);
+        meter.push(&[0.0; 48_000], &[0.0; 48_000]);
+        assert_eq!(meter.momentary(), None);
     }
 
     /// EBU Tech 3341, cases 1 to 5: stereo tones of 1 kHz, ±0.1 LU.

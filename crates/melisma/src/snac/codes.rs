@@ -129,6 +129,12 @@ impl<'a> From<&'a Codes> for Frames<'a> {
     }
 }
 
+impl From<Frames<'_>> for Codes {
+    fn from(frames: Frames<'_>) -> Self {
+        Self { shape: frames.shape.clone(), codes: frames.codes.to_vec() }
+    }
+}
+
 impl<'a> Frames<'a> {
     /// Frames.
     pub fn len(self) -> usize {
@@ -255,6 +261,7 @@ mod tests {
             let mut joined = Codes::empty(&config);
             codes.frames().chunks(2).for_each(|piece| joined.append(piece).unwrap());
             assert_eq!(joined, codes);
+            assert_eq!(Codes::from(codes.frames()), codes);
         }
         let codes = Codes::from_frames(&Config::snac_24khz(), &[0, 1, 2, 3, 4, 5, 6]).unwrap();
         assert_eq!(codes.levels(), [vec![0], vec![1, 4], vec![2, 3, 5, 6]]);

@@ -3,6 +3,7 @@
 use super::composer::{Composer, Style};
 use super::engine::EngineConfig;
 use super::event::{Action, Event};
+use super::note::PlacedNote;
 use super::score::Score;
 use super::stream::{Played, Remote, Stream};
 use crate::Result;
@@ -52,11 +53,13 @@ impl Endless {
         &mut self.stream
     }
 
-    /// Writes the phrase that begins within a second, if it is not written yet.
+    /// Writes the phrase that begins within a second, if it is not written yet. Returns its notes, each
+    /// with its name.
     ///
     /// # Errors
     /// Other events leave no room for it.
-    pub fn plan(&mut self) -> Result<()> {
+    pub fn plan(&mut self) -> Result<Vec<(u64, PlacedNote)>> {
+        let mut planned = Vec::new();
         let engine = self.stream.engine();
         let rate = engine.config().sample_rate;
         let until = engine.position() as f64 / f64::from(rate) + AHEAD_SECONDS;
@@ -66,9 +69,10 @@ impl Endless {
             for event in phrase.events_named_from(self.n_notes, rate) {
                 engine.push(event)?;
             }
+            planned.extend((self.n_notes..).zip(phrase.notes.iter().map(|note| note.placed(rate))));
             self.n_notes += phrase.notes.len() as u64;
         }
-        Ok(())
+        Ok(planned)
     }
 
     /// Renders the next block of 10 ms.

@@ -33,6 +33,8 @@ use crate::{Error, Result};
 const BLOCK: usize = 4096;
 /// Bytes of metadata: `fLaC`, a header of 4 bytes, STREAMINFO.
 const HEAD: usize = 42;
+/// The hash of a stream whose end is not known.
+const UNKNOWN_HASH: [u8; 16] = [0; 16];
 
 /// Bits per sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,18 +82,23 @@ struct Format {
     depth: Depth,
 }
 
-impl<W: Write + Seek> Writer<W> {
-    /// Writes a header that [`Writer::seal`] completes.
+impl<W: Write> Writer<W> {
+    /// A stream of unknown length, which [`Writer::finish`] ends.
     ///
     /// # Errors
-    /// `InvalidArgument` for a rate outside 1..=655350 Hz or channels outside 1..=8; `Io` if the
-    /// sink fails.
-    pub fn new(mut sink: W, sample_rate: u32, n_channels: usize, depth: Depth) -> Result<Self> {
+    /// Those of [`Writer::new`].
+    pub fn piped(sink: W, sample_rate: u32, n_channels: usize, depth: Depth) -> Result<Self> {
+        let mut writer = Self::build(sink, sample_rate, n_channels, depth)?;
+        let head = writer.head(UNKNOWN_HASH);
+        writer.sink.write_all(&head).map_err(failed)?;
+        Ok(writer)
+    }
+
+    fn build(sink: W, sample_rate: u32, n_channels: usize, depth: Depth) -> Result<Self> {
         if !(1..=655_350).contains(&sample_rate) || !(1..=8).contains(&n_channels) {
             let message = format!("a FLAC file of {n_channels} channels at {sample_rate} Hz; 1 to 8, 1 to 655350 Hz");
             return Err(Error::invalid(message).with_hint("write a WAV file instead"));
         }
-        sink.write_all(&[0; HEAD]).map_err(failed)?;
         let format = Format { sample_rate, n_channels, depth };
         let waiting = vec![Vec::with_capacity(BLOCK); n_channels];
         Ok(Self { sink, format, waiting, n_frames: 0, n_samples: 0, sizes: [u32::MAX, 0], hash: Md5::new() })
@@ -132,25 +139,21 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Finishes the file: writes its length and its hash into the header, which starts at position
-    /// 0 of the sink.
+    /// Finishes a pipe: the length and the hash in the header stay unknown.
     ///
     /// # Errors
     /// `Io` if the sink fails.
-    pub fn seal(mut self) -> Result<W> {
-        if !self.waiting[0].is_empty() {
-            self.end_block()?;
-        }
-        let head = self.head();
-        let sink = &mut self.sink;
-        sink.seek(SeekFrom::Start(0)).map_err(failed)?;
-        sink.write_all(&head).map_err(failed)?;
-        sink.seek(SeekFrom::End(0)).map_err(failed)?;
-        sink.flush().map_err(failed)?;
+    pub fn finish(mut self) -> Result<W> {
+        self.end()?;
+        self.sink.flush().map_err(failed)?;
         Ok(self.sink)
     }
 
-    fn head(&self) -> Vec<u8> {
+    fn end(&mut self) -> Result<()> {
+        if self.waiting[0].is_empty() { Ok(()) } else { self.end_block() }
+    }
+
+    fn head(&self, hash: [u8; 16]) -> Vec<u8> {
         let mut bits = Bits::default();
         b"fLaC".iter().for_each(|&byte| bits.put(byte.into(), 8));
         // The last metadata block: STREAMINFO, 34 bytes.
@@ -165,8 +168,37 @@ impl<W: Write + Seek> Writer<W> {
         bits.put(u64::from(self.format.depth.bits()) - 1, 5);
         // 0 means an unknown length; lengths of more than 36 bits are unknown.
         bits.put(if self.n_samples >> 36 == 0 { self.n_samples } else { 0 }, 36);
-        self.hash.clone().finish().iter().for_each(|&byte| bits.put(byte.into(), 8));
+        hash.iter().for_each(|&byte| bits.put(byte.into(), 8));
         bits.bytes()
+    }
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Writes a header that [`Writer::seal`] completes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rate outside 1..=655350 Hz or channels outside 1..=8; `Io` if the
+    /// sink fails.
+    pub fn new(sink: W, sample_rate: u32, n_channels: usize, depth: Depth) -> Result<Self> {
+        let mut writer = Self::build(sink, sample_rate, n_channels, depth)?;
+        writer.sink.write_all(&[0; HEAD]).map_err(failed)?;
+        Ok(writer)
+    }
+
+    /// Finishes the file: writes its length and its hash into the header, which starts at position
+    /// 0 of the sink.
+    ///
+    /// # Errors
+    /// `Io` if the sink fails.
+    pub fn seal(mut self) -> Result<W> {
+        self.end()?;
+        let head = self.head(self.hash.clone().finish());
+        let sink = &mut self.sink;
+        sink.seek(SeekFrom::Start(0)).map_err(failed)?;
+        sink.write_all(&head).map_err(failed)?;
+        sink.seek(SeekFrom::End(0)).map_err(failed)?;
+        sink.flush().map_err(failed)?;
+        Ok(self.sink)
     }
 }
 
