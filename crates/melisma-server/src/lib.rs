@@ -1,3 +1,29 @@
 //! The server of Melisma: codec tokens to speech and scores to live music, for many clients at once.
+//!
+//! A [`Server`] listens on one address. All decoding streams share one engine through a
+//! [`batcher::Batcher`]; its capacity is measured when it starts, and clients beyond it are refused
+//! at once. Every queue, body, message and wait is bounded. `docs/protocol.md` describes the routes.
 
 #![forbid(unsafe_code)]
+
+pub mod admission;
+mod app;
+mod audio;
+pub mod batcher;
+mod block;
+pub mod encoder;
+pub mod http;
+mod ledger;
+mod live;
+mod log;
+pub mod metrics;
+mod route;
+mod server;
+pub mod websocket;
+
+pub use app::{Decoder, Limits};
+pub use http::accept::Times;
+pub use http::guard::Guard;
+pub use log::Log;
+pub use route::{ROUTES, Route};
+pub use server::{Server, Settings, Stopper};

@@ -1,0 +1,238 @@
+//! What all requests share.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use melisma::snac::Model;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::admission::Admission;
+use crate::batcher::Batcher;
+use crate::encoder::Encoder;
+use crate::http::accept::Times;
+use crate::http::failure::Failure;
+use crate::http::guard::Guard;
+use crate::ledger::Ledgers;
+use crate::live::Band;
+use crate::log::Log;
+use crate::metrics::Metrics;
+
+/// Bounds on what clients send and how long they take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// How long connections may take.
+    pub times: Times,
+    /// Bytes of tokens in one request.
+    pub token_bytes: usize,
+    /// Bytes of an audio file.
+    pub audio_bytes: usize,
+    /// Bytes of tokens without a whole frame.
+    pub frameless_bytes: u64,
+    /// Bytes of a list of codes, which is held in memory.
+    pub list_bytes: usize,
+    /// Bytes of one WebSocket message.
+    pub message_bytes: usize,
+    /// Audio of one stream.
+    pub audio: Duration,
+    /// Listeners of live music.
+    pub listeners: usize,
+    /// Pieces that are rendered at a time.
+    pub renders: usize,
+    /// The longest piece that is rendered.
+    pub piece: Duration,
+    /// How long a client may receive nothing, or send nothing of a body.
+    pub patience: Duration,
+    /// Silence after which a WebSocket is asked for a sign of life.
+    pub ping: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            connections: 4096,
+            times: Times { header: seconds(10), idle: seconds(60), total: seconds(24 * 3600) },
+            token_bytes: 256 << 20,
+            audio_bytes: 1 << 30,
+            frameless_bytes: 1 << 20,
+            list_bytes: 16 << 20,
+            message_bytes: 1 << 20,
+            audio: seconds(4 * 3600),
+            listeners: 1024,
+            renders: 2,
+            piece: seconds(3600),
+            patience: seconds(10),
+            ping: seconds(15),
+        }
+    }
+}
+
+/// The decoder, once it is loaded and measured.
+#[derive(Debug)]
+pub struct Decoder {
+    /// The model, for its shape and its hash.
+    pub model: Arc<Model>,
+    /// The engine that all streams share.
+    pub batcher: Batcher,
+    /// The engine that all clips share.
+    pub encoder: Encoder,
+    /// The device, in words.
+    pub device: String,
+}
+
+/// The state of a server.
+#[derive(Debug)]
+pub struct App {
+    /// Who may ask.
+    pub guard: Guard,
+    /// Bounds.
+    pub limits: Limits,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Events.
+    pub log: Log,
+    /// Accounts of finished requests.
+    pub ledgers: Ledgers,
+    /// Open streams.
+    pub streams: Streams,
+    /// Places for connections.
+    pub connections: Admission,
+    /// Becomes true when the server drains.
+    pub stop: watch::Receiver<bool>,
+    /// Places for whole renders.
+    pub renders: Admission,
+    pub(crate) decoder: OnceLock<Decoder>,
+    pub(crate) band: OnceLock<Band>,
+    ids: Ids,
+}
+
+impl App {
+    pub(crate) fn new(guard: Guard, limits: Limits, log: Log, stop: watch::Receiver<bool>) -> Self {
+        Self {
+            guard,
+            limits,
+            metrics: Arc::default(),
+            log,
+            ledgers: Ledgers::default(),
+            streams: Streams::default(),
+            connections: Admission::new(limits.connections),
+            stop,
+            renders: Admission::new(limits.renders),
+            decoder: OnceLock::new(),
+            band: OnceLock::new(),
+            ids: Ids::default(),
+        }
+    }
+
+    /// The decoder.
+    ///
+    /// # Errors
+    /// 503 while it is being loaded.
+    pub fn decoder(&self) -> Result<&Decoder, Failure> {
+        self.decoder.get().ok_or_else(|| Failure::busy("loading", "the model is being loaded"))
+    }
+
+    /// The threads that play music.
+    ///
+    /// # Errors
+    /// 503 while they are being measured.
+    pub fn band(&self) -> Result<&Band, Failure> {
+        self.band.get().ok_or_else(|| Failure::busy("loading", "the server is starting"))
+    }
+
+    /// Whether the server takes no further requests.
+    pub fn is_draining(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// A new name for a request.
+    pub fn request_id(&self) -> String {
+        self.ids.next()
+    }
+}
+
+/// Names of requests that cannot be guessed from each other.
+#[derive(Debug, Default)]
+struct Ids {
+    keys: [RandomState; 2],
+    n: AtomicU64,
+}
+
+impl Ids {
+    fn next(&self) -> String {
+        let n = self.n.fetch_add(1, Relaxed);
+        self.keys.iter().map(|key| format!("{:016x}", key.hash_one(n))).collect()
+    }
+}
+
+/// The open streams, for the status.
+#[derive(Debug, Default)]
+pub struct Streams {
+    open: Mutex<BTreeMap<u64, Stream>>,
+    n: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    id: String,
+    kind: &'static str,
+    start: Instant,
+    buffer_ms: Arc<AtomicU64>,
+}
+
+/// An open stream, listed until it is dropped.
+#[derive(Debug)]
+pub struct Listed<'a> {
+    streams: &'a Streams,
+    key: u64,
+    buffer_ms: Arc<AtomicU64>,
+}
+
+impl Streams {
+    /// Lists the stream of the request `id`.
+    pub fn list(&self, id: &str, kind: &'static str) -> Listed<'_> {
+        let key = self.n.fetch_add(1, Relaxed);
+        let buffer_ms = Arc::<AtomicU64>::default();
+        let stream = Stream { id: id.to_owned(), kind, start: Instant::now(), buffer_ms: Arc::clone(&buffer_ms) };
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(key, stream);
+        Listed { streams: self, key, buffer_ms }
+    }
+
+    /// `[{"id", "kind", "seconds", "buffer_seconds"}]`
+    pub fn json(&self) -> Value {
+        let one = |stream: &Stream| {
+            json!({
+                "id": stream.id,
+                "kind": stream.kind,
+                "seconds": stream.start.elapsed().as_secs_f64(),
+                "buffer_seconds": stream.buffer_ms.load(Relaxed) as f64 / 1e3,
+            })
+        };
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().map(one).collect()
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+impl Listed<'_> {
+    /// Notes how much audio the client has ahead of the time since the start.
+    pub fn sent(&self, audio: Duration, since: Instant) {
+        let ahead = audio.saturating_sub(since.elapsed());
+        self.buffer_ms.store(ahead.as_millis() as u64, Relaxed);
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.streams.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}

@@ -1,0 +1,162 @@
+//! Samples to the bytes of an audio format, while they come.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use melisma::audio::flac::{self, Depth};
+use melisma::audio::wav::{self, SampleFormat};
+use melisma::{Error, Result};
+
+/// Bytes of the header of a 16-bit WAV file.
+const WAV_HEAD: u32 = 44;
+
+/// A format of whole answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// 16-bit WAV of unknown length.
+    Wav,
+    /// 16-bit FLAC of unknown length.
+    Flac,
+    /// 16-bit little-endian samples without a header.
+    Pcm,
+}
+
+impl Format {
+    /// What the parameter `format` may be.
+    pub const NAMES: &str = "wav, flac or pcm";
+
+    /// The format called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "wav" => Some(Self::Wav),
+            "flac" => Some(Self::Flac),
+            "pcm" => Some(Self::Pcm),
+            _ => None,
+        }
+    }
+
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Wav => "audio/wav",
+            Self::Flac => "audio/flac",
+            Self::Pcm => "application/octet-stream",
+        }
+    }
+}
+
+/// The rate and the channels of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Samples per second and channel.
+    pub sample_rate: u32,
+    /// Channels, interleaved.
+    pub n_channels: usize,
+}
+
+/// Encodes one stream.
+#[derive(Debug)]
+pub struct Encoder {
+    spool: Spool,
+    writer: Writer,
+}
+
+#[derive(Debug)]
+enum Writer {
+    Wav(wav::Writer<Spool>),
+    Flac(Box<flac::Writer<Spool>>),
+}
+
+impl Encoder {
+    /// An encoder before the first sample.
+    ///
+    /// # Errors
+    /// The format has no such rate or number of channels.
+    pub fn new(format: Format, layout: Layout) -> Result<Self> {
+        let Layout { sample_rate, n_channels } = layout;
+        let spool = Spool::default();
+        let writer = match format {
+            Format::Wav => Writer::Wav(wav::Writer::new(spool.clone(), sample_rate, n_channels, SampleFormat::S16)?),
+            Format::Pcm => return Self::samples(SampleFormat::S16, layout),
+            Format::Flac => {
+                let writer = flac::Writer::piped(spool.clone(), sample_rate, n_channels, Depth::S16)?;
+                Writer::Flac(Box::new(writer))
+            }
+        };
+        Ok(Self { spool, writer })
+    }
+
+    /// A stereo or mono WAV of `n_samples` samples per channel, with its length in its header.
+    ///
+    /// # Errors
+    /// As [`Encoder::new`]; the file would be too long.
+    pub fn sized(layout: Layout, n_samples: u64) -> Result<Self> {
+        let encoder = Self::new(Format::Wav, layout)?;
+        let data_len = n_samples * layout.n_channels as u64 * SampleFormat::S16.bytes() as u64;
+        let fits = u32::try_from(data_len).ok().and_then(|data| Some((data, data.checked_add(WAV_HEAD - 8)?)));
+        let (data_len, riff_len) = fits.ok_or_else(|| Error::invalid("the piece is too long for a WAV file"))?;
+        let mut head = encoder.spool.take();
+        head[4..8].copy_from_slice(&riff_len.to_le_bytes());
+        head[WAV_HEAD as usize - 4..].copy_from_slice(&data_len.to_le_bytes());
+        encoder.spool.clone().write_all(&head).map_err(|error| Error::io("the header", error))?;
+        Ok(encoder)
+    }
+
+    /// Samples without a header.
+    ///
+    /// # Errors
+    /// As [`Encoder::new`].
+    pub fn samples(format: SampleFormat, layout: Layout) -> Result<Self> {
+        let spool = Spool::default();
+        let writer = wav::Writer::new(spool.clone(), layout.sample_rate, layout.n_channels, format)?;
+        spool.take();
+        Ok(Self { spool, writer: Writer::Wav(writer) })
+    }
+
+    /// Takes interleaved samples and returns the bytes that they complete, the header first.
+    ///
+    /// # Errors
+    /// None: the bytes go to memory.
+    pub fn push(&mut self, samples: &[f32]) -> Result<Vec<u8>> {
+        match &mut self.writer {
+            Writer::Wav(writer) => writer.write(samples)?,
+            Writer::Flac(writer) => writer.write(samples)?,
+        }
+        Ok(self.spool.take())
+    }
+
+    /// The last bytes.
+    ///
+    /// # Errors
+    /// None: the bytes go to memory.
+    pub fn finish(self) -> Result<Vec<u8>> {
+        match self.writer {
+            Writer::Wav(writer) => drop(writer.finish()?),
+            Writer::Flac(writer) => drop(writer.finish()?),
+        }
+        Ok(self.spool.take())
+    }
+}
+
+/// Bytes between a writer and the connection.
+#[derive(Debug, Clone, Default)]
+struct Spool {
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Spool {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

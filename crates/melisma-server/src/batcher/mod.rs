@@ -1,0 +1,212 @@
+//! One engine that decodes the streams of all clients.
+//!
+//! A [`Batcher`] owns a [`snac::Engine`](melisma::snac::Engine) on a thread of its own. Clients open
+//! streams, push frames and receive samples; between two steps streams join and leave. Every queue
+//! is bounded: [`Input::push`] waits for room, and a stream whose samples are not received takes no
+//! further step. Dropping either half closes the stream before the next step.
+//!
+//! The samples of a stream do not depend on the streams beside it.
+
+mod capacity;
+mod schedule;
+mod stream;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use melisma::runtime::device::Queue;
+use melisma::runtime::memory::Budget;
+use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
+use melisma::{Error, Result};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::admission::{Admission, Place};
+use crate::metrics::Metrics;
+pub use capacity::{Capacity, period};
+pub use schedule::{Account, Due, Key, Row, Schedule, Step};
+pub use stream::{Block, Input, Output};
+
+/// Frames of one stream that wait for their step.
+const INPUT_FRAMES: usize = 64;
+/// Blocks of one stream that wait for their client.
+const OUTPUT_BLOCKS: usize = 8;
+
+/// An engine that serves many streams. Dropping it fails the streams that are open.
+#[derive(Debug)]
+pub struct Batcher {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    admission: Admission,
+    capacity: Capacity,
+}
+
+/// Where a batcher runs.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// Its device.
+    pub queue: &'a Queue,
+    /// Counts its memory.
+    pub budget: &'a Budget,
+    /// Size and precision of its engine.
+    pub options: EngineOptions,
+    /// What the device can do, if it is known; else it is measured.
+    pub capacity: Option<Capacity>,
+    /// Where it reports times.
+    pub metrics: Arc<Metrics>,
+}
+
+/// What the batcher's thread and its clients share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    start: Instant,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Debug)]
+struct State {
+    schedule: Schedule<Frame>,
+    lanes: BTreeMap<Key, Lane>,
+    /// Streams that have no slot of the engine yet.
+    opening: Vec<(Key, Noise)>,
+    /// Streams whose slot is to be freed.
+    closing: Vec<Key>,
+    n_opened: Key,
+    is_stopping: bool,
+}
+
+/// One frame of codes.
+#[derive(Debug)]
+struct Frame {
+    codes: Codes,
+    arrived: Instant,
+}
+
+/// The way back to one client.
+#[derive(Debug)]
+struct Lane {
+    /// The first field, so that the place is free before the client sees the end.
+    _place: Place,
+    blocks: mpsc::Sender<Block>,
+    /// One permit for each frame that may still wait.
+    room: Arc<Semaphore>,
+    failure: Failure,
+}
+
+/// Why a stream ended early, written before its channel closes.
+type Failure = Arc<Mutex<Option<Error>>>;
+
+impl Batcher {
+    /// Builds an engine, measures it and starts its thread. At most `max_streams` streams are
+    /// admitted, fewer if the device cannot keep up with them.
+    ///
+    /// # Errors
+    /// Those of [`Engine::new`]; the device is too slow for a single stream.
+    pub fn start(model: &Model, setup: Setup<'_>) -> Result<Self> {
+        let Setup { queue, budget, options, capacity, metrics } = setup;
+        let mut engine = Engine::new(model, queue, budget, options)?;
+        let capacity = match capacity {
+            Some(capacity) => capacity,
+            None => Capacity::measure(&mut engine, model.config(), options.max_streams)?,
+        };
+        if capacity.streams == 0 {
+            let message = format!("{}: too slow to decode one stream of this model in real time", queue.device());
+            return Err(Error::unsupported(message).with_hint("use a faster device or a smaller model"));
+        }
+        let state = State {
+            schedule: Schedule::new(period(model.config())),
+            lanes: BTreeMap::new(),
+            opening: Vec::new(),
+            closing: Vec::new(),
+            n_opened: 0,
+            is_stopping: false,
+        };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), start: Instant::now(), metrics });
+        let worker = worker::Worker::new(Arc::clone(&shared), engine, capacity);
+        let thread = std::thread::Builder::new().name("batcher".to_owned()).spawn(move || worker.run());
+        let thread = thread.map_err(|error| Error::io("the batcher's thread", error))?;
+        Ok(Self { shared, thread: Some(thread), admission: Admission::new(capacity.streams), capacity })
+    }
+
+    /// Opens a stream, or returns `None` if the device is fully used. Never waits.
+    pub fn open(&self, noise: Noise) -> Option<(Input, Output)> {
+        let place = self.admission.enter()?;
+        let (blocks, received) = mpsc::channel(OUTPUT_BLOCKS);
+        let (room, failure) = (Arc::new(Semaphore::new(INPUT_FRAMES)), Failure::default());
+        let key = {
+            let mut state = self.shared.lock();
+            if state.is_stopping {
+                return None;
+            }
+            let key = state.n_opened;
+            state.n_opened += 1;
+            state.opening.push((key, noise));
+            state.schedule.open(key);
+            let lane = Lane { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _place: place };
+            state.lanes.insert(key, lane);
+            key
+        };
+        self.shared.work.notify_one();
+        let input = Input::new(Arc::clone(&self.shared), key, room);
+        Some((input, Output::new(Arc::clone(&self.shared), key, received, failure)))
+    }
+
+    /// The places for streams.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// What the device can do.
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// Frames that wait for their step.
+    pub fn queue_depth(&self) -> usize {
+        self.shared.lock().schedule.waiting()
+    }
+
+    /// What became of all frames so far.
+    pub fn account(&self) -> Account {
+        self.shared.lock().schedule.account()
+    }
+}
+
+impl Drop for Batcher {
+    fn drop(&mut self) {
+        self.shared.lock().is_stopping = true;
+        self.shared.work.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has already failed its streams.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+impl State {
+    /// Ends a stream early; the engine's slot is freed before the next step.
+    fn abandon(&mut self, key: Key) {
+        if self.lanes.contains_key(&key) {
+            self.schedule.close(key);
+            self.closing.push(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

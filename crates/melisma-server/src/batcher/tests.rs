@@ -1,0 +1,130 @@
+//! The batcher with the built-in model.
+
+use std::sync::LazyLock;
+
+use melisma::Device;
+use melisma::snac::slots;
+
+use super::*;
+
+static MODEL: LazyLock<Model> = LazyLock::new(|| Model::mini24().unwrap());
+
+fn batcher(max_streams: usize) -> Batcher {
+    let budget = Budget::unlimited();
+    let queue = Device::cpu().unwrap().queue(&budget).unwrap();
+    let setup = Setup {
+        queue: &queue,
+        budget: &budget,
+        options: max_streams.into(),
+        capacity: Some(Capacity { streams: max_streams, step_frames: 8 }),
+        metrics: Arc::default(),
+    };
+    Batcher::start(&MODEL, setup).unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn codes(seed: i32, n_frames: usize) -> Codes {
+    let n = n_frames * slots(MODEL.config()).len();
+    let size = MODEL.config().codebook_size as i32;
+    let frames: Vec<i32> = (0..n as i32).map(|i| (i * 7919 + seed * 104_729).rem_euclid(size)).collect();
+    Codes::from_frames(MODEL.config(), &frames).unwrap()
+}
+
+/// What the engine alone makes of `codes`.
+fn alone(codes: &Codes, noise: &Noise) -> Vec<f32> {
+    let budget = Budget::unlimited();
+    let queue = Device::cpu().unwrap().queue(&budget).unwrap();
+    Engine::new(&MODEL, &queue, &budget, 1).unwrap().decode(codes, noise).unwrap()
+}
+
+async fn receive(mut output: Output) -> Result<Vec<f32>> {
+    let (mut samples, mut is_over) = (Vec::new(), false);
+    while let Some(block) = output.next().await? {
+        assert!(!is_over, "a block after the last one");
+        is_over = block.is_last;
+        samples.extend(block.samples);
+    }
+    Ok(samples)
+}
+
+#[test]
+fn streams_that_share_steps_have_the_samples_they_have_alone() {
+    let batcher = batcher(4);
+    runtime().block_on(async {
+        let jobs: Vec<_> = (0..batcher.capacity().streams as i32)
+            .map(|seed| {
+                let (codes, noise) = (codes(seed, 3 + 5 * seed as usize), Noise::Seed(seed as u64));
+                let (input, output) = batcher.open(noise.clone()).unwrap();
+                let expected = alone(&codes, &noise);
+                let received = tokio::spawn(receive(output));
+                let pushed = tokio::spawn(async move {
+                    for piece in codes.frames().chunks(1 + seed as usize) {
+                        input.push(piece).await.unwrap();
+                    }
+                    input.finish();
+                });
+                (expected, received, pushed)
+            })
+            .collect();
+        for (expected, received, pushed) in jobs {
+            assert_eq!(received.await.unwrap().unwrap(), expected);
+            pushed.await.unwrap();
+        }
+    });
+    let Account { pushed, taken, discarded } = batcher.account();
+    assert_eq!((pushed, discarded), (taken, 0));
+    assert_eq!(batcher.admission().taken(), 0);
+}
+
+#[test]
+fn a_full_batcher_refuses_and_a_client_that_leaves_makes_room() {
+    let batcher = batcher(2);
+    let limit = batcher.capacity().streams;
+    let mut open: Vec<_> = (0..limit).map(|_| batcher.open(Noise::Off).unwrap()).collect();
+    assert!(batcher.open(Noise::Off).is_none());
+    let (_input, output) = open.pop().unwrap();
+    drop(output);
+    let waiting = Instant::now();
+    while batcher.admission().taken() == limit {
+        assert!(waiting.elapsed() < Duration::from_secs(2), "the place was not freed");
+        std::thread::yield_now();
+    }
+    assert!(batcher.open(Noise::Off).is_some());
+}
+
+#[test]
+fn a_client_that_does_not_receive_holds_a_bounded_queue() {
+    let batcher = batcher(1);
+    runtime().block_on(async {
+        let (input, output) = batcher.open(Noise::Off).unwrap();
+        let long = codes(0, 4 * (INPUT_FRAMES + 64 * OUTPUT_BLOCKS));
+        let pushing = tokio::time::timeout(Duration::from_millis(500), input.push(long.frames())).await;
+        assert!(pushing.is_err(), "all frames were taken");
+        assert!(batcher.queue_depth() <= INPUT_FRAMES);
+        drop(output);
+        assert!(input.push(long.frames()).await.is_err());
+    });
+}
+
+#[test]
+fn streams_fail_when_the_batcher_goes() {
+    let batcher = batcher(1);
+    let (_input, output) = batcher.open(Noise::Off).unwrap();
+    drop(batcher);
+    let error = runtime().block_on(receive(output)).unwrap_err();
+    assert_eq!(error.to_string(), "the server is stopping");
+}
+
+#[test]
+fn the_device_is_measured_before_it_serves() {
+    let budget = Budget::unlimited();
+    let queue = Device::cpu().unwrap().queue(&budget).unwrap();
+    let mut engine = Engine::new(&MODEL, &queue, &budget, 4).unwrap();
+    let Capacity { streams, step_frames } = Capacity::measure(&mut engine, MODEL.config(), 4).unwrap();
+    assert!(streams <= 4 && (1..=engine.max_frames()).contains(&step_frames));
+    // All measured streams have left their slots.
+    assert!((0..4).all(|_| engine.open(Noise::Off).is_ok()));
+}

@@ -1,0 +1,174 @@
+//! Bodies of requests, read within limits, and of answers, whole or while they are made.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::{HeaderMap, Response, StatusCode};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::failure::Failure;
+
+/// Pieces of a streamed answer that wait for the connection.
+const PIECES: usize = 4;
+
+/// An answer.
+pub type Reply = Response<Body>;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub enum Body {
+    /// All of it at once.
+    Whole(Option<Bytes>),
+    /// Pieces as they come. It ends properly only after [`Pieces::finish`].
+    Pieces(mpsc::Receiver<Piece>),
+}
+
+/// A part of a streamed body.
+#[derive(Debug)]
+pub enum Piece {
+    /// Bytes.
+    Data(Bytes),
+    /// The end, with trailers.
+    End(HeaderMap),
+}
+
+/// Where the pieces of a streamed answer go in.
+#[derive(Debug)]
+pub struct Pieces {
+    sender: mpsc::Sender<Piece>,
+    patience: Duration,
+}
+
+/// Why a streamed answer cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// The client has left.
+    Gone,
+    /// The client takes too long to receive.
+    Slow,
+}
+
+/// A streamed answer was cut off.
+#[derive(Debug)]
+pub struct CutOff;
+
+impl std::fmt::Display for CutOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the answer was cut off")
+    }
+}
+
+impl std::error::Error for CutOff {}
+
+impl Body {
+    /// A streamed body. A client that receives nothing for `patience` is given up.
+    pub fn stream(patience: Duration) -> (Pieces, Self) {
+        let (sender, receiver) = mpsc::channel(PIECES);
+        (Pieces { sender, patience }, Self::Pieces(receiver))
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Body {
+    fn from(bytes: T) -> Self {
+        Self::Whole(Some(bytes.into()))
+    }
+}
+
+impl Pieces {
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// The client has left or is too slow.
+    pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), Lost> {
+        self.push(Piece::Data(bytes.into())).await
+    }
+
+    /// Ends the body. One that is dropped without this is cut off, which clients can see.
+    ///
+    /// # Errors
+    /// The client has left or is too slow.
+    pub async fn finish(self, trailers: HeaderMap) -> Result<(), Lost> {
+        self.push(Piece::End(trailers)).await
+    }
+
+    async fn push(&self, piece: Piece) -> Result<(), Lost> {
+        match timeout(self.patience, self.sender.send(piece)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Lost::Gone),
+            Err(_) => Err(Lost::Slow),
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = CutOff;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            body @ Self::Pieces(_) => {
+                let Self::Pieces(pieces) = body else { return Poll::Ready(None) };
+                pieces.poll_recv(cx).map(|piece| match piece {
+                    Some(Piece::Data(bytes)) => Some(Ok(Frame::data(bytes))),
+                    Some(Piece::End(trailers)) => {
+                        *body = Self::Whole(None);
+                        Some(Ok(Frame::trailers(trailers)))
+                    }
+                    None => Some(Err(CutOff)),
+                })
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Pieces(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The body of a request.
+#[derive(Debug)]
+pub struct Upload {
+    body: Incoming,
+    limit: usize,
+    n_read: usize,
+    patience: Duration,
+}
+
+impl Upload {
+    /// At most `limit` bytes, of which the next must come within `patience`.
+    pub fn new(body: Incoming, limit: usize, patience: Duration) -> Self {
+        Self { body, limit, n_read: 0, patience }
+    }
+
+    /// The next bytes, or `None` at the end.
+    ///
+    /// # Errors
+    /// The body is too large or too slow, or the client has left.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
+            let slow =
+                || Failure::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body stopped arriving").and_close();
+            let Some(frame) = timeout(self.patience, frame).await.map_err(|_| slow())? else { return Ok(None) };
+            let frame = frame.map_err(|error| Failure::invalid("broken_body", error.to_string()).and_close())?;
+            let Ok(bytes) = frame.into_data() else { continue };
+            self.n_read += bytes.len();
+            if self.n_read > self.limit {
+                return Err(Failure::too_large("the body", self.limit));
+            }
+            return Ok(Some(bytes));
+        }
+    }
+}

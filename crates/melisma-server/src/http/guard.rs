@@ -1,0 +1,133 @@
+//! Who may ask: the checks of every request before its body is read.
+//!
+//! A web page that a user visits can send requests to servers on the user's machine. The `Host` of
+//! such a request is the page's own name (DNS rebinding), or its `Origin` is the page. Both are
+//! checked against what this server is called, so a server without a key answers no foreign page.
+
+use std::hint::black_box;
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::http::uri::Authority;
+use hyper::{HeaderMap, StatusCode, Uri, header};
+use melisma::text::base64;
+
+use super::failure::Failure;
+
+/// The prefix of the subprotocol in which browsers send the key.
+const KEY_PROTOCOL: &str = "melisma.key.";
+
+/// The rules of one server.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    /// The key that requests must have.
+    pub key: Option<String>,
+    /// Further names of the server: `name` or `name:port`.
+    pub allow_hosts: Vec<String>,
+    /// Further pages that may use it: `https://name`.
+    pub allow_origins: Vec<String>,
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// A program, or the server's own page.
+    Own,
+    /// A page on the list.
+    AllowedPage,
+}
+
+impl Guard {
+    /// Checks `Host` and `Origin` of a request that came in at the address `local`.
+    ///
+    /// # Errors
+    /// 403 for foreign names and pages, 400 for a missing or repeated `Host`.
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap, local: SocketAddr) -> Result<Caller, Failure> {
+        let one = |name: HeaderName| {
+            let mut values = headers.get_all(&name).iter();
+            let first = values.next();
+            if values.next().is_some() {
+                return Err(Failure::invalid("repeated_header", format!("more than one `{name}` header")).and_close());
+            }
+            Ok(first)
+        };
+        let foreign = || Failure::new(StatusCode::FORBIDDEN, "foreign_host", "unknown host name").and_close();
+        let host = one(HOST)?.ok_or_else(|| Failure::invalid("missing_host", "the request has no Host").and_close())?;
+        let host: Authority = host.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(foreign)?;
+        for name in [Some(&host), uri.authority()].into_iter().flatten() {
+            if !self.is_own(name, local) {
+                return Err(foreign());
+            }
+        }
+        let Some(origin) = one(ORIGIN)? else { return Ok(Caller::Own) };
+        let origin = origin.to_str().unwrap_or_default();
+        let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        if page.is_some_and(|page| page.eq_ignore_ascii_case(host.as_str())) {
+            return Ok(Caller::Own);
+        }
+        match self.allow_origins.iter().any(|allowed| allowed == origin) {
+            true => Ok(Caller::AllowedPage),
+            false => {
+                let message = "this page may not use the server";
+                Err(Failure::new(StatusCode::FORBIDDEN, "foreign_origin", message).and_close())
+            }
+        }
+    }
+
+    fn is_own(&self, name: &Authority, local: SocketAddr) -> bool {
+        if name.as_str().contains('@') {
+            return false;
+        }
+        let host = name.host().trim_start_matches('[').trim_end_matches(']');
+        let is_local = match host.parse::<IpAddr>() {
+            Ok(address) => address == local.ip(),
+            Err(_) => host.eq_ignore_ascii_case("localhost"),
+        };
+        let is_listed =
+            |allowed: &String| allowed.eq_ignore_ascii_case(name.as_str()) || allowed.eq_ignore_ascii_case(name.host());
+        is_local || self.allow_hosts.iter().any(is_listed)
+    }
+
+    /// Checks the key: `Authorization: Bearer KEY`, or the subprotocol of a WebSocket.
+    ///
+    /// # Errors
+    /// 401 without the right key.
+    pub fn check_key(&self, headers: &HeaderMap) -> Result<(), Failure> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let bearer = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+        let bearer = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
+        let wanted = base64::encode_url(key.as_bytes());
+        let is_right = bearer.is_some_and(|given| is_same(given, key.as_bytes()))
+            || protocols(headers)
+                .filter_map(|protocol| protocol.strip_prefix(KEY_PROTOCOL))
+                .any(|given| is_same(given.as_bytes(), wanted.as_bytes()));
+        match is_right {
+            true => Ok(()),
+            false => {
+                let message = "a valid API key is required: Authorization: Bearer KEY";
+                Err(Failure::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
+                    .with_header(header::WWW_AUTHENTICATE, "Bearer")
+                    .and_close())
+            }
+        }
+    }
+}
+
+/// The subprotocols that a WebSocket client offers.
+pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    values.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(',')).map(str::trim)
+}
+
+/// Compares in a time that depends on `given` alone.
+fn is_same(given: &[u8], key: &[u8]) -> bool {
+    let mut difference = given.len() ^ key.len();
+    for (at, byte) in given.iter().enumerate() {
+        let other = if key.is_empty() { 0 } else { key[at % key.len()] };
+        difference |= usize::from(byte ^ other);
+    }
+    black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests;

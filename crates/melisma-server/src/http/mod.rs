@@ -1,0 +1,9 @@
+//! HTTP without routes: the accept loop, its limits and checks, bodies and errors.
+
+pub mod accept;
+pub mod body;
+pub mod failure;
+pub mod guard;
+mod idle;
+pub mod query;
+pub mod race;

@@ -1,0 +1,104 @@
+//! Query strings. Unknown and repeated parameters are errors, so that a misspelt one has an effect.
+
+use super::failure::Failure;
+
+/// The parameters that were not read yet.
+#[derive(Debug, Default)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Reads the part of a URL after `?`.
+    ///
+    /// # Errors
+    /// A parameter is given twice, or is not UTF-8.
+    pub fn new(text: Option<&str>) -> Result<Self, Failure> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let wrong = || Failure::parameter("", "the query has broken percent-encoding");
+            let (name, value) = (decode(name).ok_or_else(wrong)?, decode(value).ok_or_else(wrong)?);
+            if pairs.iter().any(|(other, _)| *other == name) {
+                return Err(Failure::parameter(&name, format!("`{name}` is given twice")));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Self { pairs })
+    }
+
+    /// The value of `name`, if it is given.
+    pub fn text(&mut self, name: &str) -> Option<String> {
+        let at = self.pairs.iter().position(|(other, _)| other == name)?;
+        Some(self.pairs.swap_remove(at).1)
+    }
+
+    /// The value of `name` as `read` understands it.
+    ///
+    /// # Errors
+    /// `read` returns `None` for it; the message says what is `expected`.
+    pub fn value<T>(
+        &mut self,
+        name: &str,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let value = read(&text);
+        value.map(Some).ok_or_else(|| Failure::parameter(name, format!("{name}={text:.64}: expected {expected}")))
+    }
+
+    /// Rejects parameters that nobody has read.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn finish(self) -> Result<(), Failure> {
+        match self.pairs.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(Failure::parameter(name, format!("unknown parameter `{name:.64}`"))),
+        }
+    }
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        match first {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+                bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?);
+                rest = &rest[2..];
+            }
+            _ => bytes.push(*first),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_once() {
+        let mut query = Query::new(Some("noise=seed%3A7&x=a+b&y")).unwrap();
+        assert_eq!(query.text("noise").as_deref(), Some("seed:7"));
+        assert_eq!(query.text("x").as_deref(), Some("a b"));
+        assert_eq!(query.text("y").as_deref(), Some(""));
+        assert_eq!(query.text("y"), None);
+        assert!(query.finish().is_ok());
+    }
+
+    #[test]
+    fn strange_queries_are_errors() {
+        for text in ["a=1&a=2", "a=%", "a=%f", "a=%zz", "a=%ff", "a=%+1"] {
+            assert!(Query::new(Some(text)).is_err(), "{text}");
+        }
+        assert!(Query::new(Some("chnk=2")).unwrap().finish().is_err());
+        let mut query = Query::new(Some("chunk=x")).unwrap();
+        assert!(query.value("chunk", "a number", |text| text.parse::<u32>().ok()).is_err());
+    }
+}

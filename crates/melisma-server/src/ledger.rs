@@ -1,0 +1,72 @@
+//! The accounts of finished requests, for clients that cannot read trailers.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use melisma::snac::tokens::Ledger;
+use serde_json::{Value, json};
+
+/// How long an account can be read.
+const LIFE: Duration = Duration::from_secs(60);
+/// The most accounts; the oldest go first.
+const MOST: usize = 10_000;
+
+/// The accounts of the last minute.
+#[derive(Debug, Default)]
+pub struct Ledgers {
+    entries: Mutex<VecDeque<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    written: Instant,
+    id: String,
+    ledger: Value,
+}
+
+impl Ledgers {
+    /// Adds the account of the request `id`.
+    pub fn insert(&self, id: &str, ledger: Value) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |entry: &Entry| entry.written.elapsed() > LIFE;
+        while entries.len() >= MOST || entries.front().is_some_and(is_old) {
+            entries.pop_front();
+        }
+        entries.push_back(Entry { written: Instant::now(), id: id.to_owned(), ledger });
+    }
+
+    /// The account of the request `id`.
+    pub fn get(&self, id: &str) -> Option<Value> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.iter().rev().find(|entry| entry.id == id);
+        entry.filter(|entry| entry.written.elapsed() <= LIFE).map(|entry| entry.ledger.clone())
+    }
+}
+
+/// A ledger as clients read it.
+pub fn show(ledger: Ledger, n_samples: u64) -> Value {
+    json!({
+        "accepted": ledger.accepted,
+        "rejected": ledger.rejected,
+        "resyncs": ledger.resyncs,
+        "frames": ledger.frames,
+        "concealed_frames": ledger.concealed_frames,
+        "dropped_frames": ledger.dropped_frames,
+        "samples": n_samples,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_accounts_go_first() {
+        let ledgers = Ledgers::default();
+        (0..=MOST).for_each(|n| ledgers.insert(&n.to_string(), n.into()));
+        assert_eq!(ledgers.get("0"), None);
+        assert_eq!(ledgers.get("1"), Some(1.into()));
+        assert_eq!(ledgers.get(&MOST.to_string()), Some(MOST.into()));
+    }
+}

@@ -1,0 +1,176 @@
+//! Music for many listeners: threads that render every listener's next 10 ms in time.
+//!
+//! A [`Band`] has a few threads, each with some of the listeners. A listener's blocks leave at
+//! real-time pace, a little ahead at first, so that its player has a reserve. A listener whose channel
+//! is full is passed over; nothing of its music is skipped.
+
+mod player;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use melisma::synth::{Endless, EngineConfig, PlacedNote, STYLES};
+use melisma::{Error, Result};
+use tokio::sync::mpsc;
+
+use crate::admission::Admission;
+use player::Player;
+
+/// The time of a block.
+pub const BLOCK: Duration = Duration::from_millis(10);
+/// Blocks of one listener that wait for its connection.
+const WAITING: usize = 64;
+/// The share of a thread's time that rendering may take.
+const SHARE: f64 = 0.6;
+/// Blocks rendered to measure a thread.
+const MEASURED: u32 = 100;
+
+/// A block of one listener's music.
+#[derive(Debug)]
+pub struct Played {
+    /// The place of its first sample.
+    pub position: u64,
+    /// Left and right, interleaved.
+    pub samples: Vec<f32>,
+    /// Notes that were planned with it, by name.
+    pub notes: Vec<(u64, PlacedNote)>,
+    /// Each tenth of a second: how loud it is.
+    pub level: Option<Level>,
+    /// When it was due.
+    pub due: Instant,
+}
+
+/// How loud the last tenth of a second was.
+#[derive(Debug, Clone, Copy)]
+pub struct Level {
+    /// `None` for silence.
+    pub peak_dbtp: Option<f64>,
+    /// Of the last 400 ms; `None` for silence.
+    pub momentary_lufs: Option<f64>,
+}
+
+/// Threads that play for many listeners.
+#[derive(Debug)]
+pub struct Band {
+    desks: Vec<Arc<Desk>>,
+    threads: Vec<JoinHandle<()>>,
+    admission: Admission,
+}
+
+/// The listeners of one thread.
+#[derive(Debug, Default)]
+struct Desk {
+    state: Mutex<State>,
+    joined: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Listeners that the thread has not seen yet.
+    joining: Vec<Player>,
+    /// Listeners in all.
+    n_players: usize,
+    is_stopping: bool,
+}
+
+impl Band {
+    /// Starts `n_threads` threads and measures how many listeners they can play for, at most
+    /// `max_listeners`.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start(n_threads: usize, max_listeners: usize) -> Result<Self> {
+        let fitting = SHARE * n_threads as f64 * BLOCK.as_secs_f64() / block_seconds()?;
+        let admission = Admission::new(max_listeners.min(fitting as usize).max(1));
+        let desks: Vec<Arc<Desk>> = (0..n_threads.max(1)).map(|_| Arc::default()).collect();
+        let start = |desk: &Arc<Desk>| {
+            let desk = Arc::clone(desk);
+            let thread = std::thread::Builder::new().name("music".to_owned()).spawn(move || desk.run());
+            thread.map_err(|error| Error::io("the threads for music", error))
+        };
+        let threads = desks.iter().map(start).collect::<Result<_>>()?;
+        Ok(Self { desks, threads, admission })
+    }
+
+    /// Plays `music` for a new listener, or returns `None` if there are too many. Never waits.
+    pub fn join(&self, music: Endless, sample_rate: u32) -> Option<mpsc::Receiver<Played>> {
+        let place = self.admission.enter()?;
+        let (blocks, received) = mpsc::channel(WAITING);
+        let desk = self.desks.iter().min_by_key(|desk| desk.lock().n_players)?;
+        let mut state = desk.lock();
+        state.joining.push(Player::new(music, sample_rate, blocks, place));
+        state.n_players += 1;
+        drop(state);
+        desk.joined.notify_one();
+        Some(received)
+    }
+
+    /// The places for listeners.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+}
+
+impl Drop for Band {
+    fn drop(&mut self) {
+        for desk in &self.desks {
+            desk.lock().is_stopping = true;
+            desk.joined.notify_one();
+        }
+        for thread in self.threads.drain(..) {
+            // A panic has closed the channels of its listeners.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut players: Vec<Player> = Vec::new();
+        loop {
+            {
+                let mut state = self.lock();
+                state.n_players = players.len() + state.joining.len();
+                while players.is_empty() && state.joining.is_empty() && !state.is_stopping {
+                    state = self.joined.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                if state.is_stopping {
+                    return;
+                }
+                players.append(&mut state.joining);
+            }
+            players.retain_mut(|player| player.play(Instant::now()));
+            let next = players.iter().map(Player::due).min();
+            let wait = next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()));
+            if !wait.is_zero() {
+                // A listener that joins wakes the thread at once.
+                let state = self.lock();
+                if state.joining.is_empty() && !state.is_stopping {
+                    drop(self.joined.wait_timeout(state, wait));
+                }
+            }
+        }
+    }
+}
+
+/// Seconds that a block of the densest preset takes, on average.
+fn block_seconds() -> Result<f64> {
+    let mut worst = 0.0f64;
+    for style in STYLES.iter() {
+        let (mut music, _remote) = Endless::new(style.clone(), 0, EngineConfig::default())?;
+        let start = Instant::now();
+        for _ in 0..MEASURED {
+            music.next_block()?;
+        }
+        worst = worst.max(start.elapsed().as_secs_f64() / f64::from(MEASURED));
+    }
+    Ok(worst.max(1e-6))
+}
+
+#[cfg(test)]
+mod tests;

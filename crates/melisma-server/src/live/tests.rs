@@ -1,0 +1,46 @@
+use melisma::synth::Style;
+
+use super::*;
+
+fn music(seed: u64) -> Endless {
+    Endless::new(Style::named("focus").unwrap(), seed, EngineConfig::default()).unwrap().0
+}
+
+#[test]
+fn listeners_hear_the_endless_piece_at_real_time_pace() {
+    let band = Band::start(2, 8).unwrap();
+    let n = band.admission().limit().min(3) as u64;
+    let start = Instant::now();
+    let listening: Vec<_> = (0..n).map(|seed| band.join(music(seed), 48_000).unwrap()).collect();
+    for (seed, mut blocks) in (0..n).zip(listening) {
+        let mut alone = music(seed);
+        for number in 0..40 {
+            let played = blocks.blocking_recv().unwrap();
+            let block = alone.next_block().unwrap();
+            assert_eq!(played.position, block.position);
+            let samples: Vec<f32> =
+                block.left.iter().zip(&*block.right).flat_map(|(left, right)| [*left, *right]).collect();
+            assert!(played.samples == samples, "block {number} of {seed}");
+            assert_eq!(played.notes.is_empty(), number > 0, "the first phrase is planned with the first block");
+            assert_eq!(played.level.is_some(), number % 10 == 9);
+        }
+    }
+    let time = start.elapsed();
+    assert!(time >= 28 * BLOCK, "40 blocks after {time:?}, of which 10 leave ahead");
+}
+
+#[test]
+fn a_listener_that_leaves_makes_room_and_a_slow_one_loses_nothing() {
+    let band = Band::start(1, 1).unwrap();
+    let mut slow = band.join(music(0), 48_000).unwrap();
+    assert!(band.join(music(1), 48_000).is_none());
+    std::thread::sleep(Duration::from_millis(100));
+    let positions: Vec<u64> = (0..5).map(|_| slow.blocking_recv().unwrap().position).collect();
+    assert_eq!(positions, [0, 480, 960, 1440, 1920]);
+    drop(slow);
+    let start = Instant::now();
+    while band.join(music(2), 48_000).is_none() {
+        assert!(start.elapsed() < Duration::from_secs(1), "the place was not freed");
+        std::thread::yield_now();
+    }
+}

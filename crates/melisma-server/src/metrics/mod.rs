@@ -1,0 +1,181 @@
+//! What the server counts and measures, in Prometheus' text format and for the status page.
+
+mod histogram;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use histogram::{Histogram, SECONDS, STREAMS};
+
+/// A part of the way from tokens to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Bytes to checked frames.
+    Validation,
+    /// Frames of many streams to one step's input.
+    Population,
+    /// The step on the device.
+    Decode,
+    /// Samples from the engine to the streams.
+    Copy,
+    /// Samples to the client's connection.
+    Send,
+}
+
+impl Stage {
+    const ALL: [Self; 5] = [Self::Validation, Self::Population, Self::Decode, Self::Copy, Self::Send];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Validation => "validation",
+            Self::Population => "population",
+            Self::Decode => "decode",
+            Self::Copy => "copy",
+            Self::Send => "send",
+        }
+    }
+}
+
+/// A value that is read when the metrics are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Gauge {
+    /// Its name, without `melisma_`.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// Its value.
+    pub value: f64,
+}
+
+/// All counters of a server.
+#[derive(Debug)]
+pub struct Metrics {
+    stages: [Histogram; 5],
+    first_audio: Histogram,
+    late: Histogram,
+    batch: Histogram,
+    missed: AtomicU64,
+    /// Milliseconds of audio sent.
+    audio_ms: AtomicU64,
+    /// By route and status.
+    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// Streams that the server ended, by reason.
+    dropped: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            stages: Stage::ALL.map(|_| Histogram::new(SECONDS)),
+            first_audio: Histogram::new(SECONDS),
+            late: Histogram::new(SECONDS),
+            batch: Histogram::new(STREAMS),
+            missed: AtomicU64::new(0),
+            audio_ms: AtomicU64::new(0),
+            requests: Mutex::default(),
+            dropped: Mutex::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Adds the time that a stage took.
+    pub fn stage(&self, stage: Stage, time: Duration) {
+        self.stages[stage as usize].add(time.as_secs_f64());
+    }
+
+    /// Adds the time from a request to its first audio.
+    pub fn first_audio(&self, time: Duration) {
+        self.first_audio.add(time.as_secs_f64());
+    }
+
+    /// Adds the time by which a block of music was sent too late.
+    pub fn late(&self, due: Instant) {
+        self.late.add(due.elapsed().as_secs_f64());
+    }
+
+    /// Adds the number of streams of a step.
+    pub fn batch(&self, n_streams: usize) {
+        self.batch.add(n_streams as f64);
+    }
+
+    /// Counts frames whose samples came late.
+    pub fn missed(&self, n_frames: u64) {
+        self.missed.fetch_add(n_frames, Relaxed);
+    }
+
+    /// Counts audio that was sent.
+    pub fn audio(&self, time: Duration) {
+        self.audio_ms.fetch_add(time.as_millis() as u64, Relaxed);
+    }
+
+    /// Counts an answered request.
+    pub fn request(&self, route: &'static str, status: u16) {
+        *lock(&self.requests).entry((route, status)).or_default() += 1;
+    }
+
+    /// Counts a stream that the server ended.
+    pub fn dropped(&self, reason: &'static str) {
+        *lock(&self.dropped).entry(reason).or_default() += 1;
+    }
+
+    /// Streams of a step, in the middle of all steps.
+    pub fn batch_size(&self) -> Option<f64> {
+        self.batch.quantile(0.5)
+    }
+
+    /// `{NAME: {"p50_seconds", "p99_seconds"}}` for each stage.
+    pub fn stages_json(&self) -> Value {
+        let one = |stage: Stage| {
+            let [p50, p99] = [0.5, 0.99].map(|share| self.stages[stage as usize].quantile(share));
+            (stage.name().to_owned(), json!({"p50_seconds": p50, "p99_seconds": p99}))
+        };
+        Value::Object(Stage::ALL.into_iter().map(one).collect::<Map<_, _>>())
+    }
+
+    /// Prometheus' text format.
+    pub fn text(&self, gauges: &[Gauge]) -> String {
+        let mut text = String::new();
+        for gauge in gauges {
+            head(&mut text, gauge.name, "gauge", gauge.help);
+            let _ = writeln!(text, "melisma_{} {}", gauge.name, gauge.value);
+        }
+        head(&mut text, "stage_seconds", "histogram", "Time in each stage of decoding.");
+        for stage in Stage::ALL {
+            let label = format!("stage=\"{}\"", stage.name());
+            self.stages[stage as usize].write("melisma_stage_seconds", &label, &mut text);
+        }
+        head(&mut text, "first_audio_seconds", "histogram", "Time from a request to its first audio.");
+        self.first_audio.write("melisma_first_audio_seconds", "", &mut text);
+        head(&mut text, "synth_lateness_seconds", "histogram", "Delay of blocks of music after they were due.");
+        self.late.write("melisma_synth_lateness_seconds", "", &mut text);
+        head(&mut text, "batch_streams", "histogram", "Streams that shared a step.");
+        self.batch.write("melisma_batch_streams", "", &mut text);
+        head(&mut text, "missed_deadlines_total", "counter", "Frames whose samples came late.");
+        let _ = writeln!(text, "melisma_missed_deadlines_total {}", self.missed.load(Relaxed));
+        head(&mut text, "audio_seconds_total", "counter", "Audio sent to clients.");
+        let _ = writeln!(text, "melisma_audio_seconds_total {}", self.audio_ms.load(Relaxed) as f64 / 1e3);
+        head(&mut text, "requests_total", "counter", "Requests by route and status.");
+        for ((route, status), n) in &*lock(&self.requests) {
+            let _ = writeln!(text, "melisma_requests_total{{route=\"{route}\",status=\"{status}\"}} {n}");
+        }
+        head(&mut text, "dropped_streams_total", "counter", "Streams that the server ended, by reason.");
+        for (reason, n) in &*lock(&self.dropped) {
+            let _ = writeln!(text, "melisma_dropped_streams_total{{reason=\"{reason}\"}} {n}");
+        }
+        text
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP melisma_{name} {help}\n# TYPE melisma_{name} {kind}");
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

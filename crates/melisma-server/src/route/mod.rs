@@ -1,0 +1,210 @@
+//! Every route: its method, path, and who may use it.
+
+mod decode;
+mod encode;
+mod intake;
+mod openapi;
+mod plain;
+mod render;
+mod socket;
+mod synth;
+mod talk;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use serde_json::json;
+
+use crate::app::App;
+use crate::audio::Format;
+use crate::http::accept::Connection;
+use crate::http::body::{Body, Reply};
+use crate::http::failure::Failure;
+use crate::http::guard::Caller;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// Its method.
+    pub method: &'static str,
+    /// Its path; a last part in braces stands for any text.
+    pub path: &'static str,
+    /// Whether it needs no key: it says nothing about the server or its streams.
+    pub is_public: bool,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Health,
+    Ready,
+    Metrics,
+    Status,
+    OpenApi,
+    Ledger,
+    Decode,
+    DecodeSocket,
+    Encode,
+    Synth,
+    RenderWav,
+    RenderFlac,
+}
+
+const fn open(method: &'static str, path: &'static str, kind: Kind) -> Route {
+    Route { method, path, is_public: true, kind }
+}
+
+const fn keyed(method: &'static str, path: &'static str, kind: Kind) -> Route {
+    Route { method, path, is_public: false, kind }
+}
+
+/// All routes.
+pub const ROUTES: &[Route] = &[
+    open("GET", "/health", Kind::Health),
+    open("GET", "/ready", Kind::Ready),
+    keyed("GET", "/metrics", Kind::Metrics),
+    keyed("GET", "/openapi.json", Kind::OpenApi),
+    keyed("GET", "/v1/status", Kind::Status),
+    keyed("POST", "/v1/decode", Kind::Decode),
+    keyed("GET", "/v1/decode", Kind::DecodeSocket),
+    keyed("GET", "/v1/ledger/{id}", Kind::Ledger),
+    keyed("POST", "/v1/encode", Kind::Encode),
+    keyed("GET", "/v1/synth", Kind::Synth),
+    keyed("GET", "/v1/synth.wav", Kind::RenderWav),
+    keyed("GET", "/v1/synth.flac", Kind::RenderFlac),
+];
+
+impl Route {
+    /// The rest of the path, if it is one of this route.
+    fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
+        match self.path.split_once('{') {
+            None => (path == self.path).then_some(""),
+            Some((prefix, _)) => path.strip_prefix(prefix).filter(|rest| !rest.is_empty() && !rest.contains('/')),
+        }
+    }
+}
+
+/// One request, its checks done.
+#[derive(Debug)]
+pub struct Call {
+    request: Request<Incoming>,
+    connection: Connection,
+    id: String,
+    start: Instant,
+}
+
+/// Answers a request, whatever it is.
+pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Connection) -> Reply {
+    let (id, start) = (app.request_id(), Instant::now());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let origin = request.headers().get(ORIGIN).cloned();
+    let caller = app.guard.check(request.uri(), request.headers(), connection.local);
+    let route = ROUTES.iter().find(|route| route.method == method.as_str() && route.rest(&path).is_some());
+    let name = route.map_or("none", |route| route.path);
+    let answered = match &caller {
+        Err(failure) => Err(failure.clone()),
+        Ok(Caller::AllowedPage) if method == Method::OPTIONS => Ok(preflight()),
+        Ok(_) => {
+            let call = Call { request, connection, id: id.clone(), start };
+            dispatch(&app, route, &path, call).await
+        }
+    };
+    let mut reply = answered.unwrap_or_else(|failure| failure.reply());
+    finish(reply.headers_mut(), &id, origin.filter(|_| matches!(caller, Ok(Caller::AllowedPage))));
+    let status = reply.status().as_u16();
+    app.metrics.request(name, status);
+    app.log.event(json!({
+        "event": "request",
+        "request_id": id,
+        "method": method.as_str(),
+        "route": name,
+        "status": status,
+        "seconds": start.elapsed().as_secs_f64(),
+    }));
+    reply
+}
+
+async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call) -> Result<Reply, Failure> {
+    // An unknown route needs a key too: without one, nothing is learnt about the server.
+    if route.is_none_or(|route| !route.is_public) {
+        app.guard.check_key(call.request.headers())?;
+    }
+    let route = route.ok_or_else(|| missing(path))?;
+    let rest = route.rest(path).unwrap_or_default();
+    match route.kind {
+        Kind::Health => plain::health(),
+        Kind::Ready => plain::ready(app),
+        Kind::Metrics => plain::metrics(app),
+        Kind::OpenApi => openapi::document(),
+        Kind::Status => plain::status(app, call).await,
+        Kind::Ledger => plain::ledger(app, rest),
+        Kind::Decode => decode::post(app, call).await,
+        Kind::DecodeSocket => socket::open(app, call),
+        Kind::Encode => encode::post(app, call).await,
+        Kind::Synth => synth::open(app, call),
+        Kind::RenderWav => render::get(app, &call, Format::Wav).await,
+        Kind::RenderFlac => render::get(app, &call, Format::Flac).await,
+    }
+}
+
+/// 405 if the path exists with another method, else 404.
+fn missing(path: &str) -> Failure {
+    let mut methods = ROUTES.iter().filter(|route| route.rest(path).is_some()).map(|route| route.method);
+    let wrong = |allowed| {
+        Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("this route takes {allowed}"))
+            .with_header(ALLOW, allowed)
+    };
+    match (methods.next(), methods.next()) {
+        (None, _) => Failure::new(StatusCode::NOT_FOUND, "unknown_route", "unknown route"),
+        (Some(_), Some(_)) => wrong("GET, POST"),
+        (Some(method), None) => wrong(method),
+    }
+}
+
+fn preflight() -> Reply {
+    let mut reply = Response::new(Body::Whole(None));
+    *reply.status_mut() = StatusCode::NO_CONTENT;
+    let allow =
+        [(ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"), (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type")];
+    allow.into_iter().for_each(|(name, value)| {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    });
+    reply
+}
+
+/// Adds the headers of every answer.
+fn finish(headers: &mut HeaderMap, id: &str, page: Option<HeaderValue>) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(page) = page {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-request-id"));
+        headers.insert(VARY, HeaderValue::from_static("origin"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_tricks_is_unknown() {
+        let known = |path: &str| ROUTES.iter().any(|route| route.rest(path).is_some());
+        assert!(known("/v1/decode") && known("/v1/ledger/abc"));
+        let tricks = ["/v1/decode/", "//v1/decode", "/v1/./decode", "/v1/ledger/", "/v1/ledger/a/b", "/V1/decode", ""];
+        for path in tricks {
+            assert!(!known(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `GET /openapi.json`.
+
+use super::plain::reply;
+use crate::http::body::Reply;
+use crate::http::failure::Failure;
+
+const DOCUMENT: &str = include_str!("openapi.json");
+
+pub(super) fn document() -> Result<Reply, Failure> {
+    Ok(reply("application/json", DOCUMENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::super::ROUTES;
+    use super::*;
+
+    #[test]
+    fn the_document_has_every_route() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        let documented: BTreeSet<(String, String)> = paths
+            .iter()
+            .flat_map(|(path, methods)| {
+                methods.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone()))
+            })
+            .collect();
+        let served = ROUTES.iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
+        assert_eq!(documented, served);
+    }
+
+    #[test]
+    fn public_routes_need_no_key_in_the_document() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        for route in ROUTES {
+            let operation = &document["paths"][route.path][route.method.to_lowercase()];
+            assert_eq!(operation["security"] == serde_json::json!([]), route.is_public, "{}", route.path);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Routes whose answer is there at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use melisma::runtime::machine;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::Call;
+use crate::app::App;
+use crate::http::body::{Body, Reply};
+use crate::http::failure::Failure;
+use crate::http::race::{First, race};
+use crate::metrics::Gauge;
+use crate::websocket::{Incoming, Message, Outgoing, Writer, handshake};
+
+/// The time between two reports of the status.
+const PACE: Duration = Duration::from_secs(1);
+
+/// An answer of the given media type.
+pub(super) fn reply(media_type: &'static str, bytes: impl Into<hyper::body::Bytes>) -> Reply {
+    let mut reply = Response::new(Body::from(bytes));
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply
+}
+
+fn json_reply(value: &Value) -> Reply {
+    reply("application/json", value.to_string())
+}
+
+pub(super) fn health() -> Result<Reply, Failure> {
+    Ok(json_reply(&json!({"status": "ok"})))
+}
+
+pub(super) fn ready(app: &App) -> Result<Reply, Failure> {
+    if app.is_draining() {
+        return Err(Failure::busy("draining", "the server is stopping"));
+    }
+    app.decoder()?;
+    Ok(json_reply(&json!({"status": "ready"})))
+}
+
+pub(super) fn ledger(app: &App, id: &str) -> Result<Reply, Failure> {
+    let missing = || Failure::new(StatusCode::NOT_FOUND, "unknown_request", "no ledger of that request");
+    Ok(json_reply(&app.ledgers.get(id).ok_or_else(missing)?))
+}
+
+pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
+    let gauge = |name, help, value: usize| Gauge { name, help, value: value as f64 };
+    let mut gauges = vec![
+        gauge("connections", "Open connections.", app.connections.taken()),
+        gauge("streams", "Open streams.", app.streams.count()),
+    ];
+    if let Ok(band) = app.band() {
+        gauges.extend([
+            gauge("synth_streams", "Listeners of live music.", band.admission().taken()),
+            gauge("synth_capacity_streams", "Listeners that can be served.", band.admission().limit()),
+        ]);
+    }
+    if let Ok(decoder) = app.decoder() {
+        let places = decoder.batcher.admission();
+        gauges.extend([
+            gauge("queue_frames", "Frames that wait for their step.", decoder.batcher.queue_depth()),
+            gauge("decode_streams", "Streams that the decoder serves.", places.taken()),
+            gauge("decode_capacity_streams", "Streams that the decoder can serve.", places.limit()),
+        ]);
+    }
+    if let Some(bytes) = machine::peak_resident_bytes() {
+        gauges.push(Gauge { name: "peak_resident_bytes", help: "Peak memory of the process.", value: bytes as f64 });
+    }
+    Ok(reply("text/plain; version=0.0.4", app.metrics.text(&gauges)))
+}
+
+/// One report, or one each second over a WebSocket.
+pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Failure> {
+    if !handshake::is_asked(call.request.headers()) {
+        return Ok(json_reply(&report(app)));
+    }
+    let accepted = handshake::accept(call.request.headers())?;
+    let upgrade = hyper::upgrade::on(&mut call.request);
+    let app = Arc::clone(app);
+    tokio::spawn(async move {
+        let _place = call.connection.place;
+        let Ok(upgraded) = upgrade.await else { return };
+        let (read, write) = tokio::io::split(TokioIo::new(upgraded));
+        let mut incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
+        let outgoing = Outgoing::start(write, app.limits.patience);
+        while !app.is_draining() {
+            if outgoing.send(Message::Text(report(&app).to_string())).await.is_err() {
+                return;
+            }
+            // Whatever the client says, only the end of its connection matters.
+            let listening = async { while incoming.next().await.is_ok() {} };
+            if let First::A(()) = race(listening, sleep(PACE)).await {
+                break;
+            }
+        }
+        let _ = outgoing.send(Message::Close(Some((1001, String::new())))).await;
+    });
+    Ok(accepted)
+}
+
+fn report(app: &App) -> Value {
+    let decoder = app.decoder().ok();
+    let batcher = decoder.map(|decoder| &decoder.batcher);
+    json!({
+        "type": "status",
+        "streams": app.streams.json(),
+        "batch_size": app.metrics.batch_size(),
+        "queue_depth": batcher.map_or(0, |batcher| batcher.queue_depth()),
+        "stages": app.metrics.stages_json(),
+        "memory_bytes": machine::peak_resident_bytes(),
+        "device": decoder.map(|decoder| decoder.device.clone()),
+        "capacity_streams": batcher.map_or(0, |batcher| batcher.admission().limit()),
+        "refused": batcher.map_or(0, |batcher| batcher.admission().refused()) + app.connections.refused(),
+    })
+}

@@ -1,0 +1,101 @@
+//! `GET /v1/synth.wav` and `.flac`: a piece of generated music, as `melisma synth --loudness off`
+//! renders it.
+
+use std::sync::Arc;
+
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Response};
+use melisma::synth::{BusConfig, Buses, Length, Performance, Setup, compose};
+use tokio::runtime::Handle;
+
+use super::Call;
+use super::decode::seconds;
+use super::synth::Piece;
+use crate::app::App;
+use crate::audio::{Encoder, Format, Layout};
+use crate::http::body::{Body, Lost, Pieces, Reply};
+use crate::http::failure::Failure;
+use crate::http::query::Query;
+
+/// The voices of `melisma synth`.
+const MAX_VOICES: usize = 1024;
+const DEFAULT_SECONDS: f64 = 60.0;
+
+pub(super) async fn get(app: &Arc<App>, call: &Call, format: Format) -> Result<Reply, Failure> {
+    let mut query = Query::new(call.request.uri().query())?;
+    let Piece { style, seed, sample_rate } = Piece::new(&mut query)?;
+    let longest = app.limits.piece.as_secs_f64();
+    let length = query.value("seconds", &format!("more than 0 and at most {longest}"), |text| {
+        text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= longest)
+    })?;
+    query.finish()?;
+    let place = app.renders.enter();
+    let place = place.ok_or_else(|| Failure::busy("full", "other pieces are being rendered"))?;
+    let length_s = length.unwrap_or(DEFAULT_SECONDS);
+    let score = compose(&style, seed, length_s)?;
+    let n_samples = (length_s * f64::from(sample_rate)).round().max(1.0) as u64;
+    let setup = Setup {
+        bus: BusConfig::new(sample_rate),
+        length: Length::Samples(n_samples),
+        max_voices: MAX_VOICES,
+        buses: Buses::Mix,
+    };
+    let performance = Performance::new(&score, setup)?;
+    let layout = Layout { sample_rate, n_channels: 2 };
+    let encoder = match format {
+        Format::Wav => Encoder::sized(layout, n_samples)?,
+        _ => Encoder::new(format, layout)?,
+    };
+    let (pieces, body) = Body::stream(app.limits.patience);
+    let app = Arc::clone(app);
+    tokio::task::spawn_blocking(move || {
+        let _place = place;
+        // A client that leaves ends the rendering; a fault cuts the answer off.
+        match render(performance, encoder, pieces) {
+            Ok(n_samples) => app.metrics.audio(seconds(n_samples, layout)),
+            Err(Stop::Client(Lost::Slow)) => app.metrics.dropped("slow_client"),
+            Err(Stop::Client(Lost::Gone)) => app.metrics.dropped("client_left"),
+            Err(Stop::Fault) => app.metrics.dropped("fault"),
+        }
+    });
+    let mut reply = Response::new(body);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+    if format == Format::Wav {
+        reply.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(44 + 4 * n_samples));
+    }
+    Ok(reply)
+}
+
+/// Why a render ends early.
+enum Stop {
+    Client(Lost),
+    Fault,
+}
+
+impl From<Lost> for Stop {
+    fn from(lost: Lost) -> Self {
+        Self::Client(lost)
+    }
+}
+
+impl From<melisma::Error> for Stop {
+    fn from(_: melisma::Error) -> Self {
+        Self::Fault
+    }
+}
+
+/// Renders on a thread of its own. Returns the samples per channel.
+fn render(mut performance: Performance, mut encoder: Encoder, pieces: Pieces) -> Result<u64, Stop> {
+    let (handle, mut n_samples) = (Handle::current(), 0);
+    while let Some(block) = performance.next_block(None)? {
+        let samples: Vec<f32> = block.left.iter().zip(block.right).flat_map(|(left, right)| [*left, *right]).collect();
+        n_samples += block.left.len() as u64;
+        let bytes = encoder.push(&samples)?;
+        if !bytes.is_empty() {
+            handle.block_on(pieces.send(bytes))?;
+        }
+    }
+    handle.block_on(pieces.send(encoder.finish()?))?;
+    handle.block_on(pieces.finish(HeaderMap::new()))?;
+    Ok(n_samples)
+}

@@ -1,0 +1,146 @@
+//! `WS /v1/decode`: messages of tokens in, blocks of samples out.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use hyper::StatusCode;
+use melisma::audio::wav::SampleFormat;
+use melisma::snac::tokens::Ledger;
+use serde_json::Value;
+
+use super::Call;
+use super::decode::seconds;
+use super::intake::{Choice, Intake, record};
+use super::talk::{Ear, Fault, Talk};
+use crate::app::App;
+use crate::audio::{Encoder, Layout};
+use crate::batcher::Output;
+use crate::block;
+use crate::http::body::Reply;
+use crate::http::failure::Failure;
+use crate::http::query::Query;
+use crate::http::race::{First, race};
+use crate::metrics::Stage;
+use crate::websocket::{Message, handshake};
+
+/// Opens a stream, and then the WebSocket: a client that is refused sees a plain status.
+pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
+    let accepted = handshake::accept(call.request.headers())?;
+    let mut query = Query::new(call.request.uri().query())?;
+    let format = block::sample_format(&mut query)?;
+    let choice = Choice::new(&mut query)?;
+    query.finish()?;
+    let (intake, output, layout) = choice.open(app)?;
+    let app = Arc::clone(app);
+    tokio::spawn(async move {
+        // Until the upgrade is done, the stream waits in the batcher.
+        let Some((talk, ear)) = Talk::begin(app, call).await else { return };
+        let client = Client { talk, layout, format, ledger: Mutex::new(None) };
+        let ended = match race(client.listen(ear, intake), client.play(output)).await {
+            First::A(fault) => Err(fault),
+            First::B(played) => played,
+        };
+        client.talk.end("decode", ended).await;
+    });
+    Ok(accepted)
+}
+
+/// One client's stream.
+struct Client {
+    talk: Talk,
+    layout: Layout,
+    format: SampleFormat,
+    /// The account of the tokens, once they have ended.
+    ledger: Mutex<Option<Ledger>>,
+}
+
+impl Client {
+    /// Reads tokens until the client says that they end, and then only signs of life.
+    async fn listen(&self, mut ear: Ear, intake: Intake) -> Fault {
+        let mut intake = Some(intake);
+        loop {
+            let heard = match self.talk.hear(&mut ear).await {
+                Ok(text) => self.take(&text, &mut intake).await,
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = heard {
+                return fault;
+            }
+        }
+    }
+
+    async fn take(&self, text: &str, intake: &mut Option<Intake>) -> Result<(), Fault> {
+        let is_end = match control(text) {
+            None => false,
+            Some(kind) if kind == "end" => true,
+            Some(kind) => {
+                return Err(Failure::invalid("unknown_message", format!("unknown message type `{kind:.32}`")).into());
+            }
+        };
+        match (intake.take(), is_end) {
+            (None, _) => Err(Failure::invalid("after_end", "a message after the end").into()),
+            (Some(mut open), false) => {
+                let pushed = open.push(text.as_bytes()).await;
+                *intake = Some(open);
+                Ok(pushed?)
+            }
+            (Some(open), true) => {
+                let ledger = open.finish().await?;
+                *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Some(ledger);
+                Ok(())
+            }
+        }
+    }
+
+    async fn play(&self, mut output: Output) -> Result<(), Fault> {
+        let Talk { app, id, start, .. } = &self.talk;
+        let listed = app.streams.list(id, "decode");
+        self.talk.say(&block::start(self.format, self.layout)).await?;
+        let mut encoder = Encoder::samples(self.format, self.layout)?;
+        let (mut position, mut is_whole) = (0, false);
+        while let Some(next) = output.next().await? {
+            if position == 0 {
+                app.metrics.first_audio(start.elapsed());
+            }
+            let sending = Instant::now();
+            let bytes = encoder.push(&next.samples)?;
+            let head = block::Head { position, n_samples: next.samples.len(), is_last: next.is_last };
+            self.talk.send(Message::Binary(head.with(self.format, &bytes))).await?;
+            app.metrics.stage(Stage::Send, sending.elapsed());
+            app.metrics.audio(seconds(next.samples.len() as u64, self.layout));
+            position += next.samples.len() as u64;
+            listed.sent(seconds(position, self.layout), *start);
+            is_whole = next.is_last;
+        }
+        let ledger = *self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ledger) = ledger.filter(|_| is_whole) else {
+            let message = "the stream was lost";
+            return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).into());
+        };
+        let mut message = record(app, id, ledger, position);
+        message["type"] = "ledger".into();
+        self.talk.say(&message).await
+    }
+}
+
+/// The type of a message that is not tokens: an object with a text `type`.
+fn control(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let value: Value = serde_json::from_str(text).ok()?;
+    value.get("type")?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_object_with_a_type_is_a_control() {
+        assert_eq!(control(r#" {"type":"end"}"#).as_deref(), Some("end"));
+        for text in ["<custom_token_10>", "[[1],[2]]", "{", r#"{"type":1}"#, r#"{"kind":"end"}"#, "128266"] {
+            assert_eq!(control(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `WS /v1/synth`: generated music without end, with a listener's notes and parameters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use melisma::audio::wav::SampleFormat;
+use melisma::synth::{Action, Endless, EngineConfig, Instrument, Parameter, Remote, Style, seed};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+
+use super::Call;
+use super::decode::seconds;
+use super::talk::{Ear, Fault, Talk};
+use crate::app::App;
+use crate::audio::{Encoder, Layout};
+use crate::block;
+use crate::http::body::Reply;
+use crate::http::failure::Failure;
+use crate::http::query::Query;
+use crate::http::race::{First, race};
+use crate::live::{BLOCK, Played};
+use crate::websocket::{Message, handshake};
+
+/// Names of a listener's notes; lower ones belong to the composer.
+const FIRST_NAME: u64 = 1 << 63;
+/// Names of notes with a duration, beyond those of keys that are held.
+const FIRST_TIMED: u64 = FIRST_NAME + (1 << 20);
+/// Notes with a duration that a listener may have at once.
+const MAX_TIMED: usize = 256;
+/// The longest note.
+const MAX_NOTE_SECONDS: f64 = 600.0;
+
+/// What a listener says.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Ask {
+    Set { parameter: Parameter, value: f32 },
+    Note { instrument: Instrument, key: u8, velocity: f32, duration: f64 },
+    NoteOn { instrument: Instrument, key: u8, velocity: f32 },
+    NoteOff { instrument: Instrument, key: u8 },
+    Stop {},
+}
+
+/// The parameters of generated music, with the defaults of `melisma synth`.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) style: Style,
+    pub(super) seed: u64,
+    pub(super) sample_rate: u32,
+}
+
+impl Piece {
+    /// Reads `preset`, `seed` and `rate`.
+    pub(super) fn new(query: &mut Query) -> Result<Self, Failure> {
+        let missing = || Failure::parameter("preset", "`preset` is missing");
+        let style = Style::named(&query.text("preset").ok_or_else(missing)?)
+            .map_err(|error| Failure::parameter("preset", error.to_string()))?;
+        let sample_rate = query.value("rate", "8000 to 192000 Hz", |text| {
+            text.parse().ok().filter(|rate| (8_000..=192_000).contains(rate))
+        })?;
+        let seed = query.text("seed").map_or(0, |text| seed(&text));
+        Ok(Self { style, seed, sample_rate: sample_rate.unwrap_or(48_000) })
+    }
+}
+
+/// Joins the band, and then opens the WebSocket: a listener that is refused sees a plain status.
+pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
+    let accepted = handshake::accept(call.request.headers())?;
+    let mut query = Query::new(call.request.uri().query())?;
+    let Piece { style, seed, sample_rate } = Piece::new(&mut query)?;
+    let format = block::sample_format(&mut query)?;
+    query.finish()?;
+    if app.is_draining() {
+        return Err(Failure::busy("draining", "the server is stopping").and_close());
+    }
+    let (music, remote) = Endless::new(style, seed, EngineConfig { sample_rate, ..EngineConfig::default() })?;
+    let band = app.band()?;
+    let full = || Failure::busy("full", format!("all {} places for listeners are taken", band.admission().limit()));
+    let blocks = band.join(music, sample_rate).ok_or_else(full)?;
+    let app = Arc::clone(app);
+    tokio::spawn(async move {
+        let Some((talk, ear)) = Talk::begin(app, call).await else { return };
+        let layout = Layout { sample_rate, n_channels: 2 };
+        let listener = Listener { talk, remote, layout, format, n_timed: Arc::default() };
+        let (stop, stopped) = oneshot::channel();
+        let ended = match race(listener.listen(ear, stop), listener.play(blocks, stopped)).await {
+            First::A(fault) => Err(fault),
+            First::B(played) => played,
+        };
+        listener.talk.end("synth", ended).await;
+    });
+    Ok(accepted)
+}
+
+struct Listener {
+    talk: Talk,
+    remote: Remote,
+    layout: Layout,
+    format: SampleFormat,
+    /// Notes with a duration that are not released yet.
+    n_timed: Arc<AtomicUsize>,
+}
+
+impl Listener {
+    /// Obeys the listener; `stop` is sent when it asks for the end.
+    async fn listen(&self, mut ear: Ear, stop: oneshot::Sender<()>) -> Fault {
+        let (mut stop, mut n_notes) = (Some(stop), 0);
+        loop {
+            let heard = match self.talk.hear(&mut ear).await {
+                Ok(text) => self.obey(&text, &mut n_notes),
+                Err(fault) => Err(fault),
+            };
+            match heard {
+                Ok(Next::Play) => {}
+                // The player may have ended already.
+                Ok(Next::Stop) => drop(stop.take().map(|stop| stop.send(()))),
+                Err(fault) => return fault,
+            }
+        }
+    }
+
+    fn obey(&self, text: &str, n_notes: &mut u64) -> Result<Next, Fault> {
+        let ask: Ask = serde_json::from_str(text)
+            .map_err(|error| Failure::invalid("invalid_message", format!("the message is not understood: {error}")))?;
+        let held = |instrument: Instrument, key: u8| FIRST_NAME + 128 * instrument as u64 + u64::from(key);
+        let start =
+            |note, instrument, key, velocity| Action::Start { note, instrument, channel: 0, key, velocity, pan: 0.0 };
+        match ask {
+            Ask::Stop {} => return Ok(Next::Stop),
+            Ask::Set { parameter, value } => self.remote.send(Action::Set { parameter, value })?,
+            Ask::NoteOn { instrument, key, velocity } => {
+                self.remote.send(start(held(instrument, key), instrument, key, velocity))?;
+            }
+            Ask::NoteOff { instrument, key } => {
+                self.remote.send(Action::Release { note: held(instrument, key) })?;
+            }
+            Ask::Note { instrument, key, velocity, duration } => {
+                if !(duration > 0.0 && duration <= MAX_NOTE_SECONDS) {
+                    let message = format!("a note of {duration} s; more than 0 and at most {MAX_NOTE_SECONDS}");
+                    return Err(Failure::invalid("invalid_value", message).into());
+                }
+                let note = FIRST_TIMED + *n_notes;
+                *n_notes += 1;
+                self.remote.send(start(note, instrument, key, velocity))?;
+                self.release(note, Duration::from_secs_f64(duration))?;
+            }
+        }
+        Ok(Next::Play)
+    }
+
+    /// Releases a note after its duration.
+    fn release(&self, note: u64, after: Duration) -> Result<(), Fault> {
+        let (remote, n_timed) = (self.remote.clone(), Arc::clone(&self.n_timed));
+        if n_timed.fetch_add(1, Relaxed) >= MAX_TIMED {
+            let message = format!("more than {MAX_TIMED} notes at once");
+            return Err(Failure::invalid("too_many_notes", message).into());
+        }
+        tokio::spawn(async move {
+            sleep(after).await;
+            n_timed.fetch_sub(1, Relaxed);
+            // The music may have ended.
+            let _ = remote.send(Action::Release { note });
+        });
+        Ok(())
+    }
+
+    async fn play(&self, mut blocks: mpsc::Receiver<Played>, stopped: oneshot::Receiver<()>) -> Result<(), Fault> {
+        let Talk { app, id, start, .. } = &self.talk;
+        let listed = app.streams.list(id, "synth");
+        self.talk.say(&block::start(self.format, self.layout)).await?;
+        let mut encoder = Encoder::samples(self.format, self.layout)?;
+        let mut stopped = stopped;
+        while let Some(played) = blocks.recv().await {
+            if app.is_draining() {
+                return Err(Fault::Draining);
+            }
+            if !played.notes.is_empty() {
+                self.talk.say(&notes(&played)).await?;
+            }
+            let is_last = stopped.try_recv().is_ok();
+            let n_samples = played.samples.len() / 2;
+            let head = block::Head { position: played.position, n_samples, is_last };
+            let bytes = encoder.push(&played.samples)?;
+            self.talk.send(Message::Binary(head.with(self.format, &bytes))).await?;
+            app.metrics.late(played.due);
+            app.metrics.audio(BLOCK);
+            listed.sent(seconds(played.position + n_samples as u64, self.layout), *start);
+            if let Some(level) = played.level {
+                let end = played.position + n_samples as u64;
+                let (peak, loudness) = (level.peak_dbtp, level.momentary_lufs);
+                let message = json!({"type": "level", "sample": end, "peak_dbtp": peak, "momentary_lufs": loudness});
+                self.talk.say(&message).await?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+        Err(Failure::invalid("too_many_events", "the listener's notes leave no room for the composer's").into())
+    }
+}
+
+/// What follows a message.
+enum Next {
+    Play,
+    Stop,
+}
+
+fn notes(played: &Played) -> Value {
+    let one = |(name, note): &(u64, melisma::synth::PlacedNote)| {
+        json!({
+            "id": name,
+            "start_sample": note.start,
+            "duration_samples": note.release - note.start,
+            "key": note.key,
+            "velocity": note.velocity,
+            "instrument": note.instrument,
+        })
+    };
+    json!({"type": "notes", "notes": played.notes.iter().map(one).collect::<Vec<_>>()})
+}

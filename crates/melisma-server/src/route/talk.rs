@@ -1,0 +1,141 @@
+//! What all WebSockets of streams have in common: signs of life, errors, and the end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::body::Incoming as Upload;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use melisma::Error;
+use serde_json::{Value, json};
+use tokio::io::ReadHalf;
+use tokio::time::timeout;
+
+use super::Call;
+use crate::app::App;
+use crate::http::accept::Connection;
+use crate::http::failure::Failure;
+use crate::websocket::{End, Incoming, Message, Outgoing, Writer};
+
+/// Signs of life that a client may miss.
+const MISSED_PINGS: u32 = 3;
+
+/// Why a stream ends before its time.
+pub(super) enum Fault {
+    /// The client left or broke the protocol of WebSockets.
+    Client(End),
+    /// The client does not receive.
+    Slow,
+    /// The server drains.
+    Draining,
+    /// Anything that the client is told.
+    Told(Failure),
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self::Told(failure)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Told(error.into())
+    }
+}
+
+/// The server's side of a conversation.
+pub(super) struct Talk {
+    pub(super) app: Arc<App>,
+    pub(super) id: String,
+    pub(super) start: Instant,
+    outgoing: Outgoing,
+    /// Held until the connection ends.
+    _connection: Connection,
+}
+
+/// The client's side.
+pub(super) struct Ear {
+    incoming: Incoming<ReadHalf<TokioIo<Upgraded>>>,
+    n_silent: u32,
+}
+
+impl Talk {
+    /// Begins when the connection is upgraded; `None` if the client has left by then.
+    pub(super) async fn begin(app: Arc<App>, mut call: Call) -> Option<(Self, Ear)> {
+        let upgraded = hyper::upgrade::on::<&mut hyper::Request<Upload>>(&mut call.request).await.ok()?;
+        let (read, write) = tokio::io::split(TokioIo::new(upgraded));
+        let incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
+        let outgoing = Outgoing::start(write, app.limits.patience);
+        let talk = Self { app, id: call.id, start: call.start, outgoing, _connection: call.connection };
+        Some((talk, Ear { incoming, n_silent: 0 }))
+    }
+
+    /// Sends an object.
+    pub(super) async fn say(&self, message: &Value) -> Result<(), Fault> {
+        self.send(Message::Text(message.to_string())).await
+    }
+
+    /// Sends a message.
+    pub(super) async fn send(&self, message: Message) -> Result<(), Fault> {
+        self.outgoing.send(message).await.map_err(|_| Fault::Slow)
+    }
+
+    /// The next text. Pings are answered, and a silent client is asked for a sign of life.
+    pub(super) async fn hear(&self, ear: &mut Ear) -> Result<String, Fault> {
+        loop {
+            let message = match timeout(self.app.limits.ping, ear.incoming.next()).await {
+                Ok(message) => message.map_err(Fault::Client)?,
+                Err(_) if ear.n_silent == MISSED_PINGS => return Err(Fault::Client(End::Closed)),
+                Err(_) => {
+                    ear.n_silent += 1;
+                    // If the outbox is full, the client is asked next time.
+                    let _ = self.outgoing.try_send(Message::Ping(Vec::new()));
+                    continue;
+                }
+            };
+            ear.n_silent = 0;
+            match message {
+                Message::Text(text) => return Ok(text),
+                Message::Ping(bytes) => self.outgoing.try_send(Message::Pong(bytes)).map_err(|_| Fault::Slow)?,
+                Message::Binary(_) => {
+                    return Err(Failure::invalid("binary_message", "messages are text").into());
+                }
+                Message::Pong(_) | Message::Close(_) => {}
+            }
+        }
+    }
+
+    /// Says why the stream ended, and closes the connection.
+    pub(super) async fn end(self, kind: &'static str, ended: Result<(), Fault>) {
+        let (reason, close) = match ended {
+            Ok(()) => ("done", Some((1000, String::new()))),
+            Err(Fault::Draining) => ("draining", Some((1001, "the server is stopping".to_owned()))),
+            Err(Fault::Client(End::Violation(violation))) => {
+                ("violation", Some((violation.code, violation.reason.to_owned())))
+            }
+            Err(Fault::Client(End::Closed)) => ("client_left", Some((1000, String::new()))),
+            Err(Fault::Client(End::Lost(_))) => ("client_left", None),
+            Err(Fault::Slow) => ("slow_client", Some((1008, "the client receives too slowly".to_owned()))),
+            Err(Fault::Told(failure)) => {
+                let mut message = failure.json();
+                message["type"] = "error".into();
+                // The close frame follows in any case.
+                let _ = self.say(&message).await;
+                let code = if failure.status.is_server_error() { 1011 } else { 1008 };
+                ("fault", Some((code, "see the error message".to_owned())))
+            }
+        };
+        if reason != "done" {
+            self.app.metrics.dropped(reason);
+        }
+        if let Some(close) = close {
+            // A client that is gone does not get it.
+            let _ = self.outgoing.try_send(Message::Close(Some(close)));
+        }
+        let seconds = self.start.elapsed().as_secs_f64();
+        self.app.log.event(
+            json!({"event": "stream", "kind": kind, "request_id": self.id, "reason": reason, "seconds": seconds}),
+        );
+    }
+}

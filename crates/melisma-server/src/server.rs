@@ -1,0 +1,128 @@
+//! The server from the bound port to the last answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use melisma::{Error, Result};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::app::{App, Decoder, Limits};
+use crate::http::accept::{Door, accept};
+use crate::http::guard::Guard;
+use crate::live::Band;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::route;
+
+/// How often a draining server looks whether its connections have ended.
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
+/// What a server is started with.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where it listens; port 0 takes any free port.
+    pub address: SocketAddr,
+    /// Who may ask.
+    pub guard: Guard,
+    /// Bounds on clients.
+    pub limits: Limits,
+    /// Where events go.
+    pub log: Log,
+    /// Threads for connections.
+    pub threads: usize,
+}
+
+/// A bound server that does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    runtime: Runtime,
+    listener: TcpListener,
+    address: SocketAddr,
+    app: Arc<App>,
+    stop: Stopper,
+    threads: usize,
+}
+
+/// Makes a server drain: it refuses new requests, finishes the open ones and ends.
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    stop: Arc<watch::Sender<bool>>,
+}
+
+impl Stopper {
+    /// Starts to drain.
+    pub fn drain(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+impl Server {
+    /// Binds the port.
+    ///
+    /// # Errors
+    /// The address is in use, or is not a loopback address and there is no key.
+    pub fn bind(settings: Settings) -> Result<Self> {
+        let Settings { address, guard, limits, log, threads } = settings;
+        if !address.ip().is_loopback() && guard.key.is_none() {
+            return Err(Error::invalid(format!(
+                "{address}: other machines can reach this address, and there is no key"
+            ))
+            .with_hint("give a key with --api-key-file or MELISMA_API_KEY, or use 127.0.0.1"));
+        }
+        let failed = |error| Error::io(format!("the address {address}"), error).with_hint("choose another --port");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads.max(1)).enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("the server's threads", error))?;
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (stop, stopped) = watch::channel(false);
+        let app = Arc::new(App::new(guard, limits, log, stopped));
+        Ok(Self { runtime, listener, address, app, stop: Stopper { stop: Arc::new(stop) }, threads })
+    }
+
+    /// The address that it got.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops the server from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
+    /// Answers requests until the server has drained. `load` makes the decoder meanwhile; until it is
+    /// there, `/ready` says so and streams are refused.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub fn run(self, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
+        let Self { runtime, listener, app, stop, threads, .. } = self;
+        let door = Door { admission: app.connections.clone(), times: app.limits.times, stop: app.stop.clone() };
+        let shared = Arc::clone(&app);
+        let answer = move |request, connection| route::answer(Arc::clone(&shared), request, connection);
+        let accepting = runtime.spawn(accept(listener, door, answer));
+        if let Err(error) = prepare(&app, threads, load) {
+            stop.drain();
+            return Err(error);
+        }
+        runtime.block_on(async {
+            // It ends when the server drains, and never panics.
+            let _ = accepting.await;
+            while app.connections.taken() > 0 {
+                sleep(DRAIN_POLL).await;
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Measures what the server can do, and loads what it needs.
+fn prepare(app: &App, threads: usize, load: impl FnOnce(&Arc<Metrics>) -> Result<Decoder>) -> Result<()> {
+    // Nobody else sets the two.
+    let _ = app.band.set(Band::start(threads, app.limits.listeners)?);
+    let _ = app.decoder.set(load(&app.metrics)?);
+    Ok(())
+}

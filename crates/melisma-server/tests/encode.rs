@@ -1,0 +1,71 @@
+//! `/v1/encode`.
+
+mod client;
+
+use std::io::Write;
+use std::sync::LazyLock;
+
+use client::{Fixture, MODEL, read_head};
+use melisma::Device;
+use melisma::audio::{Clip, flac, wav};
+use melisma::random::Lcg32;
+use melisma::runtime::memory::Budget;
+use melisma::snac::tokens::{to_ids, to_json, to_orpheus};
+use melisma::snac::{Codes, EncodeEngine};
+
+static SERVER: LazyLock<Fixture> = LazyLock::new(|| Fixture::plain(1));
+
+fn clip(n_samples: usize) -> Clip {
+    let mut random = Lcg32::new(5);
+    Clip::mono(24_000, (0..n_samples).map(|_| (0.3 * random.signed() * 32_768.0).round() / 32_768.0).collect())
+}
+
+/// The codes that the engine alone makes.
+fn codes(clip: &Clip) -> Codes {
+    let budget = Budget::unlimited();
+    let queue = Device::cpu().unwrap().queue(&budget).unwrap();
+    EncodeEngine::new(&MODEL, &queue, &budget, 1).unwrap().encode(&clip.samples).unwrap()
+}
+
+#[test]
+fn every_format_has_the_codes_of_a_whole_encode() {
+    let clip = clip(30_000);
+    let codes = codes(&clip);
+    let audio = wav::write(&clip, wav::SampleFormat::S16).unwrap();
+    let post = |query: &str, audio: &[u8]| {
+        let answer = SERVER.request("POST", &format!("/v1/encode{query}"), &[], audio);
+        assert_eq!((answer.status, answer.is_whole), (200, true), "{query}");
+        String::from_utf8(answer.body).unwrap()
+    };
+    assert_eq!(post("", &audio), to_orpheus(&MODEL, &codes).unwrap());
+    assert_eq!(post("?format=ids", &audio), to_ids(&MODEL, &codes).unwrap());
+    assert_eq!(post("?format=codes", &audio), to_json(&MODEL, &codes));
+    let packed = flac::write(&clip, flac::Depth::S16).unwrap();
+    assert_eq!(post("", &packed), to_orpheus(&MODEL, &codes).unwrap());
+}
+
+#[test]
+fn tokens_leave_before_the_audio_ends() {
+    let audio = wav::write(&clip(24_000), wav::SampleFormat::S16).unwrap();
+    let mut stream = SERVER.connect();
+    let head = format!("POST /v1/encode HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", audio.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&audio[..audio.len() - 10]).unwrap();
+    let (head, _) = read_head(&mut stream);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}
+
+#[test]
+fn what_is_not_audio_is_refused() {
+    let post = |query: &str, body: &[u8]| {
+        let answer = SERVER.request("POST", &format!("/v1/encode{query}"), &[], body);
+        (answer.status, answer.code())
+    };
+    let is = |code: &str| (400, code.to_owned());
+    assert_eq!(post("", b""), is("invalid_content"));
+    assert_eq!(post("?format=mp3", b"x"), is("invalid_parameter"));
+    assert_eq!(post("", b"this is not audio, whatever its name").0, 400);
+    let mut audio = wav::write(&clip(100), wav::SampleFormat::S16).unwrap();
+    audio[20] = 99;
+    assert_eq!(post("", &audio).0, 400);
+}

@@ -1,0 +1,148 @@
+//! `/v1/synth`: live music as a WebSocket, and whole pieces.
+
+mod client;
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use client::{Fixture, Socket};
+use melisma::audio::wav::{self, SampleFormat};
+use melisma::audio::{Clip, Source};
+use melisma::synth::{BusConfig, Buses, Endless, EngineConfig, Length, Performance, Setup, Style, compose};
+use melisma_server::websocket::Message;
+use serde_json::Value;
+
+static SERVER: LazyLock<Fixture> = LazyLock::new(|| Fixture::plain(1));
+
+fn stereo(left: &[f32], right: &[f32]) -> Vec<f32> {
+    left.iter().zip(right).flat_map(|(left, right)| [*left, *right]).collect()
+}
+
+/// What one message of a stream is.
+enum Heard {
+    Block { position: u64, flags: u32, samples: Vec<u8> },
+    Said(Value),
+}
+
+fn hear(socket: &mut Socket) -> Option<Heard> {
+    match socket.next()? {
+        Message::Binary(block) => Some(Heard::Block {
+            position: u64::from_le_bytes(block[..8].try_into().unwrap()),
+            flags: u32::from_le_bytes(block[12..16].try_into().unwrap()),
+            samples: block[16..].to_vec(),
+        }),
+        Message::Text(text) => Some(Heard::Said(serde_json::from_str(&text).unwrap())),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_untouched_stream_is_the_endless_piece() {
+    let mut socket = SERVER.socket("/v1/synth?preset=focus&seed=7&sample_format=f32", &[]).ok().unwrap();
+    let start = socket.next_json();
+    assert_eq!((&start["channels"], &start["sample_rate_hz"]), (&2.into(), &48_000.into()));
+    let (mut music, _remote) = Endless::new(Style::named("focus").unwrap(), 7, EngineConfig::default()).unwrap();
+    let (mut n_blocks, mut n_notes, mut n_levels) = (0, 0, 0);
+    while n_blocks < 30 {
+        match hear(&mut socket).unwrap() {
+            Heard::Block { position, flags, samples } => {
+                let block = music.next_block().unwrap();
+                assert_eq!((position, flags), (block.position, 4));
+                let expected: Vec<u8> =
+                    stereo(block.left, block.right).iter().flat_map(|sample| sample.to_le_bytes()).collect();
+                assert!(samples == expected, "block {n_blocks}");
+                n_blocks += 1;
+            }
+            Heard::Said(said) if said["type"] == "notes" => {
+                assert_eq!(n_blocks, 0, "the first phrase comes before its first block");
+                n_notes += said["notes"].as_array().unwrap().len();
+                assert!(said["notes"][0]["duration_samples"].as_u64().unwrap() > 0);
+            }
+            Heard::Said(said) => {
+                assert_eq!((&said["type"], &said["sample"]), (&"level".into(), &(n_blocks * 480).into()));
+                n_levels += 1;
+            }
+        }
+    }
+    assert!(n_notes > 0 && n_levels >= 2, "{n_notes} notes, {n_levels} levels");
+}
+
+#[test]
+fn a_listener_plays_along_and_stops() {
+    let mut socket = SERVER.socket("/v1/synth?preset=sleep&rate=24000", &[]).ok().unwrap();
+    socket.next_json();
+    socket.say(r#"{"type":"set","parameter":"gain","value":0.0}"#);
+    socket.say(r#"{"type":"note","instrument":"pluck","key":60,"velocity":0.8,"duration":0.05}"#);
+    socket.say(r#"{"type":"note_on","instrument":"lead","key":64,"velocity":0.5}"#);
+    socket.say(r#"{"type":"note_off","instrument":"lead","key":64}"#);
+    socket.say(r#"{"type":"stop"}"#);
+    let mut last = 0;
+    while let Some(heard) = hear(&mut socket) {
+        if let Heard::Block { flags, samples, .. } = heard {
+            assert_eq!(samples.len(), 4 * 240);
+            last = flags;
+        }
+    }
+    assert_eq!(last, 2, "the last block is marked");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let told = |message: &str| {
+        let mut socket = SERVER.socket("/v1/synth?preset=focus", &[]).ok().unwrap();
+        socket.say(message);
+        loop {
+            match hear(&mut socket).unwrap() {
+                Heard::Said(said) if said["type"] == "error" => {
+                    return said["error"]["code"].as_str().unwrap().to_owned();
+                }
+                _ => {}
+            }
+        }
+    };
+    assert_eq!(told("play louder"), "invalid_message");
+    assert_eq!(told(r#"{"type":"set","parameter":"volume","value":1}"#), "invalid_message");
+    assert_eq!(told(r#"{"type":"set","parameter":"gain","value":2}"#), "invalid_value");
+    assert_eq!(told(r#"{"type":"note","instrument":"pluck","key":60,"velocity":0.8,"duration":-1}"#), "invalid_value");
+    assert_eq!(told(r#"{"type":"note_on","instrument":"pluck","key":200,"velocity":0.8}"#), "invalid_value");
+    for query in ["", "?preset=noise", "?preset=focus&rate=1", "?preset=focus&sample_format=u8"] {
+        let refused = SERVER.socket(&format!("/v1/synth{query}"), &[]).err().unwrap();
+        assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_parameter"), "{query}");
+    }
+}
+
+#[test]
+fn a_listener_that_leaves_is_forgotten() {
+    let socket = SERVER.socket("/v1/synth?preset=focus", &[]).ok().unwrap();
+    drop(socket);
+    let start = Instant::now();
+    let listens = || String::from_utf8(SERVER.get("/metrics").body).unwrap().contains("melisma_synth_streams 0\n");
+    while !listens() {
+        assert!(start.elapsed() < Duration::from_secs(5), "still listening");
+    }
+}
+
+#[test]
+fn a_piece_is_the_one_of_the_command_line() {
+    let style = Style::named("bright").unwrap();
+    let score = compose(&style, 3, 1.5).unwrap();
+    let setup =
+        Setup { bus: BusConfig::new(24_000), length: Length::Samples(36_000), max_voices: 1024, buses: Buses::Mix };
+    let mut performance = Performance::new(&score, setup).unwrap();
+    let mut samples = Vec::new();
+    while let Some(block) = performance.next_block(None).unwrap() {
+        samples.extend(stereo(block.left, block.right));
+    }
+    let clip = Clip { sample_rate: 24_000, n_channels: 2, samples };
+    let answer = SERVER.get("/v1/synth.wav?preset=bright&seed=3&seconds=1.5&rate=24000");
+    assert_eq!((answer.status, answer.is_whole), (200, true));
+    assert!(answer.body == wav::write(&clip, SampleFormat::S16).unwrap());
+    let flac = SERVER.get("/v1/synth.flac?preset=bright&seed=3&seconds=1.5&rate=24000");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.flac"), &flac.body).unwrap();
+    let source = Source::open(&folder.path().join("a.flac"), 24_000).unwrap();
+    assert_eq!((source.facts().n_samples, source.facts().n_channels), (36_000, 2));
+    for query in ["seconds=0", "seconds=-1", "seconds=1e9", "seconds=nan"] {
+        assert_eq!(SERVER.get(&format!("/v1/synth.wav?preset=bright&{query}")).status, 400, "{query}");
+    }
+}
