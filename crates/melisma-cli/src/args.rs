@@ -9,6 +9,7 @@ mod optimize;
 mod pack;
 mod path;
 mod run;
+mod serve;
 mod synth;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, RequirementArgs};
 pub use pack::{PackArgs, UnpackArgs};
 pub use path::Paths;
 pub use run::RunArgs;
+pub use serve::ServeArgs;
 pub use synth::SynthArgs;
 
 const PROFILES: [&str; 3] = ["emergency", "field", "training"];
@@ -163,6 +165,15 @@ Examples:
   melisma run encoder.onnx --input mel=speech.npy -o features/
   melisma run vad.onnx --input input=audio.npy --input state=zeros.npy --input sr=rate.npy -o out/ --threads 2")]
     Run(RunArgs),
+    /// Serve live decoding to many clients over HTTP and WebSockets
+    #[command(after_help = "\
+The first line on stderr is the address. SIGTERM finishes the open streams and ends; a second one ends at once.
+docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS.
+
+Examples:
+  melisma serve --model snac_24khz/
+  melisma serve --host 0.0.0.0 --api-key-file key.txt --allow-host audio.example.com")]
+    Serve(ServeArgs),
     /// Show the hardware and libraries of this machine, and which of them are used
     #[command(after_help = "\
 Examples:
@@ -375,6 +386,11 @@ impl Command {
     /// Whether the program started itself as a worker process.
     pub fn is_worker(&self) -> bool {
         matches!(self, Self::OptimizeWorker { .. })
+    }
+
+    /// Whether the command prints notes about the settings itself, after its first line.
+    pub fn notes_later(&self) -> bool {
+        matches!(self, Self::Serve(_))
     }
 }
 

@@ -15,11 +15,20 @@ use crate::trace_file::TraceFile;
 /// Saves what is complete and says where it is, or returns `None` if there is nothing to save.
 type Keep = Box<dyn FnOnce() -> Option<String> + Send>;
 
+/// Lets a command finish its work.
+type Drain = Box<dyn FnOnce() + Send>;
+
 static KEEP: Mutex<Option<Keep>> = Mutex::new(None);
+static DRAIN: Mutex<Option<Drain>> = Mutex::new(None);
 
 /// Calls `keep` when the process is interrupted.
 pub fn keep_with(keep: impl FnOnce() -> Option<String> + Send + 'static) {
     *KEEP.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(keep));
+}
+
+/// Calls `drain` at the first signal; only the second interrupts the process.
+pub fn drain_with(drain: impl FnOnce() + Send + 'static) {
+    *DRAIN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(drain));
 }
 
 /// Starts a thread that waits for the signals.
@@ -28,7 +37,12 @@ pub fn watch(trace: TraceFile) -> Result<()> {
     let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
     let mut signals = Signals::new(watched).map_err(|error| Error::io("signal handlers", error))?;
     let wait = move || {
-        if let Some(signal) = signals.forever().next() {
+        for signal in signals.forever() {
+            let drain = DRAIN.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(drain) = drain {
+                drain();
+                continue;
+            }
             if let Err(error) = trace.write() {
                 terminal::say(&format!("error: {error}"));
             }

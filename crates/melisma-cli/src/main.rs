@@ -21,6 +21,7 @@ mod pack;
 mod progress;
 mod remedy;
 mod run;
+mod serve;
 mod session;
 mod show;
 mod synth;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let session = Session::open(&cli.globals, &cli.paths)?;
-    if !cli.command.as_ref().is_some_and(Command::is_worker) {
+    if !cli.command.as_ref().is_some_and(|command| command.is_worker() || command.notes_later()) {
         session.note_unread_config();
         session.warn_of_misspelt_variables();
     }
@@ -70,6 +71,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::OptimizeWorker { spec }) => optimize::work(&spec),
         Some(Command::Cache(args)) => cache::run(&session, &args),
         Some(Command::Run(args)) => run::run(&session, &args),
+        Some(Command::Serve(args)) => serve::run(&session, &args),
         Some(Command::Doctor) => doctor::run(&session),
         Some(Command::Completions { shell }) => completions::run(&session, shell),
         None => Err(melisma::Error::invalid("no command was given").with_hint("`melisma --help` lists them")),

@@ -40,6 +40,7 @@ fn every_help_text_has_two_examples() {
         &["cache", "list", "--help"],
         &["cache", "verify", "--help"],
         &["cache", "clear", "--help"],
+        &["serve", "--help"],
         &["doctor", "--help"],
         &["completions", "--help"],
     ] {

@@ -12,7 +12,8 @@ use melisma::output::{protect, refuse_input};
 use crate::input::is_pipe;
 
 /// Arguments whose values are files, folders or `NAME=FILE` to read.
-const INPUTS: [&str; 14] = [
+const INPUTS: [&str; 15] = [
+    "api_key_file",
     "calibrate",
     "config",
     "delta",

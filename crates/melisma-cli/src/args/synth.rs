@@ -41,6 +41,9 @@ pub struct SynthArgs {
     /// parameters; run the same command again to resume
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub clips: Option<u32>,
+    /// Play a preset as `serve` streams it: on and on, cut at --seconds, at its own loudness
+    #[arg(long, conflicts_with_all = ["stems", "midi", "clips", "debug_capture"])]
+    pub endless: bool,
     /// Keep the last 100 blocks of 10 ms in this folder while rendering
     #[arg(long, value_name = "DIR")]
     pub debug_capture: Option<PathBuf>,

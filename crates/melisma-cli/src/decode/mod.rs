@@ -91,7 +91,7 @@ fn options(session: &Session, args: &DecodeArgs) -> Result<Options> {
 
 /// The rounding allowed on a GPU by the settings `precision` and `tf32`. The CPU always computes in
 /// FP32.
-fn rounding(session: &Session) -> Result<Rounding> {
+pub fn rounding(session: &Session) -> Result<Rounding> {
     let precision = Policy::new(&session.config).precision;
     match precision.audible.storage {
         precision::Format::Fp16 | precision::Format::Int8 => {

@@ -2,6 +2,7 @@
 
 mod choice;
 mod clips;
+mod endless;
 mod label;
 mod order;
 mod piece;
@@ -36,6 +37,9 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
     }
     if let Some(n) = args.clips {
         return clips::run(session, args, n);
+    }
+    if args.endless {
+        return endless::run(session, args);
     }
     let order = Order::new(session, args)?;
     let source::Held { score, .. } = &source::open(session, args, &order)?;

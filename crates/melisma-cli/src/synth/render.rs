@@ -17,7 +17,7 @@ use crate::decode::Place;
 use crate::progress;
 use crate::session::Session;
 
-const UNCHANGED: Level = Level { gain: 1.0, is_limited: false };
+pub const UNCHANGED: Level = Level { gain: 1.0, is_limited: false };
 
 /// The result of a render.
 pub struct Rendered {

@@ -11,13 +11,21 @@ const PREFIX: &str = "MELISMA_";
 /// Prefixes of variables for tests and benchmarks.
 const INTERNAL: [&str; 3] = ["MELISMA_BENCH_", "MELISMA_SHIM_", "MELISMA_TEST_"];
 /// Variables that do not mirror a setting.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 18] = [
+    "MELISMA_ALLOW_HOST",
+    "MELISMA_ALLOW_ORIGIN",
+    "MELISMA_API_KEY",
+    "MELISMA_API_KEY_FILE",
     "MELISMA_CONFIG",
     "MELISMA_CUDA_PATH",
+    "MELISMA_HOST",
     "MELISMA_ISA",
     "MELISMA_JSON",
+    "MELISMA_MAX_STREAMS",
+    "MELISMA_MODEL",
     "MELISMA_NVTX",
     "MELISMA_ONNXRUNTIME",
+    "MELISMA_PORT",
     "MELISMA_PRINT_CONFIG",
     "MELISMA_PYTHON",
     "MELISMA_SHIM",

@@ -1,0 +1,37 @@
+//! Arguments of `serve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Address to listen on; an address that other machines can reach needs an API key
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1", env = "MELISMA_HOST", hide_env = true)]
+    pub host: String,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 8431, env = "MELISMA_PORT", hide_env = true)]
+    pub port: u16,
+    /// File with the API key that clients must send; MELISMA_API_KEY may hold the key itself
+    #[arg(long, value_name = "FILE", env = "MELISMA_API_KEY_FILE", hide_env = true)]
+    pub api_key_file: Option<PathBuf>,
+    /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
+    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24", env = "MELISMA_MODEL", hide_env = true)]
+    pub model: String,
+    /// Most streams at a time [default: 64 on a CPU, 2048 on a GPU]; fewer if the device cannot keep up
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=65_536),
+        env = "MELISMA_MAX_STREAMS",
+        hide_env = true
+    )]
+    pub max_streams: Option<u32>,
+    /// Further name of this server, NAME or NAME:PORT, as clients write it; repeatable
+    #[arg(long, value_name = "NAME", env = "MELISMA_ALLOW_HOST", hide_env = true, value_delimiter = ',')]
+    pub allow_host: Vec<String>,
+    /// Web page that may use this server, as in https://example.com; repeatable
+    #[arg(long, value_name = "ORIGIN", env = "MELISMA_ALLOW_ORIGIN", hide_env = true, value_delimiter = ',')]
+    pub allow_origin: Vec<String>,
+}

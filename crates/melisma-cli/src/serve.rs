@@ -1,0 +1,117 @@
+//! `melisma serve`: live decoding for many clients.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use melisma::config::Environment;
+use melisma::runtime::device::Device;
+use melisma::runtime::memory::Needed;
+use melisma::snac::{Config, Engine, EngineOptions};
+use melisma::text::count;
+use melisma::{Error, Result};
+use melisma_server::batcher::{Batcher, Setup};
+use melisma_server::encoder::Encoder;
+use melisma_server::metrics::Metrics;
+use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings};
+use serde_json::json;
+
+use crate::args::ServeArgs;
+use crate::codec::{Codec, loaded_bytes};
+use crate::decode::rounding;
+use crate::session::{Session, read_text};
+use crate::{interrupt, terminal};
+
+const KEY_VARIABLE: &str = "MELISMA_API_KEY";
+/// A longer key would not fit into a request's headers.
+const MAX_KEY_BYTES: u64 = 4096;
+
+pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
+    let guard = Guard { key: key(args)?, allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
+    let is_quiet = session.config.quiet.value;
+    let log = Log::new(move |event| {
+        if !is_quiet {
+            terminal::say(&event.to_string());
+        }
+    });
+    let threads = session.config.threads.value.count();
+    let settings = Settings { address: address(args)?, guard, limits: Limits::default(), log, threads };
+    let server = Server::bind(settings)?;
+    let url = format!("http://{}", server.address());
+    terminal::say(&url);
+    session.note_unread_config();
+    session.warn_of_misspelt_variables();
+    let stopper = server.stopper();
+    interrupt::drain_with(move || {
+        terminal::say("draining: open streams are finished; a second signal ends them");
+        stopper.drain();
+    });
+    server.run(|metrics| load(session, args, metrics))?;
+    let device = session.engine()?.device.to_string();
+    session.print(device, String::new, json!({ "address": url }))
+}
+
+fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>) -> Result<Decoder> {
+    let engine = session.engine()?;
+    let max_streams = args.max_streams.map_or_else(|| default_streams(&engine.device), |n| n as usize);
+    // A model that cannot be read counts as nothing, because opening it fails later.
+    let needed = Config::open(&args.model).map(|config| Engine::needed(&config, &engine.device, max_streams));
+    let needed = needed.unwrap_or_default();
+    let needed = Needed { host: loaded_bytes(&args.model) + needed.host, ..needed };
+    session.require(&engine.device, "serving this model", needed)?;
+    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
+    let setup = Setup {
+        queue: &engine.queue,
+        budget: engine.memory.budget(),
+        options: EngineOptions { max_streams, rounding: rounding(session)? },
+        capacity: None,
+        metrics: Arc::clone(metrics),
+    };
+    let batcher = Batcher::start(&codec.model, setup)?;
+    let budget = engine.memory.budget();
+    let encoder = Encoder::new(&codec.model, &engine.device.queue(budget)?, budget)?;
+    let capacity = batcher.capacity();
+    session.say(&format!("ready on {}: {}", engine.device, count(capacity.streams as u64, "stream")));
+    Ok(Decoder { model: codec.model, batcher, encoder, device: engine.device.to_string() })
+}
+
+fn default_streams(device: &Device) -> usize {
+    match device {
+        Device::Cpu(_) => 64,
+        Device::Cuda(_) => 2048,
+    }
+}
+
+fn address(args: &ServeArgs) -> Result<SocketAddr> {
+    let wrong = || Error::invalid(format!("--host {}: unknown address", args.host)).with_hint("use an IP address");
+    let mut found = (args.host.as_str(), args.port).to_socket_addrs().map_err(|_| wrong())?;
+    found.next().ok_or_else(wrong)
+}
+
+/// The key of the file, or of the environment; never of an argument, which other users could see.
+fn key(args: &ServeArgs) -> Result<Option<String>> {
+    let (name, text) = match &args.api_key_file {
+        Some(path) => (path.display().to_string(), read_text(path, MAX_KEY_BYTES)?),
+        None => match Environment::process().text(KEY_VARIABLE)? {
+            Some(text) => (KEY_VARIABLE.to_owned(), text.to_owned()),
+            None => return Ok(None),
+        },
+    };
+    let key = text.trim();
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::invalid(format!("{name}: a key is visible ASCII characters without spaces"))
+            .with_hint("make one with `openssl rand -hex 32`"));
+    }
+    Ok(Some(key.to_owned()))
+}
+
+fn origins(args: &ServeArgs) -> Result<Vec<String>> {
+    let is_origin = |text: &String| {
+        let page = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        page.is_some_and(|page| !page.is_empty() && !page.contains('/'))
+    };
+    match args.allow_origin.iter().find(|origin| !is_origin(origin)) {
+        None => Ok(args.allow_origin.clone()),
+        Some(origin) => Err(Error::invalid(format!("--allow-origin {origin}: expected a scheme and a host"))
+            .with_hint("write it as in https://example.com, without a path")),
+    }
+}
