@@ -15,7 +15,8 @@ static KEYED: LazyLock<Fixture> = LazyLock::new(|| {
         allow_hosts: vec!["audio.example".to_owned()],
         allow_origins: vec!["https://app.example".to_owned()],
     };
-    let limits = Limits { token_bytes: 4096, audio_bytes: 4096, list_bytes: 2048, message_bytes: 1024, ..Limits::default() };
+    let limits =
+        Limits { token_bytes: 4096, audio_bytes: 4096, list_bytes: 2048, message_bytes: 1024, ..Limits::default() };
     Fixture::new(2, guard, limits)
 });
 
