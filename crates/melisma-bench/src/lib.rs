@@ -116,7 +116,10 @@ pub const ROOMS: &[(&str, Room)] = &[
     ("optimize", optimize::rows),
 ];
 
-/// Measures `rooms` at `place` in the given order, or all rooms if none is named.
+/// Parts of rooms that can be measured alone, by the beginning of their rows' names.
+const PARTS: &[(&str, Room)] = &[("snac/encode", snac::encode_rows)];
+
+/// Measures `rooms` or parts of rooms at `place` in the given order, or all rooms if none is named.
 ///
 /// # Errors
 /// A room is unknown, which is checked before anything is measured; or a room fails.
@@ -139,8 +142,8 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
 }
 
 fn find(name: &str) -> Result<Room> {
-    let known = || ROOMS.iter().map(|(known, _)| *known);
-    ROOMS.iter().find(|(known, _)| *known == name).map(|(_, room)| *room).ok_or_else(|| {
+    let known = || ROOMS.iter().chain(PARTS).map(|(known, _)| *known);
+    ROOMS.iter().chain(PARTS).find(|(known, _)| *known == name).map(|(_, room)| *room).ok_or_else(|| {
         let hint = match nearest(name, known()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the rooms are {}", known().collect::<Vec<_>>().join(", ")),

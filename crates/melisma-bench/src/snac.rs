@@ -85,6 +85,11 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// The encoder's rows alone.
+pub(super) fn encode_rows(place: Place<'_>) -> Result<Vec<Row>> {
+    encode::rows(place.device)
+}
+
 fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
     let rig = |threads| Rig::new(&Device::Cpu(Cpu { threads, ..cpu }));
     let (one, two) = (rig(1)?, rig(2)?);
