@@ -37,14 +37,14 @@ pub(super) struct Made {
 
 /// What computes the rows of a feature on a device, before it is known how many there are.
 pub(super) enum Job {
-    Mel(mel::Job),
+    Mel(Box<mel::Job>),
     Tokens(tokens::Job),
 }
 
 impl Job {
     pub(super) fn new(request: &Request<'_>) -> Result<Self> {
         match &request.feature {
-            Feature::Mel(options) => mel::Job::new(options, request).map(Self::Mel),
+            Feature::Mel(options) => mel::Job::new(options, request).map(|job| Self::Mel(Box::new(job))),
             Feature::Tokens(tokens) => tokens::Job::new(tokens, request).map(Self::Tokens),
         }
     }

@@ -35,6 +35,8 @@ use crate::runtime::memory::{Needed, Space};
 
 /// Frames that are transformed at once.
 const BLOCK_FRAMES: usize = 64;
+/// More than a meter takes: the limit of the trial that measures its memory.
+const TRIAL_BYTES: u64 = 64 << 20;
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,7 +110,7 @@ impl Meter {
     /// # Errors
     /// The device fails.
     pub fn needed(device: &Device, sample_rate: u32) -> Result<Needed> {
-        let budget = Budget::unlimited();
+        let budget = Budget::new(TRIAL_BYTES, TRIAL_BYTES);
         let mut meter = Self::new(&device.queue(&budget)?, &budget, sample_rate)?;
         let silence = vec![0.0; meter.block_len()];
         meter.original(&silence)?;
