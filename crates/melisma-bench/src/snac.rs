@@ -87,7 +87,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
 
 /// The encoder's rows alone.
 pub(super) fn encode_rows(place: Place<'_>) -> Result<Vec<Row>> {
-    encode::rows(place.device)
+    encode::rows(place)
 }
 
 fn cpu_rows(cpu: Cpu, model: &Arc<Model>, live: Duration) -> Result<Vec<Row>> {
