@@ -38,6 +38,9 @@ pub(super) struct Ratio {
 impl Ratio {
     /// From `orig` Hz to `new` Hz.
     pub(super) fn new(orig: u32, new: u32) -> Result<Self> {
+        if orig == 0 || new == 0 {
+            return Err(Error::invalid(format!("resampling from {orig} Hz to {new} Hz")));
+        }
         let (mut a, mut b) = (orig, new);
         while b != 0 {
             (a, b) = (b, a % b);

@@ -214,9 +214,9 @@ impl Source {
     /// # Errors
     /// As [`Source::read_i16`]; also if a sample is infinite or NaN.
     pub fn read_f32(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
-        if first.saturating_add(to.len() as u64) > self.facts.n_samples {
-            let message = format!("samples {first} to {} of {}", first + to.len() as u64, self.facts.n_samples);
-            return Err(Error::truncated(message));
+        let end = first.saturating_add(to.len() as u64);
+        if end > self.facts.n_samples {
+            return Err(Error::truncated(format!("samples {first} to {end} of {}", self.facts.n_samples)));
         }
         match &mut self.resampling {
             None => self.origin.read_mono(self.channel, first, to)?,

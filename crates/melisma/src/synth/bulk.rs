@@ -62,12 +62,14 @@ impl BulkRenderer {
         }
         let bulk = Bulk { n_mixes, len: (seconds * f64::from(sample_rate)).round() as usize, position: 0 };
         let slot = || -> Result<Slot> {
+            // Checks that the sizes do not overflow.
+            let plan = bulk.plan(device, budget)?;
             let bytes = bulk.out_len() * size_of::<f32>();
             let (out, host) = match device {
                 Device::Cpu(_) => (Buffer::host(budget, bytes)?, Buffer::host(budget, bytes)?),
                 Device::Cuda(cuda) => (Buffer::device(cuda, budget, bytes)?, Buffer::pinned(cuda, budget, bytes)?),
             };
-            Ok(Slot { queue: device.queue(budget)?, plan: bulk.plan(device, budget)?, out, host })
+            Ok(Slot { queue: device.queue(budget)?, plan, out, host })
         };
         let mut renderer = Self { bulk, sample_rate, slots: [slot()?, slot()?], n_batches: 0, notes: Vec::new() };
         if matches!(device, Device::Cuda(_)) {
@@ -93,8 +95,12 @@ impl BulkRenderer {
     /// Starts a batch; phrase i becomes mix i. At most two may be in flight.
     ///
     /// # Errors
-    /// Those of [`Phrase::check`], a note is refused, or the device fails.
+    /// Those of [`Phrase::check`], there are more phrases than mixes, a note is refused, or the device fails.
     pub fn start(&mut self, phrases: &[Phrase]) -> Result<Ticket> {
+        if phrases.len() > self.bulk.n_mixes {
+            let (n, most) = (phrases.len(), self.bulk.n_mixes);
+            return Err(Error::invalid(format!("{n} phrases in a batch of {most} mixes")));
+        }
         phrases.iter().try_for_each(Phrase::check)?;
         let mut notes = std::mem::take(&mut self.notes);
         notes.clear();
@@ -124,15 +130,21 @@ impl BulkRenderer {
         plan.run(queue, out.view_mut()?)?;
         queue.start_copy(out, host, out.len())?;
         self.n_batches += 1;
-        Ok(Ticket(place))
+        Ok(Ticket(self.n_batches - 1))
     }
 
     /// Waits for a batch: `[n_mixes, samples, 2]` floats.
     ///
     /// # Errors
-    /// The device failed.
+    /// Two later batches were started, which reuse its buffers; or the device failed.
     pub fn wait(&mut self, ticket: Ticket) -> Result<&[f32]> {
-        self.slots[ticket.0].host.view::<f32>()?.host()
+        let n_later = self.n_batches.checked_sub(ticket.0 + 1);
+        if n_later.is_none_or(|n| n >= self.slots.len()) {
+            return Err(Error::invalid("this batch is gone: two later ones were started, or another renderer made it")
+                .with_hint("collect a batch before the next but one is started"));
+        }
+        let place = ticket.0 % self.slots.len();
+        self.slots[place].host.view::<f32>()?.host()
     }
 
     /// One batch, from beginning to end.

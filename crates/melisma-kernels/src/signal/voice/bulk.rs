@@ -40,7 +40,9 @@ impl Bulk {
     /// # Errors
     /// A size is too large, or the device cannot compile the kernel.
     pub fn plan(self, device: &Device, budget: &Budget) -> Result<Plan> {
-        let fits = self.n_mixes.checked_mul(self.len).is_some_and(|n| n < 1 << 40) && self.len < 1 << 31;
+        let fits = self.n_mixes < 1 << 31
+            && self.len < 1 << 31
+            && self.n_mixes.checked_mul(self.len).is_some_and(|n| n < 1 << 40);
         if !fits || !self.position.is_multiple_of(TICK as u64) {
             let Self { n_mixes, len, position } = self;
             return Err(Error::invalid(format!("voice: {n_mixes} mixes of {len} samples from {position} on"))

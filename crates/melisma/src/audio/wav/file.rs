@@ -108,8 +108,9 @@ impl File {
     }
 
     fn check(&self, first: u64, n_frames: usize) -> Result<()> {
-        if first + n_frames as u64 > self.header.n_frames() {
-            let message = format!("frames {first} to {} of {}", first + n_frames as u64, self.header.n_frames());
+        let end = first.saturating_add(n_frames as u64);
+        if end > self.header.n_frames() {
+            let message = format!("frames {first} to {end} of {}", self.header.n_frames());
             return Err(Error::truncated(message));
         }
         Ok(())

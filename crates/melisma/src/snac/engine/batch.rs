@@ -12,6 +12,7 @@ use melisma_kernels::{Budget, Buffer, DType, Device, Graph, Queue, Tensor};
 
 use super::chain::{Chain, Prepare, Sizes};
 use super::flow::Buffers;
+use super::options::MAX_STREAMS;
 use super::ring::{Ring, Ticket};
 use crate::Result;
 
@@ -54,8 +55,10 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// For up to `max_streams` streams, in steps of `n_frames` or of one frame of each.
+    /// For up to `max_streams` streams, no more than [`MAX_STREAMS`], in steps of `n_frames` or of
+    /// one frame of each.
     pub(super) fn new(max_streams: usize, n_frames: usize) -> Self {
+        let max_streams = max_streams.min(MAX_STREAMS);
         Self { n_slots: max_streams + 1, n_rows: max_streams.max(1), n_frames: max_streams.max(n_frames) }
     }
 

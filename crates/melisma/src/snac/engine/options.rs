@@ -2,10 +2,15 @@
 
 use melisma_kernels::layer::step::Rounding;
 
+use crate::{Error, Result};
+
+/// The most streams of an engine, so that no size overflows.
+pub(super) const MAX_STREAMS: usize = 1 << 16;
+
 /// The size of an [`Engine`](super::Engine), and how exact it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Streams at one time.
+    /// Streams at one time, at most 65536.
     pub max_streams: usize,
     /// How a GPU may round the factors of products. Samples depend on it, but on batch and steps they never do.
     pub rounding: Rounding,
@@ -14,5 +19,14 @@ pub struct EngineOptions {
 impl From<usize> for EngineOptions {
     fn from(max_streams: usize) -> Self {
         Self { max_streams, rounding: Rounding::Off }
+    }
+}
+
+/// # Errors
+/// `InvalidArgument` for more than [`MAX_STREAMS`] streams.
+pub(super) fn check_streams(max_streams: usize) -> Result<()> {
+    match max_streams {
+        0..=MAX_STREAMS => Ok(()),
+        n => Err(Error::invalid(format!("an engine for {n} streams; at most {MAX_STREAMS}"))),
     }
 }

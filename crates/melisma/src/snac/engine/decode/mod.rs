@@ -36,7 +36,7 @@ use melisma_kernels::layer::step::{OPEN, Row};
 use melisma_kernels::{Budget, Queue};
 
 use super::batch::{Batch, Capacity, Input};
-use super::options::EngineOptions;
+use super::options::{EngineOptions, check_streams};
 use super::ring::Ticket;
 use super::slots::{Slots, StreamId};
 use crate::snac::codes::{Codes, Frames};
@@ -92,6 +92,7 @@ impl Engine {
         (queue, budget): (&Queue, &Budget),
         max_streams: usize,
     ) -> Result<Self> {
+        check_streams(max_streams)?;
         let capacity = Capacity::new(max_streams, CLIP_FRAMES);
         // Scratch that grows stays allocated: graphs may have recorded its address.
         queue.reserve_scratch(need::scratch_bytes(config, capacity))?;

@@ -38,7 +38,7 @@ use melisma_kernels::layer::step::{OPEN, Row};
 use melisma_kernels::{Budget, Device, Queue};
 
 use super::batch::{Batch, Capacity, Input};
-use super::options::EngineOptions;
+use super::options::{EngineOptions, MAX_STREAMS, check_streams};
 use super::ring::Ticket;
 use super::slots::{Slots, StreamId};
 use crate::snac::codes::Codes;
@@ -75,7 +75,7 @@ pub struct EncodeEngine {
 fn capacity(device: &Device, max_streams: usize) -> Capacity {
     let n_frames = match device {
         Device::Cpu(_) => CLIP_FRAMES,
-        Device::Cuda(_) => CUDA_CLIP_FRAMES.max(CLIP_FRAMES * max_streams),
+        Device::Cuda(_) => CUDA_CLIP_FRAMES.max(CLIP_FRAMES * max_streams.min(MAX_STREAMS)),
     };
     Capacity::new(max_streams, n_frames)
 }
@@ -107,6 +107,7 @@ impl EncodeEngine {
         (queue, budget): (&Queue, &Budget),
         max_streams: usize,
     ) -> Result<Self> {
+        check_streams(max_streams)?;
         let capacity = capacity(&queue.device(), max_streams);
         // Scratch that grows stays allocated: graphs may have recorded its address.
         queue.reserve_scratch(need::layers(config, capacity.n_frames, 1).device_scratch)?;
