@@ -57,7 +57,7 @@ const AT_WORK: &[&str] = &[
 ];
 
 /// Too long for a short test, or another test's.
-const ELSEWHERE: &[&str] = &["demo", "optimize", "completions", "help"];
+const ELSEWHERE: &[&str] = &["demo", "optimize", "completions", "serve", "help"];
 
 fn run(sandbox: &Sandbox, line: &str, more: &[&str]) -> Ran {
     let args: Vec<&str> = line.split(' ').chain(more.iter().copied()).collect();
@@ -307,7 +307,7 @@ fn wrong_inputs_are_errors_with_a_hint() {
         "dataset info IN",
         "dataset verify IN",
         "decode IN -o out.wav",
-        "encode IN -o out.txt",
+        "encode IN -o out.npy",
         "run IN -o out",
         "optimize IN --input x=1",
     ];
