@@ -6,7 +6,7 @@ use std::time::Instant;
 use melisma::audio::{Rates, Stream, Target};
 use melisma::fidelity::Meter;
 use melisma::runtime::device::Device;
-use melisma::runtime::memory::Needed;
+use melisma::runtime::memory::{Budget, Needed};
 use melisma::snac::tokens::Format;
 use melisma::snac::{Config, EncodeEngine, Engine, Recorder, slots};
 use melisma::{Error, Kind, Result};
@@ -22,6 +22,9 @@ use crate::decode::refuse_mixing;
 use crate::input::is_pipe;
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
+
+/// More than a meter takes: the limit of the trial that measures its memory.
+const TRIAL_BYTES: u64 = 128 << 20;
 
 pub fn run(session: &Session, args: &EncodeArgs, input: &Path) -> Result<()> {
     let written = Written::choose(&args.output, Format::from_name(&args.format).unwrap_or_default())?;
@@ -91,7 +94,8 @@ impl Need<'_> {
         if args.verify_audio {
             // The original and the decoded audio wait for each other.
             needed.host += 2 * waiting;
-            for more in [Engine::needed(config, device, 1), Meter::needed(device, config.sampling_rate)?] {
+            let meter = Meter::needed(device, &Budget::limited(TRIAL_BYTES), config.sampling_rate)?;
+            for more in [Engine::needed(config, device, 1), meter] {
                 needed.host += more.host;
                 needed.device += more.device;
             }

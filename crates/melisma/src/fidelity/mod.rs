@@ -35,8 +35,6 @@ use crate::runtime::memory::{Needed, Space};
 
 /// Frames that are transformed at once.
 const BLOCK_FRAMES: usize = 64;
-/// More than a meter takes: the limit of the trial that measures its memory.
-const TRIAL_BYTES: u64 = 64 << 20;
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,17 +103,18 @@ impl Meter {
     }
 
     /// The memory that a meter takes on `device`, its queue's scratch included, besides the samples
-    /// that one signal is ahead by.
+    /// that one signal is ahead by. A trial in `budget` measures it; nothing else may use the budget
+    /// meanwhile.
     ///
     /// # Errors
-    /// The device fails.
-    pub fn needed(device: &Device, sample_rate: u32) -> Result<Needed> {
-        let budget = Budget::new(TRIAL_BYTES, TRIAL_BYTES);
-        let mut meter = Self::new(&device.queue(&budget)?, &budget, sample_rate)?;
+    /// The budget refuses, or the device fails.
+    pub fn needed(device: &Device, budget: &Budget, sample_rate: u32) -> Result<Needed> {
+        let (watch, before) = (budget.watch(), Space::ALL.map(|space| budget.usage(space).now));
+        let mut meter = Self::new(&device.queue(budget)?, budget, sample_rate)?;
         let silence = vec![0.0; meter.block_len()];
         meter.original(&silence)?;
         meter.decoded(&silence)?;
-        let peak = |space| budget.usage(space).peak;
+        let peak = |space: Space| watch.peak(space) - before[space as usize];
         // Both signals, and their spectra as floats.
         let samples = (4 * size_of::<f32>() * silence.len()) as u64;
         let host = peak(Space::Host) + peak(Space::Pinned) + samples;
