@@ -83,7 +83,7 @@ impl Reader {
     ///
     /// # Errors
     /// The other side broke the protocol or a limit.
-    pub fn next(&mut self) -> Result<Option<Message>, Violation> {
+    pub fn message(&mut self) -> Result<Option<Message>, Violation> {
         while let Some(head) = self.head()? {
             if self.bytes.len() < head.payload.end {
                 return Ok(None);

@@ -53,7 +53,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     /// The connection has ended.
     pub async fn next(&mut self) -> Result<Message, End> {
         loop {
-            match self.reader.next().map_err(End::Violation)? {
+            match self.reader.message().map_err(End::Violation)? {
                 Some(Message::Close(_)) => return Err(End::Closed),
                 Some(message) => return Ok(message),
                 None => {}

@@ -9,7 +9,7 @@ fn read_all(bytes: &[u8], piece: usize) -> Result<Vec<Message>, Violation> {
     let mut messages = Vec::new();
     for piece in bytes.chunks(piece.max(1)) {
         reader.feed(piece);
-        while let Some(message) = reader.next()? {
+        while let Some(message) = reader.message()? {
             messages.push(message);
         }
     }
