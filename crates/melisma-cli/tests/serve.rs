@@ -1,4 +1,5 @@
 //! `melisma serve` from outside: the address, the samples, keys and signals.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod melisma;
 

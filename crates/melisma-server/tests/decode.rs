@@ -1,4 +1,5 @@
 //! `/v1/decode`, as a request and as a WebSocket.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 mod client;
 

@@ -1,4 +1,5 @@
 //! Bad arguments from a caller of the library are errors: never panics, hangs or huge allocations.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -207,7 +208,7 @@ fn bulk_renderers_refuse_empty_and_huge_batches() {
     let mut renderer = BulkRenderer::new(&device, &budget, config).unwrap();
     let phrase = Phrase { seconds: 0.1, ..Phrase::default() };
     assert!(renderer.render(&[phrase.clone(), phrase.clone(), phrase.clone()]).is_err(), "more than its mixes");
-    let first = renderer.start(&[phrase.clone()]).unwrap();
+    let first = renderer.start(std::slice::from_ref(&phrase)).unwrap();
     let [second, third] = [(); 2].map(|()| renderer.start(std::slice::from_ref(&phrase)).unwrap());
     assert!(renderer.wait(first).is_err(), "its buffers are used again");
     assert!(renderer.wait(second).is_ok() && renderer.wait(third).is_ok());

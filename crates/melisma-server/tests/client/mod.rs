@@ -239,7 +239,7 @@ impl Socket {
     pub fn next(&mut self) -> Option<Message> {
         let mut piece = [0; 4096];
         loop {
-            if let Some(message) = self.reader.next().unwrap() {
+            if let Some(message) = self.reader.message().unwrap() {
                 return Some(message);
             }
             match self.stream.read(&mut piece) {
