@@ -14,10 +14,17 @@ const FRAME: &str = "<custom_token_10><custom_token_4106><custom_token_8202><cus
 const SCORE: &str =
     r#"{"tempo": 90, "notes": [{"instrument": "pad", "start": 0, "duration": 0.1, "key": 60, "velocity": 1}]}"#;
 
+/// A WAV file of one second.
+fn tone() -> Vec<u8> {
+    let tone = ::melisma::audio::Clip::mono(24_000, vec![0.1; 24_000]);
+    ::melisma::audio::wav::write(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap()
+}
+
 #[test]
 fn two_outputs_of_one_name_are_refused_as_such() {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.path("t.txt"), FRAME).unwrap();
+    std::fs::write(sandbox.path("in.wav"), tone()).unwrap();
     std::fs::create_dir(sandbox.path("stems")).unwrap();
     for line in [
         "synth preset:focus -o x.wav --midi x.wav",
@@ -25,7 +32,7 @@ fn two_outputs_of_one_name_are_refused_as_such() {
         "synth preset:focus -o x.wav --trace x.wav",
         "synth preset:focus -o stems/pad.wav --stems stems",
         "decode t.txt -o x.wav --trace x.wav",
-        "encode t.txt -o x.txt --trace x.txt",
+        "encode in.wav -o x.txt --trace x.txt",
     ] {
         let before = sandbox.files();
         let ran = sandbox.line(line);
@@ -45,9 +52,7 @@ fn two_outputs_of_one_name_are_refused_as_such() {
 fn a_full_disk_names_the_output() {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.path("t.txt"), FRAME.repeat(10)).unwrap();
-    let tone = ::melisma::audio::Clip::mono(24_000, vec![0.1; 24_000]);
-    let bytes = ::melisma::audio::wav::write(&tone, ::melisma::audio::wav::SampleFormat::S16).unwrap();
-    std::fs::write(sandbox.path("in.wav"), bytes).unwrap();
+    std::fs::write(sandbox.path("in.wav"), tone()).unwrap();
     let model = golden_file("snac/tiny24");
     // A file of any suffix on a disk that is always full.
     for name in ["full.wav", "full.flac", "full.mid", "full.txt", "full.npy", "full.safetensors", "full.json"] {

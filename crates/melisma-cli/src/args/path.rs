@@ -97,6 +97,8 @@ mod tests {
 
     /// Arguments whose values are not paths.
     const VALUES: &[&str] = &[
+        "allow_host",
+        "allow_origin",
         "autosize_gpu_batch",
         "buffers_in_flight",
         "channel",
@@ -106,12 +108,15 @@ mod tests {
         "dtype",
         "engine",
         "format",
+        "host",
         "loudness",
+        "max_streams",
         "memory_limit",
         "min_snr",
         "noise",
         "on_error",
         "path_column",
+        "port",
         "precision",
         "preset",
         "profile",
