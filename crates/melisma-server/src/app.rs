@@ -44,6 +44,8 @@ pub struct Limits {
     pub listeners: usize,
     /// Pieces that are rendered at a time.
     pub renders: usize,
+    /// Audio files whose pictures are made at a time.
+    pub pictures: usize,
     /// The longest piece that is rendered.
     pub piece: Duration,
     /// How long a client may receive nothing, or send nothing of a body.
@@ -66,6 +68,7 @@ impl Default for Limits {
             audio: seconds(4 * 3600),
             listeners: 1024,
             renders: 2,
+            pictures: 2,
             piece: seconds(3600),
             patience: seconds(10),
             ping: seconds(15),
@@ -107,6 +110,8 @@ pub struct App {
     pub stop: watch::Receiver<bool>,
     /// Places for whole renders.
     pub renders: Admission,
+    /// Places for pictures of audio files.
+    pub pictures: Admission,
     pub(crate) decoder: OnceLock<Decoder>,
     pub(crate) band: OnceLock<Band>,
     ids: Ids,
@@ -124,6 +129,7 @@ impl App {
             connections: Admission::new(limits.connections),
             stop,
             renders: Admission::new(limits.renders),
+            pictures: Admission::new(limits.pictures),
             decoder: OnceLock::new(),
             band: OnceLock::new(),
             ids: Ids::default(),
@@ -144,6 +150,17 @@ impl App {
     /// 503 while they are being measured.
     pub fn band(&self) -> Result<&Band, Failure> {
         self.band.get().ok_or_else(|| Failure::busy("loading", "the server is starting"))
+    }
+
+    /// Refuses new work while the server drains.
+    ///
+    /// # Errors
+    /// 503 if it does.
+    pub fn check_open(&self) -> Result<(), Failure> {
+        match self.is_draining() {
+            true => Err(Failure::busy("draining", "the server is stopping").and_close()),
+            false => Ok(()),
+        }
     }
 
     /// Whether the server takes no further requests.

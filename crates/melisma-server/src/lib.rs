@@ -17,6 +17,7 @@ mod ledger;
 mod live;
 mod log;
 pub mod metrics;
+mod picture;
 mod route;
 mod server;
 pub mod websocket;

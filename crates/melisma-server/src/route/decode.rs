@@ -20,7 +20,7 @@ use crate::http::query::Query;
 use crate::metrics::Stage;
 
 const LEDGER: HeaderName = HeaderName::from_static("x-melisma-ledger");
-const SAMPLE_RATE: HeaderName = HeaderName::from_static("x-melisma-sample-rate-hz");
+pub(super) const SAMPLE_RATE: HeaderName = HeaderName::from_static("x-melisma-sample-rate-hz");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Answers with the first final audio; until then a fault has its own status.

@@ -45,9 +45,7 @@ impl Choice {
     /// # Errors
     /// 503 while the model is loaded and when the device is fully used.
     pub(super) fn open(self, app: &Arc<App>) -> Result<(Intake, Output, Layout), Failure> {
-        if app.is_draining() {
-            return Err(Failure::busy("draining", "the server is stopping").and_close());
-        }
+        app.check_open()?;
         let decoder = app.decoder()?;
         let config = decoder.model.config();
         let reader = Reader::new(self.tokens, config)?;

@@ -1,8 +1,10 @@
 //! Every route: its method, path, and who may use it.
 
+mod clip;
 mod decode;
 mod encode;
 mod intake;
+mod mel;
 mod openapi;
 mod plain;
 mod render;
@@ -53,6 +55,7 @@ enum Kind {
     Decode,
     DecodeSocket,
     Encode,
+    Mel,
     Synth,
     RenderWav,
     RenderFlac,
@@ -77,6 +80,7 @@ pub const ROUTES: &[Route] = &[
     keyed("GET", "/v1/decode", Kind::DecodeSocket),
     keyed("GET", "/v1/ledger/{id}", Kind::Ledger),
     keyed("POST", "/v1/encode", Kind::Encode),
+    keyed("POST", "/v1/mel", Kind::Mel),
     keyed("GET", "/v1/synth", Kind::Synth),
     keyed("GET", "/v1/synth.wav", Kind::RenderWav),
     keyed("GET", "/v1/synth.flac", Kind::RenderFlac),
@@ -149,6 +153,7 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
         Kind::Decode => decode::post(app, call).await,
         Kind::DecodeSocket => socket::open(app, call),
         Kind::Encode => encode::post(app, call).await,
+        Kind::Mel => mel::post(app, call).await,
         Kind::Synth => synth::open(app, call),
         Kind::RenderWav => render::get(app, &call, Format::Wav).await,
         Kind::RenderFlac => render::get(app, &call, Format::Flac).await,

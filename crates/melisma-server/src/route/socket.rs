@@ -21,6 +21,7 @@ use crate::http::failure::Failure;
 use crate::http::query::Query;
 use crate::http::race::{First, race};
 use crate::metrics::Stage;
+use crate::picture::Picture;
 use crate::websocket::{Message, handshake};
 
 /// Opens a stream, and then the WebSocket: a client that is refused sees a plain status.
@@ -28,15 +29,21 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let accepted = handshake::accept(call.request.headers())?;
     let mut query = Query::new(call.request.uri().query())?;
     let format = block::sample_format(&mut query)?;
+    let has_picture = query.value("picture", "0 or 1", |text| match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    })?;
     let choice = Choice::new(&mut query)?;
     query.finish()?;
     let (intake, output, layout) = choice.open(app)?;
+    let picture = has_picture.filter(|has| *has).map(|_| Picture::at_rate(layout.sample_rate)).transpose()?;
     let app = Arc::clone(app);
     tokio::spawn(async move {
         // Until the upgrade is done, the stream waits in the batcher.
         let Some((talk, ear)) = Talk::begin(app, call).await else { return };
         let client = Client { talk, layout, format, ledger: Mutex::new(None) };
-        let ended = match race(client.listen(ear, intake), client.play(output)).await {
+        let ended = match race(client.listen(ear, intake), client.play(output, picture)).await {
             First::A(fault) => Err(fault),
             First::B(played) => played,
         };
@@ -92,7 +99,7 @@ impl Client {
         }
     }
 
-    async fn play(&self, mut output: Output) -> Result<(), Fault> {
+    async fn play(&self, mut output: Output, mut picture: Option<Picture>) -> Result<(), Fault> {
         let Talk { app, id, start, .. } = &self.talk;
         let listed = app.streams.list(id, "decode");
         self.talk.say(&block::start(self.format, self.layout)).await?;
@@ -111,15 +118,26 @@ impl Client {
             position += next.samples.len() as u64;
             listed.sent(seconds(position, self.layout), *start);
             is_whole = next.is_last;
+            let drawn = picture.as_mut().map(|picture| picture.push(&next.samples)).transpose()?;
+            self.show(drawn.unwrap_or_default()).await?;
         }
         let ledger = *self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ledger) = ledger.filter(|_| is_whole) else {
             let message = "the stream was lost";
             return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).into());
         };
+        self.show(picture.map(Picture::finish).transpose()?.unwrap_or_default()).await?;
         let mut message = record(app, id, ledger, position);
         message["type"] = "ledger".into();
         self.talk.say(&message).await
+    }
+
+    /// Sends messages of a picture.
+    async fn show(&self, messages: Vec<Value>) -> Result<(), Fault> {
+        for message in messages {
+            self.talk.say(&message).await?;
+        }
+        Ok(())
     }
 }
 

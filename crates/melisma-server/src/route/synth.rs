@@ -73,9 +73,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let Piece { style, seed, sample_rate } = Piece::new(&mut query)?;
     let format = block::sample_format(&mut query)?;
     query.finish()?;
-    if app.is_draining() {
-        return Err(Failure::busy("draining", "the server is stopping").and_close());
-    }
+    app.check_open()?;
     let (music, remote) = Endless::new(style, seed, EngineConfig { sample_rate, ..EngineConfig::default() })?;
     let band = app.band()?;
     let full = || Failure::busy("full", format!("all {} places for listeners are taken", band.admission().limit()));

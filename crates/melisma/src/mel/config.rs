@@ -163,7 +163,7 @@ impl Config {
     }
 
     /// Samples of padding before the first sample.
-    pub(super) fn pad(&self) -> usize {
+    pub fn pad(&self) -> usize {
         match self.framing {
             Framing::Center | Framing::CenterDropLast => self.n_fft / 2,
             Framing::Same => self.n_fft.saturating_sub(self.hop_length) / 2,
@@ -210,7 +210,8 @@ impl Config {
 }
 
 impl Window {
-    pub(super) fn at(self, n: usize, len: usize) -> f64 {
+    /// Coefficient `n` of a window of `len`.
+    pub fn at(self, n: usize, len: usize) -> f64 {
         let turn = |n: usize, len: usize| (std::f64::consts::TAU * n as f64 / len as f64).cos();
         match self {
             Self::Hann => 0.5 - 0.5 * turn(n, len),

@@ -1,0 +1,142 @@
+//! Requests whose body is an audio file, which is worked on while it arrives.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Response, StatusCode};
+use melisma::{Error, Kind};
+use tokio::sync::mpsc;
+
+use super::Call;
+use crate::app::App;
+use crate::http::body::{Body, Pieces, Reply, Upload};
+use crate::http::failure::Failure;
+
+/// Pieces of a body, or of an answer, that wait.
+const WAITING: usize = 4;
+
+/// The parts of an answer, as text.
+pub(super) struct Texts {
+    sender: mpsc::Sender<Result<String, Failure>>,
+}
+
+impl Texts {
+    /// Sends a part; waits while the client is behind.
+    ///
+    /// # Errors
+    /// The client has left.
+    pub(super) fn give(&self, text: String) -> melisma::Result<()> {
+        let gone = || Error::new(Kind::Io, "the client has left");
+        if text.is_empty() { Ok(()) } else { self.sender.blocking_send(Ok(text)).map_err(|_| gone()) }
+    }
+}
+
+/// Runs `work` on a thread for blocking work. Answers with the first text that it gives; until then a
+/// fault has its own status, and after that it cuts the answer off.
+pub(super) async fn answer(
+    app: &App,
+    call: Call,
+    media_type: &'static str,
+    work: impl FnOnce(Source, &Texts) -> melisma::Result<()> + Send + 'static,
+) -> Result<Reply, Failure> {
+    let upload = Upload::new(call.request.into_body(), app.limits.audio_bytes, app.limits.patience);
+    let (sender, bytes) = mpsc::channel(WAITING);
+    let failure = Arc::<Mutex<Option<Failure>>>::default();
+    tokio::spawn(feed(upload, sender, Arc::clone(&failure)));
+    let (sender, mut made) = mpsc::channel(WAITING);
+    tokio::task::spawn_blocking(move || {
+        let texts = Texts { sender };
+        if let Err(error) = work(Source { bytes, rest: Bytes::new() }, &texts) {
+            // The reason that the body ended is better than what the decoder of audio made of it.
+            let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let _ = texts.sender.blocking_send(Err(failed.unwrap_or_else(|| error.into())));
+        }
+    });
+    let lost = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the clip was lost");
+    let first = made.recv().await.ok_or_else(lost)??;
+    let (pieces, body) = Body::stream(app.limits.patience);
+    tokio::spawn(send(first, made, pieces));
+    let mut reply = Response::new(body);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    Ok(reply)
+}
+
+/// Passes the body on. Why it fails is written before the channel closes.
+async fn feed(mut upload: Upload, sender: mpsc::Sender<Bytes>, failure: Arc<Mutex<Option<Failure>>>) {
+    loop {
+        match upload.next().await {
+            Ok(Some(bytes)) => {
+                if sender.send(bytes).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(found) => {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+                // An empty piece says that the body broke off.
+                let _ = sender.send(Bytes::new()).await;
+                return;
+            }
+        }
+    }
+}
+
+/// The body as a file that is read forwards.
+pub(super) struct Source {
+    bytes: mpsc::Receiver<Bytes>,
+    rest: Bytes,
+}
+
+impl Read for Source {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.rest.is_empty() {
+            match self.bytes.blocking_recv() {
+                None => return Ok(0),
+                Some(bytes) if bytes.is_empty() => return Err(io::ErrorKind::ConnectionAborted.into()),
+                Some(bytes) => self.rest = bytes,
+            }
+        }
+        let n = to.len().min(self.rest.len());
+        to[..n].copy_from_slice(&self.rest.split_to(n));
+        Ok(n)
+    }
+}
+
+async fn send(first: String, mut made: mpsc::Receiver<Result<String, Failure>>, pieces: Pieces) {
+    let mut next = Some(Ok(first));
+    // A fault cuts the answer off; a client that is gone or too slow ends the work.
+    while let Some(Ok(text)) = next {
+        if pieces.send(text).await.is_err() {
+            return;
+        }
+        next = made.recv().await;
+    }
+    if next.is_none() {
+        let _ = pieces.finish(HeaderMap::new()).await;
+    }
+}
+
+/// Reads all samples of `stream`, of at most the time that a stream may have.
+///
+/// # Errors
+/// Those of the stream and of `take`; the audio is too long.
+pub(super) fn each_block(
+    app: &App,
+    stream: &mut melisma::audio::Stream,
+    sample_rate: u32,
+    mut take: impl FnMut(&[f32]) -> melisma::Result<()>,
+) -> melisma::Result<()> {
+    let longest = app.limits.audio.as_secs();
+    loop {
+        let samples = stream.read()?;
+        if samples.is_empty() {
+            return Ok(());
+        }
+        take(samples)?;
+        if stream.n_read() > longest * u64::from(sample_rate) {
+            return Err(Error::invalid(format!("more than {longest} seconds of audio")));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `POST /v1/mel`: an audio file in, its picture out while it arrives, one message per line.
+
+use std::sync::Arc;
+
+use hyper::header::HeaderValue;
+use melisma::audio::Stream;
+use melisma::mel::Config;
+use serde_json::Value;
+
+use super::Call;
+use super::clip::{self, Texts};
+use super::decode::SAMPLE_RATE;
+use crate::app::App;
+use crate::http::body::Reply;
+use crate::http::failure::Failure;
+use crate::http::query::Query;
+use crate::picture::Picture;
+
+const DEFAULT_PRESET: &str = "builder";
+
+pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
+    let mut query = Query::new(call.request.uri().query())?;
+    let name = query.text("preset");
+    let preset = Config::preset(name.as_deref().unwrap_or(DEFAULT_PRESET))
+        .map_err(|error| Failure::parameter("preset", error.to_string()))?;
+    query.finish()?;
+    app.check_open()?;
+    let full = || Failure::busy("full", "pictures of other files are being made").and_close();
+    let place = app.pictures.enter().ok_or_else(full)?;
+    let sample_rate = preset.sample_rate;
+    let mut picture = Picture::new(preset)?;
+    let worker = Arc::clone(app);
+    let mut reply = clip::answer(app, call, "application/x-ndjson", move |source, texts| {
+        let _place = place;
+        let mut stream = Stream::live(source, sample_rate)?;
+        clip::each_block(&worker, &mut stream, sample_rate, |samples| give(texts, &picture.push(samples)?))?;
+        give(texts, &picture.finish()?)
+    })
+    .await?;
+    reply.headers_mut().insert(SAMPLE_RATE, HeaderValue::from(sample_rate));
+    Ok(reply)
+}
+
+fn give(texts: &Texts, messages: &[Value]) -> melisma::Result<()> {
+    texts.give(messages.iter().map(|message| format!("{message}\n")).collect())
+}
