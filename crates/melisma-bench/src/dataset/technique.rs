@@ -139,7 +139,7 @@ fn counters() -> Option<Row> {
     Some(row)
 }
 
-/// The inputs of a transform of ten-second clips.
+/// The mel transform of ten-second clips that the techniques of a build are timed on.
 struct Rig {
     plan: MelPlan,
     batch: Batch,

@@ -77,7 +77,7 @@ pub(super) struct DeviceJob {
     pub(super) unused: u32,
 }
 
-/// The work of a block, as the kernel reads it.
+/// The segments that a thread block decodes: a job and its first segment, as the kernel reads them.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct DevicePart {
