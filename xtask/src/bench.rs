@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The rooms that have a bench.
-const ROOMS: &[&str] = &["runtime", "snac", "mel", "dataset", "pack", "synth", "optimize"];
+const ROOMS: &[&str] = &["runtime", "snac", "mel", "dataset", "pack", "synth", "optimize", "serve"];
 /// The room with a quality sheet.
 const SHEET_ROOM: &str = "synth";
 /// The share of a ratio that may be lost.

@@ -12,6 +12,7 @@ mod optimize;
 mod pack;
 mod peer;
 mod runtime;
+mod serve;
 pub mod sheet;
 mod snac;
 mod synth;
@@ -114,10 +115,14 @@ pub const ROOMS: &[(&str, Room)] = &[
     ("pack", pack::rows),
     ("synth", synth::rows),
     ("optimize", optimize::rows),
+    ("serve", serve::rows),
 ];
 
 /// Parts of rooms that can be measured alone, by the beginning of their rows' names.
-const PARTS: &[(&str, Room)] = &[("snac/encode", snac::encode_rows)];
+fn parts() -> impl Iterator<Item = (&'static str, Room)> {
+    let encode: Room = snac::encode_rows;
+    std::iter::once(("snac/encode", encode)).chain(serve::PARTS)
+}
 
 /// Measures `rooms` or parts of rooms at `place` in the given order, or all rooms if none is named.
 ///
@@ -142,11 +147,12 @@ pub fn run(rooms: &[String], place: Place<'_>) -> Result<Record> {
 }
 
 fn find(name: &str) -> Result<Room> {
-    let known = || ROOMS.iter().chain(PARTS).map(|(known, _)| *known);
-    ROOMS.iter().chain(PARTS).find(|(known, _)| *known == name).map(|(_, room)| *room).ok_or_else(|| {
-        let hint = match nearest(name, known()) {
+    let known = || ROOMS.iter().copied().chain(parts());
+    known().find(|(known, _)| *known == name).map(|(_, room)| room).ok_or_else(|| {
+        let names = || known().map(|(known, _)| known);
+        let hint = match nearest(name, names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the rooms are {}", known().collect::<Vec<_>>().join(", ")),
+            None => format!("the rooms are {}", names().collect::<Vec<_>>().join(", ")),
         };
         Error::invalid(format!("unknown room `{name}`")).with_hint(hint)
     })

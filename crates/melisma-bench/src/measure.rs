@@ -2,6 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use melisma::{Error, Result};
+
+/// How long live streams run.
+const LIVE: Duration = Duration::from_secs(60);
+
 /// The number of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
@@ -78,6 +83,33 @@ pub(super) fn quantile(times: &[f64], share: f64) -> f64 {
     let place = share * (times.len() - 1) as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);
     times[low] + (times[high] - times[low]) * place.fract()
+}
+
+/// Rows of quantiles of `times`; `times` are in seconds, the rows in milliseconds.
+pub(super) fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Vec<super::Row> {
+    let measured: Measured = of_times(times.to_vec());
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let row = |(label, share): &(&str, f64)| super::Row {
+        name: format!("{name} {label}"),
+        unit: "ms".to_owned(),
+        median: 1e3 * quantile(&sorted, *share),
+        ..measured.seconds("")
+    };
+    shares.iter().map(row).collect()
+}
+
+/// How long live streams run: `MELISMA_BENCH_SECONDS`, or a minute.
+pub(super) fn live_time() -> Result<Duration> {
+    Ok(setting("MELISMA_BENCH_SECONDS", 1..=3600)?.map_or(LIVE, Duration::from_secs))
+}
+
+/// A whole number from the environment.
+pub(super) fn setting(name: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>> {
+    let Ok(text) = std::env::var(name) else { return Ok(None) };
+    let value = text.parse().ok().filter(|value| range.contains(value));
+    let hint = format!("use a number from {} to {}", range.start(), range.end());
+    value.map(Some).ok_or_else(|| Error::invalid(format!("{name} is `{text}`")).with_hint(hint))
 }
 
 #[cfg(test)]

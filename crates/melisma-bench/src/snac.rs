@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use melisma_kernels::{Budget, Cpu, Device, Queue};
 
-use super::measure::{of_times, quantile};
+use super::measure::{live_time, of_times, quantile};
+pub(super) use file::Folder;
+
 use super::{Peer, Place, Plan, Row, first_call, measure, peer};
 use melisma::snac::noise::philox4x32;
 use melisma::snac::{Codes, Config, Engine, Model, Noise, Player, slots, tokens};
@@ -29,8 +31,6 @@ const CUDA_PARTS: &[&[&str]] = &[&["cuda"], &["population", "cuda"]];
 
 /// Frames of the long clip, ten seconds; the peers decode the same number.
 const CLIP_FRAMES: usize = 117;
-/// How long live streams run.
-const LIVE: Duration = Duration::from_secs(60);
 /// Live streams on two cores.
 const N_LIVE: u32 = 8;
 const SEED: u64 = 0;
@@ -138,26 +138,18 @@ fn figures(parts: &[&[&str]]) -> Figures {
     figures
 }
 
-fn live_time() -> Result<Duration> {
-    let Ok(text) = std::env::var("MELISMA_BENCH_SECONDS") else { return Ok(LIVE) };
-    let seconds = text.parse().ok().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs);
-    seconds.ok_or_else(|| {
-        Error::invalid(format!("MELISMA_BENCH_SECONDS is `{text}`")).with_hint("use seconds from 1 to 3600")
-    })
-}
-
 /// Consecutive frames, the same for every run.
 fn frames(config: &Config, n_frames: usize) -> Vec<i32> {
     let n_codes = (n_frames * slots(config).len()) as u32;
     (0..n_codes).map(|i| philox4x32([i, 0, 0, 0], [1, 0])[0] as i32 & 0xFFF).collect()
 }
 
-fn codes(config: &Config, n_frames: usize) -> Result<Codes> {
+pub(super) fn codes(config: &Config, n_frames: usize) -> Result<Codes> {
     Codes::from_frames(config, &frames(config, n_frames))
 }
 
 /// The playing time of a frame.
-fn frame_time(config: &Config) -> Duration {
+pub(super) fn frame_time(config: &Config) -> Duration {
     Duration::from_secs_f64(config.frame_len() as f64 / f64::from(config.sampling_rate))
 }
 

@@ -14,16 +14,14 @@ use std::time::Duration;
 
 use melisma_kernels::Device;
 
-use super::measure::{of_times, quantile};
-use super::{Measured, Peer, Place, Plan, Row, first_call, measure, peer};
+use super::measure::{live_time, of_times, quantiles};
+use super::{Peer, Place, Plan, Row, first_call, measure, peer};
+use melisma::Result;
 use melisma::synth::patch::{self, Pitch, Touch};
 use melisma::synth::{Chord, Instrument, Kick, Melody, Phrase, Swell};
-use melisma::{Error, Result};
 
 const PEERS: &str = include_str!("../peers/synth.py");
 const RATE: u32 = 48_000;
-/// How long live streams run.
-const LIVE: Duration = Duration::from_secs(60);
 
 /// Row to peer to figure.
 type Figures = BTreeMap<String, BTreeMap<String, f64>>;
@@ -63,14 +61,6 @@ fn first_call(device: &Device) -> Result<Row> {
     let mut arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(AsRef::as_ref).collect();
     arguments.extend(["-o".as_ref(), sound.as_os_str()]);
     first_call::row("synth/first call in a fresh process, 1 s of preset:focus", &arguments)
-}
-
-fn live_time() -> Result<Duration> {
-    let Ok(text) = std::env::var("MELISMA_BENCH_SECONDS") else { return Ok(LIVE) };
-    let seconds = text.parse().ok().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs);
-    seconds.ok_or_else(|| {
-        Error::invalid(format!("MELISMA_BENCH_SECONDS is `{text}`")).with_hint("use seconds from 1 to 3600")
-    })
 }
 
 /// Pad number `index`, with keys over five octaves.
@@ -114,20 +104,6 @@ fn long_phrase() -> Phrase {
 fn beside(mut row: Row, name: &str, median: f64) -> Row {
     row.peers.push(Peer { name: name.to_owned(), median });
     row
-}
-
-/// Rows of quantiles of `times`; `times` are in seconds, the rows in milliseconds.
-fn quantiles(name: &str, times: &[f64], shares: &[(&str, f64)]) -> Vec<Row> {
-    let measured: Measured = of_times(times.to_vec());
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let row = |(label, share): &(&str, f64)| Row {
-        name: format!("{name} {label}"),
-        unit: "ms".to_owned(),
-        median: 1e3 * quantile(&sorted, *share),
-        ..measured.seconds("")
-    };
-    shares.iter().map(row).collect()
 }
 
 /// CPU seconds of this thread.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use melisma::config::Environment;
 use melisma::runtime::device::Device;
+use melisma::runtime::machine::raise_file_limit;
 use melisma::runtime::memory::Needed;
 use melisma::snac::{Config, Engine, EngineOptions};
 use melisma::text::count;
@@ -35,6 +36,8 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     });
     let threads = session.config.threads.value.count();
     let settings = Settings { address: address(args)?, guard, limits: Limits::default(), log, threads };
+    // Each connection is an open file. Where the limit cannot be raised, fewer connections fit.
+    let _ = raise_file_limit();
     let server = Server::bind(settings)?;
     let url = format!("http://{}", server.address());
     terminal::say(&url);

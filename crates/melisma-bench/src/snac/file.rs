@@ -24,11 +24,11 @@ pub(super) fn rows(rig: &Rig) -> Result<Vec<Row>> {
 }
 
 /// A temporary folder, removed on drop.
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// A folder with a model of this shape and random weights, the same on every run.
-    pub(super) fn of_model(name: &str, config: &Config) -> Result<Self> {
+    pub(crate) fn of_model(name: &str, config: &Config) -> Result<Self> {
         let path = std::env::temp_dir().join(format!("melisma-bench-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| Error::io(path.display(), error))?;
         let folder = Self(path);
@@ -37,7 +37,7 @@ impl Folder {
         Ok(folder)
     }
 
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.0.display().to_string()
     }
 

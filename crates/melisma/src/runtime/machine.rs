@@ -83,6 +83,19 @@ pub fn peak_resident_bytes_of(id: u32) -> Option<u64> {
     kibibytes(&read_to_string(format!("/proc/{id}/status")).ok()?, "VmHWM")
 }
 
+/// Physical memory in bytes of the running process `id`.
+pub fn resident_bytes_of(id: u32) -> Option<u64> {
+    kibibytes(&read_to_string(format!("/proc/{id}/status")).ok()?, "VmRSS")
+}
+
+/// Lets this process open as many files and connections as the system allows.
+///
+/// # Errors
+/// The system denies the request.
+pub fn raise_file_limit() -> Result<()> {
+    melisma_kernels::process::raise_file_limit().map_err(|error| Error::io("the limit on open files", error))
+}
+
 /// Limits this process to `bytes` of private memory; an allocation beyond the limit aborts the
 /// process.
 ///

@@ -1,0 +1,62 @@
+//! The room `serve`: clients at real-time pace over loopback, measured from their side.
+//!
+//! The server is this program in a process of its own, `melisma serve --port 0`, so its memory,
+//! threads and settings are those that a user gets, and nothing of the clients is counted as the
+//! server's. The clients share a few threads, and their phases are spread evenly.
+//!
+//! `MELISMA_BENCH_SECONDS` sets the length of each run, and `MELISMA_BENCH_REQUESTS` the number of
+//! short requests; records use their defaults.
+
+mod client;
+mod crowd;
+mod decode;
+mod floor;
+mod host;
+mod memory;
+mod overload;
+mod report;
+mod script;
+mod stream;
+mod subject;
+mod synth;
+
+use tokio::runtime::Runtime;
+
+use super::measure::{live_time, of_times, quantile, quantiles, setting};
+use super::snac::{Folder, codes, frame_time};
+use super::{Peer, Place, Room, Row};
+use melisma::runtime::device::Device;
+use melisma::runtime::machine::{Machine, raise_file_limit};
+use melisma::{Error, Result};
+
+/// Parts that can be measured alone.
+pub(super) const PARTS: [(&str, Room); 7] = [
+    ("serve/decode", decode::rows),
+    ("serve/decode/builtin", decode::builtin_rows),
+    ("serve/synth", synth::rows),
+    ("serve/overload", overload::rows),
+    ("serve/overload/builtin", overload::builtin_rows),
+    ("serve/connections", crowd::rows),
+    ("serve/memory", memory::rows),
+];
+
+pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
+    let mut rows = decode::rows(place)?;
+    rows.extend(overload::rows(place)?);
+    // Music and connections do not depend on the device.
+    if let Device::Cpu(_) = place.device {
+        rows.extend(synth::rows(place)?);
+        rows.extend(crowd::rows(place)?);
+        rows.extend(memory::rows(place)?);
+    }
+    Ok(rows)
+}
+
+/// The threads of the clients: a quarter of the machine's, the rest is the server's.
+fn clients() -> Result<Runtime> {
+    // Each client is an open file. Where the limit cannot be raised, connecting fails.
+    let _ = raise_file_limit();
+    let n_threads = (Machine::look().cores / 4).max(1);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(n_threads).enable_all().build();
+    runtime.map_err(|error| Error::io("the clients' threads", error))
+}

@@ -1,0 +1,117 @@
+//! A server in a process of its own, on a free port of the loopback address.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Device, Error, Place, Result};
+use melisma::Kind;
+use melisma::runtime::machine::resident_bytes_of;
+
+/// How long it may take to load and measure a model, and to compile its kernels on a GPU.
+const READY: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(20);
+/// Settings of a user's own server.
+const FOREIGN: [&str; 4] = ["MELISMA_API_KEY", "MELISMA_API_KEY_FILE", "MELISMA_HOST", "MELISMA_MAX_STREAMS"];
+
+/// A running server, ended on drop.
+pub(super) struct Host {
+    child: Child,
+    pub(super) address: SocketAddr,
+    /// The newest line that it wrote.
+    said: Arc<Mutex<String>>,
+}
+
+impl Host {
+    /// Starts a server of `model` on the device to measure, and waits until it is ready.
+    pub(super) fn start(place: Place<'_>, model: &str) -> Result<Self> {
+        let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
+        let mut command = Command::new(&program);
+        command.args(["serve", "--port", "0", "--model", model, "--device", &place.device.to_string()]);
+        if let Device::Cpu(cpu) = place.device {
+            command.args(["--threads", &cpu.threads.to_string()]);
+        }
+        for name in FOREIGN {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| Error::io(program.display(), error))?;
+        let mut lines = BufReader::new(child.stderr.take().ok_or_else(|| failed("its stderr is closed"))?);
+        let mut first = String::new();
+        // An error is an empty line, which is not an address.
+        let _ = lines.read_line(&mut first);
+        let address = first.trim().strip_prefix("http://").and_then(|address| address.parse().ok());
+        let Some(address) = address else {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(failed(first.trim()));
+        };
+        let said = Arc::new(Mutex::new(first));
+        drain(lines, Arc::clone(&said));
+        let mut host = Self { child, address, said };
+        host.wait()?;
+        Ok(host)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if self.get("/ready").is_ok_and(|(status, _)| status == 200) {
+                return Ok(());
+            }
+            if start.elapsed() > READY || !matches!(self.child.try_wait(), Ok(None)) {
+                return Err(failed(&self.said.lock().unwrap_or_else(PoisonError::into_inner)));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The streams that it admits.
+    pub(super) fn capacity(&self) -> Result<usize> {
+        let (_, status) = self.get("/v1/status")?;
+        let n_streams = status["capacity_streams"].as_u64();
+        n_streams.map(|n| n as usize).ok_or_else(|| failed("the status has no capacity"))
+    }
+
+    /// Its physical memory at this moment.
+    pub(super) fn resident_bytes(&self) -> Result<u64> {
+        resident_bytes_of(self.child.id()).ok_or_else(|| Error::unsupported("this system does not tell memory"))
+    }
+
+    fn get(&self, path: &str) -> Result<(u16, Value)> {
+        let lost = |error| Error::io("the server", error);
+        let mut stream = TcpStream::connect(self.address).map_err(lost)?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+        stream.write_all(request.as_bytes()).map_err(lost)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(lost)?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| failed("half an answer"))?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Ok((status, serde_json::from_str(body).unwrap_or_default()))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads what the server writes, so that it never waits for its log.
+fn drain(lines: BufReader<ChildStderr>, said: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for line in lines.lines().map_while(std::result::Result::ok) {
+            *said.lock().unwrap_or_else(PoisonError::into_inner) = line;
+        }
+    });
+}
+
+fn failed(reason: &str) -> Error {
+    Error::new(Kind::Check, format!("the server failed: {reason}"))
+}

@@ -1,0 +1,40 @@
+//! The models that are served.
+
+use std::sync::Arc;
+
+use melisma_kernels::Budget;
+
+use super::{Device, Folder, Place, Result};
+use melisma::snac::{Config, Engine, Model};
+
+/// A model, here and in the server.
+pub(super) struct Subject {
+    /// Its name in rows.
+    pub(super) label: &'static str,
+    /// What `--model` takes.
+    pub(super) source: String,
+    pub(super) model: Arc<Model>,
+    /// Removed when the subject is dropped.
+    _folder: Option<Folder>,
+}
+
+impl Subject {
+    pub(super) fn builtin() -> Result<Self> {
+        let model = Arc::new(Model::mini24()?);
+        Ok(Self { label: "builtin", source: "builtin:mini24".to_owned(), model, _folder: None })
+    }
+
+    /// The published 24 kHz shape with random weights.
+    pub(super) fn full_size(device: &Device) -> Result<Self> {
+        let folder = Folder::of_model("serve", &Config::snac_24khz())?;
+        let source = folder.path();
+        let model = Arc::new(Model::open(&source, device, &Budget::unlimited())?);
+        Ok(Self { label: "24khz", source, model, _folder: Some(folder) })
+    }
+
+    /// An engine for one stream, on the device to measure.
+    pub(super) fn engine(&self, place: Place<'_>) -> Result<Engine> {
+        let budget = Budget::unlimited();
+        Engine::new(&self.model, &place.device.queue(&budget)?, &budget, 1)
+    }
+}
