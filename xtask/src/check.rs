@@ -18,6 +18,7 @@ mod nvrtc;
 mod onnx;
 mod outcome;
 mod package;
+mod page;
 mod python;
 mod shim;
 mod tally;
@@ -81,12 +82,14 @@ const STEPS: &[Step] = &[
     always("licences", "licences, bans and sources of all dependencies", licences::check),
     always("dataset", "datasets as h5py, numpy and safetensors read them", dataset::check),
     always("python", "the Python package: its tests and its stubs", python::check),
+    always("page", "the server's page in a browser", page::check),
     always("golden", "golden files against their manifest", golden::check),
     always("hygiene", "what tracked files may not contain: edges, sizes, budgets, links, words", hygiene::check),
     extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
+    extended("page-long", "the server's page in a browser, for minutes", page::check_long),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),
     extended("fuzz", "every parser of untrusted bytes, on mutated inputs", fuzz::check),
     extended("package", "every crate packaged, and the library built from its package", package::check),

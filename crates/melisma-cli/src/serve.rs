@@ -35,7 +35,9 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
         }
     });
     let threads = session.config.threads.value.count();
-    let settings = Settings { address: address(args)?, guard, limits: Limits::default(), log, threads };
+    let defaults = Limits::default();
+    let listeners = args.max_streams.map_or(defaults.listeners, |n| defaults.listeners.min(n as usize));
+    let settings = Settings { address: address(args)?, guard, limits: Limits { listeners, ..defaults }, log, threads };
     // Each connection is an open file. Where the limit cannot be raised, fewer connections fit.
     let _ = raise_file_limit();
     let server = Server::bind(settings)?;

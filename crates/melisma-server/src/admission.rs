@@ -50,6 +50,11 @@ impl Admission {
         self.inner.taken.load(Relaxed)
     }
 
+    /// Whether no place is free.
+    pub fn is_full(&self) -> bool {
+        self.taken() >= self.limit()
+    }
+
     /// How often no place was free.
     pub fn refused(&self) -> usize {
         self.inner.refused.load(Relaxed)

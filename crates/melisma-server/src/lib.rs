@@ -17,6 +17,7 @@ mod ledger;
 mod live;
 mod log;
 pub mod metrics;
+pub mod page;
 mod picture;
 mod route;
 mod server;

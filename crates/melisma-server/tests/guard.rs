@@ -97,7 +97,9 @@ fn wrong_methods_and_strange_paths_are_named() {
     let post = asked("POST", "/health");
     assert_eq!((post.status, post.headers["allow"].as_str()), (405, "GET"));
     assert_eq!(asked("DELETE", "/v1/decode").headers["allow"], "GET, POST");
-    for path in ["/", "/v1", "/v1/decode/", "//health", "/../etc/passwd", "/v1/ledger/..%2f..%2fetc", "/%00"] {
+    for path in
+        ["/v1", "/page/", "/page/x", "/v1/decode/", "//health", "/../etc/passwd", "/v1/ledger/..%2f..%2fetc", "/%00"]
+    {
         assert_eq!(asked("GET", path).status, 404, "{path}");
     }
     assert_eq!(asked("GET", "/v1/decode").status, 426);

@@ -26,6 +26,15 @@ const SHARE: f64 = 0.6;
 /// Blocks rendered to measure a thread.
 const MEASURED: u32 = 100;
 
+/// The rate of a listener's music, and how early it leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Samples per second.
+    pub sample_rate: u32,
+    /// Blocks that leave ahead of their time, as a reserve.
+    pub n_ahead: u32,
+}
+
 /// A block of one listener's music.
 #[derive(Debug)]
 pub struct Played {
@@ -94,12 +103,12 @@ impl Band {
     }
 
     /// Plays `music` for a new listener, or returns `None` if there are too many. Never waits.
-    pub fn join(&self, music: Endless, sample_rate: u32) -> Option<mpsc::Receiver<Played>> {
+    pub fn join(&self, music: Endless, pace: Pace) -> Option<mpsc::Receiver<Played>> {
         let place = self.admission.enter()?;
         let (blocks, received) = mpsc::channel(WAITING);
         let desk = self.desks.iter().min_by_key(|desk| desk.lock().n_players)?;
         let mut state = desk.lock();
-        state.joining.push(Player::new(music, sample_rate, blocks, place));
+        state.joining.push(Player::new(music, pace, blocks, place));
         state.n_players += 1;
         drop(state);
         desk.joined.notify_one();

@@ -6,11 +6,9 @@ use melisma::audio::Meter;
 use melisma::synth::Endless;
 use tokio::sync::mpsc;
 
-use super::{BLOCK, Level, Played};
+use super::{BLOCK, Level, Pace, Played};
 use crate::admission::Place;
 
-/// Blocks that leave ahead of their time, as a reserve.
-const AHEAD: u32 = 10;
 /// Blocks of one listener in a row, so that a new listener does not delay the others.
 const IN_A_ROW: u32 = 2;
 /// Blocks between two levels.
@@ -29,10 +27,10 @@ pub(super) struct Player {
 }
 
 impl Player {
-    pub(super) fn new(music: Endless, sample_rate: u32, blocks: mpsc::Sender<Played>, place: Place) -> Self {
+    pub(super) fn new(music: Endless, pace: Pace, blocks: mpsc::Sender<Played>, place: Place) -> Self {
         let now = Instant::now();
-        let due = now.checked_sub(AHEAD * BLOCK).unwrap_or(now);
-        Self { music, meter: Meter::new(sample_rate), blocks, due, n_blocks: 0, _place: place }
+        let due = now.checked_sub(pace.n_ahead * BLOCK).unwrap_or(now);
+        Self { music, meter: Meter::new(pace.sample_rate), blocks, due, n_blocks: 0, _place: place }
     }
 
     /// When it next has something to do.

@@ -2,6 +2,8 @@ use melisma::synth::Style;
 
 use super::*;
 
+const PACE: Pace = Pace { sample_rate: 48_000, n_ahead: 10 };
+
 fn music(seed: u64) -> Endless {
     Endless::new(Style::named("focus").unwrap(), seed, EngineConfig::default()).unwrap().0
 }
@@ -11,7 +13,7 @@ fn listeners_hear_the_endless_piece_at_real_time_pace() {
     let band = Band::start(2, 8).unwrap();
     let n = band.admission().limit().min(3) as u64;
     let start = Instant::now();
-    let listening: Vec<_> = (0..n).map(|seed| band.join(music(seed), 48_000).unwrap()).collect();
+    let listening: Vec<_> = (0..n).map(|seed| band.join(music(seed), PACE).unwrap()).collect();
     for (seed, mut blocks) in (0..n).zip(listening) {
         let mut alone = music(seed);
         for number in 0..40 {
@@ -32,14 +34,14 @@ fn listeners_hear_the_endless_piece_at_real_time_pace() {
 #[test]
 fn a_listener_that_leaves_makes_room_and_a_slow_one_loses_nothing() {
     let band = Band::start(1, 1).unwrap();
-    let mut slow = band.join(music(0), 48_000).unwrap();
-    assert!(band.join(music(1), 48_000).is_none());
+    let mut slow = band.join(music(0), PACE).unwrap();
+    assert!(band.join(music(1), PACE).is_none());
     std::thread::sleep(Duration::from_millis(100));
     let positions: Vec<u64> = (0..5).map(|_| slow.blocking_recv().unwrap().position).collect();
     assert_eq!(positions, [0, 480, 960, 1440, 1920]);
     drop(slow);
     let start = Instant::now();
-    while band.join(music(2), 48_000).is_none() {
+    while band.join(music(2), PACE).is_none() {
         assert!(start.elapsed() < Duration::from_secs(1), "the place was not freed");
         std::thread::yield_now();
     }

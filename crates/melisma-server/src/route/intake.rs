@@ -8,7 +8,7 @@ use melisma::snac::tokens::{Format, Ledger, Reader};
 use melisma::snac::{Codes, Noise};
 use serde_json::Value;
 
-use crate::app::App;
+use crate::app::{App, Decoder};
 use crate::audio::Layout;
 use crate::batcher::{self, Input, Output};
 use crate::http::failure::Failure;
@@ -40,20 +40,21 @@ impl Choice {
         Ok(Self { noise: noise.unwrap_or_default(), chunk: chunk.unwrap_or(1), tokens: Format::Auto })
     }
 
+    /// Why a stream would be refused now.
+    pub(super) fn refusal(app: &App) -> Option<Failure> {
+        let is_full = |decoder: &&Decoder| decoder.batcher.admission().is_full();
+        ready(app).map_or_else(Some, |decoder| Some(decoder).filter(is_full).map(full))
+    }
+
     /// Opens a stream.
     ///
     /// # Errors
     /// 503 while the model is loaded and when the device is fully used.
     pub(super) fn open(self, app: &Arc<App>) -> Result<(Intake, Output, Layout), Failure> {
-        app.check_open()?;
-        let decoder = app.decoder()?;
+        let decoder = ready(app)?;
         let config = decoder.model.config();
         let reader = Reader::new(self.tokens, config)?;
-        let full = || {
-            let limit = decoder.batcher.admission().limit();
-            Failure::busy("full", format!("all {limit} streams are in use"))
-        };
-        let (input, output) = decoder.batcher.open(self.noise).ok_or_else(full)?;
+        let (input, output) = decoder.batcher.open(self.noise).ok_or_else(|| full(decoder))?;
         let period = batcher::period(config);
         let intake = Intake {
             app: Arc::clone(app),
@@ -67,6 +68,15 @@ impl Choice {
         };
         Ok((intake, output, Layout { sample_rate: config.sampling_rate, n_channels: 1 }))
     }
+}
+
+fn ready(app: &App) -> Result<&Decoder, Failure> {
+    app.check_open()?;
+    app.decoder()
+}
+
+fn full(decoder: &Decoder) -> Failure {
+    Failure::busy("full", format!("all {} streams are in use", decoder.batcher.admission().limit()))
 }
 
 /// The way of one client's tokens into the batcher.

@@ -6,6 +6,7 @@ mod encode;
 mod intake;
 mod mel;
 mod openapi;
+mod piece;
 mod plain;
 mod render;
 mod socket;
@@ -29,6 +30,7 @@ use crate::http::accept::Connection;
 use crate::http::body::{Body, Reply};
 use crate::http::failure::Failure;
 use crate::http::guard::Caller;
+use crate::page;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -59,6 +61,9 @@ enum Kind {
     Synth,
     RenderWav,
     RenderFlac,
+    Presets,
+    Page,
+    PageFile,
 }
 
 const fn open(method: &'static str, path: &'static str, kind: Kind) -> Route {
@@ -71,6 +76,8 @@ const fn keyed(method: &'static str, path: &'static str, kind: Kind) -> Route {
 
 /// All routes.
 pub const ROUTES: &[Route] = &[
+    open("GET", "/", Kind::Page),
+    open("GET", "/page/{file}", Kind::PageFile),
     open("GET", "/health", Kind::Health),
     open("GET", "/ready", Kind::Ready),
     keyed("GET", "/metrics", Kind::Metrics),
@@ -81,6 +88,7 @@ pub const ROUTES: &[Route] = &[
     keyed("GET", "/v1/ledger/{id}", Kind::Ledger),
     keyed("POST", "/v1/encode", Kind::Encode),
     keyed("POST", "/v1/mel", Kind::Mel),
+    keyed("GET", "/v1/presets", Kind::Presets),
     keyed("GET", "/v1/synth", Kind::Synth),
     keyed("GET", "/v1/synth.wav", Kind::RenderWav),
     keyed("GET", "/v1/synth.flac", Kind::RenderFlac),
@@ -144,6 +152,8 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
     let route = route.ok_or_else(|| missing(path))?;
     let rest = route.rest(path).unwrap_or_default();
     match route.kind {
+        Kind::Page => page::get("index.html", call.request.headers()),
+        Kind::PageFile => page::get(rest, call.request.headers()),
         Kind::Health => plain::health(),
         Kind::Ready => plain::ready(app),
         Kind::Metrics => plain::metrics(app),
@@ -154,6 +164,7 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
         Kind::DecodeSocket => socket::open(app, call),
         Kind::Encode => encode::post(app, call).await,
         Kind::Mel => mel::post(app, call).await,
+        Kind::Presets => Ok(plain::json_reply(&piece::presets())),
         Kind::Synth => synth::open(app, call),
         Kind::RenderWav => render::get(app, &call, Format::Wav).await,
         Kind::RenderFlac => render::get(app, &call, Format::Flac).await,

@@ -28,7 +28,7 @@ pub(super) fn reply(media_type: &'static str, bytes: impl Into<hyper::body::Byte
     reply
 }
 
-fn json_reply(value: &Value) -> Reply {
+pub(super) fn json_reply(value: &Value) -> Reply {
     reply("application/json", value.to_string())
 }
 

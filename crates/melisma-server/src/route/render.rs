@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use super::Call;
 use super::decode::seconds;
-use super::synth::Piece;
+use super::piece::Piece;
 use crate::app::App;
 use crate::audio::{Encoder, Format, Layout};
 use crate::http::body::{Body, Lost, Pieces, Reply};

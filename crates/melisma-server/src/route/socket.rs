@@ -24,9 +24,10 @@ use crate::metrics::Stage;
 use crate::picture::Picture;
 use crate::websocket::{Message, handshake};
 
-/// Opens a stream, and then the WebSocket: a client that is refused sees a plain status.
+/// Opens a stream, and then the WebSocket: a client that is refused sees a plain status. So does a plain
+/// request, because browsers do not tell pages why a WebSocket was refused.
 pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
-    let accepted = handshake::accept(call.request.headers())?;
+    let accepted = handshake::accept(call.request.headers()).map_err(|plain| Choice::refusal(app).unwrap_or(plain))?;
     let mut query = Query::new(call.request.uri().query())?;
     let format = block::sample_format(&mut query)?;
     let has_picture = query.value("picture", "0 or 1", |text| match text {

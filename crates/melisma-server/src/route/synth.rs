@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use melisma::audio::wav::SampleFormat;
-use melisma::synth::{Action, Endless, EngineConfig, Instrument, Parameter, Remote, Style, seed};
+use melisma::synth::{Action, Endless, EngineConfig, Instrument, Parameter, Remote};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::Call;
 use super::decode::seconds;
+use super::piece::Piece;
 use super::talk::{Ear, Fault, Talk};
 use crate::app::App;
 use crate::audio::{Encoder, Layout};
@@ -21,7 +22,7 @@ use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
 use crate::http::race::{First, race};
-use crate::live::{BLOCK, Played};
+use crate::live::{BLOCK, Pace, Played};
 use crate::websocket::{Message, handshake};
 
 /// Names of a listener's notes; lower ones belong to the composer.
@@ -32,6 +33,10 @@ const FIRST_TIMED: u64 = FIRST_NAME + (1 << 20);
 const MAX_TIMED: usize = 256;
 /// The longest note.
 const MAX_NOTE_SECONDS: f64 = 600.0;
+
+/// How early blocks may leave.
+const AHEAD_MS: std::ops::RangeInclusive<u32> = 10..=500;
+const DEFAULT_AHEAD_MS: u32 = 100;
 
 /// What a listener says.
 #[derive(Debug, Deserialize)]
@@ -44,40 +49,22 @@ enum Ask {
     Stop {},
 }
 
-/// The parameters of generated music, with the defaults of `melisma synth`.
-#[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) style: Style,
-    pub(super) seed: u64,
-    pub(super) sample_rate: u32,
-}
-
-impl Piece {
-    /// Reads `preset`, `seed` and `rate`.
-    pub(super) fn new(query: &mut Query) -> Result<Self, Failure> {
-        let missing = || Failure::parameter("preset", "`preset` is missing");
-        let style = Style::named(&query.text("preset").ok_or_else(missing)?)
-            .map_err(|error| Failure::parameter("preset", error.to_string()))?;
-        let sample_rate = query.value("rate", "8000 to 192000 Hz", |text| {
-            text.parse().ok().filter(|rate| (8_000..=192_000).contains(rate))
-        })?;
-        let seed = query.text("seed").map_or(0, |text| seed(&text));
-        Ok(Self { style, seed, sample_rate: sample_rate.unwrap_or(48_000) })
-    }
-}
-
-/// Joins the band, and then opens the WebSocket: a listener that is refused sees a plain status.
+/// Joins the band, and then opens the WebSocket: a listener that is refused sees a plain status. So does
+/// a plain request, because browsers do not tell pages why a WebSocket was refused.
 pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
-    let accepted = handshake::accept(call.request.headers())?;
     let mut query = Query::new(call.request.uri().query())?;
     let Piece { style, seed, sample_rate } = Piece::new(&mut query)?;
     let format = block::sample_format(&mut query)?;
+    let ahead_ms = query.value("ahead", "10 to 500 ms", |text| text.parse().ok().filter(|ms| AHEAD_MS.contains(ms)))?;
     query.finish()?;
     app.check_open()?;
     let (music, remote) = Endless::new(style, seed, EngineConfig { sample_rate, ..EngineConfig::default() })?;
     let band = app.band()?;
+    let is_full = band.admission().is_full();
     let full = || Failure::busy("full", format!("all {} places for listeners are taken", band.admission().limit()));
-    let blocks = band.join(music, sample_rate).ok_or_else(full)?;
+    let accepted = handshake::accept(call.request.headers()).map_err(|plain| if is_full { full() } else { plain })?;
+    let n_ahead = ahead_ms.unwrap_or(DEFAULT_AHEAD_MS) / BLOCK.as_millis() as u32;
+    let blocks = band.join(music, Pace { sample_rate, n_ahead }).ok_or_else(full)?;
     let app = Arc::clone(app);
     tokio::spawn(async move {
         let Some((talk, ear)) = Talk::begin(app, call).await else { return };

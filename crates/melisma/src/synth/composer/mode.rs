@@ -27,6 +27,9 @@ pub(super) enum Colour {
 }
 
 impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Aeolian, Self::Dorian, Self::Lydian, Self::Phrygian];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,117 @@
+// Play: the samples, the keys, the controls, and how soon they are heard.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { captured, captureRing, tap, tapped } from "./capture.js";
+import { attempts, launch, open, pause, playing, render, serve } from "./harness.js";
+import { difference, longestGapMs, pitchHz } from "./signal.js";
+
+let server;
+let browser;
+
+before(async () => {
+  [server, browser] = await Promise.all([serve(), launch()]);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** A page that plays, and whose ring is captured. */
+async function listening() {
+  const page = await open(browser, server);
+  await captureRing(page);
+  await page.evaluate(() => {
+    const note = () => (globalThis.clickedMs = performance.now());
+    document.getElementById("play").addEventListener("click", note, { capture: true });
+  });
+  await page.click("#play");
+  await playing(page);
+  return page;
+}
+
+const expected = ({ samples, rate }) => render({ preset: "focus", seed: 7, rate, seconds: samples.length / 2 / rate + 0.1 });
+
+test("the ring holds the command line's render of the same seed", async () => {
+  const page = await listening();
+  await pause(2500);
+  const heard = await captured(page);
+  assert.ok(heard.samples.length / 2 > 2 * heard.rate, `${heard.samples.length / 2} frames`);
+  assert.ok(heard.samples.some((sample) => Math.abs(sample) > 0.01), "the music is silent");
+  assert.equal(difference(heard.samples, expected(heard)), -1);
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
+test("letters play the right pitch, within 60 ms", () =>
+  attempts(4, async () => {
+    const page = await listening();
+    await page.selectOption("#instrument", "lead");
+    await page.locator("#instrument").blur();
+    await pause(500);
+    await page.keyboard.down("h");
+    await pause(600);
+    await page.keyboard.up("h");
+    await pause(200);
+    const heard = await captured(page);
+    await page.context().close();
+    const { samples, marks, rate } = heard;
+    const without = expected(heard);
+    const first = difference(samples, without);
+    assert.ok(first > 0, "the key changed nothing");
+    const left = Float32Array.from({ length: rate / 5 }, (_, i) => {
+      const at = 2 * (first + Math.round(0.15 * rate) + i);
+      return samples[at] - without[at];
+    });
+    const hz = pitchHz(left, rate);
+    assert.ok(Math.abs(1200 * Math.log2(hz / 440)) < 30, `A4 sounds at ${hz.toFixed(1)} Hz`);
+    const latencyMs = ((first - marks[0]) / rate) * 1e3;
+    console.log(`key to first changed sample: ${latencyMs.toFixed(1)} ms`);
+    return latencyMs <= 60 ? null : `${latencyMs} ms`;
+  }));
+
+test("a held note has no gap", () =>
+  // A machine that does something else for 30 ms makes a gap. The page counts it, and the buffer grows.
+  attempts(4, async () => {
+    const page = await open(browser, server, { bypassCSP: true });
+    await tap(page);
+    await page.click("#play");
+    await playing(page);
+    await pause(500);
+    await page.keyboard.down("a");
+    await page.evaluate(() => globalThis.tapped.splice(0));
+    await pause(2000);
+    const samples = await tapped(page);
+    const [underruns, rate] = await page.evaluate(async () => {
+      const { views } = await import("/page/app.js");
+      return [views.play.player.ring.get(4), views.play.player.rate];
+    });
+    await page.context().close();
+    const gapMs = longestGapMs(samples, rate);
+    assert.ok(samples.length > rate, "the tap heard nothing");
+    assert.ok(gapMs <= 5 || underruns > 0, `a gap of ${gapMs} ms that no underrun explains`);
+    return gapMs <= 5 ? null : `a gap of ${gapMs} ms`;
+  }));
+
+test("the first sound comes within 300 ms of the click, a control within 150 ms", () =>
+  attempts(4, async () => {
+    const page = await listening();
+    const soundMs = await page.evaluate(() => performance.now() - globalThis.clickedMs);
+    console.log(`click to first sound: ${soundMs.toFixed(0)} ms`);
+    await pause(500);
+    const mark = await page.evaluate(async () => {
+      const { views } = await import("/page/app.js");
+      const slider = document.getElementById("gain");
+      slider.value = "0.2";
+      slider.dispatchEvent(new Event("input"));
+      return views.play.player.ring.played();
+    });
+    await pause(400);
+    const heard = await captured(page);
+    await page.context().close();
+    const changed = difference(heard.samples, expected(heard));
+    assert.ok(changed > 0, "the control changed nothing");
+    const changedMs = ((changed - mark) / heard.rate) * 1e3;
+    console.log(`control to first changed sample: ${changedMs.toFixed(1)} ms`);
+    return soundMs <= 300 && changedMs <= 150 ? null : `sound after ${soundMs} ms, control after ${changedMs} ms`;
+  }));

@@ -1,0 +1,87 @@
+// What the page says when nothing can play: blocked, lost, full, and without a key.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { attempts, launch, open, pause, playing, serve, until } from "./harness.js";
+
+let browser;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(() => browser?.close());
+
+const noticed = (page, text) =>
+  until(async () => (await page.textContent("#play-notice")).includes(text), 15_000, `the page says "${text}"`);
+
+test("a browser that blocks the sound is asked once more", async () => {
+  const server = await serve();
+  // Nobody has touched the page when this clicks, so the browser allows no sound.
+  const init = () => addEventListener("load", () => setTimeout(() => document.getElementById("play").click(), 300));
+  const page = await open(browser, server, { init });
+  await noticed(page, "blocked the sound");
+  const streams = await (await fetch(`${server.url}/v1/status`)).json();
+  assert.deepEqual(streams.streams, [], "a blocked page holds no stream");
+  await page.click("#play-notice button");
+  await playing(page);
+  await server.stop();
+  await page.context().close();
+});
+
+test("a lost connection comes back by itself, without a click", () =>
+  attempts(3, async () => {
+    let server = await serve();
+    const { port } = server;
+    const page = await open(browser, server);
+    await page.click("#play");
+    await playing(page);
+    await pause(300);
+    await server.stop();
+    await noticed(page, "Trying again in");
+    const steps = await page.evaluate(lastSteps);
+    server = await serve({ port });
+    await playing(page);
+    assert.equal(await page.isVisible("#play-notice"), false);
+    await server.stop();
+    await page.context().close();
+    return steps ? null : "the sound did not fade";
+  }));
+
+/** The worklet has faded out: it waits, and is not in the middle of a sample. */
+async function lastSteps() {
+  const { views } = await import("/page/app.js");
+  return views.play.player.ring.get(5) === 0;
+}
+
+test("a full server is named with its wait, and tried again", async () => {
+  const server = await serve({ args: ["--max-streams", "1"] });
+  const other = await open(browser, server);
+  await other.click("#play");
+  await playing(other);
+  const page = await open(browser, server);
+  await page.click("#play");
+  await noticed(page, "all 1 places for listeners are taken");
+  await noticed(page, "Trying again in");
+  await other.click("#play");
+  await playing(page);
+  await server.stop();
+  await Promise.all([page, other].map((each) => each.context().close()));
+});
+
+test("a server with a key asks for it, and plays after it", async () => {
+  const server = await serve({ env: { MELISMA_API_KEY: "wh&t a/key?".replaceAll(" ", "-") } });
+  const page = await open(browser, server);
+  await noticed(page, "needs a key");
+  await page.fill("[aria-label='API key']", "wrong");
+  await page.keyboard.press("Enter");
+  await noticed(page, "needs a key");
+  await page.fill("[aria-label='API key']", "wh&t-a/key?");
+  await page.keyboard.press("Enter");
+  await until(async () => (await page.textContent("#status")).startsWith("connected"), 10_000, "the status connects");
+  await page.click("#play");
+  await playing(page);
+  const stored = await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length);
+  assert.equal(stored, 0, "the key is in memory only");
+  await server.stop();
+  await page.context().close();
+});

@@ -1,0 +1,29 @@
+// Views and their order: the page begins here.
+import { find } from "./element.js";
+import { PlayView } from "./play.js";
+import { Status } from "./status.js";
+
+const status = new Status(find("status"), find("dot"));
+/** @type {Record<string, { show(): void, hide(): void }>} */
+export const views = { play: new PlayView(status) };
+
+function choose() {
+  const wanted = location.hash.slice(1);
+  const chosen = wanted in views ? wanted : "play";
+  for (const [name, view] of Object.entries(views)) {
+    const isChosen = name === chosen;
+    find(`view-${name}`).hidden = !isChosen;
+    const link = find(`nav-${name}`);
+    if (isChosen) {
+      link.setAttribute("aria-current", "page");
+      view.show();
+    } else {
+      link.removeAttribute("aria-current");
+      view.hide();
+    }
+  }
+}
+
+addEventListener("hashchange", choose);
+choose();
+status.start();

@@ -1,0 +1,252 @@
+// The view Play: live music, its controls, its picture and its figures.
+import { request, refusal, useKey } from "./connection.js";
+import { Controls } from "./controls.js";
+import { figure, find, milliseconds, show, stillness } from "./element.js";
+import { Keyboard } from "./keyboard.js";
+import { connect, hasMidi } from "./midi.js";
+import { Notice } from "./notice.js";
+import { obstacle, Player } from "./player.js";
+import { FIELD } from "./ring.js";
+import { Roll } from "./roll.js";
+import { Transport } from "./transport.js";
+import { save, wav } from "./wav.js";
+
+/** Sound that waits, here and on its way: enough for a busy machine, and still quick under the fingers. */
+const AHEAD_MS = 30;
+/** Figures change this often, so that they can be read. */
+const FIGURES_MS = 250;
+
+export class PlayView {
+  /** @param {import("./status.js").Status} status */
+  constructor(status) {
+    this.status = status;
+    this.notice = new Notice(find("play-notice"));
+    this.controls = new Controls();
+    this.keyboard = new Keyboard(find("keys"));
+    this.roll = new Roll(find("roll"));
+    this.state = "idle";
+    this.isVisible = false;
+    this.figuresMs = 0;
+    this.isRecording = false;
+    this.controls.showValues();
+    this.showTitle();
+    const reason = obstacle();
+    if (reason) {
+      this.notice.say(reason);
+      find("play").disabled = true;
+      return;
+    }
+    this.player = new Player({}, { targetSeconds: AHEAD_MS / 1e3, isLive: true });
+    this.transport = new Transport(this.player.ring);
+    this.listen();
+    this.loadPresets();
+  }
+
+  show() {
+    this.isVisible = true;
+    requestAnimationFrame((now) => this.frame(now));
+  }
+
+  hide() {
+    this.isVisible = false;
+  }
+
+  listen() {
+    const { controls, keyboard, transport } = this;
+    find("play").addEventListener("click", () => (this.state === "idle" ? this.start() : this.stop()));
+    // The sound card takes a while to start: it begins when the button goes down.
+    find("play").addEventListener("pointerdown", () => this.player.context.resume());
+    controls.addEventListener("piece", () => this.change());
+    controls.addEventListener("sound", ({ detail }) => this.say({ type: "set", ...detail }));
+    keyboard.addEventListener("down", ({ detail }) => this.say(this.note("note_on", detail)));
+    keyboard.addEventListener("up", ({ detail }) => this.say(this.note("note_off", detail)));
+    transport.addEventListener("state", ({ detail }) => this.enter(detail));
+    transport.addEventListener("begun", () => this.begin());
+    transport.addEventListener("notes", ({ detail }) => this.roll.add(detail.notes));
+    transport.addEventListener("level", ({ detail }) => this.showLevel(detail));
+    transport.addEventListener("jitter", ({ detail }) => (this.jitterMs = detail.jitterMs));
+    transport.addEventListener("recorded", ({ detail }) => this.saveRecording(detail.samples));
+    find("record").addEventListener("click", () => this.record());
+    find("midi").hidden = !hasMidi();
+    show(find("midi-name"), hasMidi() ? "" : "not in this browser");
+    find("midi").addEventListener("click", () => {
+      const tell = (names) => show(find("midi-name"), names.join(", ") || "no device found");
+      connect(keyboard, tell).catch(() => show(find("midi-name"), "the browser refused"));
+    });
+  }
+
+  async loadPresets() {
+    try {
+      const reply = await request("/v1/presets");
+      if (reply.ok) {
+        this.controls.load(await reply.json());
+        this.showTitle();
+      } else {
+        this.enter({ name: (await refusal(reply)).kind });
+      }
+    } catch {
+      // The status says that the server is gone, and the first click tries again.
+    }
+  }
+
+  path() {
+    const query = this.controls.query();
+    query.set("rate", String(this.player.rate));
+    query.set("sample_format", "f32");
+    query.set("ahead", String(AHEAD_MS));
+    return `/v1/synth?${query}`;
+  }
+
+  async start() {
+    this.enter({ name: "waiting" });
+    this.roll.clear();
+    this.player.ring.splice();
+    const isAllowed = await this.player.resume();
+    if (this.state !== "waiting") {
+      return;
+    }
+    if (isAllowed) {
+      this.transport.open(this.path());
+    } else {
+      this.stop();
+      this.notice.say("The browser blocked the sound until you allow it.", {
+        label: "Allow the sound",
+        act: () => this.start(),
+      });
+    }
+  }
+
+  stop() {
+    this.transport.stop();
+    this.player.stop();
+    this.keyboard.light(new Set());
+    if (this.isRecording) {
+      this.record();
+    }
+  }
+
+  change() {
+    this.showTitle();
+    if (this.state !== "idle") {
+      this.transport.open(this.path());
+    }
+  }
+
+  /** The new stream is about to be heard. */
+  begin() {
+    this.roll.clear();
+    Object.entries(this.controls.moved).forEach(([parameter, value]) => this.say({ type: "set", parameter, value }));
+  }
+
+  say(message) {
+    if (this.state === "playing") {
+      this.transport.say(message);
+    }
+  }
+
+  note(type, { key, velocity }) {
+    const instrument = find("instrument").value;
+    return type === "note_on" ? { type, instrument, key, velocity } : { type, instrument, key };
+  }
+
+  /** @param {import("./transport.js").State} state */
+  enter(state) {
+    this.state = state.name;
+    const isOn = state.name !== "idle" && state.name !== "key" && state.name !== "invalid";
+    find("play").setAttribute("aria-pressed", String(isOn));
+    find("play").setAttribute("aria-label", isOn ? "Stop" : "Play");
+    const again = { label: "Try now", act: () => this.transport.again() };
+    switch (state.name) {
+      case "playing":
+      case "waiting":
+        this.notice.hide();
+        break;
+      case "idle":
+        this.notice.say("Press play: the server composes and renders music for you, live.");
+        break;
+      case "full":
+        this.notice.count((s) => `The server is busy: ${state.message}. Trying again in ${s} s.`, state.waitMs, again);
+        break;
+      case "gone":
+        this.notice.count((s) => `The server is gone. Trying again in ${s} s.`, state.waitMs, again);
+        break;
+      case "key":
+        this.askKey();
+        break;
+      default:
+        this.notice.say(`The server refused: ${state.message}.`, { label: "Start over", act: () => this.start() });
+    }
+  }
+
+  askKey() {
+    const wasWanted = this.transport.isWanted;
+    this.transport.isWanted = false;
+    this.state = "idle";
+    this.notice.askKey("This server needs a key. The page forgets it when you close it.", async (key) => {
+      useKey(key);
+      this.status.start();
+      this.notice.say("Press play: the server composes and renders music for you, live.");
+      await this.loadPresets();
+      if (wasWanted && this.state === "idle" && this.controls.preset) {
+        this.start();
+      }
+    });
+  }
+
+  record() {
+    this.isRecording = !this.isRecording;
+    find("record").setAttribute("aria-pressed", String(this.isRecording));
+    show(find("record"), this.isRecording ? "Save" : "Record");
+    this.transport.record(this.isRecording);
+  }
+
+  saveRecording(samples) {
+    const seconds = samples.length / 2 / this.player.rate;
+    show(find("recorded"), seconds > 0 ? `${figure(seconds, 1)} s saved` : "nothing played");
+    if (seconds > 0) {
+      save(wav(samples, this.player.rate, 2), `melisma-${this.controls.query().get("preset")}.wav`);
+    }
+  }
+
+  showTitle(bar = 0) {
+    const barText = bar > 0 ? `, bar ${bar}` : "";
+    show(find("piece"), this.controls.title());
+    show(find("place"), `${this.controls.tempo()} beats a minute, seed ${find("seed").value || "0"}${barText}`);
+  }
+
+  showLevel({ peak_dbtp: peak, momentary_lufs: lufs }) {
+    show(find("lufs"), lufs === null ? "–" : figure(lufs, 1));
+    show(find("peak"), peak === null ? "silent" : `${figure(peak, 1)} dBTP`);
+    const level = Math.min(0, Math.max(-60, peak ?? -60));
+    find("meter").style.setProperty("--level", `${(1 + level / 60) * 100}%`);
+    find("meter").setAttribute("aria-valuenow", figure(level, 0).replace("\u2212", "-"));
+  }
+
+  frame(now) {
+    if (!this.isVisible) {
+      return;
+    }
+    requestAnimationFrame((next) => this.frame(next));
+    const isDue = now - this.figuresMs > FIGURES_MS;
+    if (this.state !== "playing" || (stillness.matches && !isDue)) {
+      return;
+    }
+    const sample = this.player.ring.played();
+    const beatSamples = (60 / this.controls.tempo()) * this.player.rate;
+    this.roll.draw(sample, beatSamples);
+    this.keyboard.light(this.roll.sounding(sample));
+    if (isDue) {
+      this.figuresMs = now;
+      this.showFigures(Math.floor(sample / beatSamples / 4) + 1);
+    }
+  }
+
+  showFigures(bar) {
+    const { player } = this;
+    this.showTitle(bar);
+    show(find("latency"), milliseconds(player.latencySeconds()));
+    show(find("jitter"), `${figure(this.jitterMs ?? 0, 1)} ms`);
+    show(find("buffer"), `${figure(player.bufferSeconds() * 1e3)} ms`);
+    show(find("underruns"), String(player.ring.get(FIELD.UNDERRUNS)));
+  }
+}

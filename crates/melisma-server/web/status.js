@@ -1,0 +1,49 @@
+// The server's state, once a second, for the header and for whoever listens.
+import { Backoff, probe, protocols, socketUrl } from "./connection.js";
+import { count, show } from "./element.js";
+
+const PATH = "/v1/status";
+
+/** Sends `report` (detail: the server's message) and `refused` (detail: a Refusal). */
+export class Status extends EventTarget {
+  /** @param {HTMLElement} text @param {HTMLElement} dot */
+  constructor(text, dot) {
+    super();
+    this.text = text;
+    this.dot = dot;
+    this.backoff = new Backoff();
+    this.timer = 0;
+  }
+
+  start() {
+    clearTimeout(this.timer);
+    this.socket?.close();
+    const socket = new WebSocket(socketUrl(PATH), protocols());
+    this.socket = socket;
+    socket.onmessage = ({ data }) => this.take(JSON.parse(data));
+    socket.onclose = () => {
+      if (socket === this.socket) {
+        this.lose();
+      }
+    };
+  }
+
+  take(report) {
+    this.backoff.reset();
+    const n = report.streams.length;
+    const limit = report.capacity_streams;
+    show(this.text, limit ? `connected, ${n} of ${count(limit, "stream")}` : `connected, ${count(n, "stream")}`);
+    this.dot.classList.add("fine");
+    this.dispatchEvent(new CustomEvent("report", { detail: report }));
+  }
+
+  async lose() {
+    this.dot.classList.remove("fine");
+    const refusal = await probe(PATH);
+    this.dispatchEvent(new CustomEvent("refused", { detail: refusal }));
+    show(this.text, refusal.kind === "key" ? "needs a key" : "disconnected");
+    if (refusal.kind !== "key") {
+      this.timer = setTimeout(() => this.start(), this.backoff.nextMs());
+    }
+  }
+}

@@ -1,0 +1,174 @@
+// Plays a ring. Every start, end and jump is faded, so nothing clicks.
+import { FIELD, Ring, STATE } from "./ring.js";
+
+/** Frames that must remain to fade out before the ring is dry. */
+const RESERVE = 64;
+const FADE_IN = 240;
+/** Share of the difference between two fills that the mean follows, per quantum: about a second. */
+const FOLLOW = 0.0025;
+/** Frames by which the mean fill may differ from the target before the speed changes. */
+const DEAD_BAND = 480;
+const MAX_DRIFT = 0.004;
+/** An underrun raises the target by 10 ms, up to 200 ms; ten good seconds lower it again. */
+const STEP_SECONDS = 0.01;
+const MAX_TARGET_SECONDS = 0.2;
+const GOOD_SECONDS = 10;
+
+class RingPlayer extends AudioWorkletProcessor {
+  constructor(options) {
+    super();
+    this.ring = new Ring(options.processorOptions.memory);
+    /** The beginning of the stream that plays. */
+    this.splice = 0;
+    this.gain = 0;
+    /** The place between two frames, 0 to 1. */
+    this.fraction = 0;
+    this.mean = 0;
+    this.speed = 1;
+    this.least = this.ring.get(FIELD.TARGET);
+    this.raisedSeconds = 0;
+  }
+
+  process(_inputs, outputs) {
+    const [left, right] = outputs[0];
+    const { ring } = this;
+    const n = left.length;
+    if (ring.get(FIELD.STATE) === STATE.WAITING && !this.begin()) {
+      return true;
+    }
+    const fill = ring.fill();
+    this.follow(fill);
+    const ends = fill < this.speed * n + RESERVE || ring.get(FIELD.WANTED) === 0 || this.isSpliced();
+    if (ends) {
+      this.fadeOut(left, right, fill);
+      this.wait(fill);
+    } else {
+      this.copy(left, right, n);
+    }
+    return true;
+  }
+
+  /** Whether enough waits to begin. */
+  begin() {
+    const { ring } = this;
+    if (ring.get(FIELD.WANTED) === 0) {
+      return false;
+    }
+    const splice = ring.get(FIELD.SPLICE);
+    if (splice !== this.splice) {
+      ring.set(FIELD.READ, splice);
+      this.splice = splice;
+    }
+    const fill = ring.fill();
+    const isEnough = fill >= ring.get(FIELD.TARGET) || (ring.get(FIELD.ENDED) === 1 && fill > 0);
+    if (isEnough) {
+      this.skip(fill);
+      this.gain = 0;
+      this.fraction = 0;
+      this.mean = ring.fill();
+      this.speed = 1;
+      ring.set(FIELD.STATE, STATE.PLAYING);
+    }
+    return isEnough;
+  }
+
+  /** After a pause, what came late is not worth its delay. */
+  skip(fill) {
+    const { ring } = this;
+    const excess = fill - ring.get(FIELD.TARGET) - DEAD_BAND;
+    if (excess > 0 && ring.get(FIELD.LIVE) === 1) {
+      ring.set(FIELD.READ, ring.get(FIELD.READ) + excess);
+    }
+  }
+
+  /** Whether a new stream has enough samples to take over. */
+  isSpliced() {
+    const { ring } = this;
+    const splice = ring.get(FIELD.SPLICE);
+    return splice !== this.splice && ((ring.get(FIELD.WRITTEN) - splice) | 0) >= ring.get(FIELD.TARGET);
+  }
+
+  /** Reads faster or slower where the server's clock and the sound card's differ. */
+  follow(fill) {
+    const { ring } = this;
+    if (ring.get(FIELD.LIVE) === 0) {
+      return;
+    }
+    if (currentTime - this.raisedSeconds > GOOD_SECONDS) {
+      this.setTarget(ring.get(FIELD.TARGET) - STEP_SECONDS * sampleRate);
+    }
+    const target = ring.get(FIELD.TARGET);
+    this.mean += (fill - this.mean) * FOLLOW;
+    const excess = this.mean - target - DEAD_BAND;
+    const lack = target - RESERVE - this.mean;
+    const drift = excess > 0 ? excess / sampleRate / 5 : lack > 0 ? -lack / sampleRate / 5 : 0;
+    this.speed = 1 + Math.max(-MAX_DRIFT, Math.min(MAX_DRIFT, drift));
+    ring.set(FIELD.DRIFT_PPM, Math.round((this.speed - 1) * 1e6));
+  }
+
+  setTarget(frames) {
+    this.raisedSeconds = currentTime;
+    this.ring.set(FIELD.TARGET, Math.max(this.least, Math.min(frames, MAX_TARGET_SECONDS * sampleRate)));
+  }
+
+  copy(left, right, n) {
+    const { ring, speed } = this;
+    const { samples, mask } = ring;
+    const read = ring.get(FIELD.READ);
+    let at = this.fraction;
+    for (let i = 0; i < n; i++) {
+      if (this.gain < 1) {
+        this.gain = Math.min(1, this.gain + 1 / FADE_IN);
+      }
+      const whole = Math.floor(at);
+      const part = at - whole;
+      const from = read + whole;
+      if (part === 0) {
+        left[i] = this.gain * samples[2 * (from & mask)];
+        right[i] = this.gain * samples[2 * (from & mask) + 1];
+      } else {
+        left[i] = this.gain * between(samples, mask, from, part, 0);
+        right[i] = this.gain * between(samples, mask, from, part, 1);
+      }
+      at += speed;
+    }
+    const whole = Math.floor(at);
+    this.fraction = at - whole;
+    ring.set(FIELD.READ, read + whole);
+  }
+
+  fadeOut(left, right, fill) {
+    const { ring } = this;
+    const { samples, mask } = ring;
+    const read = ring.get(FIELD.READ);
+    const n = Math.max(0, Math.min(left.length, fill));
+    for (let i = 0; i < n; i++) {
+      const gain = this.gain * (1 - (i + 1) / n);
+      left[i] = gain * samples[2 * ((read + i) & mask)];
+      right[i] = gain * samples[2 * ((read + i) & mask) + 1];
+    }
+    ring.set(FIELD.READ, read + n);
+  }
+
+  wait(fill) {
+    const { ring } = this;
+    ring.set(FIELD.STATE, STATE.WAITING);
+    const isDry = fill < this.speed * 128 + RESERVE && !this.isSpliced();
+    if (isDry && ring.get(FIELD.ENDED) === 0 && ring.get(FIELD.WANTED) === 1) {
+      ring.set(FIELD.UNDERRUNS, ring.get(FIELD.UNDERRUNS) + 1);
+      this.setTarget(ring.get(FIELD.TARGET) + STEP_SECONDS * sampleRate);
+    }
+  }
+}
+
+/** A cubic through four frames. */
+function between(samples, mask, from, part, channel) {
+  const at = (offset) => samples[2 * ((from + offset) & mask) + channel];
+  const [a, b, c, d] = [at(-1), at(0), at(1), at(2)];
+  const slope = 0.5 * (c - a);
+  const square = a - 2.5 * b + 2 * c - 0.5 * d;
+  const cube = 0.5 * (d - a) + 1.5 * (b - c);
+  return ((cube * part + square) * part + slope) * part + b;
+}
+
+registerProcessor("ring-player", RingPlayer);
