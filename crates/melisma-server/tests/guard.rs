@@ -26,7 +26,7 @@ const KEY: (&str, &str) = ("authorization", "Bearer opensesame");
 #[test]
 fn every_route_but_the_public_ones_needs_the_key() {
     for route in ROUTES {
-        let path = route.path.replace("{id}", "x");
+        let path = route.path.replace("{id}", "x").replace("{file}", "app.js");
         let without = KEYED.request(route.method, &path, &[], b"");
         let wrong = KEYED.request(route.method, &path, &[("authorization", "Bearer guess")], b"");
         let with = KEYED.request(route.method, &path, &[KEY], b"");
