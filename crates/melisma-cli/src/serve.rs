@@ -7,11 +7,11 @@ use melisma::config::Environment;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::raise_file_limit;
 use melisma::runtime::memory::Needed;
-use melisma::snac::{Config, Engine, EngineOptions};
+use melisma::snac::{Config, EncodeEngine, Engine, EngineOptions};
 use melisma::text::count;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, Setup};
-use melisma_server::encoder::Encoder;
+use melisma_server::encoder;
 use melisma_server::metrics::Metrics;
 use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings};
 use serde_json::json;
@@ -58,11 +58,7 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
 fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>) -> Result<Decoder> {
     let engine = session.engine()?;
     let max_streams = args.max_streams.map_or_else(|| default_streams(&engine.device), |n| n as usize);
-    // A model that cannot be read counts as nothing, because opening it fails later.
-    let needed = Config::open(&args.model).map(|config| Engine::needed(&config, &engine.device, max_streams));
-    let needed = needed.unwrap_or_default();
-    let needed = Needed { host: loaded_bytes(&args.model) + needed.host, ..needed };
-    session.require(&engine.device, "serving this model", needed)?;
+    session.require(&engine.device, "serving this model", needed(&args.model, &engine.device, max_streams))?;
     let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
     let setup = Setup {
         queue: &engine.queue,
@@ -73,10 +69,20 @@ fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>) -> Result<D
     };
     let batcher = Batcher::start(&codec.model, setup)?;
     let budget = engine.memory.budget();
-    let encoder = Encoder::new(&codec.model, &engine.device.queue(budget)?, budget)?;
+    let encoder = encoder::start(&codec.model, &engine.device.queue(budget)?, budget, metrics)?;
     let capacity = batcher.capacity();
     session.say(&format!("ready on {}: {}", engine.device, count(capacity.streams as u64, "stream")));
     Ok(Decoder { model: codec.model, batcher, encoder, device: engine.device.to_string() })
+}
+
+/// The memory of the model, of the decoder for `max_streams` streams, and of the encoder.
+fn needed(model: &str, device: &Device, max_streams: usize) -> Needed {
+    let loaded = loaded_bytes(model);
+    // A model that cannot be read counts as nothing, because opening it fails later.
+    let Ok(config) = Config::open(model) else { return Needed { host: loaded, device: 0 } };
+    let decoder = Engine::needed(&config, device, max_streams);
+    let encoder = EncodeEngine::needed(&config, device, encoder::max_clips(device));
+    Needed { host: loaded + decoder.host + encoder.host, device: decoder.device + encoder.device }
 }
 
 fn default_streams(device: &Device) -> usize {

@@ -5,6 +5,7 @@ mod client;
 
 use std::io::Write;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use client::{Fixture, MODEL, read_head};
 use melisma::Device;
@@ -13,11 +14,12 @@ use melisma::random::Lcg32;
 use melisma::runtime::memory::Budget;
 use melisma::snac::tokens::{to_ids, to_json, to_orpheus};
 use melisma::snac::{Codes, EncodeEngine};
+use melisma_server::encoder::max_clips;
 
 static SERVER: LazyLock<Fixture> = LazyLock::new(|| Fixture::plain(1));
 
 fn clip(n_samples: usize) -> Clip {
-    let mut random = Lcg32::new(5);
+    let mut random = Lcg32::new(5 + n_samples as u32);
     Clip::mono(24_000, (0..n_samples).map(|_| (0.3 * random.signed() * 32_768.0).round() / 32_768.0).collect())
 }
 
@@ -43,6 +45,46 @@ fn every_format_has_the_codes_of_a_whole_encode() {
     assert_eq!(post("?format=codes", &audio), to_json(&MODEL, &codes));
     let packed = flac::write(&clip, flac::Depth::S16).unwrap();
     assert_eq!(post("", &packed), to_orpheus(&MODEL, &codes).unwrap());
+}
+
+#[test]
+fn clips_that_share_steps_have_the_codes_they_have_alone() {
+    let frame_len = MODEL.config().frame_len();
+    let lens = [0, 1, frame_len - 1, frame_len, 5 * frame_len + 1, 20 * frame_len, 41_234];
+    std::thread::scope(|scope| {
+        for len in lens {
+            scope.spawn(move || {
+                let clip = clip(len);
+                let audio = wav::write(&clip, wav::SampleFormat::S16).unwrap();
+                let answer = SERVER.request("POST", "/v1/encode", &[], &audio);
+                assert_eq!((answer.status, answer.is_whole), (200, true), "{len} samples: {answer:?}");
+                assert!(answer.body == to_orpheus(&MODEL, &codes(&clip)).unwrap().as_bytes(), "{len} samples");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_full_encoder_refuses_and_a_clip_that_breaks_off_makes_room() {
+    let server = Fixture::plain(1);
+    let audio = wav::write(&clip(24_000), wav::SampleFormat::S16).unwrap();
+    let head = "POST /v1/encode HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n";
+    let begin = || {
+        let mut stream = server.connect();
+        stream.write_all(&[head.as_bytes(), &audio[..30_000]].concat()).unwrap();
+        let (head, _) = read_head(&mut stream);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        stream
+    };
+    let mut open: Vec<_> = (0..max_clips(&Device::cpu().unwrap())).map(|_| begin()).collect();
+    let refused = server.request("POST", "/v1/encode", &[], &audio);
+    assert_eq!((refused.status, refused.code().as_str()), (503, "full"));
+    assert_eq!(refused.headers["retry-after"], "1");
+    drop(open.pop());
+    let start = Instant::now();
+    while server.request("POST", "/v1/encode", &[], &audio).status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(2), "the place was not freed");
+    }
 }
 
 #[test]

@@ -52,6 +52,36 @@ fn a_browser_sends_the_key_as_a_subprotocol_and_does_not_get_it_back() {
 }
 
 #[test]
+fn the_status_comes_once_a_second_with_its_fields() {
+    let server = Fixture::plain(2);
+    let mut stream = server.socket("/v1/decode", &[]).ok().unwrap();
+    stream.next_json();
+    let mut socket = server.socket("/v1/status", &[]).ok().unwrap();
+    let (first, start) = (socket.next_json(), Instant::now());
+    let fields = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let expected = [
+        "batch_size",
+        "capacity_streams",
+        "device",
+        "memory_bytes",
+        "queue_depth",
+        "refused",
+        "stages",
+        "streams",
+        "type",
+    ];
+    assert_eq!(fields(&first), expected);
+    assert_eq!(fields(&first["streams"][0]), ["buffer_seconds", "id", "kind", "seconds"]);
+    assert_eq!(first["streams"][0]["kind"], "decode");
+    assert_eq!(fields(&first["stages"]), ["copy", "decode", "encode", "population", "send", "validation"]);
+    assert_eq!(fields(&first["stages"]["copy"]), ["p50_seconds", "p99_seconds"]);
+    assert!(first["memory_bytes"].as_u64().unwrap() > 1 << 20);
+    assert_eq!(fields(&socket.next_json()), expected);
+    let pace = start.elapsed().as_secs_f64();
+    assert!((0.8..2.0).contains(&pace), "{pace} s between two reports");
+}
+
+#[test]
 fn foreign_names_and_pages_are_refused_before_the_body() {
     let refused = |headers: &[(&str, &str)]| {
         // The body never comes.

@@ -68,23 +68,43 @@ fn an_untouched_stream_is_the_endless_piece() {
     assert!(n_notes > 0 && n_levels >= 2, "{n_notes} notes, {n_levels} levels");
 }
 
-#[test]
-fn a_listener_plays_along_and_stops() {
-    let mut socket = SERVER.socket("/v1/synth?preset=sleep&rate=24000", &[]).ok().unwrap();
-    socket.next_json();
-    socket.say(r#"{"type":"set","parameter":"gain","value":0.0}"#);
-    socket.say(r#"{"type":"note","instrument":"pluck","key":60,"velocity":0.8,"duration":0.05}"#);
-    socket.say(r#"{"type":"note_on","instrument":"lead","key":64,"velocity":0.5}"#);
-    socket.say(r#"{"type":"note_off","instrument":"lead","key":64}"#);
-    socket.say(r#"{"type":"stop"}"#);
-    let mut last = 0;
-    while let Some(heard) = hear(&mut socket) {
+/// The peak of each block from the next on, until the stream ends or `n` blocks were heard.
+fn peaks(socket: &mut Socket, n: usize) -> (Vec<f32>, u32) {
+    let (mut peaks, mut last) = (Vec::new(), 0);
+    while peaks.len() < n
+        && let Some(heard) = hear(socket)
+    {
         if let Heard::Block { flags, samples, .. } = heard {
-            assert_eq!(samples.len(), 4 * 240);
+            let samples = samples.chunks(4).map(|sample| f32::from_le_bytes(sample.try_into().unwrap()).abs());
+            peaks.push(samples.fold(0.0, f32::max));
             last = flags;
         }
     }
-    assert_eq!(last, 2, "the last block is marked");
+    (peaks, last)
+}
+
+#[test]
+fn a_listener_plays_along_and_stops() {
+    let mut socket = SERVER.socket("/v1/synth?preset=sleep&rate=24000&sample_format=f32", &[]).ok().unwrap();
+    socket.next_json();
+    let until = |socket: &mut Socket, is_reached: &dyn Fn(f32) -> bool, what: &str| {
+        let (peaks, _) = (0..40).map(|_| peaks(socket, 10)).find(|(peaks, _)| is_reached(peaks[9])).expect(what);
+        assert_eq!(peaks.len(), 10);
+    };
+    socket.say(r#"{"type":"set","parameter":"gain","value":0.0}"#);
+    until(&mut socket, &|peak| peak == 0.0, "the gain was not obeyed");
+    socket.say(r#"{"type":"set","parameter":"gain","value":1.0}"#);
+    for note in [
+        r#"{"type":"note","instrument":"pluck","key":60,"velocity":0.8,"duration":0.05}"#,
+        r#"{"type":"note_on","instrument":"lead","key":64,"velocity":0.9}"#,
+    ] {
+        socket.say(note);
+    }
+    until(&mut socket, &|peak| peak > 0.05, "the notes were not heard");
+    socket.say(r#"{"type":"note_off","instrument":"lead","key":64}"#);
+    socket.say(r#"{"type":"stop"}"#);
+    let (_, last) = peaks(&mut socket, usize::MAX);
+    assert_eq!(last, 6, "the last block is marked");
 }
 
 #[test]
@@ -106,6 +126,11 @@ fn mistakes_are_told() {
     assert_eq!(told(r#"{"type":"set","parameter":"gain","value":2}"#), "invalid_value");
     assert_eq!(told(r#"{"type":"note","instrument":"pluck","key":60,"velocity":0.8,"duration":-1}"#), "invalid_value");
     assert_eq!(told(r#"{"type":"note_on","instrument":"pluck","key":200,"velocity":0.8}"#), "invalid_value");
+    assert_eq!(told(r#"{"type":"note_on","instrument":"kazoo","key":60,"velocity":0.8}"#), "invalid_message");
+    assert_eq!(told(r#"{"type":"note_on","instrument":"pluck","key":"c","velocity":0.8}"#), "invalid_message");
+    assert_eq!(told(r#"{"type":"note_off","instrument":"pluck","key":60,"velocity":1}"#), "invalid_message");
+    assert_eq!(told(r#"{"type":"stop""#), "invalid_message");
+    assert_eq!(told("\u{1F3B5} \u{0}"), "invalid_message");
     for query in ["", "?preset=noise", "?preset=focus&rate=1", "?preset=focus&sample_format=u8"] {
         let refused = SERVER.socket(&format!("/v1/synth{query}"), &[]).err().unwrap();
         assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_parameter"), "{query}");

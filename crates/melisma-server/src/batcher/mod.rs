@@ -1,13 +1,16 @@
-//! One engine that decodes the streams of all clients.
+//! One engine that serves the streams of all clients.
 //!
-//! A [`Batcher`] owns a [`snac::Engine`](melisma::snac::Engine) on a thread of its own. Clients open
-//! streams, push frames and receive samples; between two steps streams join and leave. Every queue
-//! is bounded: [`Input::push`] waits for room, and a stream whose samples are not received takes no
-//! further step. Dropping either half closes the stream before the next step.
+//! A [`Batcher`] owns an engine on a thread of its own: [`snac::Engine`](melisma::snac::Engine), which
+//! decodes frames of codes to samples, or [`snac::EncodeEngine`](melisma::snac::EncodeEngine), which
+//! encodes frames of samples. Clients open streams, push frames and receive what became final;
+//! between two steps streams join and leave. Every queue is bounded: [`Input::push`] waits for room,
+//! and a stream whose blocks are not received takes no further step. Dropping either half closes the
+//! stream before the next step.
 //!
-//! The samples of a stream do not depend on the streams beside it.
+//! What a stream receives does not depend on the streams beside it.
 
 mod capacity;
+mod engine;
 mod schedule;
 mod stream;
 mod worker;
@@ -19,13 +22,14 @@ use std::time::{Duration, Instant};
 
 use melisma::runtime::device::Queue;
 use melisma::runtime::memory::Budget;
-use melisma::snac::{Codes, Engine, EngineOptions, Model, Noise};
+use melisma::snac::{Engine, EngineOptions, Model};
 use melisma::{Error, Result};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::admission::{Admission, Place};
 use crate::metrics::Metrics;
 pub use capacity::{Capacity, period};
+pub use engine::StepEngine;
 pub use schedule::{Account, Due, Key, Row, Schedule, Step};
 pub use stream::{Block, Input, Output};
 
@@ -36,14 +40,14 @@ const OUTPUT_BLOCKS: usize = 8;
 
 /// An engine that serves many streams. Dropping it fails the streams that are open.
 #[derive(Debug)]
-pub struct Batcher {
-    shared: Arc<Shared>,
+pub struct Batcher<E: StepEngine = Engine> {
+    shared: Arc<Shared<E>>,
     thread: Option<JoinHandle<()>>,
     admission: Admission,
     capacity: Capacity,
 }
 
-/// Where a batcher runs.
+/// Where a decoding batcher runs.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// Its device.
@@ -60,38 +64,38 @@ pub struct Setup<'a> {
 
 /// What the batcher's thread and its clients share.
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct Shared<E: StepEngine> {
+    state: Mutex<State<E>>,
     work: Condvar,
     start: Instant,
     metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
-struct State {
-    schedule: Schedule<Frame>,
-    lanes: BTreeMap<Key, Lane>,
+struct State<E: StepEngine> {
+    schedule: Schedule<Frame<E::Frame>>,
+    lanes: BTreeMap<Key, Lane<E::Content>>,
     /// Streams that have no slot of the engine yet.
-    opening: Vec<(Key, Noise)>,
+    opening: Vec<(Key, E::Start)>,
     /// Streams whose slot is to be freed.
     closing: Vec<Key>,
     n_opened: Key,
     is_stopping: bool,
 }
 
-/// One frame of codes.
+/// One frame of a stream.
 #[derive(Debug)]
-struct Frame {
-    codes: Codes,
+struct Frame<F> {
+    content: F,
     arrived: Instant,
 }
 
 /// The way back to one client.
 #[derive(Debug)]
-struct Lane {
+struct Lane<C> {
     /// The first field, so that the place is free before the client sees the end.
     _place: Place,
-    blocks: mpsc::Sender<Block>,
+    blocks: mpsc::Sender<Block<C>>,
     /// One permit for each frame that may still wait.
     room: Arc<Semaphore>,
     failure: Failure,
@@ -101,7 +105,7 @@ struct Lane {
 type Failure = Arc<Mutex<Option<Error>>>;
 
 impl Batcher {
-    /// Builds an engine, measures it and starts its thread. At most `max_streams` streams are
+    /// Builds a decoder, measures it and starts its thread. At most `max_streams` streams are
     /// admitted, fewer if the device cannot keep up with them.
     ///
     /// # Errors
@@ -117,8 +121,18 @@ impl Batcher {
             let message = format!("{}: too slow to decode one stream of this model in real time", queue.device());
             return Err(Error::unsupported(message).with_hint("use a faster device or a smaller model"));
         }
+        Self::over(engine, period(model.config()), capacity, metrics)
+    }
+}
+
+impl<E: StepEngine> Batcher<E> {
+    /// Starts a thread for `engine`, whose frames have the given period.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn over(engine: E, period: Duration, capacity: Capacity, metrics: Arc<Metrics>) -> Result<Self> {
         let state = State {
-            schedule: Schedule::new(period(model.config())),
+            schedule: Schedule::new(period),
             lanes: BTreeMap::new(),
             opening: Vec::new(),
             closing: Vec::new(),
@@ -134,7 +148,7 @@ impl Batcher {
     }
 
     /// Opens a stream, or returns `None` if the device is fully used. Never waits.
-    pub fn open(&self, noise: Noise) -> Option<(Input, Output)> {
+    pub fn open(&self, start: E::Start) -> Option<(Input<E>, Output<E>)> {
         let place = self.admission.enter()?;
         let (blocks, received) = mpsc::channel(OUTPUT_BLOCKS);
         let (room, failure) = (Arc::new(Semaphore::new(INPUT_FRAMES)), Failure::default());
@@ -145,7 +159,7 @@ impl Batcher {
             }
             let key = state.n_opened;
             state.n_opened += 1;
-            state.opening.push((key, noise));
+            state.opening.push((key, start));
             state.schedule.open(key);
             let lane = Lane { blocks, room: Arc::clone(&room), failure: Arc::clone(&failure), _place: place };
             state.lanes.insert(key, lane);
@@ -177,7 +191,7 @@ impl Batcher {
     }
 }
 
-impl Drop for Batcher {
+impl<E: StepEngine> Drop for Batcher<E> {
     fn drop(&mut self) {
         self.shared.lock().is_stopping = true;
         self.shared.work.notify_one();
@@ -188,8 +202,8 @@ impl Drop for Batcher {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<E: StepEngine> Shared<E> {
+    fn lock(&self) -> MutexGuard<'_, State<E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,7 +212,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl<E: StepEngine> State<E> {
     /// Ends a stream early; the engine's slot is freed before the next step.
     fn abandon(&mut self, key: Key) {
         if self.lanes.contains_key(&key) {

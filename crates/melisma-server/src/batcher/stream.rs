@@ -3,60 +3,59 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use melisma::snac::{Codes, Frames};
+use melisma::snac::Engine;
 use melisma::{Error, Kind, Result};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Failure, Frame, Key, Shared};
+use super::{Failure, Frame, Key, Shared, StepEngine};
 
 /// Where frames go in.
 #[derive(Debug)]
-pub struct Input {
-    shared: Arc<Shared>,
+pub struct Input<E: StepEngine = Engine> {
+    shared: Arc<Shared<E>>,
     key: Key,
     room: Arc<Semaphore>,
     is_finished: bool,
 }
 
-/// Where samples come out.
+/// Where blocks come out.
 #[derive(Debug)]
-pub struct Output {
-    shared: Arc<Shared>,
+pub struct Output<E: StepEngine = Engine> {
+    shared: Arc<Shared<E>>,
     key: Key,
-    blocks: mpsc::Receiver<Block>,
+    blocks: mpsc::Receiver<Block<E::Content>>,
     failure: Failure,
 }
 
-/// Samples that became final with one step.
+/// What became final with one step.
 #[derive(Debug, Clone)]
-pub struct Block {
-    /// Mono.
-    pub samples: Vec<f32>,
-    /// When the last frame that they needed arrived.
+pub struct Block<C = Vec<f32>> {
+    /// Mono samples, or codes.
+    pub content: C,
+    /// When the last frame that it needed arrived.
     pub arrived: Instant,
-    /// Whether the stream ends with them.
+    /// Whether the stream ends with it.
     pub is_last: bool,
 }
 
-impl Input {
-    pub(super) fn new(shared: Arc<Shared>, key: Key, room: Arc<Semaphore>) -> Self {
+impl<E: StepEngine> Input<E> {
+    pub(super) fn new(shared: Arc<Shared<E>>, key: Key, room: Arc<Semaphore>) -> Self {
         Self { shared, key, room, is_finished: false }
     }
 
     /// Pushes frames, one after the other; waits while too many of this stream's frames wait.
     ///
     /// # Errors
-    /// The stream has ended: its samples are no longer received, or the device failed.
-    pub async fn push(&self, frames: Frames<'_>) -> Result<()> {
-        for frame in frames.chunks(1) {
+    /// The stream has ended: its blocks are no longer received, or the device failed.
+    pub async fn push(&self, frames: Vec<E::Frame>) -> Result<()> {
+        for content in frames {
             let permit = self.room.acquire().await.map_err(|_| gone())?;
             // The batcher returns it when it takes the frame.
             permit.forget();
             let arrived = Instant::now();
-            let codes = Codes::from(frame);
             let mut state = self.shared.lock();
             let now = self.shared.now();
-            state.schedule.push(self.key, now, Frame { codes, arrived });
+            state.schedule.push(self.key, now, Frame { content, arrived });
             drop(state);
             self.shared.work.notify_one();
         }
@@ -72,7 +71,7 @@ impl Input {
     }
 }
 
-impl Drop for Input {
+impl<E: StepEngine> Drop for Input<E> {
     fn drop(&mut self) {
         if !self.is_finished {
             self.shared.lock().abandon(self.key);
@@ -81,8 +80,13 @@ impl Drop for Input {
     }
 }
 
-impl Output {
-    pub(super) fn new(shared: Arc<Shared>, key: Key, blocks: mpsc::Receiver<Block>, failure: Failure) -> Self {
+impl<E: StepEngine> Output<E> {
+    pub(super) fn new(
+        shared: Arc<Shared<E>>,
+        key: Key,
+        blocks: mpsc::Receiver<Block<E::Content>>,
+        failure: Failure,
+    ) -> Self {
         Self { shared, key, blocks, failure }
     }
 
@@ -90,7 +94,7 @@ impl Output {
     ///
     /// # Errors
     /// The device failed, or the server ended the stream.
-    pub async fn next(&mut self) -> Result<Option<Block>> {
+    pub async fn next(&mut self) -> Result<Option<Block<E::Content>>> {
         let Some(block) = self.blocks.recv().await else {
             let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
             return failure.map_or(Ok(None), Err);
@@ -101,7 +105,7 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl<E: StepEngine> Drop for Output<E> {
     fn drop(&mut self) {
         self.shared.lock().abandon(self.key);
         self.shared.work.notify_one();

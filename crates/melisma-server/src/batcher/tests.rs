@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use melisma::Device;
-use melisma::snac::slots;
+use melisma::snac::{Codes, Frames, Noise, slots};
 
 use super::*;
 
@@ -33,6 +33,10 @@ fn codes(seed: i32, n_frames: usize) -> Codes {
     Codes::from_frames(MODEL.config(), &frames).unwrap()
 }
 
+fn frames(frames: Frames<'_>) -> Vec<Codes> {
+    frames.chunks(1).map(Codes::from).collect()
+}
+
 /// What the engine alone makes of `codes`.
 fn alone(codes: &Codes, noise: &Noise) -> Vec<f32> {
     let budget = Budget::unlimited();
@@ -45,7 +49,7 @@ async fn receive(mut output: Output) -> Result<Vec<f32>> {
     while let Some(block) = output.next().await? {
         assert!(!is_over, "a block after the last one");
         is_over = block.is_last;
-        samples.extend(block.samples);
+        samples.extend(block.content);
     }
     Ok(samples)
 }
@@ -62,7 +66,7 @@ fn streams_that_share_steps_have_the_samples_they_have_alone() {
                 let received = tokio::spawn(receive(output));
                 let pushed = tokio::spawn(async move {
                     for piece in codes.frames().chunks(1 + seed as usize) {
-                        input.push(piece).await.unwrap();
+                        input.push(frames(piece)).await.unwrap();
                     }
                     input.finish();
                 });
@@ -101,11 +105,11 @@ fn a_client_that_does_not_receive_holds_a_bounded_queue() {
     runtime().block_on(async {
         let (input, output) = batcher.open(Noise::Off).unwrap();
         let long = codes(0, 4 * (INPUT_FRAMES + 64 * OUTPUT_BLOCKS));
-        let pushing = tokio::time::timeout(Duration::from_millis(500), input.push(long.frames())).await;
+        let pushing = tokio::time::timeout(Duration::from_millis(500), input.push(frames(long.frames()))).await;
         assert!(pushing.is_err(), "all frames were taken");
         assert!(batcher.queue_depth() <= INPUT_FRAMES);
         drop(output);
-        assert!(input.push(long.frames()).await.is_err());
+        assert!(input.push(frames(long.frames())).await.is_err());
     });
 }
 

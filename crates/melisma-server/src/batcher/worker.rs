@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use melisma::snac::{Engine, Noise, StreamId};
+use melisma::snac::StreamId;
 use melisma::{Error, Result};
 
-use super::{Block, Capacity, Due, Frame, Key, Row, Shared, State, Step};
-use crate::metrics::Stage;
+use super::{Block, Capacity, Due, Frame, Key, Row, Shared, State, Step, StepEngine};
 
-pub(super) struct Worker {
-    shared: Arc<Shared>,
-    engine: Engine,
+pub(super) struct Worker<E: StepEngine> {
+    shared: Arc<Shared<E>>,
+    engine: E,
     capacity: Capacity,
     /// The engine's name of each stream, and when its newest frame arrived.
     streams: BTreeMap<Key, Live>,
@@ -25,22 +24,22 @@ struct Live {
 }
 
 /// One turn's work.
-struct Turn {
+struct Turn<E: StepEngine> {
     closing: Vec<Key>,
-    opening: Vec<(Key, Noise)>,
-    step: Option<Step<Frame>>,
+    opening: Vec<(Key, E::Start)>,
+    step: Option<Step<Frame<E::Frame>>>,
 }
 
-impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, engine: Engine, capacity: Capacity) -> Self {
+impl<E: StepEngine> Worker<E> {
+    pub(super) fn new(shared: Arc<Shared<E>>, engine: E, capacity: Capacity) -> Self {
         Self { shared, engine, capacity, streams: BTreeMap::new() }
     }
 
     pub(super) fn run(mut self) {
         while let Some(turn) = self.wait() {
             turn.closing.into_iter().for_each(|key| self.close(key));
-            for (key, noise) in turn.opening {
-                if let Err(error) = self.open(key, noise) {
+            for (key, start) in turn.opening {
+                if let Err(error) = self.open(key, start) {
                     self.fail(&[key], &error);
                 }
             }
@@ -62,7 +61,7 @@ impl Worker {
     }
 
     /// Waits for something to do; `None` when the batcher is dropped.
-    fn wait(&self) -> Option<Turn> {
+    fn wait(&self) -> Option<Turn<E>> {
         let mut state = self.shared.lock();
         loop {
             if state.is_stopping {
@@ -77,9 +76,9 @@ impl Worker {
         }
     }
 
-    fn open(&mut self, key: Key, noise: Noise) -> Result<()> {
+    fn open(&mut self, key: Key, start: E::Start) -> Result<()> {
         if self.shared.lock().lanes.contains_key(&key) {
-            let id = self.engine.open(noise)?;
+            let id = self.engine.open(start)?;
             self.streams.insert(key, Live { id, arrived: Instant::now() });
         }
         Ok(())
@@ -108,61 +107,44 @@ impl Worker {
         }
     }
 
-    fn step(&mut self, rows: Vec<Row<Frame>>) -> Result<()> {
-        let metrics = Arc::clone(&self.shared.metrics);
-        let populating = Instant::now();
-        // A stream that was closed meanwhile has no slot.
-        let rows: Vec<Row<Frame>> = rows.into_iter().filter(|row| self.streams.contains_key(&row.key)).collect();
-        if rows.is_empty() {
+    fn step(&mut self, rows: Vec<Row<Frame<E::Frame>>>) -> Result<()> {
+        let (mut input, mut dues) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for Row { key, frames } in rows {
+            // A stream that was closed meanwhile has no slot.
+            let Some(live) = self.streams.get_mut(&key) else { continue };
+            live.arrived = frames.last().map_or(live.arrived, |due| due.frame.arrived);
+            dues.push((key, frames.iter().map(|due| due.at).collect::<Vec<Duration>>()));
+            input.push((live.id, frames.into_iter().map(|due: Due<_>| due.frame.content).collect()));
+        }
+        if input.is_empty() {
             return Ok(());
         }
-        let mut codes = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let [first, rest @ ..] = &row.frames[..] else { continue };
-            let mut joined = first.frame.codes.clone();
-            rest.iter().try_for_each(|due| joined.append(due.frame.codes.frames()))?;
-            codes.push(joined);
-            if let Some(live) = self.streams.get_mut(&row.key) {
-                live.arrived = rest.last().unwrap_or(first).frame.arrived;
-            }
-        }
-        let input: Vec<_> =
-            rows.iter().zip(&codes).map(|(row, codes)| (self.streams[&row.key].id, codes.frames())).collect();
-        let decoding = Instant::now();
-        metrics.stage(Stage::Population, decoding - populating);
-        metrics.batch(rows.len());
-        let samples = self.engine.step(&input)?;
-        let copying = Instant::now();
-        metrics.stage(Stage::Decode, copying - decoding);
-        let blocks: Vec<Vec<f32>> = (0..rows.len()).map(|row| samples.of(row).to_vec()).collect();
-        metrics.stage(Stage::Copy, copying.elapsed());
+        let metrics = &self.shared.metrics;
+        let contents = self.engine.step(&input, metrics)?;
         let now = self.shared.now();
         let mut state = self.shared.lock();
-        for (row, samples) in rows.into_iter().zip(blocks) {
-            let is_missed = |due: &&Due<Frame>| due.at < now;
-            metrics.missed(row.frames.iter().filter(is_missed).count() as u64);
-            if let Some(lane) = state.lanes.get(&row.key) {
-                lane.room.add_permits(row.frames.len());
+        for ((key, dues), content) in dues.into_iter().zip(contents) {
+            E::missed(metrics, dues.iter().filter(|due| **due < now).count() as u64);
+            if let Some(lane) = state.lanes.get(&key) {
+                lane.room.add_permits(dues.len());
             }
-            let arrived = self.streams[&row.key].arrived;
-            deliver(&mut state, row.key, Block { samples, arrived, is_last: false });
+            let arrived = self.streams[&key].arrived;
+            deliver(&mut state, key, Block { content, arrived, is_last: false });
         }
         Ok(())
     }
 
     fn end(&mut self, key: Key) -> Result<()> {
         let Some(live) = self.streams.remove(&key) else { return Ok(()) };
-        let start = Instant::now();
-        let samples = self.engine.finish(live.id)?;
-        self.shared.metrics.stage(Stage::Decode, start.elapsed());
-        deliver(&mut self.shared.lock(), key, Block { samples, arrived: live.arrived, is_last: true });
+        let content = self.engine.finish(live.id, &self.shared.metrics)?;
+        deliver(&mut self.shared.lock(), key, Block { content, arrived: live.arrived, is_last: true });
         self.close(key);
         Ok(())
     }
 }
 
 /// Also after a panic: no client waits for an engine that is gone.
-impl Drop for Worker {
+impl<E: StepEngine> Drop for Worker<E> {
     fn drop(&mut self) {
         let open: Vec<Key> = {
             let mut state = self.shared.lock();
@@ -174,9 +156,9 @@ impl Drop for Worker {
 }
 
 /// Sends a block; a stream takes its next step only when the one after it has room.
-fn deliver(state: &mut State, key: Key, block: Block) {
+fn deliver<E: StepEngine>(state: &mut State<E>, key: Key, block: Block<E::Content>) {
     let Some(lane) = state.lanes.get(&key) else { return };
-    if block.samples.is_empty() && !block.is_last {
+    if E::is_empty(&block.content) && !block.is_last {
         return;
     }
     // It fails only if the client has left, which closes the stream.

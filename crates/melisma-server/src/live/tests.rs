@@ -46,3 +46,20 @@ fn a_listener_that_leaves_makes_room_and_a_slow_one_loses_nothing() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn notes_are_announced_a_second_before_they_sound() {
+    for name in ["focus", "bright"] {
+        let config = EngineConfig { sample_rate: 8_000, ..EngineConfig::default() };
+        let (mut music, _remote) = Endless::new(Style::named(name).unwrap(), 3, config).unwrap();
+        let mut n_phrases = 0;
+        while n_phrases < 2 {
+            let notes = music.plan().unwrap();
+            let position = music.next_block().unwrap().position;
+            n_phrases += usize::from(!notes.is_empty());
+            let is_early = |note: &PlacedNote| position == 0 || note.start >= position + 8_000;
+            let late = notes.iter().find(|(_, note)| !is_early(note));
+            assert!(late.is_none(), "{name}: at sample {position}, {late:?}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use histogram::{Histogram, SECONDS, STREAMS};
 
-/// A part of the way from tokens to the client.
+/// A part of the way from a client's data to the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Bytes to checked frames.
@@ -25,10 +25,12 @@ pub enum Stage {
     Copy,
     /// Samples to the client's connection.
     Send,
+    /// A step of the encoder.
+    Encode,
 }
 
 impl Stage {
-    const ALL: [Self; 5] = [Self::Validation, Self::Population, Self::Decode, Self::Copy, Self::Send];
+    const ALL: [Self; 6] = [Self::Validation, Self::Population, Self::Decode, Self::Copy, Self::Send, Self::Encode];
 
     fn name(self) -> &'static str {
         match self {
@@ -37,6 +39,7 @@ impl Stage {
             Self::Decode => "decode",
             Self::Copy => "copy",
             Self::Send => "send",
+            Self::Encode => "encode",
         }
     }
 }
@@ -55,7 +58,7 @@ pub struct Gauge {
 /// All counters of a server.
 #[derive(Debug)]
 pub struct Metrics {
-    stages: [Histogram; 5],
+    stages: [Histogram; 6],
     first_audio: Histogram,
     late: Histogram,
     batch: Histogram,
@@ -145,7 +148,7 @@ impl Metrics {
             head(&mut text, gauge.name, "gauge", gauge.help);
             let _ = writeln!(text, "melisma_{} {}", gauge.name, gauge.value);
         }
-        head(&mut text, "stage_seconds", "histogram", "Time in each stage of decoding.");
+        head(&mut text, "stage_seconds", "histogram", "Time in each stage.");
         for stage in Stage::ALL {
             let label = format!("stage=\"{}\"", stage.name());
             self.stages[stage as usize].write("melisma_stage_seconds", &label, &mut text);

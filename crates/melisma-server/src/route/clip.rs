@@ -18,6 +18,7 @@ use crate::http::failure::Failure;
 const WAITING: usize = 4;
 
 /// The parts of an answer, as text.
+#[derive(Clone)]
 pub(super) struct Texts {
     sender: mpsc::Sender<Result<String, Failure>>,
 }
@@ -27,9 +28,9 @@ impl Texts {
     ///
     /// # Errors
     /// The client has left.
-    pub(super) fn give(&self, text: String) -> melisma::Result<()> {
+    pub(super) async fn give(&self, text: String) -> melisma::Result<()> {
         let gone = || Error::new(Kind::Io, "the client has left");
-        if text.is_empty() { Ok(()) } else { self.sender.blocking_send(Ok(text)).map_err(|_| gone()) }
+        if text.is_empty() { Ok(()) } else { self.sender.send(Ok(text)).await.map_err(|_| gone()) }
     }
 }
 

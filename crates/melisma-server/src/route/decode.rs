@@ -167,13 +167,13 @@ impl Player {
 
     async fn send(&mut self, block: &Block) -> Result<(), Fault> {
         let start = Instant::now();
-        self.n_samples += block.samples.len() as u64;
-        let bytes = self.encoder.push(&block.samples)?;
+        self.n_samples += block.content.len() as u64;
+        let bytes = self.encoder.push(&block.content)?;
         if !bytes.is_empty() {
             self.pieces.send(bytes).await?;
         }
         self.app.metrics.stage(Stage::Send, start.elapsed());
-        self.app.metrics.audio(seconds(block.samples.len() as u64, self.layout));
+        self.app.metrics.audio(seconds(block.content.len() as u64, self.layout));
         Ok(())
     }
 

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use melisma::Error;
 use melisma::audio::Stream;
-use melisma::snac::Codes;
 use melisma::snac::tokens::{Text, to_json};
+use melisma::snac::{Codes, Config, EncodeEngine, Model};
+use melisma::{Error, Kind, Result};
+use tokio::runtime::Handle;
 
 use super::Call;
 use super::clip::{self, Source, Texts};
 use crate::app::{App, Decoder};
+use crate::batcher::{Block, Input, Output};
 use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
@@ -21,7 +23,7 @@ enum Form {
     Codes,
 }
 
-pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
+pub(super) async fn post(app: &Arc<App>, call: Call) -> std::result::Result<Reply, Failure> {
     let mut query = Query::new(call.request.uri().query())?;
     let form = query.value("format", "orpheus, ids or codes", |text| match text {
         "orpheus" => Some(Form::Text(Text::Orpheus)),
@@ -32,43 +34,83 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let form = form.unwrap_or(Form::Text(Text::Orpheus));
     query.finish()?;
     app.check_open()?;
-    let full = || Failure::busy("full", "other clips are being encoded").and_close();
-    let place = app.decoder()?.encoder.enter().ok_or_else(full)?;
-    let media_type = match form {
-        Form::Text(_) => "text/plain; charset=utf-8",
-        Form::Codes => "application/json",
+    let decoder = app.decoder()?;
+    let full = || {
+        let limit = decoder.encoder.admission().limit();
+        Failure::busy("full", format!("{limit} other clips are being encoded")).and_close()
     };
+    let (input, output) = decoder.encoder.open(()).ok_or_else(full)?;
+    let writer = Writer { model: Arc::clone(&decoder.model), form };
     let worker = Arc::clone(app);
-    clip::answer(app, call, media_type, move |source, texts| {
-        let _place = place;
-        encode(&worker, source, form, texts)
+    clip::answer(app, call, writer.media_type(), move |source, texts| {
+        let writing = Handle::current().spawn(writer.write(output, texts.clone()));
+        let read = read(&worker, source, input);
+        let lost = |_| Err(Error::new(Kind::Io, "the clip was lost"));
+        let written = Handle::current().block_on(writing).unwrap_or_else(lost);
+        // A failure of the engine ends the reading too.
+        written.and(read)
     })
     .await
 }
 
-/// Encodes a clip on a thread of its own.
-fn encode(app: &App, source: Source, form: Form, texts: &Texts) -> Result<(), Error> {
-    let Some(Decoder { model, encoder, .. }) = app.decoder.get() else { return Ok(()) };
-    let config = model.config();
-    let mut all = Codes::empty(config);
-    let mut start = match form {
-        Form::Text(text) => text.start(model)?,
-        Form::Codes => String::new(),
+/// Reads the clip's frames.
+fn read(app: &App, source: Source, input: Input<EncodeEngine>) -> Result<()> {
+    let Some(Decoder { model, .. }) = app.decoder.get() else { return Ok(()) };
+    let Config { sampling_rate, .. } = *model.config();
+    let frame_len = model.config().frame_len();
+    let mut stream = Stream::live(source, sampling_rate)?;
+    let mut waiting: Vec<f32> = Vec::new();
+    let push = |samples: &[f32]| {
+        Handle::current().block_on(input.push(samples.chunks(frame_len).map(<[f32]>::to_vec).collect()))
     };
-    let mut take = |codes: Codes| match form {
-        Form::Text(_) if codes.n_frames() == 0 => Ok(()),
-        Form::Text(text) => texts.give(std::mem::take(&mut start) + &text.lines(&codes)),
-        Form::Codes => all.append(codes.frames()),
-    };
-    let mut stream = Stream::live(source, config.sampling_rate)?;
-    let clip = encoder.open()?;
-    clip::each_block(app, &mut stream, config.sampling_rate, |samples| clip.push(samples, &mut take))?;
-    if let Some(rest) = clip.finish()? {
-        take(rest)?;
+    clip::each_block(app, &mut stream, sampling_rate, |samples| {
+        waiting.extend_from_slice(samples);
+        let n_whole = waiting.len() / frame_len * frame_len;
+        push(&waiting[..n_whole])?;
+        waiting.drain(..n_whole);
+        Ok(())
+    })?;
+    waiting.resize(waiting.len().next_multiple_of(frame_len), 0.0);
+    push(&waiting)?;
+    input.finish();
+    Ok(())
+}
+
+/// Codes to the text of the answer.
+struct Writer {
+    model: Arc<Model>,
+    form: Form,
+}
+
+impl Writer {
+    fn media_type(&self) -> &'static str {
+        match self.form {
+            Form::Text(_) => "text/plain; charset=utf-8",
+            Form::Codes => "application/json",
+        }
     }
-    match form {
-        // A clip without a frame has the start alone.
-        Form::Text(_) => texts.give(start),
-        Form::Codes => texts.give(to_json(model, &all)),
+
+    /// Sends the codes that the encoder makes, as they come. Ends without an error if the reading of the clip fails.
+    async fn write(self, mut output: Output<EncodeEngine>, texts: Texts) -> Result<()> {
+        let Self { model, form } = self;
+        let mut all = Codes::empty(model.config());
+        let mut start = match form {
+            Form::Text(text) => text.start(&model)?,
+            Form::Codes => String::new(),
+        };
+        while let Some(Block { content, is_last, .. }) = output.next().await? {
+            match form {
+                // A clip without a frame has the start alone.
+                Form::Text(text) if is_last || content.n_frames() > 0 => {
+                    texts.give(std::mem::take(&mut start) + &text.lines(&content)).await?;
+                }
+                Form::Text(_) => {}
+                Form::Codes => all.append(content.frames())?,
+            }
+            if is_last && matches!(form, Form::Codes) {
+                texts.give(to_json(&model, &all)).await?;
+            }
+        }
+        Ok(())
     }
 }

@@ -153,7 +153,7 @@ impl Intake {
     async fn send(&mut self) -> Result<(), Failure> {
         let decoder = self.app.decoder()?;
         let ready = std::mem::replace(&mut self.pending, Codes::empty(decoder.model.config()));
-        Ok(self.input.push(ready.frames()).await?)
+        Ok(self.input.push(ready.frames().chunks(1).map(Codes::from).collect()).await?)
     }
 }
 

@@ -6,6 +6,7 @@ use hyper::header::HeaderValue;
 use melisma::audio::Stream;
 use melisma::mel::Config;
 use serde_json::Value;
+use tokio::runtime::Handle;
 
 use super::Call;
 use super::clip::{self, Texts};
@@ -42,5 +43,5 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
 }
 
 fn give(texts: &Texts, messages: &[Value]) -> melisma::Result<()> {
-    texts.give(messages.iter().map(|message| format!("{message}\n")).collect())
+    Handle::current().block_on(texts.give(messages.iter().map(|message| format!("{message}\n")).collect()))
 }

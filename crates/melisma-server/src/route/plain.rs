@@ -67,11 +67,17 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
             gauge("queue_frames", "Frames that wait for their step.", decoder.batcher.queue_depth()),
             gauge("decode_streams", "Streams that the decoder serves.", places.taken()),
             gauge("decode_capacity_streams", "Streams that the decoder can serve.", places.limit()),
+            gauge("encode_queue_frames", "Frames that wait for the encoder.", decoder.encoder.queue_depth()),
+            gauge("encode_clips", "Clips that are being encoded.", decoder.encoder.admission().taken()),
         ]);
     }
-    if let Some(bytes) = machine::peak_resident_bytes() {
-        gauges.push(Gauge { name: "peak_resident_bytes", help: "Peak memory of the process.", value: bytes as f64 });
-    }
+    let resident = [
+        ("resident_bytes", "Memory of the process.", machine::resident_bytes()),
+        ("peak_resident_bytes", "Peak memory of the process.", machine::peak_resident_bytes()),
+    ];
+    gauges.extend(
+        resident.into_iter().filter_map(|(name, help, bytes)| Some(Gauge { name, help, value: bytes? as f64 })),
+    );
     Ok(reply("text/plain; version=0.0.4", app.metrics.text(&gauges)))
 }
 
@@ -113,7 +119,7 @@ fn report(app: &App) -> Value {
         "batch_size": app.metrics.batch_size(),
         "queue_depth": batcher.map_or(0, |batcher| batcher.queue_depth()),
         "stages": app.metrics.stages_json(),
-        "memory_bytes": machine::peak_resident_bytes(),
+        "memory_bytes": machine::resident_bytes(),
         "device": decoder.map(|decoder| decoder.device.clone()),
         "capacity_streams": batcher.map_or(0, |batcher| batcher.admission().limit()),
         "refused": batcher.map_or(0, |batcher| batcher.admission().refused()) + app.connections.refused(),

@@ -111,15 +111,15 @@ impl Client {
                 app.metrics.first_audio(start.elapsed());
             }
             let sending = Instant::now();
-            let bytes = encoder.push(&next.samples)?;
-            let head = block::Head { position, n_samples: next.samples.len(), is_last: next.is_last };
+            let bytes = encoder.push(&next.content)?;
+            let head = block::Head { position, n_samples: next.content.len(), is_last: next.is_last };
             self.talk.send(Message::Binary(head.with(self.format, &bytes))).await?;
             app.metrics.stage(Stage::Send, sending.elapsed());
-            app.metrics.audio(seconds(next.samples.len() as u64, self.layout));
-            position += next.samples.len() as u64;
+            app.metrics.audio(seconds(next.content.len() as u64, self.layout));
+            position += next.content.len() as u64;
             listed.sent(seconds(position, self.layout), *start);
             is_whole = next.is_last;
-            let drawn = picture.as_mut().map(|picture| picture.push(&next.samples)).transpose()?;
+            let drawn = picture.as_mut().map(|picture| picture.push(&next.content)).transpose()?;
             self.show(drawn.unwrap_or_default()).await?;
         }
         let ledger = *self.ledger.lock().unwrap_or_else(PoisonError::into_inner);

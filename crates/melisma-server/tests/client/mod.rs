@@ -14,7 +14,7 @@ use melisma::snac::tokens::to_orpheus;
 use melisma::snac::{Codes, Engine, Model, Noise, slots};
 use melisma::{Device, Result};
 use melisma_server::batcher::{Batcher, Capacity, Setup};
-use melisma_server::encoder::Encoder;
+use melisma_server::encoder;
 use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
 use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper};
@@ -38,11 +38,11 @@ impl Fixture {
             server.run(|metrics| {
                 let budget = Budget::unlimited();
                 let queue = Device::cpu()?.queue(&budget)?;
+                let encoder = encoder::start(&MODEL, &Device::cpu()?.queue(&budget)?, &budget, metrics)?;
                 let metrics = Arc::clone(metrics);
                 let capacity = Some(Capacity { streams: max_streams, step_frames: 8 });
                 let setup = Setup { queue: &queue, budget: &budget, options: max_streams.into(), capacity, metrics };
                 let batcher = Batcher::start(&MODEL, setup)?;
-                let encoder = Encoder::new(&MODEL, &Device::cpu()?.queue(&budget)?, &budget)?;
                 Ok(Decoder { model: Arc::clone(&MODEL), batcher, encoder, device: "cpu".to_owned() })
             })
         });

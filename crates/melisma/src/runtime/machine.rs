@@ -115,6 +115,11 @@ pub fn cpu_model() -> String {
     value("model name").or_else(|| value("Model")).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
+/// Physical memory of this process in bytes.
+pub fn resident_bytes() -> Option<u64> {
+    kibibytes(&read_to_string("/proc/self/status").ok()?, "VmRSS")
+}
+
 /// Peak physical memory of this process in bytes.
 pub fn peak_resident_bytes() -> Option<u64> {
     kibibytes(&read_to_string("/proc/self/status").ok()?, "VmHWM")

@@ -10,8 +10,8 @@ use crate::Result;
 
 /// Events of the phrases that are planned, at least: a phrase has some hundreds.
 const LEAST_EVENTS: usize = 1 << 13;
-/// How long before its first note a phrase is written.
-const AHEAD_SECONDS: f64 = 1.0;
+/// How long before its first note a phrase is written: more than a second, whatever the block.
+const AHEAD_SECONDS: f64 = 1.25;
 
 /// A stream that never runs out of notes: what [`compose`](super::compose) would write for the same style and seed, however
 /// long it plays. Every half minute or so a block writes a phrase, which allocates; [`Endless::plan`] does it at another
@@ -53,8 +53,8 @@ impl Endless {
         &mut self.stream
     }
 
-    /// Writes the phrase that begins within a second, if it is not written yet. Returns its notes, each
-    /// with its name.
+    /// Writes the next phrase, more than a second before its first note, if it is not written yet. Returns
+    /// its notes, each with its name.
     ///
     /// # Errors
     /// Other events leave no room for it.

@@ -1,0 +1,142 @@
+//! Engines whose streams share steps.
+
+use std::fmt::Debug;
+use std::time::Instant;
+
+use melisma::Result;
+use melisma::snac::{Codes, EncodeEngine, Engine, Noise, StreamId};
+
+use crate::metrics::{Metrics, Stage};
+
+/// One stream's part of a step.
+pub type Input<F> = (StreamId, Vec<F>);
+
+/// An engine that a [`Batcher`](super::Batcher) can serve streams with.
+pub trait StepEngine: Debug + Send + 'static {
+    /// What a stream begins with.
+    type Start: Debug + Send;
+    /// One frame of a stream's input.
+    type Frame: Debug + Send;
+    /// What becomes final with a step.
+    type Content: Debug + Send;
+
+    /// Begins a stream.
+    ///
+    /// # Errors
+    /// All slots are taken, or the device fails.
+    fn open(&mut self, start: Self::Start) -> Result<StreamId>;
+
+    /// Ends a stream without the rest.
+    ///
+    /// # Errors
+    /// There is no such stream.
+    fn close(&mut self, stream: StreamId) -> Result<()>;
+
+    /// Takes equally many frames of each of some streams. Returns what became final of each.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn step(&mut self, input: &[Input<Self::Frame>], metrics: &Metrics) -> Result<Vec<Self::Content>>;
+
+    /// Ends a stream and returns the rest.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn finish(&mut self, stream: StreamId, metrics: &Metrics) -> Result<Self::Content>;
+
+    /// Whether nothing became final.
+    fn is_empty(content: &Self::Content) -> bool;
+
+    /// Counts frames whose content came after it was due.
+    fn missed(metrics: &Metrics, n_frames: u64);
+}
+
+/// Frames of codes to samples.
+impl StepEngine for Engine {
+    type Start = Noise;
+    type Frame = Codes;
+    type Content = Vec<f32>;
+
+    fn open(&mut self, start: Noise) -> Result<StreamId> {
+        Self::open(self, start)
+    }
+
+    fn close(&mut self, stream: StreamId) -> Result<()> {
+        Self::close(self, stream)
+    }
+
+    fn step(&mut self, input: &[Input<Codes>], metrics: &Metrics) -> Result<Vec<Vec<f32>>> {
+        let populating = Instant::now();
+        let mut rows = Vec::with_capacity(input.len());
+        for (stream, frames) in input {
+            let [first, rest @ ..] = &frames[..] else { continue };
+            let mut joined = first.clone();
+            rest.iter().try_for_each(|frame| joined.append(frame.frames()))?;
+            rows.push((*stream, joined));
+        }
+        let rows: Vec<_> = rows.iter().map(|(stream, codes)| (*stream, codes.frames())).collect();
+        let decoding = Instant::now();
+        metrics.stage(Stage::Population, decoding - populating);
+        metrics.batch(rows.len());
+        let samples = Self::step(self, &rows)?;
+        let copying = Instant::now();
+        metrics.stage(Stage::Decode, copying - decoding);
+        let blocks = (0..rows.len()).map(|row| samples.of(row).to_vec()).collect();
+        metrics.stage(Stage::Copy, copying.elapsed());
+        Ok(blocks)
+    }
+
+    fn finish(&mut self, stream: StreamId, metrics: &Metrics) -> Result<Vec<f32>> {
+        let start = Instant::now();
+        let samples = Self::finish(self, stream)?;
+        metrics.stage(Stage::Decode, start.elapsed());
+        Ok(samples)
+    }
+
+    fn is_empty(samples: &Vec<f32>) -> bool {
+        samples.is_empty()
+    }
+
+    fn missed(metrics: &Metrics, n_frames: u64) {
+        metrics.missed(n_frames);
+    }
+}
+
+/// Frames of samples to codes. The last frame of a clip is filled up with silence, which does not change its codes.
+impl StepEngine for EncodeEngine {
+    type Start = ();
+    type Frame = Vec<f32>;
+    type Content = Codes;
+
+    fn open(&mut self, (): ()) -> Result<StreamId> {
+        Self::open(self)
+    }
+
+    fn close(&mut self, stream: StreamId) -> Result<()> {
+        Self::close(self, stream)
+    }
+
+    fn step(&mut self, input: &[Input<Vec<f32>>], metrics: &Metrics) -> Result<Vec<Codes>> {
+        let start = Instant::now();
+        let rows: Vec<(StreamId, Vec<f32>)> = input.iter().map(|(stream, frames)| (*stream, frames.concat())).collect();
+        let rows: Vec<(StreamId, &[f32])> = rows.iter().map(|(stream, samples)| (*stream, &samples[..])).collect();
+        let encoded = Self::step(self, &rows)?;
+        let codes = (0..rows.len()).map(|row| Codes::from(encoded.of(row))).collect();
+        metrics.stage(Stage::Encode, start.elapsed());
+        Ok(codes)
+    }
+
+    fn finish(&mut self, stream: StreamId, metrics: &Metrics) -> Result<Codes> {
+        let start = Instant::now();
+        let codes = Self::finish(self, stream)?;
+        metrics.stage(Stage::Encode, start.elapsed());
+        Ok(codes)
+    }
+
+    fn is_empty(codes: &Codes) -> bool {
+        codes.n_frames() == 0
+    }
+
+    /// Nobody listens to codes: they have a pace, so that clips share the engine fairly, but no deadline.
+    fn missed(_: &Metrics, _: u64) {}
+}
