@@ -40,4 +40,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "metadata", run: metadata, seeds: seed::metadata },
     Target { name: "settings", run: settings, seeds: seed::settings },
     Target { name: "record", run: record, seeds: seed::record },
+    Target { name: "websocket", run: websocket, seeds: seed::websocket },
+    Target { name: "request", run: request, seeds: seed::request },
 ];

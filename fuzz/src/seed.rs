@@ -16,6 +16,7 @@ use melisma::output::Existing;
 use melisma::snac::{Codes, tokens};
 use melisma::synth::{STYLES, compose};
 use melisma::{Budget, Device, mel, snac};
+use melisma_server::websocket::Message;
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -173,4 +174,27 @@ pub fn settings() -> Vec<Vec<u8>> {
 
 pub fn record() -> Vec<Vec<u8>> {
     files("bench/record/xeon-avx512-2c", &[".json"])
+}
+
+pub fn websocket() -> Vec<Vec<u8>> {
+    let messages = [
+        Message::Text("<custom_token_10>".to_owned()),
+        Message::Binary(vec![7; 300]),
+        Message::Ping(b"?".to_vec()),
+        Message::Close(Some((1000, "done".to_owned()))),
+    ];
+    let stream = |mask| messages.iter().flat_map(|message| message.frame(mask)).collect();
+    vec![stream(Some([1, 2, 3, 4])), stream(None), [0x01, 0x02, b'a', b'b', 0x80, 0x01, b'c'].to_vec()]
+}
+
+pub fn request() -> Vec<Vec<u8>> {
+    let upgrade = "upgrade: websocket\nconnection: Upgrade\nsec-websocket-version: 13\n\
+                   sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\n";
+    [
+        "format=pcm&noise=seed%3A7\nhost: localhost:8431\nauthorization: Bearer key\n".to_owned(),
+        format!("preset=focus&seconds=1.5\nhost: 127.0.0.1\norigin: http://127.0.0.1\n{upgrade}"),
+        format!("a+b=%20\nhost: [::1]:80\nsec-websocket-protocol: melisma.v1, melisma.key.a2V5\n{upgrade}"),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
 }

@@ -1,7 +1,10 @@
 //! The targets: each hands the bytes to the public function that reads them, and uses what it accepts.
 
 use std::io::{Cursor, Write};
+use std::net::SocketAddr;
 
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::Uri;
 use melisma::audio::{Source, Stream};
 use melisma::dataset::store::Store;
 use melisma::dataset::{self, Metadata, journal as journals};
@@ -16,6 +19,11 @@ use melisma::snac::tokens::{Format, Reader};
 use melisma::synth::Score;
 use melisma::{Budget, snac};
 use melisma_bench::Record;
+use melisma_server::Guard;
+use melisma_server::http::guard::protocols;
+use melisma_server::http::query::Query;
+use melisma_server::websocket::frame::Reader as FrameReader;
+use melisma_server::websocket::{Violation, Writer, handshake};
 use tempfile::NamedTempFile;
 
 /// The most memory that a parser with a budget may use.
@@ -160,6 +168,55 @@ pub fn record(bytes: &[u8]) {
     if let Ok(record) = serde_json::from_slice::<Record>(bytes) {
         let _ = melisma_bench::compare(&record, &record).map(|comparison| comparison.table());
     }
+}
+
+/// Frames of WebSockets, whole and in two pieces.
+pub fn websocket(bytes: &[u8]) {
+    for writer in [Writer::Client, Writer::Server] {
+        let read = |pieces: &[&[u8]]| {
+            let (mut reader, mut messages) = (FrameReader::new(writer, MOST_READ), Vec::new());
+            for piece in pieces {
+                reader.feed(piece);
+                while let Some(message) = reader.message()? {
+                    messages.push(message);
+                }
+            }
+            Ok::<_, Violation>(messages)
+        };
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        let whole = read(&[bytes]);
+        assert_eq!(whole, read(&[first, second]));
+        let mask = (writer == Writer::Client).then_some([1, 2, 3, 4]);
+        for message in whole.into_iter().flatten() {
+            assert_eq!(read(&[&message.frame(mask)]).as_deref(), Ok(&[message][..]));
+        }
+    }
+}
+
+/// The checks of a request: its query in the first line, its headers in the others.
+pub fn request(bytes: &[u8]) {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let query = String::from_utf8_lossy(lines.next().unwrap_or_default());
+    if let Ok(mut query) = Query::new(Some(&query)) {
+        let _ = query.value("seconds", "a number", |text| text.parse::<f64>().ok());
+        let _ = query.finish();
+    }
+    let mut headers = HeaderMap::new();
+    for line in lines.take(64) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value.trim_ascii())) {
+            headers.append(name, value);
+        }
+    }
+    let guard = Guard { key: Some("key".to_owned()), ..Guard::default() };
+    let local = SocketAddr::from(([127, 0, 0, 1], 8431));
+    let uri = format!("/?{query}").parse().unwrap_or_else(|_| Uri::from_static("/"));
+    let _ = guard.check(&uri, &headers, local);
+    let has_key = headers.get("authorization").is_some_and(|value| value == "Bearer key")
+        || protocols(&headers).any(|protocol| protocol == "melisma.key.a2V5");
+    assert_eq!(guard.check_key(&headers).is_ok(), has_key);
+    let _ = handshake::accept(&headers);
 }
 
 fn file(bytes: &[u8], suffix: &str) -> NamedTempFile {

@@ -20,6 +20,7 @@ mod outcome;
 mod package;
 mod page;
 mod python;
+mod serve;
 mod shim;
 mod tally;
 mod test;
@@ -92,6 +93,11 @@ const STEPS: &[Step] = &[
     extended("page-long", "the server's page in a browser, for minutes", page::check_long),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),
     extended("fuzz", "every parser of untrusted bytes, on mutated inputs", fuzz::check),
+    extended(
+        "serve",
+        "the server with Python, Node.js and curl, and with requests made from its OpenAPI document",
+        serve::check,
+    ),
     extended("package", "every crate packaged, and the library built from its package", package::check),
 ];
 

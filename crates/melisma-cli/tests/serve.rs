@@ -9,6 +9,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use melisma::Sandbox;
+use melisma_server::websocket::frame::Reader;
+use melisma_server::websocket::{Message, Writer};
 
 /// A server that is ended with the test.
 struct Served {
@@ -86,6 +88,55 @@ fn the_samples_are_those_of_decode() {
     let served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "2", "--device", "cpu"]));
     let answer = served.ask("POST", "/v1/decode?noise=seed:3", "", tokens.as_bytes());
     assert_eq!(body(&answer)[44..], expected[44..]);
+}
+
+/// The bytes of the samples of the first `n_blocks` blocks of a WebSocket.
+fn blocks(served: &Served, path: &str, n_blocks: usize) -> Vec<u8> {
+    let mut stream = TcpStream::connect(&served.address).unwrap();
+    let upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n";
+    let key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==";
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n{upgrade}{key}\r\n\r\n", served.address).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
+    let (mut reader, mut piece) = (Reader::new(Writer::Server, 1 << 20), [0; 4096]);
+    let (mut samples, mut n) = (Vec::new(), 0);
+    while n < n_blocks {
+        match reader.message().unwrap() {
+            Some(Message::Binary(block)) => {
+                samples.extend_from_slice(&block[16..]);
+                n += 1;
+            }
+            Some(_) => {}
+            None => {
+                let n = stream.read(&mut piece).unwrap();
+                assert!(n > 0, "the stream ended");
+                reader.feed(&piece[..n]);
+            }
+        }
+    }
+    samples
+}
+
+#[test]
+fn live_music_and_pieces_are_those_of_synth() {
+    let sandbox = Sandbox::new();
+    let render = |args: &[&str], name: &str| {
+        let ran = sandbox.run(&[&["synth"], args, &["--loudness", "off", "-o", name]].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        std::fs::read(sandbox.path(name)).unwrap()
+    };
+    let endless = render(&["preset:focus", "--seed", "7", "--endless", "--seconds", "1.5"], "endless.wav");
+    let piece = render(&["preset:bright", "--seed", "a tune", "--seconds", "1.5", "--rate", "24000"], "piece.wav");
+    let served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "1", "--device", "cpu"]));
+    assert!(blocks(&served, "/v1/synth?preset=focus&seed=7", 150) == endless[44..], "the endless piece differs");
+    let answer = served.ask("GET", "/v1/synth.wav?preset=bright&seed=a+tune&seconds=1.5&rate=24000", "", b"");
+    let start = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    assert!(answer[start..] == piece, "the piece differs");
 }
 
 #[test]

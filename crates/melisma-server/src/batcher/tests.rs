@@ -100,6 +100,30 @@ fn a_full_batcher_refuses_and_a_client_that_leaves_makes_room() {
 }
 
 #[test]
+fn a_client_that_leaves_has_no_place_when_the_next_frame_is_decoded() {
+    let batcher = batcher(2);
+    runtime().block_on(async {
+        let (input, mut output) = batcher.open(Noise::Off).unwrap();
+        let mut frames = frames(codes(3, 20).frames()).into_iter();
+        // Later frames than these have final samples at once.
+        input.push(frames.by_ref().take(10).collect()).await.unwrap();
+        for (number, frame) in frames.enumerate() {
+            let (other_input, other_output) = batcher.open(Noise::Off).unwrap();
+            other_input.push(vec![frame.clone(); 5]).await.unwrap();
+            if number % 2 == 0 {
+                drop(other_output)
+            } else {
+                drop(other_input)
+            }
+            let left = Instant::now();
+            input.push(vec![frame]).await.unwrap();
+            while output.next().await.unwrap().unwrap().arrived < left {}
+            assert_eq!(batcher.admission().taken(), 1, "after frame {number}");
+        }
+    });
+}
+
+#[test]
 fn a_client_that_does_not_receive_holds_a_bounded_queue() {
     let batcher = batcher(1);
     runtime().block_on(async {

@@ -14,6 +14,8 @@ pub(super) fn document() -> Result<Reply, Failure> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use melisma::mel::PRESETS;
+    use melisma::synth::STYLES;
     use serde_json::Value;
 
     use super::super::ROUTES;
@@ -40,5 +42,21 @@ mod tests {
             let operation = &document["paths"][route.path][route.method.to_lowercase()];
             assert_eq!(operation["security"] == serde_json::json!([]), route.is_public, "{}", route.path);
         }
+    }
+
+    #[test]
+    fn the_document_has_every_preset() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let listed = |path: &str, method: &str| -> Vec<Value> {
+            let parameters = document["paths"][path][method]["parameters"].as_array().unwrap();
+            let preset = parameters.iter().find(|parameter| parameter["name"] == "preset").unwrap();
+            preset["schema"]["enum"].as_array().unwrap().clone()
+        };
+        let styles: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
+        for path in ["/v1/synth", "/v1/synth.wav", "/v1/synth.flac"] {
+            assert_eq!(listed(path, "get"), styles, "{path}");
+        }
+        let mels: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(listed("/v1/mel", "post"), mels);
     }
 }
