@@ -22,6 +22,7 @@ use symphonia::core::units::Duration;
 
 use super::Channel;
 use super::check::{self, Format, Watch};
+use super::clipping::Clipping;
 use super::edit::{Edits, too_short};
 use super::file::open_regular;
 use super::stream::needs_file;
@@ -63,6 +64,7 @@ pub(super) struct Decoder {
     ready: Vec<f32>,
     start: u64,
     interleaved: Vec<f32>,
+    clipping: Clipping,
 }
 
 impl fmt::Debug for Decoder {
@@ -146,6 +148,7 @@ impl Decoder {
             ready: Vec::new(),
             start: 0,
             interleaved: Vec::new(),
+            clipping: Clipping::default(),
         };
         opened.edits = opened.edits()?;
         // The rate and the channels come from the decoded audio: some containers declare other
@@ -235,6 +238,11 @@ impl Decoder {
         }
     }
 
+    /// What was found in the samples that were decoded.
+    pub(super) fn clipping(&self) -> &Clipping {
+        &self.clipping
+    }
+
     /// Reads samples from sample `first` on.
     pub(super) fn read_mono(&mut self, first: u64, to: &mut [f32]) -> Result<()> {
         if first < self.start
@@ -316,6 +324,8 @@ impl Decoder {
             sound.copy_to_slice_interleaved(&mut self.interleaved);
             for part in self.edits.take(self.interleaved.len() / channels) {
                 let frames = &self.interleaved[part.start * channels..part.end * channels];
+                let first = self.start + self.ready.len() as u64;
+                self.clipping.add(self.channel, first, frames, channels);
                 self.ready.extend(self.channel.pick(frames, channels));
             }
             return Ok(true);

@@ -4,6 +4,7 @@ mod channel;
 #[cfg(feature = "codecs")]
 mod check;
 mod clip;
+mod clipping;
 #[cfg_attr(not(feature = "codecs"), path = "refuse.rs")]
 mod decode;
 #[cfg(feature = "codecs")]

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::Channel;
+use super::clipping::Clipping;
 use crate::{Error, Result};
 
 /// A decoder that always fails to open.
@@ -28,6 +29,10 @@ impl Decoder {
     }
 
     pub(super) fn n_channels(&self) -> usize {
+        match *self {}
+    }
+
+    pub(super) fn clipping(&self) -> &Clipping {
         match *self {}
     }
 

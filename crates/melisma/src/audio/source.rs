@@ -53,7 +53,9 @@ impl Target {
         self.channel.check(n_channels)?;
         if self.rates == Rates::Recorded && !RECORDED_HZ.contains(&sample_rate) {
             let (least, most) = (RECORDED_HZ.start(), RECORDED_HZ.end());
-            return Err(Error::unsupported(format!("a sample rate of {sample_rate} Hz; {least} to {most} are read")));
+            let message = format!("a sample rate of {sample_rate} Hz; {least} to {most} are read");
+            return Err(Error::unsupported(message)
+                .with_hint("correct the rate in its header, or convert it, as in `ffmpeg -i IN -ar 48000 OUT.wav`"));
         }
         Ok(())
     }
@@ -198,6 +200,15 @@ impl Source {
         matches!(self.origin, Origin::Wav(_))
     }
 
+    /// Words about clipped samples among those that [`Source::read_f32`] read, in order, from the
+    /// first one on.
+    pub fn clipped(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Wav(wav) => wav.clipping().note(),
+            Origin::Stream(decoder) => decoder.clipping().note(),
+        }
+    }
+
     /// Reads 16-bit samples from `first` on. The source must be of [`Element::I16`].
     ///
     /// # Errors
@@ -227,10 +238,15 @@ impl Source {
                 }
             }
         }
-        match to.iter().position(|sample| !sample.is_finite()) {
-            Some(at) => Err(Error::corrupt(format!("sample {} is {}", first + at as u64, to[at]))),
-            None => Ok(()),
-        }
+        check_finite(first, to)
+    }
+}
+
+/// Fails if one of `samples`, from sample `first` on, is infinite or NaN.
+pub(super) fn check_finite(first: u64, samples: &[f32]) -> Result<()> {
+    match samples.iter().position(|sample| !sample.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(Error::corrupt(format!("sample {} is {}", first + at as u64, samples[at]))),
     }
 }
 
@@ -256,7 +272,8 @@ impl Resampling {
         let before = usize::try_from(-start_new).unwrap_or(0).min(new.len());
         let from = start_new.max(0) as u64;
         let there = self.n_samples.saturating_sub(from).min((new.len() - before) as u64) as usize;
-        if let Err(error) = read(from, &mut new[before..before + there]) {
+        let new = &mut new[before..before + there];
+        if let Err(error) = read(from, new).and_then(|()| check_finite(from, new)) {
             self.samples.clear();
             return Err(error);
         }

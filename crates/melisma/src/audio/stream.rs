@@ -7,12 +7,12 @@ use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use super::clipping::Clipping;
 use super::decode::Decoder;
 use super::resample::{Ratio, Running};
-use super::source::Origin;
+use super::source::{Origin, check_finite};
 use super::wav;
 use super::{Source, Target};
-use crate::text::count;
 use crate::{Error, Result};
 
 /// Samples that are read at once, before or after resampling, whichever are more.
@@ -21,10 +21,6 @@ const BLOCK: usize = 1 << 14;
 const PIPE_BYTES: u64 = 5 << 16;
 /// Bytes that tell WAV from other formats.
 const MAGIC_LEN: usize = 12;
-/// The largest 16-bit sample; 24- and 32-bit ones count too if they are at least as large.
-const FULL_SCALE: f32 = 32_767.0 / 32_768.0;
-/// Samples at full scale in a row that count as clipped.
-const CLIPPED_RUN: u64 = 3;
 
 /// An open file or pipe.
 ///
@@ -51,7 +47,6 @@ pub struct Stream {
     /// Samples read from the input, at its own rate.
     n_original: u64,
     n_read: u64,
-    clipping: Clipping,
     is_ended: bool,
 }
 
@@ -59,16 +54,6 @@ enum Input {
     File { file: wav::File, at: u64 },
     Pipe(wav::Pipe<Box<dyn Read + Send + Sync>>),
     Decoder(Decoder),
-}
-
-/// Runs of samples at full scale.
-#[derive(Debug, Default)]
-struct Clipping {
-    /// The length of the current run.
-    run: u64,
-    n_runs: u64,
-    n_samples: u64,
-    first: u64,
 }
 
 impl fmt::Debug for Stream {
@@ -137,21 +122,8 @@ impl Stream {
         };
         let block_len = BLOCK as u64 * u64::from(sample_rate) / u64::from(target.sample_rate.max(1));
         let block = vec![0.0; block_len.clamp(1, BLOCK as u64) as usize];
-        let clipping = Clipping::default();
         let (n_original, n_read, is_ended) = (0, 0, false);
-        Ok(Self {
-            input,
-            target,
-            resampling,
-            block,
-            sample_rate,
-            n_channels,
-            n_samples,
-            n_original,
-            n_read,
-            clipping,
-            is_ended,
-        })
+        Ok(Self { input, target, resampling, block, sample_rate, n_channels, n_samples, n_original, n_read, is_ended })
     }
 
     /// The next samples: those that are there, at least one, or none at the end.
@@ -163,11 +135,8 @@ impl Stream {
         while !self.is_ended {
             let n = self.input.read(self.target, &mut self.block)?;
             let samples = &self.block[..n];
-            if let Some(at) = samples.iter().position(|sample| !sample.is_finite()) {
-                let message = format!("sample {} is {}", self.n_original + at as u64, samples[at]);
-                return Err(Error::corrupt(message).with_hint("repair it: samples must be finite numbers"));
-            }
-            self.clipping.add(samples, self.n_original);
+            check_finite(self.n_original, samples)
+                .map_err(|error| error.with_hint("repair it: samples must be finite numbers"))?;
             self.n_original += n as u64;
             self.is_ended = n == 0;
             let n_ready = match &mut self.resampling {
@@ -219,7 +188,7 @@ impl Stream {
         let (from, to) = (self.sample_rate, self.target.sample_rate);
         let resampled = (from != to).then(|| format!("resampled from {from} Hz to {to} Hz"));
         let channel = self.target.channel.note(self.n_channels);
-        [note, channel, resampled, self.clipping.note()].into_iter().flatten().collect()
+        [note, channel, resampled, self.input.clipping().note()].into_iter().flatten().collect()
     }
 }
 
@@ -232,6 +201,14 @@ impl Input {
             Self::Decoder(decoder) => return (decoder.sample_rate(), decoder.n_channels()),
         };
         (header.sample_rate, header.n_channels)
+    }
+
+    fn clipping(&self) -> &Clipping {
+        match self {
+            Self::File { file, .. } => file.clipping(),
+            Self::Pipe(pipe) => pipe.clipping(),
+            Self::Decoder(decoder) => decoder.clipping(),
+        }
     }
 
     fn read(&mut self, target: Target, to: &mut [f32]) -> Result<usize> {
@@ -251,28 +228,4 @@ impl Input {
 /// The error for a pipe of a format whose index may follow its audio.
 pub(super) fn needs_file() -> Error {
     Error::unsupported("M4A is not read from a pipe").with_hint("name the file, or send FLAC or WAV")
-}
-
-impl Clipping {
-    /// Looks at samples from `start` on.
-    fn add(&mut self, samples: &[f32], start: u64) {
-        for (at, sample) in (start..).zip(samples) {
-            self.run = if sample.abs() >= FULL_SCALE { self.run + 1 } else { 0 };
-            if self.run == CLIPPED_RUN {
-                if self.n_runs == 0 {
-                    self.first = at + 1 - CLIPPED_RUN;
-                }
-                self.n_runs += 1;
-                self.n_samples += CLIPPED_RUN;
-            } else if self.run > CLIPPED_RUN {
-                self.n_samples += 1;
-            }
-        }
-    }
-
-    fn note(&self) -> Option<String> {
-        let (samples, runs) = (count(self.n_samples, "sample"), count(self.n_runs, "run"));
-        (self.n_runs > 0)
-            .then(|| format!("clipped: {samples} at full scale in {runs}, the first at sample {}", self.first))
-    }
 }

@@ -8,6 +8,7 @@ use melisma_kernels::memory::mapped::{Access, Mapped};
 
 use super::header::{Bytes, Coding, Header};
 use super::{SampleFormat, sample};
+use crate::audio::clipping::Clipping;
 use crate::audio::{Channel, Reads};
 use crate::{Error, Result};
 
@@ -23,6 +24,7 @@ pub struct File {
     bytes: Vec<u8>,
     reads: Reads,
     map: Option<Mapped>,
+    clipping: Clipping,
 }
 
 struct OnDisk<'a>(&'a fs::File, u64);
@@ -54,12 +56,17 @@ impl File {
     pub(crate) fn new(file: fs::File, reads: Reads) -> Result<Self> {
         let len = file.metadata().map_err(|error| Error::io("its size", error))?.len();
         let header = Header::read(&OnDisk(&file, len))?;
-        Ok(Self { file, len, header, bytes: Vec::new(), reads, map: None })
+        Ok(Self { file, len, header, bytes: Vec::new(), reads, map: None, clipping: Clipping::default() })
     }
 
     /// The header.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// What [`File::read_mono`] found.
+    pub(in crate::audio) fn clipping(&self) -> &Clipping {
+        &self.clipping
     }
 
     /// Reads mono samples as 16-bit integers, from frame `first` on.
@@ -96,12 +103,15 @@ impl File {
         let per_block = (BLOCK_BYTES / self.header.block_len()).max(1);
         let mut all = vec![0.0; if n_channels == 1 { 0 } else { per_block * n_channels }];
         for (index, to) in to.chunks_mut(per_block).enumerate() {
-            let bytes = self.bytes(first + (index * per_block) as u64, to.len())?;
+            let first = first + (index * per_block) as u64;
+            let bytes = self.bytes(first, to.len())?;
             if n_channels == 1 {
                 sample::to_f32(coding, bytes, to);
+                self.clipping.add(channel, first, to, 1);
                 continue;
             }
             sample::to_f32(coding, bytes, &mut all[..to.len() * n_channels]);
+            self.clipping.add(channel, first, &all[..to.len() * n_channels], n_channels);
             to.iter_mut().zip(channel.pick(&all, n_channels)).for_each(|(to, sample)| *to = sample);
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read};
 use super::header::{Bytes, Header, OPEN_END, too_short};
 use super::sample;
 use crate::audio::Channel;
+use crate::audio::clipping::Clipping;
 use crate::text::count;
 use crate::{Error, Result};
 
@@ -25,6 +26,7 @@ pub(crate) struct Pipe<R> {
     /// Bytes of samples that were read.
     n_read: u64,
     samples: Vec<f32>,
+    clipping: Clipping,
 }
 
 impl<R: Read> Pipe<R> {
@@ -35,11 +37,16 @@ impl<R: Read> Pipe<R> {
         let Opened { source, bytes, at } = start.opened.into_inner();
         let skip = header.data_at.checked_sub(at).and_then(|skip| usize::try_from(skip).ok());
         let bytes = skip.and_then(|skip| bytes.get(skip..)).unwrap_or_default().to_vec();
-        Ok(Self { source, header, bytes, n_read: 0, samples: Vec::new() })
+        Ok(Self { source, header, bytes, n_read: 0, samples: Vec::new(), clipping: Clipping::default() })
     }
 
     pub(crate) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// What was found so far.
+    pub(in crate::audio) fn clipping(&self) -> &Clipping {
+        &self.clipping
     }
 
     /// Reads `channel` into `to` and returns the number of samples: at least one, or 0 at the end.
@@ -64,6 +71,7 @@ impl<R: Read> Pipe<R> {
         }
         self.samples.resize(n_blocks * n_channels, 0.0);
         sample::to_f32(self.header.coding, &self.bytes, &mut self.samples);
+        self.clipping.add(channel, self.n_read / block_len as u64, &self.samples, n_channels);
         to.iter_mut().zip(channel.pick(&self.samples, n_channels)).for_each(|(to, sample)| *to = sample);
         self.bytes.drain(..n_blocks * block_len);
         self.n_read += (n_blocks * block_len) as u64;
