@@ -160,7 +160,7 @@ fn reader(corpus: &Corpus, threads: usize, reads: Reads) -> Result<Row> {
 fn read_all(inputs: &Inputs, next: &AtomicUsize, reads: Reads) -> Result<()> {
     let mut samples = vec![0i16; RATE as usize * 10];
     while let Some(input) = inputs.files.get(next.fetch_add(1, Relaxed)) {
-        Source::reopen(&input.path, RATE, samples.len() as u64, reads)?.read_i16(0, &mut samples)?;
+        Source::reopen(input.path(), RATE, samples.len() as u64, reads)?.read_i16(0, &mut samples)?;
     }
     Ok(())
 }

@@ -92,11 +92,52 @@ fn every_output_holds_the_codes_of_each_file_alone() {
     let attributes = &stores[0].layout.attributes;
     assert_eq!((&attributes["melisma.kind"], &attributes["melisma.levels"]), (&json!("tokens"), &json!(3)));
     assert_eq!(attributes["melisma.model"], told["model"]["hash"]);
-    // Again: nothing to do. Lines do not say what they were made from.
-    let (code, again, _) = encode(&sandbox, &["w", "-o", "a.safetensors"]);
-    assert_eq!((code, &again["rows_resumed"]), (0, &json!(7)));
-    let (code, _, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl"]);
-    assert!(code == 2 && stderr.contains("exists already") && stderr.contains("-f"), "{stderr}");
+    // Again: nothing to do.
+    for name in ["a.safetensors", "a.jsonl", "folder"] {
+        let (code, again, stderr) = encode(&sandbox, &["w", "-o", name]);
+        assert_eq!((code, &again["rows_resumed"]), (0, &json!(7)), "{name}: {stderr}");
+    }
+}
+
+#[test]
+fn lines_are_verified_and_belong_to_their_plan() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 3);
+    assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--verify-audio"]).0, 0);
+    let whole = bytes(&sandbox, "a.jsonl");
+    let ran = sandbox.run(&["dataset", "verify", "a.jsonl", "--json"]);
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &told["rows"], &told["bytes"]), (0, &json!(3), &json!(whole.len())), "{}", ran.stderr);
+    let info = sandbox.run(&["dataset", "info", "a.jsonl"]);
+    assert!(info.code == 0 && info.stdout.contains("melisma.kind: tokens"), "{}{}", info.stdout, info.stderr);
+    // The limit is not a part of the plan; the form of the lines is.
+    let (code, told, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl", "--verify-audio", "--min-snr", "60"]);
+    assert_eq!((code, &told["below_min_snr"], &told["rows_resumed"]), (3, &json!(3), &json!(3)), "{stderr}");
+    for more in [&["--verify-audio", "--format", "orpheus"][..], &["--verify-audio", "--drop-repeats"], &[]] {
+        let (code, _, stderr) = encode(&sandbox, &[&["w", "-o", "a.jsonl"], more].concat());
+        assert!(code == 2 && stderr.contains("is not of this plan") && stderr.contains("-f"), "{more:?}: {stderr}");
+    }
+    let mut changed = whole.clone();
+    changed[whole.len() / 2] ^= 1;
+    for content in [&changed[..], &whole[..whole.len() - 1], b""] {
+        std::fs::write(sandbox.path("a.jsonl"), content).unwrap();
+        let ran = sandbox.run(&["dataset", "verify", "a.jsonl"]);
+        assert!(ran.code == 3 && ran.stderr.contains("not the lines that were written"), "{}", ran.stderr);
+        assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--verify-audio"]).0, 3);
+    }
+    assert_eq!(encode(&sandbox, &["w", "-o", "a.jsonl", "--verify-audio", "-f"]).0, 0);
+    assert!(bytes(&sandbox, "a.jsonl") == whole);
+    std::fs::remove_file(sandbox.path("a.jsonl.origin.json")).unwrap();
+    for command in ["verify", "info"] {
+        let ran = sandbox.run(&["dataset", command, "a.jsonl"]);
+        assert!(ran.code != 0 && ran.stderr.contains("a.jsonl.origin.json"), "{}", ran.stderr);
+    }
+    let ran = sandbox.run(&["dataset", "merge", "a.jsonl", "-o", "b.safetensors"]);
+    assert!(ran.code == 2 && ran.stderr.contains("lines have no columns"), "{}", ran.stderr);
+    // A file of somebody else with this name stays.
+    std::fs::write(sandbox.path("c.jsonl.origin.json"), "mine").unwrap();
+    let (code, _, stderr) = encode(&sandbox, &["w", "-o", "c.jsonl"]);
+    assert!(code == 2 && stderr.contains("c.jsonl.origin.json: the file is not of a build"), "{stderr}");
 }
 
 #[test]
@@ -260,7 +301,16 @@ fn kills(n: u64, files: usize) {
         println!("{killed} of {n} runs were killed; the last one found {} rows", told["rows_resumed"]);
         assert!(bytes(&sandbox, &output) == bytes(&sandbox, &whole));
     }
-    assert_eq!(sandbox.files(), ["a.jsonl", "a.safetensors", "w", "whole.jsonl", "whole.safetensors"]);
+    let left = [
+        "a.jsonl",
+        "a.jsonl.origin.json",
+        "a.safetensors",
+        "w",
+        "whole.jsonl",
+        "whole.jsonl.origin.json",
+        "whole.safetensors",
+    ];
+    assert_eq!(sandbox.files(), left);
 }
 
 #[test]
@@ -286,32 +336,55 @@ fn every_bad_file_is_listed_and_no_good_one_is_lost() {
     write("x-nan.wav", &sound::wav_f32(24_000, &floats));
     floats[45_000] = f32::NEG_INFINITY;
     write("x-infinite.wav", &sound::wav_f32(24_000, &floats));
+    floats[45_000] = f32::NAN;
+    write("x-nan-16k.wav", &sound::wav_f32(16_000, &floats));
     // Good ones: one sample, less than a frame, clipped, 7.1, odd rates, a name that is not UTF-8.
     write("y-one.wav", &wav(24_000, &[0.5]));
     write("y-short.wav", &wav(24_000, &noise(3, 100)));
     write("y-clipped.wav", &wav(24_000, &vec![1.0; 5000]));
+    let stereo = |at: usize| [0.1, if (200..300).contains(&at) { 1.0 } else { 0.0 }];
+    let stereo =
+        ::melisma::audio::Clip { sample_rate: 24_000, n_channels: 2, samples: (0..3000).flat_map(stereo).collect() };
+    write(
+        "y-clipped-right.wav",
+        &::melisma::audio::wav::write(&stereo, ::melisma::audio::wav::SampleFormat::S16).unwrap(),
+    );
     let surround = ::melisma::audio::Clip { sample_rate: 48_000, n_channels: 8, samples: noise(4, 64_000) };
     write("y-71.wav", &::melisma::audio::wav::write(&surround, ::melisma::audio::wav::SampleFormat::S16).unwrap());
     write("y-1000hz.wav", &rated(1000));
     let odd = std::ffi::OsStr::from_bytes(b"y-\xff\xfe.wav");
     std::fs::write(sandbox.path("w").join(Path::new(odd)), &good).unwrap();
     let (code, told, stderr) = encode(&sandbox, &["w", "-o", "a.jsonl"]);
-    assert_eq!((code, told["files_ok"].as_u64(), told["files_failed"].as_u64()), (1, Some(11), Some(11)), "{stderr}");
+    assert_eq!((code, told["files_ok"].as_u64(), told["files_failed"].as_u64()), (1, Some(12), Some(12)), "{stderr}");
     let failures = lines(&sandbox, "a.jsonl.failures.jsonl");
-    let named: Vec<&str> = failures.iter().map(|failure| failure["path"].as_str().unwrap()).collect();
-    assert!(named.len() == 11 && named.iter().all(|name| name.starts_with("x-")), "{named:?}");
-    let nan = failures.iter().find(|failure| failure["path"] == "x-nan.wav").unwrap();
-    assert!(nan["message"].as_str().unwrap().contains("sample 45000"), "{nan}");
+    let (clipped, failed): (Vec<&Value>, Vec<&Value>) =
+        failures.iter().partition(|failure| failure["code"] == "clipped");
+    let named: Vec<&str> = failed.iter().map(|failure| failure["path"].as_str().unwrap()).collect();
+    assert!(named.len() == 12 && named.iter().all(|name| name.starts_with("x-")), "{named:?}");
+    let message = |path: &str| {
+        let found = failures.iter().find(|failure| failure["path"] == path);
+        found.map(|failure| failure["message"].as_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    assert!(message("x-nan.wav").contains("sample 45000"), "{failures:?}");
+    assert!(message("x-nan-16k.wav").contains("sample 45000"), "before it is resampled: {failures:?}");
+    assert!(message("x-999hz.wav").contains("999 Hz; 1000 to 768000 are read (correct the rate"), "{failures:?}");
+    let places: Vec<&str> = clipped.iter().map(|failure| failure["path"].as_str().unwrap()).collect();
+    assert_eq!(places, ["y-clipped-right.wav", "y-clipped.wav"]);
+    assert!(
+        message("y-clipped-right.wav")
+            .ends_with("100 samples at full scale in 1 run, the first at sample 200 of channel 2")
+    );
+    assert_eq!((&told["files_clipped"], &clipped[0]["action"]), (&json!(2), &json!("kept")));
     let rows = lines(&sandbox, "a.jsonl");
     let paths: Vec<&str> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
-    assert!(paths.len() == 11 && paths.contains(&"y-%FF%FE.wav") && paths.contains(&"y-one.wav"), "{paths:?}");
-    assert_eq!(rows[9]["path"], "y-one.wav");
-    assert_eq!(rows[9]["codes"][0].as_array().unwrap().len(), 1);
+    assert!(paths.len() == 12 && paths.contains(&"y-%FF%FE.wav") && paths.contains(&"y-one.wav"), "{paths:?}");
+    assert_eq!(rows[10]["path"], "y-one.wav");
+    assert_eq!(rows[10]["codes"][0].as_array().unwrap().len(), 1);
     // The rows of the files that failed late are zero, and the rest of the dataset is sound.
     assert_eq!(encode(&sandbox, &["w", "-o", "a.safetensors", "--memory-limit", "300MiB"]).0, 1);
     let ran = sandbox.run(&["dataset", "verify", "a.safetensors", "--json"]);
     let verified: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((ran.code, &verified["zero_filled"], &verified["rows"]), (0, &json!(2), &json!(13)), "{}", ran.stderr);
+    assert_eq!((ran.code, &verified["zero_filled"], &verified["rows"]), (0, &json!(3), &json!(15)), "{}", ran.stderr);
     let (code, _, stderr) = encode(&sandbox, &["w", "-o", "b.safetensors", "--on-error", "fail"]);
     assert!(code == 2 && stderr.contains("x-") && stderr.contains("--on-error skip"), "{stderr}");
 }

@@ -286,7 +286,7 @@ fn dataset_plans_without_length_or_files_are_refused() {
     assert!(Inputs::find(&[]).is_err());
     assert!(Inputs::find(&["/none".into()]).is_err());
     let options = Options::new(config(), second, second, Tail::Pad).unwrap();
-    assert!(Plan::new(Feature::Mel(options), &[], 0, 0).is_ok_and(|plan| plan.rows.is_empty()));
+    assert!(Plan::new(Feature::Mel(options), &Inputs::default(), 0..3, 0).is_ok_and(|plan| plan.rows.is_empty()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use melisma::Result;
 use melisma::dataset::store::Store;
-use melisma::dataset::{self, Merge, Missing, StoreKind};
+use melisma::dataset::{self, Lines, Merge, Missing, Origin, StoreKind};
 use melisma::runtime::MemoryTracker;
 use melisma::runtime::device::Device;
 use melisma::runtime::memory::{self, Budget};
@@ -36,6 +36,9 @@ pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
 }
 
 fn info(session: &Session, path: &Path) -> Result<()> {
+    if Lines::is_name(path) {
+        return lines_info(session, path);
+    }
     let layout = Store::open(path)?.layout;
     let mut table = Table::new([("column", Align::Left), ("type", Align::Left), ("shape", Align::Left)]);
     let mut columns = Map::new();
@@ -46,14 +49,30 @@ fn info(session: &Session, path: &Path) -> Result<()> {
         table.push([column.name.clone(), element.clone(), format!("{shape:?}")]);
         columns.insert(column.name.clone(), json!({ "type": element, "shape": shape }));
     }
-    let text = || {
-        let line = |(name, value): (&String, &Value)| {
-            format!("{name}: {}\n", value.as_str().map_or(value.to_string(), str::to_owned))
-        };
-        table.text() + &layout.attributes.iter().map(line).collect::<String>()
-    };
+    let text = || table.text() + &shown(&layout.attributes);
     let json = json!({ "rows": layout.n_rows, "columns": columns, "attributes": layout.attributes });
     session.print(HOST, text, json)
+}
+
+fn lines_info(session: &Session, path: &Path) -> Result<()> {
+    let origin = Origin::open(path)?;
+    let json = json!({
+        "rows": origin.rows, "bytes": origin.bytes, "blake3": origin.blake3, "lines": origin.lines,
+        "attributes": origin.attributes,
+    });
+    let text = || {
+        let (rows, bytes) = (count(origin.rows, "row"), size::show(origin.bytes));
+        format!("{rows}, {bytes}\nblake3: {}\n{}", origin.blake3, shown(&origin.attributes))
+    };
+    session.print(HOST, text, json)
+}
+
+/// One attribute per line.
+fn shown(attributes: &Map<String, Value>) -> String {
+    let line = |(name, value): (&String, &Value)| {
+        format!("{name}: {}\n", value.as_str().map_or(value.to_string(), str::to_owned))
+    };
+    attributes.iter().map(line).collect()
 }
 
 /// The budget of commands that use no device.

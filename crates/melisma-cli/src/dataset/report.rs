@@ -78,6 +78,9 @@ fn stages(counters: &Snapshot, wall_seconds: f64, threads: usize) -> String {
             if bytes > 0 { format!("{}/s", size::show(rate)) } else { String::new() },
         ]);
     }
+    if counters.seconds.iter().all(|&seconds| seconds == 0.0) {
+        return "nothing was left to do\n".to_owned();
+    }
     let mut text = table.text();
     if is_gpu {
         text += &format!("the device was busy {:.1} % of the time\n", 100.0 * busy(counters, wall_seconds));
@@ -158,6 +161,8 @@ pub fn tokens_json(outcome: &Outcome, skipped: &Skipped) -> Value {
     let mut all = json(outcome, skipped);
     all["frames"] = outcome.frames.into();
     all["without_text"] = outcome.without_text.into();
+    all["files_clipped"] = outcome.clipped.into();
+    all["files_mixed"] = outcome.files_mixed.into();
     all["below_min_snr"] = outcome.below_limit.into();
     all["x_realtime"] = (outcome.encoded_seconds / outcome.wall_seconds.max(1e-9)).into();
     if let Some(all) = all.as_object_mut() {
@@ -172,8 +177,13 @@ pub fn tokens_json(outcome: &Outcome, skipped: &Skipped) -> Value {
 
 pub fn tokens_text(outcome: &Outcome) -> String {
     let seconds = outcome.wall_seconds.max(1e-9);
+    let converted: String = [(outcome.files_resampled, "resampled"), (outcome.files_mixed, "mixed down")]
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!(", {n} {what}"))
+        .collect();
     format!(
-        "{} ({} from before), {}, {:.1} s of audio\n\
+        "{} ({} from before), {}, {:.1} s of audio{converted}\n\
          {:.2} s, of which headers {:.2} s; {:.1}x realtime, {:.1} files/s\n\n{}",
         count(outcome.files_ok as u64, "file"),
         outcome.resumed_segments,

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use melisma::dataset::{self, Counters, Inputs, Outcome, Request};
+use melisma::dataset::{self, Counters, Input, Inputs, Outcome, Request};
 use melisma::output;
 use melisma::text::count;
 use melisma::{Error, Result};
@@ -20,7 +20,7 @@ const MAX_SHOWN: usize = 10;
 pub fn find(session: &Session, places: &[std::path::PathBuf]) -> Result<Inputs> {
     let inputs = Inputs::find(places)?;
     if let Some(trace) = &session.config.trace.value {
-        output::refuse_among(trace, inputs.files.iter().map(|input| &*input.path))?;
+        output::refuse_among(trace, inputs.files.iter().map(Input::path))?;
     }
     inputs.skipped.lines().iter().for_each(|line| session.say(&format!("note: skipped {line}")));
     Ok(inputs)
@@ -43,7 +43,9 @@ pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
     if outcome.failures.is_empty() {
         return;
     }
-    session.refused_some();
+    if outcome.failures.len() > outcome.clipped {
+        session.refused_some();
+    }
     let list = format!("{}.failures.jsonl", place.display());
     let is = |n: usize, one: &str, many: &str| if n == 1 { one.to_owned() } else { many.to_owned() };
     let mut kinds = Vec::new();
@@ -60,6 +62,13 @@ pub fn tell_failures(session: &Session, outcome: &Outcome, place: &Path) {
     }
     if outcome.below_limit > 0 {
         kinds.push(format!("{} below --min-snr", count(outcome.below_limit as u64, "file")));
+    }
+    if outcome.clipped > 0 {
+        kinds.push(format!(
+            "{} {}",
+            count(outcome.clipped as u64, "file"),
+            is(outcome.clipped, "is clipped", "are clipped")
+        ));
     }
     let it_is = is(outcome.failures.len(), "it is", "they are");
     session.say(&format!("{}; {it_is} listed in {list}", kinds.join(", ")));

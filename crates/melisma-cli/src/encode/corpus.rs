@@ -1,6 +1,5 @@
 //! `melisma encode` of many files: a corpus of tokens.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use melisma::dataset::{Check, LineFormat, Lines, Metadata, Repeats, Request, StoreKind, Techniques, Texts, Tokens};
@@ -15,11 +14,6 @@ use crate::codec::{Codec, loaded_bytes};
 use crate::dataset::{report, watch};
 use crate::input::is_pipe;
 use crate::session::Session;
-
-/// Whether the name of an output is one of lines of JSON.
-pub fn is_lines(path: &Path) -> bool {
-    path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("jsonl"))
-}
 
 pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
     let _span = tracing::info_span!("encode corpus").entered();
@@ -94,7 +88,7 @@ fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
         return Err(Error::invalid("-o -: a corpus cannot go to a pipe")
             .with_hint("name a .safetensors or .jsonl file, or a folder"));
     }
-    if !is_lines(&args.output) {
+    if !Lines::is_name(&args.output) {
         let refused = match format {
             Format::Orpheus | Format::Ids => Some(format!("--format {}", args.format)),
             _ => args.corpus.drop_repeats.then(|| "--drop-repeats".to_owned()),
@@ -103,7 +97,12 @@ fn output(args: &EncodeArgs) -> Result<(StoreKind, Option<Lines>)> {
             let message = format!("{flag}: {} holds codes of every frame", args.output.display());
             return Err(Error::invalid(message).with_hint("use it with an output that ends with .jsonl"));
         }
-        return Ok((StoreKind::choose(None, &args.output)?, None));
+        let store = StoreKind::choose(None, &args.output).map_err(|error| {
+            Error::new(error.kind(), error.to_string()).with_hint(
+                "use a name that ends with .safetensors, .h5 or .jsonl, or one without a suffix for a folder",
+            )
+        })?;
+        return Ok((store, None));
     }
     let format = match format {
         Format::Auto | Format::Codes => LineFormat::Codes,

@@ -11,7 +11,7 @@ mod written;
 use std::path::PathBuf;
 
 use melisma::Result;
-use melisma::dataset::Inputs;
+use melisma::dataset::{Inputs, Lines};
 
 use crate::args::EncodeArgs;
 use crate::input::is_pipe;
@@ -27,7 +27,7 @@ pub fn run(session: &Session, args: &EncodeArgs) -> Result<()> {
 
 /// The input if it is one file or pipe of audio, and nothing asks for a corpus.
 fn clip(args: &EncodeArgs) -> Option<&PathBuf> {
-    let is_corpus = args.corpus.is_used() || corpus::is_lines(&args.output);
+    let is_corpus = args.corpus.is_used() || Lines::is_name(&args.output);
     match &args.inputs[..] {
         [input] if is_pipe(input) || !(is_corpus || input.is_dir() || Inputs::is_list(input)) => Some(input),
         _ => None,

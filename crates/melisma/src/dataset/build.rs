@@ -16,7 +16,7 @@ use super::pipeline::{self, Job, Made};
 use super::plan::{Plan, TEXT_STAGE};
 use super::store::{Kind, Layout, Store};
 use super::technique::Techniques;
-use super::tokens::{Lines, round_trip};
+use super::tokens::{Check, Lines, Origin, Tokens, origin, round_trip};
 use super::work::Work;
 use crate::output::Existing;
 use crate::runtime::device::Device;
@@ -64,6 +64,8 @@ pub struct Outcome {
     pub without_text: usize,
     /// Rows whose audio differs from the file by more than the limit.
     pub below_limit: usize,
+    /// Files whose audio is clipped, which is listed but is not a failure.
+    pub clipped: usize,
     /// Rows of the dataset.
     pub segments: usize,
     /// Frames of tokens.
@@ -78,6 +80,8 @@ pub struct Outcome {
     pub files_repaired: usize,
     /// Files that were resampled.
     pub files_resampled: usize,
+    /// Files that were mixed down to one channel.
+    pub files_mixed: usize,
     /// Seconds spent reading headers.
     pub scan_seconds: f64,
     /// Seconds from the first row to the last.
@@ -93,7 +97,7 @@ pub struct Outcome {
 impl Outcome {
     /// Files that have no valid row.
     pub fn files_failed(&self) -> usize {
-        self.failures.len() - self.without_text - self.below_limit
+        self.failures.len() - self.without_text - self.below_limit - self.clipped
     }
 }
 
@@ -113,8 +117,8 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     }
     let threads = request.threads.max(1);
     let job = Job::new(request)?;
-    let (inputs, first_index) = request.inputs.shard(request.shard.0, request.shard.1);
-    let plan = Plan::new(request.feature.clone(), inputs, first_index, threads)?;
+    let part = request.inputs.shard(request.shard.0, request.shard.1);
+    let plan = Plan::new(request.feature.clone(), request.inputs, part, threads)?;
     let refused = plan.refused.iter().map(|refused| &refused.failure);
     if request.stops_on_failure
         && let Some(failure) = refused.clone().find(|failure| failure.action != Action::NoText)
@@ -127,11 +131,11 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let outcome = |failures: Vec<Failure>, resumed_segments: usize, wall_seconds: f64, made: &Made| {
         let is_file = |failure: &&Failure| failure.stage != TEXT_STAGE && failure.action != Action::Kept;
         let n_failed = failures.iter().filter(is_file).count();
-        let below_limit = failures.iter().filter(|failure| failure.action == Action::Kept).count();
         Outcome {
             files_ok: plan.n_inputs.saturating_sub(n_failed),
-            without_text: failures.len() - n_failed - below_limit,
-            below_limit,
+            without_text: failures.iter().filter(|failure| failure.stage == TEXT_STAGE).count(),
+            below_limit: failures.iter().filter(|failure| failure.is_below_limit()).count(),
+            clipped: failures.iter().filter(|failure| failure.is_clipped()).count(),
             failures,
             segments: plan.rows.len(),
             frames: if matches!(plan.feature, Feature::Tokens(_)) { plan.n_frames() } else { 0 },
@@ -140,6 +144,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
             encoded_seconds: counters.now().samples as f64 / f64::from(plan.feature.sample_rate()),
             files_repaired: plan.n_repaired,
             files_resampled: plan.n_resampled,
+            files_mixed: plan.n_mixed,
             scan_seconds,
             wall_seconds,
             steady_rows_per_second: made.steady_rows_per_second,
@@ -150,11 +155,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let held = request.budget.reserve(Space::Host, plan.bytes());
     let _held = held.map_err(|error| job.with_least(error, &plan))?;
     if request.output.exists() && request.existing == Existing::Refuse {
-        // Lines do not record the plan that they were made from.
-        if request.lines.is_some() {
-            return Err(guard::already(request.output, ""));
-        }
-        if plan_of(request.output).is_none_or(|found| found != hash) {
+        if !is_finished(request, &hash)? {
             return Err(guard::already(request.output, ", and is not of this plan"));
         }
         if guard::beside(&paths, request.store, Existing::Refuse).is_ok() {
@@ -162,9 +163,8 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         }
         planned(&plan, plan.rows.len());
         let mut failures = paths.read_failures();
-        failures.retain(|failure| failure.action != Action::Kept);
-        // The limit is not a part of the plan.
-        failures.extend(below_limit(&Store::open(request.output)?, &plan)?.into_iter().map(|below| below.failure));
+        failures.retain(|failure| !failure.is_below_limit());
+        failures.extend(still_below_limit(request, &plan)?);
         return Ok(outcome(failures, plan.rows.len(), 0.0, &Made::default()));
     }
     guard::beside(&paths, request.store, request.existing)?;
@@ -175,6 +175,8 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         done.iter_mut().skip(first as usize).take(n as usize).for_each(|done| *done = true);
     }
     let resumed = done.iter().filter(|done| **done).count();
+    // The records themselves take more memory than the rows.
+    let past: Vec<RowFailure> = past.into_iter().flat_map(|record| record.failures).collect();
     planned(&plan, resumed);
     let begun = Instant::now();
     if job.maps_output(request) {
@@ -193,7 +195,6 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let mut made = pipeline::run(&work, &job, &done)?;
     let wall_seconds = begun.elapsed().as_secs_f64();
     store.sync()?;
-    let past = past.into_iter().flat_map(|record| record.failures);
     let below = below_limit(&store, &plan)?;
     let found = plan.refused.iter().cloned().chain(past).chain(std::mem::take(&mut made.failures)).chain(below);
     // First, as in the list that a merge of shards joins.
@@ -208,6 +209,31 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
         }
     }
     Ok(outcome(failures, resumed, wall_seconds, &made))
+}
+
+/// Whether the output is finished and of the plan `hash`.
+fn is_finished(request: &Request<'_>, hash: &str) -> Result<bool> {
+    let Some(lines) = request.lines else {
+        return Ok(plan_of(request.output).is_some_and(|found| found == hash));
+    };
+    match Origin::open(request.output) {
+        Ok(origin) if origin.is_of(lines, hash) => origin.check(request.output).map(|()| true),
+        _ => Ok(false),
+    }
+}
+
+/// The rows of a finished output that are below the limit, which is not a part of the plan.
+fn still_below_limit(request: &Request<'_>, plan: &Plan) -> Result<Vec<Failure>> {
+    match (&plan.feature, request.lines) {
+        (Feature::Tokens(Tokens { check: Check::Measure { min_snr_db: Some(least) }, .. }), Some(_)) => {
+            origin::below_limit(request.output, *least)
+        }
+        (_, Some(_)) => Ok(Vec::new()),
+        (_, None) => {
+            let below = below_limit(&Store::open(request.output)?, plan)?;
+            Ok(below.into_iter().map(|below| below.failure).collect())
+        }
+    }
 }
 
 fn below_limit(store: &Store, plan: &Plan) -> Result<Vec<RowFailure>> {

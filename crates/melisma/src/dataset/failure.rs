@@ -11,6 +11,8 @@ use crate::{Error, Kind};
 
 /// The longest accepted line of a list.
 const MAX_LINE: u64 = 16 << 20;
+const CLIPPED: &str = "clipped";
+const BELOW_LIMIT: &str = "low-snr";
 
 /// One rejected file, as a line of `failures.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +21,8 @@ pub struct Failure {
     pub path: String,
     /// The stage that failed: `scan`, `text`, `read`, `compute` or `verify`.
     pub stage: String,
-    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `text` or
-    /// `low-snr`.
+    /// `unreadable`, `truncated`, `corrupt`, `unsupported`, `overflow`, `too-short`, `text`,
+    /// `low-snr` or `clipped`.
     pub code: String,
     /// What went wrong.
     pub message: String,
@@ -40,10 +42,11 @@ pub struct RowFailure {
 }
 
 /// One failure per file, the one of its first failed row, in the order of the files. That a text is
-/// missing counts only if there is nothing else.
+/// missing counts only if there is nothing else. That audio is clipped is listed besides.
 pub(super) fn in_order(mut failures: Vec<RowFailure>) -> Vec<Failure> {
-    failures.sort_by_key(|failed| (failed.file, failed.failure.action == Action::NoText, failed.row));
-    failures.dedup_by_key(|failed| failed.file);
+    let key = |failed: &RowFailure| (failed.file, failed.failure.is_clipped());
+    failures.sort_by_key(|failed| (key(failed), failed.failure.action == Action::NoText, failed.row));
+    failures.dedup_by_key(|failed| key(failed));
     failures.into_iter().map(|failed| failed.failure).collect()
 }
 
@@ -57,7 +60,8 @@ pub enum Action {
     ZeroFilled,
     /// The file's row is valid, but has no text.
     NoText,
-    /// The file's row is valid, but its audio differs from the file by more than the limit.
+    /// The file's row is valid, but its audio is clipped, or the decoded tokens differ from it by
+    /// more than the limit.
     Kept,
 }
 
@@ -65,8 +69,35 @@ impl Failure {
     /// Describes the failure of `path` with `error`.
     pub fn new(path: String, stage: &str, error: &Error, action: Action) -> Self {
         let hint = error.hint().map_or_else(String::new, |hint| format!(" ({hint})"));
-        let code = if stage == TEXT_STAGE { "text" } else { code(error) };
+        let code = if stage == TEXT_STAGE { TEXT_STAGE } else { code(error) };
         Self { path, stage: stage.to_owned(), code: code.to_owned(), message: format!("{error}{hint}"), action }
+    }
+
+    /// Describes a file that is too short for a row.
+    pub(super) fn too_short(path: String, error: &Error) -> Self {
+        Self { code: "too-short".to_owned(), ..Self::new(path, "scan", error, Action::Skipped) }
+    }
+
+    /// Describes a file whose audio is clipped; `message` says where.
+    pub(super) fn clipped(path: String, message: String) -> Self {
+        Self { path, stage: "read".to_owned(), code: CLIPPED.to_owned(), message, action: Action::Kept }
+    }
+
+    /// Whether the file is listed because its audio is clipped.
+    pub fn is_clipped(&self) -> bool {
+        self.code == CLIPPED
+    }
+
+    /// Whether the file is listed because its decoded tokens differ too much.
+    pub fn is_below_limit(&self) -> bool {
+        self.code == BELOW_LIMIT
+    }
+
+    /// Describes a file whose decoded tokens have less than `least` dB of signal-to-noise.
+    pub(super) fn below(path: String, snr_db: f32, least: f64) -> Option<Self> {
+        let message = format!("{snr_db:.2} dB signal-to-noise; the limit is {least} dB");
+        let (stage, code) = ("verify".to_owned(), BELOW_LIMIT.to_owned());
+        (f64::from(snr_db) < least).then_some(Self { path, stage, code, message, action: Action::Kept })
     }
 }
 
@@ -92,7 +123,8 @@ pub(super) fn code(error: &Error) -> &'static str {
         Kind::Corrupt => "corrupt",
         Kind::Unsupported | Kind::Version => "unsupported",
         Kind::Check => "overflow",
-        Kind::InvalidArgument => "too-short",
+        // Such as a channel that the file does not have.
+        Kind::InvalidArgument => "unsupported",
         _ => "unreadable",
     }
 }

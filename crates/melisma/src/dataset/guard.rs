@@ -9,6 +9,7 @@ use super::identity::plan_of;
 use super::journal;
 use super::paths::Paths;
 use super::store::{COLUMNS, Kind, TOKEN_COLUMNS, npy};
+use super::tokens::Origin;
 use crate::output::{self, Existing};
 use crate::{Error, Remedy, Result};
 
@@ -16,9 +17,9 @@ const CHOOSE: &str = "choose another name, or remove it yourself";
 
 /// Fails if the output would overwrite one of `inputs`.
 pub(super) fn spare<'a>(paths: &Paths, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
-    let written = [&paths.output, &paths.partial, &paths.journal, &paths.failures];
+    let written = [&paths.output, &paths.partial, &paths.journal, &paths.failures].into_iter().chain(&paths.origin);
     let written: Vec<(&PathBuf, PathBuf)> =
-        written.into_iter().filter_map(|path| Some((path, path.canonicalize().ok()?))).collect();
+        written.filter_map(|path| Some((path, path.canonicalize().ok()?))).collect();
     if written.is_empty() {
         return Ok(());
     }
@@ -73,11 +74,12 @@ pub(super) fn beside(paths: &Paths, kind: Kind, existing: Existing) -> Result<()
             (false, false) => Err(irregular(path)),
             _ if *path == paths.journal => Ok(journal::is_journal(path)),
             _ if *path == paths.failures => Ok(failure::is_list(path)),
+            _ if paths.origin.as_deref() == Some(path) => Ok(Origin::read(path).is_ok()),
             _ => Ok(kind != Kind::Npy
                 && (data.len() == 0 || journal::read(&paths.journal).is_some() || plan_of(path).is_some())),
         }
     };
-    for path in [&paths.partial, &paths.journal, &paths.failures] {
+    for path in [&paths.partial, &paths.journal, &paths.failures].into_iter().chain(&paths.origin) {
         let Ok(data) = path.symlink_metadata() else { continue };
         if !is_ours(path, &data)? && existing == Existing::Refuse {
             let message = format!("{}: the {} is not of a build of this output", path.display(), noun(path));

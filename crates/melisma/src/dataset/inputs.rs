@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::input::{Input, SUFFIXES, suffix};
+use super::input::{BOM, Input, SUFFIXES, suffix};
 use super::walk::{Skipped, Walk};
 use crate::{Error, Result};
 
@@ -17,7 +18,7 @@ const MAX_LINE: usize = 1 << 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inputs {
     /// The files to read.
-    pub files: Vec<Arc<Input>>,
+    pub files: Arc<[Input]>,
     /// Entries of folders that were left out.
     pub skipped: Skipped,
     /// The folders, files and lists that the caller named.
@@ -58,7 +59,7 @@ impl Inputs {
             return Err(Error::invalid(format!("{}: no audio files were found{left_out}", shown.join(", ")))
                 .with_hint(format!("their names end with .{}", SUFFIXES.join(", ."))));
         }
-        Ok(Self { files: found, skipped, places: places.to_vec() })
+        Ok(Self { files: found.into(), skipped, places: places.to_vec() })
     }
 
     /// Whether `place` is a list of files by its name.
@@ -68,22 +69,22 @@ impl Inputs {
 
     /// The named places, and every file.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.places.iter().map(PathBuf::as_path).chain(self.files.iter().map(|input| &*input.path))
+        self.places.iter().map(PathBuf::as_path).chain(self.files.iter().map(Input::path))
     }
 
-    /// The files of shard `index` of `n`, and the index of the first one among all files. Shards
-    /// are contiguous, so joining them in order gives the whole.
-    pub fn shard(&self, index: usize, n: usize) -> (&[Arc<Input>], usize) {
+    /// The files of shard `index` of `n`. Shards are contiguous, so joining them in order gives the
+    /// whole.
+    pub fn shard(&self, index: usize, n: usize) -> Range<usize> {
         let bound = |i: usize| (self.files.len() as u128 * i as u128 / n.max(1) as u128) as usize;
-        (&self.files[bound(index)..bound(index + 1)], bound(index))
+        bound(index)..bound(index + 1)
     }
 }
 
-fn read_list(list: &Path, found: &mut Vec<Arc<Input>>) -> Result<()> {
+fn read_list(list: &Path, found: &mut Vec<Input>) -> Result<()> {
     let failed = |error| Error::io(list.display(), error);
     let folder = list.parent().unwrap_or(Path::new(""));
     let mut reader = BufReader::new(std::fs::File::open(list).map_err(failed)?);
-    let mut line = Vec::new();
+    let (mut line, mut is_start) = (Vec::new(), true);
     loop {
         line.clear();
         let n = std::io::Read::take(&mut reader, MAX_LINE as u64).read_until(b'\n', &mut line).map_err(failed)?;
@@ -94,7 +95,8 @@ fn read_list(list: &Path, found: &mut Vec<Arc<Input>>) -> Result<()> {
             return Err(Error::invalid(format!("{}: a line is longer than {MAX_LINE} bytes", list.display()))
                 .with_hint("a list has one path per line"));
         }
-        let text = line.trim_ascii();
+        let text = line.strip_prefix(BOM).filter(|_| is_start).unwrap_or(&line).trim_ascii();
+        is_start = false;
         if !text.is_empty() && !text.starts_with(b"#") {
             let path = Path::new(OsStr::from_bytes(text));
             found.push(Input::new(path.as_os_str(), folder.join(path)));
@@ -115,12 +117,12 @@ mod tests {
             std::fs::write(at(name), b"x").unwrap();
         }
         let all = Inputs::find(&[folder.path().to_owned()]).unwrap();
-        let names: Vec<&str> = all.files.iter().map(|input| &*input.name).collect();
+        let names: Vec<_> = all.files.iter().map(Input::name).collect();
         assert_eq!(names, ["a.wav", "b/a.flac", "b/x.wav", "c.WAV"]);
-        std::fs::write(at("list.txt"), "# comment\n\nc.WAV\n a.wav \nabsent.wav").unwrap();
+        std::fs::write(at("list.txt"), "\u{feff}# comment\r\n\r\nc.WAV\r\n a.wav \nabsent.wav").unwrap();
         let listed = Inputs::find(&[at("list.txt")]).unwrap();
         assert_eq!(listed.files.len(), 3);
-        assert_eq!(*listed.files[0].path, *at("a.wav"));
+        assert_eq!(listed.files[0].path(), at("a.wav"));
         assert!(Inputs::find(&[at("nothing")]).is_err());
         assert!(Inputs::find(&[at("b")]).is_ok());
     }
@@ -130,8 +132,8 @@ mod tests {
         let input = |i: usize| Input::new(OsStr::new(&format!("{i:03}")), PathBuf::new());
         for len in [1, 2, 7, 100] {
             let all = Inputs { files: (0..len).map(input).collect(), ..Inputs::default() };
-            let joined: Vec<Arc<Input>> = (0..3).flat_map(|i| all.shard(i, 3).0.to_vec()).collect();
-            assert_eq!(joined, all.files);
+            let joined: Vec<Input> = (0..3).flat_map(|i| all.files[all.shard(i, 3)].to_vec()).collect();
+            assert_eq!(joined, *all.files);
         }
     }
 }

@@ -86,7 +86,8 @@ pub fn merge(request: &Merge<'_>) -> Result<Merged> {
     }
     parts.sort_by_key(|part| part.0);
     for pair in parts.windows(2) {
-        if pair[0].0.1 >= pair[1].0.0 {
+        let is_empty = pair[1].0.0 == i64::MAX;
+        if !is_empty && pair[0].0.1 >= pair[1].0.0 {
             let message = format!("the files of {} and {} overlap", pair[0].1.display(), pair[1].1.display());
             return Err(Error::invalid(message)
                 .with_hint("name each shard once; where one was merged without a shard, merge the original shards"));

@@ -48,6 +48,6 @@ pub use plan::{File as PlannedFile, Plan};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 pub use technique::{Conversion, Streams, Techniques, Writes};
-pub use tokens::{Check, LineFormat, Lines, Metadata, Repeats, Text, Texts, Tokens};
+pub use tokens::{Check, LineFormat, Lines, Metadata, Origin, Repeats, Text, Texts, Tokens};
 pub use verify::{Verified, verify};
 pub use walk::{Names, Skipped};

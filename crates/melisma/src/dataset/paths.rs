@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::tokens::{Lines, Origin};
 use crate::{Error, Result};
 
 /// The output of a build and the files beside it.
@@ -11,6 +12,8 @@ pub(super) struct Paths {
     pub(super) partial: PathBuf,
     pub(super) journal: PathBuf,
     pub(super) failures: PathBuf,
+    /// Beside lines only.
+    pub(super) origin: Option<PathBuf>,
 }
 
 impl Paths {
@@ -23,6 +26,7 @@ impl Paths {
             partial: beside(output, ".partial"),
             journal: beside(output, ".journal"),
             failures: beside(output, ".failures.jsonl"),
+            origin: Lines::is_name(output).then(|| Origin::path(output)),
         })
     }
 }

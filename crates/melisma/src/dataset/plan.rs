@@ -1,14 +1,16 @@
 //! Fixes every row of a dataset before the first sample is read.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::failure::{Action, Failure, RowFailure};
 use super::feature::Feature;
 use super::input::Input;
+use super::inputs::Inputs;
 use super::row::Row;
 use super::tokens::Text;
-use crate::audio::{Facts, Source};
+use crate::audio::{Channel, Facts, Source};
 use crate::{Error, Kind, Remedy, Result};
 
 /// The most rows of a dataset.
@@ -21,8 +23,6 @@ const BAND: usize = 4096;
 /// A file that has rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name and path.
-    pub input: Arc<Input>,
     /// Its index among all inputs.
     pub index: u32,
     /// Samples per channel in the file.
@@ -40,6 +40,8 @@ pub struct File {
 pub struct Plan {
     /// What the rows hold.
     pub feature: Feature,
+    /// All inputs, of which the plan has a part.
+    inputs: Arc<[Input]>,
     /// The files that have rows, in order.
     pub files: Vec<File>,
     /// The rows, in order.
@@ -56,6 +58,8 @@ pub struct Plan {
     pub n_repaired: usize,
     /// Files with another sample rate, which are resampled.
     pub n_resampled: usize,
+    /// Files with several channels, which are mixed down to one.
+    pub n_mixed: usize,
     /// A hash over the sizes and times of the files, so that a build does not resume after a file
     /// changed.
     pub fingerprint: String,
@@ -69,30 +73,34 @@ struct Looked {
 }
 
 impl Plan {
-    /// Reads the headers of `inputs` on `threads` threads. `first_index` is the index of the first
-    /// one among all inputs.
+    /// Reads the headers of the files `part` of `inputs` on `threads` threads.
     ///
     /// # Errors
     /// There are more rows than a dataset can have. Files that cannot be used are listed in
     /// [`Plan::refused`].
-    pub fn new(feature: Feature, inputs: &[Arc<Input>], first_index: usize, threads: usize) -> Result<Self> {
+    pub fn new(feature: Feature, inputs: &Inputs, part: Range<usize>, threads: usize) -> Result<Self> {
+        let inputs = Arc::clone(&inputs.files);
+        let end = part.end.min(inputs.len());
+        let part = part.start.min(end)..end;
         let mut plan = Self {
             feature,
-            files: Vec::with_capacity(inputs.len()),
-            rows: Vec::with_capacity(inputs.len()),
+            inputs: Arc::clone(&inputs),
+            files: Vec::with_capacity(part.len()),
+            rows: Vec::with_capacity(part.len()),
             texts: Vec::new(),
             refused: Vec::new(),
-            n_inputs: inputs.len(),
+            n_inputs: part.len(),
             audio_seconds: 0.0,
             n_repaired: 0,
             n_resampled: 0,
+            n_mixed: 0,
             fingerprint: String::new(),
         };
         let mut hash = blake3::Hasher::new();
-        let mut index = first_index;
-        for band in inputs.chunks(BAND) {
+        let mut index = part.start;
+        for band in inputs[part].chunks(BAND) {
             for (input, looked) in band.iter().zip(look(&plan.feature, band, threads)) {
-                hash.update(input.path.as_os_str().as_encoded_bytes());
+                hash.update(input.path().as_os_str().as_encoded_bytes());
                 hash.update(&looked.stamp.map(u64::to_le_bytes).concat());
                 plan.add(input, u32::try_from(index).map_err(|_| too_many())?, looked)?;
                 index += 1;
@@ -102,7 +110,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add(&mut self, input: &Arc<Input>, index: u32, looked: Looked) -> Result<()> {
+    fn add(&mut self, input: &Input, index: u32, looked: Looked) -> Result<()> {
         let (facts, can_seek) = match looked.facts {
             Ok(found) => found,
             Err(error) => {
@@ -112,6 +120,11 @@ impl Plan {
         };
         let n_rows = match self.feature.n_rows(facts.n_samples) {
             Ok(n_rows) => n_rows,
+            Err(error) if error.kind() == Kind::InvalidArgument => {
+                let failure = Failure::too_short(input.name().into_owned(), &error);
+                self.refused.push(RowFailure { file: index, row: 0, failure });
+                return Ok(());
+            }
             Err(error) => {
                 self.refuse(input, index, ("scan", &error), Action::Skipped);
                 return Ok(());
@@ -138,13 +151,14 @@ impl Plan {
         self.audio_seconds += facts.n_samples as f64 / f64::from(rate);
         self.n_repaired += usize::from(facts.note.is_some());
         self.n_resampled += usize::from(facts.sample_rate != rate);
-        let (input, n_original, n_rows) = (Arc::clone(input), facts.n_original, n_rows as u32);
-        self.files.push(File { input, index, n_original, can_seek, first_row, n_rows });
+        self.n_mixed += usize::from(facts.n_channels > 1 && self.feature.target().channel == Channel::Mix);
+        let (n_original, n_rows) = (facts.n_original, n_rows as u32);
+        self.files.push(File { index, n_original, can_seek, first_row, n_rows });
         Ok(())
     }
 
     fn refuse(&mut self, input: &Input, index: u32, (stage, error): (&str, &Error), action: Action) {
-        let failure = Failure::new(input.name.to_string(), stage, error, action);
+        let failure = Failure::new(input.name().into_owned(), stage, error, action);
         self.refused.push(RowFailure { file: index, row: 0, failure });
     }
 
@@ -153,13 +167,22 @@ impl Plan {
         &self.files[row.file as usize]
     }
 
-    /// Bytes of the plan in memory.
+    /// The name and path of a file.
+    pub fn input(&self, file: &File) -> &Input {
+        &self.inputs[file.index as usize]
+    }
+
+    /// The input that a row is made from.
+    pub(super) fn input_of(&self, row: &Row) -> &Input {
+        self.input(self.file(row))
+    }
+
+    /// Bytes of the plan and its inputs in memory.
     pub fn bytes(&self) -> u64 {
-        let names: usize =
-            self.files.iter().map(|file| 2 * file.input.name.len() + file.input.path.as_os_str().len()).sum();
+        let inputs: usize = self.inputs.iter().map(|input| size_of::<Input>() + input.path().as_os_str().len()).sum();
         // One more byte per row records whether it is done.
         let rows = self.rows.len() * (size_of::<Row>() + 1) + self.texts.len() * size_of::<Text>();
-        (names + self.files.len() * size_of::<File>() + rows) as u64
+        (inputs + self.files.len() * size_of::<File>() + rows) as u64
     }
 
     /// All frames of tokens.
@@ -168,7 +191,7 @@ impl Plan {
     }
 }
 
-fn look(feature: &Feature, inputs: &[Arc<Input>], threads: usize) -> Vec<Looked> {
+fn look(feature: &Feature, inputs: &[Input], threads: usize) -> Vec<Looked> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Looked>>> = Mutex::new(inputs.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
@@ -190,9 +213,9 @@ fn look(feature: &Feature, inputs: &[Arc<Input>], threads: usize) -> Vec<Looked>
 
 fn look_at(input: &Input, feature: &Feature) -> Looked {
     use std::os::unix::fs::MetadataExt;
-    let stamp = std::fs::metadata(&input.path)
+    let stamp = std::fs::metadata(input.path())
         .map_or([0; 3], |data| [data.len(), data.mtime() as u64, data.mtime_nsec() as u64]);
-    let facts = Source::open(&input.path, feature.target());
+    let facts = Source::open(input.path(), feature.target());
     let text = match feature {
         Feature::Mel(_) => Ok(Text::NONE),
         Feature::Tokens(tokens) => tokens.texts.find(input),

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::input::{Input, SUFFIXES, suffix};
 use crate::text::count;
@@ -88,7 +87,7 @@ impl Skipped {
 /// The files below one folder.
 pub(super) struct Walk<'a> {
     root: &'a Path,
-    pub(super) found: Vec<Arc<Input>>,
+    pub(super) found: Vec<Input>,
     pub(super) skipped: Skipped,
     /// Devices and inodes of the folders read so far.
     seen: HashSet<(u64, u64)>,
@@ -187,7 +186,7 @@ fn is_audio(path: &Path) -> bool {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::Inputs;
+    use super::super::{Input, Inputs};
 
     #[test]
     fn each_folder_is_read_once() {
@@ -206,7 +205,7 @@ mod tests {
         symlink(other.path(), at("o1")).unwrap();
         symlink(other.path(), at("o2")).unwrap();
         let inputs = Inputs::find(&[folder.path().to_owned()]).unwrap();
-        let names: Vec<&str> = inputs.files.iter().map(|input| &*input.name).collect();
+        let names: Vec<_> = inputs.files.iter().map(Input::name).collect();
         assert_eq!(names, ["a.wav", "o1/c.wav", "z/y/b.wav"]);
         assert_eq!(inputs.skipped.repeated.n, 5);
         assert!(inputs.skipped.lines()[0].starts_with("5 repeated folder links: "));
@@ -225,7 +224,7 @@ mod tests {
         }
         symlink(other.path(), at("link.mp3")).unwrap();
         let inputs = Inputs::find(&[folder.path().to_owned()]).unwrap();
-        let names: Vec<&str> = inputs.files.iter().map(|input| &*input.name).collect();
+        let names: Vec<_> = inputs.files.iter().map(Input::name).collect();
         assert_eq!(names, ["dir.wav/deeper.FLAC/b.wav", "dir.wav/inner.wav", "empty.wav", "link.mp3/c.wav"]);
     }
 

@@ -123,14 +123,12 @@ impl Shared<'_> {
     /// together with the row.
     pub(super) fn fail(&self, row: u32, stage: &str, error: &Error) -> Result<RowFailure> {
         let Work { plan, counters, stops_on_failure, .. } = self.work;
-        let file = plan.file(&plan.rows[row as usize]);
+        let name = plan.input_of(&plan.rows[row as usize]).name();
         if *stops_on_failure {
-            return Err(
-                Error::new(error.kind(), format!("{}: {error}", file.input.name)).with_hint(Remedy::SkipFailures)
-            );
+            return Err(Error::new(error.kind(), format!("{}: {error}", name)).with_hint(Remedy::SkipFailures));
         }
         counters.failed.fetch_add(1, Relaxed);
-        Ok(self.list(row, Failure::new(file.input.name.to_string(), stage, error, Action::ZeroFilled)))
+        Ok(self.list(row, Failure::new(name.into_owned(), stage, error, Action::ZeroFilled)))
     }
 
     /// Adds to the list of failures.

@@ -17,7 +17,7 @@ const VERSION: i64 = 2;
 pub(in crate::dataset) fn describe(options: &Options, plan: &Plan) -> (Vec<Column>, Vec<(&'static str, Value)>) {
     let config = &options.mel;
     let n_frames = options.n_frames();
-    let width = plan.files.iter().map(|file| file.input.name.len()).max().unwrap_or(1).max(1);
+    let width = plan.files.iter().map(|file| plan.input(file).name().len()).max().unwrap_or(1).max(1);
     let shape = match config.order() {
         melisma_kernels::signal::mel::Order::FilterTime => vec![config.n_mels, n_frames],
         melisma_kernels::signal::mel::Order::TimeFilter => vec![n_frames, config.n_mels],
@@ -37,7 +37,8 @@ pub(in crate::dataset) fn describe(options: &Options, plan: &Plan) -> (Vec<Colum
     let mut identity = Identity::new(&json);
     for row in &plan.rows {
         let file = plan.file(row);
-        identity.add(file.input.name.as_bytes(), &[u64::from(file.index), row.start, u64::from(row.valid_frames)]);
+        let numbers = [u64::from(file.index), row.start, u64::from(row.valid_frames)];
+        identity.add(plan.input(file).name().as_bytes(), &numbers);
     }
     let attributes = vec![
         ("config", Value::from(json)),
@@ -61,7 +62,8 @@ pub(in crate::dataset) fn write_columns(store: &Store, plan: &Plan) -> Result<()
         let first = (index * ROWS) as u64;
         let mut names = vec![0; rows.len() * width];
         for (row, to) in rows.iter().zip(names.chunks_mut(width)) {
-            let name = plan.file(row).input.name.as_bytes();
+            let name = plan.input_of(row).name();
+            let name = name.as_bytes();
             to[..name.len()].copy_from_slice(name);
         }
         store.write(0, first, &names)?;

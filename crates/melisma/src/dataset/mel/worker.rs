@@ -104,7 +104,7 @@ impl<'a> Worker<'a> {
         let Work { plan, counters, techniques, .. } = self.run.shared.work;
         let file = plan.file(&plan.rows[item.first_row as usize]);
         let target = plan.feature.target();
-        let open = || Source::reopen(&file.input.path, target, file.n_original, techniques.reads);
+        let open = || Source::reopen(plan.input(file).path(), target, file.n_original, techniques.reads);
         let mut source = match counters.time(Stage::Read, open) {
             Ok(source) => source,
             Err(error) => {
@@ -286,8 +286,8 @@ impl<'a> Worker<'a> {
 fn hash_of(plan: &Plan, entry: &Entry, checksum: u64) -> u64 {
     let row = &plan.rows[entry.row as usize];
     let file = plan.file(row);
-    let (name, file, status) = (file.input.name.as_bytes(), u64::from(file.index), entry.status as u8);
-    let frames = u64::from(row.valid_frames);
+    let (name, file, status) = (plan.input(file).name(), u64::from(file.index), entry.status as u8);
+    let (name, frames) = (name.as_bytes(), u64::from(row.valid_frames));
     hash::Entry { name, tokens: None, file, place: row.start, frames, status, checksum }.hash()
 }
 

@@ -16,6 +16,7 @@ use melisma_kernels::memory::mapped::{Access, Mapped, reserve};
 pub(super) use layout::{COLUMNS, Extent, HASH_COLUMN, KIND, RAGGED, TOKEN_COLUMNS, TOKENS};
 pub use layout::{Column, ColumnType, Layout};
 
+use super::tokens::Lines;
 use crate::output;
 use crate::{Error, Remedy, Result};
 
@@ -128,6 +129,10 @@ impl Store {
         let at = |error: Error| error.at(path.display());
         if path.is_dir() {
             return npy::open(path).map_err(at);
+        }
+        if Lines::is_name(path) {
+            return Err(Error::invalid(format!("{}: lines have no columns", path.display()))
+                .with_hint("join the lines of shards with `cat`"));
         }
         let file = File::open(path).map_err(|error| Error::io(path.display(), error).with_hint(EXPECTED))?;
         let mut start = [0; 8];

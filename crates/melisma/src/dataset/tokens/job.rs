@@ -1,5 +1,7 @@
 //! Tokens on a device: the encoder, and the threads that feed it.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::feed::Feed;
@@ -53,6 +55,8 @@ pub(super) struct Run<'a> {
     pub(super) shared: &'a Shared<'a>,
     /// The columns that a row's hash covers.
     pub(super) table: Table<'a>,
+    /// Where the audio of rows that were read to their ends is clipped.
+    pub(super) clipped: Mutex<HashMap<u32, String>>,
 }
 
 impl Job {
@@ -83,7 +87,7 @@ impl Job {
 
     /// Computes all rows. Returns the number of threads that worked.
     pub(in crate::dataset) fn run(&self, shared: &Shared<'_>) -> Result<usize> {
-        let run = Run { job: self, shared, table: Table::new(shared.work.store)? };
+        let run = Run { job: self, shared, table: Table::new(shared.work.store)?, clipped: Mutex::default() };
         if matches!(shared.work.device, Device::Cuda(_)) {
             return Ok(shared.prepare(|| Feed::new(&run))?.run());
         }

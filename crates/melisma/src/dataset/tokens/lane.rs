@@ -1,6 +1,7 @@
 //! A row on its way: samples of its file in, codes out.
 
 use std::ops::Range;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use xxhash_rust::xxh3::Xxh3Default;
@@ -9,7 +10,7 @@ use super::job::Run;
 use super::round_trip::RoundTrip;
 use crate::audio::Source;
 use crate::dataset::counters::Stage;
-use crate::dataset::failure::RowFailure;
+use crate::dataset::failure::{Failure, RowFailure};
 use crate::dataset::hash::MEASURED;
 use crate::dataset::journal::Record;
 use crate::dataset::row::{Row, Status};
@@ -23,6 +24,7 @@ const BLOCK: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Reader {
     source: Source,
+    row: u32,
     at: u64,
 }
 
@@ -31,8 +33,8 @@ impl Reader {
         let plan = run.shared.work.plan;
         let file = plan.file(&plan.rows[row as usize]);
         let reads = run.shared.work.techniques.reads;
-        let open = || Source::reopen(&file.input.path, plan.feature.target(), file.n_original, reads);
-        Ok(Self { source: run.shared.work.counters.time(Stage::Read, open)?, at: 0 })
+        let open = || Source::reopen(plan.input(file).path(), plan.feature.target(), file.n_original, reads);
+        Ok(Self { source: run.shared.work.counters.time(Stage::Read, open)?, row, at: 0 })
     }
 
     pub(super) fn is_at_end(&self) -> bool {
@@ -46,6 +48,12 @@ impl Reader {
         counters.time(Stage::Read, || self.source.read_f32(self.at, &mut to[..n]))?;
         counters.bytes_read.fetch_add((n * size_of::<f32>()) as u64, Relaxed);
         self.at += n as u64;
+        if n > 0
+            && self.is_at_end()
+            && let Some(note) = self.source.clipped()
+        {
+            run.clipped.lock().unwrap_or_else(PoisonError::into_inner).insert(self.row, note);
+        }
         Ok(n)
     }
 }
@@ -117,7 +125,13 @@ impl<'a> Lane<'a> {
         counters.files.fetch_add(1, Relaxed);
         counters.samples.fetch_add(self.planned().n_samples, Relaxed);
         let checksum = self.checksum.digest();
-        self.settle(Status::Ok, checksum, Vec::new())
+        let clipped = self.run.clipped.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.row);
+        let clipped = clipped.map(|note| {
+            let plan = self.run.shared.work.plan;
+            let name = plan.input_of(self.planned()).name().into_owned();
+            self.run.shared.list(self.row, Failure::clipped(name, note))
+        });
+        self.settle(Status::Ok, checksum, clipped.into_iter().collect())
     }
 
     /// Zeroes the row, because its file failed at `stage`.

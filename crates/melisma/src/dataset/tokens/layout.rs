@@ -17,7 +17,7 @@ const ROWS: usize = 1024;
 
 pub(in crate::dataset) fn describe(tokens: &Tokens, plan: &Plan) -> (Vec<Column>, Vec<(&'static str, Value)>) {
     let n_offsets = plan.rows.len() as u64 + 1;
-    let path_bytes = plan.files.iter().map(|file| file.input.name.len() as u64).sum();
+    let path_bytes = plan.files.iter().map(|file| plan.input(file).name().len() as u64).sum();
     let text_bytes = plan.texts.iter().map(|text| u64::from(text.len)).sum();
     let mut columns = vec![
         Column { shape: vec![tokens.n_slots()], ..Column::ragged("codes", DType::U16, plan.n_frames()) },
@@ -40,7 +40,7 @@ pub(in crate::dataset) fn describe(tokens: &Tokens, plan: &Plan) -> (Vec<Column>
     for (row, text) in plan.rows.iter().zip(&plan.texts) {
         let file = plan.file(row);
         let numbers = [u64::from(file.index), seconds(tokens, row).to_bits(), row.valid_frames.into(), text.hash];
-        identity.add(file.input.name.as_bytes(), &numbers);
+        identity.add(plan.input(file).name().as_bytes(), &numbers);
     }
     let config = tokens.model.config();
     let strides: Vec<String> = config.vq_strides.iter().map(usize::to_string).collect();
@@ -79,10 +79,10 @@ impl<'a> Ragged<'a> {
         Ok(ragged)
     }
 
-    fn write<'b>(&mut self, rows: impl Iterator<Item = &'b [u8]>) -> Result<()> {
+    fn write(&mut self, rows: impl Iterator<Item = impl AsRef<str>>) -> Result<()> {
         let (mut bytes, mut offsets) = (Vec::new(), Vec::new());
         for row in rows {
-            bytes.extend_from_slice(row);
+            bytes.extend_from_slice(row.as_ref().as_bytes());
             offsets.extend((self.at + bytes.len() as u64).to_le_bytes());
         }
         self.store.write(self.values, self.at, &bytes)?;
@@ -109,10 +109,10 @@ pub(in crate::dataset) fn write_columns(tokens: &Tokens, store: &Store, plan: &P
         store.write(status, first, &vec![Status::Pending as u8; rows.len()])?;
         let files: Vec<u8> = rows.iter().flat_map(|row| i64::from(plan.file(row).index).to_le_bytes()).collect();
         store.write(index, first, &files)?;
-        paths.write(rows.iter().map(|row| plan.file(row).input.name.as_bytes()))?;
+        paths.write(rows.iter().map(|row| plan.input_of(row).name()))?;
         for (row, text) in rows.iter().zip(&plan.texts[block * ROWS..]) {
-            let text = tokens.texts.read(&plan.file(row).input, text)?;
-            texts.write(std::iter::once(text.as_bytes()))?;
+            let text = tokens.texts.read(plan.input_of(row), text)?;
+            texts.write(std::iter::once(text))?;
         }
     }
     Ok(())

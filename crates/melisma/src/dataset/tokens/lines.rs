@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
+use super::origin::Origin;
 use crate::dataset::guard;
 use crate::dataset::hash::{Entry, MEASURED, Table};
 use crate::dataset::paths::beside;
@@ -18,7 +21,7 @@ use crate::{Error, Result};
 const FRAMES: u64 = 4096;
 
 /// How tokens become text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lines {
     /// What a line holds.
     pub format: LineFormat,
@@ -27,7 +30,8 @@ pub struct Lines {
 }
 
 /// What a line holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LineFormat {
     /// `codes`: one list for each level.
     #[default]
@@ -37,7 +41,8 @@ pub enum LineFormat {
 }
 
 /// What happens to frames whose coarsest code is that of the frame before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Repeats {
     /// They stay.
     #[default]
@@ -47,7 +52,12 @@ pub enum Repeats {
 }
 
 impl Lines {
-    /// Writes the valid rows of `store` to `path`, in order.
+    /// Whether `path` is the name of a file of lines: whether it ends with `.jsonl`.
+    pub fn is_name(path: &Path) -> bool {
+        path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("jsonl"))
+    }
+
+    /// Writes the valid rows of `store` to `path`, in order, and what they were made from.
     pub(in crate::dataset) fn write(self, store: &Store, path: &Path, existing: Existing) -> Result<()> {
         let strides: Option<Vec<usize>> =
             store.layout.text("melisma.strides").and_then(|text| text.split(' ').map(|n| n.parse().ok()).collect());
@@ -62,6 +72,8 @@ impl Lines {
             // The rows have the name `OUT.partial`.
             file: BufWriter::with_capacity(1 << 18, OutputFile::create(&beside(path, ".lines"), Existing::Replace)?),
             text: String::new(),
+            origin: Origin::new(self, &store.layout),
+            hash: blake3::Hasher::new(),
         };
         let failed = |error| output::failed(path, error);
         Table::new(store)?.each(0..store.layout.n_rows, |found| match found.entry.status == Status::Ok as u8 {
@@ -72,6 +84,9 @@ impl Lines {
         if existing == Existing::Refuse && path.exists() {
             return Err(guard::already(path, ""));
         }
+        // First: lines never appear without it.
+        writer.origin.blake3 = writer.hash.finalize().to_hex().to_string();
+        writer.origin.write(path)?;
         writer.file.into_inner().map_err(|error| failed(error.into_error()))?.commit_as(path.to_owned())
     }
 }
@@ -85,6 +100,8 @@ struct Writer<'a> {
     has_measures: bool,
     file: BufWriter<OutputFile>,
     text: String,
+    origin: Origin,
+    hash: blake3::Hasher,
 }
 
 impl Writer<'_> {
@@ -129,6 +146,7 @@ impl Writer<'_> {
             }
         }
         self.text += "}\n";
+        self.origin.rows += 1;
         self.flush()
     }
 
@@ -169,7 +187,10 @@ impl Writer<'_> {
     fn flush(&mut self) -> Result<()> {
         // A list may end without a comma only when its last code is known.
         let end = if self.text.ends_with(',') { self.text.len() - 1 } else { self.text.len() };
-        self.file.write_all(&self.text.as_bytes()[..end]).map_err(|error| Error::io("writing", error))?;
+        let bytes = &self.text.as_bytes()[..end];
+        self.file.write_all(bytes).map_err(|error| Error::io("writing", error))?;
+        self.hash.update(bytes);
+        self.origin.bytes += bytes.len() as u64;
         self.text.drain(..end);
         Ok(())
     }

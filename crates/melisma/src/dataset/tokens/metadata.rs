@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::record::{At, Dialect, Record};
 use super::text::Text;
 use crate::dataset::failure::{Action, Failure};
-use crate::dataset::input::{self, SUFFIXES};
+use crate::dataset::input::{self, Input, SUFFIXES};
 use crate::dataset::inputs::Inputs;
 use crate::dataset::plan::TEXT_STAGE;
 use crate::{Error, Result};
@@ -46,7 +46,7 @@ struct Indexed {
 impl Metadata {
     /// Opens a table. Columns are numbers counted from 1, or names in the first line. The path
     /// column is `path` if the first line has names, and the first column otherwise. A path may lack
-    /// its folders and its suffix.
+    /// its suffix and any of its first folders.
     ///
     /// # Errors
     /// The file cannot be read, or it has no such column.
@@ -138,28 +138,37 @@ impl Metadata {
         self.rows.shrink_to_fit();
     }
 
-    /// The row of the file called `name`.
-    fn row(&self, name: &str) -> Option<usize> {
-        let whole = key(name);
-        let last = whole.rsplit('/').next().unwrap_or(&whole);
+    /// The row of the file at `path`: the one with most of its folders.
+    fn row(&self, path: &str) -> Option<usize> {
+        let whole = key(path);
+        let below = whole.match_indices('/').map(|(at, _)| &whole[at + 1..]);
         let find = |key: &str| self.rows.binary_search_by_key(&xxh3_64(key.as_bytes()), |row| row.key).ok();
-        find(&whole).or_else(|| find(last))
+        std::iter::once(&whole[..]).chain(below).find_map(find)
     }
 
-    /// The text of the file called `name`.
+    fn row_of(&self, input: &Input) -> Option<usize> {
+        // The folders of a table may begin above the current one.
+        let path = std::path::absolute(input.path()).unwrap_or_else(|_| input.path().to_owned());
+        self.row(&input::name(path.as_os_str()))
+    }
+
+    /// The text of the file at `path`, which is looked up as it is.
     ///
     /// # Errors
     /// There is no row for it, or the table cannot be read.
-    pub fn text(&self, name: &str) -> Result<String> {
-        self.text_at(self.find(name)?.source)
+    pub fn text(&self, path: &str) -> Result<String> {
+        self.text_at(self.at(self.row(path))?)
     }
 
-    pub(super) fn find(&self, name: &str) -> Result<Text> {
-        let Some(row) = self.row(name) else {
-            return Err(Error::invalid(format!("{} has no row for this file", self.path.display())));
-        };
-        let at = self.rows[row].at;
+    pub(super) fn find(&self, input: &Input) -> Result<Text> {
+        let at = self.at(self.row_of(input))?;
         Text::new(&self.text_at(at)?, at)
+    }
+
+    /// Where a row begins.
+    fn at(&self, row: Option<usize>) -> Result<u64> {
+        let row = row.ok_or_else(|| Error::invalid(format!("{} has no row for this file", self.path.display())));
+        row.map(|row| self.rows[row].at)
     }
 
     /// The text of the row that begins at byte `at`.
@@ -175,8 +184,8 @@ impl Metadata {
 
     pub(super) fn without_file(&self, inputs: &Inputs) -> Result<Vec<Failure>> {
         let mut is_used = vec![false; self.rows.len()];
-        for input in &inputs.files {
-            if let Some(row) = self.row(&input.name) {
+        for input in inputs.files.iter() {
+            if let Some(row) = self.row_of(input) {
                 is_used[row] = true;
             }
         }
@@ -203,11 +212,7 @@ fn key(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-    use std::sync::Arc;
-
     use super::*;
-    use crate::dataset::input::Input;
 
     fn table(content: &[u8], name: &str, text: &str) -> (tempfile::TempDir, Result<Metadata>) {
         let folder = tempfile::tempdir().unwrap();
@@ -228,7 +233,7 @@ mod tests {
         let found = found.unwrap();
         assert_eq!(text(&found, "wavs/LJ001-0001.wav"), "Printing, \"in\" one");
         assert_eq!(text(&found, "LJ001-0002.flac"), "b");
-        assert!(found.find("LJ001-0003.wav").is_err());
+        assert!(found.text("LJ001-0003.wav").is_err());
     }
 
     #[test]
@@ -259,8 +264,8 @@ mod tests {
         let found = found.unwrap();
         assert_eq!((text(&found, "d.wav"), text(&found, "g.wav")), ("four".to_owned(), "seven".to_owned()));
         assert_eq!(text(&found, "a.wav"), "one");
-        let input = |name: &str| Input::new(name.as_ref(), PathBuf::new());
-        let files: Vec<Arc<Input>> = ["a.wav", "d.wav", "e.wav"].into_iter().map(input).collect();
+        let input = |name: &str| Input::new(name.as_ref(), PathBuf::from(name));
+        let files = ["a.wav", "d.wav", "e.wav"].into_iter().map(input).collect();
         let listed = found.without_file(&Inputs { files, ..Inputs::default() }).unwrap();
         let place = |line: u32| format!("{}:{line}", folder.path().join("metadata.csv").display());
         let lines: Vec<&str> = listed.iter().map(|failure| failure.path.as_str()).collect();
@@ -269,6 +274,48 @@ mod tests {
         {
             assert!(failure.message.contains(word), "{failure:?}");
         }
+    }
+
+    #[test]
+    fn folders_of_a_table_may_begin_above_the_input() {
+        let content = "w/001.wav|one\nv/001.wav|another\n001|any\n/abs/w/002.wav|two\n./x/003|three\n";
+        let (_folder, found) = table(content.as_bytes(), "metadata.csv", "2");
+        let found = found.unwrap();
+        for (path, expected) in [
+            ("w/001.wav", "one"),
+            ("/data/w/001.flac", "one"),
+            ("/data/v/001.wav", "another"),
+            ("/data/u/001.wav", "any"),
+            ("001.wav", "any"),
+            ("/abs/w/002.wav", "two"),
+            ("/data/x/003.wav", "three"),
+        ] {
+            assert_eq!(text(&found, path), expected, "{path}");
+        }
+        assert!(found.text("/else/w/002.wav").is_err());
+        let here = std::env::current_dir().unwrap();
+        let name = here.file_name().unwrap().to_str().unwrap();
+        let (_folder, found) = table(format!("{name}/001.wav|here").as_bytes(), "metadata.csv", "2");
+        let input = Input::new("001.wav".as_ref(), PathBuf::from("./001.wav"));
+        assert_eq!(found.unwrap().find(&input).unwrap().len, 4);
+    }
+
+    #[test]
+    fn quotes_within_words_are_letters() {
+        let content = "path,text\na,5\" pipe\nb,\"two\"\nc,6\" pipe, \"x\"\n";
+        let (_folder, found) = table(content.as_bytes(), "t.csv", "text");
+        let found = found.unwrap();
+        assert_eq!(["a", "b", "c"].map(|name| text(&found, name)), ["5\" pipe", "two", "6\" pipe"]);
+    }
+
+    #[test]
+    fn rows_after_an_open_quote_and_a_huge_line_are_where_they_were() {
+        let content = ["\u{feff}a,\"one\nb,two\nh,", &"x".repeat(3 << 20), "\nc,three\nd,four\n"].concat();
+        let (_folder, found) = table(content.as_bytes(), "t.csv", "2");
+        let found = found.unwrap();
+        assert_eq!(["b", "c", "d"].map(|name| text(&found, name)), ["two", "three", "four"]);
+        let lines: Vec<u32> = found.faults.iter().map(|fault| fault.0).collect();
+        assert_eq!(lines, [1, 3]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod lane;
 pub(super) mod layout;
 mod lines;
 mod metadata;
+pub(super) mod origin;
 mod record;
 pub(super) mod round_trip;
 mod text;
@@ -23,6 +24,7 @@ use crate::{Error, Result};
 pub(super) use job::Job;
 pub use lines::{LineFormat, Lines, Repeats};
 pub use metadata::Metadata;
+pub use origin::Origin;
 pub use text::{Text, Texts};
 
 /// What determines the tokens of a dataset.

@@ -6,13 +6,13 @@ use std::io::{BufRead, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::dataset::input::BOM;
 use crate::{Error, Result};
 
 /// The longest record, in bytes.
 const MAX_RECORD: usize = 1 << 20;
 /// The start of a file that decides its dialect.
 const START: usize = 64 << 10;
-const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// How the fields of a table are separated. Only commas have quoting, as in RFC 4180.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,24 +90,32 @@ pub(super) struct Records<R> {
     at: u64,
     line: u32,
     /// Lines that were read as a part of a record that never ended.
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<Line>,
+}
+
+/// A line with its end.
+#[derive(Default)]
+struct Line {
+    /// Cut after [`MAX_RECORD`] bytes.
+    bytes: Vec<u8>,
+    /// Bytes that were cut off.
+    n_cut: u64,
 }
 
 impl<R: BufRead> Records<R> {
-    /// The next line with its end; empty at the end of the file. A longer one than [`MAX_RECORD`]
-    /// is cut there.
-    fn line(&mut self) -> Result<Vec<u8>> {
+    /// The next line; empty at the end of the file.
+    fn line(&mut self) -> Result<Line> {
         if let Some(line) = self.waiting.pop_front() {
             return Ok(line);
         }
         let failed = |error| Error::io("the table", error);
-        let mut line = Vec::new();
-        let n = (&mut self.reader).take(MAX_RECORD as u64 + 1).read_until(b'\n', &mut line).map_err(failed)?;
-        if n > MAX_RECORD && !line.ends_with(b"\n") {
+        let mut line = Line::default();
+        let n = (&mut self.reader).take(MAX_RECORD as u64 + 1).read_until(b'\n', &mut line.bytes).map_err(failed)?;
+        if n > MAX_RECORD && !line.bytes.ends_with(b"\n") {
             let mut rest = Vec::new();
             // The rest of the line is counted, not held.
             while (&mut self.reader).take(1 << 16).read_until(b'\n', &mut rest).map_err(failed)? > 0 {
-                self.at += rest.len() as u64;
+                line.n_cut += rest.len() as u64;
                 if rest.ends_with(b"\n") {
                     break;
                 }
@@ -119,35 +127,38 @@ impl<R: BufRead> Records<R> {
 
     fn record(&mut self) -> Result<Option<Record>> {
         let (first_line, at) = (self.line, self.at);
-        let mut bytes = self.line()?;
-        if bytes.is_empty() {
+        let mut lines = vec![self.line()?];
+        if lines[0].bytes.is_empty() {
             return Ok(None);
         }
-        let first_len = bytes.len();
-        let has_odd_quotes = |line: &[u8]| line.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
-        let mut is_open = self.dialect == Dialect::Comma && has_odd_quotes(&bytes);
-        let mut more = Vec::new();
+        if at == 0 && lines[0].bytes.starts_with(BOM) {
+            lines[0].bytes.drain(..BOM.len());
+            lines[0].n_cut += BOM.len() as u64;
+        }
+        let mut len = lines[0].bytes.len();
+        let mut quoting = Quoting::default();
+        let is_quoted = self.dialect == Dialect::Comma;
+        let mut is_open = is_quoted && quoting.is_open_after(&lines[0].bytes);
         let mut found = Ok(());
         while is_open {
-            let line = if bytes.len() > MAX_RECORD { Vec::new() } else { self.line()? };
-            if line.is_empty() {
+            let line = if len > MAX_RECORD { Line::default() } else { self.line()? };
+            if line.bytes.is_empty() {
                 found = Err(Error::corrupt("a quote is never closed"));
-                bytes.truncate(first_len);
-                more.drain(..).rev().for_each(|line| self.waiting.push_front(line));
+                lines.drain(1..).rev().for_each(|line| self.waiting.push_front(line));
                 break;
             }
-            is_open ^= has_odd_quotes(&line);
-            bytes.extend_from_slice(&line);
-            more.push(line);
+            is_open = quoting.is_open_after(&line.bytes);
+            len += line.bytes.len();
+            lines.push(line);
         }
+        self.at += lines.iter().map(|line| line.bytes.len() as u64 + line.n_cut).sum::<u64>();
+        self.line = self.line.saturating_add(lines.len() as u32);
+        let bytes: Vec<u8> = lines.into_iter().flat_map(|line| line.bytes).collect();
         if bytes.len() > MAX_RECORD {
             found = Err(Error::invalid(format!("a row of more than {MAX_RECORD} bytes")));
         }
-        self.at += bytes.len() as u64;
-        self.line = self.line.saturating_add(bytes.iter().filter(|&&byte| byte == b'\n').count().max(1) as u32);
         let end = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
         let whole = end.strip_suffix(b"\r").unwrap_or(end);
-        let whole = if at == 0 { whole.strip_prefix(BOM).unwrap_or(whole) } else { whole };
         let bytes = found.map(|()| whole.to_vec());
         Ok(Some(Record { line: first_line, at, dialect: self.dialect, bytes }))
     }
@@ -179,18 +190,66 @@ impl Record {
     }
 }
 
+/// Where in a row of RFC 4180 the next byte is. A quote in the middle of a field without quotes is a
+/// letter.
+#[derive(Default)]
+struct Quoting {
+    is_quoted: bool,
+    has_letters: bool,
+}
+
+/// What a byte is.
+enum Sign {
+    Letter,
+    /// The first of two quotes that stand for one.
+    Doubled,
+    Quote,
+    Comma,
+}
+
+impl Quoting {
+    fn step(&mut self, byte: u8, next: Option<u8>) -> Sign {
+        let sign = match byte {
+            b'"' if self.is_quoted && next == Some(b'"') => Sign::Doubled,
+            b'"' if self.is_quoted || !self.has_letters => Sign::Quote,
+            b',' if !self.is_quoted => Sign::Comma,
+            _ => Sign::Letter,
+        };
+        match sign {
+            Sign::Letter | Sign::Doubled => self.has_letters = true,
+            Sign::Quote => self.is_quoted = !self.is_quoted,
+            Sign::Comma => self.has_letters = false,
+        }
+        sign
+    }
+
+    /// Whether a quote is open after more bytes.
+    fn is_open_after(&mut self, bytes: &[u8]) -> bool {
+        let mut at = 0;
+        while at < bytes.len() {
+            let sign = self.step(bytes[at], bytes.get(at + 1).copied());
+            at += if matches!(sign, Sign::Doubled) { 2 } else { 1 };
+        }
+        self.is_quoted
+    }
+}
+
 /// Splits at commas outside of quotes; a doubled quote is a quote.
 fn unquote(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut fields = vec![Vec::new()];
-    let (mut is_quoted, mut rest) = (false, bytes.iter().copied().peekable());
-    while let Some(byte) = rest.next() {
-        let Some(field) = fields.last_mut() else { break };
-        match byte {
-            b'"' if is_quoted && rest.peek() == Some(&b'"') => field.extend(rest.next()),
-            b'"' if is_quoted || field.is_empty() => is_quoted = !is_quoted,
-            b',' if !is_quoted => fields.push(Vec::new()),
-            byte => field.push(byte),
+    let (mut fields, mut field) = (Vec::new(), Vec::new());
+    let (mut quoting, mut at) = (Quoting::default(), 0);
+    while at < bytes.len() {
+        match quoting.step(bytes[at], bytes.get(at + 1).copied()) {
+            Sign::Letter => field.push(bytes[at]),
+            Sign::Doubled => {
+                field.push(b'"');
+                at += 1;
+            }
+            Sign::Quote => {}
+            Sign::Comma => fields.push(std::mem::take(&mut field)),
         }
+        at += 1;
     }
+    fields.push(field);
     fields
 }

@@ -3,7 +3,9 @@
 use super::Check;
 use super::job::Run;
 use super::lane::Reader;
-use crate::dataset::failure::{Action, Failure, RowFailure};
+use crate::Result;
+use crate::dataset::counters::Stage;
+use crate::dataset::failure::{Failure, RowFailure};
 use crate::dataset::hash::MEASURED;
 use crate::dataset::plan::Plan;
 use crate::dataset::row::Status;
@@ -11,8 +13,7 @@ use crate::dataset::store::Store;
 use crate::fidelity::{Fidelity, Meter};
 use crate::runtime::device::Queue;
 use crate::runtime::memory::Budget;
-use crate::snac::{Codes, Engine, Noise};
-use crate::{Error, Result};
+use crate::snac::{Codes, Engine, Noise, StreamId};
 
 /// Frames that are decoded at once.
 const FRAMES: u64 = 16;
@@ -39,26 +40,40 @@ impl RoundTrip {
 
     /// Compares a row whose codes are written with its file.
     pub(super) fn measure(&mut self, run: &Run<'_>, row: u32) -> Result<Fidelity> {
+        let stream = self.engine.open(Noise::Off)?;
+        let measured = self.compare(run, row, stream);
+        if measured.is_err() {
+            // The next row begins anew. A stream that was finished is closed already.
+            let _ = (self.engine.close(stream), self.meter.finish());
+        }
+        measured
+    }
+
+    fn compare(&mut self, run: &Run<'_>, row: u32, stream: StreamId) -> Result<Fidelity> {
         let work = run.shared.work;
         let planned = &work.plan.rows[row as usize];
         let config = run.job.model().config();
         let n_slots = run.job.n_slots;
         let mut reader = Reader::open(run, row)?;
         let mut samples = vec![0.0; FRAMES as usize * config.frame_len()];
-        let stream = self.engine.open(Noise::Off)?;
         let mut frame = planned.start;
         while frame < planned.next_frame() {
             let n = reader.read(run, &mut samples)?;
-            self.meter.original(&samples[..n])?;
             let n_frames = FRAMES.min(planned.next_frame() - frame);
             let mut bytes = vec![0; n_frames as usize * n_slots * 2];
             work.store.read(run.shared.columns.values, frame, &mut bytes)?;
             let codes: Vec<i32> = bytes.as_chunks().0.iter().map(|&code| u16::from_le_bytes(code).into()).collect();
-            self.meter.decoded(&self.engine.push(stream, &Codes::from_frames(config, &codes)?)?)?;
+            let codes = Codes::from_frames(config, &codes)?;
+            work.counters.time(Stage::Compute, || {
+                self.meter.original(&samples[..n])?;
+                self.meter.decoded(&self.engine.push(stream, &codes)?)
+            })?;
             frame += n_frames;
         }
-        self.meter.decoded(&self.engine.finish(stream)?)?;
-        self.meter.finish()
+        work.counters.time(Stage::Compute, || {
+            self.meter.decoded(&self.engine.finish(stream)?)?;
+            self.meter.finish()
+        })
     }
 }
 
@@ -75,14 +90,9 @@ pub(in crate::dataset) fn below_limit(check: Check, store: &Store, plan: &Plan) 
         store.read(status, first, &mut valid)?;
         let rows = numbers.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).zip(&valid);
         for (row, (snr_db, _)) in (first..).zip(rows).filter(|(_, (_, valid))| **valid == Status::Ok as u8) {
-            if f64::from(snr_db) < least {
-                let file = plan.file(&plan.rows[row as usize]);
-                let message = format!("{snr_db:.2} dB signal-to-noise; the limit is {least} dB");
-                let error = Error::new(crate::Kind::Check, message);
-                let mut failure = Failure::new(file.input.name.to_string(), "verify", &error, Action::Kept);
-                failure.code = "low-snr".to_owned();
-                found.push(RowFailure { file: file.index, row: row as u32, failure });
-            }
+            let file = plan.file(&plan.rows[row as usize]);
+            let failure = Failure::below(plan.input(file).name().into_owned(), snr_db, least);
+            found.extend(failure.map(|failure| RowFailure { file: file.index, row: row as u32, failure }));
         }
         first += n as u64;
     }

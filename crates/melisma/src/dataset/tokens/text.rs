@@ -50,11 +50,11 @@ impl Texts {
     /// The text of `input`.
     pub(in crate::dataset) fn find(&self, input: &Input) -> Result<Text> {
         match self {
-            Self::Beside => match beside(&input.path)? {
+            Self::Beside => match beside(input.path())? {
                 None => Ok(Text::NONE),
                 Some(text) => Text::new(&text, 0),
             },
-            Self::Table(table) => table.find(&input.name),
+            Self::Table(table) => table.find(input),
         }
     }
 
@@ -64,12 +64,12 @@ impl Texts {
             return Ok(String::new());
         }
         let again = match self {
-            Self::Beside => beside(&input.path)?.unwrap_or_default(),
+            Self::Beside => beside(input.path())?.unwrap_or_default(),
             Self::Table(table) => table.text_at(text.source)?,
         };
         match Text::new(&again, text.source)? == *text {
             true => Ok(again),
-            false => Err(Error::invalid(format!("{}: its text has changed since it was first read", input.name))
+            false => Err(Error::invalid(format!("{}: its text has changed since it was first read", input.name()))
                 .with_hint("run it again when nothing writes to it")),
         }
     }
