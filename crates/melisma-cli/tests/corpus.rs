@@ -230,6 +230,17 @@ fn merged_shards_are_the_bytes_of_the_whole() {
         joined.extend(bytes(&sandbox, &name));
     }
     assert!(joined == bytes(&sandbox, "whole.jsonl"));
+    // More shards than files: some are empty.
+    let names: Vec<String> = (1..=14).map(|i| format!("of-14-{i}.safetensors")).collect();
+    for (i, name) in (1..).zip(&names) {
+        encode(&sandbox, &["w", "-o", name, "--shard", &format!("{i}/14")]);
+    }
+    let mut args = vec!["dataset", "merge", "-o", "of-14.safetensors"];
+    args.extend(names.iter().map(String::as_str));
+    let ran = sandbox.run(&args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    encode(&sandbox, &["w", "-o", "all.safetensors"]);
+    assert!(bytes(&sandbox, "of-14.safetensors") == bytes(&sandbox, "all.safetensors"));
     let ran = sandbox.run(&["dataset", "merge", "1.safetensors", "2.safetensors", "-o", "two.safetensors"]);
     assert!(ran.code == 2 && ran.stderr.contains("1 shard of 3 is missing: 3/3"), "{}", ran.stderr);
 }
@@ -418,6 +429,33 @@ fn texts_travel_along_and_what_does_not_match_is_named() {
     std::fs::write(sandbox.path("train.tsv"), table.replace("One", "Two")).unwrap();
     let (code, _, stderr) = encode(&sandbox, &store);
     assert!(code == 2 && stderr.contains("is not of this plan"), "{stderr}");
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_verified_fails_alone() {
+    let sandbox = Sandbox::new();
+    corpus(&sandbox, 4);
+    let long = sandbox.path("w/000.wav");
+    std::fs::write(&long, wav(44_100, &noise(1, 44_100 * 60))).unwrap();
+    let model = model();
+    let args = ["encode", "w", "-o", "a.safetensors", "--device", "cpu", "--threads", "1", "--model", &model];
+    let mut child = sandbox.start(&[&args[..], &["--verify-audio"]].concat());
+    // Its codes are written before they are decoded again.
+    let has_codes = || {
+        Store::open(&sandbox.path("a.safetensors.partial")).is_ok_and(|store| {
+            let mut codes = [0; 14];
+            store.read(store.layout.column("codes").unwrap(), 0, &mut codes).is_ok() && codes != [0; 14]
+        })
+    };
+    while !has_codes() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before its codes were seen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::fs::OpenOptions::new().write(true).open(&long).unwrap().set_len(44).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let failures = lines(&sandbox, "a.safetensors.failures.jsonl");
+    assert_eq!((failures.len(), &failures[0]["path"]), (1, &json!("000.wav")), "{failures:?}");
+    assert_eq!(sandbox.run(&["dataset", "verify", "a.safetensors"]).code, 0);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::dataset::failure::{Action, Failure};
 use crate::dataset::input::{self, Input, SUFFIXES};
 use crate::dataset::inputs::Inputs;
 use crate::dataset::plan::TEXT_STAGE;
+use crate::text::count;
 use crate::{Error, Result};
 
 /// The name of a path column that need not be given.
@@ -62,7 +63,8 @@ impl Metadata {
         let number = |name: &str| name.parse::<usize>().ok().filter(|&n| n > 0).map(|n| n - 1);
         let has_names = number(text_column).is_none() || path_column.is_some_and(|name| number(name).is_none());
         let header = if has_names { records.next().transpose().map_err(at)? } else { None };
-        let names = header.map(|header| header.fields().map_err(at)).transpose()?.unwrap_or_default();
+        let names = header.map(|header| header.fields()).transpose();
+        let names = names.map_err(|error| at(error).with_hint("save the table as UTF-8"))?.unwrap_or_default();
         let column = |name: &str| match number(name) {
             Some(number) => Ok(number),
             None => names.iter().position(|found| found == name).ok_or_else(|| {
@@ -88,7 +90,20 @@ impl Metadata {
             table.add(record?);
         }
         table.index();
+        table.check()?;
         Ok(table)
+    }
+
+    /// Fails if there are no texts at all, as with the wrong column.
+    fn check(&self) -> Result<()> {
+        match (self.rows.first(), self.faults.first()) {
+            (Some(_), _) => Ok(()),
+            (None, None) => Err(Error::invalid(format!("{}: the table has no rows", self.path.display()))),
+            (None, Some((_, first))) => {
+                Err(Error::invalid(format!("no row can be used; the first is {}: {}", first.path, first.message))
+                    .with_hint("check the columns that were named"))
+            }
+        }
     }
 
     fn add(&mut self, record: Record) {
@@ -100,8 +115,8 @@ impl Metadata {
             match fields.get(self.text_column) {
                 Some(text) => Text::new(text, record.at).map(|_| name),
                 None => Err(Error::invalid(format!(
-                    "{} columns; the text is column {}",
-                    fields.len(),
+                    "{}; the text is column {}",
+                    count(fields.len() as u64, "column"),
                     self.text_column + 1
                 ))),
             }
@@ -270,7 +285,7 @@ mod tests {
         let place = |line: u32| format!("{}:{line}", folder.path().join("metadata.csv").display());
         let lines: Vec<&str> = listed.iter().map(|failure| failure.path.as_str()).collect();
         assert_eq!(lines, [2, 3, 4, 6, 8, 9].map(place));
-        for (failure, word) in listed.iter().zip(["1 columns", "UTF-8", "no path", "line 1", "65536", "no audio file"])
+        for (failure, word) in listed.iter().zip(["1 column;", "UTF-8", "no path", "line 1", "65536", "no audio file"])
         {
             assert!(failure.message.contains(word), "{failure:?}");
         }
@@ -316,6 +331,19 @@ mod tests {
         assert_eq!(["b", "c", "d"].map(|name| text(&found, name)), ["two", "three", "four"]);
         let lines: Vec<u32> = found.faults.iter().map(|fault| fault.0).collect();
         assert_eq!(lines, [1, 3]);
+    }
+
+    #[test]
+    fn a_table_without_any_text_is_an_error() {
+        for (content, column, message) in [
+            (&b"a|one\nb|two\n"[..], "3", ":1: 2 columns; the text is column 3"),
+            (b"", "1", "the table has no rows"),
+            (b"path,text\n", "text", "the table has no rows"),
+            (b"\xff\xfep\0a\0t\0h\0\n\0", "text", "this is not UTF-8"),
+        ] {
+            let (_folder, found) = table(content, "t.csv", column);
+            assert!(found.unwrap_err().to_string().ends_with(message), "{content:?}");
+        }
     }
 
     #[test]
