@@ -15,7 +15,7 @@ pub struct EncodeArgs {
     /// An audio file, or - for a pipe; or a corpus: folders, audio files, or text files with one path per line
     #[arg(value_name = "IN", required = true)]
     pub inputs: Vec<PathBuf>,
-    /// The token file, or - for a pipe; for a corpus a .safetensors or .jsonl file, or a folder of .npy files
+    /// The token file, or - for a pipe; for a corpus a .safetensors, .h5 or .jsonl file, or a folder of .npy files
     #[arg(short, long, value_name = "TOKENS")]
     pub output: PathBuf,
     /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
