@@ -73,7 +73,7 @@ TOKENS is text with <custom_token_N> in it, vocabulary ids, or lists of codes (J
 Audio leaves as soon as it is final, and is the same for every --chunk and every pace of a pipe.
 
 Examples:
-  melisma decode tokens.txt -o speech.wav --model snac_24khz/
+  melisma decode tokens.txt -o speech.mp3 --model snac_24khz/
   melisma decode - -o - --model snac_24khz/ < tokens.fifo | aplay")]
     Decode(DecodeArgs),
     /// Encode audio as codec tokens, from files or live pipes
@@ -208,7 +208,7 @@ pub struct DecodeArgs {
     /// A token file, or - for a pipe
     #[arg(value_name = "TOKENS")]
     pub tokens: PathBuf,
-    /// The WAV file, or - for a pipe
+    /// A .wav, .flac, .mp3 or .opus file, or - for a pipe of WAV
     #[arg(short, long, value_name = "OUT.wav")]
     pub output: PathBuf,
     /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json

@@ -3,13 +3,15 @@
 
 mod melisma;
 
-use std::io::{Read, Write};
+use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ::melisma::audio::wav;
+use ::melisma::audio::flac::Depth;
+use ::melisma::audio::wav::{self, SampleFormat};
+use ::melisma::audio::{Format, Layout, Writer};
 use ::melisma::runtime::device::Device;
 use ::melisma::runtime::memory::Budget;
 use ::melisma::snac::seam::Seam;
@@ -50,6 +52,32 @@ fn lines(n: usize) -> Vec<String> {
 
 fn samples(bytes: &[u8]) -> Vec<f32> {
     wav::read(bytes).unwrap().to_clip().samples
+}
+
+#[test]
+fn a_suffix_chooses_the_format() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("t.txt"), lines(30).concat()).unwrap();
+    let model = tiny("tiny24");
+    done(&sandbox, &["decode", "t.txt", "-o", "x.wav", "--sample-format", "f32", "--model", &model]);
+    let clip = wav::read(&std::fs::read(sandbox.path("x.wav")).unwrap()).unwrap().to_clip();
+    for (name, format) in [
+        ("x.flac", Format::Flac(Depth::S16)),
+        ("x.mp3", Format::Mp3),
+        ("x.OPUS", Format::Opus),
+        ("none", Format::Wav(SampleFormat::S16)),
+    ] {
+        done(&sandbox, &["decode", "t.txt", "-o", name, "--model", &model]);
+        let layout = Layout { sample_rate: clip.sample_rate, n_channels: 1 };
+        let mut writer = Writer::new(Cursor::new(Vec::new()), format, layout).unwrap();
+        writer.write(&clip.samples).unwrap();
+        assert!(std::fs::read(sandbox.path(name)).unwrap() == writer.seal().unwrap().into_inner(), "{name}");
+    }
+    for (name, hint) in [("x.aac", ".wav, .flac, .mp3 or .opus"), ("x.mp3", "s16")] {
+        let ran = sandbox.line(&format!("decode t.txt -o {name} -f --sample-format s24 --model {model}"));
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(hint), "{}", ran.stderr);
+    }
 }
 
 #[test]
@@ -226,7 +254,7 @@ fn stereo_is_mixed_down_and_said() {
     let sandbox = Sandbox::new();
     let tone = |i: usize| (i as f32 * 0.05).sin() * 0.3;
     let clip = ::melisma::audio::Clip { sample_rate: 24_000, n_channels: 2, samples: (0..9600).map(tone).collect() };
-    std::fs::write(sandbox.path("stereo.wav"), wav::write(&clip, wav::SampleFormat::F32).unwrap()).unwrap();
+    std::fs::write(sandbox.path("stereo.wav"), wav::write(&clip, SampleFormat::F32).unwrap()).unwrap();
     let ran = done(&sandbox, &["encode", "stereo.wav", "-o", "t.json", "--json", "--model", &tiny("tiny24")]);
     let encoded: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(encoded["notes"], serde_json::json!(["2 channels were mixed down to one"]));
@@ -240,7 +268,7 @@ fn stereo_is_mixed_down_and_said() {
 fn no_sound_gives_no_sound() {
     let sandbox = Sandbox::new();
     let clip = ::melisma::audio::Clip::mono(24_000, Vec::new());
-    std::fs::write(sandbox.path("empty.wav"), wav::write(&clip, wav::SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(sandbox.path("empty.wav"), wav::write(&clip, SampleFormat::S16).unwrap()).unwrap();
     for name in ["t.txt", "t.json", "t.npy", "t.safetensors"] {
         done(&sandbox, &["encode", "empty.wav", "-o", name]);
         let decoded = json(&sandbox, &["decode", name, "-o", &format!("{name}.wav"), "--json"]);
@@ -255,7 +283,7 @@ fn a_listener_may_leave() {
     std::fs::write(sandbox.path("tokens.txt"), lines(400).concat()).unwrap();
     std::fs::write(sandbox.path("few.txt"), lines(2).concat()).unwrap();
     let clip = ::melisma::audio::Clip::mono(24_000, vec![0.1; 4_096]);
-    std::fs::write(sandbox.path("in.wav"), wav::write(&clip, wav::SampleFormat::S16).unwrap()).unwrap();
+    std::fs::write(sandbox.path("in.wav"), wav::write(&clip, SampleFormat::S16).unwrap()).unwrap();
     let model = tiny("tiny24");
     for args in [
         &["decode", "tokens.txt", "-o", "-", "--model", &model][..],

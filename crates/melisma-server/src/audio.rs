@@ -3,9 +3,12 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use melisma::audio::flac::{self, Depth};
-use melisma::audio::wav::{self, SampleFormat};
+use melisma::audio::flac::Depth;
+use melisma::audio::wav::SampleFormat;
+use melisma::audio::{self, Writer};
 use melisma::{Error, Result};
+
+pub use melisma::audio::Layout;
 
 /// Bytes of the header of a 16-bit WAV file.
 const WAV_HEAD: u32 = 44;
@@ -19,11 +22,15 @@ pub enum Format {
     Flac,
     /// 16-bit little-endian samples without a header.
     Pcm,
+    /// MP3.
+    Mp3,
+    /// Opus in Ogg.
+    Opus,
 }
 
 impl Format {
     /// What the parameter `format` may be.
-    pub const NAMES: &str = "wav, flac or pcm";
+    pub const NAMES: &str = "wav, flac, pcm, mp3 or opus";
 
     /// The format called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -31,6 +38,8 @@ impl Format {
             "wav" => Some(Self::Wav),
             "flac" => Some(Self::Flac),
             "pcm" => Some(Self::Pcm),
+            "mp3" => Some(Self::Mp3),
+            "opus" => Some(Self::Opus),
             _ => None,
         }
     }
@@ -41,30 +50,17 @@ impl Format {
             Self::Wav => "audio/wav",
             Self::Flac => "audio/flac",
             Self::Pcm => "application/octet-stream",
+            Self::Mp3 => "audio/mpeg",
+            Self::Opus => "audio/ogg; codecs=opus",
         }
     }
-}
-
-/// The rate and the channels of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
-    /// Samples per second and channel.
-    pub sample_rate: u32,
-    /// Channels, interleaved.
-    pub n_channels: usize,
 }
 
 /// Encodes one stream.
 #[derive(Debug)]
 pub struct Encoder {
     spool: Spool,
-    writer: Writer,
-}
-
-#[derive(Debug)]
-enum Writer {
-    Wav(wav::Writer<Spool>),
-    Flac(Box<flac::Writer<Spool>>),
+    writer: Writer<Spool>,
 }
 
 impl Encoder {
@@ -73,16 +69,15 @@ impl Encoder {
     /// # Errors
     /// The format has no such rate or number of channels.
     pub fn new(format: Format, layout: Layout) -> Result<Self> {
-        let Layout { sample_rate, n_channels } = layout;
         let spool = Spool::default();
-        let writer = match format {
-            Format::Wav => Writer::Wav(wav::Writer::new(spool.clone(), sample_rate, n_channels, SampleFormat::S16)?),
+        let format = match format {
             Format::Pcm => return Self::samples(SampleFormat::S16, layout),
-            Format::Flac => {
-                let writer = flac::Writer::piped(spool.clone(), sample_rate, n_channels, Depth::S16)?;
-                Writer::Flac(Box::new(writer))
-            }
+            Format::Wav => audio::Format::Wav(SampleFormat::S16),
+            Format::Flac => audio::Format::Flac(Depth::S16),
+            Format::Mp3 => audio::Format::Mp3,
+            Format::Opus => audio::Format::Opus,
         };
+        let writer = Writer::piped(spool.clone(), format, layout)?;
         Ok(Self { spool, writer })
     }
 
@@ -108,9 +103,9 @@ impl Encoder {
     /// As [`Encoder::new`].
     pub fn samples(format: SampleFormat, layout: Layout) -> Result<Self> {
         let spool = Spool::default();
-        let writer = wav::Writer::new(spool.clone(), layout.sample_rate, layout.n_channels, format)?;
+        let writer = Writer::piped(spool.clone(), audio::Format::Wav(format), layout)?;
         spool.take();
-        Ok(Self { spool, writer: Writer::Wav(writer) })
+        Ok(Self { spool, writer })
     }
 
     /// Takes interleaved samples and returns the bytes that they complete, the header first.
@@ -118,10 +113,7 @@ impl Encoder {
     /// # Errors
     /// None: the bytes go to memory.
     pub fn push(&mut self, samples: &[f32]) -> Result<Vec<u8>> {
-        match &mut self.writer {
-            Writer::Wav(writer) => writer.write(samples)?,
-            Writer::Flac(writer) => writer.write(samples)?,
-        }
+        self.writer.write(samples)?;
         Ok(self.spool.take())
     }
 
@@ -130,10 +122,7 @@ impl Encoder {
     /// # Errors
     /// None: the bytes go to memory.
     pub fn finish(self) -> Result<Vec<u8>> {
-        match self.writer {
-            Writer::Wav(writer) => drop(writer.finish()?),
-            Writer::Flac(writer) => drop(writer.finish()?),
-        }
+        self.writer.finish()?;
         Ok(self.spool.take())
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use client::{Answer, Fixture, MODEL, codes, read_head, samples, tokens};
 use melisma::audio::wav::{self, SampleFormat};
-use melisma::audio::{Clip, Source};
+use melisma::audio::{self, Clip, Source};
 use melisma::snac::Noise;
 use melisma::snac::tokens::{to_ids, to_json};
 use melisma_server::websocket::Message;
@@ -41,6 +41,16 @@ fn every_format_has_the_samples_of_a_whole_decode() {
     let flac = SERVER.post("/v1/decode?format=flac", tokens(&codes).as_bytes());
     assert_eq!(flac.headers["content-type"], "audio/flac");
     assert_eq!(s16(&decoded(&flac.body, expected.len())), s16(&expected));
+    for (name, format, media_type) in
+        [("mp3", audio::Format::Mp3, "audio/mpeg"), ("opus", audio::Format::Opus, "audio/ogg; codecs=opus")]
+    {
+        let answer = SERVER.post(&format!("/v1/decode?format={name}"), tokens(&codes).as_bytes());
+        let layout = audio::Layout { sample_rate: 24_000, n_channels: 1 };
+        let mut writer = audio::Writer::piped(Vec::new(), format, layout).unwrap();
+        writer.write(&expected).unwrap();
+        assert_eq!(answer.headers["content-type"], media_type);
+        assert!(answer.body == writer.finish().unwrap(), "{name}");
+    }
 }
 
 /// The samples of a FLAC file, read by another project's decoder.

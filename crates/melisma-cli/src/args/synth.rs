@@ -13,7 +13,7 @@ pub struct SynthArgs {
     /// A .mid or .json file, - for a pipe of one, or preset:focus, preset:meditation, preset:sleep or preset:bright
     #[arg(value_name = "SCORE")]
     pub score: String,
-    /// A .wav or .flac file, - for a pipe of WAV; a folder with --clips
+    /// A .wav, .flac, .mp3 or .opus file, - for a pipe of WAV; a folder with --clips
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
     /// Length in seconds, with a fade-out if the music goes on [default: 60 for presets, else the whole score]

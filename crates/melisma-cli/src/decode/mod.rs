@@ -12,6 +12,7 @@ mod sink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use melisma::audio;
 use melisma::audio::wav::SampleFormat;
 use melisma::config::{Policy, precision};
 use melisma::runtime::device::Device;
@@ -35,6 +36,7 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     let _span = tracing::info_span!("decode").entered();
     let options = options(session, args)?;
     refuse_mixing(session, &args.output)?;
+    let format = audio_format(args)?;
     // Input and output are opened first: if that fails, no model needs to be loaded.
     let input = Input::open(&args.tokens)?;
     let place = Place::open(&args.output, session.existing)?;
@@ -42,7 +44,6 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
     session.require(&engine.device, "decoding with this model", needed(&args.model, &engine.device))?;
     let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
     let player = Player::new(&codec.model, &engine.queue, engine.memory.budget(), options.decoding.clone())?;
-    let format = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
     let sink = Sink::new(place, Layout { sample_rate: codec.model.config().sampling_rate, format });
     let start = Instant::now();
     let outcome = match Flow::new(Work { session, codec: &codec, options: &options }, player, sink)?.run(input) {
@@ -62,6 +63,15 @@ pub fn run(session: &Session, args: &DecodeArgs) -> Result<()> {
 fn needed(model: &str, device: &Device) -> Needed {
     let engine = Config::open(model).map(|config| Engine::needed(&config, device, 1)).unwrap_or_default();
     Needed { host: loaded_bytes(model) + engine.host + flow::UNDECIDED_BYTES, ..engine }
+}
+
+/// The format that the name of the output asks for. A pipe and a name without a suffix get WAV.
+fn audio_format(args: &DecodeArgs) -> Result<audio::Format> {
+    let samples = SampleFormat::from_name(&args.sample_format).unwrap_or_default();
+    match args.output.extension() {
+        Some(_) if !is_pipe(&args.output) => audio::Format::of(&args.output, samples),
+        _ => Ok(audio::Format::Wav(samples)),
+    }
 }
 
 /// Rejects `--json` with output to a pipe: one pipe cannot carry both a result and its description.

@@ -1,10 +1,10 @@
-//! The WAV file or pipe at the end of `decode`.
+//! The audio file or pipe at the end of `decode`.
 
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use melisma::audio::wav::{SampleFormat, Writer};
+use melisma::audio::{self, Format, Writer};
 use melisma::output::{self, Existing, OutputFile};
 use melisma::{Error, Kind, Result};
 
@@ -29,11 +29,11 @@ enum State {
     Ended,
 }
 
-/// The format of the samples.
+/// The format of the audio.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub sample_rate: u32,
-    pub format: SampleFormat,
+    pub format: Format,
 }
 
 /// Where the bytes go.
@@ -46,7 +46,6 @@ impl Place {
     /// Opens `path`, or stdout for `-`.
     pub fn open(path: &Path, existing: Existing) -> Result<Self> {
         if !is_pipe(path) {
-            check_suffix(path)?;
             return OutputFile::create(path, existing).map(Self::File);
         }
         if io::stdout().is_terminal() {
@@ -79,7 +78,7 @@ impl Sink {
         let is_seekable = place.is_seekable();
         let state = Arc::new(Mutex::new(State::Opened(place)));
         let at_interrupt = Arc::clone(&state);
-        interrupt::keep_with(move || locked(&at_interrupt).keep(layout));
+        interrupt::keep_with(move || if is_seekable { locked(&at_interrupt).keep(layout) } else { None });
         Self { name, is_seekable, state, layout }
     }
 
@@ -133,7 +132,9 @@ impl State {
         if let Self::Opened(_) = self
             && let Self::Opened(place) = std::mem::replace(self, Self::Ended)
         {
-            let writer = Writer::new(place, layout.sample_rate, 1, layout.format)?;
+            let open = if place.is_seekable() { Writer::new } else { Writer::piped };
+            let mono = audio::Layout { sample_rate: layout.sample_rate, n_channels: 1 };
+            let writer = open(place, layout.format, mono)?;
             *self = Self::Writing { writer, n_samples: 0 };
         }
         match self {
@@ -155,7 +156,7 @@ impl State {
     /// Finishes an incomplete file, under a name that marks it as partial.
     fn keep(&mut self, layout: Layout) -> Option<String> {
         let (writer, n_samples) = self.take()?;
-        if n_samples == 0 || !writer.sink().is_seekable() {
+        if n_samples == 0 {
             return None;
         }
         let seconds = n_samples as f64 / f64::from(layout.sample_rate);
@@ -172,17 +173,6 @@ pub fn partial_name(path: &Path) -> PathBuf {
     name.push(".partial.");
     name.push(path.extension().unwrap_or("wav".as_ref()));
     path.with_file_name(name)
-}
-
-fn check_suffix(path: &Path) -> Result<()> {
-    let is_wav = |suffix: &std::ffi::OsStr| suffix.eq_ignore_ascii_case("wav") || suffix.eq_ignore_ascii_case("wave");
-    match path.extension() {
-        Some(suffix) if !is_wav(suffix) => {
-            Err(Error::unsupported(format!("{}: .{} files are not written", path.display(), suffix.display()))
-                .with_hint("name it .wav"))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Read for Place {

@@ -59,8 +59,7 @@ enum Kind {
     Encode,
     Mel,
     Synth,
-    RenderWav,
-    RenderFlac,
+    Render(Format),
     Presets,
     Page,
     PageFile,
@@ -90,8 +89,10 @@ pub const ROUTES: &[Route] = &[
     keyed("POST", "/v1/mel", Kind::Mel),
     keyed("GET", "/v1/presets", Kind::Presets),
     keyed("GET", "/v1/synth", Kind::Synth),
-    keyed("GET", "/v1/synth.wav", Kind::RenderWav),
-    keyed("GET", "/v1/synth.flac", Kind::RenderFlac),
+    keyed("GET", "/v1/synth.wav", Kind::Render(Format::Wav)),
+    keyed("GET", "/v1/synth.flac", Kind::Render(Format::Flac)),
+    keyed("GET", "/v1/synth.mp3", Kind::Render(Format::Mp3)),
+    keyed("GET", "/v1/synth.opus", Kind::Render(Format::Opus)),
 ];
 
 impl Route {
@@ -166,8 +167,7 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
         Kind::Mel => mel::post(app, call).await,
         Kind::Presets => Ok(plain::json_reply(&piece::presets())),
         Kind::Synth => synth::open(app, call),
-        Kind::RenderWav => render::get(app, &call, Format::Wav).await,
-        Kind::RenderFlac => render::get(app, &call, Format::Flac).await,
+        Kind::Render(format) => render::get(app, &call, format).await,
     }
 }
 

@@ -1,5 +1,5 @@
-//! `GET /v1/synth.wav` and `.flac`: a piece of generated music, as `melisma synth --loudness off`
-//! renders it.
+//! `GET /v1/synth.wav`, `.flac`, `.mp3` and `.opus`: a piece of generated music, as `melisma synth
+//! --loudness off` renders it.
 
 use std::sync::Arc;
 

@@ -17,9 +17,11 @@ mod resample;
 mod source;
 mod stream;
 pub mod wav;
+mod writer;
 
 pub use channel::Channel;
 pub use clip::Clip;
 pub use loudness::Meter;
 pub use source::{Element, Facts, Rates, Reads, Source, Target};
 pub use stream::Stream;
+pub use writer::{Format, Layout, Writer};

@@ -139,13 +139,21 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Flushes the sink. Samples that wait for a full block stay.
+    ///
+    /// # Errors
+    /// `Io` if the sink fails.
+    pub fn flush(&mut self) -> Result<()> {
+        self.sink.flush().map_err(failed)
+    }
+
     /// Finishes a pipe: the length and the hash in the header stay unknown.
     ///
     /// # Errors
     /// `Io` if the sink fails.
     pub fn finish(mut self) -> Result<W> {
         self.end()?;
-        self.sink.flush().map_err(failed)?;
+        self.flush()?;
         Ok(self.sink)
     }
 
