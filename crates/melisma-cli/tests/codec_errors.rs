@@ -88,7 +88,7 @@ fn bad_input_gives_an_error_a_hint_and_code_2() {
         "decode . -o out.wav",
         "decode good.txt -o taken.wav",
         "decode good.txt -o no/such/folder/out.wav",
-        "decode good.txt -o out.mp3",
+        "decode good.txt -o out.aac",
         "decode good.txt -o - --json",
         "decode good.txt -o out.wav --noise loud",
         "decode good.txt -o out.wav --noise seed:x",
