@@ -168,6 +168,13 @@ impl App {
         *self.stop.borrow()
     }
 
+    /// Logs the end of a stream.
+    pub fn ended(&self, kind: &str, id: &str, reason: &str, start: Instant) {
+        let seconds = start.elapsed().as_secs_f64();
+        self.log
+            .event(json!({"event": "stream", "kind": kind, "request_id": id, "reason": reason, "seconds": seconds}));
+    }
+
     /// A new name for a request.
     pub fn request_id(&self) -> String {
         self.ids.next()

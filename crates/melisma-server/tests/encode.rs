@@ -49,6 +49,7 @@ fn every_format_has_the_codes_of_a_whole_encode() {
 
 #[test]
 fn clips_that_share_steps_have_the_codes_they_have_alone() {
+    let server = &Fixture::plain(1);
     let frame_len = MODEL.config().frame_len();
     let lens = [0, 1, frame_len - 1, frame_len, 5 * frame_len + 1, 20 * frame_len, 41_234];
     std::thread::scope(|scope| {
@@ -56,7 +57,7 @@ fn clips_that_share_steps_have_the_codes_they_have_alone() {
             scope.spawn(move || {
                 let clip = clip(len);
                 let audio = wav::write(&clip, wav::SampleFormat::S16).unwrap();
-                let answer = SERVER.request("POST", "/v1/encode", &[], &audio);
+                let answer = server.request("POST", "/v1/encode", &[], &audio);
                 assert_eq!((answer.status, answer.is_whole), (200, true), "{len} samples: {answer:?}");
                 assert!(answer.body == to_orpheus(&MODEL, &codes(&clip)).unwrap().as_bytes(), "{len} samples");
             });
@@ -80,6 +81,11 @@ fn a_full_encoder_refuses_and_a_clip_that_breaks_off_makes_room() {
     let refused = server.request("POST", "/v1/encode", &[], &audio);
     assert_eq!((refused.status, refused.code().as_str()), (503, "full"));
     assert_eq!(refused.headers["retry-after"], "1");
+    let start = Instant::now();
+    let listed = || server.get("/v1/status").json()["streams"].as_array().unwrap().clone();
+    while listed().iter().filter(|stream| stream["kind"] == "encode").count() < open.len() {
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", listed());
+    }
     drop(open.pop());
     let start = Instant::now();
     while server.request("POST", "/v1/encode", &[], &audio).status != 200 {

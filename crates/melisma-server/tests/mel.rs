@@ -5,14 +5,19 @@ mod client;
 
 use std::io::Write;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use client::{Fixture, codes, read_head, tokens};
 use melisma::audio::{Clip, flac, wav};
 use melisma::random::Lcg32;
 use melisma_server::websocket::Message;
+use melisma_server::{Guard, Limits};
 use serde_json::Value;
 
-static SERVER: LazyLock<Fixture> = LazyLock::new(|| Fixture::plain(2));
+static SERVER: LazyLock<Fixture> = LazyLock::new(|| {
+    let limits = Limits { pictures: 8, ..Limits::default() };
+    Fixture::new(2, Guard::default(), limits)
+});
 
 fn clip(sample_rate: u32, n_samples: usize) -> Clip {
     let mut random = Lcg32::new(9);
@@ -102,6 +107,25 @@ fn what_cannot_be_drawn_is_refused() {
     assert_eq!(post("", b"this is not audio, whatever its name").0, 400);
     let short = wav::write(&clip(22_050, 100), wav::SampleFormat::S16).unwrap();
     assert_eq!(post("", &short), is("invalid_value"));
+}
+
+#[test]
+fn files_beyond_the_limit_are_refused() {
+    let server = Fixture::new(1, Guard::default(), Limits { pictures: 1, ..Limits::default() });
+    let audio = wav::write(&clip(22_050, 60_000), wav::SampleFormat::S16).unwrap();
+    let mut held = server.connect();
+    let head = "POST /v1/mel HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n";
+    held.write_all(&[head.as_bytes(), &audio].concat()).unwrap();
+    let (head, _) = read_head(&mut held);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let refused = server.request("POST", "/v1/mel", &[], &audio);
+    assert_eq!((refused.status, refused.code().as_str()), (503, "full"));
+    assert_eq!(refused.headers["retry-after"], "1");
+    drop(held);
+    let start = Instant::now();
+    while server.request("POST", "/v1/mel", &[], &audio).status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(2), "the place was not freed");
+    }
 }
 
 #[test]

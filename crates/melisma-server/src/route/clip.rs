@@ -2,20 +2,29 @@
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
-use melisma::{Error, Kind};
+use melisma::Error;
 use tokio::sync::mpsc;
 
 use super::Call;
 use crate::app::App;
-use crate::http::body::{Body, Pieces, Reply, Upload};
+use crate::http::body::{Body, Lost, Pieces, Reply, Upload};
 use crate::http::failure::Failure;
 
 /// Pieces of a body, or of an answer, that wait.
 const WAITING: usize = 4;
+
+/// What is made of the file.
+pub(super) struct Kind {
+    /// Its name in status and events.
+    pub(super) name: &'static str,
+    /// The type of the answer.
+    pub(super) media_type: &'static str,
+}
 
 /// The parts of an answer, as text.
 #[derive(Clone)]
@@ -29,7 +38,7 @@ impl Texts {
     /// # Errors
     /// The client has left.
     pub(super) async fn give(&self, text: String) -> melisma::Result<()> {
-        let gone = || Error::new(Kind::Io, "the client has left");
+        let gone = || Error::new(melisma::Kind::Io, "the client has left");
         if text.is_empty() { Ok(()) } else { self.sender.send(Ok(text)).await.map_err(|_| gone()) }
     }
 }
@@ -37,9 +46,9 @@ impl Texts {
 /// Runs `work` on a thread for blocking work. Answers with the first text that it gives; until then a
 /// fault has its own status, and after that it cuts the answer off.
 pub(super) async fn answer(
-    app: &App,
+    app: &Arc<App>,
     call: Call,
-    media_type: &'static str,
+    kind: Kind,
     work: impl FnOnce(Source, &Texts) -> melisma::Result<()> + Send + 'static,
 ) -> Result<Reply, Failure> {
     let upload = Upload::new(call.request.into_body(), app.limits.audio_bytes, app.limits.patience);
@@ -58,9 +67,10 @@ pub(super) async fn answer(
     let lost = || Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the clip was lost");
     let first = made.recv().await.ok_or_else(lost)??;
     let (pieces, body) = Body::stream(app.limits.patience);
-    tokio::spawn(send(first, made, pieces));
+    let answer = Answer { app: Arc::clone(app), id: call.id, start: call.start, kind: kind.name, made, pieces };
+    tokio::spawn(answer.send(first));
     let mut reply = Response::new(body);
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind.media_type));
     Ok(reply)
 }
 
@@ -105,17 +115,43 @@ impl Read for Source {
     }
 }
 
-async fn send(first: String, mut made: mpsc::Receiver<Result<String, Failure>>, pieces: Pieces) {
-    let mut next = Some(Ok(first));
-    // A fault cuts the answer off; a client that is gone or too slow ends the work.
-    while let Some(Ok(text)) = next {
-        if pieces.send(text).await.is_err() {
-            return;
+/// An answer on its way.
+struct Answer {
+    app: Arc<App>,
+    id: String,
+    start: Instant,
+    kind: &'static str,
+    made: mpsc::Receiver<Result<String, Failure>>,
+    pieces: Pieces,
+}
+
+impl Answer {
+    async fn send(self, first: String) {
+        let (app, id, kind, start) = (Arc::clone(&self.app), self.id.clone(), self.kind, self.start);
+        let listed = app.streams.list(&id, kind);
+        let reason = self.send_all(first).await;
+        drop(listed);
+        if reason != "done" {
+            app.metrics.dropped(reason);
         }
-        next = made.recv().await;
+        app.ended(kind, &id, reason, start);
     }
-    if next.is_none() {
-        let _ = pieces.finish(HeaderMap::new()).await;
+
+    /// Returns how it ended. A fault cuts the answer off; a client that is gone or too slow ends the work.
+    async fn send_all(mut self, first: String) -> &'static str {
+        let lost = |lost: Lost| match lost {
+            Lost::Gone => "client_left",
+            Lost::Slow => "slow_client",
+        };
+        let mut next = Some(Ok(first));
+        while let Some(made) = next {
+            let Ok(text) = made else { return "fault" };
+            if let Err(why) = self.pieces.send(text).await {
+                return lost(why);
+            }
+            next = self.made.recv().await;
+        }
+        self.pieces.finish(HeaderMap::new()).await.map_or_else(lost, |()| "done")
     }
 }
 

@@ -129,10 +129,7 @@ impl Player {
             }
         };
         stop.abort();
-        let seconds = start.elapsed().as_secs_f64();
-        app.log.event(
-            json!({"event": "stream", "kind": "decode", "request_id": id, "reason": reason, "seconds": seconds}),
-        );
+        app.ended("decode", &id, reason, start);
     }
 
     async fn send_all(

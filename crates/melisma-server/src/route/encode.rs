@@ -42,7 +42,8 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> std::result::Result<Repl
     let (input, output) = decoder.encoder.open(()).ok_or_else(full)?;
     let writer = Writer { model: Arc::clone(&decoder.model), form };
     let worker = Arc::clone(app);
-    clip::answer(app, call, writer.media_type(), move |source, texts| {
+    let kind = clip::Kind { name: "encode", media_type: writer.media_type() };
+    clip::answer(app, call, kind, move |source, texts| {
         let writing = Handle::current().spawn(writer.write(output, texts.clone()));
         let read = read(&worker, source, input);
         let lost = |_| Err(Error::new(Kind::Io, "the clip was lost"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::Call;
-use super::clip::{self, Texts};
+use super::clip::{self, Kind, Texts};
 use super::decode::SAMPLE_RATE;
 use crate::app::App;
 use crate::http::body::Reply;
@@ -31,7 +31,8 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let sample_rate = preset.sample_rate;
     let mut picture = Picture::new(preset)?;
     let worker = Arc::clone(app);
-    let mut reply = clip::answer(app, call, "application/x-ndjson", move |source, texts| {
+    let kind = Kind { name: "mel", media_type: "application/x-ndjson" };
+    let mut reply = clip::answer(app, call, kind, move |source, texts| {
         let _place = place;
         let mut stream = Stream::live(source, sample_rate)?;
         clip::each_block(&worker, &mut stream, sample_rate, |samples| give(texts, &picture.push(samples)?))?;

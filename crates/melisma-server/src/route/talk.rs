@@ -7,7 +7,7 @@ use hyper::body::Incoming as Upload;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use melisma::Error;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::ReadHalf;
 use tokio::time::timeout;
 
@@ -133,9 +133,6 @@ impl Talk {
             // A client that is gone does not get it.
             let _ = self.outgoing.try_send(Message::Close(Some(close)));
         }
-        let seconds = self.start.elapsed().as_secs_f64();
-        self.app.log.event(
-            json!({"event": "stream", "kind": kind, "request_id": self.id, "reason": reason, "seconds": seconds}),
-        );
+        self.app.ended(kind, &self.id, reason, self.start);
     }
 }
