@@ -1,11 +1,17 @@
 // Views and their order: the page begins here.
 import { find } from "./element.js";
 import { PlayView } from "./play.js";
+import { SpeakView } from "./speak.js";
 import { Status } from "./status.js";
+import { WatchView } from "./watch.js";
 
 const status = new Status(find("status"), find("dot"));
 /** @type {Record<string, { show(): void, hide(): void }>} */
-export const views = { play: new PlayView(status) };
+export const views = {
+  play: new PlayView(status),
+  speak: new SpeakView(status),
+  watch: new WatchView(status),
+};
 
 function choose() {
   const wanted = location.hash.slice(1);

@@ -1,0 +1,76 @@
+// Recordings, changes of the piece while it plays, and MIDI.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { launch, open, pause, playing, render, serve, until } from "./harness.js";
+import { difference } from "./signal.js";
+
+let server;
+let browser;
+
+before(async () => {
+  [server, browser] = await Promise.all([serve(), launch()]);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test("a recording from the beginning is the command line's file", async () => {
+  const page = await open(browser, server);
+  await until(() => page.textContent("#tempo-value"), 5000, "the presets are there");
+  await page.click("[data-preset=sleep]");
+  await page.fill("#seed", "good night");
+  await page.locator("#seed").blur();
+  await page.click("#record");
+  await page.click("#play");
+  await playing(page);
+  await pause(1500);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("#play")]);
+  assert.equal(download.suggestedFilename(), "melisma-sleep.wav");
+  const bytes = readFileSync(await download.path());
+  const rate = bytes.readUInt32LE(24);
+  const samples = new Float32Array(bytes.buffer.slice(bytes.byteOffset + 44, bytes.byteOffset + bytes.length));
+  const expected = render({ preset: "sleep", seed: "good night", rate, seconds: samples.length / 2 / rate + 0.1 });
+  assert.ok(samples.length / 2 > rate, `${samples.length} samples`);
+  assert.equal(difference(samples, expected), -1);
+  await page.context().close();
+});
+
+test("a change of key is heard without a stop", async () => {
+  const page = await open(browser, server);
+  await until(() => page.textContent("#tempo-value"), 5000, "the presets are there");
+  await page.click("#play");
+  await playing(page);
+  await pause(300);
+  const splice = () => page.evaluate(async () => (await import("/page/app.js")).views.play.player.ring.get(2));
+  const before = await splice();
+  await page.selectOption("#key", "A");
+  await until(async () => (await splice()) !== before, 5000, "the new stream begins");
+  await playing(page);
+  assert.equal(await page.textContent("#piece"), "Focus in A dorian");
+  const { streams } = await until(async () => {
+    const status = await (await fetch(`${server.url}/v1/status`)).json();
+    return status.streams.length === 1 && status;
+  }, 5000, "the old stream is closed");
+  assert.equal(streams[0].kind, "synth");
+  await page.context().close();
+});
+
+test("a MIDI keyboard plays notes", async () => {
+  const init = () => {
+    const input = { name: "Little Piano", onmidimessage: null };
+    globalThis.midi = input;
+    navigator.requestMIDIAccess = async () => ({ inputs: new Map([["1", input]]), onstatechange: null });
+  };
+  const page = await open(browser, server, { init });
+  await page.click("#midi");
+  await until(async () => (await page.textContent("#midi-name")) === "Little Piano", 5000, "the device is named");
+  const lit = (key) => page.evaluate((k) => document.querySelector(`[data-key='${k}']`).classList.contains("lit"), key);
+  await page.evaluate(() => globalThis.midi.onmidimessage({ data: [0x90, 64, 100] }));
+  assert.equal(await lit(64), true);
+  await page.evaluate(() => globalThis.midi.onmidimessage({ data: [0x80, 64, 0] }));
+  assert.equal(await lit(64), false);
+  await page.context().close();
+});

@@ -1,0 +1,88 @@
+// Speak: tokens and files to sound, pictures and a sentence about the tokens. Watch: what the server does meanwhile.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { launch, open, playing, serve, until } from "./harness.js";
+
+let server;
+let browser;
+let clip;
+let tokens;
+let decoded;
+
+before(async () => {
+  [server, browser] = await Promise.all([serve(), launch()]);
+  const post = (path, body) => fetch(`${server.url}${path}`, { method: "POST", body });
+  clip = await (await fetch(`${server.url}/v1/synth.wav?preset=bright&seed=7&seconds=2&rate=24000`)).arrayBuffer();
+  tokens = await (await post("/v1/encode", clip)).text();
+  decoded = new Int16Array(await (await post("/v1/decode?format=pcm", tokens)).arrayBuffer());
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const ledger = (page, text) =>
+  until(async () => (await page.textContent("#ledger")).includes(text), 30_000, `the ledger says "${text}"`);
+
+const notice = (page, text) =>
+  until(async () => (await page.textContent("#speak-notice")).includes(text), 30_000, `the page says "${text}"`);
+
+/** Samples of the ring from the beginning of the sound. */
+const inRing = (page, n) =>
+  page.evaluate(async (count) => {
+    const { views } = await import("/page/app.js");
+    const { FIELD } = await import("/page/ring.js");
+    const { ring } = views.speak.player;
+    const start = ring.get(FIELD.SPLICE);
+    return Array.from({ length: count }, (_, i) => ring.samples[2 * ((start + i) & ring.mask)]);
+  }, n);
+
+test("pasted tokens are heard, drawn and accounted for", async () => {
+  const page = await open(browser, server, { hash: "#speak" });
+  await page.fill("#tokens", tokens);
+  await page.click("#speak");
+  const n = tokens.match(/custom_token/g).length;
+  await ledger(page, `All ${n} tokens were accepted and made ${n / 7} frames.`);
+  const samples = await inRing(page, decoded.length);
+  const wrong = samples.findIndex((sample, i) => Math.abs(sample - decoded[i] / 32768) > 1.1 / 32768);
+  assert.equal(wrong, -1, `sample ${wrong} differs from POST /v1/decode`);
+  const pictured = await page.evaluate(async () => {
+    const { views } = await import("/page/app.js");
+    const { mel, outline } = views.speak.picture;
+    return { mel: mel.n, outline: outline.n };
+  });
+  const frames = Math.ceil(decoded.length / 256);
+  assert.ok(Math.abs(pictured.mel - frames) <= 1 && Math.abs(pictured.outline - frames) <= 1, JSON.stringify(pictured));
+  const cursor = () => page.evaluate(() => parseFloat(document.getElementById("cursor").style.left));
+  const early = await cursor();
+  await until(async () => (await cursor()) > early, 5000, "the cursor follows the sound");
+  await until(async () => (await page.getAttribute("#speak-play", "aria-label")) === "Play", 15_000, "the sound ends");
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
+test("audio files become tokens, and what is neither is explained", async () => {
+  const page = await open(browser, server, { hash: "#speak" });
+  await page.setInputFiles("#file", { name: "piece.wav", mimeType: "audio/wav", buffer: Buffer.from(clip) });
+  await ledger(page, "tokens were accepted");
+  await page.fill("#tokens", "these are no tokens");
+  await page.click("#speak");
+  await notice(page, "no whole frame");
+  await page.fill("#tokens", `${tokens}<custom_token_5>`);
+  await page.click("#speak");
+  await ledger(page, "1 rejected");
+  await page.context().close();
+});
+
+test("the streams that play are listed under Watch", async () => {
+  const page = await open(browser, server);
+  await page.click("#play");
+  await playing(page);
+  await page.click("#nav-watch");
+  await until(async () => (await page.textContent("#streams")).includes("synth"), 10_000, "the stream is listed");
+  assert.equal(await page.locator("#charts .chart").count(), 6);
+  assert.match(await page.textContent("#device"), /room for \d+ streams?/);
+  assert.match(await page.textContent("#stages"), /decode/);
+  await page.context().close();
+});
