@@ -2,9 +2,10 @@
 
 use melisma::Result;
 
+use super::Chapter;
 use crate::doctor::Facts;
 use crate::session::Session;
 
-pub fn run(session: &Session) -> Result<String> {
-    Ok(Facts::look(session)?.table().html())
+pub fn run(session: &Session) -> Result<Chapter> {
+    Ok(Chapter { folded: Facts::look(session)?.table().html(), ..Chapter::default() })
 }

@@ -6,18 +6,20 @@ use std::time::{Duration, Instant};
 use melisma::Result;
 use melisma::audio::{Clip, wav};
 use melisma::dataset::{self, Counters, Inputs, Options, Request, StoreKind, Tail, Techniques};
-use melisma::mel::{Config, PRESETS, Transform, picture};
+use melisma::mel::{Config, PRESETS, Transform};
 use melisma::output::{self, Existing};
 use melisma::random::Lcg32;
 use melisma::text::table::{Align, Table};
-use melisma::text::{base64, duration, size};
+use melisma::text::{duration, size};
 
+use super::page::{commands, facts};
+use super::{Chapter, picture};
 use crate::session::Session;
 
 /// Files in the dataset.
 const FILES: u32 = 40;
 
-pub fn run(session: &Session) -> Result<String> {
+pub fn run(session: &Session) -> Result<Chapter> {
     let engine = session.engine()?;
     let mut table =
         Table::new([("preset", Align::Left), ("shape", Align::Left), ("time", Align::Right), ("is", Align::Left)]);
@@ -32,23 +34,34 @@ pub fn run(session: &Session) -> Result<String> {
         let time = duration::show(start.elapsed());
         table.push([(*name).to_owned(), format!("{:?}", mel.shape), time, (*about).to_owned()]);
         if *name == "builder" {
-            let data = base64::encode(&picture::write(&mel, &config));
-            image = format!(
-                "<figure><figcaption>builder</figcaption><img alt=\"a spectrogram\" src=\"data:image/png;base64,{data}\"></figure>"
-            );
+            image = picture::spectrogram(&mel, &config);
         }
     }
-    Ok([
-        "<p>Four seconds of a rising tone over noise.</p>".to_owned(),
-        image,
-        table.html(),
-        "<h3>Dataset</h3>".to_owned(),
-        dataset(session)?.html(),
-    ]
-    .join("\n"))
+    let build = dataset(session)?;
+    let shown = [
+        "<p>Four seconds of a rising tone over noise, and a folder of such clips as one file for training.</p>\n"
+            .to_owned(),
+        format!("<figure>{image}<figcaption><span>4 s</span><span>preset builder</span></figcaption></figure>\n"),
+        facts(&[
+            (format!("{:.0}x", build.speed), "faster than the clips play"),
+            (build.segments.to_string(), "segments of one second, each with its checksum"),
+            (build.refused.to_string(), "broken file, named and left out"),
+        ]),
+        commands(&["melisma mel clip.wav -o clip.npy", "melisma dataset build wavs/ -o train.h5 --segment 1s"]),
+    ];
+    let folded = table.html() + &build.table.html();
+    Ok(Chapter { title: "Spectrograms, one or a million".to_owned(), shown: shown.concat(), folded })
 }
 
-fn dataset(session: &Session) -> Result<Table> {
+/// A dataset that was built, and how fast.
+struct Build {
+    speed: f64,
+    segments: usize,
+    refused: usize,
+    table: Table,
+}
+
+fn dataset(session: &Session) -> Result<Build> {
     let engine = session.engine()?;
     let folder = Scratch(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
     let sounds = folder.0.join("wavs");
@@ -88,9 +101,10 @@ fn dataset(session: &Session) -> Result<Table> {
     line("segments of 1 s", outcome.segments.to_string());
     line("sound", format!("{:.0} s", outcome.audio_seconds));
     line("time", duration::show(Duration::from_secs_f64(outcome.wall_seconds)));
-    line("times real time", format!("{:.0}", outcome.audio_seconds / outcome.wall_seconds.max(1e-9)));
+    let speed = outcome.audio_seconds / outcome.wall_seconds.max(1e-9);
+    line("times real time", format!("{speed:.0}"));
     line("checked against checksums", format!("{} rows, {}", verified.rows, size::show(verified.bytes)));
-    Ok(table)
+    Ok(Build { speed, segments: outcome.segments, refused: outcome.failures.len(), table })
 }
 
 /// A rising tone over noise.

@@ -5,6 +5,8 @@ mod mel;
 mod optimize;
 mod pack;
 mod page;
+mod picture;
+mod player;
 mod runtime;
 mod snac;
 mod synth;
@@ -23,10 +25,20 @@ use serde_json::json;
 use crate::args::DemoArgs;
 use crate::session::Session;
 
-/// Does one job and returns its section of the page as HTML.
-type Step = fn(&Session) -> Result<String>;
+/// Does one job and returns its part of the page.
+type Step = fn(&Session) -> Result<Chapter>;
 
-/// The steps in page order; each room adds its own here.
+/// A step's part of the page, as HTML.
+#[derive(Default)]
+struct Chapter {
+    title: String,
+    /// Sentences, players and figures; empty if the step has only tables.
+    shown: String,
+    /// Tables, folded away at the end.
+    folded: String,
+}
+
+/// The steps in the order in which they run; each room adds its own here.
 const STEPS: &[(&str, Step)] = &[
     ("machine", machine::run),
     ("runtime", runtime::run),
@@ -41,7 +53,7 @@ const STEPS: &[(&str, Step)] = &[
 struct Done {
     name: &'static str,
     seconds: f64,
-    html: String,
+    chapter: Chapter,
 }
 
 pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
@@ -51,7 +63,7 @@ pub fn run(session: &Session, args: &DemoArgs) -> Result<()> {
     let path = args.output.join("report.html");
     let mut file = OutputFile::create(&path, session.existing)?;
     let done = all_steps(session, &engine.memory)?;
-    std::io::Write::write_all(&mut file, page::html(&engine.device.to_string(), &done).as_bytes())
+    std::io::Write::write_all(&mut file, page::html(session, &done)?.as_bytes())
         .map_err(|error| output::failed(&path, error))?;
     file.commit()?;
     if args.open {
@@ -75,12 +87,12 @@ fn all_steps(session: &Session, memory: &MemoryTracker) -> Result<Vec<Done>> {
     for (name, step) in STEPS {
         bar.set_message(*name);
         let start = Instant::now();
-        let html = {
+        let chapter = {
             let _span = tracing::info_span!("step", step = name).entered();
             let _scope = memory.scope(*name);
             step(session)?
         };
-        done.push(Done { name, seconds: start.elapsed().as_secs_f64(), html });
+        done.push(Done { name, seconds: start.elapsed().as_secs_f64(), chapter });
         bar.inc(1);
     }
     bar.finish_and_clear();

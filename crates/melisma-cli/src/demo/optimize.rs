@@ -7,9 +7,11 @@ use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{Request, Requirements, Search, Wanted};
 use melisma::output::{self, Existing};
 use melisma::text::size;
-use melisma::text::table::{Align, Table};
+use melisma::text::table::{Align, Table, escape};
 use melisma::{Error, Kind, Result};
 
+use super::Chapter;
+use super::page::{commands, facts};
 use crate::optimize::worker;
 use crate::session::Session;
 
@@ -24,7 +26,7 @@ impl Drop for Folder {
     }
 }
 
-pub fn run(session: &Session) -> Result<String> {
+pub fn run(session: &Session) -> Result<Chapter> {
     let folder = Folder(std::env::temp_dir().join(format!("melisma-demo-{}", std::process::id())));
     output::create_directory(&folder.0)?;
     let model = folder.0.join("decoder.onnx");
@@ -57,14 +59,26 @@ pub fn run(session: &Session) -> Result<String> {
         };
         table.push([measured.candidate.to_string()].into_iter().chain(cells).collect::<Vec<_>>());
     }
-    Ok(format!(
-        "<p>A decoder of {} was written as ONNX; the best engine for it here is {}: {:.2} ms for each run, {:.1e} from FP32 of \
-         {}. It was cached, found again and checked.</p>\n{}",
-        size::show(report.model_bytes[0]),
-        report.candidate,
-        1e3 * report.latency_seconds.p50,
-        report.accuracy.max_abs,
-        report.reference,
-        table.html()
-    ))
+    let shown = [
+        format!(
+            "<p>A decoder of {} was written as ONNX. The best engine for it on this machine is {}, measured against {} \
+             others, cached, found again and checked.</p>\n",
+            size::show(report.model_bytes[0]),
+            escape(&report.candidate.to_string()),
+            report.candidates.len().saturating_sub(1)
+        ),
+        facts(&[
+            (format!("{:.2} ms", 1e3 * report.latency_seconds.p50), "for each run"),
+            (format!("{:.1e}", report.accuracy.max_abs), "largest difference from FP32"),
+        ]),
+        commands(&[
+            "melisma optimize decoder.onnx --input z=1x32x64",
+            "melisma run decoder.onnx --input z=z.npy -o out/",
+        ]),
+    ];
+    Ok(Chapter {
+        title: "A model, and its fastest engine here".to_owned(),
+        shown: shown.concat(),
+        folded: table.html(),
+    })
 }

@@ -7,9 +7,11 @@ use melisma::text::size;
 use melisma::text::table::{Align, Table};
 use melisma::{Error, Kind, Result, snac};
 
+use super::Chapter;
+use super::page::{commands, facts};
 use crate::session::Session;
 
-pub fn run(session: &Session) -> Result<String> {
+pub fn run(session: &Session) -> Result<Chapter> {
     let source = snac::mini24_weights();
     let budget = session.engine()?.memory.budget();
     let options = Options { threads: session.config.threads.value.count(), ..Options::new(budget) };
@@ -32,14 +34,20 @@ pub fn run(session: &Session) -> Result<String> {
         let (before, after) = (info.entry.len().to_string(), info.packed_len.to_string());
         table.push([info.entry.name.clone(), before, after, format!("{share:.1} %")]);
     }
-    Ok(format!(
-        "<p>The built-in model's {} became {} ({:.1} %) and came back byte for byte: packed at {:.0} MB/s, unpacked and \
-         checked at {:.0} MB/s. Its largest tensors:</p>\n{}",
-        size::show(summary.source_len),
-        size::show(summary.packed_len),
-        100.0 * summary.packed_len as f64 / summary.source_len as f64,
-        summary.source_len as f64 / 1e6 / summary.encode_seconds.max(1e-9),
-        summary.source_len as f64 / 1e6 / seconds.max(1e-9),
-        table.html()
-    ))
+    let (before, after) = (summary.source_len as f64, summary.packed_len as f64);
+    let shown = [
+        format!(
+            "<p>The built-in model's {} became {} and came back byte for byte.</p>\n",
+            size::show(summary.source_len),
+            size::show(summary.packed_len)
+        ),
+        facts(&[
+            (format!("{:.1} %", 100.0 * after / before), "of the size"),
+            (format!("{:.0} MB/s", before / 1e6 / summary.encode_seconds.max(1e-9)), "packed"),
+            (format!("{:.0} MB/s", before / 1e6 / seconds.max(1e-9)), "unpacked and checked"),
+        ]),
+        commands(&["melisma pack model.safetensors", "melisma unpack model.packed.safetensors -o model.safetensors"]),
+    ];
+    let folded = format!("<p>The largest tensors:</p>\n{}", table.html());
+    Ok(Chapter { title: "Weights, smaller and the same".to_owned(), shown: shown.concat(), folded })
 }

@@ -1,30 +1,87 @@
-//! The page around the steps: a single file that loads nothing from elsewhere.
+//! The page around the steps: a single file that loads nothing from elsewhere, with the look of the
+//! server's page.
 
 use std::time::Duration;
 
-use melisma::text::duration;
-use melisma::text::table::escape;
+use melisma::Result;
+use melisma::runtime::{device::instruction_set, machine::Machine};
+use melisma::text::table::{Align, Table, escape};
+use melisma::text::{count, duration};
+use melisma_server::page::STYLE;
 
 use super::Done;
+use crate::session::Session;
 
-const STYLE: &str = include_str!("page.css");
+/// A round button in the place of each player's own controls, and a picture that follows the sound.
+const SCRIPT: &str = include_str!("page.js");
 
-pub fn html(device: &str, steps: &[Done]) -> String {
-    let section = |step: &Done| {
-        let time = duration::show(Duration::from_secs_f64(step.seconds));
-        format!(
-            "<section id=\"{name}\">\n<h2>{name} <small>{time}</small></h2>\n{html}</section>\n",
-            name = escape(step.name),
-            html = step.html
-        )
-    };
-    let sections: String = steps.iter().map(section).collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+pub fn html(session: &Session, steps: &[Done]) -> Result<String> {
+    let shown: String = steps.iter().filter(|step| !step.chapter.shown.is_empty()).map(section).collect();
+    let folded: String = steps.iter().filter(|step| !step.chapter.folded.is_empty()).map(details).collect();
+    let device = session.engine()?.device.to_string();
+    let total: f64 = steps.iter().map(|step| step.seconds).sum();
+    let (cores, isa) = (Machine::look().cores as u64, instruction_set()?);
+    let status = format!("a tour, made on this machine in {total:.1} s: {}, {isa}, on {device}", count(cores, "core"));
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\" class=\"report\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Melisma: demo report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>Melisma</h1>\n<p>Every figure on this page was measured in this run, on <code>{}</code>.</p>\n\
-         {sections}</body>\n</html>\n",
-        escape(device)
-    )
+         <title>Melisma: a tour</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <header><h1>Melisma</h1><span class=\"status\">{}</span></header>\n<main>\n\
+         <p class=\"lead\">Everything below was computed just now, by the commands shown. Press play, look, then try \
+         them on your own files.</p>\n{shown}<details id=\"machine\"><summary>The machine, the settings and where the time \
+         went</summary>\n{}{folded}</details>\n</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        escape(&status),
+        times(steps)
+    ))
+}
+
+fn section(step: &Done) -> String {
+    let (name, title, shown) = (escape(step.name), escape(&step.chapter.title), &step.chapter.shown);
+    format!("<section id=\"{name}\">\n<h2>{title}</h2>\n{shown}</section>\n")
+}
+
+fn details(step: &Done) -> String {
+    format!("<h3>{}</h3>\n{}", escape(step.name), step.chapter.folded)
+}
+
+fn times(steps: &[Done]) -> String {
+    let mut table = Table::new([("step", Align::Left), ("time", Align::Right)]);
+    for step in steps {
+        table.push([step.name.to_owned(), duration::show(Duration::from_secs_f64(step.seconds))]);
+    }
+    table.html()
+}
+
+/// Figures in large type, each with its words.
+pub fn facts(facts: &[(String, &str)]) -> String {
+    let one = |(figure, words): &(String, &str)| {
+        format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(words), escape(&figure.replace('-', "\u{2212}")))
+    };
+    format!("<dl class=\"facts\">{}</dl>\n", facts.iter().map(one).collect::<String>())
+}
+
+/// The commands that do the same with files.
+pub fn commands(lines: &[&str]) -> String {
+    format!("<pre>{}</pre>\n", escape(&lines.join("\n")))
+}
+
+/// A number with commas between thousands.
+pub fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let comma = |(at, digit): (usize, char)| {
+        let separator = if at > 0 && (digits.len() - at).is_multiple_of(3) { "," } else { "" };
+        format!("{separator}{digit}")
+    };
+    digits.chars().enumerate().map(comma).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let shown = [0, 999, 1000, 135_168, 1_000_000].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "135,168", "1,000,000"]);
+    }
 }

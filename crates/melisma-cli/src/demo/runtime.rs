@@ -4,16 +4,17 @@ use melisma::Result;
 use melisma::runtime::SelfCheck;
 use melisma::text::table::escape;
 
+use super::Chapter;
 use crate::session::Session;
 
-pub fn run(session: &Session) -> Result<String> {
+pub fn run(session: &Session) -> Result<Chapter> {
     let engine = session.engine()?;
     let check = SelfCheck::run(&engine.queue, engine.memory.budget())?;
     let summary = engine.memory.summary();
     let report = session.collector.report();
     let sort = session.config.profile_sort.value;
     let rows = usize::try_from(session.config.profile_rows.value).unwrap_or(usize::MAX);
-    Ok([
+    let folded = [
         format!(
             "<p>A product of {0} x {0} matrices is within {1:.1e} of its f64 value; {2} samples of 16 bits came back \
              unchanged from float.</p>",
@@ -27,5 +28,6 @@ pub fn run(session: &Session) -> Result<String> {
         report.table(sort, rows).html(),
         format!("<p>{}</p>", escape(report.footer(rows).trim_end())),
     ]
-    .join("\n"))
+    .join("\n");
+    Ok(Chapter { folded, ..Chapter::default() })
 }

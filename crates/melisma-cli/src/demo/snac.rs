@@ -1,9 +1,6 @@
 //! The step `snac`: a built-in sample to tokens and back, its ledger, and the seams of two ways to
 //! stream.
 
-mod picture;
-mod player;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +10,10 @@ use melisma::snac::tokens::{Format, Ledger, Reader, to_orpheus};
 use melisma::snac::{self, Codes, EncodeEngine, Model, Noise, Player};
 use melisma::text::duration;
 use melisma::text::table::{Align, Table, escape};
-use melisma::{Error, Kind, Result};
+use melisma::{Error, Kind, Result, mel};
 
+use super::page::{commands, facts, grouped};
+use super::{Chapter, picture, player};
 use crate::codec::{BUILTIN, Codec};
 use crate::session::{Engine, Session};
 
@@ -22,7 +21,7 @@ use melisma_models::mini24::SAMPLE;
 /// Frames in the comparison; the windowed decoder decodes every frame four times.
 const WINDOWED_FRAMES: usize = 24;
 
-pub fn run(session: &Session) -> Result<String> {
+pub fn run(session: &Session) -> Result<Chapter> {
     let codec = Codec::open(session, BUILTIN)?;
     let engine = session.engine()?;
     let streamed = |codes: &Codes| streamed(&codec.model, engine, codes);
@@ -36,23 +35,56 @@ pub fn run(session: &Session) -> Result<String> {
     let seams = Seams::measure(&codec.model, &trip.codes, streamed, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
     let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
-    let players = [
-        player::html("the original", &original)?,
-        player::html("through tokens and back", &decoded)?,
-        player::html(&format!("the same tokens in 28-token windows, {WINDOWED_FRAMES} frames"), &windowed)?,
+    let image = |clip: &Clip| spectrogram(engine, clip);
+    let seconds = format!("<span>{:.1} s</span><span>0 to 12 kHz</span>", trip.seconds);
+    let stream = seams.stream;
+    let same = format!(
+        "<span>{} of {} samples differ from the whole clip</span>",
+        stream.n_different,
+        grouped(stream.n_samples)
+    );
+    let pair = [
+        player::html("Original", &original, &image(&original)?, &seconds)?,
+        player::html("From tokens", &decoded, &image(&decoded)?, &same)?,
+    ];
+    let windows = player::html(
+        &format!("The same tokens in 28-token windows, {WINDOWED_FRAMES} frames"),
+        &windowed,
+        &picture::wave(&windowed.samples),
+        "",
+    )?;
+    let Ledger { frames, .. } = trip.ledger;
+    let shown = [
+        format!(
+            "<p>The recording, a sentence and a chord, became {frames} frames of seven tokens. Decoding them as a live stream \
+             gave the same samples as decoding the whole clip.</p>\n"
+        ),
+        format!("<div class=\"pair\">\n{}</div>\n", pair.concat()),
+        facts(&[
+            (format!("{:.0}x", trip.seconds / trip.decoding.as_secs_f64().max(1e-9)), "faster than it plays"),
+            (format!("{:.1} ms", 1e3 * trip.first.as_secs_f64()), "to the first sound"),
+            (format!("{:.0}", trip.ledger.seen() as f64 / trip.seconds), "tokens a second of sound"),
+        ]),
+        commands(&["melisma encode speech.wav -o tokens.txt", "melisma decode tokens.txt -o speech.wav"]),
     ];
     let tokens: String = trip.tokens.chars().take(160).collect();
-    Ok([
-        format!("<p>A sentence and a chord to {} tokens and back with <code>{BUILTIN}</code>.</p>", trip.ledger.seen()),
-        players.concat(),
-        picture::waveforms(&[("original", &original.samples), ("decoded", &decoded.samples)]),
-        picture::spectra(original.sample_rate, &[("original", &original.samples), ("decoded", &decoded.samples)]),
-        format!("<h3>Tokens</h3>\n<p><code>{} …</code></p>", escape(&tokens)),
+    let folded = [
         trip.table().html(),
-        "<h3>Seams</h3>\n<p>Samples against those of decoding the whole clip at once.</p>".to_owned(),
+        format!("<p><code>{} …</code></p>", escape(&tokens)),
+        picture::spectra(original.sample_rate, &[("original", &original.samples), ("decoded", &decoded.samples)]),
+        "<p>Samples against those of decoding the whole clip at once:</p>".to_owned(),
         seams.table().html(),
-    ]
-    .join("\n"))
+        windows,
+    ];
+    let title = format!("Speech, through {} tokens and back", trip.ledger.seen());
+    Ok(Chapter { title, shown: shown.concat(), folded: folded.join("\n") })
+}
+
+/// The spectrogram of a clip at its own rate.
+fn spectrogram(engine: &Engine, clip: &Clip) -> Result<String> {
+    let config = mel::Config { sample_rate: clip.sample_rate, ..mel::Config::preset("builder")? };
+    let transform = mel::Transform::new(&engine.device, engine.memory.budget(), config.clone())?;
+    Ok(picture::spectrogram(&transform.run(&engine.queue, &clip.samples)?, &config))
 }
 
 /// A round trip through tokens, with timings.

@@ -1,14 +1,16 @@
 //! The step `synth`: one piece per preset, with figures and players.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use melisma::Result;
+use melisma::audio::Clip;
 use melisma::audio::Meter;
-use melisma::audio::{Clip, flac};
 use melisma::synth::{BusConfig, Buses, Length, Performance, STYLES, Setup, balance, compose};
-use melisma::text::table::{Align, Table};
-use melisma::text::{base64, duration};
+use melisma::text::duration;
+use melisma::text::table::{Align, Table, escape};
 
+use super::page::{commands, facts};
+use super::{Chapter, picture, player};
 use crate::session::Session;
 
 const RATE: u32 = 44_100;
@@ -16,7 +18,7 @@ const SECONDS: u32 = 12;
 const SEED: u64 = 1;
 const LUFS: f64 = -18.0;
 
-pub fn run(session: &Session) -> Result<String> {
+pub fn run(session: &Session) -> Result<Chapter> {
     let right = |name| (name, Align::Right);
     let mut table = Table::new([
         ("preset", Align::Left),
@@ -27,6 +29,7 @@ pub fn run(session: &Session) -> Result<String> {
         right("time"),
     ]);
     let mut players = String::new();
+    let (mut seconds, mut farthest) = (0.0, LUFS);
     for style in &STYLES {
         let start = Instant::now();
         let score = compose(style, SEED, f64::from(SECONDS))?;
@@ -46,18 +49,34 @@ pub fn run(session: &Session) -> Result<String> {
             voices.to_string(),
             show(meter.integrated()),
             show(meter.peak_dbtp()),
-            duration::show(Duration::from_secs_f64(start.elapsed().as_secs_f64())),
+            duration::show(start.elapsed()),
         ]);
-        let data = base64::encode(&flac::write(&clip, flac::Depth::S16)?);
-        players += &format!(
-            "<figure><figcaption>{}: {}</figcaption><audio controls src=\"data:audio/flac;base64,{data}\"></audio></figure>\n",
-            style.name, style.about
-        );
+        seconds += start.elapsed().as_secs_f64();
+        let reached = meter.integrated().unwrap_or(f64::NEG_INFINITY);
+        if (reached - LUFS).abs() >= f64::abs(farthest - LUFS) {
+            farthest = reached;
+        }
+        let (key, about) = style.about.split_once(": ").unwrap_or((&style.about, ""));
+        let left: Vec<f32> = clip.samples.iter().step_by(2).copied().collect();
+        let title = format!("{}{}, {key}", style.name[..1].to_uppercase(), &style.name[1..]);
+        players += &player::html(&title, &clip, &picture::wave(&left), &format!("<span>{}</span>", escape(about)))?;
     }
-    Ok(format!(
-        "<p>{SECONDS} seconds of every preset, composed, rendered, brought to {LUFS} LUFS and limited.</p>\n{players}{}",
-        table.html()
-    ))
+    let shown = [
+        "<p>Each from a seed: the same seed gives the same bytes on any machine.</p>\n".to_owned(),
+        format!("<div class=\"pair\">\n{players}</div>\n"),
+        facts(&[
+            (
+                format!("{:.0}x", f64::from(SECONDS) * STYLES.len() as f64 / seconds),
+                "faster than it plays, level included",
+            ),
+            (format!("{farthest:.1} LUFS"), "asked for and reached"),
+        ]),
+        commands(&[
+            "melisma synth preset:focus -o focus.wav --seconds 60 --seed 7",
+            "melisma serve   # live, in a browser",
+        ]),
+    ];
+    Ok(Chapter { title: "Four pieces, composed and rendered".to_owned(), shown: shown.concat(), folded: table.html() })
 }
 
 fn play(mut performance: Performance) -> Result<(Clip, Meter, usize)> {

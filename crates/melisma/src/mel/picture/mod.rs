@@ -35,25 +35,55 @@ struct Canvas {
 
 /// The bytes of the PNG file.
 pub fn write(mel: &Spectrogram, config: &Config) -> Vec<u8> {
-    let (n_mels, n_frames) = match config.order() {
-        Order::FilterTime => (mel.shape[0], mel.shape[1]),
-        Order::TimeFilter => (mel.shape[1], mel.shape[0]),
-    };
-    let levels = levels(mel, config);
-    let row_len = (320 / n_mels.max(1)).max(1);
-    let (plot_width, plot_height) = ((n_frames * 4).clamp(240, MAX_WIDTH), n_mels * row_len);
-    let mut canvas = Canvas::new(LEFT + plot_width + RIGHT, TOP + plot_height + BOTTOM);
-    for y in 0..plot_height {
-        let f = n_mels - 1 - y / row_len;
-        for x in 0..plot_width {
-            let t = x * n_frames / plot_width;
-            let at = if config.order() == Order::FilterTime { f * n_frames + t } else { t * n_mels + f };
-            canvas.set(LEFT + x, TOP + y, colour(levels.get(at).copied().unwrap_or(0.0)));
+    let plot = Plot::new(mel, config);
+    let mut canvas = Canvas::new(LEFT + plot.width + RIGHT, TOP + plot.height + BOTTOM);
+    plot.draw(&mut canvas, [LEFT, TOP]);
+    canvas.time_axis(plot.width, plot.n_frames as f64 * config.hop_length as f64 / f64::from(config.sample_rate));
+    canvas.frequency_axis(plot.height, config);
+    crate::format::png::write(canvas.width, canvas.height, &canvas.pixels)
+}
+
+/// The bytes of a PNG file without axes.
+pub fn write_plain(mel: &Spectrogram, config: &Config) -> Vec<u8> {
+    let plot = Plot::new(mel, config);
+    let mut canvas = Canvas::new(plot.width, plot.height);
+    plot.draw(&mut canvas, [0, 0]);
+    crate::format::png::write(canvas.width, canvas.height, &canvas.pixels)
+}
+
+/// The spectrogram as pixels.
+struct Plot {
+    levels: Vec<f32>,
+    order: Order,
+    n_mels: usize,
+    n_frames: usize,
+    row_len: usize,
+    width: usize,
+    height: usize,
+}
+
+impl Plot {
+    fn new(mel: &Spectrogram, config: &Config) -> Self {
+        let order = config.order();
+        let (n_mels, n_frames) = match order {
+            Order::FilterTime => (mel.shape[0], mel.shape[1]),
+            Order::TimeFilter => (mel.shape[1], mel.shape[0]),
+        };
+        let row_len = (320 / n_mels.max(1)).max(1);
+        let (width, height) = ((n_frames * 4).clamp(240, MAX_WIDTH), n_mels * row_len);
+        Self { levels: levels(mel, config), order, n_mels, n_frames, row_len, width, height }
+    }
+
+    fn draw(&self, canvas: &mut Canvas, [left, top]: [usize; 2]) {
+        for y in 0..self.height {
+            let f = self.n_mels - 1 - y / self.row_len;
+            for x in 0..self.width {
+                let t = x * self.n_frames / self.width;
+                let at = if self.order == Order::FilterTime { f * self.n_frames + t } else { t * self.n_mels + f };
+                canvas.set(left + x, top + y, colour(self.levels.get(at).copied().unwrap_or(0.0)));
+            }
         }
     }
-    canvas.time_axis(plot_width, n_frames as f64 * config.hop_length as f64 / f64::from(config.sample_rate));
-    canvas.frequency_axis(plot_height, config);
-    crate::format::png::write(canvas.width, canvas.height, &canvas.pixels)
 }
 
 /// Values between 0 and 1.

@@ -1,36 +1,41 @@
-//! Waveforms and long-term spectra as inline SVG.
+//! Waveforms and long-term spectra as inline SVG, spectrograms as images.
 
 use std::f32::consts::TAU;
 use std::fmt::Write as _;
 
+use melisma::mel::{Config, Spectrogram, picture};
+use melisma::text::base64;
+
 const WIDTH: usize = 900;
 const LANE_HEIGHT: f32 = 70.0;
 const SPECTRUM_HEIGHT: f32 = 200.0;
-const COLOURS: [&str; 2] = ["#3478c6", "#d1662b"];
+const COLOURS: [&str; 2] = ["var(--data)", "var(--sound)"];
 /// Length of the Hann windows, which follow each other without overlap.
 const WINDOW_LEN: usize = 1024;
 const N_BANDS: usize = 120;
 const LOWEST_HZ: f32 = 50.0;
 const FLOOR_DB: f32 = -100.0;
 
-/// One lane per clip: the range of samples in every column.
-pub fn waveforms(sounds: &[(&str, &Vec<f32>)]) -> String {
-    let mut body = String::new();
-    for (lane, ((name, samples), colour)) in sounds.iter().zip(COLOURS).enumerate() {
-        let middle = LANE_HEIGHT * (lane as f32 + 0.5);
-        let per_column = samples.len().div_ceil(WIDTH).max(1);
-        let mut path = String::new();
-        for (x, column) in samples.chunks(per_column).enumerate() {
-            let low = column.iter().copied().fold(f32::INFINITY, f32::min);
-            let high = column.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let y = |sample: f32| middle - sample.clamp(-1.0, 1.0) * LANE_HEIGHT / 2.0;
-            // Writing to a string cannot fail.
-            let _ = write!(path, "M{x} {:.1}V{:.1}", y(high) - 0.3, y(low) + 0.3);
-        }
-        body += &format!("<path d=\"{path}\" stroke=\"{colour}\" fill=\"none\"/>\n");
-        body += &label(name, colour, middle - LANE_HEIGHT / 2.0 + 12.0);
+/// The range of samples in every column; the loudest reaches the edge.
+pub fn wave(samples: &[f32]) -> String {
+    let per_column = samples.len().div_ceil(WIDTH).max(1);
+    let peak = samples.iter().fold(1e-4f32, |most, sample| most.max(sample.abs()));
+    let middle = LANE_HEIGHT / 2.0;
+    let mut path = String::new();
+    for (x, column) in samples.chunks(per_column).enumerate() {
+        let low = column.iter().copied().fold(f32::INFINITY, f32::min);
+        let high = column.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let y = |sample: f32| middle - 0.95 * sample / peak * middle;
+        // Writing to a string cannot fail.
+        let _ = write!(path, "M{x} {:.1}V{:.1}", y(high) - 0.3, y(low) + 0.3);
     }
-    svg("waveforms", LANE_HEIGHT * sounds.len() as f32, &body)
+    svg("waveform", LANE_HEIGHT, &format!("<path d=\"{path}\" stroke=\"{}\" fill=\"none\"/>\n", COLOURS[0]))
+}
+
+/// The mel spectrogram, as an image.
+pub fn spectrogram(mel: &Spectrogram, config: &Config) -> String {
+    let data = base64::encode(&picture::write_plain(mel, config));
+    format!("<img class=\"spec\" alt=\"mel spectrogram\" src=\"data:image/png;base64,{data}\">\n")
 }
 
 /// The mean power around frequencies on a logarithmic scale, in dB relative to full scale.
@@ -64,7 +69,7 @@ fn label(name: &str, colour: &str, y: f32) -> String {
 
 fn svg(name: &str, height: f32, body: &str) -> String {
     format!(
-        "<svg role=\"img\" aria-label=\"{name}\" viewBox=\"0 0 {WIDTH} {height}\" width=\"100%\" \
+        "<svg role=\"img\" aria-label=\"{name}\" viewBox=\"0 0 {WIDTH} {height}\" width=\"100%\" preserveAspectRatio=\"none\" \
          style=\"font:11px system-ui;fill:currentColor\">\n{body}</svg>\n"
     )
 }
@@ -112,7 +117,7 @@ mod tests {
     #[test]
     fn silence_and_nothing_are_drawn() {
         for samples in [vec![], vec![0.0; 10], vec![0.0; 5000]] {
-            for picture in [waveforms(&[("a", &samples)]), spectra(24_000, &[("a", &samples)])] {
+            for picture in [wave(&samples), spectra(24_000, &[("a", &samples)])] {
                 assert!(picture.starts_with("<svg") && !picture.contains("NaN") && !picture.contains("inf"));
             }
         }
