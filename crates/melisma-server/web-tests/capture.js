@@ -23,11 +23,12 @@ export function captureRing(page) {
       capture.at = written;
     };
     capture.timer = setInterval(capture.copy, 20);
-    addEventListener("keydown", () => capture.marks.push(ring.played()), { capture: true });
+    const mark = () => capture.marks.push({ played: ring.played(), fill: ring.fill() });
+    addEventListener("keydown", mark, { capture: true });
   });
 }
 
-/** The samples since the stream began, and the frames that had been played at each key. */
+/** The samples since the stream began, and at each key the frames that had been played and those that waited. */
 export async function captured(page) {
   const { text, marks, rate } = await page.evaluate(async () => {
     const { views } = await import("/page/app.js");

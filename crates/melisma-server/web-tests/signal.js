@@ -40,3 +40,18 @@ export function longestGapMs(samples, rate) {
   }
   return (longest / rate) * 1e3;
 }
+
+/** The last sample before and the first after each silence of 128 samples or more, between sounds. */
+export function gapEdges(samples) {
+  const edges = [];
+  let last = samples.findIndex((sample) => sample !== 0);
+  for (let i = last + 1; i < samples.length && last >= 0; i++) {
+    if (samples[i] !== 0) {
+      if (i - last > 128) {
+        edges.push(samples[last], samples[i]);
+      }
+      last = i;
+    }
+  }
+  return { edges, nGaps: edges.length / 2 };
+}
