@@ -22,11 +22,11 @@ fn metrics() -> String {
     String::from_utf8(SERVER.get("/metrics").body).unwrap()
 }
 
-/// Waits until `is_so`, at most ten seconds.
+/// Waits until `is_so`. The limit is far beyond what a busy machine takes.
 fn wait(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
