@@ -1,6 +1,6 @@
 // A server, a browser and the command line's render: what every test of the page needs.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -81,13 +81,15 @@ export function playing(page) {
 
 /** The interleaved samples of `melisma synth --endless`. */
 export function render({ preset, seed, rate, seconds }) {
-  const file = join(mkdtempSync(join(tmpdir(), "melisma-page-")), "piece.wav");
+  const folder = mkdtempSync(join(tmpdir(), "melisma-page-"));
+  const file = join(folder, "piece.wav");
   const args = ["synth", `preset:${preset}`, "-o", file, "--seed", String(seed), "--rate", String(rate)];
   const ended = spawnSync(MELISMA, [...args, "--seconds", String(seconds), "--endless", "--sample-format", "f32"]);
   if (ended.status !== 0) {
     throw new Error(`melisma synth: ${ended.stderr}`);
   }
   const bytes = readFileSync(file);
+  rmSync(folder, { recursive: true });
   const at = bytes.indexOf("data") + 8;
   return new Float32Array(bytes.buffer.slice(bytes.byteOffset + at, bytes.byteOffset + bytes.length));
 }
