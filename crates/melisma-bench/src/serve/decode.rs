@@ -51,10 +51,12 @@ fn model_rows(place: Place<'_>, subject: &Subject, split: Split, counts: &[u32])
     };
     let mut rows = Vec::new();
     for &n_clients in counts {
-        let outcomes = load(&runtime, &host, &script, Load { n_clients, refused: Refused::Leaves })?;
         let streams = if n_clients == 1 { "stream" } else { "streams" };
         let name = format!("serve/decode/{}, {n_clients} {streams}{suffix}", subject.label);
+        let run = || load(&runtime, &host, &script, Load { n_clients, refused: Refused::Leaves });
+        let (outcomes, busy) = host.watched(&name, run)?;
         rows.extend(Report::new(&script, &outcomes).rows(&name, floor));
+        rows.push(busy);
     }
     Ok(rows)
 }

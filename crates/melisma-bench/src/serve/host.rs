@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Device, Error, Place, Result};
+use super::{Device, Error, Place, Result, Row};
 use melisma::Kind;
 use melisma::runtime::machine::resident_bytes_of;
 
 /// How long it may take to load and measure a model, and to compile its kernels on a GPU.
 const READY: Duration = Duration::from_secs(300);
+/// The unit of times in `/proc`, on every architecture.
+const TICKS_PER_SECOND: f64 = 100.0;
 const POLL: Duration = Duration::from_millis(20);
 /// Settings of a user's own server.
 const FOREIGN: [&str; 4] = ["MELISMA_API_KEY", "MELISMA_API_KEY_FILE", "MELISMA_HOST", "MELISMA_MAX_STREAMS"];
@@ -82,6 +84,19 @@ impl Host {
         resident_bytes_of(self.child.id()).ok_or_else(|| Error::unsupported("this system does not tell memory"))
     }
 
+    /// Does `work` and returns how busy the server was meanwhile; 100 % is one core.
+    pub(super) fn watched<T>(&self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<(T, Row)> {
+        let (before, start) = (self.cpu_seconds()?, Instant::now());
+        let done = work()?;
+        let busy = (self.cpu_seconds()? - before) / start.elapsed().as_secs_f64();
+        Ok((done, Row::single(format!("{name}, the server"), "% busy", 100.0 * busy)))
+    }
+
+    fn cpu_seconds(&self) -> Result<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        cpu_seconds(&text).ok_or_else(|| Error::unsupported("this system does not tell CPU times"))
+    }
+
     fn get(&self, path: &str) -> Result<(u16, Value)> {
         let lost = |error| Error::io("the server", error);
         let mut stream = TcpStream::connect(self.address).map_err(lost)?;
@@ -103,6 +118,13 @@ impl Drop for Host {
     }
 }
 
+/// User and system time in the text of `/proc/ID/stat`. The name before them may contain spaces.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
+}
+
 /// Reads what the server writes, so that it never waits for its log.
 fn drain(lines: BufReader<ChildStderr>, said: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
@@ -114,4 +136,18 @@ fn drain(lines: BufReader<ChildStderr>, said: Arc<Mutex<String>>) {
 
 fn failed(reason: &str) -> Error {
     Error::new(Kind::Check, format!("the server failed: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_times_follow_a_name_with_any_characters() {
+        let stat = "42 (a ) b) S 1 42 42 0 -1 4194304 5 0 0 0 250 50 0 0 20 0 3 0 99";
+        assert_eq!(cpu_seconds(stat), Some(3.0));
+        assert_eq!(cpu_seconds("42 (a) S 1"), None);
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(cpu_seconds(&own).is_some());
+    }
 }

@@ -45,21 +45,24 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let host = Host::start(place, "builtin:mini24")?;
     let mut rows = Vec::new();
     for n_listeners in COUNTS {
-        let heard = runtime.block_on(listeners(host.address, n_listeners, time))?;
-        rows.extend(count_rows(n_listeners, heard));
+        let noun = if n_listeners == 1 { "listener" } else { "listeners" };
+        let name = format!("serve/synth, {n_listeners} {noun}");
+        let run = || runtime.block_on(listeners(host.address, n_listeners, time));
+        let (heard, busy) = host.watched(&name, run)?;
+        rows.extend(count_rows(&name, heard));
+        rows.push(busy);
     }
     Ok(rows)
 }
 
-fn count_rows(n_listeners: u32, heard: Vec<Option<Heard>>) -> Vec<Row> {
-    let listeners = if n_listeners == 1 { "listener" } else { "listeners" };
-    let name = format!("serve/synth, {n_listeners} {listeners}");
+fn count_rows(name: &str, heard: Vec<Option<Heard>>) -> Vec<Row> {
+    let n_listeners = heard.len();
     let share = |what: &str, n: usize, of: usize| {
         let row = Row::single(format!("{name}, {what}"), "%", 100.0 * n as f64 / of.max(1) as f64);
         Row { n: of as u64, ..row }
     };
     let served: Vec<Heard> = heard.into_iter().flatten().collect();
-    let mut rows = vec![share("accepted", served.len(), n_listeners as usize)];
+    let mut rows = vec![share("accepted", served.len(), n_listeners)];
     let late: Vec<f64> = served.iter().flat_map(|heard| heard.late.iter().copied()).collect();
     if !late.is_empty() {
         let shares = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)];
