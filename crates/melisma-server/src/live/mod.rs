@@ -3,6 +3,9 @@
 //! A [`Band`] has a few threads, each with some of the listeners. A listener's blocks leave at
 //! real-time pace, a little ahead at first, so that its player has a reserve. A listener whose channel
 //! is full is passed over; nothing of its music is skipped.
+//!
+//! Listeners of a thread start at one of ten phases of a block, the one with the fewest of them: one
+//! wake-up serves a tenth of them, and no block waits for all the others.
 
 mod player;
 
@@ -10,11 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use melisma::audio::Meter;
 use melisma::synth::{Endless, EngineConfig, PlacedNote, STYLES};
 use melisma::{Error, Result};
 use tokio::sync::mpsc;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Place};
 use player::Player;
 
 /// The time of a block.
@@ -59,6 +63,9 @@ pub struct Level {
     pub momentary_lufs: Option<f64>,
 }
 
+/// Phases of a block's time at which blocks are due.
+const PHASES: usize = 10;
+
 /// Threads that play for many listeners.
 #[derive(Debug)]
 pub struct Band {
@@ -68,18 +75,27 @@ pub struct Band {
 }
 
 /// The listeners of one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Desk {
     state: Mutex<State>,
     joined: Condvar,
+    /// When the first phase began.
+    start: Instant,
+    /// The listeners of each phase.
+    phases: [Admission; PHASES],
+}
+
+/// A listener's place, and when its blocks begin.
+#[derive(Debug)]
+struct Seat {
+    start: Instant,
+    _places: [Place; 2],
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Listeners that the thread has not seen yet.
     joining: Vec<Player>,
-    /// Listeners in all.
-    n_players: usize,
     is_stopping: bool,
 }
 
@@ -92,7 +108,7 @@ impl Band {
     pub fn start(n_threads: usize, max_listeners: usize) -> Result<Self> {
         let fitting = SHARE * n_threads as f64 * BLOCK.as_secs_f64() / block_seconds()?;
         let admission = Admission::new(max_listeners.min(fitting as usize).max(1));
-        let desks: Vec<Arc<Desk>> = (0..n_threads.max(1)).map(|_| Arc::default()).collect();
+        let desks: Vec<Arc<Desk>> = (0..n_threads.max(1)).map(|_| Arc::new(Desk::new())).collect();
         let start = |desk: &Arc<Desk>| {
             let desk = Arc::clone(desk);
             let thread = std::thread::Builder::new().name("music".to_owned()).spawn(move || desk.run());
@@ -106,11 +122,9 @@ impl Band {
     pub fn join(&self, music: Endless, pace: Pace) -> Option<mpsc::Receiver<Played>> {
         let place = self.admission.enter()?;
         let (blocks, received) = mpsc::channel(WAITING);
-        let desk = self.desks.iter().min_by_key(|desk| desk.lock().n_players)?;
-        let mut state = desk.lock();
-        state.joining.push(Player::new(music, pace, blocks, place));
-        state.n_players += 1;
-        drop(state);
+        let desk = self.desks.iter().min_by_key(|desk| desk.n_players())?;
+        let seat = desk.seat(place, Instant::now())?;
+        desk.lock().joining.push(Player::new(music, pace, blocks, seat));
         desk.joined.notify_one();
         Some(received)
     }
@@ -135,6 +149,25 @@ impl Drop for Band {
 }
 
 impl Desk {
+    fn new() -> Self {
+        let phases = std::array::from_fn(|_| Admission::new(usize::MAX));
+        Self { state: Mutex::default(), joined: Condvar::new(), start: Instant::now(), phases }
+    }
+
+    fn n_players(&self) -> usize {
+        self.phases.iter().map(Admission::taken).sum()
+    }
+
+    /// A place in the phase with the fewest listeners, from its next beginning on.
+    fn seat(&self, place: Place, now: Instant) -> Option<Seat> {
+        let (phase, listeners) = (0..).zip(&self.phases).min_by_key(|(_, listeners)| listeners.taken())?;
+        let block = BLOCK.as_nanos();
+        let past = now.saturating_duration_since(self.start).as_nanos() % block;
+        let wait = (phase * block / PHASES as u128 + block - past) % block;
+        let start = now + Duration::from_nanos(wait as u64);
+        Some(Seat { start, _places: [place, listeners.enter()?] })
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,7 +177,6 @@ impl Desk {
         loop {
             {
                 let mut state = self.lock();
-                state.n_players = players.len() + state.joining.len();
                 while players.is_empty() && state.joining.is_empty() && !state.is_stopping {
                     state = self.joined.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
@@ -167,14 +199,17 @@ impl Desk {
     }
 }
 
-/// Seconds that a block of the densest preset takes, on average.
+/// Seconds that a block of the densest preset takes, on average, with its level.
 fn block_seconds() -> Result<f64> {
     let mut worst = 0.0f64;
     for style in STYLES.iter() {
-        let (mut music, _remote) = Endless::new(style.clone(), 0, EngineConfig::default())?;
+        let config = EngineConfig::default();
+        let mut meter = Meter::new(config.sample_rate);
+        let (mut music, _remote) = Endless::new(style.clone(), 0, config)?;
         let start = Instant::now();
         for _ in 0..MEASURED {
-            music.next_block()?;
+            let block = music.next_block()?;
+            meter.push(block.left, block.right);
         }
         worst = worst.max(start.elapsed().as_secs_f64() / f64::from(MEASURED));
     }

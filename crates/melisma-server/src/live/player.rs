@@ -6,8 +6,7 @@ use melisma::audio::Meter;
 use melisma::synth::Endless;
 use tokio::sync::mpsc;
 
-use super::{BLOCK, Level, Pace, Played};
-use crate::admission::Place;
+use super::{BLOCK, Level, Pace, Played, Seat};
 
 /// Blocks of one listener in a row, so that a new listener does not delay the others.
 const IN_A_ROW: u32 = 2;
@@ -23,14 +22,13 @@ pub(super) struct Player {
     /// When the next block is due.
     due: Instant,
     n_blocks: u64,
-    _place: Place,
+    _seat: Seat,
 }
 
 impl Player {
-    pub(super) fn new(music: Endless, pace: Pace, blocks: mpsc::Sender<Played>, place: Place) -> Self {
-        let now = Instant::now();
-        let due = now.checked_sub(pace.n_ahead * BLOCK).unwrap_or(now);
-        Self { music, meter: Meter::new(pace.sample_rate), blocks, due, n_blocks: 0, _place: place }
+    pub(super) fn new(music: Endless, pace: Pace, blocks: mpsc::Sender<Played>, seat: Seat) -> Self {
+        let due = seat.start.checked_sub(pace.n_ahead * BLOCK).unwrap_or(seat.start);
+        Self { music, meter: Meter::new(pace.sample_rate), blocks, due, n_blocks: 0, _seat: seat }
     }
 
     /// When it next has something to do.

@@ -63,3 +63,23 @@ fn notes_are_announced_a_second_before_they_sound() {
         }
     }
 }
+
+#[test]
+fn listeners_of_a_desk_are_spread_over_the_phases() {
+    let desk = Desk::new();
+    let admission = Admission::new(usize::MAX);
+    let now = desk.start + Duration::from_micros(123_400);
+    let mut seats: Vec<Seat> = (0..2 * PHASES).map(|_| desk.seat(admission.enter().unwrap(), now).unwrap()).collect();
+    let phase = |seat: &Seat| {
+        assert!(seat.start >= now && seat.start < now + BLOCK, "{:?}", seat.start - now);
+        (seat.start - desk.start).as_nanos() % BLOCK.as_nanos()
+    };
+    let mut phases: Vec<u128> = seats.iter().map(phase).collect();
+    phases.sort_unstable();
+    let expected: Vec<u128> = (0..2 * PHASES as u128).map(|index| index / 2 * 1_000_000).collect();
+    assert_eq!(phases, expected);
+    // One that leaves makes room in its own phase.
+    let left = phase(&seats.remove(7));
+    assert_eq!((desk.n_players(), admission.taken()), (2 * PHASES - 1, 2 * PHASES - 1));
+    assert_eq!(phase(&desk.seat(admission.enter().unwrap(), now).unwrap()), left);
+}
