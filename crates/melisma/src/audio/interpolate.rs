@@ -15,6 +15,9 @@ pub(crate) struct Interpolator {
     taps: [[f32; N]; 3],
     /// No point between can be larger than this times the largest sample around it.
     pub(crate) gain: f32,
+    /// No point between exceeds the larger of its two neighbours by more than this times the largest
+    /// second difference around it.
+    pub(crate) bend: f32,
 }
 
 impl Interpolator {
@@ -33,7 +36,8 @@ impl Interpolator {
         }
         let size = |taps: &[f32; N]| taps.iter().map(|tap| tap.abs()).sum::<f32>();
         let gain = taps.iter().map(size).fold(1.0, f32::max) * 1.000_01;
-        Self { taps, gain }
+        let bend = taps.iter().map(bend).fold(0.0, f64::max) as f32 * 1.000_01;
+        Self { taps, gain, bend }
     }
 
     /// The largest size between the two middle samples of `window`, which has 24.
@@ -50,6 +54,17 @@ impl Interpolator {
         }
         peak
     }
+}
+
+/// The sum of the sizes of a filter's weights on second differences. With the line through the two
+/// middle samples taken away, each sample is a sum of second differences on its way to the middle:
+/// x[k] = sum of (k - j) d[j] over middle <= j < k, and the same to the left.
+fn bend(taps: &[f32; N]) -> f64 {
+    let weight = |j: usize| {
+        let reached = if j >= HALF { j + 1..N } else { 0..j };
+        reached.map(|k| k.abs_diff(j) as f64 * f64::from(taps[k])).sum::<f64>()
+    };
+    (1..N - 1).map(|j| weight(j).abs()).sum()
 }
 
 /// The modified Bessel function of order 0, by its series.

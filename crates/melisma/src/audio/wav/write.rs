@@ -194,8 +194,11 @@ fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<V
 }
 
 fn store(sample: f32, format: SampleFormat, out: &mut Vec<u8>) {
-    // `as` saturates, which clips, and turns NaN into 0. Products with a power of two are exact.
-    let scaled = |scale: f64| (f64::from(sample) * scale).round_ties_even();
+    // `as` saturates, which clips, and turns NaN into 0. Products with a power of two are exact. Adding
+    // 1.5 * 2^52 leaves no bit for a fraction, so it rounds to the nearest, ties to even, without a call;
+    // sizes beyond 2^51, for which that is not so, are clipped anyway.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    let scaled = |scale: f64| f64::from(sample) * scale + ROUND - ROUND;
     match format {
         SampleFormat::U8 => out.push((scaled(128.0) as i32).clamp(-128, 127).wrapping_add(128) as u8),
         SampleFormat::S16 => out.extend_from_slice(&(scaled(32_768.0) as i16).to_le_bytes()),
