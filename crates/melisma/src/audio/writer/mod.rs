@@ -200,5 +200,6 @@ fn left_out() -> Error {
     Error::unsupported("this build has no MP3 or Opus encoder").with_hint("build it with the feature `codecs`")
 }
 
-#[cfg(all(test, feature = "codecs"))]
+#[cfg(test)]
+#[cfg(feature = "codecs")]
 mod tests;
