@@ -13,6 +13,7 @@ use ::melisma::random::Lcg64;
 use corpus_files::{bytes, corpus, encode, lines, model};
 use melisma::Sandbox;
 use serde_json::{Value, json};
+use sound::wav;
 
 /// The codes of a row of a store, by level, in the order of Orpheus' slots.
 fn levels(store: &Store, row: u64) -> Value {
