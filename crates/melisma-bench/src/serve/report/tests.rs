@@ -31,11 +31,11 @@ fn latency_counts_from_the_frame_that_a_block_needs() {
     // The samples that are final after each frame, 5 ms later; the fifth block 200 ms late.
     let mut blocks = Vec::new();
     let mut position = 0;
-    for frame in 0..script.n_frames {
+    for (frame, &sent) in sent.iter().take(script.n_frames).enumerate() {
         let end = ((frame as u64 + 1) * frame_len).saturating_sub(script.lag());
         if end > position {
             let extra = if blocks.len() == 4 { 200 } else { 5 };
-            let at = sent[frame] + Duration::from_millis(extra);
+            let at = sent + Duration::from_millis(extra);
             blocks.push(block(at, position, (end - position) as u32, 0));
             position = end;
         }
