@@ -1,4 +1,5 @@
 // What goes into the ring and what comes out of the worklet, seen from inside the page.
+import { open, playing } from "./harness.js";
 
 /** Begins to copy the present stream's samples as they are written into the ring. */
 export function captureRing(page) {
@@ -81,4 +82,17 @@ export async function tapped(page) {
   });
   const bytes = Buffer.from(text, "base64");
   return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
+}
+
+/** A page that plays, and whose ring is captured. */
+export async function listen(browser, server) {
+  const page = await open(browser, server);
+  await captureRing(page);
+  await page.evaluate(() => {
+    const note = () => (globalThis.clickedMs = performance.now());
+    document.getElementById("play").addEventListener("click", note, { capture: true });
+  });
+  await page.click("#play");
+  await playing(page);
+  return page;
 }
