@@ -85,8 +85,8 @@
 //! let half = Duration::from_millis(500);
 //! let options = Options::new(Config::preset("whisper-80")?, half, half, Tail::Pad)?;
 //! let inputs = Inputs::find(&[folder.path().to_owned()])?;
-//! // 0: the number of the first file; 1: the threads that read headers.
-//! let plan = Plan::new(options.into(), &inputs.files, 0, 1)?;
+//! // All files; one thread reads their headers.
+//! let plan = Plan::new(options.into(), &inputs, 0..inputs.files.len(), 1)?;
 //! assert_eq!(plan.rows.len(), 2);
 //! # Ok::<(), melisma::Error>(())
 //! ```
