@@ -2,7 +2,6 @@
 //! libopus'.
 
 use super::outcome::Outcome;
-use crate::executable::executables;
 use crate::process::{exists, run};
 use crate::{front, tree, venv};
 use anyhow::{Context, Result};
@@ -17,9 +16,8 @@ pub fn check() -> Result<Outcome> {
     if !missing.is_empty() {
         return Ok(Outcome::Skipped(format!("not installed: {}", missing.join(", "))));
     }
-    let built = executables(&["build", "--workspace", "--examples"])?;
-    let convert = built.iter().find(|built| built.name == "convert_audio").context("cargo built no convert_audio")?;
     front::build()?;
+    let convert = tree::target().join("debug/examples/convert_audio");
     let folder = tree::target().join("check/formats");
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| tree::shown(&folder))?;
@@ -27,6 +25,6 @@ pub fn check() -> Result<Outcome> {
     fs::create_dir_all(&folder).with_context(|| tree::shown(&folder))?;
     let script = folder.join("check.py");
     fs::write(&script, include_str!("formats.py")).with_context(|| tree::shown(&script))?;
-    run(Command::new(venv::python(PACKAGES)?).arg(&script).arg(front::program()).arg(&convert.path).arg(&folder))?;
+    run(Command::new(venv::python(PACKAGES)?).arg(&script).arg(front::program()).arg(convert).arg(&folder))?;
     Ok(Outcome::Passed)
 }

@@ -1,9 +1,8 @@
 //! The server's page in a browser: Playwright with the system's Chromium, in `target/page`.
 
 use super::outcome::Outcome;
-use crate::executable::executables;
 use crate::process::{exists, output, run};
-use crate::tree;
+use crate::{front, tree};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -28,8 +27,7 @@ fn run_tests(suffix: &str) -> Result<Outcome> {
     if !has_node() || !exists("npm") {
         return Ok(Outcome::Skipped(format!("no Node.js {NODE} or newer with npm; `.ci/run` installs it on Debian")));
     }
-    let built = executables(&["build", "--workspace", "--bin", "melisma"])?;
-    let melisma = built.iter().find(|built| built.name == "melisma").context("cargo built no melisma")?;
+    front::build()?;
     let folder = tree::target().join("page");
     copy(&tree::root().join("crates/melisma-server/web-tests"), &folder)?;
     run(Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder))
@@ -40,7 +38,7 @@ fn run_tests(suffix: &str) -> Result<Outcome> {
         .args(["--test", "--test-concurrency=1", "--test-reporter=spec"])
         .args(&files)
         .current_dir(&folder)
-        .env("MELISMA", &melisma.path)
+        .env("MELISMA", front::program())
         .env("CHROMIUM", chromium))?;
     Ok(Outcome::Counted(format!("{} files of tests", files.len())))
 }
