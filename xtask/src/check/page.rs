@@ -4,9 +4,9 @@ use super::outcome::Outcome;
 use crate::process::{exists, output, run};
 use crate::{front, tree};
 use anyhow::{Context, Result};
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 const CHROMIUM: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 /// The first version of Node.js whose test runner has what the tests use.
@@ -21,7 +21,7 @@ pub fn check_long() -> Result<Outcome> {
 }
 
 fn run_tests(suffix: &str) -> Result<Outcome> {
-    let Some(chromium) = CHROMIUM.iter().find(|name| exists(name)) else {
+    let Some(chromium) = CHROMIUM.iter().find_map(|name| find(name)) else {
         return Ok(Outcome::Skipped("no Chromium; `.ci/run` installs it on Debian".into()));
     };
     if !has_node() || !exists("npm") {
@@ -35,12 +35,18 @@ fn run_tests(suffix: &str) -> Result<Outcome> {
     let mut files: Vec<_> = tree::files(&folder)?;
     files.retain(|path| path.parent() == Some(&*folder) && path.to_string_lossy().ends_with(&format!(".{suffix}")));
     run(Command::new("node")
-        .args(["--test", "--test-concurrency=1", "--test-reporter=spec"])
+        .args(["--test", "--test-concurrency=1", "--test-force-exit", "--test-reporter=spec"])
         .args(&files)
         .current_dir(&folder)
         .env("MELISMA", front::program())
         .env("CHROMIUM", chromium))?;
     Ok(Outcome::Counted(format!("{} files of tests", files.len())))
+}
+
+/// The full path of a program, as Playwright wants it.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
 fn has_node() -> bool {
