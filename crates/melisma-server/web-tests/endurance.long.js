@@ -20,6 +20,15 @@ after(async () => {
 const underruns = (page) =>
   page.evaluate(async () => (await import("/page/app.js")).views.play.player.ring.get(4));
 
+test("twenty seconds have no underrun", async () => {
+  const page = await open(browser, server);
+  await page.click("#play");
+  await playing(page);
+  await pause(20_000);
+  assert.equal(await underruns(page), 0);
+  await page.context().close();
+});
+
 test("five minutes beside a busy core have no underrun", async () => {
   const page = await open(browser, server);
   const busy = new Worker("for (;;);", { eval: true });
