@@ -80,7 +80,7 @@ function watchShifts() {
 }
 
 test("the page is small, comes from one host, and paints soon", () =>
-  attempts(4, async () => {
+  attempts(12, async () => {
     const context = await browser.newContext();
     const page = await context.newPage();
     const sizes = [];
