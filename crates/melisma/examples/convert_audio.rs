@@ -1,33 +1,40 @@
 //! Audio written in the format that a file's name asks for.
 //!
-//! `cargo run --release -p melisma --example convert_audio -- IN.wav OUT.mp3` converts a WAV file;
-//! without arguments it writes a tone to `tone.opus`.
+//! `cargo run --release -p melisma --example convert_audio -- IN.wav OUT.mp3` converts a WAV file; a
+//! third argument, 0.25 to 4, is its new speed. Without arguments it writes a tone to `tone.opus`.
 
 use std::error::Error;
 use std::fs::{self, File};
 use std::path::Path;
 
+use melisma::audio::stretch::Stretch;
 use melisma::audio::wav::{self, SampleFormat};
 use melisma::audio::{Clip, Format, Layout, Writer};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
-        [] => write(&Clip::mono(24_000, (0..24_000).map(|n| 0.3 * (n as f32 * 0.06).sin()).collect()), "tone.opus"),
-        [input, output] => write(&wav::read(&fs::read(input)?)?.to_clip(), output),
-        _ => Err("usage: convert_audio [IN.wav OUT.flac|mp3|opus]".into()),
+        [] => {
+            let tone = (0..24_000).map(|n| 0.3 * (n as f32 * 0.06).sin()).collect();
+            write(&Clip::mono(24_000, tone), "tone.opus", 1.0)
+        }
+        [input, output] => write(&wav::read(&fs::read(input)?)?.to_clip(), output, 1.0),
+        [input, output, speed] => write(&wav::read(&fs::read(input)?)?.to_clip(), output, speed.parse()?),
+        _ => Err("usage: convert_audio [IN.wav OUT.flac|mp3|opus [SPEED]]".into()),
     }
 }
 
-fn write(clip: &Clip, output: &str) -> Result<(), Box<dyn Error>> {
+fn write(clip: &Clip, output: &str, speed: f64) -> Result<(), Box<dyn Error>> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(output)?;
     let layout = Layout { sample_rate: clip.sample_rate, n_channels: clip.n_channels };
     let mut writer = Writer::new(file, Format::of(Path::new(output), SampleFormat::S16)?, layout)?;
+    let mut stretch = Stretch::new(layout, speed)?;
     // Live audio would come in pieces like these.
     for piece in clip.samples.chunks(480 * clip.n_channels) {
-        writer.write(piece)?;
+        writer.write(stretch.push(piece))?;
     }
+    writer.write(&stretch.finish())?;
     writer.seal()?;
-    println!("{output}: {:.2} s", clip.seconds());
+    println!("{output}: {:.2} s", clip.seconds() / speed);
     Ok(())
 }

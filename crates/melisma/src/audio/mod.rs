@@ -1,4 +1,5 @@
-//! Audio files and pipes: reading, writing, resampling, and how loud a recording is.
+//! Audio files and pipes: reading, writing, resampling, changing the speed, and how loud a
+//! recording is.
 
 mod channel;
 #[cfg(feature = "codecs")]
@@ -16,6 +17,7 @@ mod loudness;
 mod resample;
 mod source;
 mod stream;
+pub mod stretch;
 pub mod wav;
 mod writer;
 

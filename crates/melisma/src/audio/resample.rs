@@ -20,7 +20,7 @@ const BETA: f64 = 11.0;
 /// Centre of the transition band, relative to half the lower rate. The band ends at half that rate.
 const ROLL_OFF: f64 = 0.945;
 /// Sums use this many lanes, which are added at the end.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// The most coefficients in a table.
 const MAX_TABLE: u64 = 1 << 23;
 /// The most cached tables.
@@ -205,7 +205,7 @@ impl Running {
 }
 
 /// A dot product in [`LANES`] lanes, which are then added from first to last.
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];
     for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
         for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
