@@ -6,8 +6,8 @@ use melisma::onnx::synthetic::{Snac, snac_decoder};
 use melisma::optimize::cache::{Cache, Options};
 use melisma::optimize::search::{Request, Requirements, Search, Wanted};
 use melisma::output::{self, Existing};
-use melisma::text::size;
 use melisma::text::table::{Align, Table, escape};
+use melisma::text::{size, spaced};
 use melisma::{Error, Kind, Result};
 
 use super::Chapter;
@@ -63,7 +63,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
         format!(
             "<p>A decoder of {} was written as ONNX. The best engine for it on this machine is {}, measured against {} \
              others, cached, found again and checked.</p>\n",
-            size::show(report.model_bytes[0]),
+            spaced(&size::show(report.model_bytes[0])),
             escape(&report.candidate.to_string()),
             report.candidates.len().saturating_sub(1)
         ),

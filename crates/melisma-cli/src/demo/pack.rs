@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use melisma::pack::{self, Archive, Options};
-use melisma::text::size;
 use melisma::text::table::{Align, Table};
+use melisma::text::{size, spaced};
 use melisma::{Error, Kind, Result, snac};
 
 use super::Chapter;
@@ -38,8 +38,8 @@ pub fn run(session: &Session) -> Result<Chapter> {
     let shown = [
         format!(
             "<p>The built-in model's {} became {} and came back byte for byte.</p>\n",
-            size::show(summary.source_len),
-            size::show(summary.packed_len)
+            spaced(&size::show(summary.source_len)),
+            spaced(&size::show(summary.packed_len))
         ),
         facts(&[
             (format!("{:.1} %", 100.0 * after / before), "of the size"),

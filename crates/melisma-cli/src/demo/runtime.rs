@@ -2,6 +2,7 @@
 
 use melisma::Result;
 use melisma::runtime::SelfCheck;
+use melisma::text::spaced;
 use melisma::text::table::escape;
 
 use super::Chapter;
@@ -26,7 +27,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
         summary.table().html(),
         "<h3>Time</h3>".to_owned(),
         report.table(sort, rows).html(),
-        format!("<p>{}</p>", escape(report.footer(rows).trim_end())),
+        format!("<p>{}</p>", escape(&spaced(report.footer(rows).trim_end()))),
     ]
     .join("\n");
     Ok(Chapter { folded, ..Chapter::default() })

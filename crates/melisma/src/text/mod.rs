@@ -7,7 +7,9 @@ pub mod duration;
 pub mod size;
 mod speed;
 pub mod table;
+mod unit;
 pub(crate) mod word;
 
 pub use count::count;
 pub use speed::realtime;
+pub use unit::spaced;

@@ -1,5 +1,7 @@
 //! Plain-text tables with aligned columns.
 
+use super::spaced;
+
 /// How a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
@@ -54,12 +56,13 @@ impl Table {
         text
     }
 
-    /// The table as an HTML `table` element with every cell escaped.
+    /// The table as an HTML `table` element: every cell is escaped, and a space precedes units.
     pub fn html(&self) -> String {
         let class = |align: Align| if align == Align::Right { " class=\"figure\"" } else { "" };
         let row = |tag: &str, cells: &mut dyn Iterator<Item = (&str, Align)>| {
-            let cells: String =
-                cells.map(|(cell, align)| format!("<{tag}{}>{}</{tag}>", class(align), escape(cell))).collect();
+            let cells: String = cells
+                .map(|(cell, align)| format!("<{tag}{}>{}</{tag}>", class(align), escape(&spaced(cell))))
+                .collect();
             format!("<tr>{cells}</tr>\n")
         };
         let mut html = String::from("<table>\n");
