@@ -5,6 +5,7 @@ mod melisma;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -184,4 +185,57 @@ fn what_cannot_be_served_is_an_error() {
     refused(&["--model", "absent"], "absent");
     std::fs::write(sandbox.path("key"), "two words\n").unwrap();
     refused(&["--api-key-file", "key"], "without spaces");
+}
+
+/// The words of `text` that start with `prefix`, made of the given characters.
+fn words<'a>(text: &'a str, prefix: &'a str, is_part: fn(char) -> bool) -> impl Iterator<Item = &'a str> {
+    text.match_indices(prefix).map(move |(at, _)| {
+        let rest = &text[at..];
+        rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())].trim_end_matches(['.', '/', '_'])
+    })
+}
+
+/// The flags after `serve`, in lists of arguments and in prose.
+fn flags(text: &str) -> Vec<String> {
+    let text = text.replace("\\\n", " ");
+    let parts = text.lines().map(|line| match line.split_once("serve") {
+        Some((_, arguments)) => arguments,
+        None if line.trim().starts_with("- --") || line.contains("`--") => line,
+        None => "",
+    });
+    let words = parts.flat_map(|part| part.split(|c: char| !c.is_ascii_lowercase() && c != '-'));
+    words.filter(|word| word.starts_with("--")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_files_for_running_it_name_what_there_is() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let sandbox = Sandbox::new();
+    let help = sandbox.run(&["serve", "--help"]).stdout;
+    let served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "2", "--device", "cpu"]));
+    let asked = |path| String::from_utf8(served.ask("GET", path, "", b"")).unwrap();
+    let (metrics, routes) = (asked("/metrics"), asked("/openapi.json"));
+    let mut n_found = [0; 3];
+    for file in ["melisma.service", "Dockerfile", "nginx.conf", "kubernetes.yaml", "../docs/running.md"] {
+        let text = std::fs::read_to_string(root.join("deploy").join(file)).unwrap();
+        for metric in words(&text, "melisma_", |c| c.is_ascii_lowercase() || c == '_') {
+            let series = metric.trim_end_matches("_bucket");
+            assert!(metrics.contains(&format!("# TYPE {series} ")), "{file}: no metric {metric}");
+            n_found[0] += 1;
+        }
+        for flag in flags(&text) {
+            assert!(help.contains(&format!("{flag} ")), "{file}: no flag {flag}");
+            n_found[1] += 1;
+        }
+        for route in words(&text, "/v1/", |c| c.is_ascii_alphanumeric() || "/.".contains(c)) {
+            let is_known = routes.contains(&format!("\"{route}\":")) || routes.contains(&format!("\"{route}/{{"));
+            assert!(is_known, "{file}: no route {route}");
+            n_found[2] += 1;
+        }
+    }
+    assert!(n_found.into_iter().zip([10, 15, 10]).all(|(found, least)| found >= least), "{n_found:?}");
+    let protocol = std::fs::read_to_string(root.join("docs/protocol.md")).unwrap();
+    for metric in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(protocol.contains(&format!("`{metric}")), "docs/protocol.md lacks {metric}");
+    }
 }
