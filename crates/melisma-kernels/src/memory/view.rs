@@ -114,6 +114,14 @@ macro_rules! view {
         }
     };
 }
+
+impl<T> CudaView<'_, T> {
+    /// The address of its first element in device memory, for other libraries in this process.
+    pub fn address(&self) -> u64 {
+        self.address_dev
+    }
+}
+
 view!(View, CudaView);
 view!(ViewMut, CudaViewMut, mut);
 

@@ -1,4 +1,7 @@
-use super::Channel;
+use std::path::Path;
+
+use super::{Channel, Rates, Reads, Source, Target};
+use crate::{Error, Kind, Result};
 
 /// Audio in memory: interleaved samples with a full scale of -1..=1.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +20,35 @@ impl Clip {
         Self { sample_rate, n_channels: 1, samples }
     }
 
+    /// Reads all channels of the file `path`, at its own rate.
+    ///
+    /// # Errors
+    /// As [`Source::open`]; `Memory` if its samples do not fit into memory.
+    pub fn read(path: &Path) -> Result<Self> {
+        let mut source = Source::unchanged(path, Channel::One(0))?;
+        let facts = source.facts().clone();
+        let n_channels = facts.n_channels;
+        let n_samples = usize::try_from(facts.n_samples).unwrap_or(usize::MAX);
+        let (mut samples, mut one) = (Vec::new(), Vec::new());
+        zeros(&mut samples, n_samples.saturating_mul(n_channels))?;
+        zeros(&mut one, if n_channels > 1 { n_samples } else { 0 })?;
+        if n_channels == 1 {
+            source.read_f32(0, &mut samples)?;
+        } else {
+            for index in 0..n_channels {
+                if index > 0 {
+                    let target =
+                        Target { sample_rate: facts.sample_rate, channel: Channel::One(index), rates: Rates::Any };
+                    source = Source::reopen(path, target, facts.n_original, Reads::Direct)?;
+                }
+                source.read_f32(0, &mut one)?;
+                let places = samples.iter_mut().skip(index).step_by(n_channels);
+                places.zip(&one).for_each(|(place, sample)| *place = *sample);
+            }
+        }
+        Ok(Self { sample_rate: facts.sample_rate, n_channels, samples })
+    }
+
     /// Samples per channel.
     pub fn n_frames(&self) -> usize {
         self.samples.len() / self.n_channels.max(1)
@@ -33,9 +65,30 @@ impl Clip {
     }
 }
 
+fn zeros(samples: &mut Vec<f32>, n: usize) -> Result<()> {
+    samples
+        .try_reserve_exact(n)
+        .map_err(|_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory")))?;
+    samples.resize(n, 0.0);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audio::wav;
+
+    #[test]
+    fn all_channels_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clip.wav");
+        for n_channels in [1, 2, 3] {
+            let samples = (0..300).map(|n| n as f32 / 512.0).collect();
+            let clip = Clip { sample_rate: 11_025, n_channels, samples };
+            std::fs::write(&path, wav::write(&clip, wav::SampleFormat::F32).unwrap()).unwrap();
+            assert_eq!(Clip::read(&path).unwrap(), clip);
+        }
+    }
 
     #[test]
     fn downmix_is_the_mean() {

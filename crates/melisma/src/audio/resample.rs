@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 
 /// Zero crossings of the sinc on each side.
 const ZEROS: f64 = 64.0;
@@ -25,6 +25,32 @@ pub(super) const LANES: usize = 16;
 const MAX_TABLE: u64 = 1 << 23;
 /// The most cached tables.
 const MAX_KEPT: usize = 16;
+
+/// Samples that [`resample`] takes at once.
+const BLOCK: usize = 1 << 14;
+
+/// Resamples a whole signal from `from_hz` to `to_hz`, as [`Source`](super::Source) resamples a file.
+///
+/// # Errors
+/// `InvalidArgument` for a rate of 0, `Unsupported` for a ratio that needs too many coefficients, `Memory` if the result
+/// does not fit into memory.
+pub fn resample(samples: &[f32], from_hz: u32, to_hz: u32) -> Result<Vec<f32>> {
+    let ratio = Ratio::new(from_hz, to_hz)?;
+    let n = usize::try_from(ratio.len(samples.len() as u64)).unwrap_or(usize::MAX);
+    let mut resampled = Vec::new();
+    let refused = |_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory"));
+    resampled.try_reserve_exact(n).map_err(refused)?;
+    if from_hz == to_hz {
+        resampled.extend_from_slice(samples);
+        return Ok(resampled);
+    }
+    let mut running = Running::new(ratio);
+    for block in samples.chunks(BLOCK) {
+        resampled.extend_from_slice(running.push(block));
+    }
+    resampled.extend_from_slice(running.finish());
+    Ok(resampled)
+}
 
 /// The ratio of two rates, in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,6 +324,7 @@ mod tests {
                 x[..len].chunks(piece).for_each(|piece| y.extend_from_slice(running.push(piece)));
                 y.extend_from_slice(running.finish());
                 assert_eq!(y, whole(ratio, &x[..len]), "{orig} to {new}, {len} in pieces of {piece}");
+                assert_eq!(resample(&x[..len], orig, new).unwrap(), y);
                 assert!(running.finish().is_empty());
             }
         }
@@ -305,6 +332,8 @@ mod tests {
 
     #[test]
     fn absurd_ratios_are_refused() {
+        assert!(resample(&[0.0; 3], 0, 1).is_err());
+        assert_eq!(resample(&[0.5; 3], 7, 7).unwrap(), [0.5; 3]);
         assert!(Ratio::new(3_071_999, 3_072_000).is_err());
         assert!(Ratio::new(3_072_000, 1).is_err() || Ratio::new(3_072_000, 1).unwrap().n_taps() < 1 << 23);
     }

@@ -137,6 +137,17 @@ impl Source {
         Self::with_length(path, target.into(), Reads::Direct, || Decoder::count(path))
     }
 
+    /// Opens `path` and returns samples of `channel` at the file's own rate.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn unchanged(path: &Path, channel: Channel) -> Result<Self> {
+        let (origin, facts) = Origin::open(path, channel, Reads::Direct, || Decoder::count(path))?;
+        channel.check(facts.n_channels)?;
+        facts.check_samples()?;
+        Ok(Self { origin, channel, resampling: None, facts })
+    }
+
     /// Reopens `path`, whose [`Facts::n_original`] is known.
     ///
     /// # Errors
@@ -153,32 +164,9 @@ impl Source {
     /// Opens `path`; `count` returns the length of a compressed file at its own rate.
     fn with_length(path: &Path, target: Target, reads: Reads, count: impl FnOnce() -> Result<u64>) -> Result<Self> {
         let Target { sample_rate, channel, .. } = target;
-        let file = open_regular(path)?;
-        let (origin, mut facts) = if is_wav(&file) {
-            let wav = wav::File::new(file, reads)?;
-            let header = wav.header();
-            let is_i16 = header.n_channels == 1 && header.coding.format() == wav::SampleFormat::S16;
-            let facts = Facts {
-                sample_rate: header.sample_rate,
-                n_channels: header.n_channels,
-                n_original: header.n_frames(),
-                n_samples: header.n_frames(),
-                element: if is_i16 { Element::I16 } else { Element::F32 },
-                note: header.note.clone(),
-            };
-            (Origin::Wav(wav), facts)
-        } else {
-            let n_samples = count()?;
-            let decoder = Decoder::open(path, channel)?;
-            let (sample_rate, n_channels) = (decoder.sample_rate(), decoder.n_channels());
-            let element = Element::F32;
-            let facts = Facts { sample_rate, n_channels, n_original: n_samples, n_samples, element, note: None };
-            (Origin::Stream(decoder), facts)
-        };
+        let (origin, mut facts) = Origin::open(path, channel, reads, count)?;
         target.check(facts.n_channels, facts.sample_rate)?;
-        if facts.n_samples == 0 {
-            return Err(Error::truncated("the file holds no samples"));
-        }
+        facts.check_samples()?;
         let mut resampling = None;
         if facts.sample_rate != sample_rate {
             let ratio = Ratio::new(facts.sample_rate, sample_rate)?;
@@ -250,7 +238,39 @@ pub(super) fn check_finite(first: u64, samples: &[f32]) -> Result<()> {
     }
 }
 
+impl Facts {
+    fn check_samples(&self) -> Result<()> {
+        if self.n_samples == 0 { Err(Error::truncated("the file holds no samples")) } else { Ok(()) }
+    }
+}
+
 impl Origin {
+    /// Opens `path`, and its facts at its own rate; `count` returns the length of a compressed file.
+    fn open(path: &Path, channel: Channel, reads: Reads, count: impl FnOnce() -> Result<u64>) -> Result<(Self, Facts)> {
+        let file = open_regular(path)?;
+        if is_wav(&file) {
+            let wav = wav::File::new(file, reads)?;
+            let header = wav.header();
+            let is_i16 = header.n_channels == 1 && header.coding.format() == wav::SampleFormat::S16;
+            let facts = Facts {
+                sample_rate: header.sample_rate,
+                n_channels: header.n_channels,
+                n_original: header.n_frames(),
+                n_samples: header.n_frames(),
+                element: if is_i16 { Element::I16 } else { Element::F32 },
+                note: header.note.clone(),
+            };
+            Ok((Self::Wav(wav), facts))
+        } else {
+            let n_samples = count()?;
+            let decoder = Decoder::open(path, channel)?;
+            let (sample_rate, n_channels) = (decoder.sample_rate(), decoder.n_channels());
+            let element = Element::F32;
+            let facts = Facts { sample_rate, n_channels, n_original: n_samples, n_samples, element, note: None };
+            Ok((Self::Stream(decoder), facts))
+        }
+    }
+
     fn read_mono(&mut self, channel: Channel, first: u64, to: &mut [f32]) -> Result<()> {
         match self {
             Self::Wav(wav) => wav.read_mono(channel, first, to),

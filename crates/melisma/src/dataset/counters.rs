@@ -1,10 +1,13 @@
 //! Lock-free progress counters.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use tracing::field::Empty;
 use tracing::{Span, info_span};
+
+use crate::{Error, Result};
 
 /// The stages of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,7 @@ pub struct Counters {
     pub(super) recovered: AtomicU64,
     nanos: [AtomicU64; 6],
     device_nanos: AtomicU64,
+    stop: Arc<AtomicBool>,
 }
 
 /// The counters at one point in time.
@@ -84,6 +88,18 @@ pub struct Snapshot {
 }
 
 impl Counters {
+    /// Counters of a build that ends with an error soon after `stop` is set. Finished rows stay on disk, and the same
+    /// request resumes from there.
+    pub fn stopped_by(stop: Arc<AtomicBool>) -> Self {
+        Self { stop, ..Self::default() }
+    }
+
+    /// # Errors
+    /// The build was asked to stop.
+    pub(super) fn check_stop(&self) -> Result<()> {
+        if self.stop.load(Relaxed) { Err(Error::invalid("the build was stopped")) } else { Ok(()) }
+    }
+
     /// A snapshot of the counters.
     pub fn now(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Relaxed);

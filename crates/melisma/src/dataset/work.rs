@@ -89,6 +89,7 @@ impl Shared<'_> {
 
     /// The next items for a thread; empty when all are taken or the work was stopped.
     pub(super) fn take(&self) -> &[Item] {
+        self.attempt(|| self.work.counters.check_stop());
         if self.stop.load(Relaxed) {
             return &[];
         }
@@ -116,7 +117,7 @@ impl Shared<'_> {
                 mark.get_or_init(Instant::now);
             }
         }
-        Ok(())
+        self.work.counters.check_stop()
     }
 
     /// Lists a row that failed, or stops the build. The caller records the failure in the journal

@@ -1,8 +1,8 @@
 //! Spectrograms on a device.
 
 use half::f16;
-use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample};
-use melisma_kernels::{Budget, Tensor};
+use melisma_kernels::signal::mel::{Batch, Order, Plan, Sample, Value};
+use melisma_kernels::{Budget, Element, Tensor};
 
 use super::config::{Config, OutputPrecision};
 use crate::format::DType;
@@ -113,38 +113,47 @@ impl Transform {
     /// The sound is too short, a value does not fit half precision, the budget refuses, or the device fails.
     pub fn run<S: Sample>(&self, queue: &Queue, samples: &[S]) -> Result<Spectrogram> {
         let n_frames = self.config.n_frames(samples.len())?;
-        let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
         let len = self.config.n_mels * n_frames;
         let values = match self.config.dtype {
-            OutputPrecision::F16 => Values::F16(self.values::<S, f16>(queue, batch, samples, len)?),
-            OutputPrecision::F32 => Values::F32(self.values::<S, f32>(queue, batch, samples, len)?),
+            OutputPrecision::F16 => Values::F16(self.values(queue, samples, len)?),
+            OutputPrecision::F32 => Values::F32(self.values(queue, samples, len)?),
         };
-        if self.config.dtype == OutputPrecision::F16 && !values.is_finite() {
+        Ok(Spectrogram { shape: self.shape(n_frames), values })
+    }
+
+    fn values<S: Sample, D: Value>(&self, queue: &Queue, samples: &[S], len: usize) -> Result<Vec<D>> {
+        let mut values = vec![D::zeroed(); len];
+        self.run_into(queue, samples, &mut values)?;
+        Ok(values)
+    }
+
+    /// As [`Transform::run`], into `values`, row by row, which are of the configured precision.
+    ///
+    /// # Errors
+    /// As [`Transform::run`]; also if `values` has another length or precision.
+    pub fn run_into<S: Sample, D: Value>(&self, queue: &Queue, samples: &[S], values: &mut [D]) -> Result<()> {
+        let n_frames = self.config.n_frames(samples.len())?;
+        let batch = Batch { n_items: 1, n_samples: samples.len(), n_frames };
+        let is_half = D::DTYPE == f16::DTYPE;
+        if is_half != (self.config.dtype == OutputPrecision::F16) {
+            let bits = 8 * self.config.dtype.bytes();
+            return Err(Error::invalid(format!("a spectrogram of {bits}-bit values into {}", D::DTYPE.name())));
+        }
+        match queue {
+            Queue::Cpu(_) => self.plan.run(queue, batch, samples.into(), (&mut *values).into())?,
+            Queue::Cuda(_) => {
+                let on_device = |dtype, len: usize| Tensor::new(&queue.device(), queue.budget(), dtype, &[len]);
+                let (mut input, mut output) = (on_device(S::DTYPE, samples.len())?, on_device(D::DTYPE, values.len())?);
+                queue.copy(samples.into(), input.view_mut::<S>()?)?;
+                self.plan.run(queue, batch, input.view::<S>()?, output.view_mut::<D>()?)?;
+                queue.copy(output.view::<D>()?, (&mut *values).into())?;
+            }
+        }
+        if is_half && !bytemuck::cast_slice::<D, f16>(values).iter().all(|value| value.is_finite()) {
             return Err(
                 Error::invalid("a value does not fit half precision").with_hint(Remedy::set_mel("dtype", "f32"))
             );
         }
-        Ok(Spectrogram { shape: self.shape(n_frames), values })
-    }
-
-    fn values<S: Sample, D: melisma_kernels::signal::mel::Value>(
-        &self,
-        queue: &Queue,
-        batch: Batch,
-        samples: &[S],
-        len: usize,
-    ) -> Result<Vec<D>> {
-        let mut values = vec![D::zeroed(); len];
-        match queue {
-            Queue::Cpu(_) => self.plan.run(queue, batch, samples.into(), values.as_mut_slice().into())?,
-            Queue::Cuda(_) => {
-                let on_device = |dtype, len: usize| Tensor::new(&queue.device(), queue.budget(), dtype, &[len]);
-                let (mut input, mut output) = (on_device(S::DTYPE, samples.len())?, on_device(D::DTYPE, len)?);
-                queue.copy(samples.into(), input.view_mut::<S>()?)?;
-                self.plan.run(queue, batch, input.view::<S>()?, output.view_mut::<D>()?)?;
-                queue.copy(output.view::<D>()?, values.as_mut_slice().into())?;
-            }
-        }
-        Ok(values)
+        Ok(())
     }
 }

@@ -172,7 +172,8 @@ impl Runs {
     }
 }
 
-fn split_of(dtype: DType) -> Split {
+/// How elements of a type are divided into planes.
+pub fn split_of(dtype: DType) -> Split {
     match dtype {
         DType::BF16 => Split::BrainFloat16,
         DType::F32 => Split::Float32,

@@ -50,7 +50,7 @@ pub use crate::format::safetensors::{Header, TensorEntry};
 pub use archive::{Archive, TensorInfo, source_header};
 pub use array::{Array, compress, decompress};
 pub use gpu_index::SEGMENT;
-pub use layout::{Layout, TILE_SIZES};
+pub use layout::{Layout, TILE_SIZES, split_of};
 pub use load::{Loaded, Loader, load_to_device};
 pub use melisma_kernels::rans::{Decoder, Encoder, Mode, Split, Tile};
 pub use storage::{Append, ReadAt, Sink};

@@ -219,6 +219,12 @@ impl Store {
         read.map_err(|error| Error::io(self.paths[file].display(), error))
     }
 
+    /// Each column with the file that holds it and the offset of its first entry, for maps of the files.
+    pub fn places(&self) -> impl Iterator<Item = (&Column, &Path, u64)> {
+        let place = |(column, place): (_, &Place)| (column, self.paths[place.file].as_path(), place.offset);
+        self.layout.columns.iter().zip(&self.places).map(place)
+    }
+
     /// Waits until everything is on disk.
     ///
     /// # Errors
