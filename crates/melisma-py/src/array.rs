@@ -163,6 +163,11 @@ pub fn untyped<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py,
     value.cast().map_err(|_| raise(not_an_array(value)))
 }
 
+/// The Python objects of a JSON text.
+pub fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("json")?.call_method1("loads", (json,))
+}
+
 fn not_an_array(value: &Bound<'_, PyAny>) -> Error {
     let name = value.get_type().name().map_or_else(|_| "it".to_owned(), |name| name.to_string());
     Error::invalid(format!("{name} is neither a numpy array nor a melisma.Tensor")).with_hint("use numpy.asarray")

@@ -1,4 +1,4 @@
-//! The native part of the Python package `melisma`: the library's tensor tools on numpy arrays.
+//! The native part of the Python package `melisma`: the library's rooms on numpy arrays.
 //!
 //! It contains no logic: it converts arguments, releases the interpreter while the library works,
 //! and turns errors into exceptions with their kind, message and hint.
@@ -12,13 +12,22 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod audio;
+mod dataset;
 mod element;
 mod error;
+mod local;
+mod mel;
 mod memory;
 mod onnx;
 mod optimizer;
+mod pack;
+mod place;
 mod remedy;
 mod settings;
+mod signal;
+mod snac;
+mod synth;
 mod tensor;
 mod weights;
 
@@ -28,11 +37,25 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _melisma {
     #[pymodule_export]
+    use crate::audio::{read, resample, write};
+    #[pymodule_export]
+    use crate::dataset::{build_mel, build_tokens, columns};
+    #[pymodule_export]
+    use crate::mel::{PyTransform, keys, presets};
+    #[pymodule_export]
     use crate::memory::{MemoryTracker, Track};
     #[pymodule_export]
     use crate::onnx::work;
     #[pymodule_export]
     use crate::optimizer::{PrecisionScope, PyTensorOptimizer};
+    #[pymodule_export]
+    use crate::pack::{
+        PyDeviceTensor, PyTileDecoder, PyTileEncoder, compress, decompress, list, load, load_to_device, save,
+    };
+    #[pymodule_export]
+    use crate::snac::{PyDecoder, PyEncoder, PyStreamDecoder, PyStreamEncoder, populate};
+    #[pymodule_export]
+    use crate::synth::{PyScore, PyStream, render, styles};
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]

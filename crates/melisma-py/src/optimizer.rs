@@ -131,7 +131,7 @@ impl PyTensorOptimizer {
         let task = onnx::Task { model: path, inputs: inputs.into_iter().collect(), calibrate };
         let (report, notes) = py.detach(|| onnx::optimize(self.setup(worker), task, &asks));
         log(py, notes)?;
-        parsed(py, &report.map_err(raise)?)
+        array::parsed(py, &report.map_err(raise)?)
     }
 
     /// The outputs of an ONNX model by name. Uses the fastest cached engine for these shapes that
@@ -160,12 +160,8 @@ impl PyTensorOptimizer {
     #[getter]
     fn last_run<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let report = self.last_run.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        report.map(|report| parsed(py, &report)).transpose()
+        report.map(|report| array::parsed(py, &report)).transpose()
     }
-}
-
-fn parsed<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
-    py.import("json")?.call_method1("loads", (json,))
 }
 
 /// Sends the notes that the command line prints on stderr to the logger `melisma`.

@@ -59,7 +59,8 @@ fn known(key: &str) -> melisma::Result<&'static str> {
     })
 }
 
-fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+/// A value as settings write it.
+pub fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     match value.cast::<PyBool>() {
         Ok(value) => Ok(value.is_true().to_string()),
         Err(_) => Ok(value.str()?.to_string()),

@@ -31,7 +31,7 @@ pub fn check() -> Result<Outcome> {
         command
     };
     run(module("unittest").args(["discover", "--start-directory"]).arg(source.join("tests")))?;
-    run(module("mypy.stubtest").arg("melisma"))?;
+    run(module("mypy.stubtest").arg("melisma._melisma"))?;
     run(module("mypy").args(["--strict", "--no-incremental", "-p", "melisma"]))?;
     Ok(Outcome::Passed)
 }

@@ -1,5 +1,16 @@
-"""Melisma's tensor tools: tensors lowered, combined and multiplied under a memory limit, on the CPU or a GPU."""
+"""Melisma: a tensor engine for audio AI.
 
+Rooms: `snac` (codec tokens to audio and back), `synth` (scores to audio), `mel` (spectrograms), `audio` (files),
+`dataset` (folders of audio to training tensors), `pack` (weights without loss), `optimize` (ONNX models). At the root are
+tools for single tensors under a memory limit.
+"""
+
+import sysconfig
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    raise ImportError("melisma does not support free-threaded Python; use a build with the GIL")
+
+from . import audio, dataset, mel, pack, snac, synth
 from ._error import MelismaError, MelismaMemoryError, MelismaOSError, MelismaRuntimeError, MelismaValueError
 from ._melisma import MemoryTracker, PrecisionScope, Tensor, TensorOptimizer, Weights
 
@@ -14,4 +25,10 @@ __all__ = [
     "Tensor",
     "TensorOptimizer",
     "Weights",
+    "audio",
+    "dataset",
+    "mel",
+    "pack",
+    "snac",
+    "synth",
 ]

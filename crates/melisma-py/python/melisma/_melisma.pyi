@@ -4,10 +4,50 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
+import numpy
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
-__all__ = ["MemoryTracker", "PrecisionScope", "Tensor", "TensorOptimizer", "Track", "Weights", "_work"]
+__all__ = [
+    "Decoder",
+    "DeviceTensor",
+    "Encoder",
+    "MemoryTracker",
+    "PrecisionScope",
+    "Stream",
+    "StreamDecoder",
+    "StreamEncoder",
+    "Tensor",
+    "TensorOptimizer",
+    "TileDecoder",
+    "TileEncoder",
+    "Track",
+    "Transform",
+    "Weights",
+    "_Score",
+    "_audio_read",
+    "_audio_write",
+    "_build_mel",
+    "_build_tokens",
+    "_compress",
+    "_dataset_columns",
+    "_decompress",
+    "_load_to_device",
+    "_mel_keys",
+    "_mel_presets",
+    "_pack_list",
+    "_pack_load",
+    "_pack_save",
+    "_populate",
+    "_render",
+    "_resample",
+    "_styles",
+    "_work",
+]
 
+_Floats: TypeAlias = npt.NDArray[numpy.float32]
+_Integers: TypeAlias = npt.NDArray[numpy.int32]
+_Codes: TypeAlias = _Integers | list[_Integers]
 _Array: TypeAlias = npt.NDArray[Any]
 _Operand: TypeAlias = Tensor | _Array
 _Operation: TypeAlias = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
@@ -139,3 +179,215 @@ class Track:
     def __exit__(self, *_raised: object) -> None: ...
 
 def _work(spec: str | os.PathLike[str]) -> int: ...
+
+def _audio_read(path: str | os.PathLike[str]) -> tuple[_Floats, int]:
+    """Reads all channels of a file: samples [channels, samples] and their rate."""
+
+def _audio_write(path: str | os.PathLike[str], samples: _Floats, sample_rate: int, sample_format: str) -> None:
+    """Writes samples [channels, samples] in the format that the suffix of `path` names."""
+
+def _resample(samples: _Floats, from_hz: int, to_hz: int) -> _Floats:
+    """Resamples one channel."""
+
+@final
+class Transform:
+    """A spectrogram's settings with its tables on a device."""
+
+    def __new__(cls, preset: str = "builder", *, device: str | None = None, **values: Any) -> Self: ...
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its settings by name."""
+    def shape(self, n_samples: int) -> tuple[int, int]:
+        """The spectrogram's shape of `n_samples` samples."""
+    def _run(self, samples: _Array, out: _Array | None = None) -> _Array: ...
+
+def _mel_presets() -> dict[str, str]: ...
+def _mel_keys() -> dict[str, str]: ...
+def _populate(frames: _Integers, codebook_size: int) -> tuple[_Integers, _Integers, _Integers]: ...
+
+@disjoint_base
+class Decoder:
+    """Codes to samples."""
+
+    def __new__(
+        cls,
+        model: str = "builtin:mini24",
+        *,
+        device: str | None = None,
+        threads: int | None = None,
+        memory_limit: int | str | None = None,
+    ) -> Self:
+        """Opens `builtin:mini24`, a folder with `config.json` and weights, or a file of weights beside `config.json`."""
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second."""
+    @property
+    def frame_len(self) -> int:
+        """Samples of a frame."""
+    @property
+    def frame_codes(self) -> list[int]:
+        """Codes per frame on each level, coarsest first."""
+    @property
+    def codebook_size(self) -> int:
+        """Codes in each codebook."""
+    @property
+    def model_hash(self) -> str:
+        """Identifies the model: 32 hexadecimal digits of a hash over all weights."""
+    def _decode(self, clips: list[_Codes], noise: int | None) -> list[_Floats]: ...
+
+@disjoint_base
+class StreamDecoder:
+    """One stream of a decoder."""
+
+    def __new__(cls, decoder: Decoder, *, noise: int | None = ..., format: str = "auto") -> Self:
+        """A stream at its start. `noise` is the seed of its noise, or None for none."""
+    @property
+    def decoder(self) -> Decoder:
+        """The decoder that this is a stream of."""
+    @property
+    def is_finished(self) -> bool:
+        """Whether `finish` was called."""
+    @property
+    def ledger(self) -> dict[str, int]:
+        """The account of the tokens in text: accepted, rejected, resyncs, frames, concealed_frames, dropped_frames."""
+    def peek(self) -> _Floats:
+        """The newest samples as they would be if the stream ended here; only before any others."""
+    def finish(self) -> _Floats:
+        """Ends the stream, gives the samples that are still to come."""
+    def _push_text(self, text: bytes) -> _Floats: ...
+    def _push_codes(self, codes: _Codes) -> _Floats: ...
+
+@disjoint_base
+class Encoder:
+    """Samples to codes."""
+
+    def __new__(
+        cls,
+        model: str = "builtin:mini24",
+        *,
+        device: str | None = None,
+        threads: int | None = None,
+        memory_limit: int | str | None = None,
+    ) -> Self:
+        """Opens a model, as `Decoder` does."""
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second."""
+    def _encode(self, clips: list[_Floats]) -> list[list[_Integers]]: ...
+    def _text(self, codes: _Codes, format: str) -> str: ...
+
+@disjoint_base
+class StreamEncoder:
+    """One stream of an encoder."""
+
+    def __new__(cls, encoder: Encoder) -> Self:
+        """A stream at its start."""
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that this is a stream of."""
+    def finish(self) -> list[_Integers]:
+        """Ends the stream, gives the codes that are still to come."""
+    def _push(self, samples: _Floats) -> list[_Integers]: ...
+
+@final
+class _Score:
+    """A score as the library holds it."""
+
+    @staticmethod
+    def from_json(text: str) -> _Score: ...
+    @staticmethod
+    def from_midi(file: bytes) -> _Score: ...
+    @staticmethod
+    def composed(preset: str, seed: int, seconds: float) -> _Score: ...
+    def to_json(self) -> str: ...
+    def to_midi(self) -> bytes: ...
+
+def _styles() -> dict[str, str]: ...
+def _render(score: _Score, seconds: float | None, rate: int, loudness: float | None) -> _Floats: ...
+
+@disjoint_base
+class Stream:
+    """Music that plays while notes and controls arrive."""
+
+    def __new__(cls, preset: str | None = None, *, seed: int = 0, rate: int = 48_000) -> Self:
+        """Music in the style of `preset` without end, or silence until notes arrive."""
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second."""
+    def read(self, n: int) -> _Floats:
+        """The next samples, [2, n]."""
+    def set(self, parameter: str, value: float) -> None:
+        """Moves a control: gain, brightness, motion, reverb or delay."""
+    def note_on(
+        self, instrument: str, key: int, velocity: float = 0.8, *, pan: float = 0.0, channel: int = 0
+    ) -> int:
+        """Starts a note and returns its name for `note_off`."""
+    def note_off(self, note: int) -> None:
+        """Releases a note; unknown names do nothing."""
+    def note(
+        self,
+        instrument: str,
+        key: int,
+        velocity: float = 0.8,
+        duration: float = 0.5,
+        *,
+        pan: float = 0.0,
+        channel: int = 0,
+    ) -> None:
+        """Plays a note for `duration` seconds."""
+
+_Bytes: TypeAlias = npt.NDArray[numpy.uint8]
+_Tensor: TypeAlias = tuple[str, str, list[int], _Bytes]
+
+def _pack_save(
+    path: str | os.PathLike[str],
+    tensors: list[_Tensor],
+    metadata: dict[str, str],
+    tile_size: int | None,
+    base: str | os.PathLike[str] | None,
+) -> tuple[int, int]: ...
+def _pack_list(path: str | os.PathLike[str]) -> tuple[list[tuple[str, str, list[int]]], dict[str, str]]: ...
+def _pack_load(
+    path: str | os.PathLike[str], names: list[str] | None, base: str | os.PathLike[str] | None
+) -> list[tuple[str, str, list[int], _Bytes]]: ...
+def _compress(dtype: str, shape: Sequence[int], bytes: _Bytes) -> bytes: ...
+def _decompress(blob: bytes) -> tuple[str, list[int], _Bytes]: ...
+def _load_to_device(path: str | os.PathLike[str], device: str) -> list[tuple[str, DeviceTensor]]: ...
+
+@final
+class TileEncoder:
+    """Tiles to records, on one thread."""
+
+    def __new__(cls) -> Self: ...
+    def encode(self, dtype: str, elements: _Bytes, number: int) -> bytes: ...
+
+@final
+class TileDecoder:
+    """Records to tiles, on one thread."""
+
+    def __new__(cls) -> Self: ...
+    def decode(self, dtype: str, blob: bytes, out: _Bytes, number: int) -> None: ...
+
+@final
+class DeviceTensor:
+    """A tensor in device memory, for consumers of `__cuda_array_interface__`."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+def _build_mel(
+    order: dict[str, Any], preset: str, values: dict[str, Any], segments: tuple[float, float | None, bool]
+) -> dict[str, Any]: ...
+def _build_tokens(
+    order: dict[str, Any],
+    model: str,
+    table: tuple[str, str, str | None] | None,
+    measure: tuple[float | None] | None,
+) -> dict[str, Any]: ...
+def _dataset_columns(
+    path: str | os.PathLike[str],
+) -> tuple[list[tuple[str, str, list[int], str, int]], dict[str, Any]]: ...

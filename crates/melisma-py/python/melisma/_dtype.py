@@ -1,0 +1,92 @@
+"""Element types by their names in safetensors, numpy and torch."""
+
+import sys
+import warnings
+from typing import Any
+
+import numpy
+import numpy.typing as npt
+
+from ._array import is_torch, optional, plain, refuse
+
+NAMES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
+}
+KINDS = {name: kind for kind, name in NAMES.items()}
+STAND_INS = {"BF16": "uint16", "F8_E4M3": "uint8", "F8_E5M2": "uint8", "F8_E8M0": "uint8"}
+
+
+def taken(value: Any) -> tuple[str, list[int], npt.NDArray[numpy.uint8]]:
+    """The safetensors type, the shape and the bytes of an array or a tensor, without a copy where it lies in order."""
+    if is_torch(value):
+        tensor = value.detach().cpu().contiguous()
+        kind, shape = str(tensor.dtype).removeprefix("torch."), list(tensor.shape)
+        known = _known(kind)
+        return known, shape, tensor.reshape(-1).view(optional("torch").uint8).numpy()
+    array = plain(value)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    known = _known(array.dtype.name)
+    return known, list(array.shape), numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
+
+
+def _known(kind: str) -> str:
+    if kind not in NAMES:
+        raise refuse(f"an array of {kind}", "safetensors has no such type; use array.astype(numpy.float32)")
+    return NAMES[kind]
+
+
+def numpy_type(name: str) -> npt.DTypeLike:
+    """numpy's type; those that only `ml_dtypes` has are unsigned integers, with a warning, where it is missing."""
+    if name not in STAND_INS:
+        return torch_name(name)
+    try:
+        ml_dtypes = optional("ml_dtypes")
+    except ImportError:
+        warnings.warn(f"{name} as {STAND_INS[name]} bits: install ml_dtypes for its numbers", stacklevel=4)
+        return STAND_INS[name]
+    found: npt.DTypeLike = getattr(ml_dtypes, KINDS[name])
+    return found
+
+
+def torch_name(name: str) -> str:
+    """The name that numpy and torch have for a safetensors type."""
+    if name not in KINDS:
+        raise refuse(f"a tensor of {name}", "`melisma unpack` restores the file")
+    return KINDS[name]
+
+
+def made(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], framework: str) -> Any:
+    """The array or tensor of these bytes, without a copy."""
+    if framework == "np":
+        return data.view(numpy_type(name)).reshape(shape)
+    torch = optional("torch")
+    return torch.from_numpy(data).view(getattr(torch, torch_name(name))).reshape(shape)
+
+
+def framework_of(name: str | None) -> str:
+    """`np` or `pt`; None is torch if it is imported."""
+    if name is None:
+        return "pt" if "torch" in sys.modules else "np"
+    if name in ("np", "numpy"):
+        return "np"
+    if name in ("pt", "torch", "pytorch"):
+        optional("torch")
+        return "pt"
+    raise refuse(f"unknown framework `{name}`", "use \"np\" or \"pt\"")

@@ -1,0 +1,88 @@
+"""Audio files: read, write and resample.
+
+Samples are float32 [channels, samples] with a full scale of -1 to 1. Nothing is normalised.
+
+>>> import numpy, tempfile, pathlib
+>>> from melisma import audio
+>>> tone = numpy.sin(numpy.arange(8000, dtype=numpy.float32) / 10) / 2
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "tone.wav"
+>>> audio.write(path, tone, 8000)
+>>> samples, sample_rate = audio.read(path)
+>>> samples.shape, sample_rate
+((1, 8000), 8000)
+>>> audio.read(path, sample_rate=24000).samples.shape
+(1, 24000)
+"""
+
+import os
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy
+
+from . import _melisma
+from ._array import ArrayLike, Floats, floats, like, rate, refuse
+from ._html import clip_html
+
+__all__ = ["Clip", "read", "resample", "write"]
+
+SampleFormat: TypeAlias = Literal["s16", "s24", "f32"]
+
+
+class Clip(NamedTuple):
+    """Samples [channels, samples] and their rate in Hz. Notebooks show a player and a spectrogram."""
+
+    samples: Floats
+    sample_rate: int
+
+    @property
+    def seconds(self) -> float:
+        """Length in seconds."""
+        return float(self.samples.shape[-1] / self.sample_rate)
+
+    def _repr_html_(self) -> str:
+        return clip_html(self.samples, self.sample_rate)
+
+
+def read(path: str | os.PathLike[str], *, sample_rate: int | None = None, mono: bool = False) -> Clip:
+    """Reads WAV, FLAC, MP3, Ogg Vorbis, M4A, AIFF or CAF, by the file's content.
+
+    `sample_rate` resamples; `mono` gives the mean of all channels, still as [1, samples].
+    """
+    samples, own_rate = _melisma._audio_read(os.fspath(path))
+    if mono and len(samples) > 1:
+        samples = samples.mean(axis=0, keepdims=True, dtype=numpy.float32)
+    if sample_rate is None or rate(sample_rate) == own_rate:
+        return Clip(samples, own_rate)
+    return Clip(resample(samples, own_rate, sample_rate), sample_rate)
+
+
+def write(
+    path: str | os.PathLike[str], samples: ArrayLike, sample_rate: int, *, sample_format: SampleFormat = "s16"
+) -> None:
+    """Writes samples, [samples] or [channels, samples], as `.wav`, `.flac`, `.mp3` or `.opus`, by the name's suffix.
+
+    An existing file is replaced when the new one is complete. Integer formats clip samples beyond full scale.
+    """
+    array = floats(samples)
+    if array.ndim == 1:
+        array = array[None]
+    if array.ndim != 2 or array.shape[0] == 0:
+        raise refuse(f"samples of shape {array.shape}", "use [samples] or [channels, samples]")
+    _melisma._audio_write(os.fspath(path), array, rate(sample_rate), sample_format)
+
+
+def resample(samples: ArrayLike, from_rate: int, to_rate: int) -> Any:
+    """Resamples along the last axis by band-limited interpolation; n samples become ceil(n * to_rate / from_rate).
+
+    >>> resample(numpy.zeros((2, 44100), "f4"), 44100, 16000).shape
+    (2, 16000)
+    """
+    array = floats(samples)
+    if array.ndim == 0:
+        raise refuse("samples without an axis", "use [..., samples]")
+    from_rate, to_rate = rate(from_rate, "from_rate"), rate(to_rate, "to_rate")
+    shape = (*array.shape[:-1], -(-array.shape[-1] * to_rate // from_rate))
+    if array.size == 0:
+        return like(samples, numpy.zeros(shape, numpy.float32))
+    rows = [_melisma._resample(row, from_rate, to_rate) for row in array.reshape(-1, array.shape[-1])]
+    return like(samples, numpy.stack(rows).reshape(shape))

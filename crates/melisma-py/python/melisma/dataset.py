@@ -1,0 +1,203 @@
+"""Folders of audio to training tensors, and memory-mapped arrays of them.
+
+>>> import numpy, tempfile, pathlib
+>>> from melisma import audio, dataset
+>>> folder = pathlib.Path(tempfile.mkdtemp())
+>>> audio.write(folder / "tone.wav", numpy.sin(numpy.arange(22050 * 3) / 9), 22050)
+>>> report = dataset.build(folder, folder / "train.h5", segment=1.0, progress=False)
+>>> report["rows"]
+3
+>>> rows = dataset.open(folder / "train.h5")
+>>> len(rows), rows[0].shape, rows[0].dtype.name
+(3, (80, 87), 'float16')
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy
+import numpy.typing as npt
+
+from . import _melisma
+from ._array import refuse
+
+__all__ = ["Dataset", "build", "open"]
+
+Path: TypeAlias = str | os.PathLike[str]
+Progress: TypeAlias = Callable[[int, int], object] | bool | None
+
+
+def build(
+    inputs: Path | Iterable[Path],
+    output: Path,
+    *,
+    feature: Literal["mel", "tokens"] = "mel",
+    preset: str = "builder",
+    segment: float = 10.0,
+    segment_hop: float | None = None,
+    drop_tail: bool = False,
+    model: Path = "builtin:mini24",
+    metadata: Path | None = None,
+    text_column: int | str | None = None,
+    path_column: int | str | None = None,
+    verify_audio: bool = False,
+    min_snr: float | None = None,
+    store: Literal["hdf5", "safetensors", "npy"] | None = None,
+    shard: tuple[int, int] = (0, 1),
+    overwrite: bool = False,
+    on_error: Literal["skip", "fail"] = "skip",
+    device: str | None = None,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
+    progress: Progress = None,
+    **values: Any,
+) -> dict[str, Any]:
+    """Builds a dataset from audio files and folders, or resumes an earlier build of it; returns a report.
+
+    `feature="mel"` has a spectrogram for each segment of `segment` seconds: `preset` with `values` in place of its own.
+    `feature="tokens"` has the codes of each file by `model`, with the text of `NAME.txt` beside it or of `metadata`.
+    `shard` is (index, count). The output's suffix, or `store`, chooses HDF5, safetensors or a folder of npy files.
+
+    `progress(done, total)` is called a few times a second; None shows a bar where tqdm is installed, False nothing.
+    Ctrl-C stops the build, and the same call resumes it.
+    """
+    if on_error not in ("skip", "fail"):
+        raise refuse(f"on_error is {on_error!r}", "use \"skip\" or \"fail\"")
+    if not 0 <= shard[0] < shard[1]:
+        raise refuse(f"shard is {shard}", "use (index, count) with 0 <= index < count")
+    places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    told, bar = _teller(progress)
+    order: dict[str, Any] = {
+        "inputs": [os.fspath(place) for place in places],
+        "output": os.fspath(output),
+        "store": store,
+        "shard": shard,
+        "overwrite": overwrite,
+        "stop_on_failure": on_error == "fail",
+        "device": device,
+        "threads": threads,
+        "memory_limit": memory_limit,
+        "progress": told,
+    }
+    try:
+        if feature == "mel":
+            return _melisma._build_mel(order, preset, values, (segment, segment_hop, drop_tail))
+        if feature != "tokens":
+            raise refuse(f"unknown feature `{feature}`", "use \"mel\" or \"tokens\"")
+        if values:
+            raise refuse(f"unknown argument `{next(iter(values))}` for tokens")
+        table = None if metadata is None else (os.fspath(metadata), str(text_column), _text(path_column))
+        return _melisma._build_tokens(order, os.fspath(model), table, (min_snr,) if verify_audio else None)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _text(value: int | str | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _teller(progress: Progress) -> tuple[Callable[[int, int], object] | None, Any]:
+    """What to call with (done, total), and a bar to close."""
+    if progress is False:
+        return None, None
+    if callable(progress):
+        return progress, None
+    try:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        return None, None
+    bar = tqdm(unit="row")
+
+    def tell(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+
+    return tell, bar
+
+
+def open(path: Path) -> "Dataset":
+    """Opens a dataset that `build` or `melisma dataset build` made."""
+    return Dataset(path)
+
+
+class Dataset(Sequence[Any]):
+    """A dataset as memory-mapped arrays, usable as a map-style Dataset of torch; pickling it stores its path only.
+
+    Row i of spectrograms is an array [mels, frames]. Row i of tokens is a pair: codes [frames, slots], and its text.
+    `column(name)` is a whole column.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = os.path.abspath(os.fspath(path))
+        columns, self.attributes = _melisma._dataset_columns(self._path)
+        self._places = {name: (kind, tuple(shape), file, offset) for name, kind, shape, file, offset in columns}
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._is_tokens = self.attributes.get("melisma.kind") == "tokens"
+        self._length = self._places["status"][1][0]
+        self._values = self.column("codes" if self._is_tokens else "mel")
+        if self._is_tokens:
+            self._offsets, self._texts = self.column("offsets"), self.column("text_offsets")
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._path
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns."""
+        return list(self._places)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A column, mapped read-only."""
+        if name not in self._columns:
+            if name not in self._places:
+                raise refuse(f"unknown column `{name}`", f"the columns are {', '.join(self._places)}")
+            kind, shape, file, offset = self._places[name]
+            if 0 in shape:
+                self._columns[name] = numpy.zeros(shape, kind)
+            else:
+                mapped = numpy.memmap(file, kind, "r", offset, shape)
+                # A plain array over the map: rows of it are cheaper than rows of a memmap.
+                self._columns[name] = numpy.asarray(mapped).view(numpy.ndarray)
+        return self._columns[name]
+
+    @property
+    def status(self) -> npt.NDArray[Any]:
+        """0 for each row that is valid."""
+        return self.column("status")
+
+    def __len__(self) -> int:
+        return int(self._length)
+
+    def __getitem__(self, index: Any) -> Any:
+        """One row, or a list of rows for a slice."""
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        return self._row(index)
+
+    def __getitems__(self, indices: Iterable[int]) -> list[Any]:
+        """Many rows at once, as the loaders of torch ask for them."""
+        return [self[index] for index in indices]
+
+    def _row(self, index: int) -> Any:
+        if not self._is_tokens:
+            return self._values[index]
+        codes = self._values[int(self._offsets[index]) : int(self._offsets[index + 1])]
+        text = self.column("text")[int(self._texts[index]) : int(self._texts[index + 1])]
+        return codes, bytes(text).decode("utf-8", "replace")
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dataset, (self._path,)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self._path!r}, {len(self)} rows)"

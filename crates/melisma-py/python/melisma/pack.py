@@ -1,0 +1,237 @@
+"""Weights compressed without loss.
+
+`save_file`, `load_file` and `safe_open` are those of safetensors; `load_file` and `safe_open` read plain files too.
+
+>>> import numpy, tempfile, pathlib
+>>> from melisma import pack
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+>>> weights = {"w": numpy.sin(numpy.arange(65536, dtype="f4")).reshape(256, 256)}
+>>> sizes = pack.save_file(weights, path)
+>>> sizes.packed_bytes < sizes.source_bytes
+True
+>>> bool((pack.load_file(path, "np")["w"] == weights["w"]).all())
+True
+>>> bool((pack.decompress(pack.compress(weights["w"])) == weights["w"]).all())
+True
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import numpy
+
+from . import _melisma
+from ._array import ArrayLike, optional, plain, refuse
+from ._dtype import framework_of, made, taken, torch_name
+
+__all__ = ["Decoder", "Encoder", "Sizes", "compress", "decompress", "load_file", "load_to_device", "safe_open", "save_file"]
+
+Path: TypeAlias = str | os.PathLike[str]
+Framework: TypeAlias = Literal["np", "numpy", "pt", "torch", "pytorch"]
+
+
+class Sizes(NamedTuple):
+    """Bytes of the plain and of the packed file."""
+
+    source_bytes: int
+    packed_bytes: int
+
+
+def save_file(
+    tensors: Mapping[str, ArrayLike],
+    filename: Path,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    tile_size: int | None = None,
+    base: Path | None = None,
+) -> Sizes:
+    """Packs arrays or torch tensors into a file, and checks that it decodes to them.
+
+    An existing file is replaced. `base` names a model of the same shapes, of which only the difference is stored.
+    """
+    if not isinstance(tensors, Mapping):
+        raise refuse(f"{type(tensors).__name__} is not a dict of arrays")
+    given = [(_name(name), *taken(value)) for name, value in tensors.items()]
+    # The order of the reference library: widest elements first, then by name.
+    given.sort(key=lambda tensor: (-_width(tensor[2], tensor[3].size), tensor[0]))
+    words = {_name(key): _name(value) for key, value in (metadata or {}).items()}
+    return Sizes(*_melisma._pack_save(os.fspath(filename), given, words, tile_size, _path(base)))
+
+
+def _width(shape: list[int], size: int) -> int:
+    elements = int(numpy.prod(shape, dtype=numpy.int64))
+    return size // elements if elements else 0
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise refuse(f"{value!r} is not a str")
+    return value
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def load_file(
+    filename: Path, framework: Framework | None = None, *, device: str = "cpu", base: Path | None = None
+) -> dict[str, Any]:
+    """All tensors of a file, packed or plain.
+
+    They are torch tensors if torch is imported or `framework` is "pt", else arrays. bfloat16 needs `ml_dtypes` for
+    arrays; without it they are uint16, with a warning. Every decoded byte is checked. `base` is that of a delta.
+    """
+    kind = framework_of(framework)
+    loaded = _melisma._pack_load(os.fspath(filename), None, _path(base))
+    return {name: _on(made(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
+
+
+def _on(tensor: Any, device: str) -> Any:
+    if device == "cpu":
+        return tensor
+    if isinstance(tensor, numpy.ndarray):
+        raise refuse(f"arrays on {device}", "use framework=\"pt\" for tensors of torch")
+    return tensor.to(device)
+
+
+class safe_open:  # noqa: N801 (the name that safetensors has)
+    """A file whose tensors are read one at a time, for `with`."""
+
+    def __init__(self, filename: Path, framework: Framework | None = None, device: str = "cpu") -> None:
+        self._path = os.fspath(filename)
+        self._framework = framework_of(framework)
+        self._device = device
+        tensors, self._metadata = _melisma._pack_list(self._path)
+        self._tensors = {name: (dtype, shape) for name, dtype, shape in tensors}
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._is_open = False
+
+    def keys(self) -> list[str]:
+        """The names of all tensors, sorted."""
+        return sorted(self._tensors)
+
+    def offset_keys(self) -> list[str]:
+        """The names of all tensors in the order of the file."""
+        return list(self._tensors)
+
+    def metadata(self) -> dict[str, str] | None:
+        """The file's free-form strings, or None."""
+        return self._metadata or None
+
+    def get_tensor(self, name: str) -> Any:
+        """Reads one tensor."""
+        self._entry(name)
+        if not self._is_open:
+            raise refuse("the file is closed", "use it inside of `with safe_open(...) as file:`")
+        [(_, dtype, shape, data)] = _melisma._pack_load(self._path, [name], None)
+        return _on(made(dtype, shape, data, self._framework), self._device)
+
+    def get_slice(self, name: str) -> "Slice":
+        """A tensor that is read when it is indexed."""
+        return Slice(self, name, *self._entry(name))
+
+    def _entry(self, name: str) -> tuple[str, list[int]]:
+        if name not in self._tensors:
+            raise refuse(f"unknown tensor `{name}`", f"{self._path} has {len(self._tensors)}: see keys()")
+        return self._tensors[name]
+
+
+class Slice:
+    """A tensor that is read when it is indexed."""
+
+    def __init__(self, file: safe_open, name: str, dtype: str, shape: list[int]) -> None:
+        self._file, self._name, self._dtype, self._shape = file, name, dtype, shape
+
+    def get_shape(self) -> list[int]:
+        """Its shape."""
+        return list(self._shape)
+
+    def get_dtype(self) -> str:
+        """Its type as safetensors calls it."""
+        return self._dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._file.get_tensor(self._name)[index]
+
+
+def compress(array: ArrayLike) -> bytes:
+    """One array as bytes, with its type and shape: a packed file with one tensor."""
+    dtype, shape, data = taken(array)
+    return _melisma._compress(dtype, shape, data)
+
+
+def decompress(blob: bytes | bytearray | memoryview, framework: Framework | None = "np") -> Any:
+    """The array that `compress` got, bit for bit."""
+    dtype, shape, data = _melisma._decompress(bytes(blob))
+    return made(dtype, shape, data, framework_of(framework))
+
+
+class Encoder:
+    """Encodes one tile after another with the same tables and buffers.
+
+    >>> encoder, decoder = Encoder(tile_size=512), Decoder()
+    >>> tile = numpy.zeros((512, 512), numpy.float16)
+    >>> blob = encoder.encode(tile)
+    >>> len(blob) < tile.nbytes / 100
+    True
+    >>> bool((decoder.decode(blob, (512, 512), "float16") == tile).all())
+    True
+    """
+
+    def __init__(self, tile_size: int = 512) -> None:
+        if isinstance(tile_size, bool) or not isinstance(tile_size, int) or not 1 <= tile_size <= 1024:
+            raise refuse(f"tile_size is {tile_size!r}", "use 1 to 1024")
+        self.tile_size = tile_size
+        self._native = _melisma.TileEncoder()
+
+    def encode(self, tile: ArrayLike, *, number: int = 0) -> bytes:
+        """The encoded tile. `number` is its place among others, which its hash covers."""
+        dtype, shape, data = taken(tile)
+        if numpy.prod(shape, dtype=numpy.int64) > self.tile_size**2:
+            raise refuse(f"a tile of shape {tuple(shape)} has more than {self.tile_size} x {self.tile_size} elements")
+        return self._native.encode(dtype, data, number)
+
+
+class Decoder:
+    """Decodes one tile after another with the same buffers."""
+
+    def __init__(self) -> None:
+        self._native = _melisma.TileDecoder()
+
+    def decode(
+        self,
+        blob: bytes | bytearray | memoryview,
+        shape: tuple[int, ...],
+        dtype: Any,
+        *,
+        number: int = 0,
+        out: Any = None,
+    ) -> Any:
+        """The tile of this shape and type that `Encoder.encode` got, into `out` if that is given."""
+        array = numpy.empty(shape, dtype) if out is None else plain(out)
+        if array.shape != tuple(shape) or array.dtype != numpy.dtype(dtype) or not array.flags.c_contiguous:
+            raise refuse(f"out: shape {array.shape} of {array.dtype}; {tuple(shape)} of {dtype} in C order is needed")
+        if not array.flags.writeable:
+            raise refuse("out: the array is read-only")
+        name = taken(array)[0]
+        self._native.decode(name, bytes(blob), array.reshape(-1).view(numpy.uint8), number)
+        return array if out is None else out
+
+
+def load_to_device(filename: Path, device: str = "cuda") -> dict[str, Any]:
+    """Loads a file, packed or plain, straight into a GPU: torch CUDA tensors that share the loaded memory.
+
+    The GPU decodes packed tensors while the file is read, and checks every tile.
+    """
+    torch = optional("torch")
+    tensors = {}
+    for name, tensor in _melisma._load_to_device(os.fspath(filename), device):
+        kind = getattr(torch, torch_name(tensor.dtype))
+        tensors[name] = torch.as_tensor(tensor, device=device).view(kind).reshape(tensor.shape)
+    return tensors

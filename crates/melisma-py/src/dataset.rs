@@ -1,0 +1,173 @@
+//! `melisma.dataset`: folders of audio to training tensors.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use melisma::audio::Channel;
+use melisma::dataset::store::{ColumnType, Store};
+use melisma::dataset::{
+    self, Check, Counters, Feature, Inputs, Metadata, Options, Outcome, Request, StoreKind, Tail, Techniques, Texts,
+    Tokens,
+};
+use melisma::format::npy;
+use melisma::mel::Config;
+use melisma::output::Existing;
+use melisma::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde_json::json;
+
+use crate::error::raise;
+use crate::place::{Choice, Place};
+use crate::signal::{self, Stop};
+use crate::snac::Codec;
+use crate::{array, mel};
+
+/// What every build takes.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Order<'py> {
+    inputs: Vec<PathBuf>,
+    output: PathBuf,
+    store: Option<String>,
+    shard: (usize, usize),
+    overwrite: bool,
+    stop_on_failure: bool,
+    device: Option<String>,
+    threads: Option<usize>,
+    memory_limit: Option<Bound<'py, PyAny>>,
+    progress: Option<Bound<'py, PyAny>>,
+}
+
+impl Order<'_> {
+    fn choice(&self) -> Choice<'_> {
+        Choice { device: self.device.as_deref(), threads: self.threads, memory_limit: self.memory_limit.as_ref() }
+    }
+}
+
+/// Builds a dataset of spectrograms.
+#[pyfunction(name = "_build_mel")]
+pub fn build_mel<'py>(
+    py: Python<'py>,
+    order: Order<'py>,
+    preset: &str,
+    values: &Bound<'py, PyDict>,
+    segments: (f64, Option<f64>, bool),
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut config = Config::preset(preset).map_err(raise)?;
+    mel::set(&mut config, values)?;
+    let options = || -> Result<Options> {
+        let (segment, hop, drops_tail) = (seconds(segments.0)?, segments.1.map(seconds).transpose()?, segments.2);
+        let tail = if drops_tail { Tail::Drop } else { Tail::Pad };
+        let mut options = Options::new(config.clone(), segment, hop.unwrap_or(segment), tail)?;
+        if values.contains("dtype").unwrap_or(false) {
+            options.mel.dtype = config.dtype;
+        }
+        Ok(options)
+    };
+    let options = options().map_err(raise)?;
+    let place = Place::open(py, order.choice())?;
+    build(py, &order, &place, options.into())
+}
+
+/// Builds a dataset of tokens.
+#[pyfunction(name = "_build_tokens")]
+pub fn build_tokens<'py>(
+    py: Python<'py>,
+    order: Order<'py>,
+    model: &str,
+    table: Option<(PathBuf, String, Option<String>)>,
+    measure: Option<(Option<f64>,)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let codec = Codec::open(py, model, order.choice())?;
+    let texts = match table {
+        None => Texts::Beside,
+        Some((path, text, name)) => {
+            Texts::Table(Arc::new(py.detach(|| Metadata::open(&path, &text, name.as_deref())).map_err(raise)?))
+        }
+    };
+    let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
+    let tokens = Tokens { model: Arc::clone(&codec.model), channel: Channel::Mix, texts, check };
+    build(py, &order, &codec.place, Feature::Tokens(tokens))
+}
+
+fn seconds(value: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|_| Error::invalid(format!("a segment of {value} seconds")))
+}
+
+fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Feature) -> PyResult<Bound<'py, PyAny>> {
+    let Order { inputs, output, store, shard, overwrite, stop_on_failure, progress, .. } = order;
+    let (device, budget) = (&place.device, place.budget());
+    let (threads, shard, stops_on_failure) = (place.config.threads.value.count(), *shard, *stop_on_failure);
+    let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
+    let counters = OnceLock::new();
+    // Rows in all, and those of earlier runs.
+    let (total, resumed) = (OnceLock::new(), AtomicU64::new(0));
+    let progress = progress.as_ref().map(|progress| progress.clone().unbind());
+    let work = |stop: &Stop| -> Result<Outcome> {
+        let inputs = Inputs::find(inputs)?;
+        let store = StoreKind::choose(store.as_deref(), output)?;
+        let techniques = Techniques::default();
+        let request = Request {
+            inputs: &inputs,
+            shard,
+            feature,
+            output,
+            store,
+            lines: None,
+            existing,
+            stops_on_failure,
+            device,
+            threads,
+            budget,
+            techniques,
+        };
+        let counters = counters.get_or_init(|| Counters::stopped_by(Arc::clone(&stop.0)));
+        dataset::build(&request, counters, |plan, done| {
+            resumed.store(done as u64, Relaxed);
+            let _ = total.set(plan.rows.len() as u64);
+        })
+    };
+    let tell = || -> PyResult<()> {
+        let (Some(progress), Some(total)) = (&progress, total.get()) else { return Ok(()) };
+        let done = resumed.load(Relaxed) + counters.get().map_or(0, |counters| counters.now().rows);
+        Python::attach(|py| progress.call1(py, (done, *total)).map(drop))
+    };
+    let outcome = signal::watched(py, |stop| work(stop).map_err(raise), tell)?;
+    tell()?;
+    array::parsed(py, &report(&outcome).to_string())
+}
+
+fn report(outcome: &Outcome) -> serde_json::Value {
+    json!({
+        "rows": outcome.segments,
+        "rows_resumed": outcome.resumed_segments,
+        "frames": outcome.frames,
+        "files_ok": outcome.files_ok,
+        "files_failed": outcome.files_failed(),
+        "files_without_text": outcome.without_text,
+        "failures": outcome.failures,
+        "audio_seconds": outcome.audio_seconds,
+        "wall_seconds": outcome.wall_seconds,
+    })
+}
+
+/// The columns of a dataset: name, numpy's type, shape, file and offset; and its attributes.
+#[pyfunction(name = "_dataset_columns")]
+pub fn columns<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyAny>)> {
+    let store = py.detach(|| Store::open(&path)).map_err(raise)?;
+    let list = PyList::empty(py);
+    for (column, file, offset) in store.places() {
+        let kind = match column.element {
+            ColumnType::Number(dtype) => npy::descr(dtype).to_owned(),
+            ColumnType::Text(width) => format!("S{width}"),
+        };
+        let mut shape = vec![store.layout.len(column)];
+        shape.extend(column.shape.iter().map(|&extent| extent as u64));
+        list.append((&column.name, kind, shape, file, offset))?;
+    }
+    let attributes = serde_json::Value::Object(store.layout.attributes.clone()).to_string();
+    Ok((list, array::parsed(py, &attributes)?))
+}

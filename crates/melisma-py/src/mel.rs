@@ -1,0 +1,159 @@
+//! `melisma.mel`: spectrograms.
+
+use half::f16;
+use melisma::Error;
+use melisma::mel::{Config, KEYS, PRESETS, Sample, Transform, Value};
+use numpy::{PyArray3, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::error::raise;
+use crate::local::Shared;
+use crate::place::{self, Place};
+use crate::{array, signal};
+
+/// A spectrogram's settings with its tables on a device.
+#[pyclass(name = "Transform", module = "melisma.mel", frozen)]
+pub struct PyTransform {
+    made: Shared<Made>,
+}
+
+struct Made {
+    transform: Transform,
+    place: Shared<Place>,
+}
+
+#[pymethods]
+impl PyTransform {
+    /// The settings of `preset`, with `values` in place of its own.
+    #[new]
+    #[pyo3(signature = (preset="builder", *, device=None, **values))]
+    fn new(py: Python<'_>, preset: &str, device: Option<&str>, values: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let mut config = Config::preset(preset).map_err(raise)?;
+        if let Some(values) = values {
+            set(&mut config, values)?;
+        }
+        let place = place::shared(py, device)?;
+        let at = place.get()?;
+        let transform = py.detach(|| Transform::new(&at.device, at.budget(), config)).map_err(raise)?;
+        Ok(Self { made: Shared::new(Made { transform, place }) })
+    }
+
+    /// Its settings by name.
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let json = serde_json::to_string(self.made.get()?.transform.config()).unwrap_or_default();
+        array::parsed(py, &json)
+    }
+
+    /// The spectrogram's shape of `n_samples` samples.
+    fn shape<'py>(&self, py: Python<'py>, n_samples: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let transform = &self.made.get()?.transform;
+        let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
+        PyTuple::new(py, transform.shape(n_frames))
+    }
+
+    /// Spectrograms of the rows of `samples` [batch, samples], float32 or int16 at the rate of these settings, into
+    /// `out` or a new array.
+    #[pyo3(name = "_run", signature = (samples, out=None))]
+    fn run<'py>(&self, samples: &Bound<'py, PyAny>, out: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        match array::name(array::untyped(samples)?)?.as_str() {
+            "int16" => self.on::<i16>(samples, out),
+            _ => self.on::<f32>(samples, out),
+        }
+    }
+}
+
+impl PyTransform {
+    fn on<'py, S: Sample + numpy::Element>(
+        &self,
+        samples: &Bound<'py, PyAny>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let config = self.made.get()?.transform.config();
+        match config.dtype.bytes() {
+            2 => self.to::<S, f16>(samples, out),
+            _ => self.to::<S, f32>(samples, out),
+        }
+    }
+
+    fn to<'py, S: Sample + numpy::Element, D: Value + numpy::Element>(
+        &self,
+        samples: &Bound<'py, PyAny>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = samples.py();
+        let Made { transform, place } = self.made.get()?;
+        let queue = &place.get()?.queue;
+        let samples: PyReadonlyArray2<'py, S> = samples.extract()?;
+        let (n_items, n_samples) = (samples.shape()[0], samples.shape()[1]);
+        let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
+        let [rows, columns] = transform.shape(n_frames);
+        let array = match out {
+            Some(out) => given::<D>(out, [n_items, rows, columns])?,
+            None => PyArray3::<D>::zeros(py, [n_items, rows, columns], false),
+        };
+        let mut target = array.try_readwrite().map_err(|error| raise(Error::invalid(format!("out: {error}"))))?;
+        let (from, to) = (samples.as_slice()?, target.as_slice_mut()?);
+        py.detach(|| -> PyResult<()> {
+            for item in 0..n_items {
+                let from = &from[item * n_samples..][..n_samples];
+                let to = &mut to[item * rows * columns..][..rows * columns];
+                transform.run_into(queue, from, to).map_err(raise)?;
+                signal::check()?;
+            }
+            Ok(())
+        })?;
+        drop(target);
+        Ok(array.into_any())
+    }
+}
+
+fn given<'py, D: numpy::Element>(out: &Bound<'py, PyAny>, shape: [usize; 3]) -> PyResult<Bound<'py, PyArray3<D>>> {
+    let wrong = |text: String| raise(Error::invalid(format!("out: {text}")));
+    let untyped = array::untyped(out)?;
+    let array = out.cast::<PyArray3<D>>().map_err(|_| {
+        wrong(format!(
+            "an array of {} with {} axes; the spectrogram has other elements or axes",
+            untyped.dtype(),
+            untyped.ndim()
+        ))
+    })?;
+    if array.shape() != shape || !array.is_c_contiguous() {
+        return Err(wrong(format!("shape {:?}; {shape:?} in C order is needed", array.shape())));
+    }
+    Ok(array.clone())
+}
+
+/// Changes values by name.
+pub fn set(config: &mut Config, values: &Bound<'_, PyDict>) -> PyResult<()> {
+    values.iter().try_for_each(|(key, value)| config.set(&format!("{key}={}", setting(&value)?)).map_err(raise))
+}
+
+/// A value as `Config::set` takes it.
+fn setting(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if value.is_none() {
+        return Ok("none".to_owned());
+    }
+    crate::settings::text(value)
+}
+
+/// The presets by name, with what each gives.
+#[pyfunction(name = "_mel_presets")]
+pub fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for (name, meaning) in PRESETS {
+        all.set_item(name, meaning)?;
+    }
+    Ok(all)
+}
+
+/// The names of all values with their meaning and what they allow.
+#[pyfunction(name = "_mel_keys")]
+pub fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for key in KEYS {
+        all.set_item(key.name, format!("{} ({})", key.meaning, key.allowed))?;
+    }
+    Ok(all)
+}

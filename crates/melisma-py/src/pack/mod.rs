@@ -1,0 +1,10 @@
+//! `melisma.pack`: weights compressed without loss.
+
+mod device;
+mod file;
+mod source;
+mod tile;
+
+pub use device::{PyDeviceTensor, load_to_device};
+pub use file::{compress, decompress, list, load, save};
+pub use tile::{PyTileDecoder, PyTileEncoder};

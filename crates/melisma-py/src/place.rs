@@ -1,0 +1,74 @@
+//! The device, its queue and its memory.
+
+use std::sync::{Mutex, PoisonError};
+
+use melisma::config::Config;
+use melisma::runtime::MemoryTracker;
+use melisma::runtime::device::{self, Device, Queue};
+use melisma::runtime::memory::{self, Budget};
+use pyo3::prelude::*;
+
+use crate::error::raise;
+use crate::local::Shared;
+use crate::settings;
+
+/// Where work runs.
+pub struct Place {
+    pub config: Config,
+    pub device: Device,
+    pub memory: MemoryTracker,
+    pub queue: Queue,
+}
+
+/// The arguments that choose a place; `None` leaves a setting as file, environment and profile have it.
+#[derive(Clone, Copy, Default)]
+pub struct Choice<'a> {
+    pub device: Option<&'a str>,
+    pub threads: Option<usize>,
+    pub memory_limit: Option<&'a Bound<'a, PyAny>>,
+}
+
+impl Place {
+    pub fn open(py: Python<'_>, choice: Choice<'_>) -> PyResult<Self> {
+        let mut sources = settings::sources(None, None, choice.memory_limit)?;
+        if let Some(device) = choice.device {
+            sources.flags.push(("device", "device", device.to_owned()));
+        }
+        if let Some(threads) = choice.threads {
+            sources.flags.push(("threads", "threads", threads.to_string()));
+        }
+        let open = || {
+            let config = Config::load(&sources)?;
+            let device = device::select(config.device.value, config.threads.value)?;
+            let memory = MemoryTracker::new(memory::budget(config.memory_limit.value, &device));
+            let queue = device.queue(memory.budget())?;
+            Ok(Self { config, device, memory, queue })
+        };
+        py.detach(open).map_err(raise)
+    }
+
+    pub fn budget(&self) -> &Budget {
+        self.memory.budget()
+    }
+}
+
+/// Locked only while the interpreter is held, so that a fork never copies a locked mutex.
+static SHARED: Mutex<Vec<(Option<String>, Shared<Place>)>> = Mutex::new(Vec::new());
+
+/// The place of `device` that functions without one of their own use, made once in each process.
+pub fn shared(py: Python<'_>, device: Option<&str>) -> PyResult<Shared<Place>> {
+    let find = || {
+        let mut places = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        places.retain(|(_, place)| place.is_here());
+        places.iter().find(|(name, _)| name.as_deref() == device).map(|(_, place)| place.clone())
+    };
+    if let Some(place) = find() {
+        return Ok(place);
+    }
+    let place = Shared::new(Place::open(py, Choice { device, ..Choice::default() })?);
+    if let Some(earlier) = find() {
+        return Ok(earlier);
+    }
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner).push((device.map(str::to_owned), place.clone()));
+    Ok(place)
+}

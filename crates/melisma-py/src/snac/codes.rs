@@ -1,0 +1,35 @@
+//! Codes from arrays, and back.
+
+use melisma::snac::{Codes, Config};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::error::raise;
+
+/// Codes as the package hands them over, int32 and in C order.
+#[derive(FromPyObject)]
+pub enum Given<'py> {
+    /// `[n, slots]`
+    Frames(PyReadonlyArray2<'py, i32>),
+    /// One array for each level.
+    Levels(Vec<PyReadonlyArray1<'py, i32>>),
+}
+
+impl Given<'_> {
+    pub fn codes(&self, config: &Config) -> PyResult<Codes> {
+        match self {
+            Self::Frames(frames) => Codes::from_frames(config, frames.as_slice()?).map_err(raise),
+            Self::Levels(levels) => {
+                let levels: Result<Vec<_>, _> =
+                    levels.iter().map(|level| level.as_slice().map(<[i32]>::to_vec)).collect();
+                Codes::new(config, levels?).map_err(raise)
+            }
+        }
+    }
+}
+
+/// One array for each level.
+pub fn levels<'py>(py: Python<'py>, codes: &Codes) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, codes.levels().into_iter().map(|level| PyArray1::from_vec(py, level)))
+}

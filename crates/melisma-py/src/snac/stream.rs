@@ -1,0 +1,192 @@
+//! `StreamDecoder`: tokens to samples while they come.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use melisma::snac::tokens::{Format, Reader};
+use melisma::snac::{Codes, DecodeOptions, Engine, Frames, Player, StreamId};
+use melisma::{Error, Result};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::codes::Given;
+use super::decoder::PyDecoder;
+use super::model;
+use crate::error::raise;
+use crate::local::Local;
+use crate::signal;
+
+/// Frames between two looks at signals.
+const PIECE_FRAMES: usize = 8;
+
+/// One stream of a decoder.
+#[pyclass(name = "StreamDecoder", module = "melisma.snac", frozen, subclass)]
+pub struct PyStreamDecoder {
+    decoder: Py<PyDecoder>,
+    open: Local<Mutex<Open>>,
+}
+
+struct Open {
+    reader: Reader,
+    /// `None` after the end.
+    player: Option<Path>,
+}
+
+enum Path {
+    Engine(Box<Engine>, StreamId),
+    Reference(Box<Player>),
+}
+
+#[pymethods]
+impl PyStreamDecoder {
+    /// A stream of `decoder` at its start. `noise` is the seed of its noise, or None for none; `format` is `auto`,
+    /// `orpheus` or `ids`, for text.
+    #[new]
+    #[pyo3(signature = (decoder, *, noise=Some(0), format="auto"))]
+    fn new(py: Python<'_>, decoder: Py<PyDecoder>, noise: Option<u64>, format: &str) -> PyResult<Self> {
+        let open = {
+            let made = decoder.get().made.get()?;
+            let (noise, place) = (model::noise(noise), &made.codec.place);
+            let open = || -> Result<Open> {
+                let reader = Reader::new(parse(format)?, made.codec.model.config())?;
+                let engine = made.engine.lock().unwrap_or_else(PoisonError::into_inner);
+                let path = match engine.as_ref() {
+                    Some(engine) => {
+                        let mut engine = engine.sibling(&place.queue, place.budget(), 1)?;
+                        let stream = engine.open(noise)?;
+                        Path::Engine(Box::new(engine), stream)
+                    }
+                    None => {
+                        let model = Arc::clone(&made.codec.model);
+                        let options = DecodeOptions::from(noise);
+                        Path::Reference(Box::new(Player::new(&model, &place.queue, place.budget(), options)?))
+                    }
+                };
+                Ok(Open { reader, player: Some(path) })
+            };
+            py.detach(open).map_err(raise)?
+        };
+        Ok(Self { decoder, open: Local::new(Mutex::new(open)) })
+    }
+
+    /// The decoder that this is a stream of.
+    #[getter]
+    fn decoder(&self, py: Python<'_>) -> Py<PyDecoder> {
+        self.decoder.clone_ref(py)
+    }
+
+    /// Takes a piece of text, gives the samples that became final.
+    #[pyo3(name = "_push_text")]
+    fn push_text<'py>(&self, py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        self.step(py, |open| {
+            open.alive()?;
+            open.reader.push(text)
+        })
+    }
+
+    /// Takes whole frames, gives the samples that became final.
+    #[pyo3(name = "_push_codes")]
+    fn push_codes<'py>(&self, py: Python<'py>, codes: Given<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let codes = codes.codes(self.decoder.get().made.get()?.codec.model.config())?;
+        self.step(py, |open| open.alive().map(|_| codes))
+    }
+
+    /// The newest samples as they would be if the stream ended here; only before any others.
+    fn peek<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let open = self.open.get()?;
+        let samples = py.detach(|| match lock(open).alive()? {
+            Path::Engine(engine, stream) => engine.peek(*stream),
+            Path::Reference(player) => player.peek(),
+        });
+        Ok(PyArray1::from_vec(py, samples.map_err(raise)?))
+    }
+
+    /// Ends the stream, gives the samples that are still to come.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let open = self.open.get()?;
+        let samples = py.detach(|| -> PyResult<Vec<f32>> {
+            let mut open = lock(open);
+            open.alive().map_err(raise)?;
+            let last = open.reader.finish().map_err(raise)?;
+            let mut samples = open.decode(last.frames())?;
+            samples.extend(match open.player.take() {
+                Some(Path::Engine(mut engine, stream)) => engine.finish(stream).map_err(raise)?,
+                Some(Path::Reference(player)) => player.finish().map_err(raise)?,
+                None => Vec::new(),
+            });
+            Ok(samples)
+        })?;
+        Ok(PyArray1::from_vec(py, samples))
+    }
+
+    /// Whether `finish` was called.
+    #[getter]
+    fn is_finished(&self, py: Python<'_>) -> PyResult<bool> {
+        let open = self.open.get()?;
+        Ok(py.detach(|| lock(open).player.is_none()))
+    }
+
+    /// The account of the tokens in text: accepted, rejected, resyncs, frames, concealed_frames, dropped_frames.
+    #[getter]
+    fn ledger<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let open = self.open.get()?;
+        let ledger = py.detach(|| lock(open).reader.ledger());
+        let account = PyDict::new(py);
+        account.set_item("accepted", ledger.accepted)?;
+        account.set_item("rejected", ledger.rejected)?;
+        account.set_item("resyncs", ledger.resyncs)?;
+        account.set_item("frames", ledger.frames)?;
+        account.set_item("concealed_frames", ledger.concealed_frames)?;
+        account.set_item("dropped_frames", ledger.dropped_frames)?;
+        Ok(account)
+    }
+}
+
+impl PyStreamDecoder {
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        frames: impl FnOnce(&mut Open) -> Result<Codes> + Send,
+    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let open = self.open.get()?;
+        let samples = py.detach(|| {
+            let mut open = lock(open);
+            let codes = frames(&mut open).map_err(raise)?;
+            open.decode(codes.frames())
+        })?;
+        Ok(PyArray1::from_vec(py, samples))
+    }
+}
+
+impl Open {
+    fn alive(&mut self) -> Result<&mut Path> {
+        let finished = || {
+            Error::invalid("the stream is finished")
+                .with_hint("each StreamDecoder decodes one stream; make another one")
+        };
+        self.player.as_mut().ok_or_else(finished)
+    }
+
+    fn decode(&mut self, frames: Frames<'_>) -> PyResult<Vec<f32>> {
+        let mut samples = Vec::new();
+        for piece in frames.chunks(PIECE_FRAMES) {
+            samples.extend(match self.alive().map_err(raise)? {
+                Path::Engine(engine, stream) => engine.push(*stream, piece).map_err(raise)?,
+                Path::Reference(player) => player.push(piece).map_err(raise)?,
+            });
+            signal::check()?;
+        }
+        Ok(samples)
+    }
+}
+
+/// Call it detached: a holder may wait for the interpreter.
+fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn parse(format: &str) -> Result<Format> {
+    let known = Format::from_name(format).filter(|format| *format != Format::Codes);
+    known
+        .ok_or_else(|| Error::invalid(format!("unknown token format `{format}`")).with_hint("use auto, orpheus or ids"))
+}

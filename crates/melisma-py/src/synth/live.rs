@@ -1,0 +1,165 @@
+//! `Stream`: live music.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use melisma::synth::{self, Action, Endless, EngineConfig, Event, Instrument, Parameter, Style};
+use melisma::{Error, Result};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+
+use crate::error::raise;
+use crate::signal;
+
+/// Samples rendered between two looks at signals, and at most as far as a composer plans ahead.
+const BLOCK: usize = 4_096;
+/// Names of notes from here on are free of a composer's.
+const FIRST_NAME: u64 = 1 << 63;
+/// The most samples of one call.
+const MAX_SAMPLES: usize = 1 << 28;
+
+/// Music that plays while notes and controls arrive.
+#[pyclass(name = "Stream", module = "melisma.synth", frozen, subclass)]
+pub struct PyStream {
+    rate: u32,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    music: Music,
+    next_name: u64,
+}
+
+enum Music {
+    Endless(Box<Endless>),
+    Silent(Box<synth::Stream>),
+}
+
+#[pymethods]
+impl PyStream {
+    /// Music in the style of `preset` without end, or silence until notes arrive.
+    #[new]
+    #[pyo3(signature = (preset=None, *, seed=0, rate=48_000))]
+    fn new(py: Python<'_>, preset: Option<&str>, seed: u64, rate: u32) -> PyResult<Self> {
+        let config = EngineConfig { sample_rate: rate, ..EngineConfig::default() };
+        let make = || -> Result<Music> {
+            Ok(match preset {
+                Some(name) => Music::Endless(Box::new(Endless::new(Style::named(name)?, seed, config)?.0)),
+                None => Music::Silent(Box::new(synth::Stream::new(config)?.0)),
+            })
+        };
+        let music = py.detach(make).map_err(raise)?;
+        Ok(Self { rate, open: Mutex::new(Open { music, next_name: FIRST_NAME }) })
+    }
+
+    /// Samples per second.
+    #[getter]
+    fn sample_rate(&self) -> u32 {
+        self.rate
+    }
+
+    /// The next samples, [2, n].
+    fn read<'py>(&self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        if n > MAX_SAMPLES {
+            return Err(raise(Error::invalid(format!("{n} samples at once; at most {MAX_SAMPLES}"))));
+        }
+        let samples = py.detach(|| -> PyResult<Vec<f32>> {
+            let mut samples = vec![0.0; 2 * n];
+            let (left, right) = samples.split_at_mut(n);
+            let mut open = self.lock();
+            for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
+                open.stream().map_err(raise)?.render(left, right);
+                signal::check()?;
+            }
+            Ok(samples)
+        })?;
+        PyArray1::from_vec(py, samples).reshape([2, n])
+    }
+
+    /// Moves a control: gain, brightness, motion, reverb or delay.
+    fn set(&self, py: Python<'_>, parameter: &str, value: f32) -> PyResult<()> {
+        let parameter = named(parameter, Parameter::ALL, Parameter::name, "parameter").map_err(raise)?;
+        py.detach(|| self.lock().push(0, Action::Set { parameter, value })).map_err(raise)
+    }
+
+    /// Starts a note and returns its name for `note_off`.
+    #[pyo3(signature = (instrument, key, velocity=0.8, *, pan=0.0, channel=0))]
+    fn note_on(
+        &self,
+        py: Python<'_>,
+        instrument: &str,
+        key: u8,
+        velocity: f32,
+        pan: f32,
+        channel: u8,
+    ) -> PyResult<u64> {
+        let instrument = named(instrument, Instrument::ALL, Instrument::name, "instrument").map_err(raise)?;
+        py.detach(|| self.lock().start(|note| Action::Start { note, instrument, channel, key, velocity, pan }))
+            .map_err(raise)
+    }
+
+    /// Releases a note; unknown names do nothing.
+    fn note_off(&self, py: Python<'_>, note: u64) -> PyResult<()> {
+        py.detach(|| self.lock().push(0, Action::Release { note })).map_err(raise)
+    }
+
+    /// Plays a note for `duration` seconds.
+    #[pyo3(signature = (instrument, key, velocity=0.8, duration=0.5, *, pan=0.0, channel=0))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn note(
+        &self,
+        py: Python<'_>,
+        instrument: &str,
+        key: u8,
+        velocity: f32,
+        duration: f64,
+        pan: f32,
+        channel: u8,
+    ) -> PyResult<()> {
+        if !(0.0..=synth::MAX_SECONDS).contains(&duration) {
+            return Err(raise(Error::invalid(format!("duration is {duration}: 0 to {}", synth::MAX_SECONDS))));
+        }
+        let note = self.note_on(py, instrument, key, velocity, pan, channel)?;
+        let samples = (duration * f64::from(self.rate)).round().max(1.0) as u64;
+        py.detach(|| self.lock().push(samples, Action::Release { note })).map_err(raise)
+    }
+}
+
+impl PyStream {
+    /// Call it detached: a holder may wait for the interpreter.
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// The stream, with its composer far enough ahead.
+    fn stream(&mut self) -> Result<&mut synth::Stream> {
+        match &mut self.music {
+            Music::Endless(endless) => {
+                endless.plan()?;
+                Ok(endless.stream())
+            }
+            Music::Silent(stream) => Ok(stream),
+        }
+    }
+
+    fn push(&mut self, later: u64, action: Action) -> Result<()> {
+        let engine = self.stream()?.engine();
+        let at = engine.position() + later;
+        engine.push(Event { at, action })
+    }
+
+    fn start(&mut self, action: impl FnOnce(u64) -> Action) -> Result<u64> {
+        let name = self.next_name;
+        self.push(0, action(name))?;
+        self.next_name += 1;
+        Ok(name)
+    }
+}
+
+fn named<T: Copy, const N: usize>(name: &str, all: [T; N], of: impl Fn(T) -> &'static str, what: &str) -> Result<T> {
+    all.into_iter().find(|one| of(*one) == name).ok_or_else(|| {
+        let names: Vec<&str> = all.into_iter().map(of).collect();
+        Error::invalid(format!("unknown {what} `{name}`")).with_hint(format!("use {}", names.join(", ")))
+    })
+}

@@ -1,0 +1,19 @@
+"""The examples in the docstrings."""
+
+import doctest
+import importlib
+import pkgutil
+import unittest
+
+import melisma
+
+
+def load_tests(loader, tests, pattern):
+    for module in pkgutil.iter_modules(melisma.__path__):
+        if not module.name.startswith("_"):
+            tests.addTests(doctest.DocTestSuite(importlib.import_module(f"melisma.{module.name}")))
+    return tests
+
+
+if __name__ == "__main__":
+    unittest.main()
