@@ -13,6 +13,7 @@
 
 mod array;
 mod audio;
+mod config;
 mod dataset;
 mod element;
 mod error;
@@ -24,11 +25,14 @@ mod optimizer;
 mod pack;
 mod place;
 mod remedy;
+mod server;
+mod session;
 mod settings;
 mod signal;
 mod snac;
 mod synth;
 mod tensor;
+mod trace;
 mod weights;
 
 use pyo3::prelude::*;
@@ -38,6 +42,8 @@ use pyo3::prelude::*;
 mod _melisma {
     #[pymodule_export]
     use crate::audio::{read, resample, write};
+    #[pymodule_export]
+    use crate::config::PyConfig;
     #[pymodule_export]
     use crate::dataset::{build_mel, build_tokens, columns};
     #[pymodule_export]
@@ -53,11 +59,17 @@ mod _melisma {
         PyDeviceTensor, PyTileDecoder, PyTileEncoder, compress, decompress, list, load, load_to_device, save,
     };
     #[pymodule_export]
+    use crate::server::{PyServer, serve};
+    #[pymodule_export]
+    use crate::session::PySession;
+    #[pymodule_export]
     use crate::snac::{PyDecoder, PyEncoder, PyStreamDecoder, PyStreamEncoder, populate};
     #[pymodule_export]
     use crate::synth::{PyScore, PyStream, render, styles};
     #[pymodule_export]
     use crate::tensor::PyTensor;
+    #[pymodule_export]
+    use crate::trace::PyTrace;
     #[pymodule_export]
     use crate::weights::PyWeights;
 }

@@ -2,22 +2,39 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use melisma::Device;
+use melisma::config::Config;
 use melisma::runtime::memory::{self, Space};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::raise;
+use crate::settings;
 
 /// Memory held by tensors and buffers, by named scope.
-#[pyclass(module = "melisma", frozen)]
+#[pyclass(module = "melisma", frozen, subclass)]
 pub struct MemoryTracker {
     pub tracker: memory::MemoryTracker,
 }
 
 #[pymethods]
 impl MemoryTracker {
+    /// A tracker of its own, under `memory_limit`; `TensorOptimizer.memory` is that of an optimizer.
+    #[new]
+    #[pyo3(signature = (memory_limit=None))]
+    fn new(memory_limit: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let sources = settings::sources(None, None, memory_limit)?;
+        let make = || {
+            let limit = Config::load(&sources)?.memory_limit.value;
+            Ok(memory::MemoryTracker::new(memory::budget(limit, &Device::cpu()?)))
+        };
+        Ok(Self { tracker: make().map_err(raise)? })
+    }
+
     /// Opens a scope called `name`, for `with`.
-    fn track(&self, name: String) -> Track {
+    #[pyo3(signature = (name=""))]
+    fn track(&self, name: &str) -> Track {
+        let name = if name.is_empty() { "tracked" } else { name }.to_owned();
         Track { tracker: self.tracker.clone(), name, open: Mutex::new(None) }
     }
 

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use melisma::config::Config;
 use melisma::engine::Ports;
 use melisma::format::{DType, Value};
-use melisma::optimize::search::{self, Content, Given, Message, Request, Requested, Requirements, Search, Worker};
+use melisma::optimize::search::{
+    self, Chosen, Content, Given, Message, Request, Requested, Requirements, Search, Worker,
+};
 use melisma::runtime::memory::Budget;
 use melisma::{Error, Result};
 use numpy::{PyArray1, PyUntypedArrayMethods};
@@ -65,15 +67,28 @@ pub struct Ran {
     pub report: String,
 }
 
-/// Runs a model once.
-pub fn run(setup: Setup<'_>, path: &Path, inputs: Vec<(String, Value)>, asks: &Asks) -> (Result<Ran>, Notes) {
+/// Chooses an engine for inputs of these shapes, and puts the inputs in its order.
+pub fn open(
+    setup: Setup<'_>,
+    path: &Path,
+    inputs: Vec<(String, Value)>,
+    asks: &Asks,
+) -> (Result<(Chosen, Vec<Value>)>, Notes) {
     said(setup, |search| {
         let values = |ports: &Ports| ports.arrange(inputs).map_err(|error| error.at("inputs"));
-        let (mut chosen, values) = search.open_for_run(path, asks.asked(), values)?;
+        search.open_for_run(path, asks.asked(), values)
+    })
+}
+
+/// Runs a model once.
+pub fn run(setup: Setup<'_>, path: &Path, inputs: Vec<(String, Value)>, asks: &Asks) -> (Result<Ran>, Notes) {
+    let (opened, notes) = open(setup, path, inputs, asks);
+    let ran = opened.and_then(|(mut chosen, values)| {
         let results = chosen.engine.run(&values).map_err(|error| error.at(path.display()))?;
         let names = chosen.engine.outputs().iter().map(|port| port.name.clone());
         Ok(Ran { outputs: names.zip(results).collect(), report: chosen.keys().to_string() })
-    })
+    });
+    (ran, notes)
 }
 
 /// Calls `work` with a search and collects its messages.

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::{self, Operand};
+use crate::config::PyConfig;
 use crate::error::raise;
 use crate::memory::MemoryTracker;
 use crate::tensor::PyTensor;
@@ -19,10 +20,10 @@ use crate::{element, onnx, settings};
 
 /// Tensor tools for one set of settings: device, profile, memory limit and the section
 /// `tensor_optimizations`.
-#[pyclass(name = "TensorOptimizer", module = "melisma", frozen)]
+#[pyclass(name = "TensorOptimizer", module = "melisma", frozen, subclass)]
 pub struct PyTensorOptimizer {
     pub optimizer: TensorOptimizer,
-    config: Config,
+    pub config: Config,
     last_run: Mutex<Option<String>>,
 }
 
@@ -38,9 +39,11 @@ impl PyTensorOptimizer {
         config: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let sources = settings::sources(profile, config, memory_limit)?;
+        let ready = config.and_then(|config| config.cast::<PyConfig>().ok());
+        let ready = ready.map(|config| config.get().config.clone());
+        let sources = settings::sources(profile, config.filter(|_| ready.is_none()), memory_limit)?;
         let made = || {
-            let config = Config::load(&sources)?;
+            let config = ready.map_or_else(|| Config::load(&sources), Ok)?;
             Ok(Self { optimizer: TensorOptimizer::new(&config)?, config, last_run: Mutex::new(None) })
         };
         py.detach(made).map_err(raise)
@@ -165,7 +168,7 @@ impl PyTensorOptimizer {
 }
 
 /// Sends the notes that the command line prints on stderr to the logger `melisma`.
-fn log(py: Python<'_>, notes: onnx::Notes) -> PyResult<()> {
+pub fn log(py: Python<'_>, notes: onnx::Notes) -> PyResult<()> {
     let logger = py.import("logging")?.call_method1("getLogger", ("melisma",))?;
     for note in notes {
         let level = match note {
@@ -216,7 +219,7 @@ impl PrecisionScope {
 }
 
 impl PyTensorOptimizer {
-    fn setup(&self, worker: Worker) -> onnx::Setup<'_> {
+    pub fn setup(&self, worker: Worker) -> onnx::Setup<'_> {
         onnx::Setup { config: &self.config, budget: self.optimizer.memory().budget(), worker }
     }
 

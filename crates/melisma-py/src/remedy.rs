@@ -32,27 +32,25 @@ fn words(remedy: &Remedy) -> String {
         Remedy::NameInputShape(name) => format!("give its shape in inputs, as in {{\"{name}\": (1, 80, 3000)}}"),
         Remedy::GiveInputValues => "give real values with calibrate: the model may need them".to_owned(),
         Remedy::OptimizeFirst { engine } => format!("make one with optimize(..., engine=\"{engine}\")"),
+        Remedy::Replace => "use overwrite=True to replace it".to_owned(),
+        Remedy::StartOver => "use overwrite=True to build it again from the start".to_owned(),
+        Remedy::SetMel { key, value } => format!("use {key}={}", literal(value)),
+        Remedy::ChangeMel(keys) => format!("change {}", keys.join(" or ")),
+        Remedy::ExplainMel => "melisma.mel.presets() and melisma.mel.keys() explain them".to_owned(),
+        Remedy::Pack => "melisma.pack.save_file packs it".to_owned(),
+        Remedy::Unpack => "melisma.pack.load_file reads it".to_owned(),
+        Remedy::GiveBase => "give the file that it was made against as base".to_owned(),
+        Remedy::PackWhole => "leave base out to pack it whole".to_owned(),
+        Remedy::UnpackTensors => "melisma.pack.safe_open still reads the tensors whose tiles are whole".to_owned(),
+        Remedy::ListTensors => "melisma.pack.safe_open(path).keys() lists them".to_owned(),
+        Remedy::BuildDataset => "melisma.dataset.build reads folders".to_owned(),
+        Remedy::ResumeBuild => "make the same call again: it resumes where it stopped".to_owned(),
+        Remedy::SkipFailures => "use on_error=\"skip\" to list files that fail and go on".to_owned(),
+        Remedy::UseShards => "build it in parts with shard=(index, count)".to_owned(),
+        Remedy::UseStore(kinds) => format!("use store={}", quoted(kinds)),
+        Remedy::UseRowType(dtype) => format!("use dtype=\"{dtype}\""),
         // The package has no arguments for these.
-        Remedy::Words(_)
-        | Remedy::Replace
-        | Remedy::StartOver
-        | Remedy::SetMel { .. }
-        | Remedy::ChangeMel(_)
-        | Remedy::ExplainMel
-        | Remedy::ShowDevices
-        | Remedy::Pack
-        | Remedy::Unpack
-        | Remedy::GiveBase
-        | Remedy::PackWhole
-        | Remedy::UnpackTensors
-        | Remedy::ListTensors
-        | Remedy::BuildDataset
-        | Remedy::ResumeBuild
-        | Remedy::SkipFailures
-        | Remedy::UseShards
-        | Remedy::AllowMissing
-        | Remedy::UseStore(_)
-        | Remedy::UseRowType(_) => remedy.to_string(),
+        Remedy::Words(_) | Remedy::ShowDevices | Remedy::AllowMissing => remedy.to_string(),
     }
 }
 
@@ -61,6 +59,8 @@ fn literal(value: &str) -> String {
     match value {
         "true" => "True".to_owned(),
         "false" => "False".to_owned(),
+        "none" => "None".to_owned(),
+        number if number.parse::<f64>().is_ok() => number.to_owned(),
         text => format!("\"{text}\""),
     }
 }

@@ -47,7 +47,8 @@ fn add(sources: &mut Sources, settings: &Bound<'_, PyDict>) -> PyResult<()> {
     Ok(())
 }
 
-fn known(key: &str) -> melisma::Result<&'static str> {
+/// The whole name of a key.
+pub fn known(key: &str) -> melisma::Result<&'static str> {
     let short = |known: &'static str| known.strip_prefix(SECTION).and_then(|rest| rest.strip_prefix('.'));
     let found = KEYS.iter().copied().find(|known| *known == key || short(known) == Some(key));
     found.ok_or_else(|| {

@@ -10,11 +10,14 @@ import sysconfig
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError("melisma does not support free-threaded Python; use a build with the GIL")
 
-from . import audio, dataset, mel, pack, snac, synth
+from . import audio, dataset, mel, optimize, pack, snac, synth
 from ._error import MelismaError, MelismaMemoryError, MelismaOSError, MelismaRuntimeError, MelismaValueError
-from ._melisma import MemoryTracker, PrecisionScope, Tensor, TensorOptimizer, Weights
+from ._melisma import Config, PrecisionScope, Server, Tensor, Weights, serve
+from ._melisma import Trace as trace
+from ._tensor import MemoryTracker, TensorOptimizer, TensorRTOptimizer, apply_tensor_optimizations
 
 __all__ = [
+    "Config",
     "MelismaError",
     "MelismaMemoryError",
     "MelismaOSError",
@@ -22,13 +25,19 @@ __all__ = [
     "MelismaValueError",
     "MemoryTracker",
     "PrecisionScope",
+    "Server",
     "Tensor",
     "TensorOptimizer",
+    "TensorRTOptimizer",
     "Weights",
+    "apply_tensor_optimizations",
     "audio",
     "dataset",
     "mel",
+    "optimize",
     "pack",
+    "serve",
     "snac",
     "synth",
+    "trace",
 ]

@@ -1,7 +1,7 @@
 """The native part of the package."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy
@@ -9,11 +9,14 @@ import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "Config",
     "Decoder",
     "DeviceTensor",
     "Encoder",
     "MemoryTracker",
     "PrecisionScope",
+    "Server",
+    "Session",
     "Stream",
     "StreamDecoder",
     "StreamEncoder",
@@ -21,6 +24,7 @@ __all__ = [
     "TensorOptimizer",
     "TileDecoder",
     "TileEncoder",
+    "Trace",
     "Track",
     "Transform",
     "Weights",
@@ -43,6 +47,7 @@ __all__ = [
     "_resample",
     "_styles",
     "_work",
+    "serve",
 ]
 
 _Floats: TypeAlias = npt.NDArray[numpy.float32]
@@ -72,14 +77,14 @@ class Tensor:
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> _Array:
         """What `numpy.asarray` calls. There is always a copy."""
 
-@final
+@disjoint_base
 class TensorOptimizer:
     """The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`."""
 
     def __new__(
         cls,
         profile: str | None = None,
-        config: str | os.PathLike[str] | dict[str, Any] | None = None,
+        config: str | os.PathLike[str] | dict[str, Any] | Config | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
         """`config` is the path of a YAML file or a dict of settings; the environment's `MELISMA_*` count as everywhere."""
@@ -101,7 +106,7 @@ class TensorOptimizer:
     def optimize(
         self,
         path: str | os.PathLike[str],
-        inputs: dict[str, Sequence[int]],
+        inputs: Mapping[str, Sequence[int]],
         *,
         precision: _Precision | None = None,
         tolerance: float | None = None,
@@ -154,11 +159,13 @@ class Weights:
         The limit holds for what is alive at one time.
         """
 
-@final
+@disjoint_base
 class MemoryTracker:
     """What tensors and buffers hold, by named scope."""
 
-    def track(self, name: str) -> Track:
+    def __new__(cls, memory_limit: int | str | None = None) -> Self:
+        """A tracker of its own, under `memory_limit`; `TensorOptimizer.memory` is that of an optimizer."""
+    def track(self, name: str = "") -> Track:
         """A scope called `name`, for `with`."""
     def summary(self) -> str:
         """The table of everything, as it is now."""
@@ -391,3 +398,69 @@ def _build_tokens(
 def _dataset_columns(
     path: str | os.PathLike[str],
 ) -> tuple[list[tuple[str, str, list[int], str, int]], dict[str, Any]]: ...
+
+@final
+class Config:
+    """Settings, from defaults to arguments; later layers win."""
+
+    def __new__(
+        cls,
+        profile: str | None = None,
+        config: str | os.PathLike[str] | dict[str, Any] | None = None,
+        memory_limit: int | str | None = None,
+    ) -> Self:
+        """The settings of this process's file and environment, under arguments as `TensorOptimizer` takes them."""
+    @staticmethod
+    def load_with_profile(name: str) -> Config:
+        """The settings under the profile called `name`: emergency, field or training."""
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Every key with its value and where it came from."""
+    def __getitem__(self, key: str, /) -> Any:
+        """The value of a key."""
+
+@disjoint_base
+class Session:
+    """A model with the best cached engine for each set of input shapes."""
+
+    def __new__(
+        cls,
+        path: str | os.PathLike[str],
+        optimizer: TensorOptimizer,
+        *,
+        precision: str | None = None,
+        tolerance: float | None = None,
+        engine: str | None = None,
+    ) -> Self: ...
+    def _inputs(self) -> list[tuple[str, str, list[int | str | None] | None]]: ...
+    def _outputs(self) -> list[tuple[str, str, list[int | str | None] | None]]: ...
+    def _run(self, feeds: dict[str, _Array]) -> dict[str, _Array]: ...
+
+@final
+class Trace:
+    """Spans of all threads, from `with` to its end."""
+
+    def __new__(cls, path: str | os.PathLike[str] | None = None) -> Self:
+        """A trace for `with`; `path` gets a file for Perfetto at the end."""
+    def table(self, sort: str = "self", limit: int = 30) -> str:
+        """The table of `melisma --profile`, sorted by self, total, calls, name, p99, device, bytes or allocated."""
+    def report(self) -> dict[str, Any]:
+        """The same figures as a dict."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_raised: object) -> None: ...
+
+@final
+class Server:
+    """A server that runs until it is closed."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, as in http://127.0.0.1:8431."""
+    def close(self) -> None:
+        """Stops the server: it refuses new requests and finishes open streams, for at most five seconds."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_raised: object) -> None: ...
+
+def serve(
+    *, port: int = 0, model: str | None = None, upstream: str | None = None, api_key: str | None = None
+) -> Server:
+    """Starts a server on 127.0.0.1 and returns when it is ready; port 0 takes any free port."""

@@ -28,6 +28,7 @@ mod histogram;
 mod nvtx;
 mod report;
 mod span;
+mod turn;
 
 pub use busy::Busy;
 pub use collector::Collector;

@@ -1,0 +1,181 @@
+"""Tools for single tensors, of numpy and of torch, and the optimizer of ONNX models."""
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
+
+import numpy
+import numpy.typing as npt
+
+from . import _melisma
+from ._array import is_torch, optional, plain, refuse
+from ._melisma import Config
+
+Settings: TypeAlias = dict[str, Any] | Config
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_TORCH = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+_ALIASES = {"fp32": "float32", "fp16": "float16", **_TORCH}
+
+
+class TensorOptimizer(_melisma.TensorOptimizer):
+    """The tensor tools under one set of settings: device, profile, memory limit and the section `tensor_optimizations`.
+
+    >>> import numpy
+    >>> optimizer = TensorOptimizer({"mixed_precision": True, "memory_efficient": True})
+    >>> optimizer.optimize_tensor(numpy.ones((2, 3), "f4"), dtype="float16").dtype
+    'f16'
+    """
+
+    def __new__(
+        cls,
+        profile: str | Settings | None = None,
+        config: str | os.PathLike[str] | Settings | None = None,
+        memory_limit: int | str | None = None,
+    ) -> Self:
+        """Takes a profile's name, or settings as a dict or a `Config`, or the path of a YAML file as `config`."""
+        if isinstance(profile, Mapping | Config):
+            if config is not None:
+                raise refuse("settings are given twice", "give one dict or Config")
+            profile, config = None, profile
+        return super().__new__(cls, profile, config, memory_limit)
+
+    def optimize_tensor(self, array: Any, dtype: Any = None) -> Any:
+        """The values of `array` as `dtype`, or as the settings ask.
+
+        A torch tensor gives a torch tensor on the same device, detached. An array gives a `Tensor` under the memory limit.
+        Values that an explicit type cannot hold raise ValueError; without one the tensor keeps its type.
+        """
+        if is_torch(array):
+            return self._converted(array, dtype)
+        return super().optimize_tensor(array, dtype)
+
+    def _converted(self, tensor: Any, dtype: Any) -> Any:
+        torch = optional("torch")
+        with torch.inference_mode():
+            tensor = tensor.detach()
+            if dtype is None and not tensor.is_floating_point():
+                return tensor
+            wanted = self._torch_type(dtype)
+            result = tensor.to(wanted)
+            if wanted == torch.float16 and bool((torch.isinf(result) & torch.isfinite(tensor)).any()):
+                if dtype is None:
+                    return tensor
+                raise refuse("a value does not fit float16", "use dtype=\"bfloat16\" or \"float32\"")
+        return result
+
+    def _torch_type(self, dtype: Any) -> Any:
+        torch = optional("torch")
+        if isinstance(dtype, torch.dtype):
+            return dtype
+        if dtype is None:
+            dtype = self.mixed_precision().dtype
+        name = dtype if isinstance(dtype, str) else numpy.dtype(dtype).name
+        name = _ALIASES.get(name, name)
+        if name not in _TORCH.values():
+            raise refuse(f"tensors are not converted to the type `{name}`", "use float32, float16 or bfloat16")
+        return getattr(torch, name)
+
+    @contextlib.contextmanager
+    def mixed_precision_context(self) -> Iterator[_melisma.PrecisionScope]:
+        """A scope in which products use the precision of the settings; where torch is imported, also its autocast."""
+        with contextlib.ExitStack() as stack:
+            scope = stack.enter_context(self.mixed_precision())
+            if "torch" in sys.modules:
+                torch = optional("torch")
+                lowered = self._torch_type(None)
+                is_lower = lowered != torch.float32
+                kind = "cuda" if torch.cuda.is_available() else "cpu"
+                stack.enter_context(torch.inference_mode())
+                stack.enter_context(torch.autocast(kind, dtype=lowered if is_lower else torch.bfloat16, enabled=is_lower))
+            yield scope
+
+
+def apply_tensor_optimizations(config: Settings | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """A decorator: arrays and tensors among the arguments are converted by the settings, and what is returned has the
+    type of the first of them.
+
+    >>> import numpy
+    >>> @apply_tensor_optimizations({"mixed_precision": True, "target_precision": "fp16"})
+    ... def double(x):
+    ...     assert x.dtype == numpy.float16
+    ...     return x + x
+    >>> double(numpy.ones(3, "f4"))
+    array([2., 2., 2.], dtype=float32)
+    """
+    optimizer = TensorOptimizer(config)
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @functools.wraps(function)
+        def optimized(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            given = next((value for value in [*args, *kwargs.values()] if _is_tensor(value)), None)
+            positional = [_lowered(optimizer, value) for value in args]
+            named = {name: _lowered(optimizer, value) for name, value in kwargs.items()}
+            with optimizer.memory.track(function.__name__), optimizer.mixed_precision_context():
+                result = function(*positional, **named)
+            returned: _R = _as_given(result, given)
+            return returned
+
+        return optimized
+
+    return decorate
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, numpy.ndarray) or is_torch(value)
+
+
+def _lowered(optimizer: TensorOptimizer, value: Any) -> Any:
+    if is_torch(value):
+        return optimizer.optimize_tensor(value)
+    if isinstance(value, numpy.ndarray) and value.dtype in (numpy.float32, numpy.float16):
+        return optimizer.optimize_tensor(value).numpy()
+    return value
+
+
+def _as_given(result: Any, given: Any) -> Any:
+    """Arrays of `result` as the type that `given` has."""
+    if isinstance(result, tuple | list):
+        return type(result)(_as_given(part, given) for part in result)
+    if isinstance(result, dict):
+        return {key: _as_given(value, given) for key, value in result.items()}
+    if given is None or not (_is_tensor(result) or isinstance(result, _melisma.Tensor)):
+        return result
+    if is_torch(given):
+        if not is_torch(result):
+            result = optional("torch").from_numpy(numpy.array(result))
+        return result.to(given.device, given.dtype if given.is_floating_point() and result.is_floating_point() else None)
+    array: npt.NDArray[Any] = numpy.asarray(result) if isinstance(result, _melisma.Tensor) else plain(result)
+    return array.astype(given.dtype) if array.dtype.kind == given.dtype.kind == "f" else array
+
+
+class MemoryTracker(_melisma.MemoryTracker):
+    """What tensors and buffers hold, by named scope, and the memory of the process.
+
+    >>> tracker = MemoryTracker()
+    >>> with tracker.track("load"):
+    ...     pass
+    >>> "load" in tracker.get_memory_summary()
+    True
+    """
+
+    def get_memory_summary(self) -> str:
+        """The table of everything, as it is now."""
+        return self.summary()
+
+
+class TensorRTOptimizer:
+    """Finds the fastest engine for ONNX models: TensorRT where it is installed and the settings allow it, else the best
+    other one."""
+
+    def __init__(self, config: Settings | None = None) -> None:
+        self._optimizer = TensorOptimizer(config)
+
+    def optimize_onnx(self, path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]]) -> str:
+        """The folder of the cached engine for inputs of these shapes; `melisma.optimize.Session` uses it."""
+        report = self._optimizer.optimize(path, {name: list(shape) for name, shape in input_shapes.items()})
+        return str(report["cache"]["path"])

@@ -1,0 +1,86 @@
+"""ONNX models: the fastest engine for this machine, found once and cached.
+
+`optimize` measures the engines; `Session` then runs the model with the best of them, as `onnxruntime.InferenceSession`
+does.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import numpy.typing as npt
+
+from . import _melisma
+from ._array import ArrayLike, plain, refuse
+from ._tensor import Settings, TensorOptimizer
+
+__all__ = ["NodeArg", "Session", "optimize"]
+
+Path: TypeAlias = str | os.PathLike[str]
+Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
+
+
+def optimize(
+    path: Path,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    *,
+    precision: Precision | None = None,
+    tolerance: float | None = None,
+    engine: str | None = None,
+    calibrate: Path | None = None,
+    config: Settings | None = None,
+) -> dict[str, Any]:
+    """Finds the best engine for a model with inputs of these shapes, caches it, and returns the report of
+    `melisma optimize --json`. Inputs whose shape the model fixes may be left out."""
+    shapes = {name: list(shape) for name, shape in (inputs or {}).items()}
+    return TensorOptimizer(config).optimize(
+        path, shapes, precision=precision, tolerance=tolerance, engine=engine, calibrate=calibrate
+    )
+
+
+class NodeArg(NamedTuple):
+    """An input or output: a variable axis is a name or None; the shape is None where the model declares none."""
+
+    name: str
+    type: str
+    shape: list[int | str | None] | None
+
+
+class Session(_melisma.Session):
+    """A model that stays open, with the best cached engine for each set of input shapes.
+
+    Without a cached engine it runs on the embedded one in FP32; the logger `melisma` says which and why.
+    """
+
+    def __new__(
+        cls,
+        path: Path,
+        *,
+        precision: Precision | None = None,
+        tolerance: float | None = None,
+        engine: str | None = None,
+        config: Settings | None = None,
+    ) -> Self:
+        """Opens a model; `config` is as in `TensorOptimizer`."""
+        optimizer = TensorOptimizer(config)
+        return super().__new__(cls, path, optimizer, precision=precision, tolerance=tolerance, engine=engine)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs of the model."""
+        return [NodeArg(*port) for port in self._inputs()]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs of the model."""
+        return [NodeArg(*port) for port in self._outputs()]
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, ArrayLike]
+    ) -> list[npt.NDArray[Any]]:
+        """The outputs called `output_names`, or all of them, for these inputs."""
+        found = self._run({name: plain(value) for name, value in input_feed.items()})
+        if output_names is None:
+            return list(found.values())
+        unknown = [name for name in output_names if name not in found]
+        if unknown:
+            raise refuse(f"unknown output `{unknown[0]}`", f"the outputs are {', '.join(found)}")
+        return [found[name] for name in output_names]

@@ -1,0 +1,49 @@
+//! `Config`: the settings of a profile, a file and the environment.
+
+use melisma::config::Config;
+use pyo3::prelude::*;
+
+use crate::error::raise;
+use crate::{array, settings};
+
+/// Settings, from defaults to arguments; later layers win.
+#[pyclass(name = "Config", module = "melisma", frozen)]
+pub struct PyConfig {
+    pub config: Config,
+}
+
+#[pymethods]
+impl PyConfig {
+    /// The settings of this process's file and environment, under arguments as `TensorOptimizer` takes them.
+    #[new]
+    #[pyo3(signature = (profile=None, config=None, memory_limit=None))]
+    fn new(
+        profile: Option<&str>,
+        config: Option<&Bound<'_, PyAny>>,
+        memory_limit: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let sources = settings::sources(profile, config, memory_limit)?;
+        Ok(Self { config: Config::load(&sources).map_err(raise)? })
+    }
+
+    /// The settings under the profile called `name`: emergency, field or training.
+    #[staticmethod]
+    fn load_with_profile(name: &str) -> PyResult<Self> {
+        Ok(Self { config: Config::load_with_profile(name).map_err(raise)? })
+    }
+
+    /// Every key with its value and where it came from.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        array::parsed(py, &self.config.json().to_string())
+    }
+
+    /// The value of a key.
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+        let key = settings::known(key).map_err(raise)?;
+        self.to_dict(py)?.get_item(key)?.get_item("value")
+    }
+
+    fn __repr__(&self) -> String {
+        self.config.table().text()
+    }
+}

@@ -1,0 +1,152 @@
+//! `serve`: a server in this process.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use melisma::runtime::device::Device;
+use melisma::runtime::machine::raise_file_limit;
+use melisma::snac::EngineOptions;
+use melisma::{Error, Result};
+use melisma_server::batcher::{Batcher, Setup};
+use melisma_server::metrics::Metrics;
+use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper, encoder};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::error::raise;
+use crate::local::Local;
+use crate::place::Choice;
+use crate::signal;
+use crate::snac::Codec;
+
+const DEFAULT_MODEL: &str = "builtin:mini24";
+/// How long leaving the server waits for open streams.
+const PATIENCE: Duration = Duration::from_secs(5);
+const TICK: Duration = Duration::from_millis(50);
+
+/// A server that runs until it is closed.
+#[pyclass(name = "Server", module = "melisma", frozen)]
+pub struct PyServer {
+    /// Where it listens, as in http://127.0.0.1:8431.
+    #[pyo3(get)]
+    url: String,
+    running: Local<Running>,
+}
+
+struct Running {
+    stopper: Stopper,
+    thread: Mutex<Option<JoinHandle<Result<()>>>>,
+}
+
+#[pymethods]
+impl PyServer {
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    /// Stops the server: it refuses new requests and finishes open streams, for at most five seconds.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let running = self.running.get()?;
+        running.stopper.drain();
+        py.detach(|| {
+            let thread = running.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(thread) = thread else { return Ok(()) };
+            let start = Instant::now();
+            while !thread.is_finished() && start.elapsed() < PATIENCE {
+                std::thread::sleep(TICK);
+                signal::check()?;
+            }
+            match thread.is_finished() {
+                true => thread.join().unwrap_or(Ok(())).map_err(raise),
+                false => Ok(()),
+            }
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Server({:?})", self.url)
+    }
+}
+
+/// Starts a server on 127.0.0.1 and returns when it is ready; port 0 takes any free port.
+#[pyfunction]
+#[pyo3(signature = (*, port=0, model=None, upstream=None, api_key=None))]
+pub fn serve(
+    py: Python<'_>,
+    port: u16,
+    model: Option<String>,
+    upstream: Option<String>,
+    api_key: Option<String>,
+) -> PyResult<PyServer> {
+    if upstream.is_some() && model.is_none() {
+        return Err(raise(
+            Error::invalid("upstream without model: its tokens are codes of one codec")
+                .with_hint("name the codec that the language model was trained with, as in model=\"snac_24khz/\""),
+        ));
+    }
+    let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), Choice::default())?;
+    let settings = Settings {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        guard: Guard { key: api_key, ..Guard::default() },
+        limits: Limits::default(),
+        log: Log::default(),
+        threads: codec.place.config.threads.value.count(),
+    };
+    // Where the limit cannot be raised, fewer connections fit.
+    let _ = raise_file_limit();
+    let server = py.detach(|| Server::bind(settings)).map_err(raise)?;
+    let (url, stopper) = (format!("http://{}", server.address()), server.stopper());
+    let (ready, is_ready) = mpsc::channel();
+    let run = move || {
+        server.run(|metrics| {
+            let decoder = load(codec, metrics)?;
+            // The caller waits for it.
+            let _ = ready.send(());
+            Ok(decoder)
+        })
+    };
+    let thread = std::thread::Builder::new().name("melisma-serve".to_owned()).spawn(run);
+    let thread = thread.map_err(|error| raise(Error::io("the server's thread", error)))?;
+    let server = PyServer { url, running: Local::new(Running { stopper, thread: Mutex::new(Some(thread)) }) };
+    let waited = py.detach(move || {
+        loop {
+            match is_ready.recv_timeout(TICK) {
+                Ok(()) => return Ok(true),
+                Err(RecvTimeoutError::Timeout) => signal::check()?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            }
+        }
+    });
+    match waited {
+        Ok(true) => Ok(server),
+        // Closing it gives the error that ended it.
+        Ok(false) => server.close(py).and_then(|()| Err(raise(Error::invalid("the server ended")))),
+        Err(raised) => server.close(py).and(Err(raised)),
+    }
+}
+
+fn load(codec: Codec, metrics: &Arc<Metrics>) -> Result<Decoder> {
+    let Codec { model, place } = codec;
+    let max_streams = match place.device {
+        Device::Cpu(_) => 64,
+        Device::Cuda(_) => 2048,
+    };
+    let setup = Setup {
+        queue: &place.queue,
+        budget: place.budget(),
+        options: EngineOptions::from(max_streams),
+        capacity: None,
+        metrics: Arc::clone(metrics),
+    };
+    let batcher = Batcher::start(&model, setup)?;
+    let encoder = encoder::start(&model, &place.device.queue(place.budget())?, place.budget(), metrics)?;
+    Ok(Decoder { model, batcher, encoder, device: place.device.to_string() })
+}
