@@ -11,7 +11,7 @@ const PREFIX: &str = "MELISMA_";
 /// Prefixes of variables for tests and benchmarks.
 const INTERNAL: [&str; 3] = ["MELISMA_BENCH_", "MELISMA_SHIM_", "MELISMA_TEST_"];
 /// Variables that do not mirror a setting.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 21] = [
     "MELISMA_ALLOW_HOST",
     "MELISMA_ALLOW_ORIGIN",
     "MELISMA_API_KEY",
@@ -30,6 +30,9 @@ const OTHERS: [&str; 18] = [
     "MELISMA_PYTHON",
     "MELISMA_SHIM",
     "MELISMA_SOUNDFONT",
+    "MELISMA_UPSTREAM",
+    "MELISMA_UPSTREAM_KEY",
+    "MELISMA_UPSTREAM_KEY_FILE",
 ];
 
 /// Variables by name; an empty one counts as unset.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::config::precision;
 use crate::config::profile::Profile;
 use crate::config::request::DeviceRequest;
+use crate::config::upstream::UpstreamApi;
 use crate::trace::Sort;
 use crate::{Error, Result};
 
@@ -125,6 +126,30 @@ impl Field for Option<PathBuf> {
     }
 }
 
+impl Field for String {
+    fn parse(raw: &Raw) -> Result<Self> {
+        raw.word("a text").map(str::to_owned)
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Field for Option<String> {
+    fn parse(raw: &Raw) -> Result<Self> {
+        String::parse(raw).map(Some)
+    }
+
+    fn show(&self) -> String {
+        self.clone().unwrap_or_else(|| "none".to_owned())
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
 macro_rules! words {
     ($($type:ty, $expected:literal;)+) => {$(
         impl Field for $type {
@@ -144,5 +169,6 @@ words! {
     Profile, "emergency, field or training";
     precision::Request, "fp32, fp16, bf16, int8 or auto";
     precision::Format, "fp32, fp16, bf16 or int8";
+    UpstreamApi, "completions or chat";
     Sort, "self, total, calls, name, p99, device, bytes or allocated";
 }

@@ -20,6 +20,7 @@ pub mod precision;
 mod profile;
 mod request;
 mod show;
+mod upstream;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub use precision::Precision;
 pub use profile::Profile;
 pub use request::DeviceRequest;
 pub use show::Entry;
+pub use upstream::{ORPHEUS, UpstreamApi};
 
 use crate::trace::Sort;
 use crate::{Error, Result};
@@ -154,6 +156,13 @@ settings! {
     "tensor_optimizations.target_precision" target_precision: Format = Format::Fp16, "What mixed precision lowers to.";
     "tensor_optimizations.chunk_large_tensors" chunk_large_tensors: bool = true, "Whether large operations are split.";
     "tensor_optimizations.chunk_size" chunk_size: ChunkSize = ChunkSize::Auto, "Rows per chunk.";
+    "upstream.api" upstream_api: UpstreamApi = UpstreamApi::Completions, "The route of the language model behind speech.";
+    "upstream.model" upstream_model: Option<String> = None, "The model's name there, if it has to be named.";
+    "upstream.template" upstream_template: String = ORPHEUS.to_owned(), "Its prompt: `orpheus`, or a text with `{text}`.";
+    "upstream.voices" upstream_voices: String = ORPHEUS.to_owned(), "Its voices: `orpheus`, or names with commas.";
+    "upstream.request" upstream_request: String = ORPHEUS.to_owned(), "Fields of requests: `orpheus`, or a JSON object.";
+    "upstream.stop" upstream_stop: String = "<custom_token_2>".to_owned(), "Text that ends its speech.";
+    "upstream.max_tokens" upstream_max_tokens: u64 = 8192, "The most tokens for one piece of text.";
 }
 
 #[cfg(test)]
