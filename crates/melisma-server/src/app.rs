@@ -20,6 +20,8 @@ use crate::ledger::Ledgers;
 use crate::live::Band;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::server::Settings;
+use crate::upstream::Upstream;
 
 /// Bounds on what clients send and how long they take.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,8 @@ pub struct Limits {
     pub frameless_bytes: u64,
     /// Bytes of a list of codes, which is held in memory.
     pub list_bytes: usize,
+    /// Bytes of a request for speech.
+    pub speech_bytes: usize,
     /// Bytes of one WebSocket message.
     pub message_bytes: usize,
     /// Audio of one stream.
@@ -64,6 +68,7 @@ impl Default for Limits {
             audio_bytes: 1 << 30,
             frameless_bytes: 1 << 20,
             list_bytes: 16 << 20,
+            speech_bytes: 128 << 10,
             message_bytes: 1 << 20,
             audio: seconds(4 * 3600),
             listeners: 1024,
@@ -106,6 +111,8 @@ pub struct App {
     pub streams: Streams,
     /// Places for connections.
     pub connections: Admission,
+    /// The language model behind speech, if there is one.
+    pub upstream: Option<Arc<Upstream>>,
     /// Becomes true when the server drains.
     pub stop: watch::Receiver<bool>,
     /// Places for whole renders.
@@ -118,7 +125,8 @@ pub struct App {
 }
 
 impl App {
-    pub(crate) fn new(guard: Guard, limits: Limits, log: Log, stop: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(settings: Settings, stop: watch::Receiver<bool>) -> Self {
+        let Settings { guard, limits, log, upstream, .. } = settings;
         Self {
             guard,
             limits,
@@ -127,6 +135,7 @@ impl App {
             ledgers: Ledgers::default(),
             streams: Streams::default(),
             connections: Admission::new(limits.connections),
+            upstream: upstream.map(Arc::new),
             stop,
             renders: Admission::new(limits.renders),
             pictures: Admission::new(limits.pictures),

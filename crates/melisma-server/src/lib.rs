@@ -21,6 +21,8 @@ pub mod page;
 mod picture;
 mod route;
 mod server;
+mod speech;
+pub mod upstream;
 pub mod websocket;
 
 pub use app::{Decoder, Limits};

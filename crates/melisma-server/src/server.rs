@@ -17,6 +17,7 @@ use crate::live::Band;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::route;
+use crate::upstream::Upstream;
 
 /// How often a draining server looks whether its connections have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
@@ -34,6 +35,8 @@ pub struct Settings {
     pub log: Log,
     /// Threads for connections.
     pub threads: usize,
+    /// The language model behind `/v1/audio/speech`.
+    pub upstream: Option<Upstream>,
 }
 
 /// A bound server that does not answer yet.
@@ -66,8 +69,8 @@ impl Server {
     /// # Errors
     /// The address is in use, or is not a loopback address and there is no key.
     pub fn bind(settings: Settings) -> Result<Self> {
-        let Settings { address, guard, limits, log, threads } = settings;
-        if !address.ip().is_loopback() && guard.key.is_none() {
+        let Settings { address, threads, .. } = settings;
+        if !address.ip().is_loopback() && settings.guard.key.is_none() {
             return Err(Error::invalid(format!(
                 "{address}: other machines can reach this address, and there is no key"
             ))
@@ -79,7 +82,7 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
-        let app = Arc::new(App::new(guard, limits, log, stopped));
+        let app = Arc::new(App::new(settings, stopped));
         Ok(Self { runtime, listener, address, app, stop: Stopper { stop: Arc::new(stop) }, threads })
     }
 

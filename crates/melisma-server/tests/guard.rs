@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use client::{Answer, Fixture, codes, request, tokens};
-use melisma_server::{Guard, Limits, ROUTES, Times};
+use melisma_server::{Guard, Limits, ROUTES, Settings, Times};
 
 static KEYED: LazyLock<Fixture> = LazyLock::new(|| {
     let guard = Guard {
@@ -252,13 +252,7 @@ fn a_draining_server_finishes_its_streams_and_ends() {
 
 #[test]
 fn an_address_that_others_reach_needs_a_key() {
-    let settings = |guard| melisma_server::Settings {
-        address: "0.0.0.0:0".parse().unwrap(),
-        guard,
-        limits: Limits::default(),
-        log: melisma_server::Log::default(),
-        threads: 1,
-    };
+    let settings = |guard| Settings { address: "0.0.0.0:0".parse().unwrap(), guard, ..client::settings() };
     let error = melisma_server::Server::bind(settings(Guard::default())).unwrap_err();
     assert!(error.to_string().contains("there is no key"), "{error}");
     let guard = Guard { key: Some("k".to_owned()), ..Guard::default() };

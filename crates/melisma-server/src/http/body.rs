@@ -152,6 +152,18 @@ impl Upload {
         Self { body, limit, n_read: 0, patience }
     }
 
+    /// All bytes.
+    ///
+    /// # Errors
+    /// As [`Upload::next`].
+    pub async fn whole(mut self) -> Result<Vec<u8>, Failure> {
+        let mut whole = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            whole.extend_from_slice(&bytes);
+        }
+        Ok(whole)
+    }
+
     /// The next bytes, or `None` at the end.
     ///
     /// # Errors

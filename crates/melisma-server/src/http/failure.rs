@@ -20,12 +20,21 @@ pub struct Failure {
     param: Option<String>,
     headers: Vec<(HeaderName, &'static str)>,
     should_retry: bool,
+    detail: Option<String>,
 }
 
 impl Failure {
     /// A failure with a code for programs and a message for people.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), param: None, headers: Vec::new(), should_retry: false }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            param: None,
+            headers: Vec::new(),
+            should_retry: false,
+            detail: None,
+        }
     }
 
     /// 400.
@@ -33,9 +42,29 @@ impl Failure {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// 400 about the query parameter `param`.
+    /// 400 about the parameter `param`.
     pub fn parameter(param: &str, message: impl Into<String>) -> Self {
-        Self { param: Some(param.to_owned()), ..Self::invalid("invalid_parameter", message) }
+        Self::invalid("invalid_parameter", message).about(param)
+    }
+
+    /// Names the parameter that is wrong.
+    pub fn about(self, param: &str) -> Self {
+        Self { param: Some(param.to_owned()), ..self }
+    }
+
+    /// Adds what only the server's events say.
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
+    /// The code for programs.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What only the server's events say.
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
     }
 
     /// 413.

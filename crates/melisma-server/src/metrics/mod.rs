@@ -69,6 +69,9 @@ pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     /// Streams that the server ended, by reason.
     dropped: Mutex<BTreeMap<&'static str, u64>>,
+    first_token: Histogram,
+    /// Inputs that the upstream spoke, by how they ended.
+    upstream: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Default for Metrics {
@@ -82,6 +85,8 @@ impl Default for Metrics {
             audio_ms: AtomicU64::new(0),
             requests: Mutex::default(),
             dropped: Mutex::default(),
+            first_token: Histogram::new(SECONDS),
+            upstream: Mutex::default(),
         }
     }
 }
@@ -127,6 +132,16 @@ impl Metrics {
         *lock(&self.dropped).entry(reason).or_default() += 1;
     }
 
+    /// Adds the time from a request for speech to the upstream's first token.
+    pub fn first_token(&self, time: Duration) {
+        self.first_token.add(time.as_secs_f64());
+    }
+
+    /// Counts an input that the upstream spoke, or failed to.
+    pub fn upstream(&self, outcome: &'static str) {
+        *lock(&self.upstream).entry(outcome).or_default() += 1;
+    }
+
     /// Streams of a step, in the middle of all steps.
     pub fn batch_size(&self) -> Option<f64> {
         self.batch.quantile(0.5)
@@ -170,6 +185,13 @@ impl Metrics {
         head(&mut text, "dropped_streams_total", "counter", "Streams that the server ended, by reason.");
         for (reason, n) in &*lock(&self.dropped) {
             let _ = writeln!(text, "melisma_dropped_streams_total{{reason=\"{reason}\"}} {n}");
+        }
+        let help = "Time from a request for speech to the upstream's first token.";
+        head(&mut text, "upstream_first_token_seconds", "histogram", help);
+        self.first_token.write("melisma_upstream_first_token_seconds", "", &mut text);
+        head(&mut text, "upstream_requests_total", "counter", "Inputs that the upstream was given, by outcome.");
+        for (outcome, n) in &*lock(&self.upstream) {
+            let _ = writeln!(text, "melisma_upstream_requests_total{{outcome=\"{outcome}\"}} {n}");
         }
         text
     }

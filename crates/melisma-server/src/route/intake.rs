@@ -40,6 +40,11 @@ impl Choice {
         Ok(Self { noise: noise.unwrap_or_default(), chunk: chunk.unwrap_or(1), tokens: Format::Auto })
     }
 
+    /// A stream of a language model's words.
+    pub(super) fn speech() -> Self {
+        Self { noise: Noise::default(), chunk: 1, tokens: Format::Orpheus }
+    }
+
     /// Why a stream would be refused now.
     pub(super) fn refusal(app: &App) -> Option<Failure> {
         let is_full = |decoder: &&Decoder| decoder.batcher.admission().is_full();
@@ -96,11 +101,11 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Takes tokens in any split.
+    /// Takes tokens in any split. Returns the frames that they complete.
     ///
     /// # Errors
     /// They are of another model, break a limit, or the stream has ended.
-    pub(super) async fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) async fn push(&mut self, bytes: &[u8]) -> Result<Codes, Failure> {
         let limits = self.app.limits;
         if matches!(self.reader.format(), Format::Codes | Format::Auto) {
             self.n_listed += bytes.len();
@@ -116,11 +121,16 @@ impl Intake {
             let message = format!("{} bytes without a whole frame", self.n_frameless);
             return Err(Failure::invalid("no_frames", message).and_close());
         }
-        self.take(codes).await?;
+        self.take(&codes)?;
         if self.pending.n_frames() >= self.chunk {
             self.send().await?;
         }
-        Ok(())
+        Ok(codes)
+    }
+
+    /// The account of the tokens so far.
+    pub(super) fn ledger(&self) -> Ledger {
+        self.reader.ledger()
     }
 
     /// Ends the tokens. Returns the account of them.
@@ -129,7 +139,7 @@ impl Intake {
     /// As [`Intake::push`]; there was no whole frame.
     pub(super) async fn finish(mut self) -> Result<Ledger, Failure> {
         let codes = self.reader.finish()?;
-        self.take(codes).await?;
+        self.take(&codes)?;
         let ledger = self.reader.ledger();
         if ledger.frames == 0 {
             let message = format!("no whole frame in {} tokens", ledger.seen());
@@ -140,7 +150,7 @@ impl Intake {
         Ok(ledger)
     }
 
-    async fn take(&mut self, codes: Codes) -> Result<(), Failure> {
+    fn take(&mut self, codes: &Codes) -> Result<(), Failure> {
         let decoder = self.app.decoder()?;
         self.reader.origin(&decoder.model)?;
         if self.reader.ledger().frames > self.max_frames {

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use super::Call;
 use super::clip::{self, Kind, Texts};
-use super::decode::SAMPLE_RATE;
+use super::player::SAMPLE_RATE;
 use crate::app::App;
 use crate::http::body::Reply;
 use crate::http::failure::Failure;

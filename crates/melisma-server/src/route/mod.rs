@@ -8,8 +8,10 @@ mod mel;
 mod openapi;
 mod piece;
 mod plain;
+mod player;
 mod render;
 mod socket;
+mod speech;
 mod synth;
 mod talk;
 
@@ -31,6 +33,7 @@ use crate::http::body::{Body, Reply};
 use crate::http::failure::Failure;
 use crate::http::guard::Caller;
 use crate::page;
+use crate::speech::{models, voices};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -61,6 +64,9 @@ enum Kind {
     Synth,
     Render(Format),
     Presets,
+    Speech,
+    Voices,
+    Models,
     Page,
     PageFile,
 }
@@ -87,6 +93,9 @@ pub const ROUTES: &[Route] = &[
     keyed("GET", "/v1/ledger/{id}", Kind::Ledger),
     keyed("POST", "/v1/encode", Kind::Encode),
     keyed("POST", "/v1/mel", Kind::Mel),
+    keyed("POST", "/v1/audio/speech", Kind::Speech),
+    keyed("GET", "/v1/audio/voices", Kind::Voices),
+    keyed("GET", "/v1/models", Kind::Models),
     keyed("GET", "/v1/presets", Kind::Presets),
     keyed("GET", "/v1/synth", Kind::Synth),
     keyed("GET", "/v1/synth.wav", Kind::Render(Format::Wav)),
@@ -165,6 +174,9 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
         Kind::DecodeSocket => socket::open(app, call),
         Kind::Encode => encode::post(app, call).await,
         Kind::Mel => mel::post(app, call).await,
+        Kind::Speech => speech::post(app, call).await,
+        Kind::Voices => Ok(plain::json_reply(&voices(app.upstream.as_deref()))),
+        Kind::Models => Ok(plain::json_reply(&models(app.upstream.as_deref()))),
         Kind::Presets => Ok(plain::json_reply(&piece::presets())),
         Kind::Synth => synth::open(app, call),
         Kind::Render(format) => render::get(app, &call, format).await,

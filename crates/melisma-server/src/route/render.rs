@@ -9,8 +9,8 @@ use melisma::synth::{BusConfig, Buses, Length, Performance, Setup, compose};
 use tokio::runtime::Handle;
 
 use super::Call;
-use super::decode::seconds;
 use super::piece::Piece;
+use super::player::seconds;
 use crate::app::App;
 use crate::audio::{Encoder, Format, Layout};
 use crate::http::body::{Body, Lost, Pieces, Reply};

@@ -9,8 +9,8 @@ use melisma::snac::tokens::Ledger;
 use serde_json::Value;
 
 use super::Call;
-use super::decode::seconds;
 use super::intake::{Choice, Intake, record};
+use super::player::seconds;
 use super::talk::{Ear, Fault, Talk};
 use crate::app::App;
 use crate::audio::{Encoder, Layout};
@@ -90,7 +90,7 @@ impl Client {
             (Some(mut open), false) => {
                 let pushed = open.push(text.as_bytes()).await;
                 *intake = Some(open);
-                Ok(pushed?)
+                pushed.map(|_| ()).map_err(Fault::from)
             }
             (Some(open), true) => {
                 let ledger = open.finish().await?;

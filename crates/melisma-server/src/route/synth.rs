@@ -12,8 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::Call;
-use super::decode::seconds;
 use super::piece::Piece;
+use super::player::seconds;
 use super::talk::{Ear, Fault, Talk};
 use crate::app::App;
 use crate::audio::{Encoder, Layout};

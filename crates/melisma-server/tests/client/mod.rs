@@ -31,8 +31,11 @@ pub struct Fixture {
 impl Fixture {
     /// A server for `max_streams` streams, ready.
     pub fn new(max_streams: usize, guard: Guard, limits: Limits) -> Self {
-        let address = "127.0.0.1:0".parse().unwrap();
-        let server = Server::bind(Settings { address, guard, limits, log: Log::default(), threads: 2 }).unwrap();
+        Self::start(max_streams, Settings { guard, limits, ..settings() })
+    }
+
+    pub fn start(max_streams: usize, settings: Settings) -> Self {
+        let server = Server::bind(settings).unwrap();
         let (address, stopper) = (server.address(), server.stopper());
         let thread = std::thread::spawn(move || {
             server.run(|metrics| {
@@ -118,6 +121,18 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.stopper.drain();
+    }
+}
+
+/// A server without rules on a free port.
+pub fn settings() -> Settings {
+    Settings {
+        address: "127.0.0.1:0".parse().unwrap(),
+        guard: Guard::default(),
+        limits: Limits::default(),
+        log: Log::default(),
+        threads: 2,
+        upstream: None,
     }
 }
 

@@ -1,0 +1,236 @@
+//! Audio to a client while it becomes final.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, TRAILER};
+use hyper::{HeaderMap, Response, StatusCode};
+use melisma::snac::tokens::Ledger;
+use melisma::text::base64;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::intake::record;
+use crate::app::App;
+use crate::audio::{Encoder, Format, Layout};
+use crate::batcher::{Block, Output};
+use crate::http::body::{Body, Lost, Pieces, Reply};
+use crate::http::failure::Failure;
+use crate::metrics::Stage;
+
+const LEDGER: HeaderName = HeaderName::from_static("x-melisma-ledger");
+pub(super) const SAMPLE_RATE: HeaderName = HeaderName::from_static("x-melisma-sample-rate-hz");
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The task that feeds a stream. Dropping it ends the task.
+#[derive(Debug)]
+pub(super) struct Feed {
+    task: JoinHandle<Result<Ledger, Failure>>,
+}
+
+impl Feed {
+    /// Starts feeding.
+    pub(super) fn start(feed: impl Future<Output = Result<Ledger, Failure>> + Send + 'static) -> Self {
+        Self { task: tokio::spawn(feed) }
+    }
+
+    async fn first(&mut self, mut output: Output) -> Result<(Block, Output), Failure> {
+        let failed = match output.next().await {
+            Ok(Some(block)) => return Ok((block, output)),
+            Ok(None) => lost(),
+            Err(error) => error.into(),
+        };
+        drop(output);
+        Err(self.end().await.err().unwrap_or(failed))
+    }
+
+    async fn end(&mut self) -> Result<Ledger, Failure> {
+        (&mut self.task).await.unwrap_or_else(|_| Err(lost()))
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn lost() -> Failure {
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the stream was lost")
+}
+
+/// How the bytes of a format are sent.
+#[derive(Debug)]
+pub(super) enum Packaging {
+    /// As they are.
+    Plain,
+    /// As OpenAI's events, with the tokens of the prompts at the end.
+    Events(Arc<AtomicU64>),
+}
+
+impl Packaging {
+    fn audio(&self, bytes: Vec<u8>) -> Vec<u8> {
+        match self {
+            Self::Plain => bytes,
+            Self::Events(_) => event(&json!({"type": "speech.audio.delta", "audio": base64::encode(&bytes)})),
+        }
+    }
+
+    fn end(&self, ledger: Ledger) -> Option<Vec<u8>> {
+        let Self::Events(prompt_tokens) = self else { return None };
+        let (input, output) = (prompt_tokens.load(Relaxed), ledger.seen());
+        let usage = json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output});
+        Some(event(&json!({"type": "speech.audio.done", "usage": usage})))
+    }
+
+    fn failure(&self, failure: &Failure) -> Option<Vec<u8>> {
+        let Self::Events(_) = self else { return None };
+        Some(event(&json!({"type": "error", "error": failure.json()["error"]})))
+    }
+}
+
+fn event(value: &Value) -> Vec<u8> {
+    format!("data: {value}\n\n").into_bytes()
+}
+
+/// Why an answer ended early.
+enum Fault {
+    Client(Lost),
+    Server(Failure),
+}
+
+impl From<Lost> for Fault {
+    fn from(lost: Lost) -> Self {
+        Self::Client(lost)
+    }
+}
+
+impl From<melisma::Error> for Fault {
+    fn from(error: melisma::Error) -> Self {
+        Self::Server(error.into())
+    }
+}
+
+/// What an answer is made of.
+pub(super) struct Play {
+    pub(super) app: Arc<App>,
+    pub(super) id: String,
+    /// When the request came.
+    pub(super) start: Instant,
+    /// Its name in status and events.
+    pub(super) kind: &'static str,
+    pub(super) layout: Layout,
+    pub(super) format: Format,
+    pub(super) packaging: Packaging,
+}
+
+/// Answers with the first final audio; until then a fault has its own status.
+pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<Reply, Failure> {
+    let Play { app, id, start, kind, layout, format, packaging } = play;
+    let (first, output) = feed.first(output).await?;
+    app.metrics.first_audio(start.elapsed());
+    let encoder = Encoder::new(format, layout)?;
+    let (pieces, body) = Body::stream(app.limits.patience);
+    let media_type = match packaging {
+        Packaging::Plain => format.media_type(),
+        Packaging::Events(_) => "text/event-stream",
+    };
+    tokio::spawn(Player { app, id, kind, layout, encoder, packaging, pieces }.play(first, output, feed));
+    let mut reply = Response::new(body);
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(TRAILER, HeaderValue::from_name(LEDGER));
+    headers.insert(SAMPLE_RATE, HeaderValue::from(layout.sample_rate));
+    headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    Ok(reply)
+}
+
+/// Sends the audio of one stream.
+struct Player {
+    app: Arc<App>,
+    id: String,
+    kind: &'static str,
+    layout: Layout,
+    encoder: Encoder,
+    packaging: Packaging,
+    pieces: Pieces,
+}
+
+impl Player {
+    /// Sends all audio from the block `first` on.
+    async fn play(self, first: Block, output: Output, feed: Feed) {
+        let (app, id, kind, start) = (Arc::clone(&self.app), self.id.clone(), self.kind, Instant::now());
+        let reason = match self.send_all(first, output, feed).await {
+            Ok(()) => "done",
+            Err(Fault::Client(Lost::Gone)) => "client_left",
+            Err(Fault::Client(Lost::Slow)) => {
+                app.metrics.dropped("slow_client");
+                "slow_client"
+            }
+            Err(Fault::Server(failure)) => {
+                app.metrics.dropped("fault");
+                app.log.event(json!({"event": "fault", "request_id": id, "error": failure.json()["error"]}));
+                "fault"
+            }
+        };
+        app.ended(kind, &id, reason, start);
+    }
+
+    async fn send_all(mut self, first: Block, mut output: Output, mut feed: Feed) -> Result<(), Fault> {
+        let (app, start, mut n_samples) = (Arc::clone(&self.app), Instant::now(), 0);
+        let listed = app.streams.list(&self.id, self.kind);
+        let mut next = Some(first);
+        let mut is_whole = false;
+        while let Some(block) = next {
+            is_whole = block.is_last;
+            n_samples += self.send(&block).await?;
+            listed.sent(seconds(n_samples, self.layout), start);
+            next = output.next().await?;
+        }
+        let ledger = match (feed.end().await, is_whole) {
+            (Ok(ledger), true) => ledger,
+            (ended, _) => return Err(self.fail(ended.err().unwrap_or_else(lost)).await),
+        };
+        let last = self.encoder.finish()?;
+        self.pieces.send(self.packaging.audio(last)).await?;
+        if let Some(end) = self.packaging.end(ledger) {
+            self.pieces.send(end).await?;
+        }
+        let shown = record(&app, &self.id, ledger, n_samples);
+        let mut trailers = HeaderMap::new();
+        if let Ok(value) = HeaderValue::from_str(&shown.to_string()) {
+            trailers.insert(LEDGER, value);
+        }
+        Ok(self.pieces.finish(trailers).await?)
+    }
+
+    /// Tells a client that can be told why its audio ends; any other answer is cut off.
+    async fn fail(self, failure: Failure) -> Fault {
+        if let Some(event) = self.packaging.failure(&failure) {
+            // A client that has left does not hear it.
+            let _ = self.pieces.send(event).await;
+            let _ = self.pieces.finish(HeaderMap::new()).await;
+        }
+        Fault::Server(failure)
+    }
+
+    /// Returns the samples that were sent.
+    async fn send(&mut self, block: &Block) -> Result<u64, Fault> {
+        let start = Instant::now();
+        let samples = &block.content;
+        let bytes = self.encoder.push(samples)?;
+        if !bytes.is_empty() {
+            self.pieces.send(self.packaging.audio(bytes)).await?;
+        }
+        let n_samples = samples.len() as u64;
+        self.app.metrics.stage(Stage::Send, start.elapsed());
+        self.app.metrics.audio(seconds(n_samples, self.layout));
+        Ok(n_samples)
+    }
+}
+
+/// The time that samples play.
+pub(super) fn seconds(n_samples: u64, layout: Layout) -> Duration {
+    Duration::from_secs_f64(n_samples as f64 / f64::from(layout.sample_rate))
+}

@@ -1,0 +1,171 @@
+//! `POST /v1/audio/speech`: text in, audio out while the upstream speaks it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use hyper::header::{CONTENT_TYPE, HeaderName};
+use hyper::{HeaderMap, StatusCode};
+use melisma::snac::tokens::Ledger;
+use serde_json::json;
+
+use super::Call;
+use super::intake::{Choice, Intake};
+use super::player::{Feed, Packaging, Play, play};
+use crate::app::App;
+use crate::batcher;
+use crate::http::body::{Reply, Upload};
+use crate::http::failure::Failure;
+use crate::speech::{Repeats, Request, StreamFormat};
+use crate::upstream::{Limits, Said, Talk, Words, fault};
+
+/// OpenAI's clients try again unless this says no.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
+    let upstream = app.upstream.as_ref().ok_or_else(no_voice)?;
+    check_type(call.request.headers())?;
+    let upload = Upload::new(call.request.into_body(), app.limits.speech_bytes, app.limits.patience);
+    let request = Request::read(&upload.whole().await?, upstream)?;
+    let (intake, output, layout) = Choice::speech().open(app)?;
+    let words = Words { text: "", voice: &request.voice, instructions: &request.instructions };
+    let speaker = Speaker {
+        app: Arc::clone(app),
+        id: call.id.clone(),
+        start: call.start,
+        talk: upstream.say(&request.pieces, words),
+        intake,
+        limits: upstream.limits(),
+        prompt_tokens: Arc::default(),
+    };
+    let packaging = match request.stream_format {
+        StreamFormat::Audio => Packaging::Plain,
+        StreamFormat::Events => Packaging::Events(Arc::clone(&speaker.prompt_tokens)),
+    };
+    let (app, format) = (Arc::clone(app), request.format);
+    let feed = Feed::start(speaker.speak());
+    play(Play { app, id: call.id, start: call.start, kind: "speech", layout, format, packaging }, feed, output).await
+}
+
+fn no_voice() -> Failure {
+    let message = "this server has no voice: it was started without --upstream";
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "no_voice", message).with_header(SHOULD_RETRY, "false")
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => {
+            let message = "the body is application/json";
+            Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", message).and_close())
+        }
+    }
+}
+
+/// Feeds a stream with the upstream's tokens.
+struct Speaker {
+    app: Arc<App>,
+    id: String,
+    start: Instant,
+    talk: Talk,
+    intake: Intake,
+    limits: Limits,
+    prompt_tokens: Arc<AtomicU64>,
+}
+
+impl Speaker {
+    async fn speak(self) -> Result<Ledger, Failure> {
+        let (app, id, start) = (Arc::clone(&self.app), self.id.clone(), self.start);
+        let spoken = self.feed().await;
+        let (outcome, detail) = match &spoken {
+            Ok(_) => ("done", None),
+            Err(failure) => (failure.code(), failure.detail()),
+        };
+        app.metrics.upstream(outcome);
+        let seconds = start.elapsed().as_secs_f64();
+        app.log.event(
+            json!({"event": "upstream", "request_id": id, "outcome": outcome, "detail": detail, "seconds": seconds}),
+        );
+        spoken
+    }
+
+    async fn feed(mut self) -> Result<Ledger, Failure> {
+        let mut watch = Watch::new(&self.app, self.limits)?;
+        let mut has_begun = false;
+        while let Some(said) = self.talk.next().await? {
+            match said {
+                Said::Text(text) => {
+                    if !std::mem::replace(&mut has_begun, true) {
+                        self.app.metrics.first_token(self.start.elapsed());
+                    }
+                    let codes = self.intake.push(text.as_bytes()).await.map_err(blame)?;
+                    watch.text(text.len(), codes.n_frames(), self.intake.ledger().seen())?;
+                    watch.frames(codes.frames().chunks(1).map(|frame| frame.as_slice()))?;
+                }
+                Said::End { prompt_tokens } => {
+                    self.prompt_tokens.fetch_add(prompt_tokens, Relaxed);
+                    watch.end(self.intake.ledger().seen())?;
+                }
+            }
+        }
+        self.intake.finish().await.map_err(blame)
+    }
+}
+
+/// Tokens that do not fit the decoder are the upstream's fault, not the client's.
+fn blame(failure: Failure) -> Failure {
+    match failure.status.is_client_error() {
+        true => fault::garbage("its tokens do not fit the codec")
+            .with_detail(failure.json()["error"]["message"].to_string()),
+        false => failure,
+    }
+}
+
+/// Looks for a model that never ends, says nothing, or repeats itself.
+struct Watch {
+    limits: Limits,
+    repeats: Repeats,
+    /// Tokens before the current piece.
+    n_before: u64,
+    /// Bytes since the last frame.
+    n_frameless: usize,
+    has_frames: bool,
+}
+
+impl Watch {
+    fn new(app: &App, limits: Limits) -> Result<Self, Failure> {
+        let period = batcher::period(app.decoder()?.model.config());
+        let repeats = Repeats::new((limits.repeat_s / period.as_secs_f64()).ceil() as usize);
+        Ok(Self { limits, repeats, n_before: 0, n_frameless: 0, has_frames: false })
+    }
+
+    /// Takes the size of a text, the frames that it completed, and all tokens so far.
+    fn text(&mut self, n_bytes: usize, n_frames: usize, n_tokens: u64) -> Result<(), Failure> {
+        self.has_frames |= n_frames > 0;
+        self.n_frameless = if n_frames > 0 { 0 } else { self.n_frameless + n_bytes };
+        if self.n_frameless > self.limits.frameless_bytes {
+            return Err(fault::no_audio());
+        }
+        match n_tokens - self.n_before > self.limits.tokens {
+            true => Err(fault::endless(self.limits.tokens)),
+            false => Ok(()),
+        }
+    }
+
+    fn frames<'a>(&mut self, mut frames: impl Iterator<Item = &'a [i32]>) -> Result<(), Failure> {
+        match frames.any(|frame| self.repeats.push(frame)) {
+            true => Err(fault::repeats(self.limits.repeat_s)),
+            false => Ok(()),
+        }
+    }
+
+    /// A piece has ended.
+    fn end(&mut self, n_tokens: u64) -> Result<(), Failure> {
+        self.n_before = n_tokens;
+        match std::mem::take(&mut self.has_frames) {
+            true => Ok(()),
+            false => Err(fault::no_audio()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The body of `POST /v1/audio/speech`.
+
+use hyper::StatusCode;
+use serde_json::{Map, Value};
+
+use super::{MODELS, OPENAI_VOICES, sentence};
+use crate::audio::Format;
+use crate::http::failure::Failure;
+use crate::upstream::{Upstream, clean};
+
+/// Characters of an input, and of instructions.
+const MAX_CHARS: usize = 4096;
+/// Characters of a piece of it: about 20 seconds of speech.
+const PIECE_CHARS: usize = 300;
+const FORMATS: &str = "mp3, opus, flac, wav or pcm";
+
+/// How the audio is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamFormat {
+    /// As it is.
+    Audio,
+    /// In base64, within server-sent events.
+    Events,
+}
+
+/// What a client wants spoken.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Request {
+    /// The input, cut at sentences.
+    pub(crate) pieces: Vec<String>,
+    /// One of the model's voices.
+    pub(crate) voice: String,
+    /// How to speak; empty if the client does not say.
+    pub(crate) instructions: String,
+    /// The format of the audio.
+    pub(crate) format: Format,
+    /// How it is sent.
+    pub(crate) stream_format: StreamFormat,
+    /// 1 is the model's own speed.
+    pub(crate) speed: f64,
+}
+
+impl Request {
+    /// Reads a body. Fields that OpenAI does not have are ignored.
+    ///
+    /// # Errors
+    /// 404 for a model, 400 for anything else that does not exist here.
+    pub(crate) fn read(body: &[u8], upstream: &Upstream) -> Result<Self, Failure> {
+        let body: Value = serde_json::from_slice(body)
+            .map_err(|error| Failure::invalid("invalid_content", format!("the body is not JSON: {error}")))?;
+        let Value::Object(fields) = body else {
+            return Err(Failure::invalid("invalid_content", "the body is not a JSON object"));
+        };
+        check_model(&fields)?;
+        let pieces = sentence::cut(&clean(&text(&fields, "input")?), PIECE_CHARS);
+        if pieces.is_empty() {
+            return Err(Failure::parameter("input", "`input` has no text"));
+        }
+        let format = choice(&fields, "response_format", FORMATS, Format::from_name)?;
+        let stream_format = choice(&fields, "stream_format", "audio or sse", |name| match name {
+            "audio" => Some(StreamFormat::Audio),
+            "sse" => Some(StreamFormat::Events),
+            _ => None,
+        })?;
+        let has_instructions = fields.get("instructions").is_some_and(|value| !value.is_null());
+        let instructions = if has_instructions { text(&fields, "instructions")? } else { String::new() };
+        Ok(Self {
+            pieces,
+            voice: voice(&fields, upstream.voices())?,
+            instructions: clean(&instructions),
+            format: format.unwrap_or(Format::Mp3),
+            stream_format: stream_format.unwrap_or(StreamFormat::Audio),
+            speed: speed(&fields)?,
+        })
+    }
+}
+
+/// A text of at most [`MAX_CHARS`] characters.
+fn text(fields: &Map<String, Value>, name: &str) -> Result<String, Failure> {
+    let missing = || Failure::parameter(name, format!("`{name}` is missing, or not a text"));
+    let text = fields.get(name).and_then(Value::as_str).ok_or_else(missing)?;
+    match text.chars().count() {
+        n if n > MAX_CHARS => {
+            Err(Failure::parameter(name, format!("`{name}` has {n} characters; at most {MAX_CHARS} are spoken")))
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn choice<T>(
+    fields: &Map<String, Value>,
+    name: &str,
+    expected: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, Failure> {
+    let value = match fields.get(name) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(value) => value,
+    };
+    let wrong = || Failure::parameter(name, format!("`{name}` is one of {expected}"));
+    value.as_str().and_then(read).map(Some).ok_or_else(wrong)
+}
+
+fn check_model(fields: &Map<String, Value>) -> Result<(), Failure> {
+    let name = fields.get("model").and_then(Value::as_str);
+    let name = name.ok_or_else(|| Failure::parameter("model", "`model` is missing, or not a text"))?;
+    if MODELS.contains(&name) {
+        return Ok(());
+    }
+    let message = format!("there is no such model here; the models are {}", MODELS.join(", "));
+    Err(Failure::new(StatusCode::NOT_FOUND, "model_not_found", message).about("model"))
+}
+
+/// OpenAI's clients write a voice as a name, or as an object with its `id`.
+fn voice(fields: &Map<String, Value>, voices: &[String]) -> Result<String, Failure> {
+    let value = fields.get("voice").map(|value| value.get("id").unwrap_or(value));
+    let name = value.and_then(Value::as_str);
+    let name = name.ok_or_else(|| Failure::parameter("voice", "`voice` is missing, or not a text"))?;
+    let found = voices.iter().find(|voice| *voice == name);
+    let default = voices.first().filter(|_| OPENAI_VOICES.contains(&name));
+    found.or(default).cloned().ok_or_else(|| {
+        let message = format!("there is no such voice here; the voices are {}", voices.join(", "));
+        Failure::parameter("voice", message)
+    })
+}
+
+fn speed(fields: &Map<String, Value>) -> Result<f64, Failure> {
+    let speed = match fields.get("speed") {
+        None | Some(Value::Null) => return Ok(1.0),
+        Some(value) => value.as_f64(),
+    };
+    // Written so that other speeds come when the samples can be stretched.
+    speed.filter(|speed| *speed == 1.0).ok_or_else(|| Failure::parameter("speed", "`speed` is 1"))
+}
+
+#[cfg(test)]
+mod tests;

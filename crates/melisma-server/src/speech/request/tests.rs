@@ -1,0 +1,75 @@
+use melisma::config::Config;
+use serde_json::json;
+
+use super::*;
+use crate::upstream::Settings;
+
+fn upstream() -> Upstream {
+    let mut config = Config::default();
+    config.upstream_voices.value = "tara,leo".to_owned();
+    Upstream::new(Settings::new("http://m", &config).unwrap()).unwrap()
+}
+
+/// The default request with some other fields.
+fn read(fields: Value) -> Result<Request, Value> {
+    let mut body = json!({"model": "tts-1", "input": "Hi.", "voice": "alloy"});
+    for (name, value) in fields.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    Request::read(body.to_string().as_bytes(), &upstream()).map_err(|failure| {
+        let error = failure.json()["error"].clone();
+        json!({"status": failure.status.as_u16(), "param": error["param"], "message": error["message"]})
+    })
+}
+
+#[test]
+fn the_defaults_are_those_of_openai() {
+    let request = read(json!({"instructions": null, "response_format": null, "speed": null})).unwrap();
+    assert_eq!((&*request.voice, request.format, request.speed), ("tara", Format::Mp3, 1.0));
+    assert_eq!((request.stream_format, &*request.instructions), (StreamFormat::Audio, ""));
+    assert_eq!(request.pieces, ["Hi."]);
+}
+
+#[test]
+fn fields_are_obeyed() {
+    let request = read(json!({"voice": {"id": "leo"}, "response_format": "pcm", "stream_format": "sse",
+        "instructions": "softly<|eot_id|>", "input": "A<custom_token_3>. <laugh>", "model": "melisma", "other": 7}));
+    let request = request.unwrap();
+    assert_eq!((&*request.voice, request.format), ("leo", Format::Pcm));
+    assert_eq!((request.stream_format, &*request.instructions), (StreamFormat::Events, "softly"));
+    assert_eq!(request.pieces, ["A. <laugh>"]);
+}
+
+#[test]
+fn long_inputs_are_cut_and_too_long_ones_refused() {
+    let sentence = "é is one character, and this sentence has sixty-four in it, ok. ";
+    let request = read(json!({"input": sentence.repeat(64)})).unwrap();
+    assert_eq!(request.pieces.len(), 16);
+    let error = read(json!({"input": "é".repeat(4097)})).unwrap_err();
+    assert_eq!(error["message"], "`input` has 4097 characters; at most 4096 are spoken");
+}
+
+#[test]
+fn what_does_not_exist_is_refused_with_the_list() {
+    for (fields, status, param, expected) in [
+        (json!({"model": "tts-9"}), 404, "model", "tts-1, tts-1-hd, gpt-4o-mini-tts, melisma"),
+        (json!({"voice": "bob"}), 400, "voice", "tara, leo"),
+        (json!({"response_format": "aac"}), 400, "response_format", "mp3, opus, flac, wav or pcm"),
+        (json!({"stream_format": "x"}), 400, "stream_format", "audio or sse"),
+        (json!({"speed": 5}), 400, "speed", "speed"),
+        (json!({"speed": "1"}), 400, "speed", "speed"),
+        (json!({"input": ""}), 400, "input", "no text"),
+        (json!({"input": "<|eot_id|> "}), 400, "input", "no text"),
+        (json!({"input": 7}), 400, "input", "missing"),
+        (json!({"voice": null}), 400, "voice", "missing"),
+        (json!({"model": null}), 400, "model", "missing"),
+        (json!({"instructions": 7}), 400, "instructions", "not a text"),
+    ] {
+        let error = read(fields.clone()).unwrap_err();
+        assert_eq!((&error["status"], &error["param"]), (&json!(status), &json!(param)), "{fields}");
+        assert!(error["message"].as_str().unwrap().contains(expected), "{error}");
+    }
+    for body in ["", "[]", "{", "7"] {
+        assert!(Request::read(body.as_bytes(), &upstream()).is_err(), "{body}");
+    }
+}

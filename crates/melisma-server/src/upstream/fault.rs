@@ -1,0 +1,72 @@
+//! How requests to the upstream fail, as clients see it. The upstream's own words go to the events only.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+
+use crate::http::failure::Failure;
+
+fn bad(code: &'static str, message: impl Into<String>) -> Failure {
+    Failure::new(StatusCode::BAD_GATEWAY, code, message)
+}
+
+/// Nobody answers at its address.
+pub(super) fn unreachable(why: impl ToString) -> Failure {
+    bad("upstream_unreachable", "the voice model cannot be reached").with_detail(why.to_string())
+}
+
+/// The certificate is not trusted, or the other side does not speak TLS.
+pub(super) fn tls(why: impl ToString) -> Failure {
+    bad("upstream_tls", "there is no trusted connection to the voice model").with_detail(why.to_string())
+}
+
+/// It points elsewhere.
+pub(super) fn redirect(status: StatusCode) -> Failure {
+    bad("upstream_redirect", format!("the voice model answered with the redirect {}", status.as_u16()))
+}
+
+/// Any other status than 200.
+pub(super) fn status(status: StatusCode) -> Failure {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            Failure::busy("upstream_busy", "the voice model takes no further request now")
+        }
+        _ => bad("upstream_status", format!("the voice model answered with the status {}", status.as_u16())),
+    }
+}
+
+/// An error message within the stream.
+pub(super) fn failed() -> Failure {
+    bad("upstream_status", "the voice model reported an error")
+}
+
+/// No token for too long, or not done in time.
+pub(super) fn slow(limit: Duration) -> Failure {
+    let message = format!("the voice model took longer than {} s", limit.as_secs_f64());
+    Failure::new(StatusCode::GATEWAY_TIMEOUT, "upstream_slow", message)
+}
+
+/// The stream ended before its end.
+pub(super) fn broken() -> Failure {
+    bad("upstream_broken", "the voice model broke off")
+}
+
+/// Bytes that are not a stream of completions.
+pub(crate) fn garbage(what: &str) -> Failure {
+    bad("upstream_garbage", format!("the voice model's answer is not a stream of completions: {what}"))
+}
+
+/// Text without audio tokens.
+pub(crate) fn no_audio() -> Failure {
+    bad("upstream_no_audio", "the voice model answered without audio tokens")
+}
+
+/// More tokens than a piece of text may have.
+pub(crate) fn endless(max_tokens: u64) -> Failure {
+    bad("upstream_endless", format!("the voice model did not end within {max_tokens} tokens"))
+}
+
+/// The same audio over and over.
+pub(crate) fn repeats(seconds: f64) -> Failure {
+    bad("upstream_repeats", format!("the voice model repeated itself for {seconds} s"))
+}

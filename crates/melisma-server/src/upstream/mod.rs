@@ -1,0 +1,165 @@
+//! The language model behind `/v1/audio/speech`: a client of streaming completions.
+//!
+//! [`Upstream::say`] sends the pieces of a text one after the other, the next one while the current one
+//! is spoken, and hands out the model's words, with the audio tokens in them, while they arrive. Every
+//! line, wait and answer is bounded.
+//!
+//! # Why no HTTP client library?
+//!
+//! Hyper is here for the server. A connection for each request, without redirects, proxies, cookies or
+//! pools, is a page of code.
+
+mod address;
+mod completion;
+mod connection;
+mod event;
+pub(crate) mod fault;
+mod settings;
+pub mod stand_in;
+mod talk;
+mod template;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::HeaderValue;
+use melisma::{Error, Result};
+use serde_json::{Value, json};
+use tokio_rustls::TlsConnector;
+
+use address::{Address, Scheme};
+pub use melisma::config::UpstreamApi as Api;
+pub use settings::Settings;
+pub use talk::{Said, Talk};
+pub use template::{Template, Words, clean};
+
+/// Bounds on one request to the upstream, and on all of an input.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of a line, and of an event.
+    pub line_bytes: usize,
+    /// Audio tokens for one piece of text.
+    pub tokens: u64,
+    /// Bytes of text without a whole frame.
+    pub frameless_bytes: usize,
+    /// Time to connect.
+    pub connect: Duration,
+    /// Time until the first token of a piece.
+    pub first: Duration,
+    /// Time from one token to the next.
+    pub idle: Duration,
+    /// Time for all of an input.
+    pub total: Duration,
+    /// Audio that repeats itself, in seconds.
+    pub repeat_s: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            line_bytes: 64 << 10,
+            tokens: 8192,
+            frameless_bytes: 16 << 10,
+            connect: seconds(5),
+            first: seconds(30),
+            idle: seconds(10),
+            total: seconds(1800),
+            repeat_s: 5.0,
+        }
+    }
+}
+
+/// A language model that speaks in tokens, behind an HTTP API.
+pub struct Upstream {
+    address: Address,
+    tls: Option<TlsConnector>,
+    authorization: Option<HeaderValue>,
+    settings: Settings,
+}
+
+impl Upstream {
+    /// Checks the settings. Nothing is sent yet: the upstream may start later.
+    ///
+    /// # Errors
+    /// The URL, the key or the voices are not valid; the system's certificates cannot be read.
+    pub fn new(mut settings: Settings) -> Result<Self> {
+        let address = Address::parse(&settings.url)?;
+        let tls = match address.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(tls::system()?),
+        };
+        let authorization = settings.key.take().map(|key| authorization(&key)).transpose()?;
+        let is_name = |voice: &String| !voice.is_empty() && clean(voice) == *voice;
+        if settings.voices.is_empty() || !settings.voices.iter().all(is_name) {
+            return Err(Error::invalid("the upstream's voices are not a list of names").with_hint("name at least one"));
+        }
+        Ok(Self { address, tls, authorization, settings })
+    }
+
+    /// The model's voices, the default one first.
+    pub fn voices(&self) -> &[String] {
+        &self.settings.voices
+    }
+
+    /// Bounds.
+    pub fn limits(&self) -> Limits {
+        self.settings.limits
+    }
+
+    /// Speaks `texts`, which are pieces of one text, as `words` says.
+    pub fn say(self: &Arc<Self>, texts: &[String], words: Words<'_>) -> Talk {
+        let bodies = texts.iter().map(|text| self.body(Words { text, ..words })).collect();
+        Talk::new(Arc::clone(self), bodies)
+    }
+
+    /// The request for one piece.
+    fn body(&self, words: Words<'_>) -> String {
+        let Settings { api, model, template, stop, fields, limits, .. } = &self.settings;
+        let prompt = template.prompt(words);
+        let mut body = fields.clone();
+        let mut set = |key: &str, value: Value| body.insert(key.to_owned(), value);
+        match api {
+            Api::Completions => set("prompt", prompt.into()),
+            Api::Chat => {
+                let system = (!words.instructions.is_empty()).then(|| ("system", words.instructions));
+                let messages = system.into_iter().chain([("user", &*prompt)]);
+                set("messages", messages.map(|(role, content)| json!({"role": role, "content": content})).collect())
+            }
+        };
+        set("stream", true.into());
+        set("stream_options", json!({"include_usage": true}));
+        set("max_tokens", limits.tokens.into());
+        if !stop.is_empty() {
+            set("stop", json!([stop]));
+        }
+        if let Some(model) = model {
+            set("model", model.clone().into());
+        }
+        Value::Object(body).to_string()
+    }
+
+    fn path(&self) -> String {
+        self.address.path(match self.settings.api {
+            Api::Completions => "/v1/completions",
+            Api::Chat => "/v1/chat/completions",
+        })
+    }
+}
+
+fn authorization(key: &str) -> Result<HeaderValue> {
+    let value = HeaderValue::from_str(&format!("Bearer {key}"));
+    let mut value = value.map_err(|_| Error::invalid("the upstream's key is not visible ASCII characters"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

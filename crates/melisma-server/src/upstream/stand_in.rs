@@ -1,0 +1,195 @@
+//! A stand-in for the language model, for tests and benchmarks: it streams given texts at a given pace,
+//! or fails in a given way.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// The answer to one request.
+#[derive(Debug, Clone)]
+pub enum Script {
+    /// A stream of completions.
+    Stream {
+        /// The text of each event.
+        texts: Vec<String>,
+        /// The time from one event to the next.
+        pace: Duration,
+        /// What follows the last text.
+        ending: Ending,
+    },
+    /// Any bytes, after which the connection closes.
+    Raw(Vec<u8>),
+    /// Nothing, for as long as the client waits.
+    Silence,
+}
+
+/// How a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As it should: a reason, figures, `[DONE]`.
+    Done,
+    /// The connection closes.
+    Cut,
+    /// Nothing follows, but the connection stays open.
+    Stall,
+    /// The texts again and again.
+    Again,
+    /// The reason `length`.
+    Length,
+}
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The lines before the body.
+    pub head: String,
+    /// The body.
+    pub body: Value,
+    /// When each text of the answer was sent.
+    pub sent: Vec<Instant>,
+}
+
+/// The stand-in, which listens until the process ends.
+#[derive(Debug)]
+pub struct StandIn {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    open: Arc<Mutex<usize>>,
+}
+
+impl Script {
+    /// `texts` as fast as they go, and a proper end.
+    pub fn of(texts: Vec<String>) -> Self {
+        Self::Stream { texts, pace: Duration::ZERO, ending: Ending::Done }
+    }
+}
+
+impl StandIn {
+    /// Listens on a free port of this machine. `answer` has the script for the body of a request.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub fn start(answer: impl Fn(&Value) -> Script + Send + Sync + 'static) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let (asked, open) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::<Mutex<usize>>::default());
+        let (seen, count, answer) = (Arc::clone(&asked), Arc::clone(&open), Arc::new(answer));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (seen, count, answer) = (Arc::clone(&seen), Arc::clone(&count), Arc::clone(&answer));
+                thread::spawn(move || {
+                    *lock(&count) += 1;
+                    // It fails when the client leaves.
+                    let _ = serve(stream, &seen, &*answer);
+                    *lock(&count) -= 1;
+                });
+            }
+        });
+        Ok(Self { address, asked, open })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        lock(&self.asked).clone()
+    }
+
+    /// The requests that are being answered.
+    pub fn n_open(&self) -> usize {
+        *lock(&self.open)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Value) -> Script) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let asked = read(&mut stream)?;
+    let script = answer(&asked.body);
+    let is_chat = asked.head.starts_with("POST /v1/chat/");
+    let index = {
+        let mut seen = lock(seen);
+        seen.push(asked);
+        seen.len() - 1
+    };
+    match script {
+        Script::Raw(bytes) => stream.write_all(&bytes),
+        Script::Silence => wait(&mut stream),
+        Script::Stream { texts, pace, ending } => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            stream.write_all(head.as_bytes())?;
+            let mut due = Instant::now();
+            loop {
+                for text in &texts {
+                    lock(seen)[index].sent.push(Instant::now());
+                    event(&mut stream, &chunk(is_chat, text, None))?;
+                    due += pace;
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                }
+                if ending != Ending::Again {
+                    break;
+                }
+            }
+            end(&mut stream, is_chat, ending)
+        }
+    }
+}
+
+fn end(stream: &mut TcpStream, is_chat: bool, ending: Ending) -> io::Result<()> {
+    match ending {
+        Ending::Again | Ending::Cut => Ok(()),
+        Ending::Stall => wait(stream),
+        Ending::Length => event(stream, &chunk(is_chat, "", Some("length"))),
+        Ending::Done => {
+            event(stream, &chunk(is_chat, "", Some("stop")))?;
+            event(stream, &json!({"choices": [], "usage": {"prompt_tokens": 7}}).to_string())?;
+            event(stream, "[DONE]")?;
+            stream.write_all(b"0\r\n\r\n")
+        }
+    }
+}
+
+fn chunk(is_chat: bool, text: &str, reason: Option<&str>) -> String {
+    let choice = match is_chat {
+        true => json!({"index": 0, "delta": {"content": text}, "finish_reason": reason}),
+        false => json!({"index": 0, "text": text, "finish_reason": reason}),
+    };
+    json!({"id": "cmpl-1", "choices": [choice]}).to_string()
+}
+
+fn event(stream: &mut TcpStream, data: &str) -> io::Result<()> {
+    write!(stream, "{:x}\r\ndata: {data}\n\n\r\n", data.len() + 8)
+}
+
+/// Waits until the client leaves.
+fn wait(stream: &mut TcpStream) -> io::Result<()> {
+    stream.read(&mut [0]).map(|_| ())
+}
+
+fn read(stream: &mut TcpStream) -> io::Result<Asked> {
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+            let len = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            let body = &bytes[end + 4..];
+            if body.len() >= len.unwrap_or(0) {
+                return Ok(Asked { head, body: serde_json::from_slice(body)?, sent: Vec::new() });
+            }
+        }
+        match stream.read(&mut piece)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => bytes.extend_from_slice(&piece[..n]),
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! `/v1/audio/speech` over a stand-in upstream.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a failed expectation is the test's own message")]
+
+mod client;
+
+use std::io::Read;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use client::{Answer, Fixture, MODEL, codes, read_head, request, samples, settings};
+use melisma::Device;
+use melisma::audio::wav::{self, SampleFormat};
+use melisma::audio::{self, Clip};
+use melisma::config::Config;
+use melisma::runtime::memory::Budget;
+use melisma::snac::tokens::{Format, Reader, to_orpheus};
+use melisma::snac::{Codes, EncodeEngine, Noise};
+use melisma::synth::{BusConfig, Buses, Length, Performance, Setup, Style, compose};
+use melisma_server::upstream::stand_in::{Ending, Script, StandIn};
+use melisma_server::upstream::{self, Limits, Upstream};
+use melisma_server::{Guard, Log, Settings};
+use serde_json::{Value, json};
+
+/// The time of one token.
+const TOKEN: Duration = Duration::from_micros(12_190);
+
+/// Tokens of rendered music, one to a text.
+static TOKENS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let score = compose(&Style::named("focus").unwrap(), 3, 4.0).unwrap();
+    let setup =
+        Setup { bus: BusConfig::new(24_000), length: Length::Samples(2 * 24_000), max_voices: 64, buses: Buses::Mix };
+    let (mut performance, mut samples) = (Performance::new(&score, setup).unwrap(), Vec::new());
+    while let Some(block) = performance.next_block(None).unwrap() {
+        samples.extend(block.left.iter().zip(block.right).map(|(left, right)| 0.5 * (left + right)));
+    }
+    let budget = Budget::unlimited();
+    let queue = Device::cpu().unwrap().queue(&budget).unwrap();
+    let codes = EncodeEngine::new(&MODEL, &queue, &budget, 1).unwrap().encode(&samples).unwrap();
+    split(&to_orpheus(&MODEL, &codes).unwrap())
+});
+
+/// One audio token to a text.
+fn split(tokens: &str) -> Vec<String> {
+    let tokens = tokens.split_inclusive('>').map(str::trim);
+    tokens.filter(|token| token.starts_with("<custom_token_")).map(str::to_owned).collect()
+}
+
+/// The codes that a reader finds in `texts`.
+fn read(texts: &[String]) -> Codes {
+    let mut reader = Reader::new(Format::Orpheus, MODEL.config()).unwrap();
+    let mut codes = reader.push(texts.concat().as_bytes()).unwrap();
+    codes.append(reader.finish().unwrap().frames()).unwrap();
+    codes
+}
+
+fn s16(samples: &[f32]) -> Vec<u8> {
+    wav::write(&Clip::mono(24_000, samples.to_vec()), SampleFormat::S16).unwrap()[44..].to_vec()
+}
+
+/// The samples of `texts`, as `melisma decode` has them.
+fn expected(texts: &[String]) -> Vec<f32> {
+    samples(&read(texts), &Noise::default())
+}
+
+/// Patience that suits a test.
+fn quick() -> Limits {
+    let ms = Duration::from_millis;
+    Limits { connect: ms(2000), first: ms(2000), idle: ms(500), total: ms(20_000), ..Limits::default() }
+}
+
+/// A server with an upstream.
+fn server_at(url: &str, limits: Limits) -> Fixture {
+    let settings_of = upstream::Settings { limits, ..upstream::Settings::new(url, &Config::default()).unwrap() };
+    Fixture::start(16, Settings { upstream: Some(Upstream::new(settings_of).unwrap()), ..settings() })
+}
+
+fn server(script: impl Fn(&Value) -> Script + Send + Sync + 'static) -> (Fixture, StandIn) {
+    LazyLock::force(&TOKENS);
+    let stand_in = StandIn::start(script).unwrap();
+    (server_at(&stand_in.url(), quick()), stand_in)
+}
+
+fn body(fields: &Value) -> Vec<u8> {
+    let mut body = json!({"model": "tts-1", "voice": "alloy", "input": "Good morning."});
+    for (name, value) in fields.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body.to_string().into_bytes()
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+fn speak(server: &Fixture, fields: Value) -> Answer {
+    server.request("POST", "/v1/audio/speech", &[JSON, ("te", "trailers")], &body(&fields))
+}
+
+#[test]
+fn every_format_has_the_samples_of_decode() {
+    let (server, _stand_in) = server(|_| Script::of(TOKENS.clone()));
+    let samples = expected(&TOKENS);
+    let layout = audio::Layout { sample_rate: 24_000, n_channels: 1 };
+    let encoded = |format| {
+        let mut writer = audio::Writer::piped(Vec::new(), format, layout).unwrap();
+        writer.write(&samples).unwrap();
+        writer.finish().unwrap()
+    };
+    for (name, media_type, bytes) in [
+        (None, "audio/mpeg", encoded(audio::Format::Mp3)),
+        (Some("mp3"), "audio/mpeg", encoded(audio::Format::Mp3)),
+        (Some("opus"), "audio/ogg; codecs=opus", encoded(audio::Format::Opus)),
+        (Some("flac"), "audio/flac", encoded(audio::Format::Flac(audio::flac::Depth::S16))),
+        (Some("wav"), "audio/wav", encoded(audio::Format::Wav(SampleFormat::S16))),
+        (Some("pcm"), "application/octet-stream", s16(&samples)),
+    ] {
+        let answer = speak(&server, json!({"response_format": name}));
+        assert_eq!((answer.status, answer.is_whole), (200, true), "{name:?}");
+        assert_eq!(answer.headers["content-type"], media_type);
+        assert!(answer.body == bytes, "{name:?}: other bytes");
+        let events = speak(&server, json!({"response_format": name, "stream_format": "sse"}));
+        assert_eq!((events.headers["content-type"].as_str(), events.is_whole), ("text/event-stream", true));
+        let (audio, rest) = unpack(&events.body);
+        assert!(audio == bytes, "{name:?}: other bytes in events");
+        let n = TOKENS.len() as u64;
+        let usage = json!({"input_tokens": 7, "output_tokens": n, "total_tokens": n + 7});
+        assert_eq!(rest, [json!({"type": "speech.audio.done", "usage": usage})]);
+    }
+}
+
+/// The audio of events, and the events that have none.
+fn unpack(body: &[u8]) -> (Vec<u8>, Vec<Value>) {
+    let (mut audio, mut rest) = (Vec::new(), Vec::new());
+    for event in std::str::from_utf8(body).unwrap().split_terminator("\n\n") {
+        let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+        match event["type"].as_str() {
+            Some("speech.audio.delta") => audio.extend(base64(event["audio"].as_str().unwrap())),
+            _ => rest.push(event),
+        }
+    }
+    (audio, rest)
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> = text
+        .bytes()
+        .filter_map(|byte| ALPHABET.iter().position(|letter| *letter == byte).map(|digit| digit as u32))
+        .collect();
+    let group = |digits: &[u32]| {
+        let bits = digits.iter().enumerate().fold(0, |bits, (index, digit)| bits | digit << (18 - 6 * index));
+        bits.to_be_bytes()[1..digits.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(group).collect()
+}
+
+#[test]
+fn long_inputs_are_joined_without_a_gap() {
+    let (server, stand_in) = server(|body| {
+        let is_first = body["prompt"].as_str().unwrap().contains("number 0");
+        Script::of(if is_first { TOKENS[..70].to_vec() } else { TOKENS[70..140].to_vec() })
+    });
+    let input: String =
+        (0..8).map(|n| format!("This is sentence number {n}, which is of no particular length. ")).collect();
+    let answer = speak(&server, json!({"input": input, "response_format": "pcm", "instructions": "softly"}));
+    let prompts: Vec<Value> = stand_in.asked().into_iter().map(|asked| asked.body["prompt"].clone()).collect();
+    assert_eq!(prompts.len(), 2, "{prompts:?}");
+    assert!(prompts[1].as_str().unwrap().contains("tara: This is sentence number 4"), "{prompts:?}");
+    assert!(answer.body == s16(&expected(&TOKENS[..140])));
+    let stored = server.get(&format!("/v1/ledger/{}", answer.headers["x-request-id"]));
+    assert_eq!((stored.json()["frames"].clone(), stored.json()["samples"].clone()), (json!(20), json!(20 * 2048)));
+}
+
+#[test]
+fn audio_leaves_while_tokens_arrive_and_a_client_that_leaves_ends_the_request() {
+    let (server, stand_in) = server(|_| Script::Stream { texts: TOKENS.clone(), pace: TOKEN, ending: Ending::Again });
+    for format in ["mp3", "opus", "flac", "wav", "pcm"] {
+        let mut stream = server.connect();
+        let start = Instant::now();
+        let request = request("POST", "/v1/audio/speech", &[JSON], &body(&json!({"response_format": format})));
+        std::io::Write::write_all(&mut stream, &request).unwrap();
+        let (head, mut bytes) = read_head(&mut stream);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        while bytes.is_empty() {
+            let mut piece = [0; 1024];
+            let n = stream.read(&mut piece).unwrap();
+            bytes.extend_from_slice(&piece[..n]);
+        }
+        // The whole of it would take two seconds.
+        assert!(start.elapsed() < Duration::from_millis(1000), "{format}: {:?}", start.elapsed());
+        drop(stream);
+        let left = Instant::now();
+        while stand_in.n_open() > 0 {
+            assert!(left.elapsed() < Duration::from_secs(5), "{format}: the upstream goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn ten_speakers_at_once_have_what_each_has_alone() {
+    let texts = |seed: i32| split(&to_orpheus(&MODEL, &codes(seed, 20)).unwrap());
+    let (server, _stand_in) = server(move |body| {
+        let prompt = body["prompt"].as_str().unwrap();
+        let seed = prompt.split("number ").nth(1).unwrap().split('.').next().unwrap().parse().unwrap();
+        Script::Stream { texts: texts(seed), pace: TOKEN / 5, ending: Ending::Done }
+    });
+    std::thread::scope(|scope| {
+        for seed in 0..10 {
+            let server = &server;
+            scope.spawn(move || {
+                let input = format!("I am number {seed}.");
+                let answer = speak(server, json!({"input": input, "response_format": "pcm"}));
+                assert!(answer.body == s16(&expected(&texts(seed))), "speaker {seed}");
+            });
+        }
+    });
+}
+
+/// A server whose upstream follows the script of the case that the input names.
+fn server_of(scripts: Vec<Script>, limits: Limits) -> Fixture {
+    LazyLock::force(&TOKENS);
+    let stand_in = StandIn::start(move |body| {
+        let case = body["prompt"].as_str().unwrap().split("Case ").nth(1).unwrap().split('.').next().unwrap();
+        scripts[case.parse::<usize>().unwrap()].clone()
+    });
+    server_at(&stand_in.unwrap().url(), limits)
+}
+
+#[test]
+fn faults_before_the_first_audio_have_a_status() {
+    let raw = |text: &str| Script::Raw(text.as_bytes().to_vec());
+    let stream = |texts: &[&str], ending| Script::Stream {
+        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+        pace: Duration::ZERO,
+        ending,
+    };
+    let of = |media_type: &str, body: &str| {
+        raw(&format!("HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\nconnection: close\r\n\r\n{body}"))
+    };
+    let events = |body: &str| of("text/event-stream", body);
+    let words: Vec<&str> = std::iter::repeat_n("I am afraid that I cannot do that. ", 1000).collect();
+    let redirect = "HTTP/1.1 302 Go\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n";
+    let cases = [
+        ("refused", raw("HTTP/1.1 401 No\r\ncontent-length: 9\r\n\r\nwrong key"), 502, "upstream_status"),
+        ("busy", raw("HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\n"), 503, "upstream_busy"),
+        ("redirect", raw(redirect), 502, "upstream_redirect"),
+        ("html", of("text/html", "hi"), 502, "upstream_garbage"),
+        ("not HTTP", raw("hello there\r\n\r\n"), 502, "upstream_garbage"),
+        ("not JSON", events("data: hello\n\n"), 502, "upstream_garbage"),
+        ("long line", events(&format!("data: {}", "x".repeat(70_000))), 502, "upstream_garbage"),
+        ("an error", events("data: {\"error\":{\"message\":\"memory\"}}\n\n"), 502, "upstream_status"),
+        ("nothing", raw(""), 502, "upstream_broken"),
+        ("no events", events(""), 502, "upstream_broken"),
+        ("silence", Script::Silence, 504, "upstream_slow"),
+        ("stall", stream(&["hm"], Ending::Stall), 504, "upstream_slow"),
+        ("words", stream(&["I", " cannot"], Ending::Done), 502, "upstream_no_audio"),
+        ("many words", stream(&words, Ending::Again), 502, "upstream_no_audio"),
+        ("cut", stream(&["<custom_token_10>"], Ending::Cut), 502, "upstream_broken"),
+        ("length", stream(&["<custom_token_10>"], Ending::Length), 502, "upstream_endless"),
+    ];
+    let server = server_of(cases.iter().map(|(_, script, ..)| script.clone()).collect(), quick());
+    for (case, (name, _, status, code)) in cases.iter().enumerate() {
+        let answer = speak(&server, json!({"input": format!("Case {case}.")}));
+        assert_eq!((answer.status, answer.code()), (*status, (*code).to_owned()), "{name}: {answer:?}");
+    }
+    let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
+    for (_, _, _, code) in &cases {
+        let n = cases.iter().filter(|(.., other)| code == other).count();
+        let counted = format!("melisma_upstream_requests_total{{outcome=\"{code}\"}} {n}\n");
+        assert!(metrics.contains(&counted), "{counted}: {metrics}");
+    }
+}
+
+#[test]
+fn an_upstream_that_is_not_there_is_a_fault_of_the_request_only() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = server_at(&format!("http://127.0.0.1:{port}"), quick());
+    assert_eq!(server.get("/ready").status, 200);
+    let answer = speak(&server, json!({}));
+    assert_eq!((answer.status, answer.code().as_str()), (502, "upstream_unreachable"));
+}
+
+#[test]
+fn faults_after_the_first_audio_cut_the_answer_off_or_are_told() {
+    let tokens = |n: usize| TOKENS[..n].to_vec();
+    let frame =
+        |n: i32| -> Vec<String> { (0..7).map(|slot| format!("<custom_token_{}>", 10 + 4096 * slot + n)).collect() };
+    // Slow enough for the first audio to leave before the fault.
+    let stream = |texts: Vec<String>, ending| Script::Stream { texts, pace: TOKEN / 4, ending };
+    let cases = [
+        ("cut", stream(tokens(140), Ending::Cut), "upstream_broken"),
+        ("stall", stream(tokens(140), Ending::Stall), "upstream_slow"),
+        ("length", stream(tokens(140), Ending::Length), "upstream_endless"),
+        ("a loop", stream([frame(1), frame(2)].concat(), Ending::Again), "upstream_repeats"),
+        ("endless", stream((0..80).flat_map(frame).collect(), Ending::Done), "upstream_endless"),
+    ];
+    let scripts = cases.iter().map(|(_, script, _)| script.clone()).collect();
+    let server = server_of(scripts, Limits { tokens: 450, ..quick() });
+    for (case, (name, _, code)) in cases.iter().enumerate() {
+        let input = format!("Case {case}.");
+        let plain = speak(&server, json!({"input": input, "response_format": "pcm"}));
+        assert_eq!((plain.status, plain.is_whole), (200, false), "{name}");
+        let events = speak(&server, json!({"input": input, "response_format": "pcm", "stream_format": "sse"}));
+        let (_, rest) = unpack(&events.body);
+        assert_eq!((rest.len(), events.is_whole), (1, true), "{name}");
+        assert_eq!((&rest[0]["type"], &rest[0]["error"]["code"]), (&json!("error"), &json!(code)), "{name}");
+    }
+}
+
+#[test]
+fn foreign_tokens_within_audio_are_skipped_and_counted() {
+    let mut texts = TOKENS[..140].to_vec();
+    texts.insert(70, "Um, <custom_token_99999>".to_owned());
+    let (server, _stand_in) = server({
+        let texts = texts.clone();
+        move |_| Script::of(texts.clone())
+    });
+    let answer = speak(&server, json!({"response_format": "pcm"}));
+    assert!(answer.body == s16(&expected(&texts)));
+    let ledger: Value = serde_json::from_str(&answer.trailers["x-melisma-ledger"]).unwrap();
+    assert_eq!((&ledger["accepted"], &ledger["rejected"]), (&json!(140), &json!(1)));
+}
+
+#[test]
+fn the_key_of_the_client_stays_here() {
+    let stand_in = StandIn::start(|_| Script::of(TOKENS[..70].to_vec())).unwrap();
+    let mut of = upstream::Settings::new(&stand_in.url(), &Config::default()).unwrap();
+    of.key = Some("theirs".to_owned());
+    let events = Arc::<Mutex<String>>::default();
+    let seen = Arc::clone(&events);
+    let guard = Guard { key: Some("ours".to_owned()), ..Guard::default() };
+    let log = Log::new(move |event| *seen.lock().unwrap() += &event.to_string());
+    let upstream = Some(Upstream::new(of).unwrap());
+    let server = Fixture::start(2, Settings { guard, log, upstream, ..settings() });
+    assert_eq!(speak(&server, json!({})).status, 401);
+    let headers = [JSON, ("authorization", "Bearer ours")];
+    let answer = server.request("POST", "/v1/audio/speech", &headers, &body(&json!({})));
+    assert_eq!(answer.status, 200);
+    let head = &stand_in.asked()[0].head;
+    assert!(head.contains("authorization: Bearer theirs") && !head.contains("ours"), "{head}");
+    let events = events.lock().unwrap();
+    assert!(!events.contains("theirs") && !events.contains("Bearer"), "{events}");
+}
+
+#[test]
+fn models_and_voices_are_listed_where_there_is_an_upstream() {
+    let (server, _stand_in) = server(|_| Script::Silence);
+    let ids = |path: &str, list: &str, server: &Fixture| -> Vec<Value> {
+        server.get(path).json()[list].as_array().unwrap().iter().map(|one| one["id"].clone()).collect()
+    };
+    assert_eq!(ids("/v1/models", "data", &server), ["tts-1", "tts-1-hd", "gpt-4o-mini-tts", "melisma"]);
+    let voices = ["tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe"];
+    assert_eq!(ids("/v1/audio/voices", "voices", &server), voices);
+    let mute = Fixture::plain(1);
+    assert!(ids("/v1/models", "data", &mute).is_empty() && ids("/v1/audio/voices", "voices", &mute).is_empty());
+    let answer = speak(&mute, json!({}));
+    assert_eq!((answer.status, answer.code().as_str()), (503, "no_voice"));
+    assert_eq!(answer.headers["x-should-retry"], "false");
+}
+
+#[test]
+fn bodies_are_json_within_limits() {
+    let (server, _stand_in) = server(|_| Script::of(TOKENS[..70].to_vec()));
+    let post = |headers: &[(&str, &str)], body: &[u8]| server.request("POST", "/v1/audio/speech", headers, body).status;
+    assert_eq!(post(&[("content-type", "text/plain")], b"{}"), 415);
+    assert_eq!(post(&[JSON], b"{}"), 400);
+    assert_eq!(post(&[JSON], &vec![b' '; 200_000]), 413);
+    assert_eq!(post(&[("content-type", "application/json; charset=utf-8")], &body(&json!({"model": "other"}))), 404);
+    assert_eq!(post(&[JSON], &body(&json!({"response_format": "aac"}))), 400);
+}
