@@ -171,7 +171,7 @@ The first line on stderr is the address. SIGTERM finishes the open streams and e
 docs/protocol.md describes the routes. Every option has an environment twin: --max-streams is MELISMA_MAX_STREAMS.
 
 Examples:
-  melisma serve --model snac_24khz/
+  melisma serve --model snac_24khz/ --upstream http://127.0.0.1:8000
   melisma serve --host 0.0.0.0 --api-key-file key.txt --allow-host audio.example.com")]
     Serve(ServeArgs),
     /// Show the hardware and libraries of this machine, and which of them are used

@@ -1,6 +1,7 @@
 //! `melisma serve`: live decoding for many clients.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
 
 use melisma::config::Environment;
@@ -13,6 +14,7 @@ use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, Setup};
 use melisma_server::encoder;
 use melisma_server::metrics::Metrics;
+use melisma_server::upstream::{self, Upstream};
 use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings};
 use serde_json::json;
 
@@ -23,11 +25,14 @@ use crate::session::{Session, read_text};
 use crate::{interrupt, terminal};
 
 const KEY_VARIABLE: &str = "MELISMA_API_KEY";
+const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
+const DEFAULT_MODEL: &str = "builtin:mini24";
 /// A longer key would not fit into a request's headers.
 const MAX_KEY_BYTES: u64 = 4096;
 
 pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
-    let guard = Guard { key: key(args)?, allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
+    let key = key(args.api_key_file.as_deref(), KEY_VARIABLE)?;
+    let guard = Guard { key, allow_hosts: args.allow_host.clone(), allow_origins: origins(args)? };
     let is_quiet = session.config.quiet.value;
     let log = Log::new(move |event| {
         if !is_quiet {
@@ -37,7 +42,9 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
     let threads = session.config.threads.value.count();
     let defaults = Limits::default();
     let listeners = args.max_streams.map_or(defaults.listeners, |n| defaults.listeners.min(n as usize));
-    let settings = Settings { address: address(args)?, guard, limits: Limits { listeners, ..defaults }, log, threads };
+    let limits = Limits { listeners, ..defaults };
+    let upstream = upstream(session, args)?;
+    let settings = Settings { address: address(args)?, guard, limits, log, threads, upstream };
     // Each connection is an open file. Where the limit cannot be raised, fewer connections fit.
     let _ = raise_file_limit();
     let server = Server::bind(settings)?;
@@ -57,9 +64,10 @@ pub fn run(session: &Session, args: &ServeArgs) -> Result<()> {
 
 fn load(session: &Session, args: &ServeArgs, metrics: &Arc<Metrics>) -> Result<Decoder> {
     let engine = session.engine()?;
+    let model = args.model.as_deref().unwrap_or(DEFAULT_MODEL);
     let max_streams = args.max_streams.map_or_else(|| default_streams(&engine.device), |n| n as usize);
-    session.require(&engine.device, "serving this model", needed(&args.model, &engine.device, max_streams))?;
-    let codec = Codec::open_on(&engine.memory, &engine.device, &args.model)?;
+    session.require(&engine.device, "serving this model", needed(model, &engine.device, max_streams))?;
+    let codec = Codec::open_on(&engine.memory, &engine.device, model)?;
     let setup = Setup {
         queue: &engine.queue,
         budget: engine.memory.budget(),
@@ -98,12 +106,23 @@ fn address(args: &ServeArgs) -> Result<SocketAddr> {
     found.next().ok_or_else(wrong)
 }
 
+/// The language model behind speech. Its codes belong to one codec, so the codec has to be named.
+fn upstream(session: &Session, args: &ServeArgs) -> Result<Option<Upstream>> {
+    let Some(url) = &args.upstream else { return Ok(None) };
+    if args.model.is_none() {
+        return Err(Error::invalid("--upstream without --model: its tokens are codes of one codec")
+            .with_hint("name the codec that the language model was trained with, as in --model snac_24khz/"));
+    }
+    let key = key(args.upstream_key_file.as_deref(), UPSTREAM_KEY_VARIABLE)?;
+    Upstream::new(upstream::Settings { key, ..upstream::Settings::new(url, &session.config)? }).map(Some)
+}
+
 /// The key of the file, or of the environment; never of an argument, which other users could see.
-fn key(args: &ServeArgs) -> Result<Option<String>> {
-    let (name, text) = match &args.api_key_file {
+fn key(file: Option<&Path>, variable: &str) -> Result<Option<String>> {
+    let (name, text) = match file {
         Some(path) => (path.display().to_string(), read_text(path, MAX_KEY_BYTES)?),
-        None => match Environment::process().text(KEY_VARIABLE)? {
-            Some(text) => (KEY_VARIABLE.to_owned(), text.to_owned()),
+        None => match Environment::process().text(variable)? {
+            Some(text) => (variable.to_owned(), text.to_owned()),
             None => return Ok(None),
         },
     };

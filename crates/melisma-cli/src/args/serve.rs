@@ -17,8 +17,15 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "MELISMA_API_KEY_FILE", hide_env = true)]
     pub api_key_file: Option<PathBuf>,
     /// builtin:mini24, a directory with config.json and weights, or a file of weights beside its config.json
-    #[arg(long, value_name = "MODEL", default_value = "builtin:mini24", env = "MELISMA_MODEL", hide_env = true)]
-    pub model: String,
+    /// [default: builtin:mini24]
+    #[arg(long, value_name = "MODEL", env = "MELISMA_MODEL", hide_env = true)]
+    pub model: Option<String>,
+    /// Language model that speaks in tokens, as in http://127.0.0.1:8000, for /v1/audio/speech; needs --model
+    #[arg(long, value_name = "URL", env = "MELISMA_UPSTREAM", hide_env = true)]
+    pub upstream: Option<String>,
+    /// File with the key that the upstream needs; MELISMA_UPSTREAM_KEY may hold the key itself
+    #[arg(long, value_name = "FILE", env = "MELISMA_UPSTREAM_KEY_FILE", hide_env = true, requires = "upstream")]
+    pub upstream_key_file: Option<PathBuf>,
     /// Most streams at a time [default: 64 on a CPU, 2048 on a GPU]; fewer if the device cannot keep up
     #[arg(
         long,
