@@ -16,6 +16,7 @@ mod memory;
 mod overload;
 mod report;
 mod script;
+mod speech;
 mod stream;
 mod subject;
 mod synth;
@@ -30,9 +31,10 @@ use melisma::runtime::machine::{Machine, raise_file_limit};
 use melisma::{Error, Result};
 
 /// Parts that can be measured alone.
-pub(super) const PARTS: [(&str, Room); 7] = [
+pub(super) const PARTS: [(&str, Room); 8] = [
     ("serve/decode", decode::rows),
     ("serve/decode/builtin", decode::builtin_rows),
+    ("serve/speech", speech::rows),
     ("serve/synth", synth::rows),
     ("serve/overload", overload::rows),
     ("serve/overload/builtin", overload::builtin_rows),
@@ -42,6 +44,7 @@ pub(super) const PARTS: [(&str, Room); 7] = [
 
 pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let mut rows = decode::rows(place)?;
+    rows.extend(speech::rows(place)?);
     rows.extend(overload::rows(place)?);
     // Music and connections do not depend on the device.
     if let Device::Cpu(_) = place.device {

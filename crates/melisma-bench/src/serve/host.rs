@@ -18,7 +18,14 @@ const READY: Duration = Duration::from_secs(300);
 const TICKS_PER_SECOND: f64 = 100.0;
 const POLL: Duration = Duration::from_millis(20);
 /// Settings of a user's own server.
-const FOREIGN: [&str; 4] = ["MELISMA_API_KEY", "MELISMA_API_KEY_FILE", "MELISMA_HOST", "MELISMA_MAX_STREAMS"];
+const FOREIGN: [&str; 6] = [
+    "MELISMA_API_KEY",
+    "MELISMA_API_KEY_FILE",
+    "MELISMA_HOST",
+    "MELISMA_MAX_STREAMS",
+    "MELISMA_UPSTREAM",
+    "MELISMA_UPSTREAM_KEY_FILE",
+];
 
 /// A running server, ended on drop.
 pub(super) struct Host {
@@ -31,9 +38,18 @@ pub(super) struct Host {
 impl Host {
     /// Starts a server of `model` on the device to measure, and waits until it is ready.
     pub(super) fn start(place: Place<'_>, model: &str) -> Result<Self> {
+        Self::launch(place, &["--model", model])
+    }
+
+    /// As [`Host::start`], with the language model at `upstream`.
+    pub(super) fn speaking(place: Place<'_>, model: &str, upstream: &str) -> Result<Self> {
+        Self::launch(place, &["--model", model, "--upstream", upstream])
+    }
+
+    fn launch(place: Place<'_>, args: &[&str]) -> Result<Self> {
         let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
         let mut command = Command::new(&program);
-        command.args(["serve", "--port", "0", "--model", model, "--device", &place.device.to_string()]);
+        command.args(["serve", "--port", "0", "--device", &place.device.to_string()]).args(args);
         if let Device::Cpu(cpu) = place.device {
             command.args(["--threads", &cpu.threads.to_string()]);
         }
