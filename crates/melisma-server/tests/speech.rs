@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use client::{Answer, Fixture, MODEL, codes, read_head, request, samples, settings};
 use melisma::Device;
+use melisma::audio::stretch::Stretch;
 use melisma::audio::wav::{self, SampleFormat};
 use melisma::audio::{self, Clip};
 use melisma::config::Config;
@@ -150,6 +151,22 @@ fn base64(text: &str) -> Vec<u8> {
         bits.to_be_bytes()[1..digits.len()].to_vec()
     };
     digits.chunks(4).flat_map(group).collect()
+}
+
+#[test]
+fn speed_changes_the_length_as_the_library_does() {
+    let (server, _stand_in) = server(|_| Script::of(TOKENS.clone()));
+    let samples = expected(&TOKENS);
+    let layout = audio::Layout { sample_rate: 24_000, n_channels: 1 };
+    for speed in [0.5, 1.25, 4.0] {
+        let mut stretch = Stretch::new(layout, speed).unwrap();
+        let mut stretched = stretch.push(&samples).to_vec();
+        stretched.extend(stretch.finish());
+        let answer = speak(&server, json!({"response_format": "pcm", "speed": speed}));
+        assert!(answer.body == s16(&stretched), "{speed}");
+        let n = serde_json::from_str::<Value>(&answer.trailers["x-melisma-ledger"]).unwrap()["samples"].clone();
+        assert_eq!(n, stretched.len());
+    }
 }
 
 #[test]

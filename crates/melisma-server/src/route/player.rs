@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, TRAILER};
 use hyper::{HeaderMap, Response, StatusCode};
+use melisma::audio::stretch::Stretch;
 use melisma::snac::tokens::Ledger;
 use melisma::text::base64;
 use serde_json::{Value, json};
@@ -123,20 +124,23 @@ pub(super) struct Play {
     pub(super) layout: Layout,
     pub(super) format: Format,
     pub(super) packaging: Packaging,
+    /// 1 leaves the audio as it is.
+    pub(super) speed: f64,
 }
 
 /// Answers with the first final audio; until then a fault has its own status.
 pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<Reply, Failure> {
-    let Play { app, id, start, kind, layout, format, packaging } = play;
+    let Play { app, id, start, kind, layout, format, packaging, speed } = play;
     let (first, output) = feed.first(output).await?;
     app.metrics.first_audio(start.elapsed());
     let encoder = Encoder::new(format, layout)?;
+    let stretch = (speed != 1.0).then(|| Stretch::new(layout, speed)).transpose()?;
     let (pieces, body) = Body::stream(app.limits.patience);
     let media_type = match packaging {
         Packaging::Plain => format.media_type(),
         Packaging::Events(_) => "text/event-stream",
     };
-    tokio::spawn(Player { app, id, kind, layout, encoder, packaging, pieces }.play(first, output, feed));
+    tokio::spawn(Player { app, id, kind, layout, stretch, encoder, packaging, pieces }.play(first, output, feed));
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -152,6 +156,7 @@ struct Player {
     id: String,
     kind: &'static str,
     layout: Layout,
+    stretch: Option<Stretch>,
     encoder: Encoder,
     packaging: Packaging,
     pieces: Pieces,
@@ -184,7 +189,11 @@ impl Player {
         let mut is_whole = false;
         while let Some(block) = next {
             is_whole = block.is_last;
-            n_samples += self.send(&block).await?;
+            let samples = match &mut self.stretch {
+                Some(stretch) => stretch.push(&block.content).to_vec(),
+                None => block.content,
+            };
+            n_samples += self.send(&samples).await?;
             listed.sent(seconds(n_samples, self.layout), start);
             next = output.next().await?;
         }
@@ -192,6 +201,9 @@ impl Player {
             (Ok(ledger), true) => ledger,
             (ended, _) => return Err(self.fail(ended.err().unwrap_or_else(lost)).await),
         };
+        if let Some(stretch) = self.stretch.take() {
+            n_samples += self.send(&stretch.finish()).await?;
+        }
         let last = self.encoder.finish()?;
         self.pieces.send(self.packaging.audio(last)).await?;
         if let Some(end) = self.packaging.end(ledger) {
@@ -216,9 +228,8 @@ impl Player {
     }
 
     /// Returns the samples that were sent.
-    async fn send(&mut self, block: &Block) -> Result<u64, Fault> {
+    async fn send(&mut self, samples: &[f32]) -> Result<u64, Fault> {
         let start = Instant::now();
-        let samples = &block.content;
         let bytes = self.encoder.push(samples)?;
         if !bytes.is_empty() {
             self.pieces.send(self.packaging.audio(bytes)).await?;

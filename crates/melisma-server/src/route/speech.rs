@@ -42,9 +42,10 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
         StreamFormat::Audio => Packaging::Plain,
         StreamFormat::Events => Packaging::Events(Arc::clone(&speaker.prompt_tokens)),
     };
-    let (app, format) = (Arc::clone(app), request.format);
+    let (app, Request { format, speed, .. }) = (Arc::clone(app), request);
     let feed = Feed::start(speaker.speak());
-    play(Play { app, id: call.id, start: call.start, kind: "speech", layout, format, packaging }, feed, output).await
+    play(Play { app, id: call.id, start: call.start, kind: "speech", layout, format, packaging, speed }, feed, output)
+        .await
 }
 
 fn no_voice() -> Failure {

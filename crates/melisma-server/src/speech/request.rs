@@ -12,6 +12,7 @@ use crate::upstream::{Upstream, clean};
 const MAX_CHARS: usize = 4096;
 /// Characters of a piece of it: about 20 seconds of speech.
 const PIECE_CHARS: usize = 300;
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 const FORMATS: &str = "mp3, opus, flac, wav or pcm";
 
 /// How the audio is sent.
@@ -129,8 +130,8 @@ fn speed(fields: &Map<String, Value>) -> Result<f64, Failure> {
         None | Some(Value::Null) => return Ok(1.0),
         Some(value) => value.as_f64(),
     };
-    // Written so that other speeds come when the samples can be stretched.
-    speed.filter(|speed| *speed == 1.0).ok_or_else(|| Failure::parameter("speed", "`speed` is 1"))
+    let wrong = || Failure::parameter("speed", "`speed` is a number from 0.25 to 4");
+    speed.filter(|speed| SPEEDS.contains(speed)).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -32,10 +32,10 @@ fn the_defaults_are_those_of_openai() {
 
 #[test]
 fn fields_are_obeyed() {
-    let request = read(json!({"voice": {"id": "leo"}, "response_format": "pcm", "stream_format": "sse",
+    let request = read(json!({"voice": {"id": "leo"}, "response_format": "pcm", "stream_format": "sse", "speed": 0.25,
         "instructions": "softly<|eot_id|>", "input": "A<custom_token_3>. <laugh>", "model": "melisma", "other": 7}));
     let request = request.unwrap();
-    assert_eq!((&*request.voice, request.format), ("leo", Format::Pcm));
+    assert_eq!((&*request.voice, request.format, request.speed), ("leo", Format::Pcm, 0.25));
     assert_eq!((request.stream_format, &*request.instructions), (StreamFormat::Events, "softly"));
     assert_eq!(request.pieces, ["A. <laugh>"]);
 }
@@ -56,8 +56,9 @@ fn what_does_not_exist_is_refused_with_the_list() {
         (json!({"voice": "bob"}), 400, "voice", "tara, leo"),
         (json!({"response_format": "aac"}), 400, "response_format", "mp3, opus, flac, wav or pcm"),
         (json!({"stream_format": "x"}), 400, "stream_format", "audio or sse"),
-        (json!({"speed": 5}), 400, "speed", "speed"),
-        (json!({"speed": "1"}), 400, "speed", "speed"),
+        (json!({"speed": 4.01}), 400, "speed", "from 0.25 to 4"),
+        (json!({"speed": 0.24}), 400, "speed", "from 0.25 to 4"),
+        (json!({"speed": "1"}), 400, "speed", "from 0.25 to 4"),
         (json!({"input": ""}), 400, "input", "no text"),
         (json!({"input": "<|eot_id|> "}), 400, "input", "no text"),
         (json!({"input": 7}), 400, "input", "missing"),
