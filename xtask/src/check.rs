@@ -97,7 +97,7 @@ const STEPS: &[Step] = &[
     extended("fuzz", "every parser of untrusted bytes, on mutated inputs", fuzz::check),
     extended(
         "serve",
-        "the server with Python, Node.js and curl, and with requests made from its OpenAPI document",
+        "the server with Python, Node.js, curl and OpenAI's clients, and with requests made from its OpenAPI document",
         serve::check,
     ),
     extended("package", "every crate packaged, and the library built from its package", package::check),

@@ -10,6 +10,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use melisma::Sandbox;
+use melisma_server::upstream::stand_in::{Script, StandIn};
 use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
 
@@ -76,12 +77,16 @@ fn body(answer: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Tokens of some frames.
+fn tokens(n_frames: usize) -> Vec<String> {
+    let token = |frame, slot| format!("<custom_token_{}>", 10 + 4096 * slot + 31 * frame + slot);
+    (0..n_frames).flat_map(|frame| (0..7).map(move |slot| token(frame, slot))).collect()
+}
+
 #[test]
 fn the_samples_are_those_of_decode() {
     let sandbox = Sandbox::new();
-    let tokens: String = (0..6)
-        .flat_map(|frame| (0..7).map(move |slot| format!("<custom_token_{}>", 10 + 4096 * slot + 31 * frame + slot)))
-        .collect();
+    let tokens = tokens(6).concat();
     std::fs::write(sandbox.path("tokens.txt"), &tokens).unwrap();
     let decoded = sandbox.run(&["decode", "tokens.txt", "-o", "a.wav", "--noise", "seed:3", "--device", "cpu"]);
     assert_eq!(decoded.code, 0, "{}", decoded.stderr);
@@ -89,6 +94,31 @@ fn the_samples_are_those_of_decode() {
     let served = Served::start(sandbox.command(&["serve", "--port", "0", "--max-streams", "2", "--device", "cpu"]));
     let answer = served.ask("POST", "/v1/decode?noise=seed:3", "", tokens.as_bytes());
     assert_eq!(body(&answer)[44..], expected[44..]);
+}
+
+#[test]
+fn speech_is_what_decode_makes_of_the_upstreams_tokens() {
+    let sandbox = Sandbox::new();
+    let tokens = tokens(12);
+    std::fs::write(sandbox.path("tokens.txt"), tokens.concat()).unwrap();
+    let decoded = sandbox.run(&["decode", "tokens.txt", "-o", "a.wav", "--device", "cpu"]);
+    assert_eq!(decoded.code, 0, "{}", decoded.stderr);
+    let upstream = StandIn::start(move |_| Script::of(tokens.clone())).unwrap();
+    let args = ["serve", "--port", "0", "--max-streams", "2", "--device", "cpu", "--model", "builtin:mini24"];
+    std::fs::write(sandbox.path("key"), "theirs\n").unwrap();
+    std::fs::write(sandbox.path("a.yaml"), "upstream:\n  api: chat\n  voices: ann, bo\n").unwrap();
+    let more = ["--upstream", &upstream.url(), "--upstream-key-file", "key", "--config", "a.yaml"];
+    let served = Served::start(sandbox.command(&[&args[..], &more].concat()));
+    let asked = br#"{"model": "tts-1", "voice": "bo", "input": "Hi.", "response_format": "wav"}"#;
+    let answer = served.ask("POST", "/v1/audio/speech", "content-type: application/json\r\n", asked);
+    assert_eq!(body(&answer)[44..], std::fs::read(sandbox.path("a.wav")).unwrap()[44..]);
+    let seen = &upstream.asked()[0];
+    assert!(
+        seen.head.starts_with("POST /v1/chat/completions ") && seen.head.contains("Bearer theirs"),
+        "{}",
+        seen.head
+    );
+    assert_eq!(seen.body["messages"][0]["content"], "bo: Hi.");
 }
 
 /// The bytes of the samples of the first `n_blocks` blocks of a WebSocket.
@@ -185,6 +215,14 @@ fn what_cannot_be_served_is_an_error() {
     refused(&["--model", "absent"], "absent");
     std::fs::write(sandbox.path("key"), "two words\n").unwrap();
     refused(&["--api-key-file", "key"], "without spaces");
+    let upstream = ["--model", "builtin:mini24", "--upstream", "http://127.0.0.1:1"];
+    refused(&upstream[2..], "--upstream without --model");
+    refused(&["--model", "builtin:mini24", "--upstream", "127.0.0.1:8000"], "expected http:// or https://");
+    refused(&[&upstream[..], &["--upstream-key-file", "key"]].concat(), "without spaces");
+    std::fs::write(sandbox.path("a.yaml"), "upstream:\n  template: hello\n").unwrap();
+    refused(&[&upstream[..], &["--config", "a.yaml"]].concat(), "a.yaml:2: the template has no place for the text");
+    std::fs::write(sandbox.path("a.yaml"), "upstream:\n  api: speech\n").unwrap();
+    refused(&[&upstream[..], &["--config", "a.yaml"]].concat(), "expected completions or chat");
 }
 
 /// The words of `text` that start with `prefix`, made of the given characters.

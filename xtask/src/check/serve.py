@@ -1,4 +1,4 @@
-"""The clients of docs/protocol.md against `melisma serve`, and requests made from its OpenAPI document.
+"""The clients of docs/protocol.md and OpenAI's own against `melisma serve`, and requests made from its OpenAPI document.
 
 Usage: serve.py MELISMA PROTOCOL.md FOLDER
 """
@@ -12,6 +12,8 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+import speech
 
 KEY = "a-key-of-the-check"
 N_FRAMES = 24
@@ -41,10 +43,11 @@ def tokens():
     return "".join("".join(slots(frame)) + "\n" for frame in range(N_FRAMES))
 
 
-def start(melisma, log):
+def start(melisma, log, upstream):
     """A server on a free port, ready, and its address."""
     environment = {**os.environ, "MELISMA_API_KEY": KEY}
     command = [melisma, "serve", "--port", "0", "--max-streams", "4", "--device", "cpu"]
+    command += ["--model", "builtin:mini24", "--upstream", upstream]
     server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=log.open("w"))
     for _ in range(600):
         time.sleep(0.1)
@@ -95,9 +98,12 @@ def main():
     decode = [melisma, "decode", folder / "tokens.txt", "-o", folder / "expected.wav", "--force", "--device", "cpu"]
     subprocess.run(decode, check=True)
     expected = (folder / "expected.wav").read_bytes()[44:]
-    server, url = start(melisma, folder / "server.log")
+    spoken = re.findall("<.*?>", tokens())
+    upstream = speech.Upstream(spoken)
+    server, url = start(melisma, folder / "server.log", upstream.url)
     try:
         run_clients(protocol, folder, url, expected)
+        speech.run(url, KEY, upstream, spoken, folder)
         run_requests(folder, url)
     finally:
         server.terminate()
