@@ -12,6 +12,7 @@ use melisma::snac::EngineOptions;
 use melisma::{Error, Result};
 use melisma_server::batcher::{Batcher, Setup};
 use melisma_server::metrics::Metrics;
+use melisma_server::upstream::{self, Upstream};
 use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper, encoder};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -93,12 +94,15 @@ pub fn serve(
         ));
     }
     let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), Choice::default())?;
+    let of = |url: String| Upstream::new(upstream::Settings::new(&url, &codec.place.config)?);
+    let upstream = upstream.map(of).transpose().map_err(raise)?;
     let settings = Settings {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         guard: Guard { key: api_key, ..Guard::default() },
         limits: Limits::default(),
         log: Log::default(),
         threads: codec.place.config.threads.value.count(),
+        upstream,
     };
     // Where the limit cannot be raised, fewer connections fit.
     let _ = raise_file_limit();
