@@ -90,7 +90,7 @@ const STEPS: &[Step] = &[
     extended("long", "the tests that take long: mutations, soaks, kills, figures", test::check_long),
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),
-    extended("formats", "MP3 and Opus as other decoders read them, beside LAME and libopus", formats::check),
+    extended("formats", "MP3 and Opus beside LAME and libopus, and speech at other speeds", formats::check),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("page-long", "the server's page in a browser, for minutes", page::check_long),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),

@@ -4,6 +4,7 @@ use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::env;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The cargo that runs us, in the repository's root.
@@ -69,6 +70,12 @@ pub fn exchange(command: &mut Command, input: &str) -> Result<String> {
 /// Whether the command can be started and succeeds; its output is hidden.
 pub fn works(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// The full path of a program.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// Whether `program --version` works.

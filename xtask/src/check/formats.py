@@ -67,7 +67,7 @@ def clips():
                 names.append(name)
     for number in range(40):
         name = f"music{number}"
-        preset = ["focus", "bright", "sleep", "warm"][number % 2]
+        preset = ["focus", "meditation", "sleep", "bright"][number % 4]
         run(MELISMA, "-q", "synth", f"preset:{preset}", "--seed", str(number), "--seconds", "4", "-o", name + ".wav")
         names.append(name)
     return names

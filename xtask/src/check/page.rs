@@ -1,12 +1,12 @@
 //! The server's page in a browser: Playwright with the system's Chromium, in `target/page`.
 
 use super::outcome::Outcome;
-use crate::process::{exists, output, run};
+use crate::process::{exists, find, output, run};
 use crate::{front, tree};
 use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
-use std::{env, fs};
 
 const CHROMIUM: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 /// The first version of Node.js whose test runner has what the tests use.
@@ -21,6 +21,7 @@ pub fn check_long() -> Result<Outcome> {
 }
 
 fn run_tests(suffix: &str) -> Result<Outcome> {
+    // Playwright wants the full path.
     let Some(chromium) = CHROMIUM.iter().find_map(|name| find(name)) else {
         return Ok(Outcome::Skipped("no Chromium; `.ci/run` installs it on Debian".into()));
     };
@@ -41,12 +42,6 @@ fn run_tests(suffix: &str) -> Result<Outcome> {
         .env("MELISMA", front::program())
         .env("CHROMIUM", chromium))?;
     Ok(Outcome::Counted(format!("{} files of tests", files.len())))
-}
-
-/// The full path of a program, as Playwright wants it.
-fn find(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
 fn has_node() -> bool {
