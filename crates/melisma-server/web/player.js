@@ -24,8 +24,7 @@ export class Player {
     this.context = new AudioContext({ latencyHint: "interactive", ...options });
     this.rate = this.context.sampleRate;
     this.ring = Ring.create(CAPACITY);
-    this.targetFrames = Math.round(targetSeconds * this.rate);
-    this.ring.set(FIELD.TARGET, this.targetFrames);
+    this.ring.set(FIELD.TARGET, Math.round(targetSeconds * this.rate));
     this.ring.set(FIELD.LIVE, Number(isLive));
     this.ready = this.prepare();
   }
@@ -57,7 +56,6 @@ export class Player {
   stop() {
     this.ring.set(FIELD.WANTED, 0);
     this.ring.set(FIELD.UNDERRUNS, 0);
-    this.ring.set(FIELD.TARGET, this.targetFrames);
   }
 
   /** Seconds of sound that wait. */

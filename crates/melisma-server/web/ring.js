@@ -8,7 +8,7 @@ export const FIELD = Object.freeze({
   READ: 1,
   /** Where the present stream begins; what is before it is not worth waiting for. */
   SPLICE: 2,
-  /** Frames that must wait before the sound begins. */
+  /** Frames that must wait before the sound begins, and that should wait while it plays. */
   TARGET: 3,
   /** How often the sound ran dry. */
   UNDERRUNS: 4,

@@ -9,10 +9,17 @@ const FOLLOW = 0.0025;
 /** Frames by which the mean fill may differ from the target before the speed changes. */
 const DEAD_BAND = 480;
 const MAX_DRIFT = 0.004;
-/** An underrun raises the target by 10 ms, up to 200 ms; ten good seconds lower it again. */
+/** The fill is looked at over this time; its least should not fall below the second value. */
+const WINDOW_SECONDS = 0.5;
+const SAFE_SECONDS = 0.01;
+/** A narrow escape raises the target by a step and an underrun by two; thirty good seconds lower it by one. */
 const STEP_SECONDS = 0.01;
 const MAX_TARGET_SECONDS = 0.2;
-const GOOD_SECONDS = 10;
+const GOOD_SECONDS = 30;
+/** Time before the first sound in which the pace of a live stream is watched. */
+const WATCH_SECONDS = 0.06;
+/** Samples of a live stream come in blocks of this length. */
+const BLOCK_SECONDS = 0.01;
 
 class RingPlayer extends AudioWorkletProcessor {
   constructor(options) {
@@ -25,8 +32,15 @@ class RingPlayer extends AudioWorkletProcessor {
     this.fraction = 0;
     this.mean = 0;
     this.speed = 1;
-    this.least = this.ring.get(FIELD.TARGET);
-    this.raisedSeconds = 0;
+    this.leastTarget = this.ring.get(FIELD.TARGET);
+    this.changedSeconds = 0;
+    /** The least fill since the target changed and in the present window, and the window's end. */
+    this.lowest = Infinity;
+    this.low = Infinity;
+    this.windowSeconds = 0;
+    /** The pace of the stream before its first sound: since when, and the earliest samples so far. */
+    this.watch = null;
+    this.isKnown = false;
   }
 
   process(_inputs, outputs) {
@@ -52,6 +66,7 @@ class RingPlayer extends AudioWorkletProcessor {
   begin() {
     const { ring } = this;
     if (ring.get(FIELD.WANTED) === 0) {
+      [this.watch, this.isKnown] = [null, false];
       return false;
     }
     const splice = ring.get(FIELD.SPLICE);
@@ -60,16 +75,46 @@ class RingPlayer extends AudioWorkletProcessor {
       this.splice = splice;
     }
     const fill = ring.fill();
-    const isEnough = fill >= ring.get(FIELD.TARGET) || (ring.get(FIELD.ENDED) === 1 && fill > 0);
+    const hasEnded = ring.get(FIELD.ENDED) === 1 && fill > 0;
+    const isEnough = (this.isWatched(fill) && fill >= ring.get(FIELD.TARGET)) || hasEnded;
     if (isEnough) {
       this.skip(fill);
       this.gain = 0;
       this.fraction = 0;
       this.mean = ring.fill();
       this.speed = 1;
+      this.openWindow();
       ring.set(FIELD.STATE, STATE.PLAYING);
     }
     return isEnough;
+  }
+
+  /** Watches how evenly a live stream arrives before its first sound; the longest delay adds to the target. */
+  isWatched(fill) {
+    const { ring } = this;
+    if (this.isKnown || ring.get(FIELD.LIVE) === 0) {
+      return true;
+    }
+    if (fill <= 0) {
+      return false;
+    }
+    this.watch ??= { since: currentTime, seconds: currentTime, fill };
+    const { watch } = this;
+    const late = watch.fill + (currentTime - watch.seconds) * sampleRate - fill;
+    if (late < 0) {
+      [watch.seconds, watch.fill] = [currentTime, fill];
+    }
+    const needed = this.leastTarget + late - BLOCK_SECONDS * sampleRate;
+    if (needed > ring.get(FIELD.TARGET)) {
+      this.setTarget(needed);
+    }
+    this.isKnown = currentTime - watch.since >= WATCH_SECONDS;
+    return this.isKnown;
+  }
+
+  openWindow() {
+    this.low = Infinity;
+    this.windowSeconds = currentTime + WINDOW_SECONDS;
   }
 
   /** After a pause, what came late is not worth its delay. */
@@ -94,8 +139,10 @@ class RingPlayer extends AudioWorkletProcessor {
     if (ring.get(FIELD.LIVE) === 0) {
       return;
     }
-    if (currentTime - this.raisedSeconds > GOOD_SECONDS) {
-      this.setTarget(ring.get(FIELD.TARGET) - STEP_SECONDS * sampleRate);
+    this.low = Math.min(this.low, fill);
+    if (currentTime > this.windowSeconds) {
+      this.adapt();
+      this.openWindow();
     }
     const target = ring.get(FIELD.TARGET);
     this.mean += (fill - this.mean) * FOLLOW;
@@ -106,9 +153,22 @@ class RingPlayer extends AudioWorkletProcessor {
     ring.set(FIELD.DRIFT_PPM, Math.round((this.speed - 1) * 1e6));
   }
 
+  /** Raises the target after a narrow escape, and lowers it after a good time. */
+  adapt() {
+    const target = this.ring.get(FIELD.TARGET);
+    const [step, safe] = [STEP_SECONDS * sampleRate, SAFE_SECONDS * sampleRate];
+    this.lowest = Math.min(this.lowest, this.low);
+    if (this.low < safe) {
+      this.setTarget(target + step);
+    } else if (currentTime - this.changedSeconds > GOOD_SECONDS && this.lowest > safe + step) {
+      this.setTarget(target - step);
+    }
+  }
+
   setTarget(frames) {
-    this.raisedSeconds = currentTime;
-    this.ring.set(FIELD.TARGET, Math.max(this.least, Math.min(frames, MAX_TARGET_SECONDS * sampleRate)));
+    this.changedSeconds = currentTime;
+    this.lowest = Infinity;
+    this.ring.set(FIELD.TARGET, Math.max(this.leastTarget, Math.min(frames, MAX_TARGET_SECONDS * sampleRate)));
   }
 
   copy(left, right, n) {
@@ -156,7 +216,7 @@ class RingPlayer extends AudioWorkletProcessor {
     const isDry = fill < this.speed * 128 + RESERVE && !this.isSpliced();
     if (isDry && ring.get(FIELD.ENDED) === 0 && ring.get(FIELD.WANTED) === 1) {
       ring.set(FIELD.UNDERRUNS, ring.get(FIELD.UNDERRUNS) + 1);
-      this.setTarget(ring.get(FIELD.TARGET) + STEP_SECONDS * sampleRate);
+      this.setTarget(ring.get(FIELD.TARGET) + 2 * STEP_SECONDS * sampleRate);
     }
   }
 }
