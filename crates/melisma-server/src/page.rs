@@ -58,6 +58,7 @@ const ASSETS: &[Asset] = assets![
     "roll.js",
     "speak-worker.js",
     "speak.js",
+    "speech.js",
     "status.js",
     "transport.js",
     "watch.js",

@@ -31,5 +31,9 @@ function choose() {
 }
 
 addEventListener("hashchange", choose);
+if (location.hash === "#speak") {
+  // So that the text field does not push the rest down.
+  await views.speak.ready;
+}
 choose();
 status.start();

@@ -64,7 +64,7 @@ export async function refusal(reply) {
   const body = await reply.json().catch(() => null);
   const message = body?.error?.message ?? `The server answers with ${reply.status}.`;
   const retrySeconds = Number(reply.headers.get("retry-after")) || 0;
-  const kinds = { 200: "none", 426: "none", 401: "key", 403: "invalid", 503: "full" };
+  const kinds = { 200: "none", 426: "none", 401: "key", 403: "invalid", 502: "invalid", 503: "full", 504: "invalid" };
   const kind = kinds[reply.status] ?? (reply.status >= 500 ? "gone" : "invalid");
   return { kind, message, retrySeconds };
 }

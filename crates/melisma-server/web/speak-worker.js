@@ -1,4 +1,4 @@
-// Sends tokens, stores the samples that come back, and feeds the ring from any place in them.
+// Sends tokens, stores the samples that come back or are spoken, and feeds the ring from any place in them.
 import { FIELD, Ring } from "./ring.js";
 
 const HEAD_BYTES = 16;
@@ -28,6 +28,16 @@ onmessage = ({ data }) => {
     case "open":
       open(data.url, data.protocols);
       break;
+    case "begin":
+      begin();
+      break;
+    case "samples":
+      store(data.samples);
+      break;
+    case "whole":
+      isWhole = true;
+      pump();
+      break;
     case "tokens":
       for (let at = 0; at < data.text.length; at += MESSAGE) {
         send(data.text.slice(at, at + MESSAGE));
@@ -45,10 +55,14 @@ onmessage = ({ data }) => {
   }
 };
 
-function open(url, protocols) {
+function begin() {
   close();
   [blocks, nSamples, isWhole, waiting] = [[], 0, false, []];
   seek(0);
+}
+
+function open(url, protocols) {
+  begin();
   const opened = new WebSocket(url, protocols);
   socket = opened;
   let wasOpen = false;
@@ -59,7 +73,7 @@ function open(url, protocols) {
   };
   opened.onmessage = ({ data }) => {
     if (opened === socket) {
-      typeof data === "string" ? hear(JSON.parse(data)) : take(data);
+      typeof data === "string" ? hear(JSON.parse(data)) : store(new Float32Array(data, HEAD_BYTES));
     }
   };
   opened.onclose = ({ code }) => {
@@ -75,9 +89,8 @@ function hear(message) {
   postMessage(message);
 }
 
-/** @param {ArrayBuffer} data */
-function take(data) {
-  const samples = new Float32Array(data, HEAD_BYTES);
+/** @param {Float32Array} samples */
+function store(samples) {
   blocks.push(samples);
   nSamples += samples.length;
   pump();

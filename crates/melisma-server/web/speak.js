@@ -1,10 +1,12 @@
-// The view Speak: tokens or an audio file in, the sound and its picture out.
+// The view Speak: text, tokens or an audio file in, the sound and its picture out.
 import { protocols, probe, refusal, request, socketUrl, useKey } from "./connection.js";
 import { count, figure, find, milliseconds, show, stillness } from "./element.js";
 import { Notice } from "./notice.js";
 import { Picture } from "./picture.js";
 import { obstacle, Player } from "./player.js";
 import { FIELD, STATE } from "./ring.js";
+import { messages, samples, SpeechField } from "./speech.js";
+import { wav } from "./wav.js";
 
 const PATH = "/v1/decode?sample_format=f32&picture=1";
 const TARGET_SECONDS = 0.08;
@@ -19,6 +21,8 @@ export class SpeakView {
     this.status = status;
     this.notice = new Notice(find("speak-notice"));
     this.picture = new Picture(find("wave"), find("spec"));
+    /** Settled once it is known whether the server can speak. */
+    this.ready = Promise.resolve();
     this.isVisible = false;
     this.isOn = false;
     this.base = 0;
@@ -28,6 +32,8 @@ export class SpeakView {
       this.notice.say(reason);
       return;
     }
+    this.speech = new SpeechField();
+    this.ready = this.speech.load();
     this.worker = new Worker(new URL("./speak-worker.js", import.meta.url), { type: "module" });
     this.worker.onmessage = ({ data }) => this.take(data);
     this.listen();
@@ -35,6 +41,7 @@ export class SpeakView {
 
   show() {
     this.isVisible = true;
+    this.speech?.load();
     requestAnimationFrame(() => this.frame());
   }
 
@@ -56,6 +63,7 @@ export class SpeakView {
       this.run(() => this.file(event.dataTransfer.files[0]));
     });
     find("file").addEventListener("change", ({ target }) => this.run(() => this.file(target.files[0])));
+    this.speech.addEventListener("speak", () => this.run(() => this.say()));
     find("speak").addEventListener("click", () => this.run(() => this.tokens(find("tokens").value)));
     find("example").addEventListener("click", () => this.run(() => this.example()));
     find("speak-play").addEventListener("click", () => (this.isOn ? this.pause() : this.replay()));
@@ -68,10 +76,56 @@ export class SpeakView {
   /** Runs one job; its failure is shown. @param {() => Promise<void>} job */
   async run(job) {
     this.job = job;
+    this.spoken?.abort();
     try {
       await job();
     } catch (error) {
-      this.fail({ kind: "gone", message: String(error.message ?? error), retrySeconds: 0 });
+      if (job === this.job) {
+        this.fail({ kind: "gone", message: String(error.message ?? error), retrySeconds: 0 });
+      }
+    }
+  }
+
+  /** Text to speech, heard while it is spoken. */
+  async say() {
+    const asked = this.speech.request();
+    if (!asked.input.trim()) {
+      this.notice.say("There is no text in the field yet.");
+      return;
+    }
+    this.spoken = new AbortController();
+    const [startMs, { signal }] = [performance.now(), this.spoken];
+    const headers = { "content-type": "application/json" };
+    const reply = await request("/v1/audio/speech", { method: "POST", headers, body: JSON.stringify(asked), signal });
+    if (!reply.ok) {
+      this.fail(await refusal(reply));
+      return;
+    }
+    const rate = Number(reply.headers.get("x-melisma-sample-rate-hz")) || RATE;
+    const begun = this.begin(asked.input, rate);
+    this.openedMs = startMs;
+    this.worker.postMessage({ type: "begin" });
+    await begun;
+    const pieces = [];
+    for await (const piece of samples(reply)) {
+      pieces.push(piece);
+      this.worker.postMessage({ type: "samples", samples: piece });
+    }
+    this.worker.postMessage({ type: "whole" });
+    const ledger = await request(`/v1/ledger/${reply.headers.get("x-request-id")}`, { signal });
+    if (ledger.ok) {
+      this.finish(await ledger.json());
+    }
+    await this.draw(wav(new Blob(pieces), rate, 1), signal);
+  }
+
+  /** The picture of a whole sound. @param {Blob} blob @param {AbortSignal} signal */
+  async draw(blob, signal) {
+    const reply = await request("/v1/mel", { method: "POST", body: blob, signal });
+    if (reply.ok) {
+      for await (const message of messages(reply)) {
+        this.take(message);
+      }
     }
   }
 
@@ -121,8 +175,16 @@ export class SpeakView {
     this.worker.postMessage({ type: "end" });
   }
 
+  /** Tokens to sound. @param {string} title */
   async open(title) {
-    this.prepare(RATE);
+    const begun = this.begin(title, RATE);
+    this.worker.postMessage({ type: "open", url: socketUrl(PATH), protocols: protocols() });
+    await begun;
+  }
+
+  /** An empty picture, and a player that waits for samples. @param {string} title @param {number} rate */
+  async begin(title, rate) {
+    this.prepare(rate);
     this.picture.clear();
     [this.base, this.nSamples, this.firstMs, this.failure] = [0, 0, 0, null];
     this.openedMs = performance.now();
@@ -130,7 +192,6 @@ export class SpeakView {
     show(find("ledger"), "");
     ["speed", "first", "length"].forEach((id) => show(find(id), "–"));
     this.player.ring.splice();
-    this.worker.postMessage({ type: "open", url: socketUrl(PATH), protocols: protocols() });
     this.notice.hide();
     await this.resume();
   }
@@ -236,13 +297,14 @@ export class SpeakView {
       this.notice.askKey("This server needs a key. The page forgets it when you close it.", (key) => {
         useKey(key);
         this.status.start();
+        this.speech.load();
         this.notice.say(EMPTY);
       });
     } else if (kind === "full") {
       const waitMs = Math.max(1, retrySeconds) * 1e3;
       this.notice.count((s) => `The server is busy: ${message}. Trying again in ${s} s.`, waitMs, again);
     } else if (kind === "invalid") {
-      this.notice.say(`The server could not decode this: ${message}.`, again);
+      this.notice.say(`The server could not do this: ${message}.`, again);
     } else {
       this.notice.say("The connection was lost before the end.", again);
     }

@@ -3,12 +3,13 @@
 const HEAD_BYTES = 44;
 const FLOATS = 3;
 
-/** @param {Float32Array} samples interleaved @param {number} rate @param {number} channels */
+/** @param {Float32Array | Blob} samples interleaved @param {number} rate @param {number} channels */
 export function wav(samples, rate, channels) {
+  const nBytes = samples.byteLength ?? samples.size;
   const head = new DataView(new ArrayBuffer(HEAD_BYTES));
   const text = (at, word) => [...word].forEach((letter, i) => head.setUint8(at + i, letter.charCodeAt(0)));
   text(0, "RIFF");
-  head.setUint32(4, HEAD_BYTES - 8 + samples.byteLength, true);
+  head.setUint32(4, HEAD_BYTES - 8 + nBytes, true);
   text(8, "WAVEfmt ");
   head.setUint32(16, 16, true);
   head.setUint16(20, FLOATS, true);
@@ -18,7 +19,7 @@ export function wav(samples, rate, channels) {
   head.setUint16(32, channels * 4, true);
   head.setUint16(34, 32, true);
   text(36, "data");
-  head.setUint32(40, samples.byteLength, true);
+  head.setUint32(40, nBytes, true);
   return new Blob([head, samples], { type: "audio/wav" });
 }
 
