@@ -18,6 +18,8 @@ const MAX_TARGET_SECONDS = 0.2;
 const GOOD_SECONDS = 30;
 /** Time before the first sound in which the pace of a live stream is watched. */
 const WATCH_SECONDS = 0.06;
+/** Live sound that waits this much longer than it should is skipped. */
+const BEHIND_SECONDS = 0.1;
 /** Samples of a live stream come in blocks of this length. */
 const BLOCK_SECONDS = 0.01;
 
@@ -52,7 +54,8 @@ class RingPlayer extends AudioWorkletProcessor {
     }
     const fill = ring.fill();
     this.follow(fill);
-    const ends = fill < this.speed * n + RESERVE || ring.get(FIELD.WANTED) === 0 || this.isSpliced();
+    const isDry = fill < this.speed * n + RESERVE;
+    const ends = isDry || ring.get(FIELD.WANTED) === 0 || this.isSpliced() || this.isBehind(fill);
     if (ends) {
       this.fadeOut(left, right, fill);
       this.wait(fill);
@@ -124,6 +127,12 @@ class RingPlayer extends AudioWorkletProcessor {
     if (excess > 0 && ring.get(FIELD.LIVE) === 1) {
       ring.set(FIELD.READ, ring.get(FIELD.READ) + excess);
     }
+  }
+
+  /** Whether a live stream waits so long that a jump is better than its delay: the sound card stood still. */
+  isBehind(fill) {
+    const { ring } = this;
+    return ring.get(FIELD.LIVE) === 1 && fill > ring.get(FIELD.TARGET) + BEHIND_SECONDS * sampleRate;
   }
 
   /** Whether a new stream has enough samples to take over. */
