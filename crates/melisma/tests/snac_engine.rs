@@ -98,7 +98,7 @@ proptest! {
         let mut streams = vec![None; clips.len()];
         let mut heard = vec![Vec::new(); clips.len()];
         for step in 0..16 {
-            let mut input = Vec::new();
+            let (mut input, mut ended) = (Vec::new(), Vec::new());
             for (index, clip) in clips.iter().enumerate() {
                 let at = step as i64 - starts[index] as i64;
                 if at == 0 {
@@ -108,9 +108,12 @@ proptest! {
                     let at = at as usize;
                     input.push((index, streams[index].unwrap(), clip.frames().range(at..at + 1)));
                 } else if at == lens[index] as i64 {
-                    let rest = shared.finish(streams[index].unwrap()).unwrap();
-                    heard[index].extend(rest);
+                    ended.push(index);
                 }
+            }
+            let ending: Vec<_> = ended.iter().map(|&index: &usize| streams[index].unwrap()).collect();
+            for (index, rest) in ended.into_iter().zip(shared.finish_each(&ending).unwrap()) {
+                heard[index].extend(rest);
             }
             let parts: Vec<_> = input.iter().map(|&(_, stream, frame)| (stream, frame)).collect();
             let samples = shared.step(&parts).unwrap();
@@ -229,6 +232,7 @@ fn misuse_is_refused() {
     assert!(engine.step(&[(a, frame)]).unwrap_err().to_string().contains("has ended"));
     let c = engine.open(Noise::Off).unwrap();
     assert!(engine.finish(a).is_err(), "a slot was given to another stream");
+    assert!(engine.finish_each(&[c, c]).is_err(), "one end given twice");
     assert!(engine.finish(c).unwrap().is_empty());
     assert!(engine.step(&[]).is_ok());
 }

@@ -76,8 +76,9 @@ fn on_cuda_streams_do_not_see_each_other() {
                 }
                 more
             });
-            for (id, clip) in ended {
-                found[clip].extend(engine.finish(id).unwrap());
+            let ending: Vec<StreamId> = ended.iter().map(|&(id, _)| id).collect();
+            for ((_, clip), rest) in ended.into_iter().zip(engine.finish_each(&ending).unwrap()) {
+                found[clip].extend(rest);
             }
         }
         for (index, clip) in clips.iter().enumerate() {

@@ -52,13 +52,22 @@ impl Capacity {
         }
         open.into_iter().try_for_each(|stream| engine.close(stream))?;
         let step_frames = largest(&measured, STEP).clamp(1, engine.max_frames());
-        Ok(Self { streams: largest(&measured, period.mul_f64(SHARE)), step_frames })
+        Ok(Self { streams: sustained(&measured, step_frames, period.mul_f64(SHARE)), step_frames })
     }
 }
 
 /// The time that one frame plays.
 pub fn period(config: &Config) -> Duration {
     Duration::from_secs_f64(config.frame_len() as f64 / f64::from(config.sampling_rate))
+}
+
+/// Streams whose steps of `step_frames` frames, one after the other, take at most `limit`.
+fn sustained(measured: &[(usize, Duration)], step_frames: usize, limit: Duration) -> usize {
+    // A step that is longer than the limit allows one stream, or none.
+    let at_once = largest(measured, limit);
+    let rate = measured.iter().filter(|(n, _)| *n <= step_frames).map(|(n, time)| *n as f64 / time.as_secs_f64());
+    let one_by_one = rate.fold(0.0, f64::max) * limit.as_secs_f64();
+    at_once.min(one_by_one as usize)
 }
 
 /// The largest number of streams whose step takes at most `limit`, between the measured numbers by
@@ -95,6 +104,15 @@ mod tests {
         assert_eq!(largest(&measured, ms(100)), 8);
         assert_eq!(largest(&measured, ms(3)), 0);
         assert_eq!(largest(&measured[..1], ms(4)), 1);
+    }
+
+    #[test]
+    fn short_steps_carry_fewer_streams_than_one_long_one() {
+        let measured = [(1, ms(4)), (2, ms(6)), (4, ms(10)), (8, ms(18)), (16, ms(34)), (32, ms(66))];
+        assert_eq!(largest(&measured, ms(60)), 29);
+        assert_eq!(sustained(&measured, 4, ms(60)), 24);
+        assert_eq!(sustained(&measured, 1, ms(60)), 15);
+        assert_eq!(sustained(&measured, 32, ms(3)), 0);
     }
 
     #[test]

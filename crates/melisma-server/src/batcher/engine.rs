@@ -38,11 +38,11 @@ pub trait StepEngine: Debug + Send + 'static {
     /// The device fails.
     fn step(&mut self, input: &[Input<Self::Frame>], metrics: &Metrics) -> Result<Vec<Self::Content>>;
 
-    /// Ends a stream and returns the rest.
+    /// Ends some streams and returns the rest of each.
     ///
     /// # Errors
     /// The device fails.
-    fn finish(&mut self, stream: StreamId, metrics: &Metrics) -> Result<Self::Content>;
+    fn finish_each(&mut self, streams: &[StreamId], metrics: &Metrics) -> Result<Vec<Self::Content>>;
 
     /// Whether nothing became final.
     fn is_empty(content: &Self::Content) -> bool;
@@ -86,9 +86,9 @@ impl StepEngine for Engine {
         Ok(blocks)
     }
 
-    fn finish(&mut self, stream: StreamId, metrics: &Metrics) -> Result<Vec<f32>> {
+    fn finish_each(&mut self, streams: &[StreamId], metrics: &Metrics) -> Result<Vec<Vec<f32>>> {
         let start = Instant::now();
-        let samples = Self::finish(self, stream)?;
+        let samples = Self::finish_each(self, streams)?;
         metrics.stage(Stage::Decode, start.elapsed());
         Ok(samples)
     }
@@ -126,9 +126,9 @@ impl StepEngine for EncodeEngine {
         Ok(codes)
     }
 
-    fn finish(&mut self, stream: StreamId, metrics: &Metrics) -> Result<Codes> {
+    fn finish_each(&mut self, streams: &[StreamId], metrics: &Metrics) -> Result<Vec<Codes>> {
         let start = Instant::now();
-        let codes = Self::finish(self, stream)?;
+        let codes = streams.iter().map(|stream| self.finish(*stream)).collect::<Result<_>>()?;
         metrics.stage(Stage::Encode, start.elapsed());
         Ok(codes)
     }

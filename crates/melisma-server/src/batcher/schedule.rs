@@ -37,8 +37,8 @@ pub struct Account {
 pub enum Step<T> {
     /// The same number of frames of each of some streams.
     Frames(Vec<Row<T>>),
-    /// The end of one stream, which is closed in the schedule.
-    End(Key),
+    /// The ends of some streams, which are closed in the schedule.
+    Ends(Vec<Key>),
 }
 
 /// One stream's part of a step.
@@ -135,14 +135,15 @@ impl<T> Schedule<T> {
     /// The next step, of at most `max_frames` frames in all: the most urgent stream, and those that are
     /// due at most one period later. A stream that is further ahead would only make the step longer.
     pub fn next(&mut self, max_frames: usize) -> Option<Step<T>> {
-        let &(due, first) = self.ready.first()?;
-        if self.lines[&first].waiting.is_empty() {
-            self.close(first);
-            return Some(Step::End(first));
+        let (due, first) = *self.ready.first()?;
+        let is_end = |key: &Key| self.lines[key].waiting.is_empty();
+        let near = self.ready.iter().take_while(|(other, _)| *other <= due + self.period).map(|&(_, key)| key);
+        let alike = near.filter(|key| is_end(key) == is_end(&first));
+        let keys: Vec<Key> = alike.take(max_frames.max(1)).collect();
+        if is_end(&first) {
+            keys.iter().for_each(|key| self.close(*key));
+            return Some(Step::Ends(keys));
         }
-        let near = self.ready.iter().take_while(|(other, _)| *other <= due + self.period);
-        let urgent = near.map(|&(_, key)| key).filter(|key| !self.lines[key].waiting.is_empty());
-        let keys: Vec<Key> = urgent.take(max_frames.max(1)).collect();
         let shortest = keys.iter().map(|key| self.lines[key].waiting.len()).min().unwrap_or(0);
         let n_each = shortest.min((max_frames / keys.len()).max(1));
         self.account.taken += (n_each * keys.len()) as u64;

@@ -50,9 +50,9 @@ impl<E: StepEngine> Worker<E> {
                         self.fail(&keys, &error);
                     }
                 }
-                Some(Step::End(key)) => {
-                    if let Err(error) = self.end(key) {
-                        self.fail(&[key], &error);
+                Some(Step::Ends(keys)) => {
+                    if let Err(error) = self.end(&keys) {
+                        self.fail(&keys, &error);
                     }
                 }
                 None => {}
@@ -134,11 +134,17 @@ impl<E: StepEngine> Worker<E> {
         Ok(())
     }
 
-    fn end(&mut self, key: Key) -> Result<()> {
-        let Some(live) = self.streams.remove(&key) else { return Ok(()) };
-        let content = self.engine.finish(live.id, &self.shared.metrics)?;
-        deliver(&mut self.shared.lock(), key, Block { content, arrived: live.arrived, is_last: true });
-        self.close(key);
+    fn end(&mut self, keys: &[Key]) -> Result<()> {
+        // A stream that was closed meanwhile has no slot.
+        let ending = keys.iter().filter_map(|key| self.streams.get(key).map(|live| (*key, *live)));
+        let ending: Vec<(Key, Live)> = ending.collect();
+        let ids: Vec<StreamId> = ending.iter().map(|(_, live)| live.id).collect();
+        let contents = self.engine.finish_each(&ids, &self.shared.metrics)?;
+        for ((key, Live { arrived, .. }), content) in ending.into_iter().zip(contents) {
+            self.streams.remove(&key);
+            deliver(&mut self.shared.lock(), key, Block { content, arrived, is_last: true });
+            self.close(key);
+        }
         Ok(())
     }
 }

@@ -12,10 +12,13 @@ const ABSOLUTE_GATE: f64 = -70.0;
 const RELATIVE_GATE: f64 = -10.0;
 /// Samples that are looked at together for peaks.
 const ROOM: usize = 1024;
-/// Points that are skipped together if none of them can exceed the known peak.
+/// Points that are skipped together if none of them can exceed the known peak: many, or else fewer.
+const GROUP: usize = 128;
 const PART: usize = 16;
 /// The share of the peak by which rounding may exceed a bound: 24 products and sums of size 3 or less.
 const ROUNDING: f32 = 2e-5;
+/// Samples between two looks for states so small that they would end in denormal numbers, which are slow.
+const FLUSH: usize = 480;
 
 /// Takes a sound in blocks of any size.
 #[derive(Debug, Clone)]
@@ -53,15 +56,31 @@ impl Meter {
     pub fn push(&mut self, left: &[f32], right: &[f32]) {
         self.peaks[0].push(left);
         self.peaks[1].push(right);
-        for (&left, &right) in left.iter().zip(right) {
-            let sample = [f64::from(left), f64::from(right)];
-            let [left, right] = self.weighting.iter_mut().fold(sample, |x, filter| filter.step(x));
-            self.steps[STEPS - 1] += left * left + right * right;
-            self.filled += 1;
+        let (mut left, mut right) = (left, right);
+        while !left.is_empty() {
+            // Where runs end does not depend on where blocks do.
+            let run = (self.step_len - self.filled).min(FLUSH - self.filled % FLUSH).min(left.len());
+            self.steps[STEPS - 1] = self.weigh(&left[..run], &right[..run], self.steps[STEPS - 1]);
+            self.filled += run;
+            if self.filled.is_multiple_of(FLUSH) || self.filled == self.step_len {
+                self.weighting.iter_mut().for_each(Biquad::flush);
+            }
             if self.filled == self.step_len {
                 self.end_step();
             }
+            (left, right) = (&left[run..], &right[run..]);
         }
+    }
+
+    /// Adds the power of weighted samples.
+    fn weigh(&mut self, left: &[f32], right: &[f32], mut power: f64) -> f64 {
+        let [mut shelf, mut high_pass] = self.weighting;
+        for (&left, &right) in left.iter().zip(right) {
+            let [left, right] = high_pass.step(shelf.step([f64::from(left), f64::from(right)]));
+            power += left * left + right * right;
+        }
+        self.weighting = [shelf, high_pass];
+        power
     }
 
     fn end_step(&mut self) {
@@ -152,9 +171,20 @@ impl Peak {
     fn look(&self, samples: &[f32], mut peak: f32) -> f32 {
         peak = peak.max(size(samples));
         let n_windows = (samples.len() + 1).saturating_sub(2 * HALF);
+        for first in (0..n_windows).step_by(GROUP) {
+            let last = (first + GROUP).min(n_windows);
+            if !self.is_below(&samples[first..last - 1 + 2 * HALF], peak) {
+                peak = self.look_closer(&samples[first..last - 1 + 2 * HALF], peak);
+            }
+        }
+        peak
+    }
+
+    fn look_closer(&self, samples: &[f32], mut peak: f32) -> f32 {
+        let n_windows = samples.len() + 1 - 2 * HALF;
         for first in (0..n_windows).step_by(PART) {
             let last = (first + PART).min(n_windows);
-            if self.bound(&samples[first..last - 1 + 2 * HALF]) <= peak * (1.0 - ROUNDING) {
+            if self.is_below(&samples[first..last - 1 + 2 * HALF], peak) {
                 continue;
             }
             for at in first..last {
@@ -162,6 +192,11 @@ impl Peak {
             }
         }
         peak
+    }
+
+    /// Whether no point between samples can exceed `peak`.
+    fn is_below(&self, samples: &[f32], peak: f32) -> bool {
+        self.bound(samples) <= peak * (1.0 - ROUNDING)
     }
 
     /// No point between the middle samples of any window in `samples` is larger, up to rounding.
@@ -183,7 +218,7 @@ fn size(samples: &[f32]) -> f32 {
 
 /// The largest size of a second difference.
 fn bend(samples: &[f32]) -> f32 {
-    let mut differences = [0f32; PART + 2 * HALF];
+    let mut differences = [0f32; GROUP + 2 * HALF];
     let neighbours = samples.iter().zip(&samples[1..]).zip(&samples[2..]);
     for (difference, ((before, sample), after)) in differences.iter_mut().zip(neighbours) {
         *difference = before - 2.0 * sample + after;
@@ -192,7 +227,7 @@ fn bend(samples: &[f32]) -> f32 {
 }
 
 /// A second-order filter of both sides, transposed direct form II.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct Biquad {
     b: [f64; 3],
     a: [f64; 2],
@@ -221,13 +256,18 @@ impl Biquad {
     }
 
     fn step(&mut self, x: [f64; 2]) -> [f64; 2] {
-        // Far below audibility; without it, silence would end in denormal numbers, which are slow.
-        let flush = |x: f64| if x.abs() < 1e-30 { 0.0 } else { x };
         let [first, second] = self.state;
         let y = [0, 1].map(|side| self.b[0] * x[side] + first[side]);
-        self.state[0] = [0, 1].map(|side| flush(self.b[1] * x[side] - self.a[0] * y[side] + second[side]));
-        self.state[1] = [0, 1].map(|side| flush(self.b[2] * x[side] - self.a[1] * y[side]));
+        self.state[0] = [0, 1].map(|side| self.b[1] * x[side] - self.a[0] * y[side] + second[side]);
+        self.state[1] = [0, 1].map(|side| self.b[2] * x[side] - self.a[1] * y[side]);
         y
+    }
+
+    /// Forgets what is far below audibility.
+    fn flush(&mut self) {
+        for state in self.state.as_flattened_mut().iter_mut().filter(|state| state.abs() < 1e-30) {
+            *state = 0.0;
+        }
     }
 }
 

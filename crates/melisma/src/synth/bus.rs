@@ -94,8 +94,8 @@ impl Bus {
     }
 
     fn chunk(&mut self, left: &mut [f32], right: &mut [f32]) {
-        for sample in left.iter_mut().chain(right.iter_mut()).filter(|sample| !sample.is_finite()) {
-            *sample = 0.0;
+        for side in [&mut *left, &mut *right] {
+            side.iter_mut().for_each(|sample| *sample = if sample.is_finite() { *sample } else { 0.0 });
         }
         let n = left.len();
         let [wet_left, wet_right] = &mut self.wet;

@@ -133,10 +133,13 @@ impl World {
             return;
         };
         match step {
-            Step::End(key) => {
-                let model = self.streams.get_mut(&key).unwrap();
-                assert!(model.is_ended && model.due.is_empty() && !model.is_blocked, "ended too early");
-                model.is_closed = true;
+            Step::Ends(keys) => {
+                assert!(!keys.is_empty() && keys.len() <= max_frames.max(1));
+                for key in keys {
+                    let model = self.streams.get_mut(&key).unwrap();
+                    assert!(model.is_ended && model.due.is_empty() && !model.is_blocked, "ended too early");
+                    assert!(!std::mem::replace(&mut model.is_closed, true), "stream {key} ended twice");
+                }
             }
             Step::Frames(rows) => self.take(rows, max_frames),
         }
@@ -278,7 +281,21 @@ fn the_end_comes_after_the_last_frame_and_only_once() {
     schedule.end(1, ms(1));
     schedule.push(1, ms(2), 'b');
     assert!(matches!(schedule.next(8), Some(Step::Frames(rows)) if rows[0].frames.len() == 1));
-    assert_eq!(schedule.next(8), Some(Step::End(1)));
+    assert_eq!(schedule.next(8), Some(Step::Ends(vec![1])));
     assert_eq!(schedule.next(8), None);
     assert_eq!(schedule.account(), Account { pushed: 2, taken: 1, discarded: 1 });
+}
+
+#[test]
+fn ends_share_a_step_and_wait_for_frames_that_are_due_before_them() {
+    let mut schedule = Schedule::new(PERIOD);
+    (1..=4).for_each(|key| schedule.open(key));
+    schedule.push(4, ms(0), 'a');
+    (1..=3).for_each(|key| schedule.end(key, ms(key)));
+    assert!(matches!(schedule.next(8), Some(Step::Frames(rows)) if rows[0].key == 4));
+    schedule.push(4, ms(50), 'b');
+    assert_eq!(schedule.next(2), Some(Step::Ends(vec![1, 2])));
+    assert_eq!(schedule.next(2), Some(Step::Ends(vec![3])));
+    assert!(matches!(schedule.next(8), Some(Step::Frames(rows)) if rows[0].key == 4));
+    assert_eq!(schedule.next(8), None);
 }

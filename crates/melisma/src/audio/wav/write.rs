@@ -43,9 +43,7 @@ impl<W: Write> Writer<W> {
     pub fn write(&mut self, samples: &[f32]) -> Result<()> {
         for block in samples.chunks(4096) {
             self.scratch.clear();
-            for &sample in block {
-                store(sample, self.format, &mut self.scratch);
-            }
+            store(block, self.format, &mut self.scratch);
             self.sink.write_all(&self.scratch).map_err(failed)?;
             self.data_len += self.scratch.len() as u64;
         }
@@ -193,23 +191,39 @@ fn header(sample_rate: u32, n_channels: usize, format: SampleFormat) -> Result<V
     Ok(out)
 }
 
-fn store(sample: f32, format: SampleFormat, out: &mut Vec<u8>) {
-    // `as` saturates, which clips, and turns NaN into 0. Products with a power of two are exact. Adding
-    // 1.5 * 2^52 leaves no bit for a fraction, so it rounds to the nearest, ties to even, without a call;
-    // sizes beyond 2^51, for which that is not so, are clipped anyway.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
-    let scaled = |scale: f64| f64::from(sample) * scale + ROUND - ROUND;
+/// Adding and subtracting it rounds to the nearest, ties to even, without a call: it leaves no bit for a
+/// fraction. Sizes beyond 2^51, for which that is not so, are clipped anyway.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+/// The same for sizes up to 2^22.
+const ROUND_F32: f32 = 12_582_912.0;
+
+/// The bytes of `samples`.
+fn store(samples: &[f32], format: SampleFormat, out: &mut Vec<u8>) {
+    // `as` saturates, which clips, and turns NaN into 0. Products with a power of two are exact.
+    let scaled = |sample: f32, scale: f64| f64::from(sample) * scale + ROUND - ROUND;
+    let of_24_bits = |sample| (scaled(sample, 8_388_608.0) as i32).clamp(-8_388_608, 8_388_607);
     match format {
-        SampleFormat::U8 => out.push((scaled(128.0) as i32).clamp(-128, 127).wrapping_add(128) as u8),
-        SampleFormat::S16 => out.extend_from_slice(&(scaled(32_768.0) as i16).to_le_bytes()),
-        SampleFormat::S24 => {
-            let value = (scaled(8_388_608.0) as i32).clamp(-8_388_608, 8_388_607);
-            out.extend_from_slice(&value.to_le_bytes()[..3]);
+        SampleFormat::U8 => {
+            each(samples, out, |sample| [(scaled(sample, 128.0) as i32).clamp(-128, 127).wrapping_add(128) as u8]);
         }
-        SampleFormat::S32 => out.extend_from_slice(&(scaled(2_147_483_648.0) as i32).to_le_bytes()),
-        SampleFormat::F32 => out.extend_from_slice(&sample.to_le_bytes()),
-        SampleFormat::F64 => out.extend_from_slice(&f64::from(sample).to_le_bytes()),
+        SampleFormat::S16 => {
+            each(samples, out, |sample| ((sample * 32_768.0 + ROUND_F32 - ROUND_F32) as i16).to_le_bytes())
+        }
+        SampleFormat::S24 => each(samples, out, |sample| {
+            let [low, middle, high, _] = of_24_bits(sample).to_le_bytes();
+            [low, middle, high]
+        }),
+        SampleFormat::S32 => each(samples, out, |sample| (scaled(sample, 2_147_483_648.0) as i32).to_le_bytes()),
+        SampleFormat::F32 => each(samples, out, f32::to_le_bytes),
+        SampleFormat::F64 => each(samples, out, |sample| f64::from(sample).to_le_bytes()),
     }
+}
+
+/// Appends the `N` bytes of each sample.
+fn each<const N: usize>(samples: &[f32], out: &mut Vec<u8>, bytes: impl Fn(f32) -> [u8; N]) {
+    let start = out.len();
+    out.resize(start + N * samples.len(), 0);
+    out[start..].as_chunks_mut::<N>().0.iter_mut().zip(samples).for_each(|(out, sample)| *out = bytes(*sample));
 }
 
 fn failed(error: std::io::Error) -> Error {

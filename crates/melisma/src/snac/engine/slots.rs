@@ -15,11 +15,15 @@ pub struct StreamId {
 pub(super) struct Slots<S> {
     streams: Vec<Option<(u64, S)>>,
     n_opened: u64,
+    /// The check that saw each slot last.
+    seen: Vec<u64>,
+    n_checks: u64,
 }
 
 impl<S> Slots<S> {
     pub(super) fn new(n_streams: usize) -> Self {
-        Self { streams: (0..n_streams).map(|_| None).collect(), n_opened: 0 }
+        let streams = (0..n_streams).map(|_| None).collect();
+        Self { streams, n_opened: 0, seen: vec![0; n_streams], n_checks: 0 }
     }
 
     /// The slots without a stream.
@@ -50,6 +54,18 @@ impl<S> Slots<S> {
             Some(Some((serial, stream))) if *serial == id.serial => Ok(stream),
             _ => Err(ended(id)),
         }
+    }
+
+    /// Checks that every stream is open and given once.
+    pub(super) fn check_each(&mut self, ids: impl IntoIterator<Item = StreamId>) -> Result<()> {
+        self.n_checks += 1;
+        for id in ids {
+            self.get(id)?;
+            if std::mem::replace(&mut self.seen[id.slot], self.n_checks) == self.n_checks {
+                return Err(Error::invalid("engine: a stream is given twice in one step"));
+            }
+        }
+        Ok(())
     }
 
     /// Frees the slot.

@@ -7,6 +7,8 @@ use crate::{Error, Result};
 
 /// The longest time between echoes, in seconds.
 const MAX_TIME: f64 = 2.0;
+/// Samples that are worked on together.
+const RUN: usize = 256;
 
 /// The settings of the echoes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,7 +37,7 @@ pub struct Delay {
     /// Of the low-pass: y += share (x - y).
     share: f32,
     low: [f32; 2],
-    /// Samples since something was heard or held.
+    /// Samples since something was written or low-passed.
     silence: usize,
     tail: u64,
 }
@@ -73,25 +75,49 @@ impl Delay {
 
     /// Replaces a sound by its echoes.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
-        for (left, right) in left.iter_mut().zip(right) {
-            if *left == 0.0 && *right == 0.0 && self.silence >= self.left.len() {
-                continue;
+        let (mut left, mut right) = (left, right);
+        while !left.is_empty() {
+            let n = left.len().min(RUN).min(self.left.len() - self.at);
+            let ((now_left, rest_left), (now_right, rest_right)) = (left.split_at_mut(n), right.split_at_mut(n));
+            let is_silent = now_left.iter().chain(&*now_right).all(|sample| *sample == 0.0);
+            if !(is_silent && self.silence >= self.left.len()) {
+                self.run(now_left, now_right);
             }
-            (*left, *right) = self.step(*left, *right);
+            (left, right) = (rest_left, rest_right);
         }
     }
 
-    fn step(&mut self, left: f32, right: f32) -> (f32, f32) {
-        let heard = (self.left[self.at], self.right[self.at]);
-        self.low[0] = flush(self.low[0] + self.share * (heard.0 - self.low[0]));
-        self.low[1] = flush(self.low[1] + self.share * (heard.1 - self.low[1]));
+    /// Samples up to the end of the lines at most, so that nothing of them comes back among them.
+    fn run(&mut self, left: &mut [f32], right: &mut [f32]) {
+        let (n, feedback) = (left.len(), self.feedback);
+        let held = [&mut self.left[self.at..self.at + n], &mut self.right[self.at..self.at + n]];
+        let mut lows = [[0.0; RUN]; 2];
+        for t in 0..n {
+            for side in 0..2 {
+                self.low[side] = flush(self.low[side] + self.share * (held[side][t] - self.low[side]));
+                lows[side][t] = self.low[side];
+            }
+        }
         // An echo changes sides.
-        let written = (flush(left + self.feedback * self.low[1]), flush(right + self.feedback * self.low[0]));
-        (self.left[self.at], self.right[self.at]) = written;
-        self.at = if self.at + 1 == self.left.len() { 0 } else { self.at + 1 };
-        let is_silent = [written.0, written.1, self.low[0], self.low[1]] == [0.0; 4];
-        self.silence = if is_silent { self.silence + 1 } else { 0 };
-        heard
+        let [low_left, low_right] = &lows;
+        for ((held, sound), low) in held.into_iter().zip([left, right]).zip([low_right, low_left]) {
+            for ((held, sound), low) in held.iter_mut().zip(sound).zip(low) {
+                let written = flush(*sound + feedback * low);
+                *sound = std::mem::replace(held, written);
+            }
+        }
+        self.at = if self.at + n == self.left.len() { 0 } else { self.at + n };
+        self.count_silence(n, &lows);
+    }
+
+    /// Counts the silent ones of the last `n` samples, up to the newest.
+    fn count_silence(&mut self, n: usize, lows: &[[f32; RUN]; 2]) {
+        let end = if self.at == 0 { self.left.len() } else { self.at };
+        let written = self.left[end - n..end].iter().zip(&self.right[end - n..end]);
+        let lows = lows[0][..n].iter().zip(&lows[1]);
+        let samples = written.zip(lows);
+        let n_silent = samples.rev().take_while(|((a, b), (c, d))| [**a, **b, **c, **d] == [0.0; 4]).count();
+        self.silence = if n_silent == n { self.silence + n } else { n_silent };
     }
 
     /// Samples after the last sound until there is exact silence, at most.

@@ -16,6 +16,8 @@ const MARGIN_DB: f64 = 0.15;
 const ONE: f64 = (1u64 << 30) as f64;
 /// A block of the audio's history, beyond which it is moved to the front.
 const ROOM: usize = 1024;
+/// Samples that pass together if none of them can matter.
+const RUN: usize = 64;
 
 /// A limiter of both sides together.
 #[derive(Debug, Clone)]
@@ -83,9 +85,45 @@ impl Limiter {
 
     /// Limits in place. NaN and infinities count as silence.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
-        for (left, right) in left.iter_mut().zip(right) {
-            (*left, *right) = self.step(*left, *right);
+        for (left, right) in left.chunks_mut(RUN).zip(right.chunks_mut(RUN)) {
+            if self.is_at_rest() && self.is_calm(left) && self.is_calm(right) {
+                self.pass(left, right);
+            } else {
+                left.iter_mut().zip(right).for_each(|(left, right)| (*left, *right) = self.step(*left, *right));
+            }
         }
+    }
+
+    /// Whether calm samples leave as they came.
+    fn is_at_rest(&self) -> bool {
+        self.calm > 2 * HALF && self.gain == ONE as u32 && self.sum == self.recent.len() as u64 * ONE as u64
+    }
+
+    /// Whether no sample can matter.
+    fn is_calm(&self, samples: &[f32]) -> bool {
+        let matters = |sample: &f32| u32::from(!self.is_small(sample.abs()));
+        samples.iter().map(matters).sum::<u32>() == 0
+    }
+
+    /// Whether no point beside a sample of `size` can exceed the ceiling; false for NaN.
+    fn is_small(&self, size: f32) -> bool {
+        size * self.interpolator.gain < self.ceiling
+    }
+
+    /// As [`Limiter::step`] for calm samples of a limiter at rest.
+    fn pass(&mut self, left: &mut [f32], right: &mut [f32]) {
+        let n = left.len();
+        self.make_room(n);
+        let leaves = self.at - self.latency();
+        for (history, samples) in self.history.iter_mut().zip([left, right]) {
+            history[self.at..self.at + n].copy_from_slice(samples);
+            samples.copy_from_slice(&history[leaves..leaves + n]);
+        }
+        self.at += n;
+        self.calm += n;
+        self.before = 0.0;
+        self.n += n as u64;
+        self.needs[self.first] = (self.n - 1, ONE as u32);
     }
 
     fn step(&mut self, left: f32, right: f32) -> (f32, f32) {
@@ -112,22 +150,27 @@ impl Limiter {
     }
 
     fn put(&mut self, sample: [f32; 2]) {
-        let len = self.history[0].len();
-        if self.at == len {
-            let kept = len - ROOM;
-            self.history.iter_mut().for_each(|history| history.copy_within(ROOM.., 0));
-            self.at = kept;
-        }
+        self.make_room(1);
         for (history, sample) in self.history.iter_mut().zip(sample) {
             history[self.at] = sample;
         }
         self.at += 1;
     }
 
+    /// Makes room for `n` more samples, by moving those that are still needed to the front.
+    fn make_room(&mut self, n: usize) {
+        let len = self.history[0].len();
+        if self.at + n > len {
+            let kept = len - ROOM;
+            self.history.iter_mut().for_each(|history| history.copy_within(self.at - kept..self.at, 0));
+            self.at = kept;
+        }
+    }
+
     /// The gain that the sample HALF before the newest one needs, with the points on both of its sides.
     fn need(&mut self, newest: [f32; 2]) -> u32 {
         let size = newest[0].abs().max(newest[1].abs());
-        self.calm = if size * self.interpolator.gain >= self.ceiling { 0 } else { self.calm + 1 };
+        self.calm = if self.is_small(size) { self.calm + 1 } else { 0 };
         // One sample longer than the filter, for the interval before.
         if self.calm > 2 * HALF {
             self.before = 0.0;

@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 
 use melisma_kernels::Isa;
 // A block is shorter than the shortest diffuser at any rate.
-use melisma_kernels::signal::delay_network::{BLOCK, DelayNetwork, Levels, N_LINES as N};
+use melisma_kernels::signal::delay_network::{BLOCK, DelayNetwork, Levels, N_LINES as N, Rows};
 
 use super::flush;
 use crate::{Error, Result};
@@ -46,6 +46,8 @@ impl Default for ReverbSettings {
 #[derive(Debug, Clone)]
 pub struct Reverb {
     lines: [Line; N],
+    /// The lines' next samples.
+    rows: Box<Rows>,
     diffusers: [[Diffuser; 2]; 2],
     network: DelayNetwork,
     levels: Levels,
@@ -95,6 +97,7 @@ impl Reverb {
         let tail = (3.5 * rt60_s * rate) as u64 + 4 * longest as u64;
         Ok(Self {
             lines: lens.map(Line::new),
+            rows: Box::new([[0.0; BLOCK]; N]),
             diffusers: DIFFUSERS
                 .map(|pair| pair.map(|time| Diffuser(Line::new(next_prime((time * rate) as usize, &[]))))),
             network: DelayNetwork {
@@ -130,13 +133,12 @@ impl Reverb {
             pair.iter_mut().for_each(|diffuser| diffuser.run(side));
         }
         let n = left.len();
-        let mut rows = [[0.0; BLOCK]; N];
-        for (line, row) in self.lines.iter().zip(&mut rows) {
-            line.read(&mut row[..n]);
+        for (line, row) in self.lines.iter().zip(&mut *self.rows) {
+            line.read(row);
         }
-        self.network.run(self.isa, &mut self.levels, &mut rows, [left, right]);
-        for (line, row) in self.lines.iter_mut().zip(&rows) {
-            line.write(&row[..n]);
+        self.network.run(self.isa, &mut self.levels, &mut self.rows, [left, right]);
+        for (line, row) in self.lines.iter_mut().zip(&*self.rows) {
+            line.write(row, n);
         }
         let is_silent = self.levels == Levels::default();
         self.silence = if is_silent { self.silence + n } else { 0 };
@@ -154,36 +156,47 @@ impl Line {
     }
 
     /// The next samples.
-    fn read(&self, out: &mut [f32]) {
+    fn read(&self, out: &mut [f32; BLOCK]) {
         let (old, new) = self.samples.split_at(self.at);
-        let n_new = out.len().min(new.len());
-        let (first, rest) = out.split_at_mut(n_new);
-        first.copy_from_slice(&new[..n_new]);
-        rest.copy_from_slice(&old[..rest.len()]);
+        if let Some(new) = new.first_chunk() {
+            *out = *new;
+        } else {
+            let next = new.iter().chain(old);
+            out.iter_mut().zip(next).for_each(|(out, next)| *out = *next);
+        }
     }
 
-    /// Replaces the next samples and goes on behind them.
-    fn write(&mut self, samples: &[f32]) {
+    /// Replaces the next `n` samples and goes on behind them.
+    fn write(&mut self, samples: &[f32; BLOCK], n: usize) {
         let (old, new) = self.samples.split_at_mut(self.at);
-        let (first, rest) = samples.split_at(samples.len().min(new.len()));
-        new[..first.len()].copy_from_slice(first);
-        old[..rest.len()].copy_from_slice(rest);
-        self.at = (self.at + samples.len()) % self.samples.len();
+        match new.first_chunk_mut() {
+            Some(new) if n == BLOCK => *new = *samples,
+            _ => new.iter_mut().chain(old).zip(&samples[..n]).for_each(|(held, sample)| *held = *sample),
+        }
+        self.advance(n);
+    }
+
+    /// Goes on by at most the line's length.
+    fn advance(&mut self, n: usize) {
+        self.at += n;
+        if self.at >= self.samples.len() {
+            self.at -= self.samples.len();
+        }
     }
 }
 
 impl Diffuser {
     fn run(&mut self, mut samples: &mut [f32]) {
-        let Line { samples: held, at } = &mut self.0;
         while !samples.is_empty() {
-            let n = samples.len().min(held.len() - *at);
+            let held = &mut self.0.samples[self.0.at..];
+            let n = samples.len().min(held.len());
             let (now, rest) = samples.split_at_mut(n);
-            for (x, held) in now.iter_mut().zip(&mut held[*at..*at + n]) {
+            for (x, held) in now.iter_mut().zip(held) {
                 let written = flush(*x + DIFFUSION * *held);
                 *x = *held - DIFFUSION * written;
                 *held = written;
             }
-            *at = (*at + n) % held.len();
+            self.0.advance(n);
             samples = rest;
         }
     }

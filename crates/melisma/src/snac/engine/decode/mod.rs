@@ -110,7 +110,7 @@ impl Engine {
     /// Runs one step, so that the first real one is as fast as the others.
     fn warm_up(&mut self) -> Result<()> {
         let (slot, codes) = (self.batch.capacity.spare(), vec![0; self.frame_codes()]);
-        self.step_alone(&mut OpenStream::new(Noise::default()), slot, OPEN, &codes)?;
+        self.step_alone(&mut OpenStream::new(Noise::default()), slot, &codes)?;
         Ok(())
     }
 
@@ -161,8 +161,7 @@ impl Engine {
     pub fn submit(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<Ticket> {
         let n_frames = self.check(input)?;
         let n_latents = n_frames * self.config.frame_latents();
-        self.rows.clear();
-        self.noise.clear();
+        self.begin_step();
         for (stream, _) in input {
             let live = self.streams.get(*stream)?;
             self.rows.push(live.row(stream.slot, OPEN));
@@ -219,12 +218,26 @@ impl Engine {
     /// # Errors
     /// There is no such stream, or the device fails.
     pub fn finish(&mut self, stream: StreamId) -> Result<Vec<f32>> {
-        let live = self.streams.get(stream)?.clone();
-        let mut samples = self.flush(live, stream.slot)?;
-        let known = self.streams.get(stream)?.progress.gap().min(samples.len() as u64);
-        samples.drain(..known as usize);
-        self.streams.close(stream)?;
-        Ok(samples)
+        Ok(self.finish_each(&[stream])?.pop().unwrap_or_default())
+    }
+
+    /// Ends several streams with shared steps: gives the samples that are still to come of each.
+    ///
+    /// # Errors
+    /// There is no such stream, one is given twice, or the device fails.
+    pub fn finish_each(&mut self, streams: &[StreamId]) -> Result<Vec<Vec<f32>>> {
+        self.streams.check_each(streams.iter().copied())?;
+        let mut rests = Vec::with_capacity(streams.len());
+        for group in streams.chunks(self.max_frames() / self.flush_frames().clamp(1, CLIP_FRAMES)) {
+            let live = group.iter().map(|stream| Ok((stream.slot, self.streams.get(*stream)?.clone())));
+            rests.extend(self.flush(live.collect::<Result<_>>()?)?);
+        }
+        for (stream, samples) in streams.iter().zip(&mut rests) {
+            let known = self.streams.get(*stream)?.progress.gap().min(samples.len() as u64);
+            samples.drain(..known as usize);
+            self.streams.close(*stream)?;
+        }
+        Ok(rests)
     }
 
     /// The newest samples as they would be if the stream ended here, without touching its state; only before anything
@@ -238,7 +251,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         self.batch.copy_to_spare(stream.slot)?;
-        let samples = self.flush(live, self.batch.capacity.spare())?;
+        let samples = self.flush_alone(live, self.batch.capacity.spare())?;
         let live = self.streams.get_mut(stream)?;
         live.progress.emitted = samples.len() as u64;
         live.progress.early = live.progress.emitted - live.progress.exact;
@@ -256,38 +269,69 @@ impl Engine {
         let mut live = OpenStream::new(noise.clone());
         let mut samples = Vec::with_capacity(codes.n_frames() * self.config.frame_len());
         for piece in codes.frames().chunks(CLIP_FRAMES) {
-            samples.extend_from_slice(self.step_alone(&mut live, slot, OPEN, piece.as_slice())?);
+            samples.extend_from_slice(self.step_alone(&mut live, slot, piece.as_slice())?);
         }
-        samples.extend(self.flush(live, slot)?);
+        samples.extend(self.flush_alone(live, slot)?);
         Ok(samples)
     }
 
-    /// Steps beyond the end until every sample is final.
-    fn flush(&mut self, mut live: OpenStream, slot: usize) -> Result<Vec<f32>> {
-        let end = live.start;
-        let mut samples = Vec::new();
-        let mut left = if end == 0 { 0 } else { self.lag().div_ceil(self.config.frame_len()) };
+    fn flush_alone(&mut self, live: OpenStream, slot: usize) -> Result<Vec<f32>> {
+        Ok(self.flush(vec![(slot, live)])?.pop().unwrap_or_default())
+    }
+
+    /// Steps streams beyond their ends until every sample is final.
+    fn flush(&mut self, mut streams: Vec<(usize, OpenStream)>) -> Result<Vec<Vec<f32>>> {
+        let ends: Vec<i64> = streams.iter().map(|(_, live)| live.start).collect();
+        let mut rests = vec![Vec::new(); streams.len()];
+        let mut left = self.flush_frames();
         let nothing = vec![0; left.min(CLIP_FRAMES) * self.frame_codes()];
         while left > 0 {
-            let now = left.min(CLIP_FRAMES);
-            let codes = &nothing[..now * self.frame_codes()];
-            samples.extend_from_slice(self.step_alone(&mut live, slot, end, codes)?);
-            left -= now;
+            let n_frames = left.min(CLIP_FRAMES);
+            self.begin_step();
+            // Nothing follows an empty stream.
+            let begun = streams.iter_mut().zip(&ends).zip(&mut rests).filter(|((_, end), _)| **end > 0);
+            let mut stepped = Vec::with_capacity(ends.len());
+            for (((slot, live), end), rest) in begun {
+                self.rows.push(live.row(*slot, *end));
+                self.noise.push(live.noise.clone());
+                live.advance(n_frames * self.config.frame_latents());
+                stepped.push(rest);
+            }
+            if stepped.is_empty() {
+                break;
+            }
+            let codes = &nothing[..n_frames * self.frame_codes()];
+            self.batch.set_input(stepped.iter().map(|_| codes))?;
+            let ticket = self.run(n_frames * self.config.frame_latents())?;
+            let samples = self.collect(ticket)?;
+            for (row, rest) in stepped.into_iter().enumerate() {
+                rest.extend_from_slice(samples.of(row));
+            }
+            left -= n_frames;
         }
-        Ok(samples)
+        Ok(rests)
+    }
+
+    /// Frames after the end of a stream until its last sample is final.
+    fn flush_frames(&self) -> usize {
+        self.lag().div_ceil(self.config.frame_len())
     }
 
     /// One step of one stream. Returns the samples that exist.
-    fn step_alone(&mut self, live: &mut OpenStream, slot: usize, end: i64, codes: &[i32]) -> Result<&[f32]> {
+    fn step_alone(&mut self, live: &mut OpenStream, slot: usize, codes: &[i32]) -> Result<&[f32]> {
         let n_latents = codes.len() / self.frame_codes() * self.config.frame_latents();
-        self.rows.clear();
-        self.rows.push(live.row(slot, end));
-        self.noise.clear();
+        self.begin_step();
+        self.rows.push(live.row(slot, OPEN));
         self.noise.push(live.noise.clone());
         self.batch.set_input(std::iter::once(codes))?;
         let ticket = self.run(n_latents)?;
         live.advance(n_latents);
         Ok(self.collect(ticket)?.of(0))
+    }
+
+    fn begin_step(&mut self) {
+        self.rows.clear();
+        self.noise.clear();
     }
 
     /// Starts one step of what stands in `rows`, `noise` and the batch's codes.
@@ -296,7 +340,7 @@ impl Engine {
     }
 
     /// The number of frames that each stream of a step has.
-    fn check(&self, input: &[(StreamId, Frames<'_>)]) -> Result<usize> {
+    fn check(&mut self, input: &[(StreamId, Frames<'_>)]) -> Result<usize> {
         let n_frames = input.first().map_or(0, |(_, frames)| frames.len());
         if let Some((_, frames)) = input.iter().find(|(_, frames)| frames.len() != n_frames) {
             let message =
@@ -310,13 +354,8 @@ impl Engine {
                 self.batch.capacity.n_frames
             )));
         }
-        for (index, (stream, frames)) in input.iter().enumerate() {
-            self.streams.get(*stream)?;
-            if input[..index].iter().any(|(other, _)| other == stream) {
-                return Err(Error::invalid("engine: a stream is given twice in one step"));
-            }
-            frames.check(&self.config)?;
-        }
+        self.streams.check_each(input.iter().map(|(stream, _)| *stream))?;
+        input.iter().try_for_each(|(_, frames)| frames.check(&self.config))?;
         Ok(n_frames)
     }
 

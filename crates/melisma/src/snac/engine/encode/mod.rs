@@ -268,9 +268,10 @@ impl EncodeEngine {
     }
 
     /// The number of frames that each stream of a step has.
-    fn check(&self, input: &[(StreamId, &[f32])]) -> Result<usize> {
+    fn check(&mut self, input: &[(StreamId, &[f32])]) -> Result<usize> {
+        self.streams.check_each(input.iter().map(|(stream, _)| *stream))?;
         let (len, frame_len) = (input.first().map_or(0, |(_, samples)| samples.len()), self.frame_len());
-        for (index, (stream, samples)) in input.iter().enumerate() {
+        for (stream, samples) in input {
             let live = self.streams.get(*stream)?;
             if samples.len() != len || len % frame_len != 0 {
                 let message = format!(
@@ -284,9 +285,6 @@ impl EncodeEngine {
                 return Err(Error::invalid(format!(
                     "engine: a stream waits for the rest of a frame after {n_pending}"
                 )));
-            }
-            if input[..index].iter().any(|(other, _)| other == stream) {
-                return Err(Error::invalid("engine: a stream is given twice in one step"));
             }
             live.check(samples)?;
         }

@@ -34,7 +34,8 @@ impl EncodeEngine {
     /// more frames than [`EncodeEngine::max_frames`]; otherwise the device failed.
     pub fn submit_pieces(&mut self, pieces: &[Piece<'_>], n_frames: usize) -> Result<Ticket> {
         let len = n_frames * self.frame_len();
-        for (index, piece) in pieces.iter().enumerate() {
+        self.streams.check_each(pieces.iter().map(|piece| piece.stream))?;
+        for piece in pieces {
             let live = self.streams.get(piece.stream)?;
             let expected = piece.n_samples.saturating_sub(live.n_samples).min(len);
             if piece.samples.len() != expected || !live.pending.is_empty() {
@@ -42,9 +43,6 @@ impl EncodeEngine {
                 return Err(Error::invalid(format!("engine: {given} samples of a stream; this step takes {expected}")));
             }
             live.check(piece.samples)?;
-            if pieces[..index].iter().any(|other| other.stream == piece.stream) {
-                return Err(Error::invalid("engine: a stream is given twice in one step"));
-            }
         }
         let (n, most) = (pieces.len(), self.max_frames());
         if n_frames * n > most {
