@@ -94,7 +94,7 @@ pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Fail
         let Ok(upgraded) = upgrade.await else { return };
         let (read, write) = tokio::io::split(TokioIo::new(upgraded));
         let mut incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
-        let outgoing = Outgoing::start(write, app.limits.patience);
+        let outgoing = Outgoing::new(write, app.limits.patience);
         while !app.is_draining() {
             if outgoing.send(Message::Text(report(&app).to_string())).await.is_err() {
                 return;
@@ -105,7 +105,7 @@ pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Fail
                 break;
             }
         }
-        let _ = outgoing.send(Message::Close(Some((1001, String::new())))).await;
+        outgoing.end(Some(Message::Close(Some((1001, String::new())))));
     });
     Ok(accepted)
 }

@@ -8,7 +8,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use melisma::Error;
 use serde_json::Value;
-use tokio::io::ReadHalf;
+use tokio::io::{ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
 use super::Call;
@@ -49,7 +49,7 @@ pub(super) struct Talk {
     pub(super) app: Arc<App>,
     pub(super) id: String,
     pub(super) start: Instant,
-    outgoing: Outgoing,
+    outgoing: Outgoing<WriteHalf<TokioIo<Upgraded>>>,
     /// Held until the connection ends.
     _connection: Connection,
 }
@@ -66,7 +66,7 @@ impl Talk {
         let upgraded = hyper::upgrade::on::<&mut hyper::Request<Upload>>(&mut call.request).await.ok()?;
         let (read, write) = tokio::io::split(TokioIo::new(upgraded));
         let incoming = Incoming::new(read, Writer::Client, app.limits.message_bytes);
-        let outgoing = Outgoing::start(write, app.limits.patience);
+        let outgoing = Outgoing::new(write, app.limits.patience);
         let talk = Self { app, id: call.id, start: call.start, outgoing, _connection: call.connection };
         Some((talk, Ear { incoming, n_silent: 0 }))
     }
@@ -89,15 +89,14 @@ impl Talk {
                 Err(_) if ear.n_silent == MISSED_PINGS => return Err(Fault::Client(End::Closed)),
                 Err(_) => {
                     ear.n_silent += 1;
-                    // If the outbox is full, the client is asked next time.
-                    let _ = self.outgoing.try_send(Message::Ping(Vec::new()));
+                    self.send(Message::Ping(Vec::new())).await?;
                     continue;
                 }
             };
             ear.n_silent = 0;
             match message {
                 Message::Text(text) => return Ok(text),
-                Message::Ping(bytes) => self.outgoing.try_send(Message::Pong(bytes)).map_err(|_| Fault::Slow)?,
+                Message::Ping(bytes) => self.send(Message::Pong(bytes)).await?,
                 Message::Binary(_) => {
                     return Err(Failure::invalid("binary_message", "messages are text").into());
                 }
@@ -129,10 +128,7 @@ impl Talk {
         if reason != "done" {
             self.app.metrics.dropped(reason);
         }
-        if let Some(close) = close {
-            // A client that is gone does not get it.
-            let _ = self.outgoing.try_send(Message::Close(Some(close)));
-        }
+        self.outgoing.end(close.map(|close| Message::Close(Some(close))));
         self.app.ended(kind, &self.id, reason, self.start);
     }
 }

@@ -12,15 +12,13 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 pub use frame::{Message, Violation, Writer};
 
 /// Bytes per read.
 const READ_LEN: usize = 16 << 10;
-/// Messages that wait for the connection.
-const OUTBOX: usize = 16;
 
 /// The end of a connection.
 #[derive(Debug)]
@@ -68,10 +66,10 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
 }
 
 /// The side of a connection that messages go to. A message that the client does not receive in time
-/// ends the connection; until then only a bounded number wait.
-#[derive(Debug, Clone)]
-pub struct Outgoing {
-    messages: mpsc::Sender<Message>,
+/// ends the connection.
+#[derive(Debug)]
+pub struct Outgoing<W> {
+    sink: Mutex<Sink<W>>,
     patience: Duration,
 }
 
@@ -79,40 +77,110 @@ pub struct Outgoing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stuck;
 
-impl Outgoing {
-    /// Starts a task that writes to `stream` until a close message is written.
-    pub fn start(mut stream: impl AsyncWrite + Unpin + Send + 'static, patience: Duration) -> Self {
-        let (messages, mut waiting) = mpsc::channel::<Message>(OUTBOX);
-        tokio::spawn(async move {
-            while let Some(message) = waiting.recv().await {
-                let frame = message.frame(None);
-                let written = timeout(patience, stream.write_all(&frame)).await;
-                if !matches!(written, Ok(Ok(()))) || matches!(message, Message::Close(_)) {
-                    break;
-                }
-            }
-            waiting.close();
-            let _ = timeout(patience, stream.shutdown()).await;
-        });
-        Self { messages, patience }
+impl<W: AsyncWrite + Unpin> Outgoing<W> {
+    /// Writes to `stream`.
+    pub fn new(stream: W, patience: Duration) -> Self {
+        Self { sink: Mutex::new(Sink { stream, unsent: Vec::new() }), patience }
     }
 
-    /// Sends a message; waits while too many wait.
+    /// Sends a message, after those of other tasks. Dropping the future leaves no half of it behind.
     ///
     /// # Errors
     /// The client is too slow or gone.
     pub async fn send(&self, message: Message) -> Result<(), Stuck> {
-        match timeout(self.patience, self.messages.send(message)).await {
+        let frame = message.frame(None);
+        let writing = async { self.sink.lock().await.write(frame).await };
+        match timeout(self.patience, writing).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(Stuck),
         }
     }
 
-    /// Sends a message if there is room for it at once.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn try_send(&self, message: Message) -> Result<(), Stuck> {
-        self.messages.try_send(message).map_err(|_| Stuck)
+    /// Sends a last message, if there is one, and closes the connection, without waiting for either.
+    pub fn end(self, last: Option<Message>)
+    where
+        W: Send + 'static,
+    {
+        tokio::spawn(async move {
+            let mut sink = self.sink.into_inner();
+            let closing = async {
+                if let Some(last) = last {
+                    sink.write(last.frame(None)).await?;
+                }
+                sink.stream.shutdown().await
+            };
+            // Nobody is left to be told.
+            let _ = timeout(self.patience, closing).await;
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Sink<W> {
+    stream: W,
+    /// The rest of a message whose sender was dropped.
+    unsent: Vec<u8>,
+}
+
+impl<W: AsyncWrite + Unpin> Sink<W> {
+    async fn write(&mut self, frame: Vec<u8>) -> io::Result<()> {
+        if self.unsent.is_empty() {
+            self.unsent = frame;
+        } else {
+            self.unsent.extend_from_slice(&frame);
+        }
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => drop(self.unsent.drain(..n)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::duplex;
+
+    fn run(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn a_dropped_sender_leaves_whole_messages() {
+        run(async {
+            let (near, far) = duplex(100);
+            let outgoing = Outgoing::new(near, Duration::from_secs(5));
+            let long = Message::Binary(vec![7; 1000]);
+            // It cannot end: nobody reads.
+            assert!(timeout(Duration::from_millis(20), outgoing.send(long.clone())).await.is_err());
+            let mut incoming = Incoming::new(far, Writer::Server, 1 << 20);
+            let reading = tokio::spawn(async move { [incoming.next().await.unwrap(), incoming.next().await.unwrap()] });
+            let short = Message::Text("short".to_owned());
+            outgoing.send(short.clone()).await.unwrap();
+            assert_eq!(reading.await.unwrap(), [long, short]);
+        });
+    }
+
+    #[test]
+    fn a_client_that_does_not_receive_is_given_up() {
+        run(async {
+            let (near, _far) = duplex(100);
+            let outgoing = Outgoing::new(near, Duration::from_millis(20));
+            assert_eq!(outgoing.send(Message::Binary(vec![0; 1000])).await, Err(Stuck));
+        });
+    }
+
+    #[test]
+    fn the_end_is_a_close_message_and_the_end_of_the_stream() {
+        run(async {
+            let (near, mut far) = duplex(100);
+            Outgoing::new(near, Duration::from_secs(5)).end(Some(Message::Close(Some((1000, String::new())))));
+            let mut bytes = Vec::new();
+            far.read_to_end(&mut bytes).await.unwrap();
+            assert_eq!(bytes, [0x88, 2, 3, 0xe8]);
+        });
     }
 }

@@ -86,6 +86,12 @@ impl Bus {
         self.delay.0.tail_samples() + self.reverb.0.tail_samples() + limiter
     }
 
+    /// Asks for what the next `n` samples need from memory: a listener among many finds nothing of it in the cache.
+    pub fn prefetch(&self, n: usize) {
+        self.delay.0.prefetch(n);
+        self.reverb.0.prefetch(n);
+    }
+
     /// Works on the next samples; `left` and `right` have the same length. NaN and infinities count as silence.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
         for (left, right) in left.chunks_mut(CHUNK).zip(right.chunks_mut(CHUNK)) {

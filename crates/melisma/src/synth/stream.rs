@@ -166,6 +166,7 @@ impl Stream {
         match &mut self.bus {
             None => self.engine.render(left, right),
             Some(bus) => {
+                bus.prefetch(left.len());
                 let mut done = 0;
                 while done < left.len() {
                     let out = Stem { left: &mut left[done..], right: &mut right[done..] };

@@ -2,6 +2,8 @@
 
 use std::f64::consts::TAU;
 
+use melisma_kernels::memory::prefetch;
+
 use super::flush;
 use crate::{Error, Result};
 
@@ -71,6 +73,12 @@ impl Delay {
             silence: len,
             tail,
         })
+    }
+
+    /// Asks for what the next `n` samples need from memory.
+    pub fn prefetch(&self, n: usize) {
+        let end = self.left.len().min(self.at + n);
+        [&self.left, &self.right].into_iter().for_each(|line| prefetch(&line[self.at..end]));
     }
 
     /// Replaces a sound by its echoes.

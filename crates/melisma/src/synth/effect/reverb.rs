@@ -6,6 +6,7 @@
 use std::f64::consts::TAU;
 
 use melisma_kernels::Isa;
+use melisma_kernels::memory::prefetch;
 // A block is shorter than the shortest diffuser at any rate.
 use melisma_kernels::signal::delay_network::{BLOCK, DelayNetwork, Levels, N_LINES as N, Rows};
 
@@ -117,6 +118,12 @@ impl Reverb {
         })
     }
 
+    /// Asks for what the next `n` samples need from memory.
+    pub fn prefetch(&self, n: usize) {
+        let diffusers = self.diffusers.iter().flatten().map(|diffuser| &diffuser.0);
+        self.lines.iter().chain(diffusers).for_each(|line| line.prefetch(n));
+    }
+
     /// Replaces a sound by that of the room.
     pub fn process(&mut self, left: &mut [f32], right: &mut [f32]) {
         for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
@@ -153,6 +160,11 @@ impl Reverb {
 impl Line {
     fn new(len: usize) -> Self {
         Self { samples: vec![0.0; len.max(1)], at: 0 }
+    }
+
+    /// Asks for the next samples, but for those beyond the line's end.
+    fn prefetch(&self, n: usize) {
+        prefetch(&self.samples[self.at..self.samples.len().min(self.at + n)]);
     }
 
     /// The next samples.
