@@ -185,8 +185,10 @@ impl Desk {
                 }
                 players.append(&mut state.joining);
             }
+            // Sent together, blocks wake the threads that write them once.
             players.retain_mut(|player| player.play(Instant::now()));
-            let next = players.iter().map(Player::due).min();
+            players.retain_mut(Player::send);
+            let next = players.iter().map(Player::wake).min();
             let wait = next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()));
             if !wait.is_zero() {
                 // A listener that joins wakes the thread at once.

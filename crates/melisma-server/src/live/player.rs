@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::{BLOCK, Level, Pace, Played, Seat};
 
 /// Blocks of one listener in a row, so that a new listener does not delay the others.
-const IN_A_ROW: u32 = 2;
+const IN_A_ROW: usize = 2;
 /// Blocks between two levels.
 const LEVEL_BLOCKS: u64 = 10;
 
@@ -21,6 +21,10 @@ pub(super) struct Player {
     blocks: mpsc::Sender<Played>,
     /// When the next block is due.
     due: Instant,
+    /// When it next has something to do.
+    wake: Instant,
+    /// Blocks that are rendered and not sent yet.
+    ready: Vec<Played>,
     n_blocks: u64,
     _seat: Seat,
 }
@@ -28,31 +32,40 @@ pub(super) struct Player {
 impl Player {
     pub(super) fn new(music: Endless, pace: Pace, blocks: mpsc::Sender<Played>, seat: Seat) -> Self {
         let due = seat.start.checked_sub(pace.n_ahead * BLOCK).unwrap_or(seat.start);
-        Self { music, meter: Meter::new(pace.sample_rate), blocks, due, n_blocks: 0, _seat: seat }
+        let meter = Meter::new(pace.sample_rate);
+        Self { music, meter, blocks, due, wake: due, ready: Vec::new(), n_blocks: 0, _seat: seat }
     }
 
     /// When it next has something to do.
-    pub(super) fn due(&self) -> Instant {
-        // A full channel is looked at again after a block's time.
-        if self.blocks.capacity() == 0 { self.due.max(Instant::now() + BLOCK) } else { self.due }
+    pub(super) fn wake(&self) -> Instant {
+        self.wake
     }
 
     /// Renders what is due. Returns whether the listener is still there.
     pub(super) fn play(&mut self, now: Instant) -> bool {
-        for _ in 0..IN_A_ROW {
-            if self.blocks.is_closed() {
-                return false;
-            }
-            if self.due > now || self.blocks.capacity() == 0 {
-                return true;
+        if self.wake > now {
+            return true;
+        }
+        if self.blocks.is_closed() {
+            return false;
+        }
+        let room = self.blocks.capacity();
+        for _ in 0..room.min(IN_A_ROW) {
+            if self.due > now {
+                break;
             }
             let Some(played) = self.next() else { return false };
-            // There is room: nobody else sends.
-            if self.blocks.try_send(played).is_err() {
-                return false;
-            }
+            self.ready.push(played);
         }
+        // A full channel is looked at again after a block's time.
+        self.wake = if room == 0 { now + BLOCK } else { self.due };
         true
+    }
+
+    /// Sends what was rendered. Returns whether the listener is still there.
+    pub(super) fn send(&mut self) -> bool {
+        // There is room: nobody else sends.
+        self.ready.drain(..).all(|played| self.blocks.try_send(played).is_ok())
     }
 
     /// The next block; `None` if the composer's notes find no room beside the listener's.
