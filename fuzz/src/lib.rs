@@ -42,4 +42,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "record", run: record, seeds: seed::record },
     Target { name: "websocket", run: websocket, seeds: seed::websocket },
     Target { name: "request", run: request, seeds: seed::request },
+    Target { name: "upstream", run: upstream, seeds: seed::upstream },
 ];

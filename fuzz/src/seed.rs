@@ -198,3 +198,15 @@ pub fn request() -> Vec<Vec<u8>> {
     .map(String::into_bytes)
     .to_vec()
 }
+
+pub fn upstream() -> Vec<Vec<u8>> {
+    let text = r#"{"choices":[{"index":0,"text":"<custom_token_10>","finish_reason":null}]}"#;
+    let chat = r#"{"choices":[{"delta":{"content":"a<|b|>c"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9}}"#;
+    [
+        format!("data: {text}\n\n: ping\n\ndata: {chat}\n\ndata: [DONE]\n\n"),
+        format!("event: x\r\ndata:{chat}\r\n\r\n"),
+        "data: {\"error\":{\"message\":\"<custom_token_<|x|>7>\"}}\r\r".to_owned(),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
+}

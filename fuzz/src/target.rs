@@ -22,6 +22,8 @@ use melisma_bench::Record;
 use melisma_server::Guard;
 use melisma_server::http::guard::protocols;
 use melisma_server::http::query::Query;
+use melisma_server::upstream::event::Events;
+use melisma_server::upstream::{clean, completion};
 use melisma_server::websocket::frame::Reader as FrameReader;
 use melisma_server::websocket::{Violation, Writer, handshake};
 use tempfile::NamedTempFile;
@@ -236,4 +238,21 @@ impl pack::Append for Bounded {
             false => Err(melisma::Error::unsupported("more than the target reads")),
         }
     }
+}
+
+/// Events of an upstream, whole and in two pieces; and the same bytes as the text of a client.
+pub fn upstream(bytes: &[u8]) {
+    let read = |pieces: &[&[u8]]| {
+        let (mut events, mut found) = (Events::new(MOST_READ), Vec::new());
+        pieces.iter().try_for_each(|piece| events.push(piece).map(|more| found.extend(more))).ok()?;
+        Some(found)
+    };
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let whole = read(&[bytes]);
+    assert_eq!(whole, read(&[first, second]));
+    for data in whole.into_iter().flatten() {
+        let _ = completion::read(&data);
+    }
+    let cleaned = clean(&String::from_utf8_lossy(bytes));
+    assert_eq!(clean(&cleaned), cleaned);
 }

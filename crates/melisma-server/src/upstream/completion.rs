@@ -7,18 +7,18 @@ use crate::http::failure::Failure;
 
 /// What one event says.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Chunk {
+pub struct Chunk {
     /// Text, with the audio tokens in it.
-    pub(super) text: String,
+    pub text: String,
     /// Why the text ended, once it has.
-    pub(super) end: Option<End>,
+    pub end: Option<End>,
     /// Tokens of the prompt, where the upstream tells.
-    pub(super) prompt_tokens: u64,
+    pub prompt_tokens: u64,
 }
 
 /// Why a completion ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
     /// Nothing follows.
     Done,
     /// The model was done; figures may follow.
@@ -57,7 +57,7 @@ struct Usage {
 ///
 /// # Errors
 /// It is not such an object, or reports an error.
-pub(super) fn read(data: &str) -> Result<Chunk, Failure> {
+pub fn read(data: &str) -> Result<Chunk, Failure> {
     if data == "[DONE]" {
         return Ok(Chunk { end: Some(End::Done), ..Chunk::default() });
     }

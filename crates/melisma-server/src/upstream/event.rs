@@ -6,7 +6,7 @@ use super::fault;
 
 /// Splits bytes into the data of events. It holds at most one event.
 #[derive(Debug)]
-pub(super) struct Events {
+pub struct Events {
     line: Vec<u8>,
     data: Option<String>,
     /// The most bytes of a line, and of an event's data.
@@ -17,7 +17,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Events of at most `limit` bytes.
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { line: Vec::new(), data: None, limit, skips_feed: false }
     }
 
@@ -25,7 +25,7 @@ impl Events {
     ///
     /// # Errors
     /// A line is too long or not UTF-8.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, Failure> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, Failure> {
         let mut events = Vec::new();
         for &byte in bytes {
             let is_second = std::mem::take(&mut self.skips_feed) && byte == b'\n';

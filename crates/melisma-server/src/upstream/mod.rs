@@ -10,9 +10,9 @@
 //! pools, is a page of code.
 
 mod address;
-mod completion;
+pub mod completion;
 mod connection;
-mod event;
+pub mod event;
 pub(crate) mod fault;
 mod settings;
 pub mod stand_in;
