@@ -22,6 +22,7 @@ const FORMATS: [&str; 5] = ["mp3", "opus", "flac", "wav", "pcm"];
 /// Requests for each format.
 const ROUNDS: usize = 10;
 const N_SPEAKERS: usize = 4;
+const POLL: Duration = Duration::from_millis(5);
 /// A piece of text has at most 8192 tokens, about 100 seconds.
 const LONGEST: Duration = Duration::from_secs(90);
 
@@ -82,14 +83,19 @@ impl Speech {
 /// Seconds from the token that the first audio needs to the answer's first byte of audio.
 fn first_byte(address: SocketAddr, stand_in: &StandIn, speech: &Speech, format: &str) -> Result<f64> {
     let lost = |error| Error::io("a speaker", error);
-    let (_stream, _rest, at) = ask(address, format).map_err(lost)?;
+    let (stream, _, at) = ask(address, format).map_err(lost)?;
+    drop(stream);
+    while stand_in.n_open() > 0 {
+        thread::sleep(POLL);
+    }
     let asked = stand_in.asked();
     let sent = asked.last().and_then(|asked| asked.sent.get(speech.needed));
     let sent = sent.ok_or_else(|| Error::new(Kind::Check, "audio came before its tokens"))?;
     Ok((at - *sent).as_secs_f64())
 }
 
-/// The share of audio that came in time for players that start a little after the first byte.
+/// The share of audio that came in time for players that start a little after the first byte. A speaker
+/// that is refused has none.
 fn speakers(address: SocketAddr, speech: &Speech) -> Result<f64> {
     let heard: Result<Vec<f64>> = thread::scope(|scope| {
         let speaking: Vec<_> = (0..N_SPEAKERS).map(|_| scope.spawn(|| in_time(address, speech))).collect();
@@ -103,7 +109,10 @@ fn speakers(address: SocketAddr, speech: &Speech) -> Result<f64> {
 
 fn in_time(address: SocketAddr, speech: &Speech) -> Result<f64> {
     let lost = |error| Error::io("a speaker", error);
-    let (mut stream, mut bytes, first) = ask(address, "pcm").map_err(lost)?;
+    let (mut stream, mut bytes, first) = match ask(address, "pcm") {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(0.0),
+        asked => asked.map_err(lost)?,
+    };
     let mut n_in_time = bytes.len();
     loop {
         let position = bytes.len();
@@ -142,6 +151,7 @@ fn ask(address: SocketAddr, format: &str) -> io::Result<(TcpStream, Vec<u8>, Ins
         if let Some(end) = end.filter(|end| bytes.len() > end + 4) {
             let at = Instant::now();
             return match bytes.get(9..12) {
+                Some(b"503") => Err(io::ErrorKind::ConnectionRefused.into()),
                 Some(b"200") => Ok((stream, bytes.split_off(end + 4), at)),
                 _ => Err(io::Error::other(String::from_utf8_lossy(&bytes).into_owned())),
             };

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn cycles_of_any_short_length_are_found() {
-        assert_eq!(found(std::iter::repeat(5).take(200), 58), Some(59));
+        assert_eq!(found(std::iter::repeat_n(5, 200), 58), Some(59));
         assert_eq!(found((0..200).map(|n| n % 3), 58), Some(61));
         assert_eq!(found((0..200).map(|n| n % 24), 58), Some(82));
         assert_eq!(found((0..200).map(|n| if n < 20 { -n - 1 } else { n % 5 }), 58), Some(20 + 5 + 58));

@@ -84,7 +84,7 @@ impl Answer {
     /// The stream breaks off, had too many tokens, or is not a stream of completions.
     pub(super) async fn next(&mut self) -> Result<Option<String>, Failure> {
         loop {
-            while let Some(data) = self.waiting.next() {
+            for data in self.waiting.by_ref() {
                 let chunk = completion::read(&data)?;
                 self.prompt_tokens = self.prompt_tokens.max(chunk.prompt_tokens);
                 self.has_stopped |= chunk.end.is_some();

@@ -123,7 +123,7 @@ impl Upstream {
         match api {
             Api::Completions => set("prompt", prompt.into()),
             Api::Chat => {
-                let system = (!words.instructions.is_empty()).then(|| ("system", words.instructions));
+                let system = (!words.instructions.is_empty()).then_some(("system", words.instructions));
                 let messages = system.into_iter().chain([("user", &*prompt)]);
                 set("messages", messages.map(|(role, content)| json!({"role": role, "content": content})).collect())
             }
