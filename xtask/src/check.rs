@@ -91,6 +91,11 @@ const STEPS: &[Step] = &[
     extended("shim-long", "all cases of the CUDA tests, through the host shim", shim::check_long),
     extended("corpora", "the WAV files that hound and scipy are tested with", corpora::check),
     extended("formats", "MP3 and Opus beside LAME and libopus, and speech at other speeds", formats::check),
+    extended(
+        "python-long",
+        "the release wheel with torch: its tests, 100,000 random calls, figures",
+        python::check_long,
+    ),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("page-long", "the server's page in a browser, for minutes", page::check_long),
     extended("miri", "undefined behaviour in melisma-kernels, on a nightly compiler", miri::check),

@@ -1,5 +1,5 @@
 //! The Python package: built, assembled in `target/python` and tested, and its stubs are compared
-//! with it.
+//! with it; the release wheel with torch.
 
 use super::outcome::Outcome;
 use crate::process::run;
@@ -9,6 +9,17 @@ use std::fs;
 use std::process::Command;
 
 const PACKAGES: &[&str] = &["numpy==2.4.6", "mypy==2.4.1"];
+
+/// Packages of the long tests and of the figures.
+const LONG: &[&str] = &[
+    "numpy==2.4.6",
+    "torch==2.15.0",
+    "snac==1.2.1",
+    "h5py==3.16.0",
+    "safetensors==0.8.0",
+    "ml_dtypes==0.6.0",
+    "tqdm==4.70.1",
+];
 
 pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
@@ -33,5 +44,30 @@ pub fn check() -> Result<Outcome> {
     run(module("unittest").args(["discover", "--start-directory"]).arg(source.join("tests")))?;
     run(module("mypy.stubtest").arg("melisma._melisma"))?;
     run(module("mypy").args(["--strict", "--no-incremental", "-p", "melisma"]))?;
+    Ok(Outcome::Passed)
+}
+
+/// The release wheel as users install it, with the packages that it is used with.
+pub fn check_long() -> Result<Outcome> {
+    let python = venv::python(LONG)?;
+    let source = tree::root().join("crates/melisma-py");
+    let wheels = tree::target().join("wheel");
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels).with_context(|| tree::shown(&wheels))?;
+    }
+    let pip = |verb: &str| {
+        let mut command = Command::new(&python);
+        command.args(["-m", "pip", verb, "--quiet", "--disable-pip-version-check", "--no-deps"]);
+        command
+    };
+    run(pip("wheel").arg("--wheel-dir").arg(&wheels).arg(&source))?;
+    run(pip("install").args(["--force-reinstall", "--no-index", "--find-links"]).arg(&wheels).arg("melisma"))?;
+    let tests = source.join("tests");
+    for folder in [&tests, &tests.join("extended")] {
+        let mut command = Command::new(&python);
+        command.args(["-m", "unittest", "discover", "--start-directory"]).arg(folder);
+        run(command.current_dir(&wheels).env("MELISMA_CALLS", "100000").env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    }
+    run(Command::new(&python).arg(source.join("bench/figures.py")).current_dir(&wheels))?;
     Ok(Outcome::Passed)
 }

@@ -151,7 +151,7 @@ class Dataset(Sequence[Any]):
         return list(self._places)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column, mapped read-only."""
+        """A column, mapped from the file. Changes to it stay in this process."""
         if name not in self._columns:
             if name not in self._places:
                 raise refuse(f"unknown column `{name}`", f"the columns are {', '.join(self._places)}")
@@ -159,7 +159,8 @@ class Dataset(Sequence[Any]):
             if 0 in shape:
                 self._columns[name] = numpy.zeros(shape, kind)
             else:
-                mapped = numpy.memmap(file, kind, "r", offset, shape)
+                # Writable for torch's sake, but copied on write: the file never changes.
+                mapped = numpy.memmap(file, kind, "c", offset, shape)
                 # A plain array over the map: rows of it are cheaper than rows of a memmap.
                 self._columns[name] = numpy.asarray(mapped).view(numpy.ndarray)
         return self._columns[name]
