@@ -28,7 +28,7 @@ pub fn combine(
     y: &mut Tensor,
     x: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let tools = &optimizer.optimizer;
+    let tools = optimizer.tools()?;
     let outcome = match number(x) {
         Some(number) => x.py().detach(|| tools.combine_in_place(operation, y, number)),
         None => {
@@ -65,7 +65,7 @@ fn on_array<T: Scalar + numpy::Element>(
     y: &Bound<'_, PyAny>,
     x: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let (py, tools) = (y.py(), &optimizer.optimizer);
+    let (py, tools) = (y.py(), optimizer.tools()?);
     let mut array =
         y.cast::<PyArrayDyn<T>>()?.try_readwrite().map_err(|error| raise(Error::invalid(error.to_string())))?;
     if !array.is_c_contiguous() {

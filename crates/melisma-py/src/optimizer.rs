@@ -14,6 +14,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::array::{self, Operand};
 use crate::config::PyConfig;
 use crate::error::raise;
+use crate::local::Local;
 use crate::memory::MemoryTracker;
 use crate::tensor::PyTensor;
 use crate::{element, onnx, settings};
@@ -22,8 +23,8 @@ use crate::{element, onnx, settings};
 /// `tensor_optimizations`.
 #[pyclass(name = "TensorOptimizer", module = "melisma", frozen, subclass)]
 pub struct PyTensorOptimizer {
-    pub optimizer: TensorOptimizer,
-    pub config: Config,
+    tools: Local<TensorOptimizer>,
+    config: Config,
     last_run: Mutex<Option<String>>,
 }
 
@@ -44,15 +45,15 @@ impl PyTensorOptimizer {
         let sources = settings::sources(profile, config.filter(|_| ready.is_none()), memory_limit)?;
         let made = || {
             let config = ready.map_or_else(|| Config::load(&sources), Ok)?;
-            Ok(Self { optimizer: TensorOptimizer::new(&config)?, config, last_run: Mutex::new(None) })
+            Ok(Self { tools: Local::new(TensorOptimizer::new(&config)?), config, last_run: Mutex::new(None) })
         };
         py.detach(made).map_err(raise)
     }
 
     /// The memory in use and its limit.
     #[getter]
-    fn memory(&self) -> MemoryTracker {
-        MemoryTracker { tracker: self.optimizer.memory().clone() }
+    fn memory(&self) -> PyResult<MemoryTracker> {
+        Ok(MemoryTracker { tracker: self.tools()?.memory().clone() })
     }
 
     /// A tensor on the device with the values of `array`, converted to `dtype` or to the type in
@@ -66,14 +67,16 @@ impl PyTensorOptimizer {
     ) -> PyResult<PyTensor> {
         let dtype = array::dtype(dtype)?;
         let tensor = self.owned(array)?;
-        self.wrap(py.detach(|| self.optimizer.optimize_tensor(tensor, dtype)))
+        let tools = self.tools()?;
+        self.wrap(py.detach(|| tools.optimize_tensor(tensor, dtype)))
     }
 
     /// a [M, K] times b [K, N], in the type of `a`.
     fn matmul(&self, py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
         let (a, b) = (self.operand(a)?, self.operand(b)?);
         let (a, b) = (a.tensor(), b.tensor());
-        self.wrap(py.detach(|| self.optimizer.matmul(a, b)))
+        let tools = self.tools()?;
+        self.wrap(py.detach(|| tools.matmul(a, b)))
     }
 
     /// A new tensor: `y` combined with `x`, which is a number or has as many elements. Operations:
@@ -103,7 +106,7 @@ impl PyTensorOptimizer {
         work: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
-        let _tracked = this.get().optimizer.memory().scope(name);
+        let _tracked = this.get().tools()?.memory().scope(name);
         let scope = Bound::new(py, Self::mixed_precision(this.clone()))?;
         let mut arguments = vec![scope.clone().into_any()];
         for input in inputs.try_iter()? {
@@ -132,7 +135,8 @@ impl PyTensorOptimizer {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (worker, asks) = (onnx::worker(py)?, onnx::Asks { precision, tolerance, engine });
         let task = onnx::Task { model: path, inputs: inputs.into_iter().collect(), calibrate };
-        let (report, notes) = py.detach(|| onnx::optimize(self.setup(worker), task, &asks));
+        let setup = self.setup(worker)?;
+        let (report, notes) = py.detach(|| onnx::optimize(setup, task, &asks));
         log(py, notes)?;
         array::parsed(py, &report.map_err(raise)?)
     }
@@ -152,7 +156,8 @@ impl PyTensorOptimizer {
     ) -> PyResult<Bound<'py, PyDict>> {
         let (inputs, asks) = (onnx::values(inputs)?, onnx::Asks { precision, tolerance, engine });
         let worker = onnx::worker(py)?;
-        let (ran, notes) = py.detach(|| onnx::run(self.setup(worker), &path, inputs, &asks));
+        let setup = self.setup(worker)?;
+        let (ran, notes) = py.detach(|| onnx::run(setup, &path, inputs, &asks));
         log(py, notes)?;
         let onnx::Ran { outputs, report } = ran.map_err(raise)?;
         *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
@@ -201,8 +206,8 @@ impl PrecisionScope {
 
     /// The format of operands.
     #[getter]
-    fn dtype(&self) -> &'static str {
-        self.optimizer.get().optimizer.mixed_precision(|scope| scope.dtype().name())
+    fn dtype(&self) -> PyResult<&'static str> {
+        Ok(self.optimizer.get().tools()?.mixed_precision(|scope| scope.dtype().name()))
     }
 
     /// a [M, K] times b [K, N], in the format of this scope.
@@ -214,24 +219,32 @@ impl PrecisionScope {
         let optimizer = self.optimizer.get();
         let (a, b) = (optimizer.operand(a)?, optimizer.operand(b)?);
         let (a, b) = (a.tensor(), b.tensor());
-        optimizer.wrap(py.detach(|| optimizer.optimizer.mixed_precision(|scope| scope.matmul(a, b))))
+        let tools = optimizer.tools()?;
+        optimizer.wrap(py.detach(|| tools.mixed_precision(|scope| scope.matmul(a, b))))
     }
 }
 
 impl PyTensorOptimizer {
-    pub fn setup(&self, worker: Worker) -> onnx::Setup<'_> {
-        onnx::Setup { config: &self.config, budget: self.optimizer.memory().budget(), worker }
+    /// # Errors
+    /// The optimizer was made before a fork.
+    pub fn tools(&self) -> PyResult<&TensorOptimizer> {
+        self.tools.get()
+    }
+
+    pub fn setup(&self, worker: Worker) -> PyResult<onnx::Setup<'_>> {
+        Ok(onnx::Setup { config: &self.config, budget: self.tools()?.memory().budget(), worker })
     }
 
     pub fn operand<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Operand<'py>> {
-        Operand::take(value, self.optimizer.memory().budget())
+        Operand::take(value, self.tools()?.memory().budget())
     }
 
     pub fn owned(&self, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        self.operand(value)?.owned(value.py(), self.optimizer.queue(), self.optimizer.memory().budget())
+        let tools = self.tools()?;
+        self.operand(value)?.owned(value.py(), tools.queue(), tools.memory().budget())
     }
 
     pub fn wrap(&self, tensor: melisma::Result<Tensor>) -> PyResult<PyTensor> {
-        Ok(PyTensor { tensor: tensor.map_err(raise)?, queue: self.optimizer.queue().clone() })
+        Ok(PyTensor { tensor: tensor.map_err(raise)?, queue: self.tools()?.queue().clone() })
     }
 }

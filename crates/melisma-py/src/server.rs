@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use melisma::config::Environment;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::raise_file_limit;
 use melisma::snac::EngineOptions;
@@ -23,6 +24,7 @@ use crate::place::Choice;
 use crate::signal;
 use crate::snac::Codec;
 
+const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
 const DEFAULT_MODEL: &str = "builtin:mini24";
 /// How long leaving the server waits for open streams.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -94,7 +96,10 @@ pub fn serve(
         ));
     }
     let codec = Codec::open(py, model.as_deref().unwrap_or(DEFAULT_MODEL), Choice::default())?;
-    let of = |url: String| Upstream::new(upstream::Settings::new(&url, &codec.place.config)?);
+    let of = |url: String| {
+        let key = Environment::process().text(UPSTREAM_KEY_VARIABLE)?.map(str::to_owned);
+        Upstream::new(upstream::Settings { key, ..upstream::Settings::new(&url, &codec.place.config)? })
+    };
     let upstream = upstream.map(of).transpose().map_err(raise)?;
     let settings = Settings {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),

@@ -69,7 +69,7 @@ impl PySession {
         let inputs = onnx::values(feeds)?;
         let shapes: Vec<_> = inputs.iter().map(|(name, value)| (name.clone(), value.shape().to_vec())).collect();
         let (worker, open) = (onnx::worker(py)?, self.open.get()?);
-        let setup = self.optimizer.get().setup(worker);
+        let setup = self.optimizer.get().setup(worker)?;
         let (ran, notes) = py.detach(|| {
             let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(known) = open.iter_mut().find(|known| known.shapes == shapes) {

@@ -27,7 +27,7 @@ impl PyWeights {
     /// Reads one tensor after another, optimizes it and passes it to `take(name, tensor)`. The
     /// limit applies to the tensors that are alive at the same time.
     fn load(&self, py: Python<'_>, optimizer: &Bound<'_, PyTensorOptimizer>, take: Py<PyAny>) -> PyResult<()> {
-        let optimizer = &optimizer.get().optimizer;
+        let optimizer = optimizer.get().tools()?;
         let mut raised = None;
         let outcome = py.detach(|| {
             self.weights.load(optimizer, |name, tensor| {

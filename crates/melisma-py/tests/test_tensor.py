@@ -144,5 +144,21 @@ class Threads(unittest.TestCase):
         self.assertGreater(len(steps), 5)
 
 
+class Processes(unittest.TestCase):
+    def test_a_fork_is_refused_and_does_not_hang(self):
+        optimizer = melisma.TensorOptimizer(config={"threads": 2})
+        tensor = optimizer.optimize_tensor(ramp(64, 64))
+        child = os.fork()
+        if child == 0:
+            refused = 0
+            for work in [lambda: optimizer.matmul(tensor, tensor), lambda: optimizer.memory, lambda: optimizer.combine("add", tensor, 1)]:
+                try:
+                    work()
+                except RuntimeError as error:
+                    refused += "before a fork" in str(error)
+            os._exit(refused)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 3)
+
+
 if __name__ == "__main__":
     unittest.main()

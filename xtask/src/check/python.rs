@@ -19,6 +19,7 @@ const LONG: &[&str] = &[
     "safetensors==0.8.0",
     "ml_dtypes==0.6.0",
     "tqdm==4.70.1",
+    "openai==3.49.0",
 ];
 
 pub fn check() -> Result<Outcome> {

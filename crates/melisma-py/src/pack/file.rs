@@ -21,6 +21,8 @@ use crate::signal::{self, Stop};
 type Bytes<'py> = Bound<'py, PyArray1<u8>>;
 /// Name, safetensors type, shape and bytes.
 type Loaded<'py> = (String, String, Vec<u64>, Bytes<'py>);
+/// Name, safetensors type and shape.
+type Listed = (String, String, Vec<u64>);
 
 /// Below this many bytes, starting threads takes longer than decoding.
 const SMALL: u64 = 1 << 20;
@@ -55,7 +57,7 @@ pub fn save(
 
 /// The tensors of a file, packed or plain, as their source has them: name, type and shape; and its metadata.
 #[pyfunction(name = "_pack_list")]
-pub fn list<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Vec<(String, String, Vec<u64>)>, Bound<'py, PyDict>)> {
+pub fn list<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Vec<Listed>, Bound<'py, PyDict>)> {
     let header =
         py.detach(|| open(&path).and_then(|file| source_header(&file)).map_err(|error| error.at(path.display())));
     let header = header.map_err(raise)?;

@@ -1,4 +1,4 @@
-"""The examples that need torch."""
+"""The examples that need torch or openai."""
 
 import os
 import subprocess
@@ -28,6 +28,10 @@ class Examples(unittest.TestCase):
     def test_weights(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("without a difference", run("weights.py", os.path.join(folder, "x.safetensors")))
+
+    def test_speech(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("s of speech", run("speech.py", os.path.join(folder, "x.wav")))
 
 
 if __name__ == "__main__":
