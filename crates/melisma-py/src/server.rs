@@ -1,7 +1,6 @@
 //! `serve`: a server in this process.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ const UPSTREAM_KEY_VARIABLE: &str = "MELISMA_UPSTREAM_KEY";
 const DEFAULT_MODEL: &str = "builtin:mini24";
 /// How long leaving the server waits for open streams.
 const PATIENCE: Duration = Duration::from_secs(5);
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(20);
 
 /// A server that runs until it is closed.
 #[pyclass(name = "Server", module = "melisma", frozen)]
@@ -79,6 +78,13 @@ impl PyServer {
     }
 }
 
+impl PyServer {
+    fn has_ended(&self) -> PyResult<bool> {
+        let thread = self.running.get()?.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(thread.as_ref().is_none_or(JoinHandle::is_finished))
+    }
+}
+
 /// Starts a server on 127.0.0.1 and returns when it is ready; port 0 takes any free port.
 #[pyfunction]
 #[pyo3(signature = (*, port=0, model=None, upstream=None, api_key=None))]
@@ -112,27 +118,21 @@ pub fn serve(
     // Where the limit cannot be raised, fewer connections fit.
     let _ = raise_file_limit();
     let server = py.detach(|| Server::bind(settings)).map_err(raise)?;
-    let (url, stopper) = (format!("http://{}", server.address()), server.stopper());
-    let (ready, is_ready) = mpsc::channel();
-    let run = move || {
-        server.run(|metrics| {
-            let decoder = load(codec, metrics)?;
-            // The caller waits for it.
-            let _ = ready.send(());
-            Ok(decoder)
-        })
-    };
+    let (url, stopper, is_ready) = (format!("http://{}", server.address()), server.stopper(), server.readiness());
+    let run = move || server.run(|metrics| load(codec, metrics));
     let thread = std::thread::Builder::new().name("melisma-serve".to_owned()).spawn(run);
     let thread = thread.map_err(|error| raise(Error::io("the server's thread", error)))?;
-    let server = PyServer { url, running: Local::new(Running { stopper, thread: Mutex::new(Some(thread)) }) };
-    let waited = py.detach(move || {
-        loop {
-            match is_ready.recv_timeout(TICK) {
-                Ok(()) => return Ok(true),
-                Err(RecvTimeoutError::Timeout) => signal::check()?,
-                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+    let running = Local::new(Running { stopper, thread: Mutex::new(Some(thread)) });
+    let server = PyServer { url, running };
+    let waited = py.detach(|| {
+        while !is_ready() {
+            if server.has_ended()? {
+                return Ok(false);
             }
+            std::thread::sleep(TICK);
+            signal::check()?;
         }
+        Ok(true)
     });
     match waited {
         Ok(true) => Ok(server),

@@ -96,6 +96,12 @@ impl Server {
         self.stop.clone()
     }
 
+    /// Tells from another thread whether streams are accepted.
+    pub fn readiness(&self) -> impl Fn() -> bool + Send + 'static {
+        let app = Arc::clone(&self.app);
+        move || app.decoder.get().is_some()
+    }
+
     /// Answers requests until the server has drained. `load` makes the decoder meanwhile; until it is
     /// there, `/ready` says so and streams are refused.
     ///
