@@ -173,7 +173,8 @@ fn speed_changes_the_length_as_the_library_does() {
 fn long_inputs_are_joined_without_a_gap() {
     let (server, stand_in) = server(|body| {
         let is_first = body["prompt"].as_str().unwrap().contains("number 0");
-        Script::of(if is_first { TOKENS[..70].to_vec() } else { TOKENS[70..140].to_vec() })
+        let texts = if is_first { TOKENS[..70].to_vec() } else { TOKENS[70..140].to_vec() };
+        Script::Stream { texts, pace: TOKEN / 4, ending: Ending::Done }
     });
     let input: String =
         (0..8).map(|n| format!("This is sentence number {n}, which is of no particular length. ")).collect();
@@ -181,6 +182,8 @@ fn long_inputs_are_joined_without_a_gap() {
     let prompts: Vec<Value> = stand_in.asked().into_iter().map(|asked| asked.body["prompt"].clone()).collect();
     assert_eq!(prompts.len(), 2, "{prompts:?}");
     assert!(prompts[1].as_str().unwrap().contains("tara: This is sentence number 4"), "{prompts:?}");
+    let asked = stand_in.asked();
+    assert!(asked[1].sent.first() < asked[0].sent.last(), "the second piece is asked for after the first");
     assert!(answer.body == s16(&expected(&TOKENS[..140])));
     let stored = server.get(&format!("/v1/ledger/{}", answer.headers["x-request-id"]));
     assert_eq!((stored.json()["frames"].clone(), stored.json()["samples"].clone()), (json!(20), json!(20 * 2048)));

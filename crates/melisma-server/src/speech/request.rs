@@ -108,7 +108,7 @@ fn check_model(fields: &Map<String, Value>) -> Result<(), Failure> {
     if MODELS.contains(&name) {
         return Ok(());
     }
-    let message = format!("there is no such model here; the models are {}", MODELS.join(", "));
+    let message = format!("unknown model `{name:.64}`; the models are {}", MODELS.join(", "));
     Err(Failure::new(StatusCode::NOT_FOUND, "model_not_found", message).about("model"))
 }
 
@@ -120,7 +120,7 @@ fn voice(fields: &Map<String, Value>, voices: &[String]) -> Result<String, Failu
     let found = voices.iter().find(|voice| *voice == name);
     let default = voices.first().filter(|_| OPENAI_VOICES.contains(&name));
     found.or(default).cloned().ok_or_else(|| {
-        let message = format!("there is no such voice here; the voices are {}", voices.join(", "));
+        let message = format!("unknown voice `{name:.64}`; the voices are {}", voices.join(", "));
         Failure::parameter("voice", message)
     })
 }

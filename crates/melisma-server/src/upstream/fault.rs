@@ -17,7 +17,7 @@ pub(super) fn unreachable(why: impl ToString) -> Failure {
 
 /// The certificate is not trusted, or the other side does not speak TLS.
 pub(super) fn tls(why: impl ToString) -> Failure {
-    bad("upstream_tls", "there is no trusted connection to the voice model").with_detail(why.to_string())
+    bad("upstream_tls", "the connection to the voice model cannot be trusted").with_detail(why.to_string())
 }
 
 /// It points elsewhere.

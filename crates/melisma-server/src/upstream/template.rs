@@ -75,7 +75,7 @@ pub fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for letter in text.chars() {
         cleaned.push(if letter.is_control() && letter != '\n' { ' ' } else { letter });
-        // What was kept so far has no whole token, so a token can only end here.
+        // The text before this letter has no whole token, so a token can only end here.
         if letter == '>'
             && let Some(start) = last_token(&cleaned)
         {
