@@ -2,8 +2,8 @@
 //! Roelands 1993).
 //!
 //! The output is a chain of segments of the input. Segment k belongs at k · hop · speed of the input
-//! and starts at most [`REACH_S`] away from there, where the input is most like the audio that follows
-//! the segment before it; over [`OVERLAP_S`] the one fades into the other. A segment that can continue
+//! and starts at most `REACH_S` away from there, where the input is most like the audio that follows
+//! the segment before it; over `OVERLAP_S` the one fades into the other. A segment that can continue
 //! where the last one ended is copied as it is.
 //!
 //! Each choice depends on places in the input only, and each sum has a fixed order, so the bits do not
