@@ -53,7 +53,7 @@ test("letters play the right pitch", async () => {
 });
 
 test("a held note has no gap", () =>
-  // A machine that does something else for 40 ms makes a gap. The page counts it, and the buffer grows.
+  // A machine that does something else for 35 ms makes a gap. The page counts it, and the buffer grows.
   attempts(12, async () => {
     const page = await open(browser, server, { bypassCSP: true });
     await tap(page);

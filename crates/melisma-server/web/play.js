@@ -12,7 +12,7 @@ import { Transport } from "./transport.js";
 import { save, wav } from "./wav.js";
 
 /** Sound that waits, here and on its way: enough for a busy machine, and still quick under the fingers. */
-const AHEAD_MS = 40;
+const AHEAD_MS = 35;
 /** Figures change this often, so that they can be read. */
 const FIGURES_MS = 250;
 

@@ -17,7 +17,7 @@ const STEP_SECONDS = 0.01;
 const MAX_TARGET_SECONDS = 0.2;
 const GOOD_SECONDS = 30;
 /** Time before the first sound in which the pace of a live stream is watched. */
-const WATCH_SECONDS = 0.06;
+const WATCH_SECONDS = 0.1;
 /** Live sound that waits this much longer than it should is skipped. */
 const BEHIND_SECONDS = 0.1;
 /** Samples of a live stream come in blocks of this length. */
@@ -70,6 +70,7 @@ class RingPlayer extends AudioWorkletProcessor {
     const { ring } = this;
     if (ring.get(FIELD.WANTED) === 0) {
       [this.watch, this.isKnown] = [null, false];
+      this.setTarget(this.leastTarget);
       return false;
     }
     const splice = ring.get(FIELD.SPLICE);
@@ -123,7 +124,7 @@ class RingPlayer extends AudioWorkletProcessor {
   /** After a pause, what came late is not worth its delay. */
   skip(fill) {
     const { ring } = this;
-    const excess = fill - ring.get(FIELD.TARGET) - DEAD_BAND;
+    const excess = Math.floor(fill - ring.get(FIELD.TARGET) - (BLOCK_SECONDS * sampleRate) / 2);
     if (excess > 0 && ring.get(FIELD.LIVE) === 1) {
       ring.set(FIELD.READ, ring.get(FIELD.READ) + excess);
     }
