@@ -23,6 +23,7 @@ const FORMATS: [&str; 5] = ["mp3", "opus", "flac", "wav", "pcm"];
 const ROUNDS: usize = 10;
 const N_SPEAKERS: usize = 4;
 const POLL: Duration = Duration::from_millis(5);
+const MAX_TRIES: usize = 1000;
 /// A piece of text has at most 8192 tokens, about 100 seconds.
 const LONGEST: Duration = Duration::from_secs(90);
 
@@ -83,7 +84,18 @@ impl Speech {
 /// Seconds from the token that the first audio needs to the answer's first byte of audio.
 fn first_byte(address: SocketAddr, stand_in: &StandIn, speech: &Speech, format: &str) -> Result<f64> {
     let lost = |error| Error::io("a speaker", error);
-    let (stream, _, at) = ask(address, format).map_err(lost)?;
+    let is_full =
+        |asked: &io::Result<_>| matches!(asked, Err(error) if error.kind() == io::ErrorKind::ConnectionRefused);
+    let mut asked = ask(address, format);
+    // The place of the request before is free once the server has noticed that its client left.
+    for _ in 0..MAX_TRIES {
+        if !is_full(&asked) {
+            break;
+        }
+        thread::sleep(POLL);
+        asked = ask(address, format);
+    }
+    let (stream, _, at) = asked.map_err(lost)?;
     drop(stream);
     while stand_in.n_open() > 0 {
         thread::sleep(POLL);
