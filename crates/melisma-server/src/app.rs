@@ -207,7 +207,7 @@ impl Ids {
 /// The open streams, for the status.
 #[derive(Debug, Default)]
 pub struct Streams {
-    open: Mutex<BTreeMap<u64, Stream>>,
+    open: Arc<Mutex<BTreeMap<u64, Stream>>>,
     n: AtomicU64,
 }
 
@@ -221,20 +221,20 @@ struct Stream {
 
 /// An open stream, listed until it is dropped.
 #[derive(Debug)]
-pub struct Listed<'a> {
-    streams: &'a Streams,
+pub struct Listed {
+    open: Arc<Mutex<BTreeMap<u64, Stream>>>,
     key: u64,
     buffer_ms: Arc<AtomicU64>,
 }
 
 impl Streams {
     /// Lists the stream of the request `id`.
-    pub fn list(&self, id: &str, kind: &'static str) -> Listed<'_> {
+    pub fn list(&self, id: &str, kind: &'static str) -> Listed {
         let key = self.n.fetch_add(1, Relaxed);
         let buffer_ms = Arc::<AtomicU64>::default();
         let stream = Stream { id: id.to_owned(), kind, start: Instant::now(), buffer_ms: Arc::clone(&buffer_ms) };
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(key, stream);
-        Listed { streams: self, key, buffer_ms }
+        Listed { open: Arc::clone(&self.open), key, buffer_ms }
     }
 
     /// `[{"id", "kind", "seconds", "buffer_seconds"}]`
@@ -256,7 +256,7 @@ impl Streams {
     }
 }
 
-impl Listed<'_> {
+impl Listed {
     /// Notes how much audio the client has ahead of the time since the start.
     pub fn sent(&self, audio: Duration, since: Instant) {
         let ahead = audio.saturating_sub(since.elapsed());
@@ -264,8 +264,8 @@ impl Listed<'_> {
     }
 }
 
-impl Drop for Listed<'_> {
+impl Drop for Listed {
     fn drop(&mut self) {
-        self.streams.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }

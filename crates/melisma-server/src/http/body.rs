@@ -2,18 +2,21 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::failure::Failure;
 
 /// Pieces of a streamed answer that wait for the connection.
 const PIECES: usize = 4;
+/// From the last piece of an answer that is cut off to the end of its connection, which discards what
+/// has not reached the client by then.
+const LINGER: Duration = Duration::from_millis(200);
 
 /// An answer.
 pub type Reply = Response<Body>;
@@ -25,6 +28,8 @@ pub enum Body {
     Whole(Option<Bytes>),
     /// Pieces as they come. It ends properly only after [`Pieces::finish`].
     Pieces(mpsc::Receiver<Piece>),
+    /// No further piece comes; the connection ends when the time is over.
+    Cut(Pin<Box<Sleep>>),
 }
 
 /// A part of a streamed body.
@@ -95,6 +100,11 @@ impl Pieces {
         self.push(Piece::End(trailers)).await
     }
 
+    /// Waits until the client has left.
+    pub async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
     async fn push(&self, piece: Piece) -> Result<(), Lost> {
         match timeout(self.patience, self.sender.send(piece)).await {
             Ok(Ok(())) => Ok(()),
@@ -109,18 +119,19 @@ impl HttpBody for Body {
     type Error = CutOff;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
-        match self.get_mut() {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            body @ Self::Pieces(_) => {
-                let Self::Pieces(pieces) = body else { return Poll::Ready(None) };
-                pieces.poll_recv(cx).map(|piece| match piece {
-                    Some(Piece::Data(bytes)) => Some(Ok(Frame::data(bytes))),
+        let body = self.get_mut();
+        loop {
+            match body {
+                Self::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+                Self::Cut(wait) => return wait.as_mut().poll(cx).map(|()| Some(Err(CutOff))),
+                Self::Pieces(pieces) => match ready!(pieces.poll_recv(cx)) {
+                    Some(Piece::Data(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                     Some(Piece::End(trailers)) => {
                         *body = Self::Whole(None);
-                        Some(Ok(Frame::trailers(trailers)))
+                        return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
                     }
-                    None => Some(Err(CutOff)),
-                })
+                    None => *body = Self::Cut(Box::pin(sleep(LINGER))),
+                },
             }
         }
     }
@@ -132,7 +143,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Pieces(_) => SizeHint::default(),
+            Self::Pieces(_) | Self::Cut(_) => SizeHint::default(),
         }
     }
 }

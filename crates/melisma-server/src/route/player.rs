@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::intake::record;
-use crate::app::App;
+use crate::app::{App, Listed};
 use crate::audio::{Encoder, Format, Layout};
 use crate::batcher::{Block, Output};
 use crate::http::body::{Body, Lost, Pieces, Reply};
 use crate::http::failure::Failure;
+use crate::http::race::{First, race};
 use crate::metrics::Stage;
 
 const LEDGER: HeaderName = HeaderName::from_static("x-melisma-ledger");
@@ -36,11 +37,22 @@ impl Feed {
         Self { task: tokio::spawn(feed) }
     }
 
-    async fn first(&mut self, mut output: Output) -> Result<(Block, Output), Failure> {
-        let failed = match output.next().await {
-            Ok(Some(block)) => return Ok((block, output)),
-            Ok(None) => lost(),
-            Err(error) => error.into(),
+    /// The first audio that has bytes, or all of it.
+    async fn first(&mut self, mut output: Output, player: &mut Player) -> Result<(Encoded, Output), Failure> {
+        let mut first = Encoded::default();
+        let failed = loop {
+            match output.next().await {
+                Ok(Some(block)) => {
+                    let next = player.encode(block)?;
+                    let n_samples = first.n_samples + next.n_samples;
+                    first = Encoded { n_samples, ..next };
+                    if first.is_last || !first.bytes.is_empty() {
+                        return Ok((first, output));
+                    }
+                }
+                Ok(None) => break lost(),
+                Err(error) => break error.into(),
+            }
         };
         drop(output);
         Err(self.end().await.err().unwrap_or(failed))
@@ -81,7 +93,8 @@ impl Packaging {
     fn end(&self, ledger: Ledger) -> Option<Vec<u8>> {
         let Self::Events(prompt_tokens) = self else { return None };
         let (input, output) = (prompt_tokens.load(Relaxed), ledger.seen());
-        let usage = json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output});
+        let usage =
+            json!({"input_tokens": input, "output_tokens": output, "total_tokens": input.saturating_add(output)});
         Some(event(&json!({"type": "speech.audio.done", "usage": usage})))
     }
 
@@ -128,11 +141,18 @@ pub(super) struct Play {
     pub(super) speed: f64,
 }
 
-/// Answers with the first final audio; until then a fault has its own status.
+/// A block of audio as bytes of a format.
+#[derive(Default)]
+struct Encoded {
+    bytes: Vec<u8>,
+    n_samples: u64,
+    is_last: bool,
+}
+
+/// Answers with the first bytes of audio; until then a fault has its own status.
 pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<Reply, Failure> {
     let Play { app, id, start, kind, layout, format, packaging, speed } = play;
-    let (first, output) = feed.first(output).await?;
-    app.metrics.first_audio(start.elapsed());
+    let listed = app.streams.list(&id, kind);
     let encoder = Encoder::new(format, layout)?;
     let stretch = (speed != 1.0).then(|| Stretch::new(layout, speed)).transpose()?;
     let (pieces, body) = Body::stream(app.limits.patience);
@@ -140,7 +160,10 @@ pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<R
         Packaging::Plain => format.media_type(),
         Packaging::Events(_) => "text/event-stream",
     };
-    tokio::spawn(Player { app, id, kind, layout, stretch, encoder, packaging, pieces }.play(first, output, feed));
+    let mut player = Player { app, id, kind, listed, layout, stretch, encoder, packaging, pieces };
+    let (first, output) = feed.first(output, &mut player).await?;
+    player.app.metrics.first_audio(start.elapsed());
+    tokio::spawn(player.play(first, output, feed));
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -155,6 +178,7 @@ struct Player {
     app: Arc<App>,
     id: String,
     kind: &'static str,
+    listed: Listed,
     layout: Layout,
     stretch: Option<Stretch>,
     encoder: Encoder,
@@ -163,8 +187,8 @@ struct Player {
 }
 
 impl Player {
-    /// Sends all audio from the block `first` on.
-    async fn play(self, first: Block, output: Output, feed: Feed) {
+    /// Sends all audio from `first` on.
+    async fn play(self, first: Encoded, output: Output, feed: Feed) {
         let (app, id, kind, start) = (Arc::clone(&self.app), self.id.clone(), self.kind, Instant::now());
         let reason = match self.send_all(first, output, feed).await {
             Ok(()) => "done",
@@ -182,34 +206,34 @@ impl Player {
         app.ended(kind, &id, reason, start);
     }
 
-    async fn send_all(mut self, first: Block, mut output: Output, mut feed: Feed) -> Result<(), Fault> {
-        let (app, start, mut n_samples) = (Arc::clone(&self.app), Instant::now(), 0);
-        let listed = app.streams.list(&self.id, self.kind);
+    async fn send_all(mut self, first: Encoded, mut output: Output, mut feed: Feed) -> Result<(), Fault> {
+        let (start, mut n_samples) = (Instant::now(), 0);
         let mut next = Some(first);
         let mut is_whole = false;
-        while let Some(block) = next {
-            is_whole = block.is_last;
-            let samples = match &mut self.stretch {
-                Some(stretch) => stretch.push(&block.content).to_vec(),
-                None => block.content,
+        while let Some(encoded) = next {
+            is_whole = encoded.is_last;
+            n_samples += self.send(encoded).await?;
+            self.listed.sent(seconds(n_samples, self.layout), start);
+            let block = match race(output.next(), self.pieces.closed()).await {
+                First::A(block) => block?,
+                First::B(()) => return Err(Lost::Gone.into()),
             };
-            n_samples += self.send(&samples).await?;
-            listed.sent(seconds(n_samples, self.layout), start);
-            next = output.next().await?;
+            next = block.map(|block| self.encode(block)).transpose()?;
         }
         let ledger = match (feed.end().await, is_whole) {
             (Ok(ledger), true) => ledger,
             (ended, _) => return Err(self.fail(ended.err().unwrap_or_else(lost)).await),
         };
         if let Some(stretch) = self.stretch.take() {
-            n_samples += self.send(&stretch.finish()).await?;
+            let rest = self.bytes(&stretch.finish())?;
+            n_samples += self.send(rest).await?;
         }
         let last = self.encoder.finish()?;
         self.pieces.send(self.packaging.audio(last)).await?;
         if let Some(end) = self.packaging.end(ledger) {
             self.pieces.send(end).await?;
         }
-        let shown = record(&app, &self.id, ledger, n_samples);
+        let shown = record(&self.app, &self.id, ledger, n_samples);
         let mut trailers = HeaderMap::new();
         if let Ok(value) = HeaderValue::from_str(&shown.to_string()) {
             trailers.insert(LEDGER, value);
@@ -227,17 +251,30 @@ impl Player {
         Fault::Server(failure)
     }
 
+    fn encode(&mut self, block: Block) -> melisma::Result<Encoded> {
+        let encoded = match &mut self.stretch {
+            Some(stretch) => {
+                let samples = stretch.push(&block.content).to_vec();
+                self.bytes(&samples)?
+            }
+            None => self.bytes(&block.content)?,
+        };
+        Ok(Encoded { is_last: block.is_last, ..encoded })
+    }
+
+    fn bytes(&mut self, samples: &[f32]) -> melisma::Result<Encoded> {
+        Ok(Encoded { bytes: self.encoder.push(samples)?, n_samples: samples.len() as u64, is_last: false })
+    }
+
     /// Returns the samples that were sent.
-    async fn send(&mut self, samples: &[f32]) -> Result<u64, Fault> {
+    async fn send(&self, encoded: Encoded) -> Result<u64, Fault> {
         let start = Instant::now();
-        let bytes = self.encoder.push(samples)?;
-        if !bytes.is_empty() {
-            self.pieces.send(self.packaging.audio(bytes)).await?;
+        if !encoded.bytes.is_empty() {
+            self.pieces.send(self.packaging.audio(encoded.bytes)).await?;
         }
-        let n_samples = samples.len() as u64;
         self.app.metrics.stage(Stage::Send, start.elapsed());
-        self.app.metrics.audio(seconds(n_samples, self.layout));
-        Ok(n_samples)
+        self.app.metrics.audio(seconds(encoded.n_samples, self.layout));
+        Ok(encoded.n_samples)
     }
 }
 
