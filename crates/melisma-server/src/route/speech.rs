@@ -78,16 +78,11 @@ struct Speaker {
 impl Speaker {
     async fn speak(self) -> Result<Ledger, Failure> {
         let (app, id, start) = (Arc::clone(&self.app), self.id.clone(), self.start);
+        // A client that leaves ends this task where it waits.
+        let mut outcome = Outcome { app, id, start, name: "client_left", detail: None };
         let spoken = self.feed().await;
-        let (outcome, detail) = match &spoken {
-            Ok(_) => ("done", None),
-            Err(failure) => (failure.code(), failure.detail()),
-        };
-        app.metrics.upstream(outcome);
-        let seconds = start.elapsed().as_secs_f64();
-        app.log.event(
-            json!({"event": "upstream", "request_id": id, "outcome": outcome, "detail": detail, "seconds": seconds}),
-        );
+        outcome.name = spoken.as_ref().map_or_else(Failure::code, |_| "done");
+        outcome.detail = spoken.as_ref().err().and_then(Failure::detail).map(str::to_owned);
         spoken
     }
 
@@ -105,12 +100,35 @@ impl Speaker {
                     watch.frames(codes.frames().chunks(1).map(|frame| frame.as_slice()))?;
                 }
                 Said::End { prompt_tokens } => {
-                    self.prompt_tokens.fetch_add(prompt_tokens, Relaxed);
+                    let so_far = self.prompt_tokens.load(Relaxed);
+                    self.prompt_tokens.store(so_far.saturating_add(prompt_tokens), Relaxed);
                     watch.end(self.intake.ledger().seen())?;
                 }
             }
         }
         self.intake.finish().await.map_err(blame)
+    }
+}
+
+/// How an input ended, which is counted and logged when this is dropped.
+struct Outcome {
+    app: Arc<App>,
+    id: String,
+    start: Instant,
+    name: &'static str,
+    /// The upstream's words.
+    detail: Option<String>,
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        let Self { app, id, start, name, detail } = self;
+        app.metrics.upstream(name);
+        let detail = app.upstream.as_ref().zip(detail.as_deref()).map(|(upstream, said)| upstream.discreet(said));
+        let seconds = start.elapsed().as_secs_f64();
+        app.log.event(
+            json!({"event": "upstream", "request_id": id, "outcome": name, "detail": detail, "seconds": seconds}),
+        );
     }
 }
 

@@ -29,7 +29,9 @@ impl Address {
     /// It is not such a URL.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let hint = "write it as in http://127.0.0.1:8000";
-        let wrong = |what: &str| Error::invalid(format!("the upstream `{url}`: {what}")).with_hint(hint);
+        // A query may have a key in it.
+        let shown = url.split(['?', '#']).next().unwrap_or_default();
+        let wrong = |what: &str| Error::invalid(format!("the upstream `{shown}`: {what}")).with_hint(hint);
         if url.contains('@') {
             let message = "the upstream's URL has a user name or a key in it";
             return Err(Error::invalid(message).with_hint("give the key in a file or MELISMA_UPSTREAM_KEY"));
@@ -99,11 +101,13 @@ mod tests {
             "http://m:",
             "http://m:99999",
             "http://m/?a=b",
+            "http://m/?api_key=sesame",
+            "m?api_key=sesame",
             "http://m/#a",
         ] {
             let error = Address::parse(url).unwrap_err();
             assert!(error.hint().is_some(), "{url}: {error}");
-            assert!(!error.to_string().contains("key@"), "{error}");
+            assert!(!error.to_string().contains("key@") && !error.to_string().contains("sesame"), "{error}");
         }
     }
 }

@@ -5,6 +5,9 @@ use serde::Deserialize;
 use super::fault;
 use crate::http::failure::Failure;
 
+/// Why completions end when the model is done, by vLLM, llama.cpp, TGI, SGLang and their like.
+const STOPS: [&str; 6] = ["stop", "eos", "eos_token", "stop_sequence", "stop_token", "end_turn"];
+
 /// What one event says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
@@ -49,28 +52,33 @@ struct Delta {
 
 #[derive(Deserialize)]
 struct Usage {
-    #[serde(default)]
-    prompt_tokens: u64,
+    prompt_tokens: Option<u64>,
 }
 
 /// Reads the data of one event, of either API.
 ///
 /// # Errors
-/// It is not such an object, or reports an error.
+/// It is not such an object, reports an error, or ended for any other reason than a stop or its length.
 pub fn read(data: &str) -> Result<Chunk, Failure> {
     if data == "[DONE]" {
         return Ok(Chunk { end: Some(End::Done), ..Chunk::default() });
     }
-    let completion: Completion = serde_json::from_str(data).map_err(|_| fault::garbage("an event is not one"))?;
-    if completion.error.is_some_and(|error| !error.is_null()) {
-        return Err(fault::failed());
+    let completion: Completion =
+        serde_json::from_str(data).map_err(|_| fault::garbage("an event is not one").with_detail(data))?;
+    if let Some(error) = completion.error.filter(|error| !error.is_null()) {
+        return Err(fault::failed(error));
     }
-    let prompt_tokens = completion.usage.map_or(0, |usage| usage.prompt_tokens);
+    let prompt_tokens = completion.usage.and_then(|usage| usage.prompt_tokens).unwrap_or(0);
     let Some(choice) = completion.choices.into_iter().next() else {
         return Ok(Chunk { prompt_tokens, ..Chunk::default() });
     };
     let text = choice.text.or_else(|| choice.delta.and_then(|delta| delta.content)).unwrap_or_default();
-    let end = choice.finish_reason.map(|reason| if reason == "length" { End::Length } else { End::Stop });
+    let end = match choice.finish_reason.as_deref() {
+        None | Some("") => None,
+        Some("length") => Some(End::Length),
+        Some(reason) if STOPS.contains(&reason) => Some(End::Stop),
+        Some(reason) => return Err(fault::failed(format!("finish_reason: {reason}"))),
+    };
     Ok(Chunk { text, end, prompt_tokens })
 }
 
@@ -88,7 +96,9 @@ mod tests {
             ),
             (r#"{"choices":[{"delta":{"role":"assistant","content":"ab"}}],"usage":null}"#, chunk("ab", None)),
             (r#"{"choices":[{"delta":{"role":"assistant","content":null}}]}"#, chunk("", None)),
+            (r#"{"choices":[{"text":"a","finish_reason":""}],"usage":{"prompt_tokens":null}}"#, chunk("a", None)),
             (r#"{"choices":[{"text":"","finish_reason":"stop"}]}"#, chunk("", Some(End::Stop))),
+            (r#"{"choices":[{"text":"","finish_reason":"eos_token"}]}"#, chunk("", Some(End::Stop))),
             (r#"{"choices":[{"text":"a","finish_reason":"length"}]}"#, chunk("a", Some(End::Length))),
             ("[DONE]", chunk("", Some(End::Done))),
             (
@@ -110,8 +120,10 @@ mod tests {
             r#"{"choices":7}"#,
             r#"{"error":{"message":"out of memory"}}"#,
             r#"{"choices":[{"text":7}]}"#,
+            r#"{"choices":[{"text":"a","finish_reason":"abort"}]}"#,
+            r#"{"choices":[{"text":"a","finish_reason":"content_filter"}]}"#,
         ] {
-            assert!(read(data).is_err(), "{data}");
+            assert!(read(data).unwrap_err().detail().is_some(), "{data}");
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::completion::{self, End};
 use super::event::Events;
-use super::{Upstream, fault};
+use super::{Limits, Upstream, fault};
 use crate::http::body::Body;
 use crate::http::failure::Failure;
 
@@ -25,8 +25,11 @@ const AGENT: &str = concat!("melisma/", env!("CARGO_PKG_VERSION"));
 /// Bytes of headers.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
+/// From the reason why a completion ended to the end of the answer, which some servers forget.
+const STOP_TIME: Duration = Duration::from_secs(1);
+
 /// Bytes of an error's body that the events show, and the time to wait for them.
-const MAX_EXCERPT_BYTES: usize = 500;
+pub(super) const MAX_EXCERPT_BYTES: usize = 500;
 const EXCERPT_TIME: Duration = Duration::from_secs(1);
 
 /// The answer to one request while it arrives. Dropping it closes the connection, which stops the model.
@@ -39,7 +42,7 @@ pub(super) struct Answer {
     waiting: std::vec::IntoIter<String>,
     has_stopped: bool,
     prompt_tokens: u64,
-    max_tokens: u64,
+    limits: Limits,
 }
 
 impl Answer {
@@ -74,7 +77,7 @@ impl Answer {
             waiting: Vec::new().into_iter(),
             has_stopped: false,
             prompt_tokens: 0,
-            max_tokens: limits.tokens,
+            limits,
         })
     }
 
@@ -90,12 +93,16 @@ impl Answer {
                 self.has_stopped |= chunk.end.is_some();
                 match chunk.end {
                     Some(End::Done) => return Ok(None),
-                    Some(End::Length) => return Err(fault::endless(self.max_tokens)),
+                    Some(End::Length) => return Err(fault::cut_short(self.limits.tokens)),
                     _ if !chunk.text.is_empty() => return Ok(Some(chunk.text)),
                     _ => {}
                 }
             }
-            let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
+            let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
+            let frame = match self.has_stopped {
+                true => timeout(STOP_TIME.min(self.limits.idle / 2), frame).await.unwrap_or(None),
+                false => frame.await,
+            };
             match frame {
                 None if self.has_stopped => return Ok(None),
                 // Some servers close the connection instead of ending the body.
@@ -164,7 +171,10 @@ async fn check(answer: Response<Incoming>) -> Result<Response<Incoming>, Failure
     let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match media_type.trim_start().to_lowercase().starts_with("text/event-stream") {
         true => Ok(answer),
-        false => Err(fault::garbage("it is not of the type text/event-stream")),
+        false => {
+            let failure = fault::garbage("it is not of the type text/event-stream");
+            Err(failure.with_detail(excerpt(answer.into_body()).await))
+        }
     }
 }
 

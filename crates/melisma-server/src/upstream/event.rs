@@ -48,7 +48,9 @@ impl Events {
             return Ok(self.data.take());
         }
         let line = std::mem::take(&mut self.line);
-        let line = std::str::from_utf8(&line).map_err(|_| fault::garbage("a line is not UTF-8"))?;
+        let line = std::str::from_utf8(&line).map_err(|_| {
+            fault::garbage("a line is not UTF-8").with_detail(String::from_utf8_lossy(&line).into_owned())
+        })?;
         // Other fields and comments, which begin with a colon, carry no tokens.
         let Some(value) = line.strip_prefix("data:") else { return Ok(None) };
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -64,7 +66,8 @@ impl Events {
     }
 
     fn too_long(&self) -> Failure {
-        fault::garbage(&format!("an event of more than {} bytes", self.limit))
+        let begin = self.data.as_deref().map_or_else(|| String::from_utf8_lossy(&self.line), Into::into);
+        fault::garbage(&format!("an event of more than {} bytes", self.limit)).with_detail(begin)
     }
 }
 

@@ -35,9 +35,9 @@ pub(super) fn status(status: StatusCode) -> Failure {
     }
 }
 
-/// An error message within the stream.
-pub(super) fn failed() -> Failure {
-    bad("upstream_status", "the voice model reported an error")
+/// An error message within the stream, or a completion that did not end as it should.
+pub(super) fn failed(why: impl ToString) -> Failure {
+    bad("upstream_status", "the voice model reported an error").with_detail(why.to_string())
 }
 
 /// No token for too long, or not done in time.
@@ -64,6 +64,12 @@ pub(crate) fn no_audio() -> Failure {
 /// More tokens than a piece of text may have.
 pub(crate) fn endless(max_tokens: u64) -> Failure {
     bad("upstream_endless", format!("the voice model did not end within {max_tokens} tokens"))
+}
+
+/// The upstream ended a piece because of its length; its own limit may be lower than `max_tokens`.
+pub(super) fn cut_short(max_tokens: u64) -> Failure {
+    let message = format!("the voice model reached its limit of tokens, at most {max_tokens}, before its end");
+    bad("upstream_endless", message)
 }
 
 /// The same audio over and over.

@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
 
 use address::{Address, Scheme};
+use connection::MAX_EXCERPT_BYTES;
 pub use melisma::config::UpstreamApi as Api;
 pub use settings::Settings;
 pub use talk::{Said, Talk};
@@ -138,6 +139,20 @@ impl Upstream {
             set("model", model.clone().into());
         }
         Value::Object(body).to_string()
+    }
+
+    /// The beginning of what the upstream said, without its key.
+    pub(crate) fn discreet(&self, said: &str) -> String {
+        let said = &said[..said.floor_char_boundary(MAX_EXCERPT_BYTES)];
+        let header = self.authorization.as_ref().and_then(|value| value.to_str().ok());
+        let key = header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default();
+        if key.is_empty() {
+            return said.to_owned();
+        }
+        let mut said = said.replace(key, "[key]");
+        let begun = (1..key.len()).rev().find(|&n| said.ends_with(&key[..n]));
+        said.truncate(said.len() - begun.unwrap_or(0));
+        said
     }
 
     fn path(&self) -> String {

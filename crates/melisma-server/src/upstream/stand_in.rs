@@ -40,6 +40,8 @@ pub enum Ending {
     Again,
     /// The reason `length`.
     Length,
+    /// The reason `stop`, then nothing, but the connection stays open.
+    Stop,
 }
 
 /// A request as it came.
@@ -150,6 +152,10 @@ fn end(stream: &mut TcpStream, is_chat: bool, ending: Ending) -> io::Result<()> 
         Ending::Again | Ending::Cut => Ok(()),
         Ending::Stall => wait(stream),
         Ending::Length => event(stream, &chunk(is_chat, "", Some("length"))),
+        Ending::Stop => {
+            event(stream, &chunk(is_chat, "", Some("stop")))?;
+            wait(stream)
+        }
         Ending::Done => {
             event(stream, &chunk(is_chat, "", Some("stop")))?;
             event(stream, &json!({"choices": [], "usage": {"prompt_tokens": 7}}).to_string())?;

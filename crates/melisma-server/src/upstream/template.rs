@@ -51,45 +51,85 @@ impl Template {
         Ok(Self { text: text.to_owned() })
     }
 
-    /// The prompt. Words that look like places are not replaced.
+    /// The prompt. Words that look like places are not replaced, and no words make a token of the model,
+    /// neither together nor with the template around them.
     pub(super) fn prompt(&self, words: Words<'_>) -> String {
         let places = [("{text}", words.text), ("{voice}", words.voice), ("{instructions}", words.instructions)];
-        let (mut prompt, mut rest) = (String::new(), &*self.text);
+        let (mut prompt, mut rest) = (Clean::default(), &*self.text);
         while let Some(start) = rest.find('{') {
             let (before, from) = rest.split_at(start);
-            prompt.push_str(before);
-            let (shown, len) = places
-                .iter()
-                .find(|(place, _)| from.starts_with(place))
-                .map_or(("{", 1), |(place, value)| (*value, place.len()));
-            prompt.push_str(shown);
+            prompt.push(before, Author::Template);
+            let place = places.iter().find(|(place, _)| from.starts_with(place));
+            let len = place.map_or(1, |(place, _)| place.len());
+            match place {
+                Some((_, value)) => prompt.push(value, Author::User),
+                None => prompt.push("{", Author::Template),
+            }
             rest = &from[len..];
         }
-        prompt + rest
+        prompt.push(rest, Author::Template);
+        prompt.text
     }
 }
 
-/// Removes `<custom_token_...>` and `<|...|>`, which steer the model, also where removing one would
+/// Removes `<custom_token_N>` and `<|...|>`, which steer the model, also where removing one would
 /// join two halves of another. Control characters become spaces, all but line feeds.
 pub fn clean(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    for letter in text.chars() {
-        cleaned.push(if letter.is_control() && letter != '\n' { ' ' } else { letter });
-        // The text before this letter has no whole token, so a token can only end here.
-        if letter == '>'
-            && let Some(start) = last_token(&cleaned)
-        {
-            cleaned.truncate(start);
+    let mut cleaned = Clean::default();
+    cleaned.push(text, Author::User);
+    cleaned.text
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    Template,
+    User,
+}
+
+/// A text in which only the template has written tokens.
+#[derive(Debug, Default)]
+struct Clean {
+    text: String,
+    /// Of each byte.
+    authors: Vec<Author>,
+}
+
+impl Clean {
+    fn push(&mut self, text: &str, author: Author) {
+        for letter in text.chars() {
+            let is_control = letter.is_control() && letter != '\n' && author == Author::User;
+            self.text.push(if is_control { ' ' } else { letter });
+            self.authors.resize(self.text.len(), author);
+            // The text before this letter has no token of a user's, so one can only end here.
+            while let Some(start) =
+                last_token(&self.text).filter(|start| self.authors[*start..].contains(&Author::User))
+            {
+                self.remove_from(start);
+            }
         }
     }
-    cleaned
+
+    /// Removes what the user wrote from the byte `start` on.
+    fn remove_from(&mut self, start: usize) {
+        let tail = self.text.split_off(start);
+        let authors = self.authors.split_off(start);
+        for (at, letter) in tail.char_indices().filter(|(at, _)| authors[*at] == Author::Template) {
+            self.text.push(letter);
+            self.authors.resize(self.text.len(), authors[at]);
+        }
+    }
 }
 
 /// Where the token begins that `text` ends with.
 fn last_token(text: &str) -> Option<usize> {
-    let custom = text.rfind(CUSTOM);
-    let inner = text.strip_suffix("|>").and_then(|inner| inner.rfind("<|"));
-    custom.max(inner)
+    let before = text.strip_suffix('>')?;
+    let name = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    if let Some(custom) = name.strip_suffix(CUSTOM).filter(|_| name.len() < before.len()) {
+        return Some(custom.len());
+    }
+    let inner = before.strip_suffix('|')?;
+    let is_open = |start: &usize| !inner[start + 2..].contains("|>");
+    inner.rfind("<|").filter(is_open)
 }
 
 #[cfg(test)]
@@ -117,6 +157,25 @@ mod tests {
     }
 
     #[test]
+    fn words_make_no_token_together_or_with_the_template() {
+        for (template, instructions, text, expected) in [
+            ("{instructions}{text}", "a<custom_to", "ken_7>b", "ab"),
+            ("{instructions}|{text}", "a<", "eot_id|>b", "a|b"),
+            ("<|a|>{text} |>", "", "b", "<|a|>b |>"),
+            ("{text}>", "", "a<custom_token_7", "a>"),
+            (
+                "<custom_token_3>{text}<|eot_id|>",
+                "",
+                "<|a<custom_token_3",
+                "<custom_token_3><|a<custom_token_3<|eot_id|>",
+            ),
+        ] {
+            let template = Template::new(template, Api::Completions).unwrap();
+            assert_eq!(template.prompt(Words { text, voice: "", instructions }), expected);
+        }
+    }
+
+    #[test]
     fn tokens_in_a_text_are_removed() {
         for (text, expected) in [
             ("Hi <laugh> there <3", "Hi <laugh> there <3"),
@@ -126,6 +185,7 @@ mod tests {
             ("<custom_token_<custom_token_1>2>b", "b"),
             ("<|custom_token_3>|>b", "b"),
             ("a <| b |> c <|> d |>", "a  c "),
+            ("<custom_token_ lists and 3 < 4 and more text >", "<custom_token_ lists and 3 < 4 and more text >"),
             ("one\ntwo\r\u{0}", "one\ntwo  "),
         ] {
             assert_eq!(clean(text), expected, "{text}");
@@ -136,8 +196,8 @@ mod tests {
         #[test]
         fn no_token_survives(parts in prop::collection::vec(prop::sample::select(vec!["<", "|", ">", "<|", "|>", "<custom_token_", "<cus", "tom_token_", "7", "é", " "]), 0..40)) {
             let cleaned = clean(&parts.concat());
-            let opened = cleaned.find(CUSTOM).is_some_and(|start| cleaned[start..].contains('>'));
-            prop_assert!(!opened, "{}", cleaned);
+            let is_token = |rest: &str| rest.trim_start_matches('7').starts_with('>') && rest.starts_with('7');
+            prop_assert!(!cleaned.split(CUSTOM).skip(1).any(is_token), "{}", cleaned);
             let opened = cleaned.find("<|").is_some_and(|start| cleaned[start + 2..].contains("|>"));
             prop_assert!(!opened, "{}", cleaned);
         }
