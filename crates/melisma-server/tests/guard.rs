@@ -125,8 +125,12 @@ fn a_listed_page_may_ask() {
 fn wrong_methods_and_strange_paths_are_named() {
     let asked = |method: &str, path: &str| KEYED.request(method, path, &[KEY], b"");
     let post = asked("POST", "/health");
-    assert_eq!((post.status, post.headers["allow"].as_str()), (405, "GET"));
+    assert_eq!((post.status, post.headers["allow"].as_str()), (405, "GET, HEAD"));
     assert_eq!(asked("DELETE", "/v1/decode").headers["allow"], "GET, POST");
+    let (get, head) = (asked("GET", "/health"), KEYED.head("/health", KEY));
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.ends_with("\r\n\r\n") && head.contains(&format!("content-length: {}\r\n", get.body.len())), "{head}");
+    assert!(KEYED.head("/v1/synth.wav", KEY).starts_with("HTTP/1.1 405"));
     for path in
         ["/v1", "/page/", "/page/x", "/v1/decode/", "//health", "/../etc/passwd", "/v1/ledger/..%2f..%2fetc", "/%00"]
     {

@@ -117,9 +117,14 @@ impl Failure {
     }
 }
 
+/// What is wrong, and what to do about it.
+pub fn with_hint(error: &Error) -> String {
+    error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}"))
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let message = error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}"));
+        let message = with_hint(&error);
         match error.kind() {
             Kind::InvalidArgument => Self::invalid("invalid_value", message),
             Kind::Unsupported => Self::invalid("unsupported", message),

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, StatusCode, Uri, header};
 use melisma::text::base64;
@@ -16,6 +16,9 @@ use super::failure::Failure;
 
 /// The prefix of the subprotocol in which browsers send the key.
 const KEY_PROTOCOL: &str = "melisma.key.";
+
+/// Before the key in `Authorization`, in any case of letters.
+const SCHEME: &[u8] = b"Bearer ";
 
 /// The rules of one server.
 #[derive(Debug, Clone, Default)]
@@ -43,23 +46,16 @@ impl Guard {
     /// # Errors
     /// 403 for foreign names and pages, 400 for a missing or repeated `Host`.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap, local: SocketAddr) -> Result<Caller, Failure> {
-        let one = |name: HeaderName| {
-            let mut values = headers.get_all(&name).iter();
-            let first = values.next();
-            if values.next().is_some() {
-                return Err(Failure::invalid("repeated_header", format!("more than one `{name}` header")).and_close());
-            }
-            Ok(first)
-        };
         let foreign = || Failure::new(StatusCode::FORBIDDEN, "foreign_host", "unknown host name").and_close();
-        let host = one(HOST)?.ok_or_else(|| Failure::invalid("missing_host", "the request has no Host").and_close())?;
+        let host = one(headers, HOST)?
+            .ok_or_else(|| Failure::invalid("missing_host", "the request has no Host").and_close())?;
         let host: Authority = host.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(foreign)?;
         for name in [Some(&host), uri.authority()].into_iter().flatten() {
             if !self.is_own(name, local) {
                 return Err(foreign());
             }
         }
-        let Some(origin) = one(ORIGIN)? else { return Ok(Caller::Own) };
+        let Some(origin) = one(headers, ORIGIN)? else { return Ok(Caller::Own) };
         let origin = origin.to_str().unwrap_or_default();
         let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         if page.is_some_and(|page| page.eq_ignore_ascii_case(host.as_str())) {
@@ -91,11 +87,11 @@ impl Guard {
     /// Checks the key: `Authorization: Bearer KEY`, or the subprotocol of a WebSocket.
     ///
     /// # Errors
-    /// 401 without the right key.
+    /// 401 without the right key, 400 for a repeated `Authorization`.
     pub fn check_key(&self, headers: &HeaderMap) -> Result<(), Failure> {
         let Some(key) = &self.key else { return Ok(()) };
-        let bearer = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-        let bearer = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
+        let bearer = one(headers, AUTHORIZATION)?.and_then(|value| value.as_bytes().split_at_checked(SCHEME.len()));
+        let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(SCHEME)).map(|(_, key)| key);
         let wanted = base64::encode_url(key.as_bytes());
         let is_right = bearer.is_some_and(|given| is_same(given, key.as_bytes()))
             || protocols(headers)
@@ -110,6 +106,15 @@ impl Guard {
                     .and_close())
             }
         }
+    }
+}
+
+/// The only header of that name.
+fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Failure> {
+    let mut values = headers.get_all(&name).iter();
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(Failure::invalid("repeated_header", format!("more than one `{name}` header")).and_close()),
+        (first, None) => Ok(first),
     }
 }
 

@@ -144,7 +144,8 @@ impl Metrics {
 
     /// Streams of a step, in the middle of all steps.
     pub fn batch_size(&self) -> Option<f64> {
-        self.batch.quantile(0.5)
+        // The first bucket holds steps of one stream; a line from zero would give half a stream.
+        self.batch.quantile(0.5).map(|n_streams| n_streams.max(1.0))
     }
 
     /// `{NAME: {"p50_seconds", "p99_seconds"}}` for each stage.
@@ -203,4 +204,19 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_one_stream_have_a_median_of_one() {
+        let metrics = Metrics::default();
+        assert_eq!(metrics.batch_size(), None);
+        metrics.batch(1);
+        assert_eq!(metrics.batch_size(), Some(1.0));
+        (0..3).for_each(|_| metrics.batch(4));
+        assert!(metrics.batch_size().is_some_and(|n_streams| (2.0..=4.0).contains(&n_streams)));
+    }
 }

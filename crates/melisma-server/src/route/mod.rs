@@ -105,6 +105,15 @@ pub const ROUTES: &[Route] = &[
 ];
 
 impl Route {
+    /// Whether a request of this method is one for the route. `HEAD` is `GET` where the answer is whole.
+    fn takes(&self, method: &Method) -> bool {
+        self.method == method.as_str() || (method == Method::HEAD && self.has_head())
+    }
+
+    fn has_head(&self) -> bool {
+        self.method == "GET" && !matches!(self.kind, Kind::DecodeSocket | Kind::Synth | Kind::Render(_))
+    }
+
     /// The rest of the path, if it is one of this route.
     fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
         match self.path.split_once('{') {
@@ -129,7 +138,7 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let origin = request.headers().get(ORIGIN).cloned();
     let caller = app.guard.check(request.uri(), request.headers(), connection.local);
-    let route = ROUTES.iter().find(|route| route.method == method.as_str() && route.rest(&path).is_some());
+    let route = ROUTES.iter().find(|route| route.takes(&method) && route.rest(&path).is_some());
     let name = route.map_or("none", |route| route.path);
     let answered = match &caller {
         Err(failure) => Err(failure.clone()),
@@ -185,15 +194,16 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
 
 /// 405 if the path exists with another method, else 404.
 fn missing(path: &str) -> Failure {
-    let mut methods = ROUTES.iter().filter(|route| route.rest(path).is_some()).map(|route| route.method);
+    let mut routes = ROUTES.iter().filter(|route| route.rest(path).is_some());
     let wrong = |allowed| {
         Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("this route takes {allowed}"))
             .with_header(ALLOW, allowed)
     };
-    match (methods.next(), methods.next()) {
+    match (routes.next(), routes.next()) {
         (None, _) => Failure::new(StatusCode::NOT_FOUND, "unknown_route", "unknown route"),
         (Some(_), Some(_)) => wrong("GET, POST"),
-        (Some(method), None) => wrong(method),
+        (Some(route), None) if route.has_head() => wrong("GET, HEAD"),
+        (Some(route), None) => wrong(route.method),
     }
 }
 

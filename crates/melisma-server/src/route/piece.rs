@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use melisma::synth::{Mode, STYLES, Style, seed};
 use serde_json::{Value, json};
 
-use crate::http::failure::Failure;
+use crate::http::failure::{Failure, with_hint};
 use crate::http::query::Query;
 
 const KEYS: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
@@ -27,7 +27,7 @@ impl Piece {
     pub(super) fn new(query: &mut Query) -> Result<Self, Failure> {
         let missing = || Failure::parameter("preset", "`preset` is missing");
         let mut style = Style::named(&query.text("preset").ok_or_else(missing)?)
-            .map_err(|error| Failure::parameter("preset", error.to_string()))?;
+            .map_err(|error| Failure::parameter("preset", with_hint(&error)))?;
         let sample_rate = query.value("rate", "8000 to 192000 Hz", |text| {
             text.parse().ok().filter(|rate| (8_000..=192_000).contains(rate))
         })?;
@@ -134,6 +134,12 @@ mod tests {
         for query in ["key=H", "mode=ionian", "tempo=29", "tempo=x", "intensity=1.1", "voices=melody,bass"] {
             assert!(piece(&format!("preset=focus&{query}")).is_err(), "{query}");
         }
+    }
+
+    #[test]
+    fn an_unknown_preset_names_the_presets() {
+        let message = piece("preset=techno").unwrap_err().json()["error"]["message"].to_string();
+        assert!(STYLES.iter().all(|style| message.contains(style.name)), "{message}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use melisma::runtime::machine;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
 
 /// One report, or one each second over a WebSocket.
 pub(super) async fn status(app: &Arc<App>, mut call: Call) -> Result<Reply, Failure> {
-    if !handshake::is_asked(call.request.headers()) {
+    if call.request.method() == Method::HEAD || !handshake::is_asked(call.request.headers()) {
         return Ok(json_reply(&report(app)));
     }
     let accepted = handshake::accept(call.request.headers())?;

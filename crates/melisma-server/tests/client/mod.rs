@@ -82,6 +82,15 @@ impl Fixture {
         self.raw(&request(method, path, headers, body))
     }
 
+    /// All that answers a `HEAD`.
+    pub fn head(&self, path: &str, header: (&str, &str)) -> String {
+        let mut socket = self.connect();
+        socket.write_all(&request("HEAD", path, &[header], b"")).unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        text
+    }
+
     pub fn post(&self, path: &str, body: &[u8]) -> Answer {
         self.request("POST", path, &[("content-type", "text/plain"), ("te", "trailers")], body)
     }

@@ -68,10 +68,12 @@ fn a_key_comes_as_a_header_or_as_a_subprotocol() {
     let guard = Guard { key: Some("s3cret?>".into()), ..Guard::default() };
     let check = |pairs: &[(&'static str, &str)]| guard.check_key(&headers(pairs)).is_ok();
     assert!(check(&[("authorization", "Bearer s3cret?>")]));
+    assert!(check(&[("authorization", "bearer s3cret?>")]));
     assert!(check(&[("sec-websocket-protocol", "melisma.v1, melisma.key.czNjcmV0Pz4")]));
     let wrong: &[&[(&str, &str)]] = &[
         &[],
         &[("authorization", "s3cret?>")],
+        &[("authorization", "Bearer s3cret?>"), ("authorization", "Bearer s3cret?>")],
         &[("authorization", "Bearer s3cret?")],
         &[("authorization", "Bearer s3cret?>s3cret?>")],
         &[("authorization", "Bearer ")],
