@@ -117,6 +117,8 @@ fn speech_that_waits_for_its_first_audio_is_listed() {
     }
     drop(stream);
     stage.wait_for("client_left");
+    let metrics = String::from_utf8(stage.server.get("/metrics").body).unwrap();
+    assert!(metrics.contains("{route=\"/v1/audio/speech\",status=\"499\"} 1\n"), "{metrics}");
 }
 
 #[test]

@@ -195,3 +195,23 @@ impl Upload {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_cut_off_lets_its_data_leave_first() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (pieces, mut body) = Body::stream(Duration::from_secs(1));
+            pieces.send("audio").await.unwrap();
+            drop(pieces);
+            let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap().unwrap();
+            assert_eq!(frame.into_data().unwrap(), "audio");
+            let is_pending = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx).is_pending())).await;
+            assert!(is_pending, "hyper discards what it has not written when a body fails");
+            assert!(poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap().is_err());
+        });
+    }
+}

@@ -37,6 +37,9 @@ use crate::speech::{models, voices};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The status, as nginx has it, of a request whose client left before the answer.
+const CLIENT_LEFT: u16 = 499;
+
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
@@ -140,6 +143,7 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     let caller = app.guard.check(request.uri(), request.headers(), connection.local);
     let route = ROUTES.iter().find(|route| route.takes(&method) && route.rest(&path).is_some());
     let name = route.map_or("none", |route| route.path);
+    let mut account = Account { app: &app, id: &id, method: &method, route: name, start, status: CLIENT_LEFT };
     let answered = match &caller {
         Err(failure) => Err(failure.clone()),
         Ok(Caller::AllowedPage) if method == Method::OPTIONS => Ok(preflight()),
@@ -150,17 +154,33 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     };
     let mut reply = answered.unwrap_or_else(|failure| failure.reply());
     finish(reply.headers_mut(), &id, origin.filter(|_| matches!(caller, Ok(Caller::AllowedPage))));
-    let status = reply.status().as_u16();
-    app.metrics.request(name, status);
-    app.log.event(json!({
-        "event": "request",
-        "request_id": id,
-        "method": method.as_str(),
-        "route": name,
-        "status": status,
-        "seconds": start.elapsed().as_secs_f64(),
-    }));
+    account.status = reply.status().as_u16();
+    drop(account);
     reply
+}
+
+/// A request, which is counted and logged when this is dropped.
+struct Account<'a> {
+    app: &'a App,
+    id: &'a str,
+    method: &'a Method,
+    route: &'static str,
+    start: Instant,
+    status: u16,
+}
+
+impl Drop for Account<'_> {
+    fn drop(&mut self) {
+        self.app.metrics.request(self.route, self.status);
+        self.app.log.event(json!({
+            "event": "request",
+            "request_id": self.id,
+            "method": self.method.as_str(),
+            "route": self.route,
+            "status": self.status,
+            "seconds": self.start.elapsed().as_secs_f64(),
+        }));
+    }
 }
 
 async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call) -> Result<Reply, Failure> {

@@ -215,7 +215,8 @@ impl Player {
             n_samples += self.send(encoded).await?;
             self.listed.sent(seconds(n_samples, self.layout), start);
             let block = match race(output.next(), self.pieces.closed()).await {
-                First::A(block) => block?,
+                First::A(Ok(block)) => block,
+                First::A(Err(error)) => return Err(self.fail(error.into()).await),
                 First::B(()) => return Err(Lost::Gone.into()),
             };
             next = block.map(|block| self.encode(block)).transpose()?;
