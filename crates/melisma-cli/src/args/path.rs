@@ -141,6 +141,7 @@ mod tests {
         "tile",
         "tile_size",
         "tolerance",
+        "upstream",
     ];
 
     fn check(command: &clap::Command) {
