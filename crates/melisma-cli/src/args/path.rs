@@ -12,7 +12,7 @@ use melisma::output::{protect, refuse_input};
 use crate::input::is_pipe;
 
 /// Arguments whose values are files, folders or `NAME=FILE` to read.
-const INPUTS: [&str; 15] = [
+const INPUTS: [&str; 16] = [
     "api_key_file",
     "calibrate",
     "config",
@@ -28,6 +28,7 @@ const INPUTS: [&str; 15] = [
     "shards",
     "spec",
     "tokens",
+    "upstream_key_file",
 ];
 /// Arguments whose values are files or folders to write.
 const OUTPUTS: [&str; 6] = ["debug_capture", "midi", "output", "picture", "stems", "trace"];
