@@ -74,7 +74,7 @@ impl StandIn {
     /// Listens on a free port of this machine. `answer` has the script for the body of a request.
     ///
     /// # Errors
-    /// There is no free port.
+    /// Every port is taken.
     pub fn start(answer: impl Fn(&Value) -> Script + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;

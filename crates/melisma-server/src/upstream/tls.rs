@@ -10,7 +10,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// Trusts what the system trusts, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
 ///
 /// # Errors
-/// There is no certificate.
+/// The system has no certificates.
 pub(super) fn system() -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     let (n_trusted, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -224,7 +224,7 @@ impl Engine {
     /// Ends several streams with shared steps: gives the samples that are still to come of each.
     ///
     /// # Errors
-    /// There is no such stream, one is given twice, or the device fails.
+    /// A stream is unknown or given twice, or the device fails.
     pub fn finish_each(&mut self, streams: &[StreamId]) -> Result<Vec<Vec<f32>>> {
         self.streams.check_each(streams.iter().copied())?;
         let mut rests = Vec::with_capacity(streams.len());
