@@ -4,8 +4,9 @@
 //! threads and settings are those that a user gets, and nothing of the clients is counted as the
 //! server's. The clients share a few threads, and their phases are spread evenly.
 //!
-//! `MELISMA_BENCH_SECONDS` sets the length of each run, and `MELISMA_BENCH_REQUESTS` the number of
-//! short requests; records use their defaults.
+//! `MELISMA_BENCH_SECONDS` sets the length of each run, `MELISMA_BENCH_CLIENTS` the number of streams
+//! or listeners, and `MELISMA_BENCH_REQUESTS` the number of short requests; records use their
+//! defaults.
 
 mod client;
 mod crowd;
@@ -53,6 +54,12 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
         rows.extend(memory::rows(place)?);
     }
     Ok(rows)
+}
+
+/// How many clients are measured at a time: `MELISMA_BENCH_CLIENTS`, or each of `counts`.
+fn client_counts(counts: &[u32]) -> Result<Vec<u32>> {
+    let count = setting("MELISMA_BENCH_CLIENTS", 1..=100_000)?;
+    Ok(count.map_or_else(|| counts.to_vec(), |n_clients| vec![n_clients as u32]))
 }
 
 /// The threads of the clients: a quarter of the machine's, the rest is the server's.

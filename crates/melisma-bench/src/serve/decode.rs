@@ -11,7 +11,7 @@ use super::report::Report;
 use super::script::{Script, Split};
 use super::stream::{Outcome, Plan, Refused, play};
 use super::subject::Subject;
-use super::{Device, Error, Place, Result, Row, clients, live_time};
+use super::{Device, Error, Place, Result, Row, client_counts, clients, live_time};
 
 /// The time between two clients that connect.
 const SPACING: Duration = Duration::from_millis(2);
@@ -50,7 +50,7 @@ fn model_rows(place: Place<'_>, subject: &Subject, split: Split, counts: &[u32])
         Split::Frame => " of whole frames",
     };
     let mut rows = Vec::new();
-    for &n_clients in counts {
+    for n_clients in client_counts(counts)? {
         let streams = if n_clients == 1 { "stream" } else { "streams" };
         let name = format!("serve/decode/{}, {n_clients} {streams}{suffix}", subject.label);
         let run = || load(&runtime, &host, &script, Load { n_clients, refused: Refused::Leaves });

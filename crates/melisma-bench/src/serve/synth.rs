@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use super::client::{Answer, Socket, frame, open, until};
 use super::host::Host;
 use super::stream::Block;
-use super::{Error, Place, Result, Row, clients, live_time, quantiles};
+use super::{Error, Place, Result, Row, client_counts, clients, live_time, quantiles};
 use melisma::synth::STYLES;
 use melisma_server::websocket::Message;
 
@@ -44,7 +44,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let runtime = clients()?;
     let host = Host::start(place, "builtin:mini24")?;
     let mut rows = Vec::new();
-    for n_listeners in COUNTS {
+    for n_listeners in client_counts(&COUNTS)? {
         let noun = if n_listeners == 1 { "listener" } else { "listeners" };
         let name = format!("serve/synth, {n_listeners} {noun}");
         let run = || runtime.block_on(listeners(host.address, n_listeners, time));

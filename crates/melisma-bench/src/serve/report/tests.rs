@@ -65,3 +65,16 @@ fn a_gap_that_the_server_announces_is_not_in_time() {
     let report = Report::new(&script, &[Outcome { sent, first_token: Some(begin), blocks, ..Outcome::default() }]);
     assert_eq!((report.n_in_time, report.n_blocks), (1, 2));
 }
+
+#[test]
+fn the_last_block_is_due_a_frame_after_the_one_before_it() {
+    let (script, begin) = (script(), Instant::now());
+    let sent = vec![begin; script.n_frames + 1];
+    let kept = |periods: f64, flags: u32| {
+        let blocks = vec![block(begin + script.period.mul_f64(periods), 0, 100, flags)];
+        let outcome = Outcome { sent: sent.clone(), first_token: Some(begin), blocks, ..Outcome::default() };
+        Report::new(&script, &[outcome]).n_kept
+    };
+    assert_eq!((kept(0.9, 0), kept(1.1, 0)), (1, 0));
+    assert_eq!((kept(1.9, 2), kept(2.1, 2)), (1, 0));
+}
