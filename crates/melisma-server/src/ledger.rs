@@ -21,40 +21,52 @@ pub struct Ledgers {
 #[derive(Debug)]
 struct Entry {
     written: Instant,
-    id: String,
-    ledger: Value,
+    id: Box<str>,
+    account: Account,
+}
+
+/// What became of a request's tokens. Ten thousand of these are small; as JSON they are megabytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    /// The tokens.
+    pub ledger: Ledger,
+    /// Samples sent.
+    pub n_samples: u64,
 }
 
 impl Ledgers {
     /// Adds the account of the request `id`.
-    pub fn insert(&self, id: &str, ledger: Value) {
+    pub fn insert(&self, id: &str, account: Account) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = |entry: &Entry| entry.written.elapsed() > LIFE;
         while entries.len() >= MOST || entries.front().is_some_and(is_old) {
             entries.pop_front();
         }
-        entries.push_back(Entry { written: Instant::now(), id: id.to_owned(), ledger });
+        entries.push_back(Entry { written: Instant::now(), id: id.into(), account });
     }
 
     /// The account of the request `id`.
-    pub fn get(&self, id: &str) -> Option<Value> {
+    pub fn get(&self, id: &str) -> Option<Account> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.iter().rev().find(|entry| entry.id == id);
-        entry.filter(|entry| entry.written.elapsed() <= LIFE).map(|entry| entry.ledger.clone())
+        let entry = entries.iter().rev().find(|entry| *entry.id == *id);
+        entry.filter(|entry| entry.written.elapsed() <= LIFE).map(|entry| entry.account)
     }
 }
 
-/// A ledger as clients read it.
-pub fn show(ledger: Ledger, n_samples: u64) -> Value {
-    json!({
-        "accepted": ledger.accepted,
-        "rejected": ledger.rejected,
-        "resyncs": ledger.resyncs,
-        "frames": ledger.frames,
-        "concealed_frames": ledger.concealed_frames,
-        "dropped_frames": ledger.dropped_frames,
-        "samples": n_samples,
-    })
+impl Account {
+    /// As clients read it.
+    pub fn show(&self) -> Value {
+        let Self { ledger, n_samples } = self;
+        json!({
+            "accepted": ledger.accepted,
+            "rejected": ledger.rejected,
+            "resyncs": ledger.resyncs,
+            "frames": ledger.frames,
+            "concealed_frames": ledger.concealed_frames,
+            "dropped_frames": ledger.dropped_frames,
+            "samples": n_samples,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -64,9 +76,10 @@ mod tests {
     #[test]
     fn the_oldest_accounts_go_first() {
         let ledgers = Ledgers::default();
-        (0..=MOST).for_each(|n| ledgers.insert(&n.to_string(), n.into()));
+        let account = |n: usize| Account { ledger: Ledger::default(), n_samples: n as u64 };
+        (0..=MOST).for_each(|n| ledgers.insert(&n.to_string(), account(n)));
         assert_eq!(ledgers.get("0"), None);
-        assert_eq!(ledgers.get("1"), Some(1.into()));
-        assert_eq!(ledgers.get(&MOST.to_string()), Some(MOST.into()));
+        assert_eq!(ledgers.get("1"), Some(account(1)));
+        assert_eq!(ledgers.get(&MOST.to_string()), Some(account(MOST)));
     }
 }

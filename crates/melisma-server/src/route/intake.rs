@@ -13,7 +13,7 @@ use crate::audio::Layout;
 use crate::batcher::{self, Input, Output};
 use crate::http::failure::Failure;
 use crate::http::query::Query;
-use crate::ledger;
+use crate::ledger::Account;
 use crate::metrics::Stage;
 
 /// The most frames of `chunk`.
@@ -169,7 +169,7 @@ impl Intake {
 
 /// A ledger as it is sent, which is also stored for a while.
 pub(super) fn record(app: &App, id: &str, ledger: Ledger, n_samples: u64) -> Value {
-    let shown = ledger::show(ledger, n_samples);
-    app.ledgers.insert(id, shown.clone());
-    shown
+    let account = Account { ledger, n_samples };
+    app.ledgers.insert(id, account);
+    account.show()
 }

@@ -46,7 +46,7 @@ pub(super) fn ready(app: &App) -> Result<Reply, Failure> {
 
 pub(super) fn ledger(app: &App, id: &str) -> Result<Reply, Failure> {
     let missing = || Failure::new(StatusCode::NOT_FOUND, "unknown_request", "no ledger of that request");
-    Ok(json_reply(&app.ledgers.get(id).ok_or_else(missing)?))
+    Ok(json_reply(&app.ledgers.get(id).ok_or_else(missing)?.show()))
 }
 
 pub(super) fn metrics(app: &App) -> Result<Reply, Failure> {
