@@ -12,7 +12,7 @@ const SHARE: f64 = 0.62;
 /// arrived does not wait long for the step before it.
 const STEP: Duration = Duration::from_millis(10);
 /// Steps measured for each number of streams. The middle one counts.
-const N_STEPS: usize = 5;
+const N_STEPS: usize = 11;
 /// Before each measured step, as between the frames of live streams: threads sleep, and a step that follows another at
 /// once is much faster.
 const PAUSE: Duration = Duration::from_millis(8);
