@@ -1,5 +1,6 @@
 //! A queue on the CPU: worker threads with their scratch memory.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disjoint::Disjoint;
@@ -9,7 +10,11 @@ use crate::{Budget, Buffer, Result, Space};
 
 /// Threads of this process, and scratch memory for kernels.
 #[derive(Clone)]
-pub struct CpuQueue(Arc<Inner>);
+pub struct CpuQueue {
+    inner: Arc<Inner>,
+    /// Once it is set, tasks that have not begun are skipped.
+    stop: Option<Arc<AtomicBool>>,
+}
 
 struct Inner {
     cpu: Cpu,
@@ -23,21 +28,37 @@ impl CpuQueue {
     pub(super) fn new(cpu: Cpu, budget: &Budget) -> Self {
         let workers = Workers::new(cpu.threads);
         let scratch = (0..=workers.threads()).map(|_| Mutex::default()).collect();
-        Self(Arc::new(Inner { cpu, workers, budget: budget.clone(), scratch }))
+        Self { inner: Arc::new(Inner { cpu, workers, budget: budget.clone(), scratch }), stop: None }
+    }
+
+    pub(super) fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
+        Self { inner: Arc::clone(&self.inner), stop: Some(Arc::clone(stop)) }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
     }
 
     /// The processor it runs on.
     pub fn cpu(&self) -> Cpu {
-        self.0.cpu
+        self.inner.cpu
     }
 
     pub(super) fn budget(&self) -> &Budget {
-        &self.0.budget
+        &self.inner.budget
     }
 
     /// Calls `task(index)` once for every index below `n_tasks`, on all threads.
     pub(crate) fn run(&self, n_tasks: usize, task: impl Fn(usize) + Sync) {
-        self.0.workers.run(n_tasks, |_, index| task(index));
+        self.run_on_workers(n_tasks, |_, index| task(index));
+    }
+
+    fn run_on_workers(&self, n_tasks: usize, task: impl Fn(usize, usize) + Sync) {
+        self.inner.workers.run(n_tasks, |worker, index| {
+            if !self.is_stopped() {
+                task(worker, index);
+            }
+        });
     }
 
     /// Calls `task(first, part)` for every `part` of `slice`: `len` elements starting at `first`,
@@ -59,11 +80,11 @@ impl CpuQueue {
         len: usize,
         task: impl Fn(&mut [f32], usize) + Sync,
     ) -> Result<()> {
-        for scratch in &self.0.scratch[1..] {
-            lock(scratch).grow(&self.0.budget, len)?;
+        for scratch in &self.inner.scratch[1..] {
+            lock(scratch).grow(&self.inner.budget, len)?;
         }
-        self.0.workers.run(n_tasks, |worker, index| {
-            if let Ok(floats) = lock(&self.0.scratch[worker + 1]).floats(len) {
+        self.run_on_workers(n_tasks, |worker, index| {
+            if let Ok(floats) = lock(&self.inner.scratch[worker + 1]).floats(len) {
                 task(floats, index);
             }
         });
@@ -72,22 +93,23 @@ impl CpuQueue {
 
     /// Floats of scratch that the budget allows in total, including those already held.
     pub(crate) fn scratch_room(&self) -> usize {
-        let held: usize = self.0.scratch.iter().map(|scratch| lock(scratch).0.as_ref().map_or(0, Buffer::len)).sum();
-        let free = usize::try_from(self.0.budget.free(Space::Host)).unwrap_or(usize::MAX);
+        let held: usize =
+            self.inner.scratch.iter().map(|scratch| lock(scratch).0.as_ref().map_or(0, Buffer::len)).sum();
+        let free = usize::try_from(self.inner.budget.free(Space::Host)).unwrap_or(usize::MAX);
         free.saturating_add(held) / size_of::<f32>()
     }
 
     /// `len` floats that all workers share, held until the guard is dropped.
     pub(crate) fn shared_scratch(&self, len: usize) -> Result<MutexGuard<'_, Scratch>> {
-        let mut scratch = lock(&self.0.scratch[0]);
-        scratch.grow(&self.0.budget, len)?;
+        let mut scratch = lock(&self.inner.scratch[0]);
+        scratch.grow(&self.inner.budget, len)?;
         Ok(scratch)
     }
 }
 
 impl std::fmt::Debug for CpuQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("CpuQueue").field(&self.0.cpu).finish()
+        f.debug_tuple("CpuQueue").field(&self.inner.cpu).finish()
     }
 }
 
@@ -116,4 +138,33 @@ impl Scratch {
 
 fn lock(scratch: &Mutex<Scratch>) -> MutexGuard<'_, Scratch> {
     scratch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn a_stopped_queue_skips_tasks_and_its_original_does_not() {
+        let isa = crate::Isa::from_env().unwrap();
+        let count = |queue: &CpuQueue, stop: &AtomicBool| {
+            let n_run = AtomicUsize::new(0);
+            queue.run(100, |index| {
+                n_run.fetch_add(1, Relaxed);
+                stop.fetch_or(index == 10, Relaxed);
+            });
+            n_run.into_inner()
+        };
+        for threads in [1, 3] {
+            let stop = Arc::new(AtomicBool::new(false));
+            let whole = CpuQueue::new(Cpu { isa, threads }, &Budget::unlimited());
+            let stopped = whole.stopped_by(&stop);
+            let n_run = count(&stopped, &stop);
+            assert!(n_run == 11 || threads > 1, "{n_run}");
+            assert_eq!(count(&stopped, &stop), 0);
+            assert_eq!(count(&whole, &stop), 100);
+        }
+    }
 }

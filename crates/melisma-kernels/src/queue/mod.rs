@@ -16,6 +16,9 @@ pub use graph::Graph;
 pub(crate) use on_device::{OnDevice, Pair};
 pub(crate) use upload::{Upload, address, blocks};
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::device::cuda::{DeviceSpan, Event, Timing};
 use crate::memory::view::check_len;
 use crate::{Budget, Buffer, Device, Element, Error, Pool, Result, View, ViewMut};
@@ -71,6 +74,16 @@ impl Queue {
         match self {
             Self::Cpu(queue) => queue.budget(),
             Self::Cuda(queue) => queue.budget(),
+        }
+    }
+
+    /// The same queue, whose kernels end early once `stop` is set. What they write is then incomplete, so
+    /// whoever sets `stop` discards it. Kernels that a GPU has begun run to their end.
+    #[must_use]
+    pub fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
+        match self {
+            Self::Cpu(queue) => Self::Cpu(queue.stopped_by(stop)),
+            Self::Cuda(queue) => Self::Cuda(queue.clone()),
         }
     }
 
