@@ -24,7 +24,7 @@ mod writer;
 pub use channel::Channel;
 pub use clip::Clip;
 pub use loudness::Meter;
-pub use resample::resample;
+pub use resample::{resample, resample_with, resampled_len};
 pub use source::{Element, Facts, Rates, Reads, Source, Target};
 pub use stream::Stream;
 pub use writer::{Format, Layout, Writer};

@@ -26,7 +26,7 @@ const MAX_TABLE: u64 = 1 << 23;
 /// The most cached tables.
 const MAX_KEPT: usize = 16;
 
-/// Samples that [`resample`] takes at once.
+/// Samples that [`resample_with`] takes at once.
 const BLOCK: usize = 1 << 14;
 
 /// Resamples a whole signal from `from_hz` to `to_hz`, as [`Source`](super::Source) resamples a file.
@@ -35,21 +35,44 @@ const BLOCK: usize = 1 << 14;
 /// `InvalidArgument` for a rate of 0, `Unsupported` for a ratio that needs too many coefficients, `Memory` if the result
 /// does not fit into memory.
 pub fn resample(samples: &[f32], from_hz: u32, to_hz: u32) -> Result<Vec<f32>> {
-    let ratio = Ratio::new(from_hz, to_hz)?;
-    let n = usize::try_from(ratio.len(samples.len() as u64)).unwrap_or(usize::MAX);
+    let n = resampled_len(samples.len(), from_hz, to_hz)?;
     let mut resampled = Vec::new();
     let refused = |_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory"));
     resampled.try_reserve_exact(n).map_err(refused)?;
+    resample_with(samples, from_hz, to_hz, |block| {
+        resampled.extend_from_slice(block);
+        Ok(())
+    })?;
+    Ok(resampled)
+}
+
+/// The number of samples that [`resample`] makes of `n` samples.
+///
+/// # Errors
+/// As [`resample`].
+pub fn resampled_len(n: usize, from_hz: u32, to_hz: u32) -> Result<usize> {
+    Ok(usize::try_from(Ratio::new(from_hz, to_hz)?.len(n as u64)).unwrap_or(usize::MAX))
+}
+
+/// As [`resample`], but passes the result to `take` in short blocks, in order. An error of `take` ends the work.
+///
+/// # Errors
+/// As [`resample`], or that of `take`.
+pub fn resample_with(
+    samples: &[f32],
+    from_hz: u32,
+    to_hz: u32,
+    mut take: impl FnMut(&[f32]) -> Result<()>,
+) -> Result<()> {
+    let ratio = Ratio::new(from_hz, to_hz)?;
     if from_hz == to_hz {
-        resampled.extend_from_slice(samples);
-        return Ok(resampled);
+        return samples.chunks(BLOCK).try_for_each(take);
     }
     let mut running = Running::new(ratio);
     for block in samples.chunks(BLOCK) {
-        resampled.extend_from_slice(running.push(block));
+        take(running.push(block))?;
     }
-    resampled.extend_from_slice(running.finish());
-    Ok(resampled)
+    take(running.finish())
 }
 
 /// The ratio of two rates, in lowest terms.
@@ -114,11 +137,16 @@ static KEPT: Mutex<Vec<Arc<Resampler>>> = Mutex::new(Vec::new());
 impl Resampler {
     /// The table for `ratio`, cached per process.
     pub(super) fn get(ratio: Ratio) -> Arc<Self> {
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = kept.iter().find(|table| table.ratio == ratio) {
-            return found.clone();
+        let find = |kept: &[Arc<Self>]| kept.iter().find(|table| table.ratio == ratio).cloned();
+        if let Some(found) = find(&KEPT.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return found;
         }
+        // Without the lock: a fork meanwhile would copy it locked.
         let made = Arc::new(Self::new(ratio));
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = find(&kept) {
+            return found;
+        }
         if kept.len() == MAX_KEPT {
             kept.remove(0);
         }
@@ -325,6 +353,7 @@ mod tests {
                 y.extend_from_slice(running.finish());
                 assert_eq!(y, whole(ratio, &x[..len]), "{orig} to {new}, {len} in pieces of {piece}");
                 assert_eq!(resample(&x[..len], orig, new).unwrap(), y);
+                assert_eq!(resampled_len(len, orig, new).unwrap(), y.len());
                 assert!(running.finish().is_empty());
             }
         }
@@ -333,6 +362,7 @@ mod tests {
     #[test]
     fn absurd_ratios_are_refused() {
         assert!(resample(&[0.0; 3], 0, 1).is_err());
+        assert!(resample_with(&[0.0; 3], 1, 2, |_| Err(Error::invalid("enough"))).is_err());
         assert_eq!(resample(&[0.5; 3], 7, 7).unwrap(), [0.5; 3]);
         assert!(Ratio::new(3_071_999, 3_072_000).is_err());
         assert!(Ratio::new(3_072_000, 1).is_err() || Ratio::new(3_072_000, 1).unwrap().n_taps() < 1 << 23);
