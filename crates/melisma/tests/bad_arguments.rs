@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use melisma::audio::{Clip, Source, wav};
 use melisma::config::{Config, DeviceRequest, Threads};
-use melisma::dataset::{Feature, Inputs, Options, Plan, Tail};
+use melisma::dataset::{Counters, Feature, Inputs, Options, Plan, Scan, Tail};
 use melisma::mel::{self, Transform};
 use melisma::pack::{self, Array};
 use melisma::runtime::device;
@@ -286,7 +286,8 @@ fn dataset_plans_without_length_or_files_are_refused() {
     assert!(Inputs::find(&[]).is_err());
     assert!(Inputs::find(&["/none".into()]).is_err());
     let options = Options::new(config(), second, second, Tail::Pad).unwrap();
-    assert!(Plan::new(Feature::Mel(options), &Inputs::default(), 0..3, 0).is_ok_and(|plan| plan.rows.is_empty()));
+    let scan = Scan { threads: 0, counters: &Counters::default() };
+    assert!(Plan::new(Feature::Mel(options), &Inputs::default(), 0..3, scan).is_ok_and(|plan| plan.rows.is_empty()));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::inputs::Inputs;
 use super::journal::{self, Header, Journal};
 use super::paths::Paths;
 use super::pipeline::{self, Job, Made};
-use super::plan::{Plan, TEXT_STAGE};
+use super::plan::{Plan, Scan, TEXT_STAGE};
 use super::store::{Kind, Layout, Store};
 use super::technique::Techniques;
 use super::tokens::{Check, Lines, Origin, Tokens, origin, round_trip};
@@ -118,7 +118,7 @@ pub fn build(request: &Request<'_>, counters: &Counters, planned: impl FnOnce(&P
     let threads = request.threads.max(1);
     let job = Job::new(request)?;
     let part = request.inputs.shard(request.shard.0, request.shard.1);
-    let plan = Plan::new(request.feature.clone(), request.inputs, part, threads)?;
+    let plan = Plan::new(request.feature.clone(), request.inputs, part, Scan { threads, counters })?;
     let refused = plan.refused.iter().map(|refused| &refused.failure);
     if request.stops_on_failure
         && let Some(failure) = refused.clone().find(|failure| failure.action != Action::NoText)

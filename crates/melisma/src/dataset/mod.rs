@@ -44,7 +44,7 @@ pub use input::Input;
 pub use inputs::Inputs;
 pub use mel::{Options, Rehearsal, Tail, rehearse};
 pub use merge::{Merge, Merged, Missing, merge};
-pub use plan::{File as PlannedFile, Plan};
+pub use plan::{File as PlannedFile, Plan, Scan};
 pub use row::{Row, Status};
 pub use store::Kind as StoreKind;
 pub use technique::{Conversion, Streams, Techniques, Writes};

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::counters::Counters;
 use super::failure::{Action, Failure, RowFailure};
 use super::feature::Feature;
 use super::input::Input;
@@ -65,6 +66,15 @@ pub struct Plan {
     pub fingerprint: String,
 }
 
+/// How files are inspected.
+#[derive(Debug, Clone, Copy)]
+pub struct Scan<'a> {
+    /// The number of threads.
+    pub threads: usize,
+    /// Those of the build, which may be stopped.
+    pub counters: &'a Counters,
+}
+
 /// The result of inspecting one file.
 struct Looked {
     facts: Result<(Facts, bool)>,
@@ -73,12 +83,12 @@ struct Looked {
 }
 
 impl Plan {
-    /// Reads the headers of the files `part` of `inputs` on `threads` threads.
+    /// Reads the headers of the files `part` of `inputs`.
     ///
     /// # Errors
-    /// There are more rows than a dataset can have. Files that cannot be used are listed in
+    /// There are more rows than a dataset can have, or the build was stopped. Files that cannot be used are listed in
     /// [`Plan::refused`].
-    pub fn new(feature: Feature, inputs: &Inputs, part: Range<usize>, threads: usize) -> Result<Self> {
+    pub fn new(feature: Feature, inputs: &Inputs, part: Range<usize>, scan: Scan<'_>) -> Result<Self> {
         let inputs = Arc::clone(&inputs.files);
         let end = part.end.min(inputs.len());
         let part = part.start.min(end)..end;
@@ -99,7 +109,7 @@ impl Plan {
         let mut hash = blake3::Hasher::new();
         let mut index = part.start;
         for band in inputs[part].chunks(BAND) {
-            for (input, looked) in band.iter().zip(look(&plan.feature, band, threads)) {
+            for (input, looked) in band.iter().zip(look(&plan.feature, band, scan)?) {
                 hash.update(input.path().as_os_str().as_encoded_bytes());
                 hash.update(&looked.stamp.map(u64::to_le_bytes).concat());
                 plan.add(input, u32::try_from(index).map_err(|_| too_many())?, looked)?;
@@ -191,7 +201,7 @@ impl Plan {
     }
 }
 
-fn look(feature: &Feature, inputs: &[Input], threads: usize) -> Vec<Looked> {
+fn look(feature: &Feature, inputs: &[Input], Scan { threads, counters }: Scan<'_>) -> Result<Vec<Looked>> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Looked>>> = Mutex::new(inputs.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
@@ -201,14 +211,17 @@ fn look(feature: &Feature, inputs: &[Input], threads: usize) -> Vec<Looked> {
                     let first = next.fetch_add(64, Relaxed);
                     let Some(some) = inputs.get(first..).filter(|some| !some.is_empty()) else { return };
                     let some = &some[..some.len().min(64)];
-                    let looked: Vec<Looked> = some.iter().map(|input| look_at(input, feature)).collect();
+                    let go_on = |_: &&Input| counters.check_stop().is_ok();
+                    let looked: Vec<Looked> =
+                        some.iter().take_while(go_on).map(|input| look_at(input, feature)).collect();
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     found[first..].iter_mut().zip(looked).for_each(|(place, looked)| *place = Some(looked));
                 }
             });
         }
     });
-    found.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+    counters.check_stop()?;
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect())
 }
 
 fn look_at(input: &Input, feature: &Feature) -> Looked {

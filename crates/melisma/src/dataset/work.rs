@@ -87,10 +87,15 @@ impl Shared<'_> {
         }
     }
 
+    /// Whether the work ends early: part of it failed, or the caller stopped it.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.attempt(|| self.work.counters.check_stop());
+        self.stop.load(Relaxed)
+    }
+
     /// The next items for a thread; empty when all are taken or the work was stopped.
     pub(super) fn take(&self) -> &[Item] {
-        self.attempt(|| self.work.counters.check_stop());
-        if self.stop.load(Relaxed) {
+        if self.is_stopped() {
             return &[];
         }
         let first = self.next.fetch_add(self.n_at_once, Relaxed).min(self.items.len());

@@ -117,7 +117,7 @@ impl<'a> Worker<'a> {
         };
         let mut has_failed = false;
         for index in item.first_row..item.first_row + item.n_rows {
-            if self.run.shared.stop.load(Relaxed) {
+            if self.run.shared.is_stopped() {
                 return Ok(());
             }
             let row = &plan.rows[index as usize];

@@ -1,7 +1,6 @@
 //! The thread that feeds an engine with the samples of many rows, and writes their codes.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 
@@ -69,7 +68,7 @@ impl<'a> Feeder<'a> {
     pub(super) fn run(mut self) -> Result<()> {
         loop {
             let has_readers = self.receive()?;
-            if self.run.shared.stop.load(Relaxed) {
+            if self.run.shared.is_stopped() {
                 return Ok(());
             }
             self.settle()?;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::feed::Feed;
 use super::lane::{Lane, Reader};
@@ -161,7 +160,7 @@ impl<'a> Worker<'a> {
         };
         let stream = self.engine.open()?;
         loop {
-            if run.shared.stop.load(Relaxed) {
+            if run.shared.is_stopped() {
                 return self.engine.close(stream);
             }
             let n = match reader.read(run, &mut self.samples) {

@@ -58,6 +58,7 @@ impl RoundTrip {
         let mut samples = vec![0.0; FRAMES as usize * config.frame_len()];
         let mut frame = planned.start;
         while frame < planned.next_frame() {
+            work.counters.check_stop()?;
             let n = reader.read(run, &mut samples)?;
             let n_frames = FRAMES.min(planned.next_frame() - frame);
             let mut bytes = vec![0; n_frames as usize * n_slots * 2];
