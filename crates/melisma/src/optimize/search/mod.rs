@@ -59,4 +59,4 @@ pub use serve::serve;
 pub use settings::EngineSettings;
 pub use spec::{Done, Spec, Task};
 use work::work;
-pub use worker::Worker;
+pub use worker::{Program, Worker};

@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::spec::{Answer, forget};
@@ -30,11 +32,37 @@ const KILL: i32 = 9;
 /// Where candidates are measured.
 #[derive(Debug, Clone)]
 pub enum Worker {
-    /// A program that receives the path of a [`Spec`] as its last argument and calls
-    /// [`serve`](super::serve).
-    Program(Vec<OsString>),
+    /// A process for each of them.
+    Program(Program),
     /// This process, within a budget; peak memory then includes everything else in it.
     Here(Budget),
+}
+
+/// A program that receives the path of a [`Spec`] as its last argument and calls
+/// [`serve`](super::serve).
+#[derive(Debug, Clone)]
+pub struct Program {
+    command: Vec<OsString>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Program {
+    /// The program and its first arguments.
+    pub fn new(command: Vec<OsString>) -> Self {
+        Self { command, stop: Arc::default() }
+    }
+
+    /// Once `stop` is set, running processes are killed and no others are started.
+    #[must_use]
+    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// # Errors
+    /// The work was asked to stop.
+    fn check_stop(&self) -> Result<()> {
+        if self.stop.load(Relaxed) { Err(Error::invalid("the search was stopped")) } else { Ok(()) }
+    }
 }
 
 impl Worker {
@@ -45,7 +73,7 @@ impl Worker {
     pub fn this_program(arguments: &[&str]) -> Result<Self> {
         let program = std::env::current_exe().map_err(|error| Error::io("this program", error))?;
         let arguments = arguments.iter().map(OsString::from);
-        Ok(Self::Program(std::iter::once(program.into()).chain(arguments).collect()))
+        Ok(Self::Program(Program::new(std::iter::once(program.into()).chain(arguments).collect())))
     }
 
     /// Measures according to `spec`.
@@ -90,12 +118,13 @@ impl Worker {
 }
 
 /// The worker's answer and everything that it printed.
-fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
+fn in_process(program: &Program, spec: &Spec) -> Result<(Done, String)> {
+    program.check_stop()?;
     forget(&spec.outputs);
     let path = spec.outputs.join("spec.json");
     let text = serde_json::to_vec(spec).map_err(|error| Error::invalid(error.to_string()))?;
     output::write(&path, &text, Existing::Replace)?;
-    let Some((name, arguments)) = program.split_first() else {
+    let Some((name, arguments)) = program.command.split_first() else {
         return Err(Error::invalid("no program to measure with"));
     };
     let (out, err) = (spec.outputs.join("stdout"), spec.outputs.join("stderr"));
@@ -120,10 +149,13 @@ fn in_process(program: &[OsString], spec: &Spec) -> Result<(Done, String)> {
             None if begin.elapsed() > PATIENCE => {
                 Error::new(Kind::Device, format!("it took more than {} s", PATIENCE.as_secs()))
             }
-            None => {
-                std::thread::sleep(Duration::from_millis(2));
-                continue;
-            }
+            None => match program.check_stop() {
+                Err(stopped) => stopped,
+                Ok(()) => {
+                    std::thread::sleep(Duration::from_millis(2));
+                    continue;
+                }
+            },
         };
         // It may have ended already.
         let _ = child.kill();

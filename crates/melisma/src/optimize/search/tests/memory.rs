@@ -26,7 +26,7 @@ fn measures_one() {
 fn program() -> Worker {
     let program = std::env::current_exe().unwrap().into_os_string();
     let arguments = ["--ignored", "--nocapture", "--exact", WORKER].map(OsString::from);
-    Worker::Program([program].into_iter().chain(arguments).collect())
+    Worker::Program(Program::new([program].into_iter().chain(arguments).collect()))
 }
 
 /// Model and inputs in a folder, and a cache.
