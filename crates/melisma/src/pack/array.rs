@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use melisma_kernels::{DType, Element};
 
 use super::archive::Archive;
-use super::storage::ReadAt;
+use super::storage::{ReadAt, Sink};
 use super::writer::{Options, pack};
 use crate::format::read_at::ends_at;
 use crate::format::safetensors::HeaderJson;
@@ -101,14 +101,22 @@ fn name(dtype: DType) -> Result<&'static str> {
 /// `Corrupt`: the bytes of the array do not match its type and shape. `Memory`: `budget` has no
 /// room for one row of tiles.
 pub fn compress(array: &Array<'_>, budget: &Budget) -> Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    compress_into(array, &mut packed, budget)?;
+    Ok(packed)
+}
+
+/// As [`compress`], into any output.
+///
+/// # Errors
+/// As [`compress`], or those of `packed`.
+pub fn compress_into(array: &Array<'_>, packed: &mut dyn Sink, budget: &Budget) -> Result<()> {
     let Array { dtype, shape, bytes } = array;
     let mut json = HeaderJson::new(&[]);
     json.push(NAME, dtype, &format!("{shape:?}"), bytes.len() as u64);
     let header = json.header();
-    let mut packed = Vec::new();
     let options = Options { threads: melisma_kernels::available_threads(), ..Options::new(budget) };
-    pack(&Joined { header, data: bytes }, &mut packed, &options, &|_| {})?;
-    Ok(packed)
+    pack(&Joined { header, data: bytes }, packed, &options, &|_| {}).map(drop)
 }
 
 /// Restores the array passed to [`compress`], bit for bit, and checks every hash.

@@ -33,15 +33,23 @@ impl Archive<'_> {
             let mut decoder = Decoder::new(Isa::from_env()?);
             self.decode_tile(&mut decoder, index, number, &mut Vec::new(), &mut out)?;
         }
-        let [rows, cols] = blob.layout.tile(number);
-        if blob.content == Content::Delta {
-            let (width, cols_all) = (blob.layout.split.width() as u64, blob.layout.cols);
-            let row_len = ((cols.end - cols.start) * width) as usize;
-            for (row, part) in rows.clone().zip(out.chunks_mut(row_len)) {
-                self.apply_base(index, (row * cols_all + cols.start) * width, part)?;
-            }
+        self.undo_delta(index, number, &mut out)?;
+        Ok((out, blob.layout.tile(number)))
+    }
+
+    /// Undoes the XOR of a decoded tile with the base file, if the tensor is a delta.
+    pub(super) fn undo_delta(&self, index: usize, number: u64, tile: &mut [u8]) -> Result<()> {
+        let blob = &self.blobs[index];
+        if blob.content == Content::Plain {
+            return Ok(());
         }
-        Ok((out, [rows, cols]))
+        let [rows, cols] = blob.layout.tile(number);
+        let width = blob.layout.split.width() as u64;
+        let row_len = ((cols.end - cols.start) * width) as usize;
+        for (row, part) in rows.zip(tile.chunks_mut(row_len)) {
+            self.apply_base(index, (row * blob.layout.cols + cols.start) * width, part)?;
+        }
+        Ok(())
     }
 
     /// Decodes one tile of tensor `index`, together with the row of tiles that contains it.
