@@ -1,32 +1,39 @@
-//! `melisma.audio`: files and resampling.
+//! `melisma.audio`: files, resampling and changes of speed.
 
 use std::path::PathBuf;
 
+use melisma::audio::stretch::Stretch;
 use melisma::audio::wav::SampleFormat;
 use melisma::audio::{self, Clip, Format, Layout, Writer};
 use melisma::output::{Existing, OutputFile};
 use melisma::{Error, Result};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::ndarray::ArrayView2;
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::error::raise;
-use crate::signal;
+use crate::out;
+use crate::signal::{self, Watch};
 
-/// Frames between two looks at signals.
+/// Frames that are written or stretched at once.
 const BLOCK: usize = 1 << 18;
 
 /// Reads all channels of a file: samples [channels, samples] and their rate.
 #[pyfunction(name = "_audio_read")]
 pub fn read(py: Python<'_>, path: PathBuf) -> PyResult<(Bound<'_, PyArray2<f32>>, u32)> {
-    let clip = py.detach(|| Clip::read(&path).map_err(|error| error.at(path.display()))).map_err(raise)?;
-    let (n_channels, n_samples, sample_rate) = (clip.n_channels, clip.n_frames(), clip.sample_rate);
-    let planes = py.detach(|| match n_channels {
-        1 => clip.samples,
-        _ => {
-            (0..n_channels).flat_map(|channel| clip.samples.iter().skip(channel).step_by(n_channels).copied()).collect()
-        }
-    });
-    Ok((PyArray1::from_vec(py, planes).reshape([n_channels, n_samples])?, sample_rate))
+    let read = move |_: &_| {
+        let clip = Clip::read(&path).map_err(|error| error.at(path.display()))?;
+        let (n_channels, n_samples) = (clip.n_channels, clip.n_frames());
+        let planes = match n_channels {
+            1 => clip.samples,
+            _ => (0..n_channels)
+                .flat_map(|channel| clip.samples.iter().skip(channel).step_by(n_channels).copied())
+                .collect(),
+        };
+        Ok((planes, [n_channels, n_samples], clip.sample_rate))
+    };
+    let (planes, shape, sample_rate) = signal::alone(py, read)?;
+    Ok((PyArray1::from_vec(py, planes).reshape(shape)?, sample_rate))
 }
 
 /// Writes samples [channels, samples] in the format that the suffix of `path` names.
@@ -40,33 +47,106 @@ pub fn write(
 ) -> PyResult<()> {
     let view = samples.as_array();
     py.detach(|| {
-        let stored = SampleFormat::from_name(sample_format).ok_or_else(|| unknown(sample_format)).map_err(raise)?;
-        let layout = Layout { sample_rate, n_channels: view.nrows() };
-        let create = || -> Result<_> {
+        let mut watch = Watch::new();
+        let written = (|| {
+            let stored = SampleFormat::from_name(sample_format).ok_or_else(|| unknown(sample_format))?;
+            let layout = Layout { sample_rate, n_channels: view.nrows() };
             let format = Format::of(&path, stored)?;
-            Writer::new(OutputFile::create(&path, Existing::Replace)?, format, layout)
-        };
-        let mut writer = create().map_err(raise)?;
-        for from in (0..view.ncols()).step_by(BLOCK) {
-            let frames = from..view.ncols().min(from + BLOCK);
-            let block: Vec<f32> = frames.flat_map(|frame| view.column(frame).to_vec()).collect();
-            writer.write(&block).map_err(raise)?;
-            signal::check()?;
-        }
-        writer.seal().and_then(OutputFile::commit).map_err(raise)
+            let mut writer = Writer::new(OutputFile::create(&path, Existing::Replace)?, format, layout)?;
+            for block in interleaved(view) {
+                writer.write(&block)?;
+                watch.ask()?;
+            }
+            writer.seal().and_then(OutputFile::commit)
+        })();
+        watch.settle(written)
     })
 }
 
-/// Resamples one channel.
+/// Blocks of [channels, samples] with the channels in turns.
+fn interleaved(view: ArrayView2<'_, f32>) -> impl Iterator<Item = Vec<f32>> {
+    let (n_channels, n_samples) = view.dim();
+    (0..n_samples).step_by(BLOCK).map(move |from| {
+        let n = BLOCK.min(n_samples - from);
+        let mut block = vec![0.0; n * n_channels];
+        for (channel, samples) in view.rows().into_iter().enumerate() {
+            let places = block.iter_mut().skip(channel).step_by(n_channels);
+            places.zip(samples.iter().skip(from)).for_each(|(place, sample)| *place = *sample);
+        }
+        block
+    })
+}
+
+/// Resamples rows, [rows, samples].
 #[pyfunction(name = "_resample")]
 pub fn resample<'py>(
     py: Python<'py>,
-    samples: PyReadonlyArray1<'py, f32>,
+    samples: PyReadonlyArray2<'py, f32>,
     from_hz: u32,
     to_hz: u32,
-) -> PyResult<Bound<'py, PyArray1<f32>>> {
-    let samples = samples.as_slice()?;
-    Ok(PyArray1::from_vec(py, py.detach(|| audio::resample(samples, from_hz, to_hz)).map_err(raise)?))
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let [n_rows, n_samples] = [samples.shape()[0], samples.shape()[1]];
+    let n_made = audio::resampled_len(n_samples, from_hz, to_hz).map_err(raise)?;
+    let array = out::target(py, out, [n_rows, n_made])?;
+    let mut target = out::writable(&array)?;
+    let (from, to) = (samples.as_slice()?, target.as_slice_mut()?);
+    py.detach(|| {
+        let mut watch = Watch::new();
+        let rows = from.chunks(n_samples.max(1)).zip(to.chunks_mut(n_made.max(1)));
+        let resampled = rows.into_iter().try_for_each(|(from, mut to)| {
+            audio::resample_with(from, from_hz, to_hz, |block| {
+                fill(&mut to, block)?;
+                watch.ask()
+            })
+        });
+        watch.settle(resampled)
+    })?;
+    drop(target);
+    Ok(array)
+}
+
+/// Plays samples [channels, samples] `speed` times as fast at the same pitch.
+#[pyfunction(name = "_stretch")]
+pub fn stretch<'py>(
+    py: Python<'py>,
+    samples: PyReadonlyArray2<'py, f32>,
+    sample_rate: u32,
+    speed: f64,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let view = samples.as_array();
+    let n_channels = view.nrows();
+    let stretched = py.detach(|| {
+        let mut watch = Watch::new();
+        let stretched = (|| {
+            let mut stretch = Stretch::new(Layout { sample_rate, n_channels }, speed)?;
+            let mut stretched = Vec::new();
+            for block in interleaved(view) {
+                stretched.extend_from_slice(stretch.push(&block));
+                watch.ask()?;
+            }
+            stretched.extend(stretch.finish());
+            Ok(stretched)
+        })();
+        watch.settle(stretched)
+    })?;
+    let n_samples = stretched.len() / n_channels.max(1);
+    let frames = PyArray1::from_vec(py, stretched).reshape([n_samples, n_channels])?;
+    // In C order, as all results are.
+    Ok(py.import("numpy")?.call_method1("ascontiguousarray", (frames.transpose()?,))?.cast_into()?)
+}
+
+/// Puts `samples` at the start of `rest`, which then begins after them.
+///
+/// # Errors
+/// There are more samples than room.
+pub fn fill(rest: &mut &mut [f32], samples: &[f32]) -> Result<()> {
+    let Some((now, later)) = std::mem::take(rest).split_at_mut_checked(samples.len()) else {
+        return Err(Error::invalid("more samples than were announced"));
+    };
+    now.copy_from_slice(samples);
+    *rest = later;
+    Ok(())
 }
 
 fn unknown(name: &str) -> Error {

@@ -85,7 +85,8 @@ pub fn build_tokens<'py>(
     let texts = match table {
         None => Texts::Beside,
         Some((path, text, name)) => {
-            Texts::Table(Arc::new(py.detach(|| Metadata::open(&path, &text, name.as_deref())).map_err(raise)?))
+            let open = move |_: &_| Metadata::open(&path, &text, name.as_deref());
+            Texts::Table(Arc::new(signal::alone(py, open)?))
         }
     };
     let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
@@ -98,7 +99,9 @@ fn seconds(value: f64) -> Result<Duration> {
 }
 
 fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Feature) -> PyResult<Bound<'py, PyAny>> {
-    let Order { inputs, output, store, shard, overwrite, stop_on_failure, progress, .. } = order;
+    let Order { output, store, shard, overwrite, stop_on_failure, progress, .. } = order;
+    let places = order.inputs.clone();
+    let inputs = signal::alone(py, move |_| Inputs::find(&places))?;
     let (device, budget) = (&place.device, place.budget());
     let (threads, shard, stops_on_failure) = (place.config.threads.value.count(), *shard, *stop_on_failure);
     let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
@@ -107,7 +110,6 @@ fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Featu
     let (total, resumed) = (OnceLock::new(), AtomicU64::new(0));
     let progress = progress.as_ref().map(|progress| progress.clone().unbind());
     let work = |stop: &Stop| -> Result<Outcome> {
-        let inputs = Inputs::find(inputs)?;
         let store = StoreKind::choose(store.as_deref(), output)?;
         let techniques = Techniques::default();
         let request = Request {
@@ -135,7 +137,7 @@ fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Featu
         let done = resumed.load(Relaxed) + counters.get().map_or(0, |counters| counters.now().rows);
         Python::attach(|py| progress.call1(py, (done, *total)).map(drop))
     };
-    let outcome = signal::watched(py, |stop| work(stop).map_err(raise), tell)?;
+    let outcome = signal::watched(py, work, tell)?;
     tell()?;
     array::parsed(py, &report(&outcome).to_string())
 }

@@ -17,11 +17,13 @@ mod config;
 mod dataset;
 mod element;
 mod error;
+mod figure;
 mod local;
 mod mel;
 mod memory;
 mod onnx;
 mod optimizer;
+mod out;
 mod pack;
 mod place;
 mod remedy;
@@ -41,11 +43,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _melisma {
     #[pymodule_export]
-    use crate::audio::{read, resample, write};
+    use crate::audio::{read, resample, stretch, write};
     #[pymodule_export]
     use crate::config::PyConfig;
     #[pymodule_export]
     use crate::dataset::{build_mel, build_tokens, columns};
+    #[pymodule_export]
+    use crate::figure::rust_seconds;
     #[pymodule_export]
     use crate::mel::{PyTransform, keys, presets};
     #[pymodule_export]
@@ -56,14 +60,15 @@ mod _melisma {
     use crate::optimizer::{PrecisionScope, PyTensorOptimizer};
     #[pymodule_export]
     use crate::pack::{
-        PyDeviceTensor, PyTileDecoder, PyTileEncoder, compress, decompress, list, load, load_to_device, save,
+        PyDeviceTensor, PyTileDecoder, PyTileEncoder, compress, compressed, decompress, list, load, load_to_device,
+        save,
     };
     #[pymodule_export]
     use crate::server::{PyServer, serve};
     #[pymodule_export]
     use crate::session::PySession;
     #[pymodule_export]
-    use crate::snac::{PyDecoder, PyEncoder, PyStreamDecoder, PyStreamEncoder, populate};
+    use crate::snac::{PyCodec, PyStreamDecoder, PyStreamEncoder, populate};
     #[pymodule_export]
     use crate::synth::{PyScore, PyStream, render, styles};
     #[pymodule_export]

@@ -1,16 +1,21 @@
 //! `melisma.mel`: spectrograms.
 
 use half::f16;
-use melisma::Error;
+use melisma::Result;
 use melisma::mel::{Config, KEYS, PRESETS, Sample, Transform, Value};
-use numpy::{PyArray3, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use melisma::runtime::device::Queue;
+use numpy::{PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::raise;
 use crate::local::Shared;
 use crate::place::{self, Place};
-use crate::{array, signal};
+use crate::signal::{self, Watch};
+use crate::{array, out};
+
+/// Points of a clip's transforms that take a tenth of a second or more.
+const LONG: usize = 1 << 24;
 
 /// A spectrogram's settings with its tables on a device.
 #[pyclass(name = "Transform", module = "melisma.mel", frozen)]
@@ -89,40 +94,30 @@ impl PyTransform {
         let (n_items, n_samples) = (samples.shape()[0], samples.shape()[1]);
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
         let [rows, columns] = transform.shape(n_frames);
-        let array = match out {
-            Some(out) => given::<D>(out, [n_items, rows, columns])?,
-            None => PyArray3::<D>::zeros(py, [n_items, rows, columns], false),
-        };
-        let mut target = array.try_readwrite().map_err(|error| raise(Error::invalid(format!("out: {error}"))))?;
+        let array = out::target::<D, _>(py, out, [n_items, rows, columns])?;
+        let mut target = out::writable(&array)?;
         let (from, to) = (samples.as_slice()?, target.as_slice_mut()?);
-        py.detach(|| -> PyResult<()> {
+        let mut run = |queue: &Queue, go_on: &mut dyn FnMut() -> Result<()>| {
             for item in 0..n_items {
                 let from = &from[item * n_samples..][..n_samples];
                 let to = &mut to[item * rows * columns..][..rows * columns];
-                transform.run_into(queue, from, to).map_err(raise)?;
-                signal::check()?;
+                transform.run_into(queue, from, to)?;
+                go_on()?;
             }
             Ok(())
-        })?;
+        };
+        if n_frames.saturating_mul(transform.config().n_fft) < LONG {
+            py.detach(|| {
+                let mut watch = Watch::new();
+                let ran = run(queue, &mut || watch.ask());
+                watch.settle(ran)
+            })?;
+        } else {
+            signal::watched(py, |stop| run(&queue.stopped_by(&stop.0), &mut || stop.check()), || Ok(()))?;
+        }
         drop(target);
         Ok(array.into_any())
     }
-}
-
-fn given<'py, D: numpy::Element>(out: &Bound<'py, PyAny>, shape: [usize; 3]) -> PyResult<Bound<'py, PyArray3<D>>> {
-    let wrong = |text: String| raise(Error::invalid(format!("out: {text}")));
-    let untyped = array::untyped(out)?;
-    let array = out.cast::<PyArray3<D>>().map_err(|_| {
-        wrong(format!(
-            "an array of {} with {} axes; the spectrogram has other elements or axes",
-            untyped.dtype(),
-            untyped.ndim()
-        ))
-    })?;
-    if array.shape() != shape || !array.is_c_contiguous() {
-        return Err(wrong(format!("shape {:?}; {shape:?} in C order is needed", array.shape())));
-    }
-    Ok(array.clone())
 }
 
 /// Changes values by name.

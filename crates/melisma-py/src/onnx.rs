@@ -7,7 +7,7 @@ use melisma::config::Config;
 use melisma::engine::Ports;
 use melisma::format::{DType, Value};
 use melisma::optimize::search::{
-    self, Chosen, Content, Given, Message, Request, Requested, Requirements, Search, Worker,
+    self, Chosen, Content, Given, Message, Program, Request, Requested, Requirements, Search, Worker,
 };
 use melisma::runtime::memory::Budget;
 use melisma::{Error, Result};
@@ -17,13 +17,22 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::array;
 use crate::error::raise;
+use crate::signal::Stop;
 
 /// The requirements on an engine, as given in Python.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Asks {
     pub precision: Option<String>,
     pub tolerance: Option<f64>,
     pub engine: Option<String>,
+}
+
+impl Setup {
+    /// Its processes end once `stop` is set.
+    #[must_use]
+    pub fn stopped_by(self, stop: &Stop) -> Self {
+        Self { program: self.program.stopped_by(stop.0.clone()), ..self }
+    }
 }
 
 impl Asks {
@@ -44,14 +53,14 @@ pub struct Task {
 }
 
 /// What a search works with.
-pub struct Setup<'a> {
-    pub config: &'a Config,
-    pub budget: &'a Budget,
-    pub worker: Worker,
+pub struct Setup {
+    pub config: Config,
+    pub budget: Budget,
+    pub program: Program,
 }
 
 /// The report of `melisma optimize --json`, as text.
-pub fn optimize(setup: Setup<'_>, task: Task, asks: &Asks) -> (Result<String>, Notes) {
+pub fn optimize(setup: Setup, task: Task, asks: &Asks) -> (Result<String>, Notes) {
     said(setup, |search| {
         let given = |(name, shape)| Given { name, content: Content::Shape(shape) };
         let inputs = task.inputs.into_iter().map(given).collect();
@@ -69,7 +78,7 @@ pub struct Ran {
 
 /// Chooses an engine for inputs of these shapes, and puts the inputs in its order.
 pub fn open(
-    setup: Setup<'_>,
+    setup: Setup,
     path: &Path,
     inputs: Vec<(String, Value)>,
     asks: &Asks,
@@ -81,7 +90,7 @@ pub fn open(
 }
 
 /// Runs a model once.
-pub fn run(setup: Setup<'_>, path: &Path, inputs: Vec<(String, Value)>, asks: &Asks) -> (Result<Ran>, Notes) {
+pub fn run(setup: Setup, path: &Path, inputs: Vec<(String, Value)>, asks: &Asks) -> (Result<Ran>, Notes) {
     let (opened, notes) = open(setup, path, inputs, asks);
     let ran = opened.and_then(|(mut chosen, values)| {
         let results = chosen.engine.run(&values).map_err(|error| error.at(path.display()))?;
@@ -92,10 +101,11 @@ pub fn run(setup: Setup<'_>, path: &Path, inputs: Vec<(String, Value)>, asks: &A
 }
 
 /// Calls `work` with a search and collects its messages.
-fn said<R>(setup: Setup<'_>, work: impl FnOnce(&Search<'_>) -> Result<R>) -> (Result<R>, Notes) {
+fn said<R>(setup: Setup, work: impl FnOnce(&Search<'_>) -> Result<R>) -> (Result<R>, Notes) {
     let notes = std::cell::RefCell::new(Notes::new());
     let say = |message: &Message| notes.borrow_mut().push(message.clone());
-    let result = work(&Search::new(setup.config, setup.budget, setup.worker, &say));
+    let Setup { config, budget, program } = setup;
+    let result = work(&Search::new(&config, &budget, Worker::Program(program), &say));
     (result, notes.into_inner())
 }
 
@@ -144,11 +154,11 @@ pub fn arrays<'py>(py: Python<'py>, values: &[(String, Value)]) -> PyResult<Boun
     Ok(arrays)
 }
 
-/// A worker that measures candidates in processes of this interpreter.
-pub fn worker(py: Python<'_>) -> PyResult<Worker> {
+/// Measures candidates in processes of this interpreter.
+pub fn program(py: Python<'_>) -> PyResult<Program> {
     let python: OsString = py.import("sys")?.getattr("executable")?.extract()?;
     let script: OsString = py.import("melisma._worker")?.getattr("__file__")?.extract()?;
-    Ok(Worker::Program(vec![python, script]))
+    Ok(Program::new(vec![python, script]))
 }
 
 /// Measures one candidate for the search that started this process, and returns the exit code.

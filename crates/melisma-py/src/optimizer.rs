@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use melisma::config::Config;
-use melisma::optimize::search::{Message, Worker};
+use melisma::optimize::search::Message;
 use melisma::tensor::{Tensor, TensorOptimizer};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -17,7 +17,7 @@ use crate::error::raise;
 use crate::local::Local;
 use crate::memory::MemoryTracker;
 use crate::tensor::PyTensor;
-use crate::{element, onnx, settings};
+use crate::{element, onnx, settings, signal};
 
 /// Tensor tools for one set of settings: device, profile, memory limit and the section
 /// `tensor_optimizations`.
@@ -133,10 +133,9 @@ impl PyTensorOptimizer {
         engine: Option<String>,
         calibrate: Option<PathBuf>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (worker, asks) = (onnx::worker(py)?, onnx::Asks { precision, tolerance, engine });
+        let (setup, asks) = (self.setup(py)?, onnx::Asks { precision, tolerance, engine });
         let task = onnx::Task { model: path, inputs: inputs.into_iter().collect(), calibrate };
-        let setup = self.setup(worker)?;
-        let (report, notes) = py.detach(|| onnx::optimize(setup, task, &asks));
+        let (report, notes) = signal::alone(py, move |stop| Ok(onnx::optimize(setup.stopped_by(stop), task, &asks)))?;
         log(py, notes)?;
         array::parsed(py, &report.map_err(raise)?)
     }
@@ -155,9 +154,8 @@ impl PyTensorOptimizer {
         engine: Option<String>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (inputs, asks) = (onnx::values(inputs)?, onnx::Asks { precision, tolerance, engine });
-        let worker = onnx::worker(py)?;
-        let setup = self.setup(worker)?;
-        let (ran, notes) = py.detach(|| onnx::run(setup, &path, inputs, &asks));
+        let setup = self.setup(py)?;
+        let (ran, notes) = signal::alone(py, move |stop| Ok(onnx::run(setup.stopped_by(stop), &path, inputs, &asks)))?;
         log(py, notes)?;
         let onnx::Ran { outputs, report } = ran.map_err(raise)?;
         *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
@@ -231,8 +229,9 @@ impl PyTensorOptimizer {
         self.tools.get()
     }
 
-    pub fn setup(&self, worker: Worker) -> PyResult<onnx::Setup<'_>> {
-        Ok(onnx::Setup { config: &self.config, budget: self.tools()?.memory().budget(), worker })
+    pub fn setup(&self, py: Python<'_>) -> PyResult<onnx::Setup> {
+        let (config, budget) = (self.config.clone(), self.tools()?.memory().budget().clone());
+        Ok(onnx::Setup { config, budget, program: onnx::program(py)? })
     }
 
     pub fn operand<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Operand<'py>> {

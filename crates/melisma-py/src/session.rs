@@ -1,8 +1,10 @@
 //! `Session`: an ONNX model that stays open.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use melisma::Error;
 use melisma::engine::{Engine, Port, Ports};
 use melisma::format::Value;
 use melisma::onnx::Model;
@@ -11,10 +13,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::raise;
-use crate::local::Local;
-use crate::onnx::{self, Asks};
+use crate::local::Shared;
+use crate::onnx::{self, Asks, Setup};
 use crate::optimizer::{PyTensorOptimizer, log};
+use crate::signal;
 
+/// Runs shorter than this are not watched for Ctrl-C: that takes a thread.
+const SHORT: Duration = Duration::from_millis(200);
 /// Engines that stay open, one for each set of input shapes.
 const MAX_OPEN: usize = 8;
 
@@ -25,12 +30,14 @@ pub struct PySession {
     path: PathBuf,
     asks: Asks,
     ports: Ports,
-    open: Local<Mutex<Vec<Open>>>,
+    open: Shared<Mutex<Vec<Open>>>,
 }
 
 struct Open {
     shapes: Vec<(String, Vec<usize>)>,
     chosen: Chosen,
+    /// The time of the last run.
+    took: Duration,
 }
 
 #[pymethods]
@@ -45,10 +52,11 @@ impl PySession {
         tolerance: Option<f64>,
         engine: Option<String>,
     ) -> PyResult<Self> {
-        let read = || Ports::of(&Model::open(&path)?).map_err(|error| error.at(path.display()));
-        let ports = py.detach(read).map_err(raise)?;
+        let of = path.clone();
+        let read = move |_: &_| Ports::of(&Model::open(&of)?).map_err(|error| error.at(of.display()));
+        let ports = signal::alone(py, read)?;
         let asks = Asks { precision, tolerance, engine };
-        Ok(Self { optimizer, path, asks, ports, open: Local::new(Mutex::new(Vec::new())) })
+        Ok(Self { optimizer, path, asks, ports, open: Shared::new(Mutex::new(Vec::new())) })
     }
 
     /// Inputs: name, type and shape.
@@ -66,30 +74,67 @@ impl PySession {
     /// The outputs by name.
     #[pyo3(name = "_run")]
     fn run<'py>(&self, py: Python<'py>, feeds: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
-        let inputs = onnx::values(feeds)?;
-        let shapes: Vec<_> = inputs.iter().map(|(name, value)| (name.clone(), value.shape().to_vec())).collect();
-        let (worker, open) = (onnx::worker(py)?, self.open.get()?);
-        let setup = self.optimizer.get().setup(worker)?;
-        let (ran, notes) = py.detach(|| {
-            let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = open.iter_mut().find(|known| known.shapes == shapes) {
-                let values = known.chosen.engine.ports().arrange(inputs).map_err(|error| error.at("inputs"));
-                return (values.and_then(|values| outputs(&mut *known.chosen.engine, &values)), Vec::new());
+        let mut inputs = onnx::values(feeds)?;
+        let open = self.open.get()?;
+        let (ran, notes) = match py.detach(|| run_short(open, &mut inputs)) {
+            Some(ran) => (ran, Vec::new()),
+            None => {
+                let setup = self.optimizer.get().setup(py)?;
+                let (open, path, asks) = (self.open.clone(), self.path.clone(), self.asks.clone());
+                signal::alone(py, move |stop| {
+                    let open = open.get().map_err(|_| Error::unsupported("the session belongs to another process"))?;
+                    Ok(run(open, setup.stopped_by(stop), inputs, (&path, &asks)))
+                })?
             }
-            let (chosen, notes) = onnx::open(setup, &self.path, inputs, &self.asks);
-            let ran = chosen.and_then(|(mut chosen, values)| {
-                let ran = outputs(&mut *chosen.engine, &values)?;
-                if open.len() == MAX_OPEN {
-                    open.remove(0);
-                }
-                open.push(Open { shapes, chosen });
-                Ok(ran)
-            });
-            (ran, notes)
-        });
+        };
         log(py, notes)?;
         onnx::arrays(py, &ran.map_err(|error| raise(error.at(self.path.display())))?)
     }
+}
+
+type Inputs = Vec<(String, Value)>;
+type Ran = melisma::Result<Vec<(String, Value)>>;
+
+impl Open {
+    fn is_for(&self, inputs: &Inputs) -> bool {
+        let shapes = self.shapes.iter().map(|(name, shape)| (name.as_str(), shape.as_slice()));
+        shapes.eq(inputs.iter().map(|(name, value)| (name.as_str(), value.shape())))
+    }
+
+    fn run(&mut self, inputs: Inputs) -> Ran {
+        let engine = &mut *self.chosen.engine;
+        let values = engine.ports().arrange(inputs).map_err(|error| error.at("inputs"))?;
+        let begin = Instant::now();
+        let ran = outputs(engine, &values);
+        self.took = begin.elapsed();
+        ran
+    }
+}
+
+/// Runs on this thread if that is known to take less than [`SHORT`].
+fn run_short(open: &Mutex<Vec<Open>>, inputs: &mut Inputs) -> Option<Ran> {
+    let mut open = open.try_lock().ok()?;
+    let known = open.iter_mut().find(|known| known.is_for(inputs) && known.took < SHORT)?;
+    Some(known.run(std::mem::take(inputs)))
+}
+
+fn run(open: &Mutex<Vec<Open>>, setup: Setup, inputs: Inputs, (path, asks): (&Path, &Asks)) -> (Ran, onnx::Notes) {
+    let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = open.iter_mut().find(|known| known.is_for(&inputs)) {
+        return (known.run(inputs), Vec::new());
+    }
+    let shapes = inputs.iter().map(|(name, value)| (name.clone(), value.shape().to_vec())).collect();
+    let (chosen, notes) = onnx::open(setup, path, inputs, asks);
+    let ran = chosen.and_then(|(mut chosen, values)| {
+        let begin = Instant::now();
+        let ran = outputs(&mut *chosen.engine, &values)?;
+        if open.len() == MAX_OPEN {
+            open.remove(0);
+        }
+        open.push(Open { shapes, chosen, took: begin.elapsed() });
+        Ok(ran)
+    });
+    (ran, notes)
 }
 
 fn outputs(engine: &mut dyn Engine, values: &[Value]) -> melisma::Result<Vec<(String, Value)>> {

@@ -2,22 +2,66 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use melisma::{Error, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// How often a waiting thread looks at signals.
+use crate::error::raise;
+
+/// How often signals are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs Python's signal handlers; long loops call it several times a second.
+/// Runs Python's signal handlers.
 ///
 /// # Errors
 /// A handler raised, as the one for Ctrl-C does.
 pub fn check() -> PyResult<()> {
     Python::attach(|py| py.check_signals())
+}
+
+/// Looks at signals from within a loop: often enough for a person, too rarely to slow the loop down.
+pub struct Watch {
+    checked: Instant,
+    raised: Option<PyErr>,
+}
+
+impl Watch {
+    pub fn new() -> Self {
+        Self { checked: Instant::now(), raised: None }
+    }
+
+    /// # Errors
+    /// A handler raised.
+    pub fn check(&mut self) -> PyResult<()> {
+        if self.checked.elapsed() < TICK {
+            return Ok(());
+        }
+        self.checked = Instant::now();
+        check()
+    }
+
+    /// As [`Watch::check`], for callbacks of the library: [`Watch::settle`] gives what was raised.
+    pub fn ask(&mut self) -> Result<()> {
+        self.check().map_err(|raised| self.keep(raised))
+    }
+
+    /// Keeps an exception for [`Watch::settle`], and stands in for it in the library.
+    pub fn keep(&mut self, raised: PyErr) -> Error {
+        let message = raised.to_string();
+        self.raised = Some(raised);
+        Error::invalid(message)
+    }
+
+    /// What the library returned, or what was raised meanwhile.
+    pub fn settle<R>(self, returned: Result<R>) -> PyResult<R> {
+        match self.raised {
+            Some(raised) => Err(raised),
+            None => returned.map_err(raise),
+        }
+    }
 }
 
 /// Asks work on other threads to stop.
@@ -30,14 +74,18 @@ impl Stop {
     pub fn check(&self) -> Result<()> {
         if self.0.load(Relaxed) { Err(Error::invalid("interrupted")) } else { Ok(()) }
     }
+
+    fn ask(&self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 /// Does `work` on another thread while this one calls `tick` and runs signal handlers. When either raises, the work is
-/// asked to stop, and what was raised is returned.
+/// asked to stop, and once it has ended, what was raised is returned.
 pub fn watched<R: Send>(
     py: Python<'_>,
-    work: impl FnOnce(&Stop) -> PyResult<R> + Send,
-    mut tick: impl FnMut() -> PyResult<()> + Send,
+    work: impl FnOnce(&Stop) -> Result<R> + Send,
+    tick: impl FnMut() -> PyResult<()> + Send,
 ) -> PyResult<R> {
     let stop = Stop::default();
     py.detach(|| {
@@ -48,22 +96,38 @@ pub fn watched<R: Send>(
                 // The receiver waits for it.
                 let _ = send.send(work(stop));
             });
-            let mut raised = None;
-            loop {
-                match receive.recv_timeout(TICK) {
-                    Ok(result) => return raised.map_or(result, Err),
-                    Err(RecvTimeoutError::Disconnected) => {
-                        return Err(PyRuntimeError::new_err("melisma: a thread panicked"));
-                    }
-                    Err(RecvTimeoutError::Timeout) if raised.is_some() => {}
-                    Err(RecvTimeoutError::Timeout) => {
-                        if let Err(error) = check().and_then(|()| tick()) {
-                            stop.0.store(true, Relaxed);
-                            raised = Some(error);
-                        }
-                    }
-                }
+            let outcome = wait(&receive, tick);
+            if outcome.is_err() {
+                stop.ask();
             }
+            outcome
         })
     })
+}
+
+/// Does `work`, which owns what it uses, on another thread while this one runs signal handlers. When one raises, the
+/// work is asked to stop and left alone: this returns at once.
+pub fn alone<R: Send + 'static>(py: Python<'_>, work: impl FnOnce(&Stop) -> Result<R> + Send + 'static) -> PyResult<R> {
+    let stop = Stop::default();
+    let (send, receive) = mpsc::channel();
+    let of_work = stop.clone();
+    std::thread::spawn(move || {
+        // Nobody may wait for it any more.
+        let _ = send.send(work(&of_work));
+    });
+    let outcome = py.detach(move || wait(&receive, || Ok(())));
+    if outcome.is_err() {
+        stop.ask();
+    }
+    outcome
+}
+
+fn wait<R>(receive: &Receiver<Result<R>>, mut tick: impl FnMut() -> PyResult<()>) -> PyResult<R> {
+    loop {
+        match receive.recv_timeout(TICK) {
+            Ok(result) => return result.map_err(raise),
+            Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("melisma: a thread panicked")),
+            Err(RecvTimeoutError::Timeout) => check().and_then(|()| tick())?,
+        }
+    }
 }

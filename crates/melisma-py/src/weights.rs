@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use melisma::Error;
 use melisma::tensor::Weights;
 use pyo3::prelude::*;
 
 use crate::error::raise;
 use crate::optimizer::PyTensorOptimizer;
+use crate::signal::Watch;
 use crate::tensor::PyTensor;
 
 /// A weight file: `.safetensors`, packed or not, or a PyTorch checkpoint. Opening it reads only the
@@ -28,20 +28,14 @@ impl PyWeights {
     /// limit applies to the tensors that are alive at the same time.
     fn load(&self, py: Python<'_>, optimizer: &Bound<'_, PyTensorOptimizer>, take: Py<PyAny>) -> PyResult<()> {
         let optimizer = optimizer.get().tools()?;
-        let mut raised = None;
-        let outcome = py.detach(|| {
-            self.weights.load(optimizer, |name, tensor| {
+        py.detach(|| {
+            let mut watch = Watch::new();
+            let loaded = self.weights.load(optimizer, |name, tensor| {
                 let tensor = PyTensor { tensor, queue: optimizer.queue().clone() };
-                Python::attach(|py| take.call1(py, (name, tensor))).map(drop).map_err(|error| {
-                    let message = error.to_string();
-                    raised = Some(error);
-                    Error::invalid(message)
-                })
-            })
-        });
-        match raised {
-            Some(error) => Err(error),
-            None => outcome.map_err(raise),
-        }
+                Python::attach(|py| take.call1(py, (name, tensor))).map_err(|raised| watch.keep(raised))?;
+                watch.ask()
+            });
+            watch.settle(loaded)
+        })
     }
 }

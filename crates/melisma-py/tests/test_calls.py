@@ -69,7 +69,17 @@ class Calls(unittest.TestCase):
         tensor = optimizer.optimize_tensor(numpy.ones((3, 4), "f4"))
         transform, stream = mel.Transform("builder"), synth.Stream(rate=16_000)
         tiles, untiles = pack.Encoder(64), pack.Decoder()
-        wave, weights = path + ".wav", path + ".safetensors"
+        wave, weights, whole = path + ".wav", path + ".safetensors", path + ".whole.safetensors"
+        pack.save_file({"w": numpy.arange(6_000, dtype="f4").reshape(60, 100)}, whole)
+        opened = pack.safe_open(whole, "np")
+        with pack.safe_open(whole, "np") as closed:
+            pass
+        blob = pack.compress(numpy.arange(100, dtype="f4"))
+        audio.write(wave + "0.wav", numpy.zeros(22_050 * 3), 22_050)
+        dataset.build(wave + "0.wav", path + ".rows.h5", segment=0.5, progress=False)
+        rows = dataset.open(path + ".rows.h5")
+        with melisma.trace() as trace:
+            pass
         # Rates and lengths are bounded where an answer may be as large as it was asked to be.
         small = lambda value: value if not isinstance(value, int | float) or not value > 50_000 else 50_000
         cls.functions = [
@@ -77,6 +87,8 @@ class Calls(unittest.TestCase):
             lambda a, b, c: audio.write(wave, a, 8_000, sample_format=b),
             lambda a, b, c: audio.read(a),
             lambda a, b, c: audio.resample(a, 8_000, small(b)),
+            lambda a, b, c: audio.resample(a, 8_000, 4_000, out=b),
+            lambda a, b, c: audio.stretch(a, small(b), c),
             lambda a, b, c: audio.Clip(a, b)._repr_html_() if isinstance(a, numpy.ndarray) else None,
             lambda a, b, c: mel.spectrogram(a),
             lambda a, b, c: mel.spectrogram(a, preset="whisper-80", n_mels=b),
@@ -87,6 +99,7 @@ class Calls(unittest.TestCase):
             lambda a, b, c: snac.populate(a),
             lambda a, b, c: snac.populate(a, codebook_size=b),
             lambda a, b, c: decoder.decode(a, noise=b),
+            lambda a, b, c: decoder.decode(numpy.zeros((1, 7), "i4"), out=a),
             lambda a, b, c: decoder.decode_batch([a, b]),
             lambda a, b, c: decoder.stream(noise=a, format=b),
             lambda a, b, c: decoder.stream().push(a),
@@ -98,6 +111,7 @@ class Calls(unittest.TestCase):
             lambda a, b, c: snac.SNAC.from_pretrained(a),
             lambda a, b, c: synth.render(a, seconds=0.05, rate=b),
             lambda a, b, c: synth.render({"tempo": 120, "notes": [a]}, seconds=0.05, rate=16_000),
+            lambda a, b, c: synth.render({"tempo": 120, "notes": []}, rate=16_000, device=a, out=b),
             lambda a, b, c: synth.Score.from_midi(a) if isinstance(a, bytes) else synth.Score.from_dict(a),
             lambda a, b, c: synth.compose(a, seconds=1, seed=b),
             lambda a, b, c: stream.note("lead", a, b),
@@ -108,12 +122,21 @@ class Calls(unittest.TestCase):
             lambda a, b, c: pack.save_file(a, weights, b, tile_size=c),
             lambda a, b, c: pack.load_file(a, b),
             lambda a, b, c: pack.safe_open(weights, "np").get_tensor(a),
+            lambda a, b, c: opened.get_slice("w")[a],
+            lambda a, b, c: opened.get_slice("w")[a, b],
+            lambda a, b, c: closed.get_tensor("w"),
+            lambda a, b, c: pack.load_to_device(whole, a),
             lambda a, b, c: pack.decompress(pack.compress(a)),
+            lambda a, b, c: pack.decompress(blob, out=a),
             lambda a, b, c: pack.decompress(a),
             lambda a, b, c: untiles.decode(tiles.encode(a), b, c),
             lambda a, b, c: untiles.decode(a, (3, 4), "f4"),
             lambda a, b, c: dataset.build(a, path + ".h5", progress=False),
             lambda a, b, c: dataset.open(a),
+            lambda a, b, c: rows[a],
+            lambda a, b, c: rows.__getitems__(a),
+            lambda a, b, c: rows.column(a),
+            lambda a, b, c: trace.table(a, b),
             lambda a, b, c: optimize.Session(a),
             lambda a, b, c: optimizer.optimize_tensor(a, b),
             lambda a, b, c: optimizer.matmul(a, b),
@@ -127,20 +150,29 @@ class Calls(unittest.TestCase):
             lambda a, b, c: melisma.Weights(a),
         ]
 
+    def call(self, seed, n):
+        """Draws `n` calls; whether each returned."""
+        rng, outcomes = random.Random(seed), []
+        for _ in range(n):
+            function, arguments = rng.choice(self.functions), [anything(rng) for _ in range(3)]
+            try:
+                function(*arguments)
+                outcomes.append(True)
+            except Exception:
+                outcomes.append(False)
+        return outcomes
+
+    def test_calls_after_a_fork(self):
+        child = os.fork()
+        if child == 0:
+            os.chdir(self.folder.name)
+            os._exit(0 if len(self.call(4, N_CALLS // 10)) == N_CALLS // 10 else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
     def test_calls_return_or_raise(self):
         outcomes = []
-
-        def call(seed, n):
-            rng = random.Random(seed)
-            for _ in range(n):
-                function, arguments = rng.choice(self.functions), [anything(rng) for _ in range(3)]
-                try:
-                    function(*arguments)
-                    outcomes.append(True)
-                except Exception:
-                    outcomes.append(False)
-
-        threads = [threading.Thread(target=call, args=(seed, N_CALLS // 4)) for seed in range(4)]
+        work = lambda seed: outcomes.extend(self.call(seed, N_CALLS // 4))
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
         folder = os.getcwd()
         os.chdir(self.folder.name)
         try:

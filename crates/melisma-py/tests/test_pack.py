@@ -11,6 +11,13 @@ import melisma
 from melisma import pack
 from test_combine import safetensors
 
+INDICES = [
+    *[(), ..., [0], None, (0, ...)],
+    *[0, -1, slice(1, 3), slice(None, None, -2), slice(5, 2)],
+    *[(..., 0), (slice(1, 3), slice(2, 9, 3)), (slice(None), slice(30, 5, -4)), (1, -2), (slice(-3, None), 4)],
+    *[(0, 1, 2), (slice(None), 1, slice(3, 40)), (..., slice(-5, None)), (1, [2, 3], slice(4)), (2, ..., slice(None, None, 7))],
+]
+"""Five for arrays of each number of axes, from none."""
 TYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", "c8"]
 
 
@@ -30,6 +37,18 @@ class Files(unittest.TestCase):
             self.assertEqual((found[name].dtype, found[name].shape), (array.dtype, array.shape), name)
             numpy.testing.assert_array_equal(found[name], array, name)
 
+    def same_part(self, part, array, index):
+        """Both give the same elements, or both raise IndexError."""
+        try:
+            expected = array[index]
+        except IndexError:
+            with self.assertRaises(IndexError):
+                part[index]
+            return
+        found = part[index]
+        self.assertEqual((found.dtype, found.shape), (expected.dtype, expected.shape))
+        numpy.testing.assert_array_equal(found, expected)
+
     def test_every_type_and_shape(self):
         arrays = {f"t.{name}": (weights(33, 65) * 1000).astype(name) for name in TYPES}
         arrays |= {"scalar": numpy.array(3.5, "f4"), "empty": numpy.zeros((0, 4), "f2"), "cube": weights(3, 40, 50)}
@@ -48,6 +67,10 @@ class Files(unittest.TestCase):
             part = file.get_slice("cube")
             self.assertEqual((part.get_shape(), part.get_dtype()), ([3, 40, 50], "F32"))
             numpy.testing.assert_array_equal(part[1, :5], arrays["cube"][1, :5])
+            for name, array in arrays.items():
+                for index in INDICES[: 5 * (array.ndim + 1)]:
+                    with self.subTest(f"{name}[{index}]"):
+                        self.assertIsNone(self.same_part(file.get_slice(name), array, index))
         with self.assertRaisesRegex(ValueError, "closed"):
             file.get_tensor("cube")
 
@@ -59,6 +82,36 @@ class Files(unittest.TestCase):
             sizes = pack.save_file(arrays, self.path, tile_size=tile_size)
             self.assertLess(sizes.packed_bytes, sizes.source_bytes * 0.95)
             self.same(pack.load_file(self.path, "np"), arrays)
+
+    def test_slices_read_only_their_tiles(self):
+        weight = weights(700, 900)
+        plain = os.path.join(self.folder.name, "plain.safetensors")
+        safetensors(plain, {"w": weight})
+        pack.save_file({"w": weight}, self.path, tile_size=256)
+        for path in [plain, self.path]:
+            with open(path, "r+b") as file:
+                # In the last tile, before the trailer; in the last row of the plain file.
+                file.seek(-3_000 if path == self.path else -8, os.SEEK_END)
+                byte = file.read(1)[0]
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte ^ 1]))
+            with pack.safe_open(path, "np") as file:
+                part = file.get_slice("w")
+                numpy.testing.assert_array_equal(part[:100], weight[:100])
+                numpy.testing.assert_array_equal(part[650:, 7:90:3], weight[650:, 7:90:3])
+                numpy.testing.assert_array_equal(part[:100, -3:], weight[:100, -3:])
+        with pack.safe_open(self.path, "np") as file:
+            with self.assertRaisesRegex(ValueError, "w, tile|hash|trailer"):
+                file.get_slice("w")[-1:]
+        with self.assertRaisesRegex(ValueError, "closed"):
+            part[:1]
+
+    def test_gpus_that_are_missing(self):
+        pack.save_file({"w": weights(4)}, self.path)
+        with self.assertRaisesRegex(ValueError, "cpu has no memory of its own"):
+            melisma._melisma._load_to_device(self.path, "cpu")
+        with self.assertRaisesRegex(RuntimeError, "cuda:99"):
+            melisma._melisma._load_to_device(self.path, "cuda:99")
 
     def test_deltas(self):
         base, tuned = os.path.join(self.folder.name, "base.safetensors"), weights(300, 300)

@@ -20,6 +20,8 @@ const LONG: &[&str] = &[
     "ml_dtypes==0.6.0",
     "tqdm==4.70.1",
     "openai==3.49.0",
+    "transformers==5.22.2",
+    "torchaudio==2.11.0",
 ];
 
 pub fn check() -> Result<Outcome> {

@@ -14,6 +14,9 @@ Integers: TypeAlias = npt.NDArray[numpy.int32]
 ArrayLike: TypeAlias = Any
 """A numpy array, a torch tensor, an object with `__dlpack__`, or nested lists of numbers."""
 
+_HOST = (1, 3)
+"""DLPack's names for devices whose memory the host can read: the CPU, and pinned memory of CUDA."""
+
 
 def refuse(message: str, hint: str | None = None) -> MelismaValueError:
     return MelismaValueError("InvalidArgument", message, hint)
@@ -39,9 +42,36 @@ def plain(value: ArrayLike) -> npt.NDArray[Any]:
             value = value.float()
         array: npt.NDArray[Any] = value.cpu().numpy()
         return array
-    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        return numpy.from_dlpack(value)
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(value)
     return numpy.asarray(value)
+
+
+def _from_dlpack(value: Any) -> npt.NDArray[Any]:
+    """The memory of the host is shared. What another device holds, its owner copies to the host, once."""
+    try:
+        if value.__dlpack_device__()[0] in _HOST:
+            return numpy.from_dlpack(value)
+        return numpy.from_dlpack(value, device="cpu", copy=True)
+    except (AttributeError, BufferError, RuntimeError, TypeError) as error:
+        raise refuse(f"{type(value).__name__} cannot be shared by DLPack: {error}", "copy it to the host first") from None
+
+
+def target(out: ArrayLike | None, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """The memory of `out` as an array, never a copy of it. It must not overlap the inputs."""
+    if out is None:
+        return None
+    if is_torch(out):
+        if out.device.type != "cpu" or str(out.dtype) == "torch.bfloat16":
+            raise refuse(f"out: a tensor of {out.dtype} on {out.device}", "use one that numpy can share: on the CPU, not bfloat16")
+        array: npt.NDArray[Any] = out.detach().numpy()
+    elif isinstance(out, numpy.ndarray) or hasattr(out, "__dlpack__"):
+        array = plain(out)
+    else:
+        raise refuse(f"out: {type(out).__name__} is not an array")
+    if any(numpy.may_share_memory(array, one) for one in inputs):
+        raise refuse("out: it overlaps the input", "use an array of its own")
+    return array
 
 
 def like(value: object, array: npt.NDArray[Any]) -> Any:

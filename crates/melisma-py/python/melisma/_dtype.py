@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import numpy.typing as npt
 
-from ._array import is_torch, optional, plain, refuse
+from ._array import is_torch, optional, plain, refuse, target
 
 NAMES = {
     "float64": "F64",
@@ -29,6 +29,7 @@ NAMES = {
     "float8_e8m0fnu": "F8_E8M0",
 }
 KINDS = {name: kind for kind, name in NAMES.items()}
+WIDTHS = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
 STAND_INS = {"BF16": "uint16", "F8_E4M3": "uint8", "F8_E5M2": "uint8", "F8_E8M0": "uint8"}
 
 
@@ -70,6 +71,28 @@ def torch_name(name: str) -> str:
     if name not in KINDS:
         raise refuse(f"a tensor of {name}", "`melisma unpack` restores the file")
     return KINDS[name]
+
+
+def width(name: str) -> int:
+    """Bytes of an element of a safetensors type."""
+    return WIDTHS.get(name) or numpy.dtype(torch_name(name)).itemsize
+
+
+def room(out: Any, name: str, shape: list[int]) -> npt.NDArray[numpy.uint8]:
+    """The bytes of `out`, an array or tensor of this safetensors type and shape in C order."""
+    if is_torch(out):
+        fits = out.device.type == "cpu" and out.is_contiguous()
+        kind, found = str(out.dtype).removeprefix("torch."), list(out.shape)
+    else:
+        out = target(out)
+        fits = out.flags.c_contiguous and out.flags.writeable and out.dtype.isnative
+        kind, found = out.dtype.name, list(out.shape)
+    if not fits or NAMES.get(kind) != name or found != list(shape):
+        raise refuse(f"out: shape {found} of {kind}; {list(shape)} of {name} on the CPU, writable and in C order, is needed")
+    if is_torch(out):
+        data: npt.NDArray[numpy.uint8] = out.detach().reshape(-1).view(optional("torch").uint8).numpy()
+        return data
+    return out.reshape(-1).view(numpy.uint8)  # type: ignore[no-any-return]
 
 
 def made(name: str, shape: list[int], data: npt.NDArray[numpy.uint8], framework: str) -> Any:

@@ -2,17 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "Codec",
     "Config",
-    "Decoder",
     "DeviceTensor",
-    "Encoder",
     "MemoryTracker",
     "PrecisionScope",
     "Server",
@@ -34,6 +33,7 @@ __all__ = [
     "_build_mel",
     "_build_tokens",
     "_compress",
+    "_compressed",
     "_dataset_columns",
     "_decompress",
     "_load_to_device",
@@ -45,6 +45,8 @@ __all__ = [
     "_populate",
     "_render",
     "_resample",
+    "_rust_seconds",
+    "_stretch",
     "_styles",
     "_work",
     "serve",
@@ -193,8 +195,11 @@ def _audio_read(path: str | os.PathLike[str]) -> tuple[_Floats, int]:
 def _audio_write(path: str | os.PathLike[str], samples: _Floats, sample_rate: int, sample_format: str) -> None:
     """Writes samples [channels, samples] in the format that the suffix of `path` names."""
 
-def _resample(samples: _Floats, from_hz: int, to_hz: int) -> _Floats:
-    """Resamples one channel."""
+def _resample(samples: _Floats, from_hz: int, to_hz: int, out: _Array | None) -> _Floats:
+    """Resamples rows, [rows, samples]."""
+
+def _stretch(samples: _Floats, sample_rate: int, speed: float) -> _Floats:
+    """Plays samples [channels, samples] `speed` times as fast at the same pitch."""
 
 @final
 class Transform:
@@ -210,12 +215,17 @@ class Transform:
 
 def _mel_presets() -> dict[str, str]: ...
 def _mel_keys() -> dict[str, str]: ...
+def _rust_seconds(call: str, rounds: int) -> float: ...
 def _populate(frames: _Integers, codebook_size: int) -> tuple[_Integers, _Integers, _Integers]: ...
 
 @disjoint_base
-class Decoder:
-    """Codes to samples."""
+class Codec:
+    """A codec model on a device.
 
+    Subclasses name the directions whose engines are made at once; others are made when they are first used.
+    """
+
+    _directions: ClassVar[tuple[str, ...]]
     def __new__(
         cls,
         model: str = "builtin:mini24",
@@ -240,16 +250,18 @@ class Decoder:
     @property
     def model_hash(self) -> str:
         """Identifies the model: 32 hexadecimal digits of a hash over all weights."""
-    def _decode(self, clips: list[_Codes], noise: int | None) -> list[_Floats]: ...
+    def _decode(self, clips: list[_Codes], noise: int | None, out: _Array | None) -> list[_Floats]: ...
+    def _encode(self, clips: list[_Floats]) -> list[list[_Integers]]: ...
+    def _text(self, codes: _Codes, format: str) -> str: ...
 
 @disjoint_base
 class StreamDecoder:
     """One stream of a decoder."""
 
-    def __new__(cls, decoder: Decoder, *, noise: int | None = ..., format: str = "auto") -> Self:
+    def __new__(cls, decoder: Codec, *, noise: int | None = ..., format: str = "auto") -> Self:
         """A stream at its start. `noise` is the seed of its noise, or None for none."""
     @property
-    def decoder(self) -> Decoder:
+    def decoder(self) -> Codec:
         """The decoder that this is a stream of."""
     @property
     def is_finished(self) -> bool:
@@ -265,32 +277,13 @@ class StreamDecoder:
     def _push_codes(self, codes: _Codes) -> _Floats: ...
 
 @disjoint_base
-class Encoder:
-    """Samples to codes."""
-
-    def __new__(
-        cls,
-        model: str = "builtin:mini24",
-        *,
-        device: str | None = None,
-        threads: int | None = None,
-        memory_limit: int | str | None = None,
-    ) -> Self:
-        """Opens a model, as `Decoder` does."""
-    @property
-    def sample_rate(self) -> int:
-        """Samples per second."""
-    def _encode(self, clips: list[_Floats]) -> list[list[_Integers]]: ...
-    def _text(self, codes: _Codes, format: str) -> str: ...
-
-@disjoint_base
 class StreamEncoder:
     """One stream of an encoder."""
 
-    def __new__(cls, encoder: Encoder) -> Self:
+    def __new__(cls, encoder: Codec) -> Self:
         """A stream at its start."""
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> Codec:
         """The encoder that this is a stream of."""
     def finish(self) -> list[_Integers]:
         """Ends the stream, gives the codes that are still to come."""
@@ -310,7 +303,7 @@ class _Score:
     def to_midi(self) -> bytes: ...
 
 def _styles() -> dict[str, str]: ...
-def _render(score: _Score, seconds: float | None, rate: int, loudness: float | None) -> _Floats: ...
+def _render(score: _Score, order: dict[str, Any], out: _Array | None) -> _Floats: ...
 
 @disjoint_base
 class Stream:
@@ -355,10 +348,13 @@ def _pack_save(
 ) -> tuple[int, int]: ...
 def _pack_list(path: str | os.PathLike[str]) -> tuple[list[tuple[str, str, list[int]]], dict[str, str]]: ...
 def _pack_load(
-    path: str | os.PathLike[str], names: list[str] | None, base: str | os.PathLike[str] | None
+    path: str | os.PathLike[str],
+    parts: list[tuple[str, tuple[int, int, int, int] | None]] | None,
+    base: str | os.PathLike[str] | None,
 ) -> list[tuple[str, str, list[int], _Bytes]]: ...
 def _compress(dtype: str, shape: Sequence[int], bytes: _Bytes) -> bytes: ...
-def _decompress(blob: bytes) -> tuple[str, list[int], _Bytes]: ...
+def _compressed(blob: bytes) -> tuple[str, list[int]]: ...
+def _decompress(blob: bytes, out: _Bytes) -> None: ...
 def _load_to_device(path: str | os.PathLike[str], device: str) -> list[tuple[str, DeviceTensor]]: ...
 
 @final

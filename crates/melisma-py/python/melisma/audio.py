@@ -1,4 +1,4 @@
-"""Audio files: read, write and resample.
+"""Audio files: read, write, resample and change the speed.
 
 Samples are float32 [channels, samples] with a full scale of -1 to 1. Nothing is normalised.
 
@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, Floats, floats, like, rate, refuse
+from ._array import ArrayLike, Floats, floats, like, rate, refuse, target
 from ._html import clip_html
 
-__all__ = ["Clip", "read", "resample", "write"]
+__all__ = ["Clip", "read", "resample", "stretch", "write"]
 
 SampleFormat: TypeAlias = Literal["s16", "s24", "f32"]
 
@@ -71,8 +71,10 @@ def write(
     _melisma._audio_write(os.fspath(path), array, rate(sample_rate), sample_format)
 
 
-def resample(samples: ArrayLike, from_rate: int, to_rate: int) -> Any:
+def resample(samples: ArrayLike, from_rate: int, to_rate: int, *, out: ArrayLike | None = None) -> Any:
     """Resamples along the last axis by band-limited interpolation; n samples become ceil(n * to_rate / from_rate).
+
+    The result goes into `out` if that is given.
 
     >>> resample(numpy.zeros((2, 44100), "f4"), 44100, 16000).shape
     (2, 16000)
@@ -82,7 +84,31 @@ def resample(samples: ArrayLike, from_rate: int, to_rate: int) -> Any:
         raise refuse("samples without an axis", "use [..., samples]")
     from_rate, to_rate = rate(from_rate, "from_rate"), rate(to_rate, "to_rate")
     shape = (*array.shape[:-1], -(-array.shape[-1] * to_rate // from_rate))
-    if array.size == 0:
-        return like(samples, numpy.zeros(shape, numpy.float32))
-    rows = [_melisma._resample(row, from_rate, to_rate) for row in array.reshape(-1, array.shape[-1])]
-    return like(samples, numpy.stack(rows).reshape(shape))
+    given = _rows(target(out, array), shape)
+    n_rows = int(numpy.prod(shape[:-1], dtype=numpy.int64))
+    made = _melisma._resample(array.reshape(n_rows, array.shape[-1]), from_rate, to_rate, given)
+    return like(samples, made.reshape(shape)) if out is None else out
+
+
+def _rows(out: Any, shape: tuple[int, ...]) -> Any:
+    """`out` with one axis before the last."""
+    if out is None:
+        return None
+    if out.shape != shape or not out.flags.c_contiguous:
+        raise refuse(f"out: shape {out.shape}; {shape} in C order is needed")
+    return out.reshape(int(numpy.prod(shape[:-1], dtype=numpy.int64)), shape[-1])
+
+
+def stretch(samples: ArrayLike, sample_rate: int, speed: float) -> Any:
+    """Plays samples, [samples] or [channels, samples], `speed` times as fast at the same pitch; 0.25 to 4.
+
+    n samples become round(n / speed).
+
+    >>> stretch(numpy.zeros((2, 24000), "f4"), 24000, 1.25).shape
+    (2, 19200)
+    """
+    array = floats(samples)
+    if array.ndim not in (1, 2):
+        raise refuse(f"samples of shape {array.shape}", "use [samples] or [channels, samples]")
+    made = _melisma._stretch(array[None] if array.ndim == 1 else array, rate(sample_rate), speed)
+    return like(samples, made[0] if array.ndim == 1 else made)

@@ -185,7 +185,10 @@ class Dataset(Sequence[Any]):
 
     def __getitems__(self, indices: Iterable[int]) -> list[Any]:
         """Many rows at once, as the loaders of torch ask for them."""
-        return [self[index] for index in indices]
+        if self._is_tokens:
+            return [self[index] for index in indices]
+        values = self._values
+        return [values[index] for index in indices]
 
     def _row(self, index: int) -> Any:
         if not self._is_tokens:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, floats, like, plain, rate, refuse
+from ._array import ArrayLike, floats, like, plain, rate, refuse, target
 from .audio import resample
 
 __all__ = ["Transform", "keys", "presets", "spectrogram"]
@@ -61,11 +61,11 @@ class Transform:
             array = floats(array)
         if array.ndim not in (1, 2):
             raise refuse(f"samples of shape {array.shape}", "use [samples] or [batch, samples]")
-        target = None if out is None else plain(out)
+        given = target(out, array)
         is_single = array.ndim == 1
         if is_single:
-            array, target = array[None], None if target is None else target[None]
-        result = self._native._run(array, target)
+            array, given = array[None], None if given is None else given[None]
+        result = self._native._run(array, given)
         if out is not None:
             return out
         return like(samples, result[0] if is_single else result)

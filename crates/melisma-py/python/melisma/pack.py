@@ -15,15 +15,17 @@ True
 True
 """
 
+import math
 import os
 from collections.abc import Mapping
+from types import EllipsisType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy
 
 from . import _melisma
 from ._array import ArrayLike, optional, plain, refuse
-from ._dtype import framework_of, made, taken, torch_name
+from ._dtype import framework_of, made, room, taken, torch_name, width
 
 __all__ = ["Decoder", "Encoder", "Sizes", "compress", "decompress", "load_file", "load_to_device", "safe_open", "save_file"]
 
@@ -126,10 +128,12 @@ class safe_open:  # noqa: N801 (the name that safetensors has)
 
     def get_tensor(self, name: str) -> Any:
         """Reads one tensor."""
-        self._entry(name)
+        return self._loaded(name, None, self._entry(name)[1])
+
+    def _loaded(self, name: str, region: tuple[int, int, int, int] | None, shape: list[int]) -> Any:
         if not self._is_open:
             raise refuse("the file is closed", "use it inside of `with safe_open(...) as file:`")
-        [(_, dtype, shape, data)] = _melisma._pack_load(self._path, [name], None)
+        [(_, dtype, _, data)] = _melisma._pack_load(self._path, [(name, region)], None)
         return _on(made(dtype, shape, data, self._framework), self._device)
 
     def get_slice(self, name: str) -> "Slice":
@@ -143,7 +147,7 @@ class safe_open:  # noqa: N801 (the name that safetensors has)
 
 
 class Slice:
-    """A tensor that is read when it is indexed."""
+    """A tensor that is read when it is indexed. Only the tiles that slices of the first and last axis touch are read."""
 
     def __init__(self, file: safe_open, name: str, dtype: str, shape: list[int]) -> None:
         self._file, self._name, self._dtype, self._shape = file, name, dtype, shape
@@ -157,7 +161,44 @@ class Slice:
         return self._dtype
 
     def __getitem__(self, index: Any) -> Any:
-        return self._file.get_tensor(self._name)[index]
+        parts = _parts(index, len(self._shape))
+        if not parts:
+            return self._file.get_tensor(self._name)[index]
+        windows = [_window(part, extent) for part, extent in zip(parts, self._shape, strict=True)]
+        (top, bottom, parts[0]), (first, last, parts[-1]) = windows[0], windows[-1]
+        if len(parts) == 1:
+            return self._file._loaded(self._name, (0, 1, first, last), [last - first])[parts[0]]
+        inner = self._shape[1:-1]
+        n_rows = math.prod(inner)
+        region = (top * n_rows, bottom * n_rows, first, last)
+        return self._file._loaded(self._name, region, [bottom - top, *inner, last - first])[tuple(parts)]
+
+
+def _parts(index: Any, n_axes: int) -> list[Any] | None:
+    """An integer or a slice for each axis, or None for an index of another kind."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(part, bool) or not isinstance(part, int | slice | numpy.integer | EllipsisType) for part in parts):
+        return None
+    dots = [at for at, part in enumerate(parts) if part is ...]
+    if len(dots) > 1 or len(parts) - len(dots) > n_axes:
+        return None
+    at = dots[0] if dots else len(parts)
+    missing = n_axes - len(parts) + len(dots)
+    return parts[:at] + [slice(None)] * missing + parts[at + 1 :]
+
+
+def _window(part: Any, extent: int) -> tuple[int, int, Any]:
+    """The first and last place that an index touches, and the index from the first on."""
+    if not isinstance(part, slice):
+        at = int(part) + extent if part < 0 else int(part)
+        if not 0 <= at < extent:
+            raise IndexError(f"index {part} of an axis of {extent}")
+        return at, at + 1, 0
+    places = range(*part.indices(extent))
+    if not places:
+        return 0, 0, slice(0, 0)
+    low = min(places[0], places[-1])
+    return low, max(places[0], places[-1]) + 1, slice(places[0] - low, None, places.step)
 
 
 def compress(array: ArrayLike) -> bytes:
@@ -166,10 +207,18 @@ def compress(array: ArrayLike) -> bytes:
     return _melisma._compress(dtype, shape, data)
 
 
-def decompress(blob: bytes | bytearray | memoryview, framework: Framework | None = "np") -> Any:
-    """The array that `compress` got, bit for bit."""
-    dtype, shape, data = _melisma._decompress(bytes(blob))
-    return made(dtype, shape, data, framework_of(framework))
+def decompress(
+    blob: bytes | bytearray | memoryview, framework: Framework | None = "np", *, out: ArrayLike | None = None
+) -> Any:
+    """The array that `compress` got, bit for bit, in `out` if that is given."""
+    blob = bytes(blob)
+    dtype, shape = _melisma._compressed(blob)
+    if out is None:
+        data = numpy.empty(math.prod(shape) * width(dtype), numpy.uint8)
+        _melisma._decompress(blob, data)
+        return made(dtype, shape, data, framework_of(framework))
+    _melisma._decompress(blob, room(out, dtype, shape))
+    return out
 
 
 class Encoder:
@@ -224,14 +273,18 @@ class Decoder:
         return array if out is None else out
 
 
-def load_to_device(filename: Path, device: str = "cuda") -> dict[str, Any]:
+def load_to_device(filename: Path, device: Any = "cuda") -> dict[str, Any]:
     """Loads a file, packed or plain, straight into a GPU: torch CUDA tensors that share the loaded memory.
 
-    The GPU decodes packed tensors while the file is read, and checks every tile.
+    The GPU decodes packed tensors while the file is read, and checks every tile. `device` is `cuda:N`, or `cuda` for
+    torch's current device.
     """
     torch = optional("torch")
+    place = str(device)
+    if place == "cuda":
+        place = f"cuda:{torch.cuda.current_device() if torch.cuda.is_available() else 0}"
     tensors = {}
-    for name, tensor in _melisma._load_to_device(os.fspath(filename), device):
+    for name, tensor in _melisma._load_to_device(os.fspath(filename), place):
         kind = getattr(torch, torch_name(tensor.dtype))
-        tensors[name] = torch.as_tensor(tensor, device=device).view(kind).reshape(tensor.shape)
+        tensors[name] = torch.as_tensor(tensor, device=place).view(kind).reshape(tensor.shape)
     return tensors

@@ -25,7 +25,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy
 
 from . import _melisma
-from ._array import ArrayLike, Floats, Integers, floats, integers, is_torch, like, plain, rate, refuse
+from ._array import ArrayLike, Floats, Integers, floats, integers, is_torch, like, plain, rate, refuse, target
 from .audio import resample
 
 __all__ = ["SNAC", "Codes", "Decoder", "Encoder", "StreamDecoder", "StreamEncoder", "populate"]
@@ -71,17 +71,19 @@ def _mono(samples: ArrayLike) -> Floats:
     return array
 
 
-class Decoder(_melisma.Decoder):
+class Decoder(_melisma.Codec):
     """Codes to samples."""
 
-    def decode(self, codes: Codes, *, noise: int | None = 0) -> Floats:
-        """The samples of a clip. `noise` is the seed of the decoder's noise, or None for none."""
-        samples: Floats = self._decode([_given(codes)], noise)[0]
-        return samples
+    _directions = ("decode",)
+
+    def decode(self, codes: Codes, *, noise: int | None = 0, out: ArrayLike | None = None) -> Any:
+        """The samples of a clip, in `out` if that is given. `noise` is the seed of the decoder's noise, or None."""
+        samples: Floats = self._decode([_given(codes)], noise, target(out))[0]
+        return samples if out is None else out
 
     def decode_batch(self, clips: Iterable[Codes], *, noise: int | None = 0) -> list[Floats]:
         """The samples of several clips, decoded together; they are the same as those of each clip alone."""
-        return self._decode([_given(codes) for codes in clips], noise)
+        return self._decode([_given(codes) for codes in clips], noise, None)
 
     def stream(
         self, *, noise: int | None = 0, format: Literal["auto", "orpheus", "ids"] = "auto"
@@ -128,8 +130,10 @@ class StreamDecoder(_melisma.StreamDecoder):
             self.finish()
 
 
-class Encoder(_melisma.Encoder):
+class Encoder(_melisma.Codec):
     """Samples to codes."""
+
+    _directions = ("encode",)
 
     def _at_rate(self, samples: ArrayLike, sample_rate: int | None) -> Floats:
         array = _mono(samples)
@@ -174,8 +178,7 @@ class SNAC:
 
     def __init__(self, path: str | os.PathLike[str], *, device: str | None = None, noise: int | None = 0) -> None:
         self._arguments = (os.fspath(path), device, noise)
-        self._decoder = Decoder(os.fspath(path), device=device)
-        self._encoder = Encoder(os.fspath(path), device=device)
+        self._codec = _melisma.Codec(os.fspath(path), device=device)
         self._noise = noise
 
     @classmethod
@@ -188,7 +191,7 @@ class SNAC:
     @property
     def sampling_rate(self) -> int:
         """Samples per second."""
-        return self._decoder.sample_rate
+        return self._codec.sample_rate
 
     def eval(self) -> Self:
         """Itself: it has no training mode."""
@@ -205,7 +208,7 @@ class SNAC:
         batch = floats(audio_data)
         if batch.ndim != 3 or batch.shape[1] != 1:
             raise refuse(f"audio of shape {batch.shape}", "use [batch, 1, samples]")
-        clips = self._encoder.encode_batch(batch[:, 0])
+        clips = self._codec._encode(list(batch[:, 0]))
         levels = zip(*clips, strict=True)
         return [like(audio_data, numpy.stack(level).astype(numpy.int64)) for level in levels]
 
@@ -215,8 +218,9 @@ class SNAC:
         if not levels or any(level.ndim != 2 or len(level) != len(levels[0]) for level in levels):
             shapes = [level.shape for level in levels]
             raise refuse(f"codes of shapes {shapes}", "use one array [batch, n] for each level")
-        clips = self._decoder.decode_batch([[level[item] for level in levels] for item in range(len(levels[0]))], noise=self._noise)
-        return like(codes[0], numpy.stack(clips)[:, None])
+        clips = [_given([level[item] for level in levels]) for item in range(len(levels[0]))]
+        samples = self._codec._decode(clips, self._noise, None)
+        return like(codes[0], numpy.stack(samples)[:, None])
 
     def __call__(self, audio_data: ArrayLike) -> tuple[Any, list[Any]]:
         """Samples [B, 1, T] encoded and decoded again, at their own length, and their codes."""

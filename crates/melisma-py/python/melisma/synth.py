@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self, TypeAlias
 
 from . import _melisma
-from ._array import Floats, rate as checked_rate, refuse
+from ._array import ArrayLike, Floats, rate as checked_rate, refuse, target
 
 __all__ = ["Bend", "Control", "Note", "Score", "Stream", "compose", "presets", "render"]
 
@@ -145,19 +145,33 @@ def render(
     seed: int = 0,
     rate: int = 48000,
     loudness: float | None = -18.0,
-) -> Floats:
-    """The samples of a score, float32 [2, samples].
+    device: str = "cpu",
+    out: ArrayLike | None = None,
+) -> Any:
+    """The samples of a score, float32 [2, samples], in `out` if that is given: it then says how many there are.
 
     A score without `seconds` is played until everything is silent, `"preset:NAME"` for a minute. The gain is the one
     that gives `loudness` in LUFS, as on the command line; None leaves the level as it is. True peaks stay at or below
-    -1 dBTP.
+    -1 dBTP. `device` renders the voices: `cpu`, `cuda`, `cuda:N`, or `auto` for the one that is expected to finish first.
     """
+    hertz = checked_rate(rate, "rate")
+    given = target(out)
+    if given is not None:
+        if given.ndim != 2:
+            raise refuse(f"out: shape {given.shape}", "use [2, samples]")
+        if seconds is not None and round(seconds * hertz) != given.shape[1]:
+            raise refuse(f"out: {given.shape[1]} samples are not {seconds} s", "leave seconds out")
+        seconds = given.shape[1] / hertz
     if isinstance(score, str):
         if not score.startswith("preset:"):
             raise refuse(f"{score!r} is not a preset", "use \"preset:focus\"; Score.from_midi reads a file")
         seconds = 60.0 if seconds is None else seconds
-        return _melisma._render(_composed(score, seconds, seed), seconds, checked_rate(rate, "rate"), loudness)
-    return _melisma._render(_native(score), seconds, checked_rate(rate, "rate"), loudness)
+        native = _composed(score, seconds, seed)
+    else:
+        native = _native(score)
+    order = {"seconds": seconds, "rate": hertz, "loudness": loudness, "device": device}
+    made = _melisma._render(native, order, given)
+    return made if out is None else out
 
 
 class Stream(_melisma.Stream):

@@ -8,9 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::file::open;
+use super::source::Stoppable;
 use crate::error::raise;
 use crate::local::Shared;
 use crate::place::{Choice, Place};
+use crate::signal::{self, Stop};
 
 /// A tensor in device memory, for consumers of `__cuda_array_interface__`.
 #[pyclass(name = "DeviceTensor", module = "melisma._melisma", frozen)]
@@ -55,14 +57,16 @@ impl PyDeviceTensor {
 #[pyfunction(name = "_load_to_device")]
 pub fn load_to_device(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<Vec<(String, PyDeviceTensor)>> {
     let place = Place::open(py, Choice { device: Some(device), ..Choice::default() })?;
-    let loaded = py.detach(|| {
-        let file = open(&path)?;
-        pack::load_to_device(&file, &place.device, place.budget()).map_err(|error| error.at(path.display()))
-    });
-    let loaded = loaded.map_err(raise)?;
+    let load = |stop: &Stop| {
+        let source = Stoppable { source: &open(&path)?, stop };
+        pack::load_to_device(&source, &place.device, place.budget()).map_err(|error| error.at(path.display()))
+    };
+    let loaded = signal::watched(py, load, || Ok(()))?;
     let mut tensors = Vec::new();
     for entry in loaded.tensors().to_vec() {
         let address = match loaded.view::<u8>(&entry.name).map_err(raise)? {
+            // The protocol's address of nothing.
+            View::Cuda(_) if entry.len() == 0 => 0,
             View::Cuda(view) => view.address(),
             View::Host(_) => return Err(raise(Error::invalid(format!("{device} has no memory of its own")))),
         };

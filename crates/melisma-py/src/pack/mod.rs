@@ -6,5 +6,5 @@ mod source;
 mod tile;
 
 pub use device::{PyDeviceTensor, load_to_device};
-pub use file::{compress, decompress, list, load, save};
+pub use file::{compress, compressed, decompress, list, load, save};
 pub use tile::{PyTileDecoder, PyTileEncoder};

@@ -1,7 +1,7 @@
-//! Tensors in memory as a safetensors file, and files that stop being read after Ctrl-C.
+//! Tensors in memory as a safetensors file, and files that fail after Ctrl-C.
 
 use melisma::format::safetensors;
-use melisma::pack::ReadAt;
+use melisma::pack::{Append, ReadAt, Sink};
 use melisma::{Error, Result};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
@@ -96,5 +96,29 @@ impl ReadAt for Stoppable<'_> {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         self.stop.check()?;
         self.source.read_at(at, out)
+    }
+}
+
+/// An output that cannot be written after the work was asked to stop.
+pub struct StoppableSink<'a> {
+    pub sink: &'a mut dyn Sink,
+    pub stop: &'a Stop,
+}
+
+impl Append for StoppableSink<'_> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stop.check()?;
+        self.sink.append(bytes)
+    }
+}
+
+impl Sink for StoppableSink<'_> {
+    fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.sink.patch(at, bytes)
+    }
+
+    fn check(&mut self, check: &mut dyn FnMut(&dyn ReadAt) -> Result<()>) -> Result<()> {
+        let stop = self.stop;
+        self.sink.check(&mut |source| check(&Stoppable { source, stop }))
     }
 }

@@ -1,149 +1,105 @@
-//! `Decoder`: whole clips and batches.
+//! Codes to samples: whole clips and batches.
 
-use std::sync::{Mutex, PoisonError};
-
-use melisma::snac::{Codes, Engine, Frames, Noise, StreamId};
+use melisma::Result;
+use melisma::snac::{Codes, DecodeOptions, Engine, Frames, Noise, Player, StreamId};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::codes::Given;
-use super::model::{self, Codec};
+use super::codec::Made;
+use crate::audio::fill;
 use crate::error::raise;
-use crate::local::Shared;
-use crate::place::Choice;
-use crate::signal;
+use crate::out;
+use crate::signal::Watch;
 
 /// The most clips that are decoded in one batch.
 const MAX_BATCH: usize = 32;
 
-/// Codes to samples.
-#[pyclass(name = "Decoder", module = "melisma.snac", frozen, subclass)]
-pub struct PyDecoder {
-    pub(super) made: Shared<Made>,
-}
-
-pub(super) struct Made {
-    pub(super) codec: Codec,
-    /// `None` for a model that only the reference decodes.
-    pub(super) engine: Mutex<Option<Engine>>,
-}
-
-#[pymethods]
-impl PyDecoder {
-    /// Opens `builtin:mini24`, a folder with `config.json` and weights, or a file of weights with `config.json` beside
-    /// it.
-    #[new]
-    #[pyo3(signature = (model="builtin:mini24", *, device=None, threads=None, memory_limit=None))]
-    fn new(
-        py: Python<'_>,
-        model: &str,
-        device: Option<&str>,
-        threads: Option<usize>,
-        memory_limit: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let codec = Codec::open(py, model, Choice { device, threads, memory_limit })?;
-        let place = &codec.place;
-        let engine = py.detach(|| {
-            let engine = Engine::new(&codec.model, &place.queue, place.budget(), 1);
-            model::engine(engine, place).map_err(raise)
-        })?;
-        Ok(Self { made: Shared::new(Made { codec, engine: Mutex::new(engine) }) })
-    }
-
-    /// Samples per second.
-    #[getter]
-    fn sample_rate(&self) -> PyResult<u32> {
-        Ok(self.made.get()?.codec.model.config().sampling_rate)
-    }
-
-    /// Samples of a frame.
-    #[getter]
-    fn frame_len(&self) -> PyResult<usize> {
-        Ok(self.made.get()?.codec.model.config().frame_len())
-    }
-
-    /// Codes per frame on each level, coarsest first.
-    #[getter]
-    fn frame_codes(&self) -> PyResult<Vec<usize>> {
-        Ok(self.made.get()?.codec.model.config().frame_codes().collect())
-    }
-
-    /// Codes in each codebook.
-    #[getter]
-    fn codebook_size(&self) -> PyResult<usize> {
-        Ok(self.made.get()?.codec.model.config().codebook_size)
-    }
-
-    /// Identifies the model: 32 hexadecimal digits of a hash over all weights.
-    #[getter]
-    fn model_hash(&self) -> PyResult<String> {
-        Ok(self.made.get()?.codec.model.hash().to_owned())
-    }
-
-    /// The samples of each clip.
-    #[pyo3(name = "_decode")]
-    fn decode<'py>(&self, py: Python<'py>, clips: Vec<Given<'py>>, noise: Option<u64>) -> PyResult<Bound<'py, PyList>> {
-        let made = self.made.get()?;
-        let config = made.codec.model.config();
-        let clips: Vec<Codes> = clips.iter().map(|clip| clip.codes(config)).collect::<PyResult<_>>()?;
-        let noise = model::noise(noise);
-        let samples = py.detach(|| made.decode(&clips, &noise))?;
-        PyList::new(py, samples.into_iter().map(|samples| PyArray1::from_vec(py, samples)))
-    }
+/// The samples of each clip; those of a single one go into `out` if that is given.
+pub(super) fn decode<'py>(
+    py: Python<'py>,
+    made: &Made,
+    clips: &[Codes],
+    (noise, out): (&Noise, Option<&Bound<'py, PyAny>>),
+) -> PyResult<Bound<'py, PyList>> {
+    let frame_len = made.codec.model.config().frame_len();
+    let target = |clip: &Codes| out::target(py, out, [clip.frames().len() * frame_len]);
+    let arrays: Vec<Bound<'py, PyArray1<f32>>> = clips.iter().map(target).collect::<PyResult<_>>()?;
+    let mut held: Vec<_> = arrays.iter().map(out::writable).collect::<PyResult<_>>()?;
+    let mut samples: Vec<&mut [f32]> =
+        held.iter_mut().map(|array| array.as_slice_mut()).collect::<std::result::Result<_, _>>()?;
+    py.detach(|| made.decode(clips, noise, &mut samples))?;
+    drop(held);
+    PyList::new(py, arrays)
 }
 
 impl Made {
-    fn decode(&self, clips: &[Codes], noise: &Noise) -> PyResult<Vec<Vec<f32>>> {
-        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(engine) = engine.as_mut() else {
-            let decode = |codes| signal::check().map(|()| self.codec.model.decode(codes, noise));
-            return clips.iter().map(decode).collect();
-        };
-        if let [codes] = clips {
-            return Ok(vec![batch(engine, &[codes.frames()], noise)?.remove(0)]);
-        }
+    fn decode(&self, clips: &[Codes], noise: &Noise, samples: &mut [&mut [f32]]) -> PyResult<()> {
         let place = &self.codec.place;
-        let mut sibling = engine.sibling(&place.queue, place.budget(), clips.len().min(MAX_BATCH)).map_err(raise)?;
-        let mut samples = Vec::new();
-        for clips in clips.chunks(MAX_BATCH) {
-            let clips: Vec<Frames<'_>> = clips.iter().map(Codes::frames).collect();
-            samples.extend(batch(&mut sibling, &clips, noise)?);
-        }
-        Ok(samples)
+        self.with_decoder(|engine| match (engine, clips) {
+            (None, _) => clips.iter().zip(samples).try_for_each(|(clip, to)| self.decode_by_reference(clip, noise, to)),
+            (Some(engine), [clip]) => batch(engine, &[clip.frames()], noise, samples),
+            (Some(engine), _) => {
+                let most = clips.len().min(MAX_BATCH);
+                let mut sibling = engine.sibling(&place.queue, place.budget(), most).map_err(raise)?;
+                for (clips, samples) in clips.chunks(MAX_BATCH).zip(samples.chunks_mut(MAX_BATCH)) {
+                    let clips: Vec<Frames<'_>> = clips.iter().map(Codes::frames).collect();
+                    batch(&mut sibling, &clips, noise, samples)?;
+                }
+                Ok(())
+            }
+        })
+    }
+
+    fn decode_by_reference(&self, clip: &Codes, noise: &Noise, mut to: &mut [f32]) -> PyResult<()> {
+        let place = &self.codec.place;
+        let mut watch = Watch::new();
+        let decoded = (|| {
+            let options = DecodeOptions::from(noise.clone());
+            let mut player = Player::new(&self.codec.model, &place.queue, place.budget(), options)?;
+            for frame in clip.frames().chunks(1) {
+                fill(&mut to, &player.push(frame)?)?;
+                watch.ask()?;
+            }
+            fill(&mut to, &player.finish()?)
+        })();
+        watch.settle(decoded)
     }
 }
 
 /// Decodes clips together; the samples are those of each clip alone.
-fn batch(engine: &mut Engine, clips: &[Frames<'_>], noise: &Noise) -> PyResult<Vec<Vec<f32>>> {
+fn batch(engine: &mut Engine, clips: &[Frames<'_>], noise: &Noise, samples: &mut [&mut [f32]]) -> PyResult<()> {
     let streams: Vec<StreamId> =
-        clips.iter().map(|_| engine.open(noise.clone())).collect::<Result<_, _>>().map_err(raise)?;
-    let decoded = steps(engine, &streams, clips);
+        clips.iter().map(|_| engine.open(noise.clone())).collect::<Result<_>>().map_err(raise)?;
+    let mut watch = Watch::new();
+    let decoded = steps(engine, &streams, clips, samples, &mut watch);
     for stream in streams {
         // A finished stream is closed already.
         let _ = engine.close(stream);
     }
-    decoded
+    watch.settle(decoded)
 }
 
-fn steps(engine: &mut Engine, streams: &[StreamId], clips: &[Frames<'_>]) -> PyResult<Vec<Vec<f32>>> {
+fn steps(
+    engine: &mut Engine,
+    streams: &[StreamId],
+    clips: &[Frames<'_>],
+    samples: &mut [&mut [f32]],
+    watch: &mut Watch,
+) -> Result<()> {
     let mut rest = clips.to_vec();
-    let mut samples = vec![Vec::new(); clips.len()];
     loop {
         let active: Vec<usize> = (0..rest.len()).filter(|&index| !rest[index].is_empty()).collect();
         let Some(shortest) = active.iter().map(|&index| rest[index].len()).min() else { break };
         let n_frames = shortest.min((engine.max_frames() / active.len()).max(1));
         let split: Vec<_> = active.iter().map(|&index| rest[index].split_at(n_frames)).collect();
         let input: Vec<_> = active.iter().zip(&split).map(|(&index, (now, _))| (streams[index], *now)).collect();
-        let found = engine.step(&input).map_err(raise)?;
+        let found = engine.step(&input)?;
         for (row, (&index, (_, later))) in active.iter().zip(&split).enumerate() {
-            samples[index].extend_from_slice(found.of(row));
+            fill(&mut samples[index], found.of(row))?;
             rest[index] = *later;
         }
-        signal::check()?;
+        watch.ask()?;
     }
-    for (stream, samples) in streams.iter().zip(&mut samples) {
-        samples.extend(engine.finish(*stream).map_err(raise)?);
-    }
-    Ok(samples)
+    streams.iter().zip(samples).try_for_each(|(stream, samples)| fill(samples, &engine.finish(*stream)?))
 }

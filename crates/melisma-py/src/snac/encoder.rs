@@ -1,4 +1,4 @@
-//! `Encoder` and `StreamEncoder`: samples to codes.
+//! Samples to codes: whole clips and streams.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,110 +9,82 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::codec::{Made, PyCodec};
 use super::codes::{Given, levels};
-use super::model::{self, Codec};
 use crate::error::raise;
-use crate::local::{Local, Shared};
-use crate::place::Choice;
-use crate::signal;
+use crate::local::Local;
+use crate::signal::Watch;
 
-/// Frames between two looks at signals.
+/// Frames that are encoded between two looks at signals.
 const PIECE_FRAMES: usize = 8;
 
-/// Samples to codes.
-#[pyclass(name = "Encoder", module = "melisma.snac", frozen, subclass)]
-pub struct PyEncoder {
-    made: Shared<Made>,
+/// The codes of each clip, which has the model's rate.
+pub(super) fn encode<'py>(
+    py: Python<'py>,
+    made: &Made,
+    clips: &[PyReadonlyArray1<'py, f32>],
+) -> PyResult<Bound<'py, PyList>> {
+    let clips: Vec<&[f32]> = clips.iter().map(PyReadonlyArray1::as_slice).collect::<std::result::Result<_, _>>()?;
+    let codes = py.detach(|| clips.iter().map(|clip| made.encode(clip)).collect::<PyResult<Vec<_>>>())?;
+    let codes: Vec<_> = codes.iter().map(|codes| levels(py, codes)).collect::<PyResult<_>>()?;
+    PyList::new(py, codes)
 }
 
-struct Made {
-    codec: Codec,
-    /// `None` for a model that only the reference encodes.
-    engine: Mutex<Option<EncodeEngine>>,
-}
-
-#[pymethods]
-impl PyEncoder {
-    /// Opens a model, as `Decoder` does.
-    #[new]
-    #[pyo3(signature = (model="builtin:mini24", *, device=None, threads=None, memory_limit=None))]
-    fn new(
-        py: Python<'_>,
-        model: &str,
-        device: Option<&str>,
-        threads: Option<usize>,
-        memory_limit: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let codec = Codec::open(py, model, Choice { device, threads, memory_limit })?;
-        let place = &codec.place;
-        let engine = py.detach(|| {
-            let engine = EncodeEngine::new(&codec.model, &place.queue, place.budget(), 1);
-            model::engine(engine, place).map_err(raise)
-        })?;
-        Ok(Self { made: Shared::new(Made { codec, engine: Mutex::new(engine) }) })
-    }
-
-    /// Samples per second.
-    #[getter]
-    fn sample_rate(&self) -> PyResult<u32> {
-        Ok(self.made.get()?.codec.model.config().sampling_rate)
-    }
-
-    /// The codes of each clip, which has the model's rate.
-    #[pyo3(name = "_encode")]
-    fn encode<'py>(&self, py: Python<'py>, clips: Vec<PyReadonlyArray1<'py, f32>>) -> PyResult<Bound<'py, PyList>> {
-        let made = self.made.get()?;
-        let clips: Vec<&[f32]> = clips.iter().map(PyReadonlyArray1::as_slice).collect::<std::result::Result<_, _>>()?;
-        let codes = py.detach(|| clips.iter().map(|clip| made.encode(clip)).collect::<PyResult<Vec<_>>>())?;
-        let codes: Vec<_> = codes.iter().map(|codes| levels(py, codes)).collect::<PyResult<_>>()?;
-        PyList::new(py, codes)
-    }
-
-    /// The text that language models write for `codes`: `orpheus`, with the model's stamp, or `ids`.
-    #[pyo3(name = "_text")]
-    fn text(&self, codes: Given<'_>, format: &str) -> PyResult<String> {
-        let model = &self.made.get()?.codec.model;
-        let codes = codes.codes(model.config())?;
-        let unknown = || Error::invalid(format!("unknown token format `{format}`")).with_hint("use orpheus or ids");
-        let text = match format {
-            "orpheus" => Ok(Text::Orpheus),
-            "ids" => Ok(Text::Ids),
-            _ => Err(unknown()),
-        };
-        text.and_then(|text| Ok(text.start(model)? + &text.lines(&codes))).map_err(raise)
-    }
+/// The text that language models write for `codes`: `orpheus`, with the model's stamp, or `ids`.
+pub(super) fn text(made: &Made, codes: &Given<'_>, format: &str) -> PyResult<String> {
+    let model = &made.codec.model;
+    let codes = codes.codes(model.config())?;
+    let unknown = || Error::invalid(format!("unknown token format `{format}`")).with_hint("use orpheus or ids");
+    let text = match format {
+        "orpheus" => Ok(Text::Orpheus),
+        "ids" => Ok(Text::Ids),
+        _ => Err(unknown()),
+    };
+    text.and_then(|text| Ok(text.start(model)? + &text.lines(&codes))).map_err(raise)
 }
 
 impl Made {
     fn encode(&self, samples: &[f32]) -> PyResult<Codes> {
-        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(engine) = engine.as_mut() else {
-            signal::check()?;
-            return self.codec.model.encode(samples).map_err(raise);
-        };
-        let stream = engine.open().map_err(raise)?;
-        let encoded = pieces(engine, stream, &self.codec, samples);
-        // A finished stream is closed already.
-        let _ = engine.close(stream);
-        encoded
+        self.with_encoder(|engine| {
+            let Some(engine) = engine else {
+                let mut path = Path::Reference(Box::new(self.recorder().map_err(raise)?));
+                let mut codes = path.push(self, samples)?;
+                codes.append(path.finish().map_err(raise)?.frames()).map_err(raise)?;
+                return Ok(codes);
+            };
+            let stream = engine.open().map_err(raise)?;
+            let push = |piece: &[f32]| engine.push(stream, piece);
+            let encoded = self.pieces(samples, push).and_then(|mut codes| {
+                codes.append(engine.finish(stream).map_err(raise)?.frames()).map_err(raise)?;
+                Ok(codes)
+            });
+            // A finished stream is closed already.
+            let _ = engine.close(stream);
+            encoded
+        })
     }
-}
 
-fn pieces(engine: &mut EncodeEngine, stream: StreamId, codec: &Codec, samples: &[f32]) -> PyResult<Codes> {
-    let mut codes = Codes::empty(codec.model.config());
-    for piece in samples.chunks(PIECE_FRAMES * engine.frame_len()) {
-        let found = engine.push(stream, piece).map_err(raise)?;
-        codes.append(found.frames()).map_err(raise)?;
-        signal::check()?;
+    fn recorder(&self) -> Result<Recorder> {
+        let place = &self.codec.place;
+        Recorder::new(&self.codec.model, &place.queue, place.budget())
     }
-    codes.append(engine.finish(stream).map_err(raise)?.frames()).map_err(raise)?;
-    Ok(codes)
+
+    /// Pushes samples a few frames at a time.
+    fn pieces(&self, samples: &[f32], mut push: impl FnMut(&[f32]) -> Result<Codes>) -> PyResult<Codes> {
+        let config = self.codec.model.config();
+        let (mut watch, mut codes) = (Watch::new(), Codes::empty(config));
+        let pushed = samples.chunks(PIECE_FRAMES * config.frame_len()).try_for_each(|piece| {
+            codes.append(push(piece)?.frames())?;
+            watch.ask()
+        });
+        watch.settle(pushed).map(|()| codes)
+    }
 }
 
 /// One stream of an encoder.
 #[pyclass(name = "StreamEncoder", module = "melisma.snac", frozen, subclass)]
 pub struct PyStreamEncoder {
-    encoder: Py<PyEncoder>,
+    encoder: Py<PyCodec>,
     /// `None` after the end.
     open: Local<Mutex<Option<Path>>>,
 }
@@ -122,53 +94,65 @@ enum Path {
     Reference(Box<Recorder>),
 }
 
+impl Path {
+    fn push(&mut self, made: &Made, samples: &[f32]) -> PyResult<Codes> {
+        match self {
+            Self::Engine(engine, stream) => made.pieces(samples, |piece| engine.push(*stream, piece)),
+            Self::Reference(recorder) => made.pieces(samples, |piece| recorder.push(piece)),
+        }
+    }
+
+    fn finish(self) -> Result<Codes> {
+        match self {
+            Self::Engine(mut engine, stream) => engine.finish(stream),
+            Self::Reference(recorder) => recorder.finish(),
+        }
+    }
+}
+
 #[pymethods]
 impl PyStreamEncoder {
     /// A stream of `encoder` at its start.
     #[new]
-    fn new(py: Python<'_>, encoder: Py<PyEncoder>) -> PyResult<Self> {
+    fn new(py: Python<'_>, encoder: Py<PyCodec>) -> PyResult<Self> {
         let path = {
             let made = encoder.get().made.get()?;
             let place = &made.codec.place;
-            let open = || -> Result<Path> {
-                let engine = made.engine.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(engine) = engine.as_ref() else {
-                    let recorder = Recorder::new(&made.codec.model, &place.queue, place.budget())?;
-                    return Ok(Path::Reference(Box::new(recorder)));
-                };
-                let mut engine = engine.sibling(&place.queue, place.budget(), 1)?;
-                let stream = engine.open()?;
-                Ok(Path::Engine(Box::new(engine), stream))
-            };
-            py.detach(open).map_err(raise)?
+            py.detach(|| {
+                made.with_encoder(|engine| {
+                    let Some(engine) = engine else {
+                        return Ok(Path::Reference(Box::new(made.recorder().map_err(raise)?)));
+                    };
+                    let mut engine = engine.sibling(&place.queue, place.budget(), 1).map_err(raise)?;
+                    let stream = engine.open().map_err(raise)?;
+                    Ok(Path::Engine(Box::new(engine), stream))
+                })
+            })?
         };
         Ok(Self { encoder, open: Local::new(Mutex::new(Some(path))) })
     }
 
     /// The encoder that this is a stream of.
     #[getter]
-    fn encoder(&self, py: Python<'_>) -> Py<PyEncoder> {
+    fn encoder(&self, py: Python<'_>) -> Py<PyCodec> {
         self.encoder.clone_ref(py)
     }
 
     /// Takes samples of the model's rate, gives the codes that became final.
     #[pyo3(name = "_push")]
     fn push<'py>(&self, py: Python<'py>, samples: PyReadonlyArray1<'py, f32>) -> PyResult<Bound<'py, PyList>> {
-        let (open, samples) = (self.open.get()?, samples.as_slice()?);
-        let codes = py.detach(|| match lock(open).as_mut().ok_or_else(finished)? {
-            Path::Engine(engine, stream) => engine.push(*stream, samples),
-            Path::Reference(recorder) => recorder.push(samples),
-        });
-        levels(py, &codes.map_err(raise)?)
+        let (open, samples, made) = (self.open.get()?, samples.as_slice()?, self.encoder.get().made.get()?);
+        let codes = py.detach(|| match lock(open).as_mut() {
+            Some(path) => path.push(made, samples),
+            None => Err(raise(finished())),
+        })?;
+        levels(py, &codes)
     }
 
     /// Ends the stream, gives the codes that are still to come.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let open = self.open.get()?;
-        let codes = py.detach(|| match lock(open).take().ok_or_else(finished)? {
-            Path::Engine(mut engine, stream) => engine.finish(stream),
-            Path::Reference(recorder) => recorder.finish(),
-        });
+        let codes = py.detach(|| lock(open).take().ok_or_else(finished)?.finish());
         levels(py, &codes.map_err(raise)?)
     }
 }

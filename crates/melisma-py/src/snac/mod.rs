@@ -1,14 +1,20 @@
 //! `melisma.snac`: codec tokens to audio and back.
 
+mod codec;
 mod codes;
 mod decoder;
 mod encoder;
-mod model;
 mod population;
 mod stream;
 
-pub use decoder::PyDecoder;
-pub use encoder::{PyEncoder, PyStreamEncoder};
-pub use model::Codec;
+pub use codec::{Codec, PyCodec};
+pub use encoder::PyStreamEncoder;
 pub use population::populate;
 pub use stream::PyStreamDecoder;
+
+use melisma::snac::Noise;
+
+/// The noise of a seed; without one there is none.
+fn noise(seed: Option<u64>) -> Noise {
+    seed.map_or(Noise::Off, Noise::Seed)
+}

@@ -1,6 +1,6 @@
 //! `StreamDecoder`: tokens to samples while they come.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use melisma::snac::tokens::{Format, Reader};
 use melisma::snac::{Codes, DecodeOptions, Engine, Frames, Player, StreamId};
@@ -9,12 +9,12 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::codec::PyCodec;
 use super::codes::Given;
-use super::decoder::PyDecoder;
-use super::model;
+use super::noise as noise_of;
 use crate::error::raise;
 use crate::local::Local;
-use crate::signal;
+use crate::signal::Watch;
 
 /// Frames between two looks at signals.
 const PIECE_FRAMES: usize = 8;
@@ -22,7 +22,7 @@ const PIECE_FRAMES: usize = 8;
 /// One stream of a decoder.
 #[pyclass(name = "StreamDecoder", module = "melisma.snac", frozen, subclass)]
 pub struct PyStreamDecoder {
-    decoder: Py<PyDecoder>,
+    decoder: Py<PyCodec>,
     open: Local<Mutex<Open>>,
 }
 
@@ -43,35 +43,34 @@ impl PyStreamDecoder {
     /// `orpheus` or `ids`, for text.
     #[new]
     #[pyo3(signature = (decoder, *, noise=Some(0), format="auto"))]
-    fn new(py: Python<'_>, decoder: Py<PyDecoder>, noise: Option<u64>, format: &str) -> PyResult<Self> {
+    fn new(py: Python<'_>, decoder: Py<PyCodec>, noise: Option<u64>, format: &str) -> PyResult<Self> {
         let open = {
             let made = decoder.get().made.get()?;
-            let (noise, place) = (model::noise(noise), &made.codec.place);
-            let open = || -> Result<Open> {
-                let reader = Reader::new(parse(format)?, made.codec.model.config())?;
-                let engine = made.engine.lock().unwrap_or_else(PoisonError::into_inner);
-                let path = match engine.as_ref() {
-                    Some(engine) => {
+            let (noise, place) = (noise_of(noise), &made.codec.place);
+            py.detach(|| {
+                let reader = parse(format).and_then(|format| Reader::new(format, made.codec.model.config()));
+                let reader = reader.map_err(raise)?;
+                made.with_decoder(|engine| {
+                    let open = || -> Result<Path> {
+                        let Some(engine) = engine else {
+                            let options = DecodeOptions::from(noise);
+                            let player = Player::new(&made.codec.model, &place.queue, place.budget(), options)?;
+                            return Ok(Path::Reference(Box::new(player)));
+                        };
                         let mut engine = engine.sibling(&place.queue, place.budget(), 1)?;
                         let stream = engine.open(noise)?;
-                        Path::Engine(Box::new(engine), stream)
-                    }
-                    None => {
-                        let model = Arc::clone(&made.codec.model);
-                        let options = DecodeOptions::from(noise);
-                        Path::Reference(Box::new(Player::new(&model, &place.queue, place.budget(), options)?))
-                    }
-                };
-                Ok(Open { reader, player: Some(path) })
-            };
-            py.detach(open).map_err(raise)?
+                        Ok(Path::Engine(Box::new(engine), stream))
+                    };
+                    Ok(Open { reader, player: Some(open().map_err(raise)?) })
+                })
+            })?
         };
         Ok(Self { decoder, open: Local::new(Mutex::new(open)) })
     }
 
     /// The decoder that this is a stream of.
     #[getter]
-    fn decoder(&self, py: Python<'_>) -> Py<PyDecoder> {
+    fn decoder(&self, py: Python<'_>) -> Py<PyCodec> {
         self.decoder.clone_ref(py)
     }
 
@@ -168,13 +167,13 @@ impl Open {
     }
 
     fn decode(&mut self, frames: Frames<'_>) -> PyResult<Vec<f32>> {
-        let mut samples = Vec::new();
+        let (mut watch, mut samples) = (Watch::new(), Vec::new());
         for piece in frames.chunks(PIECE_FRAMES) {
             samples.extend(match self.alive().map_err(raise)? {
                 Path::Engine(engine, stream) => engine.push(*stream, piece).map_err(raise)?,
                 Path::Reference(player) => player.push(piece).map_err(raise)?,
             });
-            signal::check()?;
+            watch.check()?;
         }
         Ok(samples)
     }

@@ -8,7 +8,7 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
 use crate::error::raise;
-use crate::signal;
+use crate::signal::Watch;
 
 /// Samples rendered between two looks at signals, and at most as far as a composer plans ahead.
 const BLOCK: usize = 4_096;
@@ -65,10 +65,10 @@ impl PyStream {
         let samples = py.detach(|| -> PyResult<Vec<f32>> {
             let mut samples = vec![0.0; 2 * n];
             let (left, right) = samples.split_at_mut(n);
-            let mut open = self.lock();
+            let (mut open, mut watch) = (self.lock(), Watch::new());
             for (left, right) in left.chunks_mut(BLOCK).zip(right.chunks_mut(BLOCK)) {
                 open.stream().map_err(raise)?.render(left, right);
-                signal::check()?;
+                watch.check()?;
             }
             Ok(samples)
         })?;

@@ -1,81 +1,146 @@
 //! A score to samples.
 
+use std::sync::Arc;
+
 use melisma::audio::Meter;
-use melisma::runtime::device::Queue;
-use melisma::synth::{BusConfig, Buses, Length, MAX_SECONDS, Performance, Score, Setup, balance};
-use melisma::{Device, Error, Kind, Result};
+use melisma::config::DeviceRequest;
+use melisma::runtime::device::{Device, Queue};
+use melisma::runtime::memory;
+use melisma::synth::{
+    self, BusConfig, Buses, Length, MAX_SECONDS, Performance, Recording, Score, Setup, Take, balance, choose_device,
+};
+use melisma::{Error, Kind, Result};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
 use super::score::PyScore;
+use crate::audio::fill;
 use crate::error::raise;
-use crate::{place, signal};
+use crate::out;
+use crate::place::{self, Place};
+use crate::signal::Watch;
 
 /// Voices at once; beyond that, the oldest voice is stolen.
 const MAX_VOICES: usize = 1024;
 
-/// The samples [2, samples] of `score`, at a loudness in LUFS unless that is None.
+/// How a score is rendered.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Order {
+    /// Until everything is silent if this is None.
+    seconds: Option<f64>,
+    rate: u32,
+    /// In LUFS; None leaves the level.
+    loudness: Option<f64>,
+    /// Where the voices are rendered.
+    device: String,
+}
+
+/// The samples [2, samples] of `score`, into `out` if the length is known and it is given.
 #[pyfunction(name = "_render")]
 pub fn render<'py>(
     py: Python<'py>,
     score: &Bound<'py, PyScore>,
-    seconds: Option<f64>,
-    rate: u32,
-    loudness: Option<f64>,
+    order: Order,
+    out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let score = &score.get().score;
     let place = place::shared(py, Some("cpu"))?;
-    let queue = &place.get()?.queue;
-    // Only the CPU's threads help while a score plays.
-    let queue = matches!(queue.device(), Device::Cpu(_)).then_some(queue);
+    let place = place.get()?;
+    let setup = order.setup().map_err(raise)?;
+    if let Length::Samples(n) = setup.length {
+        let n = usize::try_from(n).unwrap_or(usize::MAX);
+        let array = out::target::<f32, _>(py, out, [2, n])?;
+        let mut target = out::writable(&array)?;
+        let (mut left, mut right) = target.as_slice_mut()?.split_at_mut(n);
+        py.detach(|| {
+            Player::new(&order, score, place)?
+                .play_at(setup, order.loudness, |now| fill(&mut left, now[0]).and_then(|()| fill(&mut right, now[1])))
+        })?;
+        left.fill(0.0);
+        right.fill(0.0);
+        drop(target);
+        return Ok(array);
+    }
     let [mut left, right] = py.detach(|| {
-        let length = length(seconds, rate).map_err(raise)?;
-        let setup = Setup { bus: BusConfig::new(rate), length, max_voices: MAX_VOICES, buses: Buses::Mix };
-        Player { score, queue, raised: None }.play_at(setup, loudness)
+        let mut sides = [Vec::new(), Vec::new()];
+        Player::new(&order, score, place)?.play_at(setup, order.loudness, |now| {
+            sides.iter_mut().zip(now).try_for_each(|(side, samples)| extend(side, samples))
+        })?;
+        Ok::<_, PyErr>(sides)
     })?;
     let n = left.len();
-    py.detach(|| left.try_reserve_exact(n).map(|()| left.extend_from_slice(&right)))
-        .map_err(|_| raise(no_memory(2 * n)))?;
+    py.detach(|| extend(&mut left, &right)).map_err(raise)?;
     PyArray1::from_vec(py, left).reshape([2, n])
 }
 
-fn length(seconds: Option<f64>, rate: u32) -> Result<Length> {
-    match seconds {
-        None => Ok(Length::Whole),
-        Some(seconds) if seconds > 0.0 && seconds <= MAX_SECONDS => {
-            Ok(Length::Samples((seconds * f64::from(rate)).round().max(1.0) as u64))
+impl Order {
+    fn setup(&self) -> Result<Setup> {
+        let length = match self.seconds {
+            None => Length::Whole,
+            Some(seconds) if seconds > 0.0 && seconds <= MAX_SECONDS => {
+                Length::Samples((seconds * f64::from(self.rate)).round().max(1.0) as u64)
+            }
+            Some(seconds) => {
+                return Err(Error::invalid(format!("seconds is {seconds}: more than 0 and at most {MAX_SECONDS}")));
+            }
+        };
+        Ok(Setup { bus: BusConfig::new(self.rate), length, max_voices: MAX_VOICES, buses: Buses::Mix })
+    }
+
+    /// The voices of `score`, if a GPU renders them.
+    fn record(&self, score: &Score, place: &Place) -> Result<Option<Arc<Recording>>> {
+        let request: DeviceRequest = self.device.parse()?;
+        if request == DeviceRequest::Cpu {
+            return Ok(None);
         }
-        Some(seconds) => Err(Error::invalid(format!("seconds is {seconds}: more than 0 and at most {MAX_SECONDS}"))),
+        let Setup { length, max_voices, buses, .. } = self.setup()?;
+        let take = Take { score, length, buses, max_voices };
+        // If the level is measured first, the CPU plays twice.
+        let n_passes = if self.loudness.is_some() { 2.0 } else { 1.0 };
+        let work = synth::voice_seconds(take, self.rate).map(|seconds| n_passes * seconds);
+        let config = &place.config;
+        let device = choose_device(request, config.threads.value, place.budget(), work)?.device;
+        if matches!(device, Device::Cpu(_)) {
+            return Ok(None);
+        }
+        let budget = memory::budget(config.memory_limit.value, &device);
+        Ok(synth::record(&device, &budget, self.rate, &[take])?.pop().map(Arc::new))
     }
 }
 
 struct Player<'a> {
     score: &'a Score,
-    queue: Option<&'a Queue>,
-    /// What a signal handler raised.
-    raised: Option<PyErr>,
+    /// Threads of the CPU, which help while a score plays.
+    queue: &'a Queue,
+    recording: Option<Arc<Recording>>,
+    watch: Watch,
 }
 
-impl Player<'_> {
-    fn play_at(mut self, setup: Setup, loudness: Option<f64>) -> PyResult<[Vec<f32>; 2]> {
-        let played = self.level(setup, loudness).and_then(|gain| {
-            let mut sides = [Vec::new(), Vec::new()];
-            self.play(Setup { bus: BusConfig { level: gain, ..setup.bus }, ..setup }, |left, right| {
-                extend(&mut sides[0], left).and_then(|()| extend(&mut sides[1], right))
-            })?;
-            Ok(sides)
-        });
-        match self.raised {
-            Some(raised) => Err(raised),
-            None => played.map_err(raise),
-        }
+impl<'a> Player<'a> {
+    fn new(order: &Order, score: &'a Score, place: &'a Place) -> PyResult<Self> {
+        let recording = order.record(score, place).map_err(raise)?;
+        Ok(Self { score, queue: &place.queue, recording, watch: Watch::new() })
+    }
+
+    /// Passes left and right of every block to `take`.
+    fn play_at(
+        mut self,
+        setup: Setup,
+        loudness: Option<f64>,
+        mut take: impl FnMut([&[f32]; 2]) -> Result<()>,
+    ) -> PyResult<()> {
+        let played = self
+            .level(setup, loudness)
+            .and_then(|gain| self.play(Setup { bus: BusConfig { level: gain, ..setup.bus }, ..setup }, &mut take));
+        self.watch.settle(played)
     }
 
     fn level(&mut self, setup: Setup, loudness: Option<f64>) -> Result<f32> {
         let Some(target) = loudness else { return Ok(1.0) };
         let level = balance(setup, target, |setup| {
             let mut meter = Meter::new(setup.bus.sample_rate);
-            self.play(setup, |left, right| {
+            self.play(setup, &mut |[left, right]| {
                 meter.push(left, right);
                 Ok(())
             })?;
@@ -84,25 +149,23 @@ impl Player<'_> {
         Ok(level.gain)
     }
 
-    fn play(&mut self, setup: Setup, mut take: impl FnMut(&[f32], &[f32]) -> Result<()>) -> Result<()> {
-        let mut performance = Performance::new(self.score, setup)?;
-        while let Some(block) = performance.next_block(self.queue)? {
-            take(block.left, block.right)?;
-            if let Err(raised) = signal::check() {
-                self.raised = Some(raised);
-                return Err(Error::invalid("interrupted"));
-            }
+    fn play(&mut self, setup: Setup, take: &mut dyn FnMut([&[f32]; 2]) -> Result<()>) -> Result<()> {
+        let mut performance = match &self.recording {
+            Some(recording) => Performance::recorded(self.score, setup, Arc::clone(recording))?,
+            None => Performance::new(self.score, setup)?,
+        };
+        while let Some(block) = performance.next_block(Some(self.queue))? {
+            take([block.left, block.right])?;
+            self.watch.ask()?;
         }
         Ok(())
     }
 }
 
 fn extend(side: &mut Vec<f32>, samples: &[f32]) -> Result<()> {
-    side.try_reserve(samples.len()).map_err(|_| no_memory(side.len()))?;
+    let n = side.len() + samples.len();
+    let refused = |_| Error::new(Kind::Memory, format!("{n} samples do not fit into memory"));
+    side.try_reserve(samples.len()).map_err(refused)?;
     side.extend_from_slice(samples);
     Ok(())
-}
-
-fn no_memory(n: usize) -> Error {
-    Error::new(Kind::Memory, format!("{n} samples do not fit into memory"))
 }

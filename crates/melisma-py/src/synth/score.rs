@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::error::raise;
+use crate::signal;
 
 /// A score as the library holds it.
 #[pyclass(name = "_Score", module = "melisma._melisma", frozen)]
@@ -28,8 +29,9 @@ impl PyScore {
 
     /// A piece in the style called `preset`.
     #[staticmethod]
-    fn composed(py: Python<'_>, preset: &str, seed: u64, seconds: f64) -> PyResult<Self> {
-        Self::made(py, || synth::compose(&Style::named(preset)?, seed, seconds))
+    fn composed(py: Python<'_>, preset: String, seed: u64, seconds: f64) -> PyResult<Self> {
+        let compose = move |_: &_| synth::compose(&Style::named(&preset)?, seed, seconds);
+        Ok(Self { score: signal::alone(py, compose)? })
     }
 
     fn to_json(&self) -> String {

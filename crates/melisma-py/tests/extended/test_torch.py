@@ -3,6 +3,7 @@
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy
 import torch
@@ -72,6 +73,43 @@ class Tensors(unittest.TestCase):
         self.assertIs(mel.spectrogram(samples, out=shared), shared)
         numpy.testing.assert_array_equal(shared, found)
 
+    def test_memory_is_shared_in_both_directions(self):
+        samples = torch.sin(torch.arange(22_050) / 9)
+        self.assertEqual(melisma._array.plain(samples).ctypes.data, samples.data_ptr())
+        decoder = snac.Decoder(device="cpu")
+        codes = numpy.zeros((2, 7), "i4")
+        blob = pack.compress(samples)
+        for found in [mel.spectrogram(samples.numpy()), audio.resample(samples.numpy(), 8, 4), decoder.decode(codes), pack.decompress(blob)]:
+            self.assertEqual(torch.from_dlpack(found).data_ptr(), found.ctypes.data)
+        for work in [
+            lambda **out: mel.spectrogram(samples, **out),
+            lambda **out: audio.resample(samples, 8, 4, **out),
+            lambda **out: torch.as_tensor(decoder.decode(codes, **out)),
+            lambda **out: pack.decompress(blob, "pt", **out),
+        ]:
+            expected = work()
+            out = torch.full_like(expected, 9)
+            self.assertEqual(work(out=out).data_ptr(), out.data_ptr())
+            torch.testing.assert_close(out, expected, atol=0, rtol=0)
+            with self.assertRaisesRegex(ValueError, "out: "):
+                work(out=out.bfloat16())
+        bf16 = torch.randn(30).bfloat16()
+        out = torch.zeros(30).bfloat16()
+        self.assertIs(pack.decompress(pack.compress(bf16), out=out), out)
+        torch.testing.assert_close(out, bf16, atol=0, rtol=0)
+
+    def test_a_gpu_that_is_missing(self):
+        if torch.cuda.is_available():
+            self.skipTest("there is a GPU")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.safetensors")
+            pack.save_file({"w": torch.randn(4)}, path)
+            for device in ["cuda", "cuda:1", torch.device("cuda")]:
+                with self.assertRaisesRegex(RuntimeError, "cuda:[01]"):
+                    pack.load_to_device(path, device)
+            with self.assertRaisesRegex(ValueError, "no memory of its own"):
+                pack.load_to_device(path, "cpu")
+
     def test_weights(self):
         tensors = {
             "bf16": torch.randn(300, 200).bfloat16(),
@@ -86,7 +124,8 @@ class Tensors(unittest.TestCase):
             pack.save_file(tensors, path)
             loaded = pack.load_file(path)
             with pack.safe_open(path, framework="pt") as file:
-                torch.testing.assert_close(file.get_slice("bf16")[10:20], tensors["bf16"][10:20])
+                for index in [slice(10, 20), (slice(250, None), slice(3, 150, 7)), (5, 6), (..., -1)]:
+                    torch.testing.assert_close(file.get_slice("bf16")[index], tensors["bf16"][index], atol=0, rtol=0)
         for name, tensor in tensors.items():
             self.assertEqual((loaded[name].dtype, loaded[name].shape), (tensor.dtype, tensor.shape), name)
             self.assertTrue(torch.equal(loaded[name].contiguous().view(-1).view(torch.uint8), tensor.detach().contiguous().view(-1).view(torch.uint8)), name)
@@ -107,9 +146,22 @@ class Tensors(unittest.TestCase):
 
 
 class Parity(unittest.TestCase):
-    """Ours and the snac package with the same weights; its noise is random, so both are without."""
+    def test_the_numbers_of_torchaudio(self):
+        # Spectrograms are plain torch. torchaudio's compiled parts may be of another CUDA, which it checks.
+        with unittest.mock.patch("torch.version.cuda", None):
+            import torchaudio
 
-    def test_the_same_codes_and_samples(self):
+        torch.manual_seed(2)
+        samples = torch.randn(2, 16_000 * 3) * 0.1
+        wide = {"n_fft": 1024, "win_length": 1024, "hop_length": 256, "n_mels": 80}
+        narrow = {"n_fft": 512, "win_length": 400, "hop_length": 200, "f_min": 50.0, "f_max": 7_000.0, "power": 1}
+        for values in [{}, wide, narrow]:
+            expected = torchaudio.transforms.MelSpectrogram(16_000, **values)(samples)
+            found = mel.spectrogram(samples, preset="torchaudio", **values)
+            torch.testing.assert_close(found, expected, atol=1e-5 * expected.max().item(), rtol=1e-3)
+
+    def test_the_same_codes_and_samples_as_the_snac_package(self):
+        """The package's noise is random, so both are without."""
         import snac as theirs
 
         original = theirs.SNAC.from_config(os.path.join(GOLDEN, "config.json"))

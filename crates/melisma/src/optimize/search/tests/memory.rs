@@ -1,6 +1,8 @@
 //! Candidates in their own processes, under memory limits, chunks and profiles.
 
 use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::*;
 use crate::config::precision::Format;
@@ -53,8 +55,12 @@ impl Bench {
 
     /// The peak memory of a process that runs the model once.
     fn peak(&self, engine: EngineName, chunk: Chunk) -> u64 {
+        program().measure(&self.spec(engine, chunk)).unwrap().peak_bytes.unwrap()
+    }
+
+    fn spec(&self, engine: EngineName, chunk: Chunk) -> Spec {
         let sets = Sets::make(&Model::open(&self.request.model).unwrap(), &self.request).unwrap();
-        let done = program().measure(&Spec {
+        Spec {
             model: self.request.model.clone(),
             candidate: Candidate { engine, precision: Format::Fp32, threads: 1, chunk },
             settings: EngineSettings::cpu(),
@@ -64,8 +70,7 @@ impl Bench {
             most_runs: 1,
             most_bytes: None,
             task: Task::Measure,
-        });
-        done.unwrap().peak_bytes.unwrap()
+        }
     }
 }
 
@@ -89,6 +94,26 @@ fn fan() -> Model {
     };
     let opsets = vec![Opset { domain: String::new(), version: 17 }];
     Model { ir_version: 8, opsets, graph, rest: Vec::new() }.checked().unwrap()
+}
+
+#[test]
+fn a_stopped_search_kills_its_process_and_starts_no_other() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let command = ["sh", "-c", "sleep 600"].map(OsString::from).to_vec();
+    let worker = Worker::Program(Program::new(command).stopped_by(Arc::clone(&stop)));
+    let bench = Bench::new(&fan(), "x=1x1x16");
+    let spec = bench.spec(EngineName::Rten, Chunk::Own);
+    std::thread::scope(|scope| {
+        let measured = scope.spawn(|| worker.measure(&spec));
+        while !bench.root.path().join("stderr").exists() {
+            std::thread::yield_now();
+        }
+        stop.store(true, Relaxed);
+        assert_eq!(measured.join().unwrap().unwrap_err().to_string(), "the search was stopped");
+    });
+    std::fs::remove_file(bench.root.path().join("stderr")).unwrap();
+    assert!(worker.measure(&spec).is_err());
+    assert!(!bench.root.path().join("stderr").exists());
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! Arrays for results: `out`, or new ones.
+
+use melisma::Error;
+use numpy::ndarray::{Dimension, IntoDimension};
+use numpy::{
+    Element, PyArray, PyArrayDescrMethods, PyArrayMethods, PyReadwriteArray, PyUntypedArray, PyUntypedArrayMethods,
+};
+use pyo3::prelude::*;
+
+use crate::error::raise;
+
+/// `out`, if it has this type and shape in C order, or else a new array.
+pub fn target<'py, T: Element, S: IntoDimension>(
+    py: Python<'py>,
+    out: Option<&Bound<'py, PyAny>>,
+    shape: S,
+) -> PyResult<Bound<'py, PyArray<T, S::Dim>>> {
+    let shape = shape.into_dimension();
+    let Some(out) = out else {
+        // Through Python, which raises MemoryError where there is no room.
+        let new = py.import("numpy")?.call_method1("zeros", (shape.slice().to_vec(), T::get_dtype(py)))?;
+        return Ok(new.cast_into()?);
+    };
+    let needed = || format!("{:?} of {} in C order is needed", shape.slice(), name::<T>(py));
+    let given = out.cast::<PyUntypedArray>().map_err(|_| wrong(&format!("not an array; {}", needed())))?;
+    let fits = given.shape() == shape.slice() && given.is_c_contiguous();
+    match out.cast::<PyArray<T, S::Dim>>() {
+        Ok(array) if fits => Ok(array.clone()),
+        _ => Err(wrong(&format!("shape {:?} of {}; {}", given.shape(), given.dtype(), needed()))),
+    }
+}
+
+/// The elements of a target for the time of one call.
+pub fn writable<'py, T: Element, D: Dimension>(
+    target: &Bound<'py, PyArray<T, D>>,
+) -> PyResult<PyReadwriteArray<'py, T, D>> {
+    target.try_readwrite().map_err(|error| wrong(&error.to_string()))
+}
+
+fn name<T: Element>(py: Python<'_>) -> String {
+    T::get_dtype(py).typeobj().name().map_or_else(|_| "other elements".to_owned(), |name| name.to_string())
+}
+
+fn wrong(text: &str) -> PyErr {
+    raise(Error::invalid(format!("out: {text}")))
+}

@@ -1,0 +1,192 @@
+//! `Codec`: a model on a device, and its engines.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use melisma::snac::{Codes, EncodeEngine, Engine, Model};
+use melisma::{Device, Error, Kind, Result};
+use numpy::PyReadonlyArray1;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyType};
+
+use super::codes::Given;
+use super::{decoder, encoder};
+
+use crate::error::raise;
+use crate::local::Shared;
+use crate::place::{Choice, Place};
+use crate::signal;
+
+/// A model and where it runs.
+pub struct Codec {
+    pub model: Arc<Model>,
+    pub place: Place,
+}
+
+impl Codec {
+    pub fn open(py: Python<'_>, source: &str, choice: Choice<'_>) -> PyResult<Self> {
+        let place = Place::open(py, choice)?;
+        let (source, device, budget) = (source.to_owned(), place.device.clone(), place.budget().clone());
+        let open = move |_: &_| {
+            let path = Path::new(&source);
+            // A pipe or a device file may never end.
+            if std::fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+                return Err(Error::invalid(format!("{source}: this is neither a file nor a directory")));
+            }
+            Model::open(&source, &device, &budget).map_err(explained)
+        };
+        Ok(Self { model: Arc::new(signal::alone(py, open)?), place })
+    }
+}
+
+fn explained(error: Error) -> Error {
+    if !error.remedies().is_empty() {
+        return error;
+    }
+    error
+        .with_hint("a model is a folder with config.json and model.safetensors or pytorch_model.bin, or builtin:mini24")
+}
+
+/// A codec model on a device. Subclasses name the directions whose engines are made at once; others are made when they
+/// are first used.
+#[pyclass(name = "Codec", module = "melisma.snac", frozen, subclass)]
+pub struct PyCodec {
+    pub(super) made: Shared<Made>,
+}
+
+pub(super) struct Made {
+    pub(super) codec: Codec,
+    decoder: Slot<Engine>,
+    encoder: Slot<EncodeEngine>,
+}
+
+#[pymethods]
+impl PyCodec {
+    #[classattr]
+    #[pyo3(name = "_directions")]
+    const DIRECTIONS: (&'static str, &'static str) = ("decode", "encode");
+
+    /// Opens `builtin:mini24`, a folder with `config.json` and weights, or a file of weights with `config.json` beside
+    /// it.
+    #[new]
+    #[classmethod]
+    #[pyo3(signature = (model="builtin:mini24", *, device=None, threads=None, memory_limit=None))]
+    fn new(
+        cls: &Bound<'_, PyType>,
+        model: &str,
+        device: Option<&str>,
+        threads: Option<usize>,
+        memory_limit: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let py = cls.py();
+        let directions: Vec<String> = cls.getattr("_directions")?.extract()?;
+        let codec = Codec::open(py, model, Choice { device, threads, memory_limit })?;
+        let made = Made { codec, decoder: Slot::default(), encoder: Slot::default() };
+        py.detach(|| {
+            directions.iter().try_for_each(|direction| match direction.as_str() {
+                "decode" => made.with_decoder(|_| Ok(())),
+                _ => made.with_encoder(|_| Ok(())),
+            })
+        })?;
+        Ok(Self { made: Shared::new(made) })
+    }
+
+    /// Samples per second.
+    #[getter]
+    fn sample_rate(&self) -> PyResult<u32> {
+        Ok(self.made.get()?.codec.model.config().sampling_rate)
+    }
+
+    /// Samples of a frame.
+    #[getter]
+    fn frame_len(&self) -> PyResult<usize> {
+        Ok(self.made.get()?.codec.model.config().frame_len())
+    }
+
+    /// Codes per frame on each level, coarsest first.
+    #[getter]
+    fn frame_codes(&self) -> PyResult<Vec<usize>> {
+        Ok(self.made.get()?.codec.model.config().frame_codes().collect())
+    }
+
+    /// Codes in each codebook.
+    #[getter]
+    fn codebook_size(&self) -> PyResult<usize> {
+        Ok(self.made.get()?.codec.model.config().codebook_size)
+    }
+
+    /// Identifies the model: 32 hexadecimal digits of a hash over all weights.
+    #[getter]
+    fn model_hash(&self) -> PyResult<String> {
+        Ok(self.made.get()?.codec.model.hash().to_owned())
+    }
+
+    #[pyo3(name = "_decode")]
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        clips: Vec<Given<'py>>,
+        noise: Option<u64>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let made = self.made.get()?;
+        let config = made.codec.model.config();
+        let clips: Vec<Codes> = clips.iter().map(|clip| clip.codes(config)).collect::<PyResult<_>>()?;
+        decoder::decode(py, made, &clips, (&super::noise(noise), out))
+    }
+
+    #[pyo3(name = "_encode")]
+    fn encode<'py>(&self, py: Python<'py>, clips: Vec<PyReadonlyArray1<'py, f32>>) -> PyResult<Bound<'py, PyList>> {
+        encoder::encode(py, self.made.get()?, &clips)
+    }
+
+    #[pyo3(name = "_text")]
+    fn text(&self, codes: Given<'_>, format: &str) -> PyResult<String> {
+        encoder::text(self.made.get()?, &codes, format)
+    }
+}
+
+impl Made {
+    /// Calls `work` with the engine that decodes, or `None` for a model that only the reference decodes. Call it
+    /// detached.
+    pub(super) fn with_decoder<R>(&self, work: impl FnOnce(Option<&mut Engine>) -> PyResult<R>) -> PyResult<R> {
+        let Codec { model, place } = &self.codec;
+        self.decoder.with(place, || Engine::new(model, &place.queue, place.budget(), 1), work)
+    }
+
+    /// As [`Made::with_decoder`], with the engine that encodes.
+    pub(super) fn with_encoder<R>(&self, work: impl FnOnce(Option<&mut EncodeEngine>) -> PyResult<R>) -> PyResult<R> {
+        let Codec { model, place } = &self.codec;
+        self.encoder.with(place, || EncodeEngine::new(model, &place.queue, place.budget(), 1), work)
+    }
+}
+
+/// An engine that is made when it is first used.
+struct Slot<E>(Mutex<Option<Option<E>>>);
+
+impl<E> Default for Slot<E> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<E> Slot<E> {
+    /// The engine is `None` where it has no kernels for the model on the CPU, which the reference then runs.
+    fn with<R>(
+        &self,
+        place: &Place,
+        make: impl FnOnce() -> Result<E>,
+        work: impl FnOnce(Option<&mut E>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = match slot.take() {
+            Some(engine) => engine,
+            None => match make() {
+                Ok(engine) => Some(engine),
+                Err(error) if error.kind() == Kind::Unsupported && matches!(place.device, Device::Cpu(_)) => None,
+                Err(error) => return Err(raise(error)),
+            },
+        };
+        work(slot.insert(engine).as_mut())
+    }
+}
