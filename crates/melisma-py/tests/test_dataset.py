@@ -41,6 +41,11 @@ class Builds(unittest.TestCase):
             numpy.testing.assert_array_equal(rows[2], expected)
             numpy.testing.assert_array_equal(rows[-1], list(rows)[5])
             self.assertEqual([row.shape for row in rows[1:3]], [(80, 87)] * 2)
+            many = rows.__getitems__([2, -1])
+            self.assertEqual((many.indices, many.dataset), ([2, -1], rows))
+            numpy.testing.assert_array_equal(many, [expected, rows[5]])
+            with self.assertRaises(IndexError):
+                rows.__getitems__([6])
             numpy.testing.assert_array_equal(pickle.loads(pickle.dumps(rows))[3], rows[3])
             changed = dataset.open(self.path(name))
             changed[2][:] = 0

@@ -12,6 +12,7 @@
 (3, (80, 87), 'float16')
 """
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
@@ -20,9 +21,9 @@ import numpy
 import numpy.typing as npt
 
 from . import _melisma
-from ._array import refuse
+from ._array import optional, refuse
 
-__all__ = ["Dataset", "build", "open"]
+__all__ = ["Dataset", "Rows", "build", "collate", "open"]
 
 Path: TypeAlias = str | os.PathLike[str]
 Progress: TypeAlias = Callable[[int, int], object] | bool | None
@@ -185,10 +186,7 @@ class Dataset(Sequence[Any]):
 
     def __getitems__(self, indices: Iterable[int]) -> list[Any]:
         """Many rows at once, as the loaders of torch ask for them."""
-        if self._is_tokens:
-            return [self[index] for index in indices]
-        values = self._values
-        return [values[index] for index in indices]
+        return [self[index] for index in indices] if self._is_tokens else Rows(self, list(indices))
 
     def _row(self, index: int) -> Any:
         if not self._is_tokens:
@@ -205,3 +203,60 @@ class Dataset(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"Dataset({self._path!r}, {len(self)} rows)"
+
+
+class Rows(list[Any]):
+    """Rows of spectrograms, as the loaders of torch get them."""
+
+    def __init__(self, dataset: Dataset, indices: list[int]) -> None:
+        values = dataset.column("mel")
+        super().__init__(values[index] for index in indices)
+        self.dataset, self.indices = dataset, indices
+
+
+def collate(rows: Rows) -> Any:
+    """The `collate_fn` for a loader of spectrograms: a torch tensor [rows, mels, frames].
+
+    Workers read the rows but send only their numbers. The process that trains copies them from its own map of the file,
+    which shares the workers' pages, so that no batch passes through a pipe or shared memory.
+    """
+    if not isinstance(rows, Rows):
+        raise refuse(f"{type(rows).__name__} is not a batch of spectrograms", "torch's own collate_fn joins other rows")
+    file = rows.dataset._places["mel"][2]
+    batch = _Batch(rows.dataset.path, _stamp(file), rows.indices)
+    if optional("torch").utils.data.get_worker_info() is None:
+        return batch.tensor()
+    # Waits for the disk here, so that the training process does not.
+    rows.dataset.column("mel")[rows.indices]
+    return batch
+
+
+class _Batch:
+    """Rows by number; becomes a tensor where it is unpickled."""
+
+    def __init__(self, path: str, stamp: tuple[int, ...], indices: list[int]) -> None:
+        self._arguments = (path, stamp, indices)
+
+    def tensor(self) -> Any:
+        return _gather(*self._arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _gather, self._arguments
+
+
+def _gather(path: str, stamp: tuple[int, ...], indices: list[int]) -> Any:
+    return _mapped(os.getpid(), path, stamp)[indices]
+
+
+@functools.lru_cache(maxsize=4)
+def _mapped(process: int, path: str, stamp: tuple[int, ...]) -> Any:
+    opened = Dataset(path)
+    if _stamp(opened._places["mel"][2]) != stamp:
+        raise refuse(f"{path} was replaced while it was read", "open it again")
+    return optional("torch").from_numpy(opened.column("mel"))
+
+
+def _stamp(file: str) -> tuple[int, ...]:
+    """Tells a file from another one of the same name."""
+    data = os.stat(file)
+    return data.st_ino, data.st_size, data.st_mtime_ns

@@ -1,6 +1,7 @@
 """With torch: tensors in and out, the tensor guide's snippets, loaders, and the snac package beside ours."""
 
 import os
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -143,12 +144,23 @@ class Tensors(unittest.TestCase):
                 batches = list(loader)
                 self.assertEqual([tuple(batch.shape) for batch in batches], [(5, *rows[0].shape)] * 4 + [(4, *rows[0].shape)])
                 torch.testing.assert_close(batches[1][2], torch.from_numpy(numpy.array(rows[7])))
+                for n_workers in [0, 2]:
+                    context = method if n_workers else None
+                    loader = torch.utils.data.DataLoader(
+                        rows, batch_size=5, num_workers=n_workers, multiprocessing_context=context, collate_fn=dataset.collate
+                    )
+                    for found, batch in zip(loader, batches, strict=True):
+                        self.assertTrue(torch.equal(found, batch) and not found.is_shared())
+            with self.assertRaisesRegex(ValueError, "not a batch"):
+                dataset.collate([rows[0]])
 
 
 class Parity(unittest.TestCase):
     def test_the_numbers_of_torchaudio(self):
+        if "MELISMA_TORCHAUDIO" not in os.environ:
+            self.skipTest("MELISMA_TORCHAUDIO does not name a folder with torchaudio")
         # Spectrograms are plain torch. torchaudio's compiled parts may be of another CUDA, which it checks.
-        with unittest.mock.patch("torch.version.cuda", None):
+        with unittest.mock.patch("torch.version.cuda", None), unittest.mock.patch("sys.path", [*sys.path, os.environ["MELISMA_TORCHAUDIO"]]):
             import torchaudio
 
         torch.manual_seed(2)
