@@ -121,6 +121,26 @@ fn speech_is_what_decode_makes_of_the_upstreams_tokens() {
     assert_eq!(seen.body["messages"][0]["content"], "bo: Hi.");
 }
 
+#[test]
+fn the_upstreams_key_comes_from_the_environment_too() {
+    let sandbox = Sandbox::new();
+    let upstream = StandIn::start(|_| Script::of(tokens(12))).unwrap();
+    let url = upstream.url();
+    let args = ["serve", "--port", "0", "--max-streams", "2", "--device", "cpu", "--model", "builtin:mini24"];
+    let mut command = sandbox.command(&[&args[..], &["--upstream", &url]].concat());
+    command.env("MELISMA_UPSTREAM_KEY", "theirs");
+    let mut served = Served::start(command);
+    let asked = br#"{"model": "tts-1", "voice": "tara", "input": "Hi.", "response_format": "wav"}"#;
+    let answer = served.ask("POST", "/v1/audio/speech", "content-type: application/json\r\n", asked);
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    let head = &upstream.asked()[0].head;
+    assert!(head.contains("authorization: Bearer theirs\r\n"), "{head}");
+    served.signal();
+    let mut events = String::new();
+    served.events.read_to_string(&mut events).unwrap();
+    assert!(events.contains(r#""event":"upstream""#) && !events.contains("theirs"), "{events}");
+}
+
 /// The bytes of the samples of the first `n_blocks` blocks of a WebSocket.
 fn blocks(served: &Served, path: &str, n_blocks: usize) -> Vec<u8> {
     let mut stream = TcpStream::connect(&served.address).unwrap();

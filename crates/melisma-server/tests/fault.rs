@@ -4,6 +4,7 @@
 mod client;
 
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,15 @@ impl Stage {
 
     fn speak(&self, format: &str) -> Answer {
         self.server.request("POST", "/v1/audio/speech", &[JSON], &body(format))
+    }
+
+    /// Waits until a speech is listed and its request has reached the upstream.
+    fn wait_for_upstream(&self) {
+        let start = Instant::now();
+        while self.server.get("/v1/status").json()["streams"][0]["kind"] != "speech" || self.stand_in.n_open() == 0 {
+            assert!(start.elapsed() < Duration::from_secs(5), "it is not listed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits until `outcome` was counted, much less long than an upstream may be silent.
@@ -110,15 +120,37 @@ fn speech_that_waits_for_its_first_audio_is_listed() {
     let stage = Stage::new(Script::Silence, Limits::default());
     let mut stream = stage.server.connect();
     stream.write_all(&request("POST", "/v1/audio/speech", &[JSON], &body("pcm"))).unwrap();
-    let start = Instant::now();
-    while stage.server.get("/v1/status").json()["streams"][0]["kind"] != "speech" || stage.stand_in.n_open() == 0 {
-        assert!(start.elapsed() < Duration::from_secs(5), "it is not listed");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    stage.wait_for_upstream();
     drop(stream);
     stage.wait_for("client_left");
     let metrics = String::from_utf8(stage.server.get("/metrics").body).unwrap();
     assert!(metrics.contains("{route=\"/v1/audio/speech\",status=\"499\"} 1\n"), "{metrics}");
+}
+
+#[test]
+fn a_client_that_leaves_behind_a_second_request_ends_the_first() {
+    let stage = Stage::new(Script::Silence, Limits::default());
+    let mut stream = stage.server.connect();
+    let speech = String::from_utf8(request("POST", "/v1/audio/speech", &[JSON], &body("pcm"))).unwrap();
+    let pipelined =
+        speech.replace("connection: close\r\n", "") + &"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(9);
+    stream.write_all(pipelined.as_bytes()).unwrap();
+    stage.wait_for_upstream();
+    drop(stream);
+    stage.wait_for("client_left");
+    assert_eq!(stage.server.get("/v1/status").json()["streams"], json!([]));
+}
+
+#[test]
+fn a_client_that_ends_its_sending_hears_speech_that_begins_late() {
+    let texts = vec![String::new(), tokens(12)];
+    let script = Script::Stream { texts, pace: Duration::from_millis(400), ending: Ending::Done };
+    let stage = Stage::new(script, Limits::default());
+    let mut stream = stage.server.connect();
+    stream.write_all(&request("POST", "/v1/audio/speech", &[JSON], &body("pcm"))).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let answer = Answer::read(&mut stream);
+    assert!(answer.is_whole && answer.body == pcm(12), "{}", answer.status);
 }
 
 #[test]

@@ -110,12 +110,18 @@ fn foreign_names_and_pages_are_refused_before_the_body() {
 
 #[test]
 fn a_listed_page_may_ask() {
-    let page = [("origin", "https://app.example"), ("access-control-request-method", "POST")];
+    let asked = "authorization,content-type,x-stainless-lang,x-stainless-retry-count";
+    let page = [
+        ("origin", "https://app.example"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", asked),
+    ];
     let preflight = KEYED.request("OPTIONS", "/v1/decode", &page, b"");
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.headers["access-control-allow-origin"], "https://app.example");
-    assert_eq!(preflight.headers["access-control-allow-headers"], "authorization, content-type");
-    assert_eq!(KEYED.request("OPTIONS", "/v1/decode", &[("origin", "https://b.example")], b"").status, 403);
+    assert_eq!(preflight.headers["access-control-allow-headers"], asked);
+    let foreign = KEYED.request("OPTIONS", "/v1/decode", &[("origin", "https://b.example"), page[2]], b"");
+    assert_eq!((foreign.status, foreign.headers.get("access-control-allow-headers")), (403, None));
     let answer = KEYED.request("GET", "/health", &page[..1], b"");
     assert_eq!(answer.headers["access-control-allow-origin"], "https://app.example");
     assert!(!KEYED.get("/health").headers.contains_key("access-control-allow-origin"));
@@ -139,6 +145,29 @@ fn wrong_methods_and_strange_paths_are_named() {
     assert_eq!(asked("GET", "/v1/decode").status, 426);
     let openapi = asked("GET", "/openapi.json");
     assert_eq!((openapi.status, &openapi.json()["openapi"]), (200, &"3.1.0".into()));
+}
+
+#[test]
+fn unknown_parameters_are_refused_with_those_that_exist() {
+    let lax = ["/", "/page/{file}", "/v1/audio/speech", "/v1/audio/voices", "/v1/models"];
+    for route in ROUTES {
+        let path = route.path.replace("{id}", "x").replace("{file}", "app.js");
+        let upgrade = [KEY, ("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")];
+        let headers = [&upgrade[..], &[("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")]].concat();
+        let headers = if route.method == "GET" { &headers[..] } else { &headers[..1] };
+        let known = if path.starts_with("/v1/synth") { "preset=focus&" } else { "" };
+        let answer = KEYED.request(route.method, &format!("{path}?{known}chnk=2"), headers, b"");
+        if lax.contains(&route.path) {
+            assert_ne!(answer.code(), "invalid_parameter", "{}", route.path);
+            continue;
+        }
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_parameter"), "{} {}", route.method, path);
+        let error = answer.json()["error"].clone();
+        let message = error["message"].as_str().unwrap();
+        assert!(error["param"] == "chnk" && message.contains("`chnk`; this route takes "), "{path}: {message}");
+    }
+    let decode = KEYED.request("POST", "/v1/decode?chnk=2", &[KEY], b"").json()["error"]["message"].to_string();
+    assert!(decode.contains("format") && decode.contains("noise") && decode.contains("chunk"), "{decode}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::net::Shutdown;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use client::{Fixture, codes, read_head, samples, tokens};
+use client::{Answer, Fixture, codes, read_head, samples, tokens};
 use melisma::snac::Noise;
 use melisma_server::websocket::Message;
 use melisma_server::{Guard, Limits};
@@ -68,6 +68,28 @@ fn a_client_that_closes_its_half_loses_its_stream() {
     let half_open = std::iter::repeat_with(begun).take(1_000).flatten().next().expect("a free place");
     half_open.shutdown(Shutdown::Write).unwrap();
     wait("the half-open request holds its stream", is_free);
+}
+
+#[test]
+fn a_client_that_ends_its_sending_gets_its_answer() {
+    let codes = codes(5, 12);
+    for version in ["HTTP/1.1", "HTTP/1.0"] {
+        for path in ["/v1/decode?format=pcm", "/v1/mel"] {
+            let text = tokens(&codes);
+            let head = format!("POST {path} {version}\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", text.len());
+            let mut stream = SERVER.connect();
+            stream.write_all((head + &text).as_bytes()).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let answer = Answer::read(&mut stream);
+            match path {
+                "/v1/mel" => assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_content"), "{version}"),
+                _ => {
+                    assert_eq!((answer.status, answer.is_whole), (200, true), "{version}");
+                    assert_eq!(answer.body.len(), 2 * samples(&codes, &Noise::default()).len());
+                }
+            }
+        }
+    }
 }
 
 /// The code with which the server closes after some bytes.

@@ -3,11 +3,11 @@
 
 mod client;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use client::{Answer, Fixture, MODEL, codes, read_head, request, samples, settings};
+use client::{Answer, Fixture, MODEL, base64, codes, read_head, request, samples, settings, unpack};
 use melisma::Device;
 use melisma::audio::stretch::Stretch;
 use melisma::audio::wav::{self, SampleFormat};
@@ -127,30 +127,33 @@ fn every_format_has_the_samples_of_decode() {
     }
 }
 
-/// The audio of events, and the events that have none.
-fn unpack(body: &[u8]) -> (Vec<u8>, Vec<Value>) {
-    let (mut audio, mut rest) = (Vec::new(), Vec::new());
-    for event in std::str::from_utf8(body).unwrap().split_terminator("\n\n") {
-        let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
-        match event["type"].as_str() {
-            Some("speech.audio.delta") => audio.extend(base64(event["audio"].as_str().unwrap())),
-            _ => rest.push(event),
-        }
+#[test]
+fn a_picture_is_drawn_while_the_upstream_speaks() {
+    let (server, stand_in) =
+        server(|_| Script::Stream { texts: TOKENS[..140].to_vec(), pace: TOKEN / 4, ending: Ending::Done });
+    let asked = body(&json!({"response_format": "pcm", "stream_format": "sse", "picture": true}));
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/v1/audio/speech", &[JSON], &asked)).unwrap();
+    let (_, mut bytes) = read_head(&mut stream);
+    let mut piece = [0; 4096];
+    while !String::from_utf8_lossy(&bytes).contains(r#""type":"mel""#) {
+        let n = stream.read(&mut piece).unwrap();
+        assert!(n > 0, "no picture came");
+        bytes.extend_from_slice(&piece[..n]);
     }
-    (audio, rest)
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits: Vec<u32> = text
-        .bytes()
-        .filter_map(|byte| ALPHABET.iter().position(|letter| *letter == byte).map(|digit| digit as u32))
-        .collect();
-    let group = |digits: &[u32]| {
-        let bits = digits.iter().enumerate().fold(0, |bits, (index, digit)| bits | digit << (18 - 6 * index));
-        bits.to_be_bytes()[1..digits.len()].to_vec()
+    assert!(stand_in.asked()[0].sent.len() < 140, "the picture came after the last token");
+    let answer = speak(&server, json!({"response_format": "pcm", "stream_format": "sse", "picture": true}));
+    let (audio, rest) = unpack(&answer.body);
+    assert!(audio == s16(&expected(&TOKENS[..140])));
+    let count = |kind: &str, field: &str| -> usize {
+        let of = rest.iter().filter(|event| event["type"] == kind);
+        of.map(|event| event[field].as_array().map_or_else(|| base64(event[field].as_str().unwrap()).len(), Vec::len))
+            .sum()
     };
-    digits.chunks(4).flat_map(group).collect()
+    let n_frames = audio.len() / 2 / 256;
+    assert_eq!(count("mel", "data") / 80, n_frames + 1);
+    assert_eq!(count("wave", "min"), n_frames);
+    assert_eq!(rest.last().unwrap()["type"], "speech.audio.done");
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn audio_leaves_while_tokens_arrive_and_a_client_that_leaves_ends_the_request() 
         let mut stream = server.connect();
         let start = Instant::now();
         let request = request("POST", "/v1/audio/speech", &[JSON], &body(&json!({"response_format": format})));
-        std::io::Write::write_all(&mut stream, &request).unwrap();
+        stream.write_all(&request).unwrap();
         let (head, mut bytes) = read_head(&mut stream);
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         while bytes.is_empty() {

@@ -68,6 +68,27 @@ fn an_untouched_stream_is_the_endless_piece() {
     assert!(n_notes > 0 && n_levels >= 2, "{n_notes} notes, {n_levels} levels");
 }
 
+#[test]
+fn a_listener_may_ask_for_a_longer_lead() {
+    let ahead_ms = |socket: &mut Socket, start: Instant| loop {
+        if let Heard::Block { position, .. } = hear(socket).unwrap() {
+            return position as f64 / 48.0 - start.elapsed().as_secs_f64() * 1e3;
+        }
+    };
+    let mut socket = SERVER.socket("/v1/synth?preset=focus&ahead=30", &[]).ok().unwrap();
+    let start = Instant::now();
+    let before = (0..30).map(|_| ahead_ms(&mut socket, start)).fold(f64::MIN, f64::max);
+    socket.say(r#"{"type":"ahead","milliseconds":400}"#);
+    let after = (0..80).map(|_| ahead_ms(&mut socket, start)).fold(f64::MIN, f64::max);
+    assert!(after - before > 250.0, "{before} ms ahead, then {after} ms");
+    socket.say(r#"{"type":"ahead","milliseconds":501}"#);
+    let said = std::iter::from_fn(|| hear(&mut socket)).find_map(|heard| match heard {
+        Heard::Said(said) if said["type"] == "error" => Some(said["error"]["message"].to_string()),
+        _ => None,
+    });
+    assert!(said.as_deref().is_some_and(|said| said.contains("at most 500")), "{said:?}");
+}
+
 /// The peak of each block from the next on, until the stream ends or `n` blocks were heard.
 fn peaks(socket: &mut Socket, n: usize) -> (Vec<f32>, u32) {
     let (mut peaks, mut last) = (Vec::new(), 0);

@@ -58,11 +58,32 @@ test("a change of key is heard without a stop", async () => {
   await page.context().close();
 });
 
+test("a key ends the note that it began, also after a change of the instrument", async () => {
+  const page = await open(browser, server);
+  await page.click("#play");
+  await playing(page);
+  await page.evaluate(async () => {
+    const { views } = await import("/page/app.js");
+    globalThis.said = [];
+    views.play.say = (message) => globalThis.said.push(message);
+  });
+  await page.keyboard.down("h");
+  await page.selectOption("#instrument", "lead");
+  await page.keyboard.up("h");
+  const said = await page.evaluate(() => globalThis.said);
+  assert.deepEqual(said.map(({ type, instrument, key }) => [type, instrument, key]), [
+    ["note_on", "pluck", 69],
+    ["note_off", "pluck", 69],
+  ]);
+  await page.context().close();
+});
+
 test("a MIDI keyboard plays notes", async () => {
   const init = () => {
     const input = { name: "Little Piano", onmidimessage: null };
     globalThis.midi = input;
-    navigator.requestMIDIAccess = async () => ({ inputs: new Map([["1", input]]), onstatechange: null });
+    globalThis.access = { inputs: new Map([["1", input]]), onstatechange: null };
+    navigator.requestMIDIAccess = async () => globalThis.access;
   };
   const page = await open(browser, server, { init });
   await page.click("#midi");
@@ -72,5 +93,12 @@ test("a MIDI keyboard plays notes", async () => {
   assert.equal(await lit(64), true);
   await page.evaluate(() => globalThis.midi.onmidimessage({ data: [0x80, 64, 0] }));
   assert.equal(await lit(64), false);
+  await page.evaluate(() => globalThis.midi.onmidimessage({ data: [0x90, 64, 100] }));
+  await page.evaluate(() => {
+    globalThis.access.inputs.clear();
+    globalThis.access.onstatechange();
+  });
+  assert.equal(await lit(64), false, "a device that is gone holds no key");
+  assert.equal(await page.textContent("#midi-name"), "no device found");
   await page.context().close();
 });

@@ -1,7 +1,7 @@
 // Speak: tokens and files to sound, pictures and a sentence about the tokens. Watch: what the server does meanwhile.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launch, open, playing, serve, until } from "./harness.js";
+import { launch, open, pause, playing, serve, until } from "./harness.js";
 
 let server;
 let browser;
@@ -72,6 +72,72 @@ test("audio files become tokens, and what is neither is explained", async () => 
   await page.fill("#tokens", `${tokens}<custom_token_5>`);
   await page.click("#speak");
   await ledger(page, "1 rejected");
+  await page.context().close();
+});
+
+test("another rate replaces the timer that feeds the sound", async () => {
+  const page = await open(browser, server, { hash: "#speak" });
+  const worker = await until(() => page.workers().find((each) => each.url().includes("speak-worker")), 5000, "the worker is there");
+  await worker.evaluate(() => {
+    const [set, clear] = [setInterval, clearInterval];
+    globalThis.timers = new Set();
+    globalThis.setInterval = (...args) => (timers.add(set(...args)), [...timers].at(-1));
+    globalThis.clearInterval = (timer) => (timers.delete(timer), clear(timer));
+  });
+  await page.evaluate(async () => {
+    const { views } = await import("/page/app.js");
+    [24_000, 48_000, 24_000].forEach((rate) => views.speak.prepare(rate));
+  });
+  await until(() => worker.evaluate(() => timers.size > 0), 5000, "a timer runs");
+  await pause(100);
+  assert.equal(await worker.evaluate(() => timers.size), 1);
+  await page.context().close();
+});
+
+test("what is asked last is heard, whatever was asked before", async () => {
+  const page = await open(browser, server, { hash: "#speak" });
+  await page.evaluate(() => document.getElementById("example").click());
+  await page.fill("#tokens", tokens);
+  await page.click("#speak");
+  await ledger(page, "tokens were accepted");
+  await pause(1500);
+  const n = tokens.match(/custom_token/g).length;
+  assert.match(await page.textContent("#ledger"), new RegExp(`All ${n} tokens`));
+  assert.equal(await page.textContent("#speak-title"), "Tokens");
+  await page.context().close();
+});
+
+test("the place in the sound is chosen with the keyboard", async () => {
+  const page = await open(browser, server, { hash: "#speak" });
+  await page.fill("#tokens", tokens);
+  await page.click("#speak");
+  await ledger(page, "tokens were accepted");
+  await until(async () => (await page.getAttribute("#speak-play", "aria-label")) === "Play", 15_000, "the sound ends");
+  const value = () => page.getAttribute("#picture", "aria-valuetext");
+  assert.equal(await value(), "2 of 2 seconds");
+  await page.focus("#picture");
+  await page.keyboard.press("ArrowLeft");
+  await until(async () => (await value()) === "1 of 2 seconds", 2000, "an arrow moves the place");
+  await page.keyboard.press("Home");
+  await until(async () => (await value()) === "0 of 2 seconds", 2000, "Home leads to the beginning");
+  await page.context().close();
+});
+
+test("dropped text is decoded, and a file dropped elsewhere does not replace the page", async () => {
+  const page = await open(browser, server, { hash: "#speak" });
+  await page.evaluate((text) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.setData("text", text);
+    document.getElementById("view-speak").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+  }, tokens);
+  await ledger(page, "tokens were accepted");
+  const isIgnored = await page.evaluate(() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(["x"], "x.wav"));
+    const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+    return !document.querySelector("header").dispatchEvent(event);
+  });
+  assert.equal(isIgnored, true);
   await page.context().close();
 });
 

@@ -75,7 +75,7 @@ test("a server with a key asks for it, and plays after it", async () => {
   await noticed(page, "needs a key");
   await page.fill("[aria-label='API key']", "wrong");
   await page.keyboard.press("Enter");
-  await noticed(page, "needs a key");
+  await noticed(page, "does not accept that key");
   await page.fill("[aria-label='API key']", "wh&t-a/key?");
   await page.keyboard.press("Enter");
   await until(async () => (await page.textContent("#status")).startsWith("connected"), 10_000, "the status connects");
@@ -83,6 +83,36 @@ test("a server with a key asks for it, and plays after it", async () => {
   await playing(page);
   const stored = await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length);
   assert.equal(stored, 0, "the key is in memory only");
+  await server.stop();
+  await page.context().close();
+});
+
+test("a key that was given under Speak is good for Play", async () => {
+  const server = await serve({ env: { MELISMA_API_KEY: "opensesame" } });
+  const page = await open(browser, server, { hash: "#speak" });
+  await page.click("#example");
+  await until(async () => (await page.textContent("#speak-notice")).includes("needs a key"), 15_000, "it asks for the key");
+  await page.fill("#speak-notice input", "opensesame");
+  await page.keyboard.press("Enter");
+  await page.click("#nav-play");
+  const preset = () => page.evaluate(async () => (await import("/page/app.js")).views.play.controls.preset?.name);
+  await until(async () => (await preset()) === "focus", 10_000, "the presets are there");
+  await page.click("#play");
+  await playing(page);
+  await server.stop();
+  await page.context().close();
+});
+
+test("after a refusal, one click on play tries again", async () => {
+  const server = await serve();
+  const page = await open(browser, server);
+  await page.evaluate(async () => {
+    const { views } = await import("/page/app.js");
+    views.play.enter({ name: "invalid", message: "for a test" });
+  });
+  await noticed(page, "for a test");
+  await page.click("#play");
+  await playing(page);
   await server.stop();
   await page.context().close();
 });

@@ -8,6 +8,12 @@ export function useKey(text) {
   key = text;
 }
 
+/** The sentence that asks for a key. */
+export function keyQuestion() {
+  const wrong = key ? "The server does not accept that key. " : "";
+  return `${wrong}This server needs a key. The page forgets it when you close it.`;
+}
+
 /** @param {string} path with its query */
 export function socketUrl(path) {
   const url = new URL(path, location.href);

@@ -33,7 +33,12 @@ export class Keyboard extends EventTarget {
     }
     addEventListener("keydown", (event) => this.type(event));
     addEventListener("keyup", (event) => this.release(event.code));
-    addEventListener("blur", () => [...this.held.keys()].forEach((holder) => this.release(holder)));
+    addEventListener("blur", () => this.releaseAll(""));
+  }
+
+  /** Releases the keys of every holder whose name begins so. @param {string} holders */
+  releaseAll(holders) {
+    [...this.held.keys()].filter((holder) => holder.startsWith(holders)).forEach((holder) => this.release(holder));
   }
 
   build() {
@@ -67,7 +72,9 @@ export class Keyboard extends EventTarget {
     const key = this.held.get(holder);
     if (key !== undefined) {
       this.held.delete(holder);
-      this.dispatchEvent(new CustomEvent("up", { detail: { key } }));
+      if (![...this.held.values()].includes(key)) {
+        this.dispatchEvent(new CustomEvent("up", { detail: { key } }));
+      }
       this.paint();
     }
   }

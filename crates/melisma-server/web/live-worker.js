@@ -1,11 +1,17 @@
 // Receives live music and writes it into the ring, away from the page's own work.
-import { Ring } from "./ring.js";
+import { FIELD, Ring } from "./ring.js";
 
 const HEAD_BYTES = 16;
 const LAST = 2;
 /** How often the page hears about the connection. */
 const REPORT_MS = 200;
 const BLOCK_MS = 10;
+/** What the server allows. */
+const [MIN_AHEAD_MS, MAX_AHEAD_MS] = [10, 500];
+/** Blocks of a recording before the browser takes them over. */
+const MAX_PARTS = 1000;
+/** The longest recording, in frames: an hour and a half at 48 kHz, 2 GB. */
+const MAX_RECORDED = 1 << 28;
 
 /** @type {Ring} */
 let ring;
@@ -15,8 +21,10 @@ let current = null;
 let next = null;
 /** @type {object[]} messages for a stream that is not open yet */
 let waiting = [];
-/** @type {Float32Array[] | null} everything written while a recording runs */
+/** @type {{ parts: (Float32Array | Blob)[], nFrames: number } | null} everything written while a recording runs */
 let recording = null;
+/** How early the present stream's blocks leave the server, and the ring's target that this suits; in ms. */
+let lead = { rate: 0, aheadMs: 0, targetMs: 0 };
 let jitterMs = 0;
 let arrivedMs = 0;
 let reportedMs = 0;
@@ -61,7 +69,7 @@ function open(url, protocols) {
     }
     if (typeof data !== "string") {
       if (socket === next) {
-        begin(socket);
+        begin(socket, new URL(url).searchParams);
         early.splice(0).forEach((message) => postMessage(message));
       }
       take(data);
@@ -81,8 +89,11 @@ function open(url, protocols) {
   };
 }
 
-function begin(socket) {
+/** @param {WebSocket} socket @param {URLSearchParams} query */
+function begin(socket, query) {
   current?.close();
+  const [rate, aheadMs] = [Number(query.get("rate")), Number(query.get("ahead"))];
+  lead = { rate, aheadMs, targetMs: aheadMs };
   current = socket;
   next = null;
   arrivedMs = 0;
@@ -101,13 +112,24 @@ function take(block) {
   arrivedMs = now;
   const samples = new Float32Array(block, HEAD_BYTES);
   ring.write(samples, 2);
-  recording?.push(samples);
+  follow();
+  keep(samples);
   if (now - reportedMs > REPORT_MS) {
     reportedMs = now;
     postMessage({ type: "jitter", jitterMs });
   }
   if (new DataView(block).getUint32(12, true) & LAST) {
     current?.close();
+  }
+}
+
+/** Where the ring wants more sound in reserve, or less, blocks leave the server earlier or later. */
+function follow() {
+  const targetMs = Math.round((ring.get(FIELD.TARGET) / lead.rate) * 1e3);
+  const aheadMs = Math.min(MAX_AHEAD_MS, Math.max(MIN_AHEAD_MS, lead.aheadMs + targetMs - lead.targetMs));
+  if (aheadMs !== lead.aheadMs && current?.readyState === WebSocket.OPEN) {
+    lead = { ...lead, aheadMs, targetMs };
+    current.send(JSON.stringify({ type: "ahead", milliseconds: aheadMs }));
   }
 }
 
@@ -127,14 +149,25 @@ function close() {
   sockets.forEach((socket) => socket?.close());
 }
 
+/** Adds to the recording. The browser holds its older parts, on disk where there are many. */
+function keep(samples) {
+  if (recording) {
+    recording.parts.push(samples);
+    recording.nFrames += samples.length / 2;
+    if (recording.parts.length > MAX_PARTS) {
+      recording.parts = [new Blob(recording.parts)];
+    }
+    if (recording.nFrames >= MAX_RECORDED) {
+      record(false);
+    }
+  }
+}
+
 function record(isOn) {
   if (isOn) {
-    recording = [];
+    recording = { parts: [], nFrames: 0 };
   } else if (recording) {
-    const n = recording.reduce((sum, block) => sum + block.length, 0);
-    const samples = new Float32Array(n);
-    recording.reduce((at, block) => (samples.set(block, at), at + block.length), 0);
+    postMessage({ type: "recorded", samples: new Blob(recording.parts), nFrames: recording.nFrames });
     recording = null;
-    postMessage({ type: "recorded", samples }, [samples.buffer]);
   }
 }

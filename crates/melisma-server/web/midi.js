@@ -2,6 +2,9 @@
 
 const NOTE_OFF = 0x80;
 const NOTE_ON = 0x90;
+const CONTROL = 0xb0;
+/** Controllers from this one on end all notes. */
+const ALL_SOUND_OFF = 120;
 
 /** Whether the browser has Web MIDI. */
 export function hasMidi() {
@@ -9,7 +12,7 @@ export function hasMidi() {
 }
 
 /**
- * Asks for the devices, and plays theirs notes on `keyboard`.
+ * Asks for the devices, and plays their notes on `keyboard`.
  * @param {import("./keyboard.js").Keyboard} keyboard
  * @param {(names: string[]) => void} tell the devices, now and whenever they change
  */
@@ -20,7 +23,11 @@ export async function connect(keyboard, tell) {
     inputs.forEach((input) => (input.onmidimessage = (event) => take(keyboard, event.data)));
     tell(inputs.map((input) => input.name ?? "a device"));
   };
-  access.onstatechange = listen;
+  access.onstatechange = () => {
+    // A device that is gone does not release its keys.
+    keyboard.releaseAll("midi");
+    listen();
+  };
   listen();
 }
 
@@ -31,5 +38,7 @@ function take(keyboard, [status, key, velocity]) {
     keyboard.hold(`midi ${key}`, key, velocity / 127);
   } else if (kind === NOTE_ON || kind === NOTE_OFF) {
     keyboard.release(`midi ${key}`);
+  } else if (kind === CONTROL && key >= ALL_SOUND_OFF) {
+    keyboard.releaseAll("midi");
   }
 }

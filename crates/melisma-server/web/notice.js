@@ -26,6 +26,7 @@ export class Notice {
       button.addEventListener("click", action.act);
       parts.push(button);
     }
+    this.place.setAttribute("aria-live", "polite");
     this.place.replaceChildren(...parts);
     this.place.hidden = false;
   }
@@ -49,6 +50,8 @@ export class Notice {
       if (performance.now() >= end) {
         act();
       } else if (text.textContent !== sentence(left())) {
+        // The sentence was read aloud once; every second would be too often.
+        this.place.setAttribute("aria-live", "off");
         text.textContent = sentence(left());
       }
     }, 100);

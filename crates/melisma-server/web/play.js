@@ -1,5 +1,5 @@
 // The view Play: live music, its controls, its picture and its figures.
-import { request, refusal, useKey } from "./connection.js";
+import { keyQuestion, refusal, request, useKey } from "./connection.js";
 import { Controls } from "./controls.js";
 import { figure, find, milliseconds, show, stillness } from "./element.js";
 import { Keyboard } from "./keyboard.js";
@@ -15,6 +15,9 @@ import { save, wav } from "./wav.js";
 const AHEAD_MS = 35;
 /** Figures change this often, so that they can be read. */
 const FIGURES_MS = 250;
+/** With less motion, everything does. */
+const STILL_MS = 500;
+const INVITATION = "Press play: the server composes and renders music for you, live.";
 
 export class PlayView {
   /** @param {import("./status.js").Status} status */
@@ -28,6 +31,10 @@ export class PlayView {
     this.isVisible = false;
     this.figuresMs = 0;
     this.isRecording = false;
+    this.isOn = false;
+    this.levelMs = 0;
+    /** @type {Map<number, string>} the instrument of each key that is held */
+    this.instruments = new Map();
     this.controls.showValues();
     this.showTitle();
     const reason = obstacle();
@@ -53,19 +60,21 @@ export class PlayView {
 
   listen() {
     const { controls, keyboard, transport } = this;
-    find("play").addEventListener("click", () => (this.state === "idle" ? this.start() : this.stop()));
+    find("play").addEventListener("click", () => (this.isOn ? this.stop() : this.start()));
     // The sound card takes a while to start: it begins when the button goes down.
     find("play").addEventListener("pointerdown", () => this.player.context.resume());
     controls.addEventListener("piece", () => this.change());
     controls.addEventListener("sound", ({ detail }) => this.say({ type: "set", ...detail }));
-    keyboard.addEventListener("down", ({ detail }) => this.say(this.note("note_on", detail)));
-    keyboard.addEventListener("up", ({ detail }) => this.say(this.note("note_off", detail)));
+    keyboard.addEventListener("down", ({ detail }) => this.press(detail));
+    keyboard.addEventListener("up", ({ detail }) => this.release(detail));
     transport.addEventListener("state", ({ detail }) => this.enter(detail));
     transport.addEventListener("begun", () => this.begin());
     transport.addEventListener("notes", ({ detail }) => this.roll.add(detail.notes));
     transport.addEventListener("level", ({ detail }) => this.showLevel(detail));
     transport.addEventListener("jitter", ({ detail }) => (this.jitterMs = detail.jitterMs));
-    transport.addEventListener("recorded", ({ detail }) => this.saveRecording(detail.samples));
+    transport.addEventListener("recorded", ({ detail }) => this.saveRecording(detail));
+    // They are missing where the key came late, or the server.
+    this.status.addEventListener("report", () => this.controls.preset ?? this.loadPresets());
     find("record").addEventListener("click", () => this.record());
     find("midi").hidden = !hasMidi();
     show(find("midi-name"), hasMidi() ? "" : "not in this browser");
@@ -81,6 +90,9 @@ export class PlayView {
       if (reply.ok) {
         this.controls.load(await reply.json());
         this.showTitle();
+        if (this.state === "idle") {
+          this.notice.say(INVITATION);
+        }
       } else {
         this.enter({ name: (await refusal(reply)).kind });
       }
@@ -93,7 +105,7 @@ export class PlayView {
     const query = this.controls.query();
     query.set("rate", String(this.player.rate));
     query.set("sample_format", "f32");
-    query.set("ahead", String(AHEAD_MS));
+    query.set("ahead", String(Math.round(this.player.targetSeconds() * 1e3)));
     return `/v1/synth?${query}`;
   }
 
@@ -127,7 +139,7 @@ export class PlayView {
 
   change() {
     this.showTitle();
-    if (this.state !== "idle") {
+    if (this.isOn) {
       this.transport.open(this.path());
     }
   }
@@ -144,17 +156,23 @@ export class PlayView {
     }
   }
 
-  note(type, { key, velocity }) {
+  press({ key, velocity }) {
     const instrument = find("instrument").value;
-    return type === "note_on" ? { type, instrument, key, velocity } : { type, instrument, key };
+    this.instruments.set(key, instrument);
+    this.say({ type: "note_on", instrument, key, velocity });
+  }
+
+  /** A key ends the note that it began, whatever instrument the keys play by then. */
+  release({ key }) {
+    this.say({ type: "note_off", instrument: this.instruments.get(key), key });
   }
 
   /** @param {import("./transport.js").State} state */
   enter(state) {
     this.state = state.name;
-    const isOn = state.name !== "idle" && state.name !== "key" && state.name !== "invalid";
-    find("play").setAttribute("aria-pressed", String(isOn));
-    find("play").setAttribute("aria-label", isOn ? "Stop" : "Play");
+    this.isOn = !["idle", "key", "invalid"].includes(state.name);
+    find("play").setAttribute("aria-pressed", String(this.isOn));
+    find("play").setAttribute("aria-label", this.isOn ? "Stop" : "Play");
     const again = { label: "Try now", act: () => this.transport.again() };
     switch (state.name) {
       case "playing":
@@ -162,7 +180,7 @@ export class PlayView {
         this.notice.hide();
         break;
       case "idle":
-        this.notice.say("Press play: the server composes and renders music for you, live.");
+        this.notice.say(INVITATION);
         break;
       case "full":
         this.notice.count((s) => `The server is busy: ${state.message}. Trying again in ${s} s.`, state.waitMs, again);
@@ -182,10 +200,9 @@ export class PlayView {
     const wasWanted = this.transport.isWanted;
     this.transport.isWanted = false;
     this.state = "idle";
-    this.notice.askKey("This server needs a key. The page forgets it when you close it.", async (key) => {
+    this.notice.askKey(keyQuestion(), async (key) => {
       useKey(key);
       this.status.start();
-      this.notice.say("Press play: the server composes and renders music for you, live.");
       await this.loadPresets();
       if (wasWanted && this.state === "idle" && this.controls.preset) {
         this.start();
@@ -194,16 +211,21 @@ export class PlayView {
   }
 
   record() {
-    this.isRecording = !this.isRecording;
-    find("record").setAttribute("aria-pressed", String(this.isRecording));
-    show(find("record"), this.isRecording ? "Save" : "Record");
-    this.transport.record(this.isRecording);
+    this.transport.record(!this.isRecording);
+    this.showRecording(!this.isRecording);
   }
 
-  saveRecording(samples) {
-    const seconds = samples.length / 2 / this.player.rate;
-    show(find("recorded"), seconds > 0 ? `${figure(seconds, 1)} s saved` : "nothing played");
-    if (seconds > 0) {
+  showRecording(isRecording) {
+    this.isRecording = isRecording;
+    find("record").setAttribute("aria-pressed", String(isRecording));
+    show(find("record"), isRecording ? "Save" : "Record");
+  }
+
+  /** @param {{ samples: Blob, nFrames: number }} recorded */
+  saveRecording({ samples, nFrames }) {
+    this.showRecording(false);
+    show(find("recorded"), nFrames > 0 ? `${figure(nFrames / this.player.rate, 1)} s saved` : "nothing played");
+    if (nFrames > 0) {
       save(wav(samples, this.player.rate, 2), `melisma-${this.controls.query().get("preset")}.wav`);
     }
   }
@@ -215,6 +237,11 @@ export class PlayView {
   }
 
   showLevel({ peak_dbtp: peak, momentary_lufs: lufs }) {
+    const now = performance.now();
+    if (stillness.matches && now - this.levelMs < STILL_MS) {
+      return;
+    }
+    this.levelMs = now;
     show(find("lufs"), lufs === null ? "–" : figure(lufs, 1));
     show(find("peak"), peak === null ? "silent" : `${figure(peak, 1)} dBTP`);
     const level = Math.min(0, Math.max(-60, peak ?? -60));
@@ -227,7 +254,7 @@ export class PlayView {
       return;
     }
     requestAnimationFrame((next) => this.frame(next));
-    const isDue = now - this.figuresMs > FIGURES_MS;
+    const isDue = now - this.figuresMs > (stillness.matches ? STILL_MS : FIGURES_MS);
     if (this.state !== "playing" || (stillness.matches && !isDue)) {
       return;
     }

@@ -63,6 +63,11 @@ export class Player {
     return Math.max(0, this.ring.fill()) / this.rate;
   }
 
+  /** Seconds of sound that should wait. */
+  targetSeconds() {
+    return this.ring.get(FIELD.TARGET) / this.rate;
+  }
+
   /** Seconds from the server's samples to the loudspeaker. */
   latencySeconds() {
     return this.bufferSeconds() + (this.context.outputLatency || this.context.baseLatency || 0);

@@ -8,6 +8,7 @@ const MESSAGE = 1 << 18;
 
 /** @type {Ring} */
 let ring;
+let timer = 0;
 /** @type {WebSocket | null} */
 let socket = null;
 /** @type {Float32Array[]} everything that was decoded */
@@ -23,7 +24,8 @@ onmessage = ({ data }) => {
   switch (data.type) {
     case "ring":
       ring = new Ring(data.memory);
-      setInterval(pump, PUMP_MS);
+      clearInterval(timer);
+      timer = setInterval(pump, PUMP_MS);
       break;
     case "open":
       open(data.url, data.protocols);

@@ -1,12 +1,13 @@
 // The view Speak: text, tokens or an audio file in, the sound and its picture out.
-import { protocols, probe, refusal, request, socketUrl, useKey } from "./connection.js";
-import { count, figure, find, milliseconds, show, stillness } from "./element.js";
+import { keyQuestion, probe, protocols, refusal, request, socketUrl, useKey } from "./connection.js";
+import { figure, find, milliseconds, show, stillness } from "./element.js";
+import { listenForFiles } from "./intake.js";
+import { inWords } from "./ledger.js";
 import { Notice } from "./notice.js";
 import { Picture } from "./picture.js";
 import { obstacle, Player } from "./player.js";
 import { FIELD, STATE } from "./ring.js";
-import { messages, samples, SpeechField } from "./speech.js";
-import { wav } from "./wav.js";
+import { events, samples, SpeechField } from "./speech.js";
 
 const PATH = "/v1/decode?sample_format=f32&picture=1";
 const TARGET_SECONDS = 0.08;
@@ -51,50 +52,58 @@ export class SpeakView {
   }
 
   listen() {
-    const drop = find("drop");
-    drop.addEventListener("dragover", (event) => {
-      event.preventDefault();
-      drop.classList.add("over");
+    listenForFiles({
+      file: (file) => this.run((signal) => this.file(file, signal)),
+      text: (text) => this.run(() => this.tokens(text)),
     });
-    drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-    drop.addEventListener("drop", (event) => {
-      event.preventDefault();
-      drop.classList.remove("over");
-      this.run(() => this.file(event.dataTransfer.files[0]));
-    });
-    find("file").addEventListener("change", ({ target }) => this.run(() => this.file(target.files[0])));
-    this.speech.addEventListener("speak", () => this.run(() => this.say()));
+    this.speech.addEventListener("speak", () => this.run((signal) => this.say(signal)));
     find("speak").addEventListener("click", () => this.run(() => this.tokens(find("tokens").value)));
-    find("example").addEventListener("click", () => this.run(() => this.example()));
+    find("example").addEventListener("click", () => this.run((signal) => this.example(signal)));
     find("speak-play").addEventListener("click", () => (this.isOn ? this.pause() : this.replay()));
-    find("picture").addEventListener("click", (event) => {
-      const { left, width } = find("picture").getBoundingClientRect();
-      this.seek(Math.floor(((event.clientX - left) / width) * this.nSamples));
+    const picture = find("picture");
+    picture.addEventListener("click", (event) => {
+      const { left, width } = picture.getBoundingClientRect();
+      this.seek(((event.clientX - left) / width) * this.nSamples);
+    });
+    picture.addEventListener("keydown", (event) => {
+      const to = this.target(event.key);
+      if (to !== undefined && this.nSamples > 0) {
+        event.preventDefault();
+        this.seek(to);
+      }
     });
   }
 
-  /** Runs one job; its failure is shown. @param {() => Promise<void>} job */
+  /** Where a key leads on the picture. @param {string} key */
+  target(key) {
+    const step = this.player ? this.player.rate : 0;
+    const at = this.position();
+    const steps = { ArrowLeft: at - step, ArrowRight: at + step, PageDown: at - 10 * step, PageUp: at + 10 * step };
+    return { ...steps, Home: 0, End: this.nSamples }[key];
+  }
+
+  /** Runs one job and ends the one before; its failure is shown. @param {(signal: AbortSignal) => Promise<void>} job */
   async run(job) {
-    this.job = job;
-    this.spoken?.abort();
+    this.running?.abort();
+    const running = new AbortController();
+    [this.job, this.running] = [job, running];
     try {
-      await job();
+      await job(running.signal);
     } catch (error) {
-      if (job === this.job) {
+      if (!running.signal.aborted) {
         this.fail({ kind: "gone", message: String(error.message ?? error), retrySeconds: 0 });
       }
     }
   }
 
-  /** Text to speech, heard while it is spoken. */
-  async say() {
+  /** Text to speech, heard while it is spoken. @param {AbortSignal} signal */
+  async say(signal) {
     const asked = this.speech.request();
     if (!asked.input.trim()) {
       this.notice.say("There is no text in the field yet.");
       return;
     }
-    this.spoken = new AbortController();
-    const [startMs, { signal }] = [performance.now(), this.spoken];
+    const startMs = performance.now();
     const headers = { "content-type": "application/json" };
     const reply = await request("/v1/audio/speech", { method: "POST", headers, body: JSON.stringify(asked), signal });
     if (!reply.ok) {
@@ -106,50 +115,55 @@ export class SpeakView {
     this.openedMs = startMs;
     this.worker.postMessage({ type: "begin" });
     await begun;
-    const pieces = [];
-    for await (const piece of samples(reply)) {
-      pieces.push(piece);
-      this.worker.postMessage({ type: "samples", samples: piece });
+    for await (const event of events(reply)) {
+      this.hear(event);
     }
-    this.worker.postMessage({ type: "whole" });
-    const ledger = await request(`/v1/ledger/${reply.headers.get("x-request-id")}`, { signal });
-    if (ledger.ok) {
-      this.finish(await ledger.json());
-    }
-    await this.draw(wav(new Blob(pieces), rate, 1), signal);
-  }
-
-  /** The picture of a whole sound. @param {Blob} blob @param {AbortSignal} signal */
-  async draw(blob, signal) {
-    const reply = await request("/v1/mel", { method: "POST", body: blob, signal });
-    if (reply.ok) {
-      for await (const message of messages(reply)) {
-        this.take(message);
-      }
+    if (this.failure) {
+      this.worker.postMessage({ type: "whole" });
+      this.fail({ kind: "invalid", message: this.failure });
+    } else {
+      const ledger = await request(`/v1/ledger/${reply.headers.get("x-request-id")}`, { signal });
+      this.finish(ledger.ok ? await ledger.json() : null);
     }
   }
 
-  async file(file) {
-    if (!file) {
-      return;
+  /** An event of `/v1/audio/speech`. */
+  hear(event) {
+    if (event.type === "speech.audio.delta") {
+      this.worker.postMessage({ type: "samples", samples: samples(event.audio) });
+    } else if (event.type === "speech.audio.done") {
+      this.worker.postMessage({ type: "whole" });
+    } else {
+      this.take(event);
     }
+  }
+
+  /** @param {File} file @param {AbortSignal} signal */
+  async file(file, signal) {
     const start = new Uint8Array(await file.slice(0, 512).arrayBuffer());
     // Text has no bytes below 9; every audio format has some within its first lines.
     if (start.every((byte) => byte >= 9)) {
-      await this.tokens(await file.text());
+      const text = await file.text();
+      signal.throwIfAborted();
+      await this.tokens(text);
     } else {
-      await this.encode(file, file.name);
+      await this.encode(file, file.name, signal);
     }
   }
 
-  async example() {
-    const reply = await request(EXAMPLE);
-    await (reply.ok ? this.encode(await reply.blob(), "eight seconds of music") : this.fail(await refusal(reply)));
+  /** @param {AbortSignal} signal */
+  async example(signal) {
+    const reply = await request(EXAMPLE, { signal });
+    if (reply.ok) {
+      await this.encode(await reply.blob(), "eight seconds of music", signal);
+    } else {
+      this.fail(await refusal(reply));
+    }
   }
 
   async tokens(text) {
     if (!text.trim()) {
-      this.notice.say("There are no tokens in the field yet.", { label: "Try it with music", act: () => this.run(() => this.example()) });
+      this.notice.say("There are no tokens in the field yet.", { label: "Try it with music", act: () => this.run((signal) => this.example(signal)) });
       return;
     }
     await this.open("Tokens");
@@ -157,9 +171,14 @@ export class SpeakView {
     this.worker.postMessage({ type: "end" });
   }
 
-  /** An audio file to tokens, which are decoded while they come. @param {Blob} blob @param {string} name */
-  async encode(blob, name) {
-    const reply = await request("/v1/encode", { method: "POST", body: blob });
+  /**
+   * An audio file to tokens, which are decoded while they come.
+   * @param {Blob} blob
+   * @param {string} name
+   * @param {AbortSignal} signal
+   */
+  async encode(blob, name, signal) {
+    const reply = await request("/v1/encode", { method: "POST", body: blob, signal });
     if (!reply.ok) {
       this.fail(await refusal(reply));
       return;
@@ -233,8 +252,8 @@ export class SpeakView {
 
   seek(sample) {
     if (this.nSamples > 0) {
-      this.base = sample;
-      this.worker.postMessage({ type: "seek", sample });
+      this.base = Math.floor(Math.min(this.nSamples, Math.max(0, sample)));
+      this.worker.postMessage({ type: "seek", sample: this.base });
     }
   }
 
@@ -272,13 +291,14 @@ export class SpeakView {
     }
   }
 
+  /** @param {any} ledger `null` where the server has forgotten it */
   finish(ledger) {
-    const seconds = this.nSamples / this.player.rate;
+    const seconds = (ledger?.samples ?? this.nSamples) / this.player.rate;
     const took = (performance.now() - this.openedMs) / 1e3;
     show(find("speed"), `${figure(seconds / took, seconds / took < 10 ? 1 : 0)}x`);
     show(find("first"), milliseconds(this.firstMs / 1e3));
     show(find("length"), `${figure(seconds, 1)} s`);
-    show(find("ledger"), inWords(ledger));
+    show(find("ledger"), ledger ? inWords(ledger) : "");
   }
 
   async close({ isWhole }) {
@@ -294,7 +314,7 @@ export class SpeakView {
     this.turn(false);
     const again = { label: "Try now", act: () => this.run(this.job) };
     if (kind === "key") {
-      this.notice.askKey("This server needs a key. The page forgets it when you close it.", (key) => {
+      this.notice.askKey(keyQuestion(), (key) => {
         useKey(key);
         this.status.start();
         this.speech.load();
@@ -319,26 +339,23 @@ export class SpeakView {
     this.picture.draw();
     const share = this.nSamples > 0 ? this.position() / this.nSamples : 0;
     find("cursor").style.left = `${share * 100}%`;
+    this.showPlace();
     const { ring } = this.player ?? {};
     if (this.isOn && ring.get(FIELD.ENDED) === 1 && ring.fill() <= 0 && ring.get(FIELD.STATE) === STATE.WAITING) {
       this.base = this.nSamples;
       this.turn(false);
     }
   }
-}
 
-/** The account of the tokens as a sentence. */
-function inWords({ accepted, rejected, resyncs, frames, concealed_frames: concealed, dropped_frames: dropped }) {
-  const total = accepted + rejected;
-  const first =
-    rejected === 0
-      ? `All ${count(total, "token")} were accepted and made ${count(frames, "frame")}.`
-      : `${count(accepted, "token")} of ${total.toLocaleString("en")} were accepted, ${rejected.toLocaleString("en")} rejected; they made ${count(frames, "frame")}.`;
-  const faults = [
-    resyncs > 0 && `the stream lost its place ${count(resyncs, "time")}`,
-    concealed > 0 && `${count(concealed, "frame")} were completed from the one before`,
-    dropped > 0 && `${count(dropped, "frame")} had too few tokens and were dropped`,
-  ].filter(Boolean);
-  const rest = faults.join("; ");
-  return faults.length === 0 ? `${first} Nothing was resynchronised or concealed.` : `${first} ${rest[0].toUpperCase()}${rest.slice(1)}.`;
+  /** The place in the sound, for those who do not see the cursor. */
+  showPlace() {
+    const { rate } = this.player ?? { rate: RATE };
+    const [at, all] = [this.position(), this.nSamples].map((n) => figure(n / rate, 0));
+    const picture = find("picture");
+    if (picture.getAttribute("aria-valuenow") !== at || picture.getAttribute("aria-valuemax") !== all) {
+      picture.setAttribute("aria-valuenow", at);
+      picture.setAttribute("aria-valuemax", all);
+      picture.setAttribute("aria-valuetext", `${at} of ${all} seconds`);
+    }
+  }
 }

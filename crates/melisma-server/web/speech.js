@@ -1,4 +1,4 @@
-// Text to speech: the field with its voices and its speed, and the samples while the server speaks them.
+// Text to speech: the field with its voices and its speed, and the events while the server speaks.
 import { request } from "./connection.js";
 import { figure, find, make, show } from "./element.js";
 
@@ -41,7 +41,8 @@ export class SpeechField extends EventTarget {
   /** The request for the field's text. */
   request() {
     const speed = Number(find("pace").value);
-    return { model: MODEL, input: find("text").value, voice: find("voice").value, speed, response_format: "pcm" };
+    const said = { model: MODEL, input: find("text").value, voice: find("voice").value, speed };
+    return { ...said, response_format: "pcm", stream_format: "sse", picture: true };
   }
 
   showPace() {
@@ -50,36 +51,22 @@ export class SpeechField extends EventTarget {
 }
 
 /**
- * The samples of an answer in `pcm`, as they arrive.
- * @param {Response} reply
- * @returns {AsyncGenerator<Float32Array<ArrayBuffer>>}
- */
-export async function* samples(reply) {
-  const reader = reply.body.getReader();
-  let rest = new Uint8Array(0);
-  for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-    const bytes = new Uint8Array(rest.length + value.length);
-    bytes.set(rest);
-    bytes.set(value, rest.length);
-    const view = new DataView(bytes.buffer);
-    const n = bytes.length >> 1;
-    rest = bytes.slice(2 * n);
-    if (n > 0) {
-      yield Float32Array.from({ length: n }, (_, i) => view.getInt16(2 * i, true) * S16_SCALE);
-    }
-  }
-}
-
-/**
- * The messages of an answer in `application/x-ndjson`, as they arrive.
+ * The events of an answer, as they arrive.
  * @param {Response} reply
  */
-export async function* messages(reply) {
+export async function* events(reply) {
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-    const lines = (rest + value).split("\n");
-    rest = lines.pop() ?? "";
-    yield* lines.filter(Boolean).map((line) => JSON.parse(line));
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop() ?? "";
+    yield* parts.map((part) => JSON.parse(part.slice("data: ".length)));
   }
+}
+
+/** Samples of `pcm` in base64. @param {string} text @returns {Float32Array<ArrayBuffer>} */
+export function samples(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const view = new DataView(bytes.buffer);
+  return Float32Array.from({ length: bytes.length >> 1 }, (_, i) => view.getInt16(2 * i, true) * S16_SCALE);
 }

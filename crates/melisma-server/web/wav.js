@@ -3,9 +3,9 @@
 const HEAD_BYTES = 44;
 const FLOATS = 3;
 
-/** @param {Float32Array | Blob} samples interleaved @param {number} rate @param {number} channels */
+/** @param {Blob} samples floats, interleaved @param {number} rate @param {number} channels */
 export function wav(samples, rate, channels) {
-  const nBytes = samples.byteLength ?? samples.size;
+  const nBytes = samples.size;
   const head = new DataView(new ArrayBuffer(HEAD_BYTES));
   const text = (at, word) => [...word].forEach((letter, i) => head.setUint8(at + i, letter.charCodeAt(0)));
   text(0, "RIFF");

@@ -9,13 +9,18 @@ const FOLLOW = 0.0025;
 /** Frames by which the mean fill may differ from the target before the speed changes. */
 const DEAD_BAND = 480;
 const MAX_DRIFT = 0.004;
-/** The fill is looked at over this time; its least should not fall below the second value. */
-const WINDOW_SECONDS = 0.5;
+/** Below this a stream is in danger of running dry. */
 const SAFE_SECONDS = 0.01;
-/** A narrow escape raises the target by a step and an underrun by two; thirty good seconds lower it by one. */
+/** The reserve should be this many times as long as the longest delay of late. */
+const MARGIN = 1.5;
+/** The target changes by whole steps. */
 const STEP_SECONDS = 0.01;
 const MAX_TARGET_SECONDS = 0.2;
-const GOOD_SECONDS = 30;
+/** What a higher target asks of the server arrives within this time. */
+const SETTLE_SECONDS = 0.1;
+/** Delays are remembered for this long, in so many parts. */
+const MEMORY_SECONDS = 60;
+const MEMORY_PARTS = 12;
 /** Time before the first sound in which the pace of a live stream is watched. */
 const WATCH_SECONDS = 0.1;
 /** Live sound that waits this much longer than it should is skipped. */
@@ -35,11 +40,13 @@ class RingPlayer extends AudioWorkletProcessor {
     this.mean = 0;
     this.speed = 1;
     this.leastTarget = this.ring.get(FIELD.TARGET);
-    this.changedSeconds = 0;
-    /** The least fill since the target changed and in the present window, and the window's end. */
-    this.lowest = Infinity;
-    this.low = Infinity;
-    this.windowSeconds = 0;
+    /** Until then, the fill does not tell how late the stream is. */
+    this.settledSeconds = 0;
+    /** The longest delay of each part of the memory, the latest first, and the end of that part. */
+    this.delays = [0];
+    this.partSeconds = 0;
+    /** When the stream ran dry, until its samples come again. */
+    this.drySeconds = null;
     /** The pace of the stream before its first sound: since when, and the earliest samples so far. */
     this.watch = null;
     this.isKnown = false;
@@ -69,16 +76,20 @@ class RingPlayer extends AudioWorkletProcessor {
   begin() {
     const { ring } = this;
     if (ring.get(FIELD.WANTED) === 0) {
-      [this.watch, this.isKnown] = [null, false];
+      [this.watch, this.isKnown, this.delays] = [null, false, [0]];
       this.setTarget(this.leastTarget);
       return false;
     }
     const splice = ring.get(FIELD.SPLICE);
     if (splice !== this.splice) {
       ring.set(FIELD.READ, splice);
-      this.splice = splice;
+      [this.splice, this.drySeconds] = [splice, null];
     }
     const fill = ring.fill();
+    if (this.drySeconds !== null && fill > 0) {
+      this.note(ring.get(FIELD.TARGET) + (currentTime - this.drySeconds) * sampleRate);
+      this.drySeconds = null;
+    }
     const hasEnded = ring.get(FIELD.ENDED) === 1 && fill > 0;
     const isEnough = (this.isWatched(fill) && fill >= ring.get(FIELD.TARGET)) || hasEnded;
     if (isEnough) {
@@ -87,7 +98,7 @@ class RingPlayer extends AudioWorkletProcessor {
       this.fraction = 0;
       this.mean = ring.fill();
       this.speed = 1;
-      this.openWindow();
+      this.settledSeconds = 0;
       ring.set(FIELD.STATE, STATE.PLAYING);
     }
     return isEnough;
@@ -114,11 +125,6 @@ class RingPlayer extends AudioWorkletProcessor {
     }
     this.isKnown = currentTime - watch.since >= WATCH_SECONDS;
     return this.isKnown;
-  }
-
-  openWindow() {
-    this.low = Infinity;
-    this.windowSeconds = currentTime + WINDOW_SECONDS;
   }
 
   /** After a pause, what came late is not worth its delay. */
@@ -149,11 +155,7 @@ class RingPlayer extends AudioWorkletProcessor {
     if (ring.get(FIELD.LIVE) === 0) {
       return;
     }
-    this.low = Math.min(this.low, fill);
-    if (currentTime > this.windowSeconds) {
-      this.adapt();
-      this.openWindow();
-    }
+    this.adapt(fill);
     const target = ring.get(FIELD.TARGET);
     this.mean += (fill - this.mean) * FOLLOW;
     const excess = this.mean - target - DEAD_BAND;
@@ -163,21 +165,39 @@ class RingPlayer extends AudioWorkletProcessor {
     ring.set(FIELD.DRIFT_PPM, Math.round((this.speed - 1) * 1e6));
   }
 
-  /** Raises the target after a narrow escape, and lowers it after a good time. */
-  adapt() {
+  /** Lowers the target when long delays are forgotten, and raises it before one that is longer than those of late. */
+  adapt(fill) {
     const target = this.ring.get(FIELD.TARGET);
-    const [step, safe] = [STEP_SECONDS * sampleRate, SAFE_SECONDS * sampleRate];
-    this.lowest = Math.min(this.lowest, this.low);
-    if (this.low < safe) {
-      this.setTarget(target + step);
-    } else if (currentTime - this.changedSeconds > GOOD_SECONDS && this.lowest > safe + step) {
-      this.setTarget(target - step);
+    if (currentTime > this.partSeconds) {
+      this.partSeconds = currentTime + MEMORY_SECONDS / MEMORY_PARTS;
+      if (this.delays.length === MEMORY_PARTS && this.needed() < target) {
+        this.setTarget(target - STEP_SECONDS * sampleRate);
+      }
+      this.delays = [0, ...this.delays].slice(0, MEMORY_PARTS);
+    }
+    if (currentTime > this.settledSeconds) {
+      this.note(target - fill);
     }
   }
 
+  /** Takes a delay, and raises the target if that is too low for it. @param {number} delay frames */
+  note(delay) {
+    this.delays[0] = Math.max(this.delays[0], delay);
+    const needed = this.needed();
+    if (needed > this.ring.get(FIELD.TARGET)) {
+      this.setTarget(needed);
+    }
+  }
+
+  /** The target for the delays of late, in whole steps above the least. */
+  needed() {
+    const step = STEP_SECONDS * sampleRate;
+    const above = MARGIN * Math.max(...this.delays) + SAFE_SECONDS * sampleRate - this.leastTarget;
+    return this.leastTarget + Math.ceil(above / step) * step;
+  }
+
   setTarget(frames) {
-    this.changedSeconds = currentTime;
-    this.lowest = Infinity;
+    this.settledSeconds = currentTime + SETTLE_SECONDS;
     this.ring.set(FIELD.TARGET, Math.max(this.leastTarget, Math.min(frames, MAX_TARGET_SECONDS * sampleRate)));
   }
 
@@ -226,7 +246,7 @@ class RingPlayer extends AudioWorkletProcessor {
     const isDry = fill < this.speed * 128 + RESERVE && !this.isSpliced();
     if (isDry && ring.get(FIELD.ENDED) === 0 && ring.get(FIELD.WANTED) === 1) {
       ring.set(FIELD.UNDERRUNS, ring.get(FIELD.UNDERRUNS) + 1);
-      this.setTarget(ring.get(FIELD.TARGET) + 2 * STEP_SECONDS * sampleRate);
+      this.drySeconds = currentTime;
     }
   }
 }

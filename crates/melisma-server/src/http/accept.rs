@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::body::Reply;
 use super::failure::Failure;
 use super::idle::Idle;
+use super::presence::{Presence, Progress};
 use super::race::{First, race};
 use crate::admission::{Admission, Place};
 
@@ -98,19 +99,28 @@ async fn serve<F: Future<Output = Reply>>(
     let Door { times, mut stop, .. } = door;
     // It only costs latency.
     let _ = socket.set_nodelay(true);
-    let service = service_fn(|request| {
+    let progress = Progress::default();
+    let service = service_fn(|request: Request<Incoming>| {
+        progress.ask(request.version());
         let answered = answer(request, connection.clone());
-        async { Ok::<_, Infallible>(answered.await) }
+        async {
+            let reply = answered.await;
+            progress.answer();
+            Ok::<_, Infallible>(reply)
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(times.header);
-    builder.max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES);
-    let io = TokioIo::new(Idle::new(socket, times.idle));
-    let mut serving = pin!(builder.serve_connection(io, service).with_upgrades());
-    if let Ok(First::B(())) = timeout(times.total, race(serving.as_mut(), shut(&mut stop))).await {
+    builder.max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES).half_close(true);
+    let socket = Idle::new(socket, times.idle);
+    let presence = Presence { line: socket.line(), progress: &progress, times };
+    let mut lost = pin!(presence.lost());
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(socket), service).with_upgrades());
+    let served = race(race(serving.as_mut(), lost.as_mut()), shut(&mut stop));
+    if let Ok(First::B(())) = timeout(times.total, served).await {
         serving.as_mut().graceful_shutdown();
         // It fails only if the client leaves or takes too long.
-        let _ = timeout(times.total, serving).await;
+        let _ = timeout(times.total, race(serving, lost)).await;
     }
 }
 

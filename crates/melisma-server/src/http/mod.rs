@@ -5,5 +5,6 @@ pub mod body;
 pub mod failure;
 pub mod guard;
 mod idle;
+mod presence;
 pub mod query;
 pub mod race;

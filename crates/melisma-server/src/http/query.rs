@@ -6,6 +6,8 @@ use super::failure::Failure;
 #[derive(Debug, Default)]
 pub struct Query {
     pairs: Vec<(String, String)>,
+    /// The parameters that the route has asked for.
+    known: Vec<&'static str>,
 }
 
 impl Query {
@@ -24,11 +26,12 @@ impl Query {
             }
             pairs.push((name, value));
         }
-        Ok(Self { pairs })
+        Ok(Self { pairs, known: Vec::new() })
     }
 
     /// The value of `name`, if it is given.
-    pub fn text(&mut self, name: &str) -> Option<String> {
+    pub fn text(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
         let at = self.pairs.iter().position(|(other, _)| other == name)?;
         Some(self.pairs.swap_remove(at).1)
     }
@@ -39,7 +42,7 @@ impl Query {
     /// `read` returns `None` for it; the message says what is `expected`.
     pub fn value<T>(
         &mut self,
-        name: &str,
+        name: &'static str,
         expected: &str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, Failure> {
@@ -53,10 +56,12 @@ impl Query {
     /// # Errors
     /// There is one.
     pub fn finish(self) -> Result<(), Failure> {
-        match self.pairs.first() {
-            None => Ok(()),
-            Some((name, _)) => Err(Failure::parameter(name, format!("unknown parameter `{name:.64}`"))),
-        }
+        let Some((name, _)) = self.pairs.first() else { return Ok(()) };
+        let known = match self.known.is_empty() {
+            true => "this route takes none".to_owned(),
+            false => format!("this route takes {}", self.known.join(", ")),
+        };
+        Err(Failure::parameter(name, format!("unknown parameter `{name:.64}`; {known}")))
     }
 }
 
@@ -98,6 +103,10 @@ mod tests {
             assert!(Query::new(Some(text)).is_err(), "{text}");
         }
         assert!(Query::new(Some("chnk=2")).unwrap().finish().is_err());
+        let mut query = Query::new(Some("chnk=2")).unwrap();
+        assert_eq!((query.text("chunk"), query.text("noise")), (None, None));
+        let said = query.finish().unwrap_err().json()["error"]["message"].to_string();
+        assert_eq!(said, "\"unknown parameter `chnk`; this route takes chunk, noise\"");
         let mut query = Query::new(Some("chunk=x")).unwrap();
         assert!(query.value("chunk", "a number", |text| text.parse::<u32>().ok()).is_err());
     }

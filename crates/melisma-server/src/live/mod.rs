@@ -9,6 +9,7 @@
 
 mod player;
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -31,12 +32,34 @@ const SHARE: f64 = 0.6;
 const MEASURED: u32 = 100;
 
 /// The rate of a listener's music, and how early it leaves.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Pace {
     /// Samples per second.
     pub sample_rate: u32,
-    /// Blocks that leave ahead of their time, as a reserve.
-    pub n_ahead: u32,
+    /// How early blocks leave.
+    pub lead: Lead,
+}
+
+/// Blocks that leave ahead of their time, as a reserve. The listener may change it while the music plays.
+#[derive(Debug, Clone)]
+pub struct Lead(Arc<AtomicU32>);
+
+impl Lead {
+    /// A lead of the blocks that fit into `ahead`.
+    pub fn new(ahead: Duration) -> Self {
+        let lead = Self(Arc::default());
+        lead.set(ahead);
+        lead
+    }
+
+    /// Takes effect with the next block.
+    pub fn set(&self, ahead: Duration) {
+        self.0.store((ahead.as_millis() / BLOCK.as_millis()) as u32, Relaxed);
+    }
+
+    fn n_blocks(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
 }
 
 /// A block of one listener's music.

@@ -6,7 +6,7 @@ use melisma::audio::Meter;
 use melisma::synth::Endless;
 use tokio::sync::mpsc;
 
-use super::{BLOCK, Level, Pace, Played, Seat};
+use super::{BLOCK, Lead, Level, Pace, Played, Seat};
 
 /// Blocks of one listener in a row, so that a new listener does not delay the others.
 const IN_A_ROW: usize = 2;
@@ -19,6 +19,9 @@ pub(super) struct Player {
     music: Endless,
     meter: Meter,
     blocks: mpsc::Sender<Played>,
+    lead: Lead,
+    /// The lead that `due` has.
+    n_ahead: u32,
     /// When the next block is due.
     due: Instant,
     /// When it next has something to do.
@@ -31,9 +34,31 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) fn new(music: Endless, pace: Pace, blocks: mpsc::Sender<Played>, seat: Seat) -> Self {
-        let due = seat.start.checked_sub(pace.n_ahead * BLOCK).unwrap_or(seat.start);
-        let meter = Meter::new(pace.sample_rate);
-        Self { music, meter, blocks, due, wake: due, ready: Vec::new(), n_blocks: 0, _seat: seat }
+        let Pace { sample_rate, lead } = pace;
+        let (meter, due) = (Meter::new(sample_rate), seat.start);
+        let mut player = Self {
+            music,
+            meter,
+            blocks,
+            lead,
+            n_ahead: 0,
+            due,
+            wake: due,
+            ready: Vec::new(),
+            n_blocks: 0,
+            _seat: seat,
+        };
+        player.follow_lead();
+        player.wake = player.due;
+        player
+    }
+
+    /// Moves the time of the next block by the change of the lead.
+    fn follow_lead(&mut self) {
+        let n_ahead = self.lead.n_blocks();
+        let earlier = self.due.checked_sub(n_ahead.saturating_sub(self.n_ahead) * BLOCK);
+        self.due = earlier.unwrap_or(self.due) + self.n_ahead.saturating_sub(n_ahead) * BLOCK;
+        self.n_ahead = n_ahead;
     }
 
     /// When it next has something to do.
@@ -49,6 +74,7 @@ impl Player {
         if self.blocks.is_closed() {
             return false;
         }
+        self.follow_lead();
         let room = self.blocks.capacity();
         for _ in 0..room.min(IN_A_ROW) {
             if self.due > now {

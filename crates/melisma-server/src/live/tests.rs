@@ -2,7 +2,9 @@ use melisma::synth::Style;
 
 use super::*;
 
-const PACE: Pace = Pace { sample_rate: 48_000, n_ahead: 10 };
+fn pace() -> Pace {
+    Pace { sample_rate: 48_000, lead: Lead::new(10 * BLOCK) }
+}
 
 fn music(seed: u64) -> Endless {
     Endless::new(Style::named("focus").unwrap(), seed, EngineConfig::default()).unwrap().0
@@ -13,7 +15,7 @@ fn listeners_hear_the_endless_piece_at_real_time_pace() {
     let band = Band::start(2, 8).unwrap();
     let n = band.admission().limit().min(3) as u64;
     let start = Instant::now();
-    let listening: Vec<_> = (0..n).map(|seed| band.join(music(seed), PACE).unwrap()).collect();
+    let listening: Vec<_> = (0..n).map(|seed| band.join(music(seed), pace()).unwrap()).collect();
     for (seed, mut blocks) in (0..n).zip(listening) {
         let mut alone = music(seed);
         for number in 0..40 {
@@ -34,17 +36,42 @@ fn listeners_hear_the_endless_piece_at_real_time_pace() {
 #[test]
 fn a_listener_that_leaves_makes_room_and_a_slow_one_loses_nothing() {
     let band = Band::start(1, 1).unwrap();
-    let mut slow = band.join(music(0), PACE).unwrap();
-    assert!(band.join(music(1), PACE).is_none());
+    let mut slow = band.join(music(0), pace()).unwrap();
+    assert!(band.join(music(1), pace()).is_none());
     std::thread::sleep(Duration::from_millis(100));
     let positions: Vec<u64> = (0..5).map(|_| slow.blocking_recv().unwrap().position).collect();
     assert_eq!(positions, [0, 480, 960, 1440, 1920]);
     drop(slow);
     let start = Instant::now();
-    while band.join(music(2), PACE).is_none() {
+    while band.join(music(2), pace()).is_none() {
         assert!(start.elapsed() < Duration::from_secs(1), "the place was not freed");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_lead_that_grows_sends_its_blocks_at_once_and_one_that_shrinks_waits() {
+    let desk = Desk::new();
+    let admission = Admission::new(1);
+    let (blocks, mut received) = mpsc::channel(WAITING);
+    let lead = Lead::new(3 * BLOCK);
+    let seat = desk.seat(admission.enter().unwrap(), Instant::now()).unwrap();
+    let start = seat.start;
+    let mut player = Player::new(music(0), Pace { sample_rate: 48_000, lead: lead.clone() }, blocks, seat);
+    let mut sent_at = |after: Duration| {
+        let now = start + after;
+        while player.wake() <= now {
+            assert!(player.play(now) && player.send());
+        }
+        std::iter::from_fn(|| received.try_recv().ok()).count()
+    };
+    assert_eq!(sent_at(Duration::ZERO), 4);
+    lead.set(8 * BLOCK);
+    assert_eq!(sent_at(BLOCK), 6, "five more, and the one that is due");
+    assert_eq!(sent_at(2 * BLOCK), 1);
+    lead.set(3 * BLOCK);
+    assert_eq!((3..8).map(|number| sent_at(number * BLOCK)).sum::<usize>(), 0);
+    assert_eq!(sent_at(8 * BLOCK), 1);
 }
 
 #[test]

@@ -24,9 +24,9 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let (intake, output, layout) = choice.open(app)?;
     let upload = Upload::new(call.request.into_body(), app.limits.token_bytes, app.limits.patience);
     let feed = Feed::start(read(upload, intake));
-    let (app, packaging, speed) = (Arc::clone(app), Packaging::Plain, 1.0);
-    play(Play { app, id: call.id, start: call.start, kind: "decode", layout, format, packaging, speed }, feed, output)
-        .await
+    let (app, packaging, speed, picture) = (Arc::clone(app), Packaging::Plain, 1.0, None);
+    let (id, start, kind) = (call.id, call.start, "decode");
+    play(Play { app, id, start, kind, layout, format, packaging, speed, picture }, feed, output).await
 }
 
 /// How the body is written, by its media type.

@@ -21,7 +21,8 @@ use std::time::Instant;
 use hyper::body::Incoming;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_HEADERS, ALLOW, CACHE_CONTROL, HeaderName, HeaderValue,
+    ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::json;
@@ -32,10 +33,14 @@ use crate::http::accept::Connection;
 use crate::http::body::{Body, Reply};
 use crate::http::failure::Failure;
 use crate::http::guard::Caller;
+use crate::http::query::Query;
 use crate::page;
 use crate::speech::{models, voices};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Headers of answers that a page of another origin may read.
+const EXPOSED: &str = "x-request-id, x-melisma-sample-rate-hz, retry-after";
 
 /// The status, as nginx has it, of a request whose client left before the answer.
 const CLIENT_LEFT: u16 = 499;
@@ -113,6 +118,13 @@ impl Route {
         self.method == method.as_str() || (method == Method::HEAD && self.has_head())
     }
 
+    /// Whether it takes no query. Routes with parameters read them; the page, and the routes that OpenAI's
+    /// clients use, ignore what they do not know.
+    fn has_no_query(&self) -> bool {
+        use Kind::{Health, Ledger, Metrics, OpenApi, Presets, Ready, Status};
+        matches!(self.kind, Health | Ready | Metrics | OpenApi | Status | Ledger | Presets)
+    }
+
     fn has_head(&self) -> bool {
         self.method == "GET" && !matches!(self.kind, Kind::DecodeSocket | Kind::Synth | Kind::Render(_))
     }
@@ -146,7 +158,7 @@ pub async fn answer(app: Arc<App>, request: Request<Incoming>, connection: Conne
     let mut account = Account { app: &app, id: &id, method: &method, route: name, start, status: CLIENT_LEFT };
     let answered = match &caller {
         Err(failure) => Err(failure.clone()),
-        Ok(Caller::AllowedPage) if method == Method::OPTIONS => Ok(preflight()),
+        Ok(Caller::AllowedPage) if method == Method::OPTIONS => Ok(preflight(request.headers())),
         Ok(_) => {
             let call = Call { request, connection, id: id.clone(), start };
             dispatch(&app, route, &path, call).await
@@ -190,6 +202,9 @@ async fn dispatch(app: &Arc<App>, route: Option<&Route>, path: &str, call: Call)
     }
     let route = route.ok_or_else(|| missing(path))?;
     let rest = route.rest(path).unwrap_or_default();
+    if route.has_no_query() {
+        Query::new(call.request.uri().query())?.finish()?;
+    }
     match route.kind {
         Kind::Page => page::get("index.html", call.request.headers()),
         Kind::PageFile => page::get(rest, call.request.headers()),
@@ -227,14 +242,16 @@ fn missing(path: &str) -> Failure {
     }
 }
 
-fn preflight() -> Reply {
+/// Any header may come with a request: OpenAI's clients have a dozen of their own.
+fn preflight(asked: &HeaderMap) -> Reply {
     let mut reply = Response::new(Body::Whole(None));
     *reply.status_mut() = StatusCode::NO_CONTENT;
-    let allow =
-        [(ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"), (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type")];
-    allow.into_iter().for_each(|(name, value)| {
-        reply.headers_mut().insert(name, HeaderValue::from_static(value));
-    });
+    let headers = reply.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+    for wanted in asked.get_all(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.append(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    headers.insert(VARY, HeaderValue::from_static("access-control-request-headers"));
     reply
 }
 
@@ -247,8 +264,8 @@ fn finish(headers: &mut HeaderMap, id: &str, page: Option<HeaderValue>) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(page) = page {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-request-id"));
-        headers.insert(VARY, HeaderValue::from_static("origin"));
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        headers.append(VARY, HeaderValue::from_static("origin"));
     }
 }
 

@@ -18,7 +18,7 @@ mod tests {
     use melisma::synth::STYLES;
     use serde_json::Value;
 
-    use super::super::ROUTES;
+    use super::super::{ROUTES, Route};
     use super::*;
 
     #[test]
@@ -31,7 +31,9 @@ mod tests {
                 methods.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone()))
             })
             .collect();
-        let served = ROUTES.iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
+        let head = |route: &Route| route.has_head().then(|| ("HEAD".to_owned(), route.path.to_owned()));
+        let methods = |route: &Route| [Some((route.method.to_owned(), route.path.to_owned())), head(route)];
+        let served = ROUTES.iter().flat_map(methods).flatten().collect();
         assert_eq!(documented, served);
     }
 
@@ -39,8 +41,11 @@ mod tests {
     fn public_routes_need_no_key_in_the_document() {
         let document: Value = serde_json::from_str(DOCUMENT).unwrap();
         for route in ROUTES {
-            let operation = &document["paths"][route.path][route.method.to_lowercase()];
-            assert_eq!(operation["security"] == serde_json::json!([]), route.is_public, "{}", route.path);
+            let head = route.has_head().then_some("head");
+            for method in [&*route.method.to_lowercase()].into_iter().chain(head) {
+                let operation = &document["paths"][route.path][method];
+                assert_eq!(operation["security"] == serde_json::json!([]), route.is_public, "{method} {}", route.path);
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::http::body::{Body, Lost, Pieces, Reply};
 use crate::http::failure::Failure;
 use crate::http::race::{First, race};
 use crate::metrics::Stage;
+use crate::picture::Picture;
 
 const LEDGER: HeaderName = HeaderName::from_static("x-melisma-ledger");
 pub(super) const SAMPLE_RATE: HeaderName = HeaderName::from_static("x-melisma-sample-rate-hz");
@@ -43,9 +44,10 @@ impl Feed {
         let failed = loop {
             match output.next().await {
                 Ok(Some(block)) => {
-                    let next = player.encode(block)?;
-                    let n_samples = first.n_samples + next.n_samples;
-                    first = Encoded { n_samples, ..next };
+                    let mut next = player.encode(block)?;
+                    next.n_samples += first.n_samples;
+                    next.drawn.splice(..0, first.drawn);
+                    first = next;
                     if first.is_last || !first.bytes.is_empty() {
                         return Ok((first, output));
                     }
@@ -98,6 +100,14 @@ impl Packaging {
         Some(event(&json!({"type": "speech.audio.done", "usage": usage})))
     }
 
+    /// Messages of a picture.
+    fn drawn(&self, messages: &[Value]) -> Vec<u8> {
+        match self {
+            Self::Plain => Vec::new(),
+            Self::Events(_) => messages.iter().flat_map(event).collect(),
+        }
+    }
+
     fn failure(&self, failure: &Failure) -> Option<Vec<u8>> {
         let Self::Events(_) = self else { return None };
         Some(event(&json!({"type": "error", "error": failure.json()["error"]})))
@@ -139,6 +149,8 @@ pub(super) struct Play {
     pub(super) packaging: Packaging,
     /// 1 leaves the audio as it is.
     pub(super) speed: f64,
+    /// Sent with events only.
+    pub(super) picture: Option<Picture>,
 }
 
 /// A block of audio as bytes of a format.
@@ -146,12 +158,14 @@ pub(super) struct Play {
 struct Encoded {
     bytes: Vec<u8>,
     n_samples: u64,
+    /// The picture of the samples.
+    drawn: Vec<Value>,
     is_last: bool,
 }
 
 /// Answers with the first bytes of audio; until then a fault has its own status.
 pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<Reply, Failure> {
-    let Play { app, id, start, kind, layout, format, packaging, speed } = play;
+    let Play { app, id, start, kind, layout, format, packaging, speed, picture } = play;
     let listed = app.streams.list(&id, kind);
     let encoder = Encoder::new(format, layout)?;
     let stretch = (speed != 1.0).then(|| Stretch::new(layout, speed)).transpose()?;
@@ -160,7 +174,7 @@ pub(super) async fn play(play: Play, mut feed: Feed, output: Output) -> Result<R
         Packaging::Plain => format.media_type(),
         Packaging::Events(_) => "text/event-stream",
     };
-    let mut player = Player { app, id, kind, listed, layout, stretch, encoder, packaging, pieces };
+    let mut player = Player { app, id, kind, listed, layout, stretch, encoder, packaging, picture, pieces };
     let (first, output) = feed.first(output, &mut player).await?;
     player.app.metrics.first_audio(start.elapsed());
     tokio::spawn(player.play(first, output, feed));
@@ -183,6 +197,7 @@ struct Player {
     stretch: Option<Stretch>,
     encoder: Encoder,
     packaging: Packaging,
+    picture: Option<Picture>,
     pieces: Pieces,
 }
 
@@ -229,6 +244,9 @@ impl Player {
             let rest = self.bytes(&stretch.finish())?;
             n_samples += self.send(rest).await?;
         }
+        // Less audio than a frame has no picture.
+        let drawn = self.picture.take().map(Picture::finish).and_then(Result::ok).unwrap_or_default();
+        self.show(&drawn).await?;
         let last = self.encoder.finish()?;
         self.pieces.send(self.packaging.audio(last)).await?;
         if let Some(end) = self.packaging.end(ledger) {
@@ -264,7 +282,8 @@ impl Player {
     }
 
     fn bytes(&mut self, samples: &[f32]) -> melisma::Result<Encoded> {
-        Ok(Encoded { bytes: self.encoder.push(samples)?, n_samples: samples.len() as u64, is_last: false })
+        let drawn = self.picture.as_mut().map(|picture| picture.push(samples)).transpose()?.unwrap_or_default();
+        Ok(Encoded { bytes: self.encoder.push(samples)?, n_samples: samples.len() as u64, drawn, is_last: false })
     }
 
     /// Returns the samples that were sent.
@@ -273,9 +292,17 @@ impl Player {
         if !encoded.bytes.is_empty() {
             self.pieces.send(self.packaging.audio(encoded.bytes)).await?;
         }
+        self.show(&encoded.drawn).await?;
         self.app.metrics.stage(Stage::Send, start.elapsed());
         self.app.metrics.audio(seconds(encoded.n_samples, self.layout));
         Ok(encoded.n_samples)
+    }
+
+    async fn show(&self, drawn: &[Value]) -> Result<(), Fault> {
+        match drawn.is_empty() {
+            true => Ok(()),
+            false => Ok(self.pieces.send(self.packaging.drawn(drawn)).await?),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::batcher;
 use crate::http::body::{Reply, Upload};
 use crate::http::failure::Failure;
+use crate::picture::Picture;
 use crate::speech::{Repeats, Request, StreamFormat};
 use crate::upstream::{Limits, Said, Talk, Words, fault};
 
@@ -42,10 +43,11 @@ pub(super) async fn post(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
         StreamFormat::Audio => Packaging::Plain,
         StreamFormat::Events => Packaging::Events(Arc::clone(&speaker.prompt_tokens)),
     };
+    let picture = request.has_picture.then(|| Picture::at_rate(layout.sample_rate)).transpose()?;
     let (app, Request { format, speed, .. }) = (Arc::clone(app), request);
     let feed = Feed::start(speaker.speak());
-    play(Play { app, id: call.id, start: call.start, kind: "speech", layout, format, packaging, speed }, feed, output)
-        .await
+    let (id, start, kind) = (call.id, call.start, "speech");
+    play(Play { app, id, start, kind, layout, format, packaging, speed, picture }, feed, output).await
 }
 
 fn no_voice() -> Failure {

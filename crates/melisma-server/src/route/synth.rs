@@ -22,7 +22,7 @@ use crate::http::body::Reply;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
 use crate::http::race::{First, race};
-use crate::live::{BLOCK, Pace, Played};
+use crate::live::{BLOCK, Lead, Pace, Played};
 use crate::websocket::{Message, handshake};
 
 /// Names of a listener's notes; lower ones belong to the composer.
@@ -46,6 +46,7 @@ enum Ask {
     Note { instrument: Instrument, key: u8, velocity: f32, duration: f64 },
     NoteOn { instrument: Instrument, key: u8, velocity: f32 },
     NoteOff { instrument: Instrument, key: u8 },
+    Ahead { milliseconds: u32 },
     Stop {},
 }
 
@@ -63,13 +64,13 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     let is_full = band.admission().is_full();
     let full = || Failure::busy("full", format!("all {} places for listeners are taken", band.admission().limit()));
     let accepted = handshake::accept(call.request.headers()).map_err(|plain| if is_full { full() } else { plain })?;
-    let n_ahead = ahead_ms.unwrap_or(DEFAULT_AHEAD_MS) / BLOCK.as_millis() as u32;
-    let blocks = band.join(music, Pace { sample_rate, n_ahead }).ok_or_else(full)?;
+    let lead = Lead::new(Duration::from_millis(ahead_ms.unwrap_or(DEFAULT_AHEAD_MS).into()));
+    let blocks = band.join(music, Pace { sample_rate, lead: lead.clone() }).ok_or_else(full)?;
     let app = Arc::clone(app);
     tokio::spawn(async move {
         let Some((talk, ear)) = Talk::begin(app, call).await else { return };
         let layout = Layout { sample_rate, n_channels: 2 };
-        let listener = Listener { talk, remote, layout, format, n_timed: Arc::default() };
+        let listener = Listener { talk, remote, lead, layout, format, n_timed: Arc::default() };
         let (stop, stopped) = oneshot::channel();
         let ended = match race(listener.listen(ear, stop), listener.play(blocks, stopped)).await {
             First::A(fault) => Err(fault),
@@ -83,6 +84,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
 struct Listener {
     talk: Talk,
     remote: Remote,
+    lead: Lead,
     layout: Layout,
     format: SampleFormat,
     /// Notes with a duration that are not released yet.
@@ -115,6 +117,14 @@ impl Listener {
             |note, instrument, key, velocity| Action::Start { note, instrument, channel: 0, key, velocity, pan: 0.0 };
         match ask {
             Ask::Stop {} => return Ok(Next::Stop),
+            Ask::Ahead { milliseconds } if AHEAD_MS.contains(&milliseconds) => {
+                self.lead.set(Duration::from_millis(milliseconds.into()));
+            }
+            Ask::Ahead { milliseconds } => {
+                let (least, most) = AHEAD_MS.into_inner();
+                let message = format!("{milliseconds} ms ahead; at least {least} and at most {most}");
+                return Err(Failure::invalid("invalid_value", message).into());
+            }
             Ask::Set { parameter, value } => self.remote.send(Action::Set { parameter, value })?,
             Ask::NoteOn { instrument, key, velocity } => {
                 self.remote.send(start(held(instrument, key), instrument, key, velocity))?;

@@ -39,10 +39,12 @@ pub(crate) struct Request {
     pub(crate) stream_format: StreamFormat,
     /// 1 is the model's own speed.
     pub(crate) speed: f64,
+    /// Whether events with its picture accompany the audio.
+    pub(crate) has_picture: bool,
 }
 
 impl Request {
-    /// Reads a body. Fields that OpenAI does not have are ignored.
+    /// Reads a body. Unknown fields are ignored.
     ///
     /// # Errors
     /// 404 for a model, 400 for anything else that does not exist here.
@@ -63,6 +65,7 @@ impl Request {
             "sse" => Some(StreamFormat::Events),
             _ => None,
         })?;
+        let stream_format = stream_format.unwrap_or(StreamFormat::Audio);
         let has_instructions = fields.get("instructions").is_some_and(|value| !value.is_null());
         let instructions = if has_instructions { text(&fields, "instructions")? } else { String::new() };
         Ok(Self {
@@ -70,8 +73,9 @@ impl Request {
             voice: voice(&fields, upstream.voices())?,
             instructions: clean(&instructions),
             format: format.unwrap_or(Format::Mp3),
-            stream_format: stream_format.unwrap_or(StreamFormat::Audio),
+            stream_format,
             speed: speed(&fields)?,
+            has_picture: has_picture(&fields, stream_format)?,
         })
     }
 }
@@ -132,6 +136,15 @@ fn speed(fields: &Map<String, Value>) -> Result<f64, Failure> {
     };
     let wrong = || Failure::parameter("speed", "`speed` is a number from 0.25 to 4");
     speed.filter(|speed| SPEEDS.contains(speed)).ok_or_else(wrong)
+}
+
+/// Melisma's own field.
+fn has_picture(fields: &Map<String, Value>, stream_format: StreamFormat) -> Result<bool, Failure> {
+    match fields.get("picture") {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(false),
+        Some(Value::Bool(true)) if stream_format == StreamFormat::Events => Ok(true),
+        Some(_) => Err(Failure::parameter("picture", "`picture` is true or false, and needs `stream_format` sse")),
+    }
 }
 
 #[cfg(test)]

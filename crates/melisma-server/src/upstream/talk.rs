@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -11,8 +11,9 @@ use super::connection::Answer;
 use super::{Upstream, fault};
 use crate::http::failure::Failure;
 
-/// Texts of a piece that wait for those before them.
+/// Texts of a piece that wait for those before them, and their bytes.
 const WAITING: usize = 256;
+const WAITING_BYTES: usize = 64 << 10;
 
 /// What the upstream says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub struct Talk {
 
 #[derive(Debug)]
 struct Piece {
-    said: mpsc::Receiver<Result<Said, Failure>>,
+    said: mpsc::Receiver<Waiting>,
     _task: JoinSet<()>,
     has_begun: bool,
 }
@@ -65,7 +66,8 @@ impl Talk {
         let wait_end = Instant::now() + limit;
         let (end, limit) = if self.deadline < wait_end { (self.deadline, limits.total) } else { (wait_end, limit) };
         let said = timeout_at(end, piece.said.recv()).await.map_err(|_| fault::slow(limit))?;
-        let said = said.unwrap_or_else(|| Err(fault::broken()))?;
+        let Waiting { said, .. } = said.ok_or_else(fault::broken)?;
+        let said = said?;
         match &said {
             Said::End { .. } => self.current = None,
             Said::Text(_) if !piece.has_begun => {
@@ -80,26 +82,88 @@ impl Talk {
     /// Sends the next request.
     fn start(&mut self) -> Option<Piece> {
         let body = self.bodies.pop_front()?;
-        let (sender, said) = mpsc::channel(WAITING);
+        let (mouth, said) = Mouth::new();
         let (upstream, mut task) = (Arc::clone(&self.upstream), JoinSet::new());
         task.spawn(async move {
-            if let Err(failure) = pass(&upstream, body, &sender).await {
+            if let Err(failure) = pass(&upstream, body, &mouth).await {
                 // A piece that nobody waits for has ended already.
-                let _ = sender.send(Err(failure)).await;
+                let _ = mouth.say(Err(failure)).await;
             }
         });
         Some(Piece { said, _task: task, has_begun: false })
     }
 }
 
+/// Something said that nobody has taken yet.
+#[derive(Debug)]
+struct Waiting {
+    said: Result<Said, Failure>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// Where the words of a piece go in.
+#[derive(Debug)]
+struct Mouth {
+    words: mpsc::Sender<Waiting>,
+    room: Arc<Semaphore>,
+}
+
+impl Mouth {
+    fn new() -> (Self, mpsc::Receiver<Waiting>) {
+        let (words, said) = mpsc::channel(WAITING);
+        (Self { words, room: Arc::new(Semaphore::new(WAITING_BYTES)) }, said)
+    }
+
+    /// Waits until there is room.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    async fn say(&self, said: Result<Said, Failure>) -> Result<(), mpsc::error::SendError<Waiting>> {
+        let n_bytes = match &said {
+            Ok(Said::Text(text)) => text.len().min(WAITING_BYTES),
+            _ => 0,
+        };
+        // It is never closed.
+        let _room = Arc::clone(&self.room).acquire_many_owned(n_bytes as u32).await.ok();
+        self.words.send(Waiting { said, _room }).await
+    }
+}
+
 /// Passes on what one answer says, until it ends or nobody listens.
-async fn pass(upstream: &Upstream, body: String, sender: &mpsc::Sender<Result<Said, Failure>>) -> Result<(), Failure> {
+async fn pass(upstream: &Upstream, body: String, mouth: &Mouth) -> Result<(), Failure> {
     let mut answer = Answer::ask(upstream, body).await?;
     while let Some(text) = answer.next().await? {
-        if sender.send(Ok(Said::Text(text))).await.is_err() {
+        if mouth.say(Ok(Said::Text(text))).await.is_err() {
             return Ok(());
         }
     }
-    let _ = sender.send(Ok(Said::End { prompt_tokens: answer.prompt_tokens() })).await;
+    let _ = mouth.say(Ok(Said::End { prompt_tokens: answer.prompt_tokens() })).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_by_its_bytes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let text = |n_bytes| Ok(Said::Text("x".repeat(n_bytes)));
+        let soon = Duration::from_millis(50);
+        runtime.block_on(async {
+            let (mouth, mut said) = Mouth::new();
+            for _ in 0..2 {
+                mouth.say(text(WAITING_BYTES / 2)).await.unwrap();
+            }
+            assert!(timeout(soon, mouth.say(text(1))).await.is_err(), "a third text found room");
+            assert!(said.recv().await.unwrap().said.is_ok());
+            assert!(timeout(soon, mouth.say(text(1))).await.is_ok(), "taking a text left no room");
+            let (mouth, _said) = Mouth::new();
+            mouth.say(text(4 * WAITING_BYTES)).await.unwrap();
+        });
+    }
 }

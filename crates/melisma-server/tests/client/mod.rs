@@ -18,6 +18,7 @@ use melisma_server::encoder;
 use melisma_server::websocket::frame::Reader;
 use melisma_server::websocket::{Message, Writer};
 use melisma_server::{Decoder, Guard, Limits, Log, Server, Settings, Stopper};
+use serde_json::Value;
 
 pub static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| Arc::new(Model::mini24().unwrap()));
 
@@ -212,7 +213,7 @@ impl Answer {
         }
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
@@ -226,13 +227,17 @@ fn fields(head: &str) -> BTreeMap<String, String> {
     head.lines().filter_map(field).collect()
 }
 
-/// Everything up to the empty line, and what came with it.
+/// Everything up to the empty line, and what came with it. Interim answers are skipped.
 pub fn read_head(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             let rest = bytes.split_off(end + 4);
+            if bytes.starts_with(b"HTTP/1.1 100 ") {
+                bytes = rest;
+                continue;
+            }
             return (String::from_utf8_lossy(&bytes).into_owned(), rest);
         }
         match stream.read(&mut piece) {
@@ -273,7 +278,7 @@ impl Socket {
         }
     }
 
-    pub fn next_json(&mut self) -> serde_json::Value {
+    pub fn next_json(&mut self) -> Value {
         match self.next() {
             Some(Message::Text(text)) => serde_json::from_str(&text).unwrap(),
             other => panic!("no text message: {other:?}"),
@@ -299,4 +304,31 @@ pub fn samples(codes: &Codes, noise: &Noise) -> Vec<f32> {
     let budget = Budget::unlimited();
     let queue = Device::cpu().unwrap().queue(&budget).unwrap();
     Engine::new(&MODEL, &queue, &budget, 1).unwrap().decode(codes, noise).unwrap()
+}
+
+/// The audio of events, and the events that have none.
+pub fn unpack(body: &[u8]) -> (Vec<u8>, Vec<Value>) {
+    let (mut audio, mut rest) = (Vec::new(), Vec::new());
+    for event in std::str::from_utf8(body).unwrap().split_terminator("\n\n") {
+        let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+        match event["type"].as_str() {
+            Some("speech.audio.delta") => audio.extend(base64(event["audio"].as_str().unwrap())),
+            _ => rest.push(event),
+        }
+    }
+    (audio, rest)
+}
+
+/// The bytes of base64.
+pub fn base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> = text
+        .bytes()
+        .filter_map(|byte| ALPHABET.iter().position(|letter| *letter == byte).map(|digit| digit as u32))
+        .collect();
+    let group = |digits: &[u32]| {
+        let bits = digits.iter().enumerate().fold(0, |bits, (index, digit)| bits | digit << (18 - 6 * index));
+        bits.to_be_bytes()[1..digits.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(group).collect()
 }

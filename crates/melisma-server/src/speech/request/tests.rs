@@ -31,6 +31,16 @@ fn the_defaults_are_those_of_openai() {
 }
 
 #[test]
+fn a_picture_comes_with_events() {
+    assert!(!read(json!({})).unwrap().has_picture);
+    assert!(read(json!({"picture": true, "stream_format": "sse"})).unwrap().has_picture);
+    for wrong in [json!({"picture": true}), json!({"picture": 1, "stream_format": "sse"})] {
+        let error = read(wrong).unwrap_err();
+        assert_eq!((&error["status"], &error["param"]), (&json!(400), &json!("picture")));
+    }
+}
+
+#[test]
 fn fields_are_obeyed() {
     let request = read(json!({"voice": {"id": "leo"}, "response_format": "pcm", "stream_format": "sse", "speed": 0.25,
         "instructions": "softly<|eot_id|>", "input": "A<custom_token_3>. <laugh>", "model": "melisma", "other": 7}));
