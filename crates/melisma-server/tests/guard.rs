@@ -152,11 +152,8 @@ fn unknown_parameters_are_refused_with_those_that_exist() {
     let lax = ["/", "/page/{file}", "/v1/audio/speech", "/v1/audio/voices", "/v1/models"];
     for route in ROUTES {
         let path = route.path.replace("{id}", "x").replace("{file}", "app.js");
-        let upgrade = [KEY, ("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")];
-        let headers = [&upgrade[..], &[("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")]].concat();
-        let headers = if route.method == "GET" { &headers[..] } else { &headers[..1] };
         let known = if path.starts_with("/v1/synth") { "preset=focus&" } else { "" };
-        let answer = KEYED.request(route.method, &format!("{path}?{known}chnk=2"), headers, b"");
+        let answer = KEYED.request(route.method, &format!("{path}?{known}chnk=2"), &[KEY], b"");
         if lax.contains(&route.path) {
             assert_ne!(answer.code(), "invalid_parameter", "{}", route.path);
             continue;

@@ -27,7 +27,6 @@ use crate::websocket::{Message, handshake};
 /// Opens a stream, and then the WebSocket: a client that is refused sees a plain status. So does a plain
 /// request, because browsers do not tell pages why a WebSocket was refused.
 pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
-    let accepted = handshake::accept(call.request.headers()).map_err(|plain| Choice::refusal(app).unwrap_or(plain))?;
     let mut query = Query::new(call.request.uri().query())?;
     let format = block::sample_format(&mut query)?;
     let has_picture = query.value("picture", "0 or 1", |text| match text {
@@ -37,6 +36,7 @@ pub(super) fn open(app: &Arc<App>, call: Call) -> Result<Reply, Failure> {
     })?;
     let choice = Choice::new(&mut query)?;
     query.finish()?;
+    let accepted = handshake::accept(call.request.headers()).map_err(|plain| Choice::refusal(app).unwrap_or(plain))?;
     let (intake, output, layout) = choice.open(app)?;
     let picture = has_picture.filter(|has| *has).map(|_| Picture::at_rate(layout.sample_rate)).transpose()?;
     let app = Arc::clone(app);
