@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use melisma::format::read_text;
 use melisma::output;
 use melisma::{Error, Kind, Result};
 use melisma_bench::sheet::{self, Sheet};
@@ -9,7 +10,7 @@ use melisma_bench::{self as bench, Place, Record};
 use serde_json::json;
 
 use crate::args::{BenchArgs, BenchCommand};
-use crate::session::{Session, read_text};
+use crate::session::Session;
 
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 

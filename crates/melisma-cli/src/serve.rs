@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use melisma::config::Environment;
+use melisma::format::read_text;
 use melisma::runtime::device::Device;
 use melisma::runtime::machine::raise_file_limit;
 use melisma::runtime::memory::Needed;
@@ -21,7 +22,7 @@ use serde_json::json;
 use crate::args::ServeArgs;
 use crate::codec::{Codec, loaded_bytes};
 use crate::decode::rounding;
-use crate::session::{Session, read_text};
+use crate::session::Session;
 use crate::{interrupt, terminal};
 
 const KEY_VARIABLE: &str = "MELISMA_API_KEY";

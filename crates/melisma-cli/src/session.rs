@@ -288,15 +288,3 @@ fn collector() -> Collector {
     }
     Collector::with_ranges(Box::new(Nvtx))
 }
-
-/// Reads a whole file of at most `limit` bytes.
-pub fn read_text(path: &Path, limit: u64) -> Result<String> {
-    use std::io::Read;
-    let failed = |error| Error::io(path.display(), error).with_hint("check the name, and that it is a text file");
-    let mut text = String::new();
-    std::fs::File::open(path).map_err(failed)?.take(limit + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > limit {
-        return Err(Error::invalid(format!("{}: the file is larger than {limit} bytes", path.display())));
-    }
-    Ok(text)
-}

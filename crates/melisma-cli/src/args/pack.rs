@@ -23,6 +23,10 @@ pub struct PackArgs {
     /// Store only what differs from this file; with -t, the file that the delta was made against
     #[arg(long, value_name = "BASE")]
     pub delta: Option<PathBuf>,
+    /// Pack part I of N of the files that an index names, counted from 1; files that are packed already are skipped, and
+    /// the run that completes them writes the index
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["output", "rm", "delta"])]
+    pub shard: Option<String>,
     /// Remove the source once its replacement is verified
     #[arg(long, conflicts_with = "keep")]
     pub rm: bool,
@@ -30,10 +34,10 @@ pub struct PackArgs {
     #[arg(short, long)]
     pub keep: bool,
     /// Check every hash of a packed file, or of the shards of a packed index, by decoding it
-    #[arg(short, long, conflicts_with_all = ["list", "output", "rm", "tile_size", "gpu_index"])]
+    #[arg(short, long, conflicts_with_all = ["list", "output", "rm", "tile_size", "gpu_index", "shard"])]
     pub test: bool,
     /// List the tensors of a packed file, or of the shards of a packed index
-    #[arg(short, long, conflicts_with_all = ["output", "rm", "tile_size", "gpu_index", "delta"])]
+    #[arg(short, long, conflicts_with_all = ["output", "rm", "tile_size", "gpu_index", "delta", "shard"])]
     pub list: bool,
 }
 

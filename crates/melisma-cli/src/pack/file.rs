@@ -1,11 +1,11 @@
 //! Packing and checking one file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use melisma::pack::{self, Archive, Converted, Options, Packed, ReadAt, TensorInfo};
+use melisma::pack::{self, Archive, Converted, Options, Packed, ReadAt, TensorInfo, open};
 use melisma::{Error, Result};
 
-use super::resource::{Resources, bar, open};
+use super::resource::{Resources, bar};
 use super::target::{Spool, at_input};
 use crate::args::PackArgs;
 use crate::session::Session;
@@ -52,10 +52,4 @@ pub fn check(session: &Session, resources: &Resources<'_>, archive: &Archive<'_>
     let checked = archive.check(resources.threads, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
     checked
-}
-
-/// The default name of the packed file.
-pub fn default_output(input: &Path) -> PathBuf {
-    let stem = input.file_stem().unwrap_or_default().to_string_lossy();
-    input.with_file_name(format!("{stem}.packed.safetensors"))
 }

@@ -9,6 +9,7 @@ pub mod target;
 
 use std::path::Path;
 
+use melisma::pack::{open, packed_path};
 use melisma::{Error, Kind, Result};
 
 use crate::args::PackArgs;
@@ -16,8 +17,8 @@ use crate::decode::refuse_mixing;
 use crate::input::is_pipe;
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;
-use file::{check, default_output, pack_file};
-use resource::{Resources, length, open, print};
+use file::{check, pack_file};
+use resource::{Resources, length, print};
 
 pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
     let _span = tracing::info_span!("pack").entered();
@@ -25,13 +26,17 @@ pub fn run(session: &Session, args: &PackArgs) -> Result<()> {
     if index::is_index(&args.input) {
         return shards::pack(session, &resources, args);
     }
+    if args.shard.is_some() {
+        return Err(Error::invalid(format!("{}: --shard needs an index of shards", args.input.display()))
+            .with_hint("name the .index.json of a sharded model"));
+    }
     if args.test {
         return test(session, &resources, args);
     }
     if args.list {
         return list(session, &resources, &args.input);
     }
-    let path = args.output.clone().unwrap_or_else(|| default_output(&args.input));
+    let path = args.output.clone().unwrap_or_else(|| packed_path(&args.input));
     target::check(&path, args.rm.then_some("--rm"))?;
     refuse_mixing(session, &path)?;
     let (packed, infos) = match pack_file(session, &resources, args, [&args.input, &path]) {

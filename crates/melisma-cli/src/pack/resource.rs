@@ -58,18 +58,6 @@ pub fn print(session: &Session, device: &Device, text: String, json: serde_json:
     session.print(device, || text, json)
 }
 
-pub fn open(path: &Path) -> Result<File> {
-    let failed = |error| Error::io(path.display(), error).with_hint("check the name, and that you may read it");
-    let file = File::open(path).map_err(failed)?;
-    let data = file.metadata().map_err(failed)?;
-    if data.is_file() {
-        return Ok(file);
-    }
-    let kind = if data.is_dir() { "this is a directory" } else { "this is not a regular file" };
-    Err(Error::invalid(format!("{}: {kind}", path.display()))
-        .with_hint("name a file of weights, or the .index.json of its shards"))
-}
-
 pub fn length(file: &File) -> u64 {
     file.metadata().map_or(0, |data| data.len())
 }

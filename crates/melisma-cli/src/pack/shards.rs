@@ -1,16 +1,20 @@
 //! Sharded models: every shard is packed beside its source, and a new index names the packed
 //! shards.
 
-use std::path::{Path, PathBuf};
+use std::ops::Range;
 
 use melisma::Result;
+use melisma::output::Existing;
+use melisma::pack::{Index, packed_path};
+use melisma::text;
 use serde_json::json;
 
-use super::file::{check, default_output, pack_file};
-use super::index::{Index, count, named, refuse, refuse_existing, sum, totals};
+use super::file::{check, pack_file};
+use super::index::{count, named, refuse, refuse_existing, sum, totals};
 use super::resource::{Resources, length, print};
 use super::show;
 use crate::args::PackArgs;
+use crate::dataset::watch;
 use crate::session::Session;
 
 /// Packs, tests or lists every shard of the index.
@@ -23,21 +27,58 @@ pub fn pack(session: &Session, resources: &Resources<'_>, args: &PackArgs) -> Re
     if args.test {
         return test(session, resources, &index);
     }
-    let path = packed_index(&args.input);
-    let packed_name = |shard: &str| Ok(default_output(Path::new(shard)).to_string_lossy().into_owned());
-    let outputs = index.shards.iter().map(|(shard, _)| default_output(&index.beside(shard)));
+    if let Some(shard) = &args.shard {
+        let (i, n) = watch::shard(Some(shard))?;
+        let bound = |i: usize| index.shards.len() * i / n;
+        return part(session, resources, args, (&index, bound(i)..bound(i + 1)));
+    }
+    let path = index.packed_path();
+    let outputs = index.shards.iter().map(|(shard, _)| packed_path(&index.beside(shard)));
     refuse_existing(session, outputs.chain([path.clone()]))?;
     let mut files = Vec::new();
     for (shard, _) in &index.shards {
         let source = index.beside(shard);
-        let target = default_output(&source);
+        let target = packed_path(&source);
         let (packed, infos) = pack_file(session, resources, args, [&source, &target])?;
         files.push(show::packed(&target, &packed, &infos));
     }
-    index.write(&path, packed_name, session.existing)?;
+    index.write_packed(session.existing)?;
     let n = count(files.len());
     let (ratio, json) = totals(&path, files);
     print(session, resources.device, format!("{}: {n}, {:.2} %, verified\n", path.display(), 100.0 * ratio), json)
+}
+
+/// Packs a range of the shards, except those that an earlier run packed. The run that finds all of
+/// them packed writes the index; several may, with the same bytes.
+fn part(
+    session: &Session,
+    resources: &Resources<'_>,
+    args: &PackArgs,
+    (index, range): (&Index, Range<usize>),
+) -> Result<()> {
+    let (mut files, mut n_kept) = (Vec::new(), 0);
+    for (shard, _) in &index.shards[range] {
+        let source = index.beside(shard);
+        let target = packed_path(&source);
+        if session.existing == Existing::Refuse && index.is_packed(shard) {
+            n_kept += 1;
+            continue;
+        }
+        let (packed, infos) = pack_file(session, resources, args, [&source, &target])?;
+        files.push(show::packed(&target, &packed, &infos));
+    }
+    let is_complete = index.shards.iter().all(|(shard, _)| index.is_packed(shard));
+    if is_complete {
+        index.write_packed(Existing::Replace)?;
+    }
+    let path = index.packed_path();
+    let n = count(files.len());
+    let (_, mut json) = totals(&path, files);
+    json["files_kept"] = n_kept.into();
+    json["complete"] = is_complete.into();
+    let kept = if n_kept > 0 { format!(", {} packed already", text::count(n_kept, "file")) } else { String::new() };
+    let rest = if is_complete { "the index is written" } else { "other parts are missing" };
+    print(session, resources.device, format!("{}: {n}, verified{kept}; {rest}\n", path.display()), json)
 }
 
 fn test(session: &Session, resources: &Resources<'_>, index: &Index) -> Result<()> {
@@ -66,11 +107,4 @@ fn list(session: &Session, resources: &Resources<'_>, index: &Index) -> Result<(
         "files": files,
     });
     session.print(resources.device, || show::table(&infos, [bytes_in, bytes_out]), json)
-}
-
-fn packed_index(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let stem = name.strip_suffix(".index.json").unwrap_or(&name);
-    let stem = stem.strip_suffix(".safetensors").or_else(|| stem.strip_suffix(".bin")).unwrap_or(stem);
-    path.with_file_name(format!("{stem}.packed.safetensors.index.json"))
 }

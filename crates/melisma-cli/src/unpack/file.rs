@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use melisma::format::safetensors;
-use melisma::pack::{Append, Archive};
+use melisma::pack::{Append, Archive, open};
 use melisma::text::size;
 use melisma::{Error, Result};
 use serde_json::json;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::args::UnpackArgs;
 use crate::decode::refuse_mixing;
 use crate::input::is_pipe;
-use crate::pack::resource::{Resources, bar, length, open, print};
+use crate::pack::resource::{Resources, bar, length, print};
 use crate::pack::target::{self, Target, at_input};
 use crate::session::Session;
 use crate::terminal::is_closed_pipe;

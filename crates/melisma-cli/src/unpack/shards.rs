@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use melisma::pack::Index;
 use melisma::{Error, Remedy, Result};
 use serde_json::json;
 
 use super::file::{decode, default_output, one};
 use crate::args::UnpackArgs;
-use crate::pack::index::{Index, count, named, refuse, refuse_existing, totals};
+use crate::pack::index::{count, named, refuse, refuse_existing, totals};
 use crate::pack::resource::{Resources, print};
 use crate::session::Session;
 

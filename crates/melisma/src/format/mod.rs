@@ -10,11 +10,13 @@ pub mod png;
 pub(crate) mod read_at;
 pub mod safetensors;
 mod stored_type;
+mod text;
 mod value;
 mod zip;
 
 pub use dtype::{DType, Number};
 pub use read_at::ReadAt;
 pub use stored_type::{Opaque, StoredType};
+pub use text::read_text;
 pub use value::Value;
 pub(crate) use value::byte_len;
