@@ -41,6 +41,9 @@ pub struct SynthArgs {
     /// parameters; run the same command again to resume
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub clips: Option<u32>,
+    /// Render part I of N of the clips, counted from 1
+    #[arg(long, value_name = "I/N", requires = "clips")]
+    pub shard: Option<String>,
     /// Play a preset as `serve` streams it: on and on, cut at --seconds, at its own loudness
     #[arg(long, conflicts_with_all = ["stems", "midi", "clips", "debug_capture"])]
     pub endless: bool,

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use melisma::audio::Meter;
 use melisma::runtime::device::{self, DeviceRequest};
-use melisma::synth::{Endless, EngineConfig, Length, seed};
+use melisma::synth::{Endless, EngineConfig, Length, Level, seed};
 use melisma::{Error, Result};
 
 use super::order::Order;
 use super::piece;
-use super::render::{Rendered, UNCHANGED};
+use super::render::Rendered;
 use super::sink::{Sink, interleave};
 use crate::args::SynthArgs;
 use crate::input::is_pipe;
@@ -54,7 +54,7 @@ pub fn run(session: &Session, args: &SynthArgs) -> Result<()> {
         clipped: 0,
         samples: n_samples,
         sample_rate: args.rate,
-        level: UNCHANGED,
+        level: Level::UNCHANGED,
         peak_dbtp: meter.peak_dbtp(),
         loudness_lufs: meter.integrated(),
         stems: Vec::new(),

@@ -3,7 +3,6 @@
 mod choice;
 mod clips;
 mod endless;
-mod label;
 mod order;
 mod piece;
 mod render;

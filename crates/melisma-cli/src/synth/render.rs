@@ -13,11 +13,8 @@ use melisma::{Error, Remedy, Result};
 
 use super::order::Order;
 use super::sink::{Sink, interleave};
-use crate::decode::Place;
 use crate::progress;
 use crate::session::Session;
-
-pub const UNCHANGED: Level = Level { gain: 1.0, is_limited: false };
 
 /// The result of a render.
 pub struct Rendered {
@@ -39,7 +36,7 @@ impl Rendered {
     }
 
     pub fn gain_db(&self) -> f64 {
-        20.0 * f64::from(self.level.gain).log10()
+        self.level.gain_db()
     }
 }
 
@@ -78,7 +75,7 @@ impl Order {
 
     /// The gain for the requested loudness.
     fn level(&self, dry: &Dry<'_>, bar: impl Fn(&Performance) -> ProgressBar) -> Result<Level> {
-        let Some(target) = self.loudness else { return Ok(UNCHANGED) };
+        let Some(target) = self.loudness else { return Ok(Level::UNCHANGED) };
         let _span = tracing::info_span!("level").entered();
         balance(self.setup(1.0), target, |setup| {
             let mut performance = dry.play(setup)?;
@@ -136,20 +133,11 @@ impl Order {
             clipped: files.clipped,
             samples,
             sample_rate,
-            level: UNCHANGED,
+            level: Level::UNCHANGED,
             peak_dbtp: meter.peak_dbtp(),
             loudness_lufs: meter.integrated(),
             stems: Vec::new(),
         })
-    }
-
-    /// Plays without stems, for clips, into a file that has no name yet.
-    pub fn render_alone(&self, score: &Score, recording: Option<Arc<Recording>>) -> Result<(Rendered, Place)> {
-        let dry = Dry { score, queue: None, recording };
-        let level = self.level(&dry, |_| ProgressBar::hidden())?;
-        let mut files = Files::create(self, score)?;
-        let rendered = self.play(dry.play(self.setup(level.gain))?, None, &ProgressBar::hidden(), &mut files)?;
-        Ok((Rendered { level, ..rendered }, files.mix.end()?))
     }
 }
 

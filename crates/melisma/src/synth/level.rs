@@ -24,6 +24,16 @@ pub struct Level {
     pub is_limited: bool,
 }
 
+impl Level {
+    /// The level that the piece has by itself.
+    pub const UNCHANGED: Self = Self { gain: 1.0, is_limited: false };
+
+    /// The gain in decibels.
+    pub fn gain_db(self) -> f64 {
+        20.0 * f64::from(self.gain).log10()
+    }
+}
+
 /// The gain that makes a piece as loud as `target_lufs` behind the limiter; 1 for silence. `listen` plays it to its end
 /// with the setup given.
 ///
@@ -42,7 +52,7 @@ pub fn balance(setup: Setup, target_lufs: f64, mut listen: impl FnMut(Setup) -> 
         listen(Setup { bus, buses: Buses::Mix, ..setup })
     };
     let free = attempt(1.0, None)?;
-    let Some(loudness) = free.integrated() else { return Ok(Level { gain: 1.0, is_limited: false }) };
+    let Some(loudness) = free.integrated() else { return Ok(Level::UNCHANGED) };
     let factor = |db: f64| 10f64.powf(db / 20.0);
     let mut gain_db = (target_lufs - loudness).min(MAX_GAIN_DB);
     let ceiling = setup.bus.ceiling_dbtp.filter(|ceiling| free.peak() * factor(gain_db) > factor(ceiling - FREE));

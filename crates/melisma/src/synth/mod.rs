@@ -7,6 +7,7 @@
 //! | notes that arrive live | [`Stream`] |
 //! | many clips in batches | [`BulkRenderer`] |
 //! | generated music without end | [`Endless`] |
+//! | training sets of clips with labels | [`Clips`] |
 //!
 //! A score, from notes to samples:
 //!
@@ -33,6 +34,7 @@
 mod bulk;
 mod bus;
 mod capture;
+mod clip;
 mod composer;
 mod control;
 mod cost;
@@ -65,6 +67,7 @@ pub mod voice {
 pub use bulk::{BulkConfig, BulkRenderer, Ticket};
 pub use bus::{Bus, BusConfig};
 pub use capture::Capture;
+pub use clip::{Clip, Clips, Total as ClipTotal};
 pub use composer::{Composer, Mode, STYLES, Style, compose, seed};
 pub use cost::{Cost, DeviceChoice, choose_device};
 pub use endless::Endless;

@@ -65,6 +65,18 @@ impl SampleFormat {
         }
     }
 
+    /// The name of the format, as [`from_name`](Self::from_name) takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::S16 => "s16",
+            Self::S24 => "s24",
+            Self::S32 => "s32",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+
     /// Whether samples beyond full scale are preserved.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use melisma::output::{self, Existing};
-use melisma::{Error, Result};
 use serde_json::Value;
 
-use crate::session::read_text;
+use crate::format::read_text;
+use crate::output::{self, Existing};
+use crate::{Error, Remedy, Result};
 
 /// The key of the audio file's BLAKE3 hash.
-pub const HASH: &str = "audio_blake3";
+pub(super) const HASH: &str = "audio_blake3";
 /// The settings of a clip; a setting that depends on another comes after it.
 const MADE_OF: [&str; 8] =
     ["audio", "seed", "seconds", "sample_rate_hz", "sample_format", "loudness_target_lufs", "parameters", "score"];
@@ -19,29 +19,33 @@ const MADE_OF: [&str; 8] =
 const MAX_BYTES: u64 = 1 << 28;
 
 /// Checks the label in `path` against the `expected` one, and `audio` against its hash.
-pub fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
+pub(super) fn check(path: &Path, audio: &Path, expected: &Value) -> Result<()> {
     let parse = |text: &str| {
-        serde_json::from_str::<Value>(text)
-            .map_err(|error| Error::corrupt(format!("{}: {error}", path.display())).with_hint(AGAIN))
+        serde_json::from_str::<Value>(text).map_err(|error| {
+            Error::corrupt(format!("{}: {error}", path.display())).with_hint(AGAIN).or_hint(Remedy::Replace)
+        })
     };
     let found = parse(&read_text(path, MAX_BYTES)?)?;
     // Both have been through text, in which a number may lose its last bit.
     let expected = parse(&expected.to_string())?;
     if let Some(key) = MADE_OF.into_iter().find(|key| found[key] != expected[key]) {
         return Err(Error::invalid(format!("{}: this clip was made with another `{key}`", path.display()))
-            .with_hint("choose another folder, or use -f to make all clips again"));
+            .with_hint("choose another folder")
+            .or_hint(Remedy::Replace));
     }
     let file = File::open(audio).map_err(|error| Error::io(audio.display(), error))?;
     if found[HASH] != hash(file, audio)? {
-        return Err(Error::corrupt(format!("{}: not the audio that its label names", audio.display())).with_hint(AGAIN));
+        return Err(Error::corrupt(format!("{}: not the audio that its label names", audio.display()))
+            .with_hint(AGAIN)
+            .or_hint(Remedy::Replace));
     }
     Ok(())
 }
 
-const AGAIN: &str = "remove this clip and its label to have it made again, or use -f for all clips";
+const AGAIN: &str = "remove this clip and its label to have it made again";
 
 /// Writes a label, unless an interrupted run already wrote the same one.
-pub fn write(path: &Path, label: &Value, existing: Existing) -> Result<()> {
+pub(super) fn write(path: &Path, label: &Value, existing: Existing) -> Result<()> {
     let bytes = format!("{label:#}\n").into_bytes();
     match std::fs::read(path) {
         Ok(found) if found == bytes => Ok(()),
@@ -50,7 +54,7 @@ pub fn write(path: &Path, label: &Value, existing: Existing) -> Result<()> {
 }
 
 /// The hash of the whole `file`, called `name` in errors.
-pub fn hash(file: File, name: &Path) -> Result<String> {
+pub(super) fn hash(file: File, name: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     let mut reader = file;
     let mut bytes = vec![0; 1 << 16];
