@@ -9,6 +9,7 @@ pub(crate) mod corpus;
 mod memory;
 mod technique;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,14 @@ use melisma_kernels::Buffer;
 use self::corpus::{Corpus, RATE};
 use super::measure::of_times;
 use super::{Peer, Place, Row, peer};
-use melisma::Result;
 use melisma::audio::{Reads, Source};
-use melisma::dataset::{Counters, Inputs, Options, Outcome, Request, StoreKind, Tail, Techniques, build};
+use melisma::dataset::{
+    Counters, Inputs, Merge, Missing, Options, Outcome, Request, StoreKind, Tail, Techniques, build,
+};
 use melisma::mel::Config;
 use melisma::output::Existing;
 use melisma::runtime::device::{Device, available_threads, host_threads};
+use melisma::{Error, Result};
 
 const PEERS: &str = include_str!("../peers/dataset.py");
 const FILES: usize = 2000;
@@ -40,6 +43,7 @@ pub(super) fn rows(place: Place<'_>) -> Result<Vec<Row>> {
     let corpus = Corpus::new(n_files, is_gpu)?;
     let mut rows = whole(place, &corpus)?;
     rows.push(reader(&corpus, 1, Reads::Direct)?);
+    rows.push(merged(place, &corpus)?);
     if !is_gpu {
         rows.extend(memory::rows(place)?);
     }
@@ -120,11 +124,19 @@ fn options(config: Config) -> Result<Options> {
 
 fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Techniques) -> Result<Outcome> {
     let output = corpus.folder().join("out.h5");
-    let request = Request {
+    let request = Request { techniques: *techniques, ..request(place, corpus, options, &output) };
+    let outcome = build(&request, &Counters::default(), |_, _| {});
+    // Every run allocates its pages anew.
+    let _ = std::fs::remove_file(&output);
+    outcome
+}
+
+fn request<'a>(place: Place<'a>, corpus: &'a Corpus, options: Options, output: &'a Path) -> Request<'a> {
+    Request {
         inputs: &corpus.inputs,
         shard: (0, 1),
         feature: options.into(),
-        output: &output,
+        output,
         store: StoreKind::Hdf5,
         lines: None,
         existing: Existing::Replace,
@@ -132,12 +144,39 @@ fn run_with(place: Place<'_>, corpus: &Corpus, options: Options, techniques: &Te
         device: place.device,
         threads: host_threads(place.device),
         budget: place.memory.budget(),
-        techniques: *techniques,
+        techniques: Techniques::default(),
+    }
+}
+
+/// Two shards of at most a thousand files each, checked and joined.
+fn merged(place: Place<'_>, corpus: &Corpus) -> Result<Row> {
+    let n_shards = corpus.inputs.files.len().div_ceil(1000).max(2);
+    let shards = [0, 1].map(|index| corpus.folder().join(format!("part-{index}.h5")));
+    for (index, output) in shards.iter().enumerate() {
+        let whole = request(place, corpus, options(Config::preset("builder")?)?, output);
+        build(&Request { shard: (index, n_shards), ..whole }, &Counters::default(), |_, _| {})?;
+    }
+    let output = corpus.folder().join("merged.h5");
+    let merge = Merge {
+        shards: &shards,
+        output: &output,
+        store: StoreKind::Hdf5,
+        existing: Existing::Replace,
+        missing: Missing::Allow,
+        threads: available_threads(),
+        budget: place.memory.budget(),
     };
-    let outcome = build(&request, &Counters::default(), |_, _| {});
-    // Every run allocates its pages anew.
-    let _ = std::fs::remove_file(&output);
-    outcome
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        melisma::dataset::merge(&merge)?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    let bytes = std::fs::metadata(&output).map_err(|error| Error::io(output.display(), error))?.len();
+    for path in shards.iter().chain([&output]) {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(of_times(times).rate("dataset/merge of shards", "GB/s", bytes as f64 / 1e9))
 }
 
 /// Threads that read and do nothing else.

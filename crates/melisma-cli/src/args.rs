@@ -19,7 +19,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure;
-pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand};
+pub use dataset::{BuildArgs, DatasetArgs, DatasetCommand, PlanArgs};
 pub use encode::EncodeArgs;
 pub use optimize::{CacheArgs, CacheCommand, OptimizeArgs, RequirementArgs};
 pub use pack::{PackArgs, UnpackArgs};

@@ -61,6 +61,50 @@ Examples:
         #[arg(long)]
         allow_missing: bool,
     },
+    /// Predict time, machines, network and storage of a large job from measured records
+    #[command(after_help = "\
+Examples:
+  melisma dataset plan --hours 1000000 --machine bench/record/nvidia-h200/dataset.json --within 24h
+  melisma dataset plan --job tokens --hours 5000 --machine snac-encode.json --machines 8 --network 1.25GB
+  melisma dataset plan --job pack --size 1.4TB --machine pack.json --storage 2GB")]
+    Plan(PlanArgs),
+}
+
+/// Arguments of `dataset plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Hours of audio
+    #[arg(long, value_name = "H", required_unless_present = "size", value_parser = hours)]
+    pub hours: Option<f64>,
+    /// Bytes of weights, for --job pack
+    #[arg(long, value_name = "SIZE", conflicts_with = "hours")]
+    pub size: Option<String>,
+    /// A record of one machine that `melisma bench -o` wrote; repeatable
+    #[arg(long, value_name = "FILE", required = true)]
+    pub machine: Vec<PathBuf>,
+    /// mel, tokens of a 24 kHz model, or pack
+    #[arg(long, value_name = "JOB", default_value = "mel", value_parser = PossibleValuesParser::new(["mel", "tokens", "pack"]))]
+    pub job: String,
+    /// Machines of this kind [default: 1, or as many as --within needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub machines: Option<u64>,
+    /// Time until the job must be done
+    #[arg(long, value_name = "TIME")]
+    pub within: Option<String>,
+    /// Bytes per second to and from one machine [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    pub network: Option<String>,
+    /// Bytes per second of the shared storage [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    pub storage: Option<String>,
+    /// Bytes of all recordings [default: 16-bit mono at the rate that was measured]
+    #[arg(long, value_name = "SIZE")]
+    pub input_bytes: Option<String>,
+}
+
+fn hours(text: &str) -> Result<f64, String> {
+    let hours = text.parse().ok().filter(|hours: &f64| *hours > 0.0 && *hours <= 1e12);
+    hours.ok_or_else(|| "use a number of hours above 0, at most 1e12".to_owned())
 }
 
 /// Arguments of `dataset build`.

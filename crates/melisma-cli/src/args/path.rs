@@ -12,13 +12,14 @@ use melisma::output::{protect, refuse_input};
 use crate::input::is_pipe;
 
 /// Arguments whose values are files, folders or `NAME=FILE` to read.
-const INPUTS: [&str; 16] = [
+const INPUTS: [&str; 17] = [
     "api_key_file",
     "calibrate",
     "config",
     "delta",
     "input",
     "inputs",
+    "machine",
     "metadata",
     "model",
     "new",
@@ -110,10 +111,15 @@ mod tests {
         "engine",
         "format",
         "host",
+        "hours",
+        "input_bytes",
+        "job",
         "loudness",
+        "machines",
         "max_streams",
         "memory_limit",
         "min_snr",
+        "network",
         "noise",
         "on_error",
         "path_column",
@@ -134,6 +140,8 @@ mod tests {
         "set",
         "shard",
         "shell",
+        "size",
+        "storage",
         "store",
         "technique",
         "tensor",
@@ -143,6 +151,7 @@ mod tests {
         "tile_size",
         "tolerance",
         "upstream",
+        "within",
     ];
 
     fn check(command: &clap::Command) {

@@ -1,6 +1,7 @@
 //! `melisma dataset`.
 
 mod build;
+mod plan;
 pub mod report;
 pub mod watch;
 
@@ -26,6 +27,7 @@ pub fn run(session: &Session, args: &DatasetArgs) -> Result<()> {
     let _span = tracing::info_span!("dataset").entered();
     match &args.command {
         DatasetCommand::Build(args) => build::run(session, args),
+        DatasetCommand::Plan(args) => plan::run(session, args),
         DatasetCommand::Info { path } => info(session, path),
         DatasetCommand::Verify { path } => verify(session, path),
         DatasetCommand::Merge { shards, output, store, allow_missing } => {

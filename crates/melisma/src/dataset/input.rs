@@ -44,6 +44,11 @@ impl Input {
         name(self.shown())
     }
 
+    /// The bytes of the path that are the name.
+    pub(super) fn name_len(&self) -> usize {
+        self.path.as_os_str().len() - self.name_at as usize
+    }
+
     fn shown(&self) -> &OsStr {
         OsStr::from_bytes(&self.path.as_os_str().as_bytes()[self.name_at as usize..])
     }

@@ -178,7 +178,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn is_audio(path: &Path) -> bool {
+/// Whether `path` has the suffix of an audio file.
+pub(super) fn is_audio(path: &Path) -> bool {
     suffix(path).is_some_and(|suffix| SUFFIXES.contains(&suffix.to_ascii_lowercase().as_str()))
 }
 

@@ -1,0 +1,195 @@
+//! Measured figures of a machine, as a bench record has them.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Demand, Work};
+use crate::format::read_text;
+use crate::{Error, Result};
+
+/// The largest record.
+const MAX_BYTES: u64 = 16 << 20;
+const MEASURE: &str = "the bench of the room on that machine writes its record";
+/// The audio that was measured: 16-bit mono samples at this rate.
+const MEL_BYTES_PER_SECOND: f64 = 2.0 * 22_050.0;
+const TOKEN_BYTES_PER_SECOND: f64 = 2.0 * 24_000.0;
+/// Results per second of audio: 80 values of two bytes every 256 samples, and seven codes of two
+/// bytes every 2048 samples.
+const MEL_RESULT_PER_SECOND: f64 = 160.0 * 22_050.0 / 256.0;
+const TOKEN_RESULT_PER_SECOND: f64 = 14.0 * 24_000.0 / 2048.0;
+
+/// One figure.
+#[derive(Debug, Clone, Deserialize)]
+struct Figure {
+    name: String,
+    unit: String,
+    median: f64,
+}
+
+#[derive(Deserialize)]
+struct Record {
+    machine: String,
+    #[serde(default)]
+    device: String,
+    rows: Vec<Figure>,
+}
+
+/// A machine that was measured.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The machine and the device, in words.
+    pub name: String,
+    figures: Vec<Figure>,
+}
+
+impl Machine {
+    /// Reads the records of one machine.
+    ///
+    /// # Errors
+    /// A file cannot be read, is not a record, or belongs to another machine or device.
+    pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+        let mut machine: Option<Self> = None;
+        for path in paths.iter().map(AsRef::as_ref) {
+            let record: Record = serde_json::from_str(&read_text(path, MAX_BYTES)?).map_err(|error| {
+                Error::corrupt(format!("{}: this is not a bench record: {error}", path.display())).with_hint(MEASURE)
+            })?;
+            let is_wrong = |row: &&Figure| !row.median.is_finite() || row.median <= 0.0;
+            if let Some(row) = record.rows.iter().filter(|row| row.unit != "%").find(is_wrong) {
+                return Err(Error::corrupt(format!("{}: `{}` is {}", path.display(), row.name, row.median)));
+            }
+            let name = format!("{}, {}", record.machine, record.device);
+            match &mut machine {
+                None => machine = Some(Self { name, figures: record.rows }),
+                Some(machine) if machine.name == name => machine.figures.extend(record.rows),
+                Some(machine) => {
+                    return Err(Error::invalid(format!(
+                        "{}: measured on {name}, the first record on {}",
+                        path.display(),
+                        machine.name
+                    ))
+                    .with_hint("name records of one machine"));
+                }
+            }
+        }
+        machine.ok_or_else(|| Error::invalid("no record is named"))
+    }
+
+    pub(super) fn demand(&self, work: Work, input_bytes: Option<u64>) -> Result<Demand> {
+        match work {
+            Work::Mel(hours) => self.audio(hours, input_bytes, [MEL_BYTES_PER_SECOND, MEL_RESULT_PER_SECOND], |row| {
+                row.unit == "x" && row.name == "dataset/build, times real time"
+            }),
+            Work::Tokens(hours) => {
+                self.audio(hours, input_bytes, [TOKEN_BYTES_PER_SECOND, TOKEN_RESULT_PER_SECOND], |row| {
+                    row.unit == "x" && row.name.starts_with("snac/encode corpus of ") && row.name.ends_with(" 24 kHz")
+                })
+            }
+            Work::Pack(bytes) => self.pack(bytes),
+        }
+    }
+
+    fn audio(
+        &self,
+        hours: f64,
+        input_bytes: Option<u64>,
+        [bytes_in, bytes_out]: [f64; 2],
+        is_rate: impl Fn(&Figure) -> bool,
+    ) -> Result<Demand> {
+        let seconds = hours * 3600.0;
+        let rate = self.best("a build of this dataset", is_rate)?;
+        let merge = self.figures.iter().find(|row| row.unit == "GB/s" && row.name == "dataset/merge of shards");
+        let output_bytes = (seconds * bytes_out) as u64;
+        Ok(Demand {
+            computing_seconds: seconds / rate.median,
+            merge_seconds: merge.map(|row| output_bytes as f64 / 1e9 / row.median),
+            input_bytes: input_bytes.unwrap_or((seconds * bytes_in) as u64),
+            output_bytes,
+            figures: std::iter::once(rate).chain(merge).map(shown).collect(),
+        })
+    }
+
+    /// A file is encoded, then decoded and compared. The result is at most as large as the source.
+    fn pack(&self, bytes: u64) -> Result<Demand> {
+        let of = |verb: &str| {
+            let start = format!("pack/{verb} ");
+            move |row: &Figure| row.unit == "GB/s" && row.name.starts_with(&start) && row.name.contains(" bf16 ")
+        };
+        let encode = self.best("packing bf16 weights", of("encode"))?;
+        let decode = self.best("decoding bf16 weights", of("decode"))?;
+        Ok(Demand {
+            computing_seconds: bytes as f64 / 1e9 * (1.0 / encode.median + 1.0 / decode.median),
+            merge_seconds: None,
+            input_bytes: bytes,
+            output_bytes: bytes,
+            figures: [encode, decode].into_iter().map(shown).collect(),
+        })
+    }
+
+    /// The fastest row that `is_wanted`.
+    fn best(&self, what: &str, is_wanted: impl Fn(&Figure) -> bool) -> Result<&Figure> {
+        let found = self.figures.iter().filter(|row| is_wanted(row)).max_by(|a, b| a.median.total_cmp(&b.median));
+        found.ok_or_else(|| {
+            Error::invalid(format!("the record of {} has no figure for {what}", self.name)).with_hint(MEASURE)
+        })
+    }
+}
+
+fn shown(row: &Figure) -> String {
+    format!("{}: {:.4} {}", row.name, row.median, row.unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Forecast, Limit, Supply};
+    use super::*;
+    use std::time::Duration;
+
+    const DATASET: &str = r#"{"machine": "m", "device": "cpu", "rows": [
+        {"name": "dataset/build, times real time", "unit": "x", "median": 20000.0},
+        {"name": "dataset/merge of shards", "unit": "GB/s", "median": 1.0}]}"#;
+    const PACK: &str = r#"{"machine": "m", "device": "cpu", "rows": [
+        {"name": "pack/encode layer bf16 avx2 2t", "unit": "GB/s", "median": 2.0},
+        {"name": "pack/encode layer bf16 scalar 1t", "unit": "GB/s", "median": 0.5},
+        {"name": "pack/decode layer bf16 avx2 2t", "unit": "GB/s", "median": 2.0}]}"#;
+
+    fn read(records: &[&str]) -> Result<Machine> {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |(index, text): (usize, &&str)| {
+            let path = folder.path().join(format!("{index}.json"));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        Machine::read(&records.iter().enumerate().map(write).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_million_hours() {
+        let machine = read(&[DATASET, PACK]).unwrap();
+        let forecast = |work, supply: &Supply| Forecast::new(work, &machine, supply).unwrap();
+        let alone = forecast(Work::Mel(1e6), &Supply::default());
+        assert_eq!((alone.machines, alone.build_seconds, alone.limit), (1, 180_000.0, Limit::Computing));
+        assert_eq!((alone.input_bytes, alone.output_bytes), (158_760_000_000_000, 49_612_500_000_000));
+        assert_eq!(alone.merge_seconds, Some(49_612.5));
+        let day = Supply { within: Some(Duration::from_secs(86_400)), ..Supply::default() };
+        let enough = forecast(Work::Mel(1e6), &day);
+        assert!(enough.machines == 5 && enough.seconds() <= 86_400.0, "{enough:?}");
+        let packed = forecast(Work::Pack(8_000_000_000), &Supply { machines: Some(4), ..Supply::default() });
+        assert_eq!((packed.seconds(), packed.merge_seconds), (2.0, None));
+    }
+
+    #[test]
+    fn what_cannot_be_planned_is_explained() {
+        let refused = |records: &[&str], work| {
+            let made = read(records).and_then(|machine| Forecast::new(work, &machine, &Supply::default()));
+            made.unwrap_err().to_string()
+        };
+        assert!(refused(&["{}"], Work::Mel(1.0)).contains("not a bench record"));
+        assert!(refused(&[DATASET], Work::Tokens(1.0)).contains("no figure for a build of this dataset"));
+        assert!(refused(&[DATASET, &PACK.replace("\"m\"", "\"n\"")], Work::Mel(1.0)).contains("measured on n"));
+        assert!(refused(&[&DATASET.replace("20000.0", "-1.0")], Work::Mel(1.0)).contains("is -1"));
+        let hour = Supply { within: Some(Duration::from_secs(3600)), ..Supply::default() };
+        let error = Forecast::new(Work::Mel(1e6), &read(&[DATASET]).unwrap(), &hour).unwrap_err().to_string();
+        assert!(error.contains("any number of machines takes") && error.contains("limited by the merge"), "{error}");
+    }
+}
