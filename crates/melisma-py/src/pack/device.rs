@@ -66,7 +66,7 @@ pub fn load_to_device(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<V
     for entry in loaded.tensors().to_vec() {
         let address = match loaded.view::<u8>(&entry.name).map_err(raise)? {
             // The protocol's address of nothing.
-            View::Cuda(_) if entry.len() == 0 => 0,
+            View::Cuda(_) if entry.is_empty() => 0,
             View::Cuda(view) => view.address(),
             View::Host(_) => return Err(raise(Error::invalid(format!("{device} has no memory of its own")))),
         };
