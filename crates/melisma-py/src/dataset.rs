@@ -1,5 +1,8 @@
 //! `melisma.dataset`: folders of audio to training tensors.
 
+mod inputs;
+mod merge;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -8,8 +11,7 @@ use std::time::Duration;
 use melisma::audio::Channel;
 use melisma::dataset::store::{ColumnType, Store};
 use melisma::dataset::{
-    self, Check, Counters, Feature, Inputs, Metadata, Options, Outcome, Request, StoreKind, Tail, Techniques, Texts,
-    Tokens,
+    self, Check, Counters, Feature, Metadata, Options, Outcome, Request, StoreKind, Tail, Techniques, Texts, Tokens,
 };
 use melisma::format::npy;
 use melisma::mel::Config;
@@ -19,7 +21,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::json;
 
+pub use inputs::PyInputs;
+pub use merge::merge_shards;
+
 use crate::error::raise;
+use crate::local::Local;
 use crate::place::{Choice, Place};
 use crate::signal::{self, Stop};
 use crate::snac::Codec;
@@ -29,69 +35,81 @@ use crate::{array, mel};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Order<'py> {
-    inputs: Vec<PathBuf>,
+    inputs: Bound<'py, PyInputs>,
     output: PathBuf,
     store: Option<String>,
     shard: (usize, usize),
     overwrite: bool,
     stop_on_failure: bool,
-    device: Option<String>,
-    threads: Option<usize>,
-    memory_limit: Option<Bound<'py, PyAny>>,
     progress: Option<Bound<'py, PyAny>>,
 }
 
-impl Order<'_> {
-    fn choice(&self) -> Choice<'_> {
-        Choice { device: self.device.as_deref(), threads: self.threads, memory_limit: self.memory_limit.as_ref() }
+/// Where a build runs: device, threads and memory limit.
+type Where<'py> = (Option<String>, Option<usize>, Option<Bound<'py, PyAny>>);
+
+fn choice<'a>((device, threads, memory_limit): &'a Where<'_>) -> Choice<'a> {
+    Choice { device: device.as_deref(), threads: *threads, memory_limit: memory_limit.as_ref() }
+}
+
+/// A feature and a place, with its model loaded, for many builds.
+#[pyclass(name = "_Builder", module = "melisma._melisma", frozen)]
+pub struct PyBuilder {
+    made: Local<(Place, Feature)>,
+}
+
+#[pymethods]
+impl PyBuilder {
+    /// Builds datasets of spectrograms.
+    #[staticmethod]
+    fn mel<'py>(
+        py: Python<'py>,
+        place: Where<'py>,
+        preset: &str,
+        values: &Bound<'py, PyDict>,
+        segments: (f64, Option<f64>, bool),
+    ) -> PyResult<Self> {
+        let mut config = Config::preset(preset).map_err(raise)?;
+        mel::set(&mut config, values)?;
+        let options = || -> Result<Options> {
+            let (segment, hop, drops_tail) = (seconds(segments.0)?, segments.1.map(seconds).transpose()?, segments.2);
+            let tail = if drops_tail { Tail::Drop } else { Tail::Pad };
+            let mut options = Options::new(config.clone(), segment, hop.unwrap_or(segment), tail)?;
+            if values.contains("dtype").unwrap_or(false) {
+                options.mel.dtype = config.dtype;
+            }
+            Ok(options)
+        };
+        let options = options().map_err(raise)?;
+        Ok(Self { made: Local::new((Place::open(py, choice(&place))?, options.into())) })
     }
-}
 
-/// Builds a dataset of spectrograms.
-#[pyfunction(name = "_build_mel")]
-pub fn build_mel<'py>(
-    py: Python<'py>,
-    order: Order<'py>,
-    preset: &str,
-    values: &Bound<'py, PyDict>,
-    segments: (f64, Option<f64>, bool),
-) -> PyResult<Bound<'py, PyAny>> {
-    let mut config = Config::preset(preset).map_err(raise)?;
-    mel::set(&mut config, values)?;
-    let options = || -> Result<Options> {
-        let (segment, hop, drops_tail) = (seconds(segments.0)?, segments.1.map(seconds).transpose()?, segments.2);
-        let tail = if drops_tail { Tail::Drop } else { Tail::Pad };
-        let mut options = Options::new(config.clone(), segment, hop.unwrap_or(segment), tail)?;
-        if values.contains("dtype").unwrap_or(false) {
-            options.mel.dtype = config.dtype;
-        }
-        Ok(options)
-    };
-    let options = options().map_err(raise)?;
-    let place = Place::open(py, order.choice())?;
-    build(py, &order, &place, options.into())
-}
+    /// Builds datasets of tokens.
+    #[staticmethod]
+    fn tokens<'py>(
+        py: Python<'py>,
+        place: Where<'py>,
+        model: &str,
+        table: Option<(PathBuf, String, Option<String>)>,
+        measure: Option<(Option<f64>,)>,
+    ) -> PyResult<Self> {
+        let codec = Codec::open(py, model, choice(&place))?;
+        let texts = match table {
+            None => Texts::Beside,
+            Some((path, text, name)) => {
+                let open = move |_: &_| Metadata::open(&path, &text, name.as_deref());
+                Texts::Table(Arc::new(signal::alone(py, open)?))
+            }
+        };
+        let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
+        let tokens = Tokens { model: Arc::clone(&codec.model), channel: Channel::Mix, texts, check };
+        Ok(Self { made: Local::new((codec.place, tokens.into())) })
+    }
 
-/// Builds a dataset of tokens.
-#[pyfunction(name = "_build_tokens")]
-pub fn build_tokens<'py>(
-    py: Python<'py>,
-    order: Order<'py>,
-    model: &str,
-    table: Option<(PathBuf, String, Option<String>)>,
-    measure: Option<(Option<f64>,)>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let codec = Codec::open(py, model, order.choice())?;
-    let texts = match table {
-        None => Texts::Beside,
-        Some((path, text, name)) => {
-            let open = move |_: &_| Metadata::open(&path, &text, name.as_deref());
-            Texts::Table(Arc::new(signal::alone(py, open)?))
-        }
-    };
-    let check = measure.map_or(Check::None, |(min_snr_db,)| Check::Measure { min_snr_db });
-    let tokens = Tokens { model: Arc::clone(&codec.model), channel: Channel::Mix, texts, check };
-    build(py, &order, &codec.place, Feature::Tokens(tokens))
+    /// Builds one dataset or shard, and returns a report.
+    fn build<'py>(&self, py: Python<'py>, order: Order<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (place, feature) = self.made.get()?;
+        build(py, &order, place, feature.clone())
+    }
 }
 
 fn seconds(value: f64) -> Result<Duration> {
@@ -100,8 +118,6 @@ fn seconds(value: f64) -> Result<Duration> {
 
 fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Feature) -> PyResult<Bound<'py, PyAny>> {
     let Order { output, store, shard, overwrite, stop_on_failure, progress, .. } = order;
-    let places = order.inputs.clone();
-    let inputs = signal::alone(py, move |_| Inputs::find(&places))?;
     let (device, budget) = (&place.device, place.budget());
     let (threads, shard, stops_on_failure) = (place.config.threads.value.count(), *shard, *stop_on_failure);
     let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
@@ -109,11 +125,12 @@ fn build<'py>(py: Python<'py>, order: &Order<'py>, place: &Place, feature: Featu
     // Rows in all, and those of earlier runs.
     let (total, resumed) = (OnceLock::new(), AtomicU64::new(0));
     let progress = progress.as_ref().map(|progress| progress.clone().unbind());
+    let inputs = &order.inputs.get().inputs;
     let work = |stop: &Stop| -> Result<Outcome> {
         let store = StoreKind::choose(store.as_deref(), output)?;
         let techniques = Techniques::default();
         let request = Request {
-            inputs: &inputs,
+            inputs,
             shard,
             feature,
             output,

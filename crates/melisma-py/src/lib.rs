@@ -39,6 +39,12 @@ mod weights;
 
 use pyo3::prelude::*;
 
+/// The version of the package.
+#[pyfunction(name = "_version")]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
 /// The classes of the package.
 #[pymodule]
 mod _melisma {
@@ -47,7 +53,7 @@ mod _melisma {
     #[pymodule_export]
     use crate::config::PyConfig;
     #[pymodule_export]
-    use crate::dataset::{build_mel, build_tokens, columns};
+    use crate::dataset::{PyBuilder, PyInputs, columns, merge_shards};
     #[pymodule_export]
     use crate::figure::rust_seconds;
     #[pymodule_export]
@@ -60,8 +66,8 @@ mod _melisma {
     use crate::optimizer::{PrecisionScope, PyTensorOptimizer};
     #[pymodule_export]
     use crate::pack::{
-        PyDeviceTensor, PyTileDecoder, PyTileEncoder, compress, compressed, decompress, list, load, load_to_device,
-        save,
+        PyDeviceTensor, PyTileDecoder, PyTileEncoder, compress, compressed, decompress, index, list, load,
+        load_to_device, pack_file, save, write_index,
     };
     #[pymodule_export]
     use crate::server::{PyServer, serve};
@@ -70,11 +76,13 @@ mod _melisma {
     #[pymodule_export]
     use crate::snac::{PyCodec, PyStreamDecoder, PyStreamEncoder, populate};
     #[pymodule_export]
-    use crate::synth::{PyScore, PyStream, render, styles};
+    use crate::synth::{PyScore, PyStream, make_clips, render, styles};
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]
     use crate::trace::PyTrace;
+    #[pymodule_export]
+    use crate::version;
     #[pymodule_export]
     use crate::weights::PyWeights;
 }

@@ -2,7 +2,7 @@
 
 Rooms: `snac` (codec tokens to audio and back), `synth` (scores to audio), `mel` (spectrograms), `audio` (files),
 `dataset` (folders of audio to training tensors), `pack` (weights without loss), `optimize` (ONNX models). At the root are
-tools for single tensors under a memory limit.
+tools for single tensors under a memory limit. `melisma.ray` spreads work over many machines; it is imported by name only.
 """
 
 import sysconfig
@@ -14,7 +14,10 @@ from . import audio, dataset, mel, optimize, pack, snac, synth
 from ._error import MelismaError, MelismaMemoryError, MelismaOSError, MelismaRuntimeError, MelismaValueError
 from ._melisma import Config, PrecisionScope, Server, Tensor, Weights, serve
 from ._melisma import Trace as trace
+from ._melisma import _version
 from ._tensor import MemoryTracker, TensorOptimizer, TensorRTOptimizer, apply_tensor_optimizations
+
+__version__ = _version()
 
 __all__ = [
     "Config",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy
@@ -27,11 +28,12 @@ __all__ = [
     "Track",
     "Transform",
     "Weights",
+    "_Builder",
+    "_Inputs",
     "_Score",
     "_audio_read",
     "_audio_write",
-    "_build_mel",
-    "_build_tokens",
+    "_clips",
     "_compress",
     "_compressed",
     "_dataset_columns",
@@ -39,15 +41,20 @@ __all__ = [
     "_load_to_device",
     "_mel_keys",
     "_mel_presets",
+    "_merge",
+    "_pack_file",
+    "_pack_index",
     "_pack_list",
     "_pack_load",
     "_pack_save",
+    "_pack_write_index",
     "_populate",
     "_render",
     "_resample",
     "_rust_seconds",
     "_stretch",
     "_styles",
+    "_version",
     "_work",
     "serve",
 ]
@@ -59,6 +66,7 @@ _Array: TypeAlias = npt.NDArray[Any]
 _Operand: TypeAlias = Tensor | _Array
 _Operation: TypeAlias = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
 _Precision: TypeAlias = Literal["fp32", "fp16", "int8", "auto"]
+_Where: TypeAlias = tuple[str | None, int | None, int | str | None]
 _R = TypeVar("_R")
 
 @final
@@ -382,15 +390,66 @@ class DeviceTensor:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
-def _build_mel(
-    order: dict[str, Any], preset: str, values: dict[str, Any], segments: tuple[float, float | None, bool]
+def _pack_index(path: str | os.PathLike[str]) -> tuple[str, list[tuple[str, str]]]: ...
+def _pack_write_index(path: str | os.PathLike[str]) -> str: ...
+def _pack_file(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], tile_size: int | None, threads: int
+) -> tuple[int, int]: ...
+def _clips(
+    folder: str | os.PathLike[str],
+    settings: dict[str, Any],
+    shard: tuple[int, int],
+    place: tuple[str | None, int],
+    overwrite: bool,
 ) -> dict[str, Any]: ...
-def _build_tokens(
-    order: dict[str, Any],
-    model: str,
-    table: tuple[str, str, str | None] | None,
-    measure: tuple[float | None] | None,
-) -> dict[str, Any]: ...
+
+@final
+class _Inputs:
+    """All input files of a dataset, in order."""
+
+    @staticmethod
+    def find(places: Sequence[str | os.PathLike[str]]) -> _Inputs:
+        """Searches folders, audio files and lists."""
+    @staticmethod
+    def within(folder: str | os.PathLike[str], names: Sequence[str | os.PathLike[str]]) -> _Inputs:
+        """The audio files among `names`, which will lie below `folder`."""
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> _Inputs:
+        """Reads a list that `save` wrote."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the list to `path`, and replaces an earlier one."""
+    def skipped(self) -> list[str]:
+        """What was left out, in words."""
+    def paths(self, index: int, count: int) -> list[Path]:
+        """The paths of shard `index` of `count`."""
+    def __len__(self) -> int: ...
+
+@final
+class _Builder:
+    """A feature and a place, with its model loaded, for many builds."""
+
+    @staticmethod
+    def mel(
+        place: _Where, preset: str, values: dict[str, Any], segments: tuple[float, float | None, bool]
+    ) -> _Builder:
+        """Builds datasets of spectrograms."""
+    @staticmethod
+    def tokens(
+        place: _Where,
+        model: str,
+        table: tuple[str, str, str | None] | None,
+        measure: tuple[float | None] | None,
+    ) -> _Builder:
+        """Builds datasets of tokens."""
+    def build(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Builds one dataset or shard, and returns a report."""
+
+def _merge(
+    shards: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    store: str | None,
+    policy: tuple[bool, bool],
+) -> tuple[int, list[int]]: ...
 def _dataset_columns(
     path: str | os.PathLike[str],
 ) -> tuple[list[tuple[str, str, list[int], str, int]], dict[str, Any]]: ...
@@ -456,6 +515,7 @@ class Server:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_raised: object) -> None: ...
 
+def _version() -> str: ...
 def serve(
     *, port: int = 0, model: str | None = None, upstream: str | None = None, api_key: str | None = None
 ) -> Server:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from . import _melisma
 from ._array import optional, refuse
 
-__all__ = ["Dataset", "Rows", "build", "collate", "open"]
+__all__ = ["Dataset", "Rows", "build", "collate", "merge", "open"]
 
 Path: TypeAlias = str | os.PathLike[str]
 Progress: TypeAlias = Callable[[int, int], object] | bool | None
@@ -69,30 +69,70 @@ def build(
         raise refuse(f"shard is {shard}", "use (index, count) with 0 <= index < count")
     places = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     told, bar = _teller(progress)
-    order: dict[str, Any] = {
-        "inputs": [os.fspath(place) for place in places],
-        "output": os.fspath(output),
-        "store": store,
-        "shard": shard,
-        "overwrite": overwrite,
-        "stop_on_failure": on_error == "fail",
-        "device": device,
-        "threads": threads,
-        "memory_limit": memory_limit,
-        "progress": told,
-    }
     try:
-        if feature == "mel":
-            return _melisma._build_mel(order, preset, values, (segment, segment_hop, drop_tail))
-        if feature != "tokens":
-            raise refuse(f"unknown feature `{feature}`", "use \"mel\" or \"tokens\"")
-        if values:
-            raise refuse(f"unknown argument `{next(iter(values))}` for tokens")
-        table = None if metadata is None else (os.fspath(metadata), str(text_column), _text(path_column))
-        return _melisma._build_tokens(order, os.fspath(model), table, (min_snr,) if verify_audio else None)
+        builder = _builder(
+            feature=feature, preset=preset, segment=segment, segment_hop=segment_hop, drop_tail=drop_tail, model=model,
+            metadata=metadata, text_column=text_column, path_column=path_column, verify_audio=verify_audio,
+            min_snr=min_snr, device=device, threads=threads, memory_limit=memory_limit, **values,
+        )
+        return builder.build({
+            "inputs": _melisma._Inputs.find([os.fspath(place) for place in places]),
+            "output": os.fspath(output),
+            "store": store,
+            "shard": shard,
+            "overwrite": overwrite,
+            "stop_on_failure": on_error == "fail",
+            "progress": told,
+        })
     finally:
         if bar is not None:
             bar.close()
+
+
+def _builder(
+    *,
+    feature: str = "mel",
+    preset: str = "builder",
+    segment: float = 10.0,
+    segment_hop: float | None = None,
+    drop_tail: bool = False,
+    model: Path = "builtin:mini24",
+    metadata: Path | None = None,
+    text_column: int | str | None = None,
+    path_column: int | str | None = None,
+    verify_audio: bool = False,
+    min_snr: float | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
+    **values: Any,
+) -> _melisma._Builder:
+    """The settings of a build, with the model loaded, for many shards."""
+    place = (device, threads, memory_limit)
+    if feature == "mel":
+        return _melisma._Builder.mel(place, preset, values, (segment, segment_hop, drop_tail))
+    if feature != "tokens":
+        raise refuse(f"unknown feature `{feature}`", "use \"mel\" or \"tokens\"")
+    if values:
+        raise refuse(f"unknown argument `{next(iter(values))}` for tokens")
+    table = None if metadata is None else (os.fspath(metadata), str(text_column), _text(path_column))
+    return _melisma._Builder.tokens(place, os.fspath(model), table, (min_snr,) if verify_audio else None)
+
+
+def merge(
+    shards: Iterable[Path],
+    output: Path,
+    *,
+    store: Literal["hdf5", "safetensors", "npy"] | None = None,
+    overwrite: bool = False,
+    allow_missing: bool = False,
+) -> int:
+    """Merges the shards of one dataset, in any order, and returns the number of rows.
+
+    The bytes are those of a build without shards. Every row is checked first.
+    """
+    places = [os.fspath(shard) for shard in shards]
+    return _melisma._merge(places, os.fspath(output), store, (overwrite, allow_missing))[0]
 
 
 def _text(value: int | str | None) -> str | None:

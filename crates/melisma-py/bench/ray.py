@@ -1,0 +1,112 @@
+"""A build on Ray with two workers beside the same build on one machine, and the driver's memory per file.
+
+    python bench/ray.py --minutes 3 [--folder FOLDER]
+
+Both build tokens with the built-in model. The clips repeat a few files by way of links, so that the disk is no limit.
+Ray is started before the clock. Memory is measured on files that are refused, so that only lists count.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+from melisma import audio, dataset
+
+RATE, SECONDS, DIFFERENT = 24_000, 20, 16
+#: Runs the job in a process of its own, whose memory is that of the driver.
+DRIVER = """
+import json, resource, sys, time
+import ray
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+import melisma.ray
+ray.get(ray.remote(lambda: None).remote())
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+begun = time.perf_counter()
+try:
+    report = melisma.ray.build(sys.argv[1], sys.argv[2], retries=0, **json.loads(sys.argv[3]))
+except melisma.ray.JobError as error:
+    report = {"error": str(error)}
+seconds = time.perf_counter() - begun
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"seconds": seconds, "driver_bytes": (after - before) * 1024, "rows": report.get("rows")}))
+"""
+
+
+def write_files(folder, count):
+    """`count` files, of which a few are different."""
+    os.makedirs(folder)
+    random = numpy.random.default_rng(1)
+    for index in range(min(count, DIFFERENT)):
+        samples = random.standard_normal(RATE * SECONDS).astype("f4") / 8
+        audio.write(os.path.join(folder, f"{index:07}.wav"), samples, RATE)
+    for index in range(DIFFERENT, count):
+        os.symlink(os.path.join(folder, f"{index % DIFFERENT:07}.wav"), os.path.join(folder, f"{index:07}.wav"))
+
+
+def on_ray(wavs, output, settings):
+    ran = subprocess.run(
+        [sys.executable, "-c", DRIVER, wavs, output, json.dumps(settings)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def alone(wavs, output, settings):
+    begun = time.perf_counter()
+    dataset.build(wavs, output, device="cpu", threads=2, progress=False, **settings)
+    return time.perf_counter() - begun
+
+
+def memory(folder, counts):
+    """The driver's growth per file, between two jobs whose files are all refused."""
+    grown = []
+    for count in counts:
+        wavs = os.path.join(folder, f"names-{count}")
+        os.makedirs(wavs)
+        with open(os.path.join(wavs, "0.wav"), "wb") as file:
+            file.write(b"RIFF")
+        for index in range(1, count):
+            os.symlink(os.path.join(wavs, "0.wav"), os.path.join(wavs, f"{index}.wav"))
+        grown.append(on_ray(wavs, os.path.join(folder, f"names-{count}.h5"), {"shards": 4})["driver_bytes"])
+        shutil.rmtree(wavs)
+    return (grown[1] - grown[0]) / (counts[1] - counts[0])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--folder", default=None)
+    parser.add_argument("--names", type=int, default=200_000)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        settings = {"feature": "tokens"}
+        probe = os.path.join(folder, "probe")
+        write_files(probe, DIFFERENT)
+        seconds = alone(probe, os.path.join(folder, "probe.h5"), settings)
+        count = max(DIFFERENT, int(DIFFERENT * arguments.minutes * 60 / seconds) + 1)
+        wavs = os.path.join(folder, "wavs")
+        write_files(wavs, count)
+        one, two = os.path.join(folder, "one.h5"), os.path.join(folder, "two.h5")
+        plain = alone(wavs, one, settings)
+        ran = on_ray(wavs, two, settings)
+        with open(one, "rb") as first, open(two, "rb") as second:
+            same = first.read() == second.read()
+        per_file = memory(folder, (1_000, arguments.names))
+    print(json.dumps({
+        "files": count, "audio_hours": count * SECONDS / 3600, "two_threads_seconds": plain,
+        "two_workers_seconds": ran["seconds"], "slower_percent": 100 * (ran["seconds"] / plain - 1), "same_bytes": same,
+        "driver_bytes_per_file": per_file, "driver_peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+    }, indent=2))
+    if not same or ran["seconds"] > 1.1 * plain or per_file > 300:
+        sys.exit("a figure is missed: the same bytes, at most 10 % slower, at most 300 bytes of the driver per file")
+
+
+if __name__ == "__main__":
+    main()

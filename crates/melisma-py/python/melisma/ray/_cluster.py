@@ -1,0 +1,151 @@
+"""The nodes of a cluster: which of them can work, and the workers on them."""
+
+import itertools
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import ray  # type: ignore[import-not-found, unused-ignore]
+from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, unused-ignore]
+    NodeAffinitySchedulingStrategy,
+)
+
+import melisma
+
+from ._error import JobError
+
+#: Free bytes below which a disk counts as full.
+LEAST_FREE = 64 << 20
+#: Seconds until a node that does not answer is left out.
+PATIENCE_S = 120
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What one worker has: cores and GPUs in Ray's counting. `count` bounds their number; None takes all that fit."""
+
+    num_cpus: float = 1
+    num_gpus: float = 0
+    count: int | None = None
+
+    def fit(self, resources: dict[str, float]) -> int:
+        """How many workers a node has room for."""
+        asked = {"CPU": self.num_cpus, "GPU": self.num_gpus}
+        rooms = [int(resources.get(name, 0) // amount) for name, amount in asked.items() if amount > 0]
+        return min(rooms, default=1)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a node must have: these paths to read, and folders with room for results."""
+
+    version: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+def fault_of(needs: Needs) -> str | None:
+    """Why this node cannot work, or None."""
+    if melisma.__version__ != needs.version:
+        return f"melisma {melisma.__version__} is installed, the driver has {needs.version}"
+    for path in needs.reads:
+        if not os.path.exists(path):
+            return f"{path}: not found on this node; inputs and outputs must be on storage that every node sees"
+    for path in needs.writes:
+        if not os.access(path, os.W_OK):
+            return f"{path}: not a folder that this node can write to"
+        if shutil.disk_usage(path).free < LEAST_FREE:
+            return f"{path}: the disk is full"
+    return None
+
+
+def name() -> str:
+    """This node, as people and Ray's dashboard call it."""
+    context = ray.get_runtime_context()
+    return f"{socket.gethostname()} ({context.get_node_id()[:8]})"
+
+
+def _look(needs: list[Needs]) -> tuple[str, str | None]:
+    return name(), next(filter(None, map(fault_of, needs)), None)
+
+
+class Cluster:
+    """The nodes that can work, and the faults of the others."""
+
+    def __init__(self, needs: Needs) -> None:
+        if not ray.is_initialized():
+            ray.init()
+        self._needs = [needs]
+        self._reported: set[str] = set()
+        self._left_out: set[str] = set()
+        self.nodes: list[dict[str, Any]] = []
+        self.faults: list[dict[str, Any]] = []
+        self.look_again()
+
+    def require(self, needs: Needs) -> None:
+        """Leaves out the nodes that lack something more."""
+        self._needs.append(needs)
+        self.look_again()
+
+    def leave_out(self, names: Iterable[str]) -> None:
+        """Uses these nodes no more, by the names that `name` gave them."""
+        self._left_out.update(names)
+
+    def look_again(self) -> None:
+        """Finds the nodes that are alive now and lack nothing."""
+        here = ray.get_runtime_context().get_node_id()
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        # The driver's node first: what is done once is done there if it can work.
+        alive.sort(key=lambda node: (node["NodeID"] != here, node["NodeID"]))
+        asked = [(node, on(node["NodeID"], _look, self._needs)) for node in alive]
+        self.nodes = []
+        for node, answer in asked:
+            try:
+                called, fault = ray.get(answer, timeout=PATIENCE_S)
+            except ray.exceptions.RayError as error:
+                called = f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})"
+                fault = f"melisma cannot be used: {first_line(error)}"
+            if fault is None:
+                if called not in self._left_out:
+                    self.nodes.append(node)
+            elif node["NodeID"] not in self._reported:
+                self._reported.add(node["NodeID"])
+                self.faults.append({"node": called, "shard": None, "message": fault})
+        if not self.nodes:
+            raise JobError("no node of the cluster can work", self.faults)
+
+    def seats(self, workers: Workers) -> list[str]:
+        """The node of each worker, one node after the other."""
+        each = [[node["NodeID"]] * workers.fit(node["Resources"]) for node in self.nodes]
+        seats = [seat for row in itertools.zip_longest(*each) for seat in row if seat is not None]
+        if not seats:
+            asked = f"{workers.num_cpus} cores and {workers.num_gpus} GPUs"
+            raise JobError(f"no node has room for a worker with {asked}", self.faults)
+        return seats[: workers.count]
+
+    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function on the first node that is alive, and returns what it returns or raises."""
+        for node in self.nodes:
+            try:
+                return ray.get(on(node["NodeID"], function, *arguments))
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                last = error
+        raise last
+
+
+def on(node: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function on a node; a reference to what it returns."""
+    strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray.remote(function).options(num_cpus=0, max_retries=2, scheduling_strategy=strategy).remote(*arguments)
+
+
+def first_line(error: BaseException) -> str:
+    """An exception in one line."""
+    cause = getattr(error, "cause", None) or error
+    text = str(cause).strip()
+    return text.splitlines()[-1] if text else type(cause).__name__

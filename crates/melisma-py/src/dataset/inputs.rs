@@ -1,0 +1,57 @@
+//! The input files of a dataset.
+
+use std::path::PathBuf;
+
+use melisma::dataset::Inputs;
+use melisma::output::Existing;
+use pyo3::prelude::*;
+
+use crate::error::raise;
+use crate::signal;
+
+/// All input files, in order.
+#[pyclass(name = "_Inputs", module = "melisma._melisma", frozen)]
+pub struct PyInputs {
+    pub inputs: Inputs,
+}
+
+#[pymethods]
+impl PyInputs {
+    /// Searches folders, audio files and lists.
+    #[staticmethod]
+    fn find(py: Python<'_>, places: Vec<PathBuf>) -> PyResult<Self> {
+        Ok(Self { inputs: signal::alone(py, move |_| Inputs::find(&places))? })
+    }
+
+    /// The audio files among `names`, which will lie below `folder`.
+    #[staticmethod]
+    fn within(py: Python<'_>, folder: PathBuf, names: Vec<PathBuf>) -> PyResult<Self> {
+        Ok(Self { inputs: py.detach(|| Inputs::within(&folder, &names)).map_err(raise)? })
+    }
+
+    /// Reads a list that `save` wrote.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        Ok(Self { inputs: py.detach(|| Inputs::load(&path)).map_err(raise)? })
+    }
+
+    /// Writes the list to `path`, and replaces an earlier one.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.inputs.save(&path, Existing::Replace)).map_err(raise)
+    }
+
+    /// What was left out, in words.
+    fn skipped(&self) -> Vec<String> {
+        self.inputs.skipped.lines()
+    }
+
+    /// The paths of shard `index` of `count`.
+    fn paths(&self, index: usize, count: usize) -> Vec<PathBuf> {
+        let part = self.inputs.shard(index, count);
+        self.inputs.files[part].iter().map(|file| file.path().to_owned()).collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.inputs.files.len()
+    }
+}

@@ -1,0 +1,72 @@
+//! Clips with labels, for training.
+
+use std::path::PathBuf;
+
+use melisma::audio::wav::SampleFormat;
+use melisma::output::Existing;
+use melisma::synth::{Clips, Style, seed};
+use melisma::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::raise;
+use crate::place::{Choice, Place};
+use crate::signal::{self, Stop};
+
+/// What all clips of a set have in common.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Settings {
+    preset: String,
+    count: u32,
+    seconds: f64,
+    seed: String,
+    rate: u32,
+    loudness: Option<f64>,
+    sample_format: String,
+}
+
+impl Settings {
+    fn clips(&self, folder: PathBuf, existing: Existing) -> Result<Clips> {
+        let preset = self.preset.strip_prefix("preset:").unwrap_or(&self.preset);
+        let unknown = || Error::invalid(format!("sample_format is `{}`: s16, s24 or f32", self.sample_format));
+        Ok(Clips {
+            style: Style::named(preset)?,
+            first_seed: seed(&self.seed),
+            seconds: self.seconds,
+            sample_rate: self.rate,
+            format: SampleFormat::from_name(&self.sample_format).ok_or_else(unknown)?,
+            loudness: self.loudness,
+            folder,
+            existing,
+        })
+    }
+}
+
+/// Renders the clips of one shard that are missing, and returns how many there are and what they hold.
+#[pyfunction(name = "_clips")]
+pub fn make_clips<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    settings: Settings,
+    shard: (usize, usize),
+    place: (Option<String>, usize),
+    overwrite: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (device, threads) = place;
+    let place = Place::open(py, Choice { device: device.as_deref(), threads: Some(threads), memory_limit: None })?;
+    let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
+    let clips = settings.clips(folder, existing).map_err(raise)?;
+    let part = Clips::shard(settings.count, shard);
+    let work = |stop: &Stop| {
+        let tick = || stop.check();
+        clips.make(part.clone(), (&place.device, place.budget(), threads), &tick)
+    };
+    let total = signal::watched(py, work, || Ok(()))?;
+    let row = PyDict::new(py);
+    row.set_item("clips", part.len())?;
+    row.set_item("clips_kept", total.kept)?;
+    row.set_item("notes", total.notes)?;
+    row.set_item("samples", total.samples)?;
+    Ok(row)
+}
