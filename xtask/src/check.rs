@@ -21,6 +21,7 @@ mod outcome;
 mod package;
 mod page;
 mod python;
+mod ray;
 mod serve;
 mod shim;
 mod tally;
@@ -95,6 +96,11 @@ const STEPS: &[Step] = &[
         "python-long",
         "the release wheel with torch: its tests, 100,000 random calls, figures",
         python::check_long,
+    ),
+    extended(
+        "ray",
+        "jobs on a Ray cluster whose nodes, workers and driver die, and the job files of Slurm and Kubernetes",
+        ray::check,
     ),
     extended("onnx", "the onnx package's test models through the embedded engine", onnx::check),
     extended("page-long", "the server's page in a browser, for minutes", page::check_long),

@@ -1,4 +1,4 @@
-//! `target/venv`: the Python packages that steps need, installed on demand.
+//! `target/venv` and others beside it: the Python packages that steps need, installed on demand.
 
 use crate::process::{exists, output, run};
 use crate::tree;
@@ -7,9 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The venv's Python, with `packages` (pinned, `name==version`) installed.
+/// The shared venv's Python, with `packages` (pinned, `name==version`) installed.
 pub fn python(packages: &[&str]) -> Result<PathBuf> {
-    let folder = tree::target().join("venv");
+    python_in("venv", packages)
+}
+
+/// The Python of the venv in `target/NAME`, for packages that would not get along with the others.
+pub fn python_in(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let folder = tree::target().join(name);
     let python = folder.join("bin/python");
     if !output(Command::new(&python).arg("--version")).is_ok_and(|version| version.starts_with("Python 3")) {
         create(&folder)?;

@@ -6,6 +6,7 @@ use crate::process::run;
 use crate::{front, tree, venv};
 use anyhow::{Context, Result};
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 const PACKAGES: &[&str] = &["numpy==2.4.6", "mypy==2.4.1"];
@@ -27,19 +28,8 @@ const TORCHAUDIO: &str = "torchaudio==2.11.0";
 
 pub fn check() -> Result<Outcome> {
     let python = venv::python(PACKAGES)?;
-    front::build()?;
     let source = tree::root().join("crates/melisma-py");
-    let folder = tree::target().join("python");
-    let package = folder.join("melisma");
-    fs::create_dir_all(&package).with_context(|| tree::shown(&package))?;
-    for entry in fs::read_dir(source.join("python/melisma")).context("the package's sources")? {
-        let path = entry?.path();
-        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
-            fs::copy(&path, package.join(name)).with_context(|| tree::shown(&path))?;
-        }
-    }
-    let library = front::module();
-    fs::copy(&library, package.join("_melisma.abi3.so")).with_context(|| tree::shown(&library))?;
+    let folder = assemble()?;
     let module = |name: &str| {
         let mut command = Command::new(&python);
         command.args(["-m", name]).current_dir(&folder).env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -49,6 +39,27 @@ pub fn check() -> Result<Outcome> {
     run(module("mypy.stubtest").arg("melisma._melisma"))?;
     run(module("mypy").args(["--strict", "--no-incremental", "-p", "melisma"]))?;
     Ok(Outcome::Passed)
+}
+
+/// Builds the package into `target/python`, and returns that folder.
+pub fn assemble() -> Result<PathBuf> {
+    front::build()?;
+    let folder = tree::target().join("python");
+    let package = folder.join("melisma");
+    if package.exists() {
+        fs::remove_dir_all(&package).with_context(|| tree::shown(&package))?;
+    }
+    let source = tree::root().join("crates/melisma-py/python/melisma");
+    for path in tree::files(&source)? {
+        let target = package.join(path.strip_prefix(&source)?);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).with_context(|| tree::shown(parent))?;
+        }
+        fs::copy(&path, &target).with_context(|| tree::shown(&path))?;
+    }
+    let library = front::module();
+    fs::copy(&library, package.join("_melisma.abi3.so")).with_context(|| tree::shown(&library))?;
+    Ok(folder)
 }
 
 /// The release wheel as users install it, with the packages that it is used with.
