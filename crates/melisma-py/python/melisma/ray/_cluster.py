@@ -97,7 +97,7 @@ class Cluster:
     def look_again(self) -> None:
         """Finds the nodes that are alive now and lack nothing."""
         here = ray.get_runtime_context().get_node_id()
-        alive = [node for node in ray.nodes() if node["Alive"]]
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call, unused-ignore]
         # The driver's node first: what is done once is done there if it can work.
         alive.sort(key=lambda node: (node["NodeID"] != here, node["NodeID"]))
         asked = [(node, on(node["NodeID"], _look, self._needs)) for node in alive]

@@ -42,7 +42,7 @@ class Worker:
         self.node = _cluster.name()
         self.fault = _cluster.fault_of(work.needs())
         if self.fault is None:
-            resources = ray.get_runtime_context().get_assigned_resources()
+            resources = ray.get_runtime_context().get_assigned_resources()  # type: ignore[no-untyped-call, unused-ignore]
             # Ray shows each worker its own GPU as the first one.
             device = "cuda:0" if resources.get("GPU", 0) > 0 else "cpu"
             try:
@@ -115,7 +115,7 @@ class Pipeline:
                 # Ray deprecates arguments of `remote` that it has no other name for yet.
                 warnings.simplefilter("ignore")
                 rows = items.map(
-                    Worker,
+                    Worker,  # type: ignore[arg-type, unused-ignore]
                     fn_constructor_args=[self.work],
                     compute=pool,
                     num_cpus=self.workers.num_cpus,

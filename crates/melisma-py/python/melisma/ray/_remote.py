@@ -40,7 +40,7 @@ class Remote:
 
     def list(self) -> _melisma._Inputs:
         """All audio files below the folder, under the paths where they will be staged."""
-        from pyarrow.fs import FileSelector, FileType  # type: ignore[import-not-found, unused-ignore]
+        from pyarrow.fs import FileSelector, FileType  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         files, root = self._open()
         found = files.get_file_info(FileSelector(root, recursive=True))
@@ -48,7 +48,7 @@ class Remote:
         return _melisma._Inputs.within(self.folder, names)
 
     def _open(self) -> tuple[Any, str]:
-        from pyarrow import ArrowInvalid, fs
+        from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         try:
             files, root = fs.FileSystem.from_uri(self.uri)
