@@ -12,10 +12,10 @@ const MAX_DRIFT = 0.004;
 /** Below this a stream is in danger of running dry. */
 const SAFE_SECONDS = 0.01;
 /** The reserve should be this many times as long as the longest delay of late. */
-const MARGIN = 1.5;
+const MARGIN = 1.3;
 /** The target changes by whole steps. */
 const STEP_SECONDS = 0.01;
-const MAX_TARGET_SECONDS = 0.2;
+const MAX_TARGET_SECONDS = 0.4;
 /** What a higher target asks of the server arrives within this time. */
 const SETTLE_SECONDS = 0.1;
 /** Delays are remembered for this long, in so many parts. */
@@ -182,7 +182,10 @@ class RingPlayer extends AudioWorkletProcessor {
 
   /** Takes a delay, and raises the target if that is too low for it. @param {number} delay frames */
   note(delay) {
-    this.delays[0] = Math.max(this.delays[0], delay);
+    if (delay <= this.delays[0]) {
+      return;
+    }
+    this.delays[0] = delay;
     const needed = this.needed();
     if (needed > this.ring.get(FIELD.TARGET)) {
       this.setTarget(needed);
