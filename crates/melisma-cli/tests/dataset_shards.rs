@@ -149,3 +149,33 @@ fn mel_lists_presets_and_keys() {
     assert_eq!(sandbox.run(&["mel", "--list", "a.wav", "-o", "a.npy"]).code, 2);
     assert_eq!(sandbox.run(&["mel"]).code, 2);
 }
+
+#[test]
+fn plans_name_the_limit() {
+    let sandbox = Sandbox::new();
+    let record = r#"{"machine": "m", "device": "cpu", "rows": [
+        {"name": "dataset/build, times real time", "unit": "x", "median": 20000.0},
+        {"name": "pack/encode layer bf16 avx2 2t", "unit": "GB/s", "median": 2.0},
+        {"name": "pack/decode layer bf16 avx2 2t", "unit": "GB/s", "median": 2.0}]}"#;
+    std::fs::write(sandbox.path("m.json"), record).unwrap();
+    let plan = |args: &[&str]| json(&sandbox, 0, &[&["dataset", "plan", "--machine", "m.json"], args].concat());
+    let hours = plan(&["--hours", "1000000", "--within", "24h"]);
+    assert_eq!((&hours["machines"], &hours["build_seconds"]), (&3.into(), &60_000.0.into()), "{hours}");
+    assert_eq!((&hours["limited_by"], &hours["merge_seconds"]), (&"computing".into(), &Value::Null));
+    let slow = plan(&["--hours", "1000", "--storage", "100MB"]);
+    assert_eq!(slow["limited_by"], "the shared storage");
+    let packed = plan(&["--job", "pack", "--size", "8GB"]);
+    assert_eq!((&packed["seconds"], &packed["storage_bytes"]), (&8.0.into(), &16_000_000_000_u64.into()));
+    for (args, text) in [
+        (&["--hours", "0"][..], "use a number of hours above 0"),
+        (&["--hours", "1", "--job", "pack"], "--job pack needs --size"),
+        (&["--size", "1GB"], "--job mel needs --hours"),
+        (&["--hours", "1", "--job", "tokens"], "no figure for a build of this dataset"),
+        (&["--hours", "1", "--network", "0"], "--network 0: must be more than 0"),
+        (&["--hours", "1", "--network", "fast"], "--network"),
+        (&["--hours", "1", "--machine", "w.json"], "w.json"),
+    ] {
+        let ran = sandbox.run(&[&["dataset", "plan", "--machine", "m.json"], args].concat());
+        assert!(ran.code == 2 && ran.stderr.contains(text), "{args:?}: {}", ran.stderr);
+    }
+}

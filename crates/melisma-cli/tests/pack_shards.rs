@@ -137,3 +137,30 @@ fn hostile_indices_and_flags_without_meaning_are_refused() {
     let plain = sandbox.run(&["pack", "-t", INDEX]);
     assert!(plain.code == 2 && plain.stderr.contains("not packed"), "{}", plain.stderr);
 }
+
+#[test]
+fn parts_make_the_same_files_as_the_whole() {
+    let (whole, parts) = (sandbox(), sandbox());
+    assert_eq!(whole.run(&["pack", INDEX]).code, 0);
+    let run = |part: &str, is_complete: bool, n_kept: u64| {
+        let ran = parts.run(&["--json", "pack", INDEX, "--shard", part]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let found: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((&found["complete"], &found["files_kept"]), (&is_complete.into(), &n_kept.into()), "{found}");
+    };
+    run("2/2", false, 0);
+    assert!(!parts.path(PACKED).exists());
+    run("1/2", true, 0);
+    run("1/2", true, 1);
+    for name in [PACKED, "m-1.packed.safetensors", "m-2.packed.safetensors"] {
+        let read = |sandbox: &Sandbox| std::fs::read(sandbox.path(name)).unwrap();
+        assert!(read(&whole) == read(&parts), "{name}");
+    }
+    for (args, text) in [
+        (&["pack", INDEX, "--shard", "3/2"][..], "shard 3 of 2 does not exist"),
+        (&["pack", "m-1.safetensors", "--shard", "1/2"], "--shard needs an index of shards"),
+    ] {
+        let ran = parts.run(args);
+        assert!(ran.code == 2 && ran.stderr.contains(text), "{}", ran.stderr);
+    }
+}

@@ -105,6 +105,7 @@ impl Machine {
             merge_seconds: merge.map(|row| output_bytes as f64 / 1e9 / row.median),
             input_bytes: input_bytes.unwrap_or((seconds * bytes_in) as u64),
             output_bytes,
+            copies: 2,
             figures: std::iter::once(rate).chain(merge).map(shown).collect(),
         })
     }
@@ -122,6 +123,7 @@ impl Machine {
             merge_seconds: None,
             input_bytes: bytes,
             output_bytes: bytes,
+            copies: 1,
             figures: [encode, decode].into_iter().map(shown).collect(),
         })
     }

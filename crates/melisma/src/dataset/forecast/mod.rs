@@ -90,8 +90,10 @@ pub struct Forecast {
     pub merge_seconds: Option<f64>,
     /// Bytes of the inputs.
     pub input_bytes: u64,
-    /// Bytes of the result. Shards of a dataset need as many again until they are merged.
+    /// Bytes of the result.
     pub output_bytes: u64,
+    /// Copies of the result that exist at once: shards of a dataset stay until they are merged.
+    pub copies: u64,
     /// What limits the job.
     pub limit: Limit,
     /// The rows of the record that the forecast rests on.
@@ -145,8 +147,7 @@ impl Forecast {
 
     /// Bytes that the storage must hold at once: inputs, shards and the merged result.
     pub fn storage_bytes(&self) -> u64 {
-        let copies = if self.merge_seconds.is_some() { 2 } else { 1 };
-        self.input_bytes.saturating_add(self.output_bytes.saturating_mul(copies))
+        self.input_bytes.saturating_add(self.output_bytes.saturating_mul(self.copies))
     }
 }
 
@@ -157,6 +158,7 @@ struct Demand {
     merge_seconds: Option<f64>,
     input_bytes: u64,
     output_bytes: u64,
+    copies: u64,
     figures: Vec<String>,
 }
 
@@ -176,9 +178,9 @@ impl Demand {
             seconds.max(each(supply.network, moved)).max(each(supply.storage, moved))
         });
         let limit = if merge_seconds.is_some_and(|seconds| seconds > build_seconds) { Limit::Merge } else { limit };
-        let Self { input_bytes, output_bytes, .. } = *self;
+        let Self { input_bytes, output_bytes, copies, .. } = *self;
         let figures = self.figures.clone();
-        Forecast { machines, build_seconds, merge_seconds, input_bytes, output_bytes, limit, figures }
+        Forecast { machines, build_seconds, merge_seconds, input_bytes, output_bytes, copies, limit, figures }
     }
 }
 
@@ -192,6 +194,7 @@ mod tests {
             merge_seconds: Some(10.0),
             input_bytes: 8_000,
             output_bytes: 2_000,
+            copies: 2,
             figures: Vec::new(),
         }
     }
