@@ -25,7 +25,7 @@ RATE, SECONDS, DIFFERENT = 24_000, 20, 16
 DRIVER = """
 import json, resource, sys, time
 import ray
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
 import melisma.ray
 ray.get(ray.remote(lambda: None).remote())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -73,7 +73,7 @@
 //! use std::time::Duration;
 //!
 //! use melisma::audio::{Clip, Source, wav};
-//! use melisma::dataset::{Inputs, Options, Plan, Tail};
+//! use melisma::dataset::{Counters, Inputs, Options, Plan, Scan, Tail};
 //! use melisma::mel::Config;
 //!
 //! # let folder = tempfile::tempdir().unwrap();
@@ -86,7 +86,8 @@
 //! let options = Options::new(Config::preset("whisper-80")?, half, half, Tail::Pad)?;
 //! let inputs = Inputs::find(&[folder.path().to_owned()])?;
 //! // All files; one thread reads their headers.
-//! let plan = Plan::new(options.into(), &inputs, 0..inputs.files.len(), 1)?;
+//! let scan = Scan { threads: 1, counters: &Counters::default() };
+//! let plan = Plan::new(options.into(), &inputs, 0..inputs.files.len(), scan)?;
 //! assert_eq!(plan.rows.len(), 2);
 //! # Ok::<(), melisma::Error>(())
 //! ```
