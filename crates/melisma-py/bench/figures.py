@@ -88,7 +88,7 @@ def spectrogram():
     try:
         import torch
 
-        sys.path.append(os.environ.get("MELISMA_TORCHAUDIO", "."))
+        sys.path.append(os.environ.get("TEST_TORCHAUDIO", "."))
         # Spectrograms are plain torch. torchaudio's compiled parts may be of another CUDA, which it checks.
         version, torch.version.cuda = torch.version.cuda, None
         import torchaudio

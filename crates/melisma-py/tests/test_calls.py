@@ -1,6 +1,6 @@
 """Random calls with random arguments: each returns or raises, and none ends or hangs the interpreter.
 
-MELISMA_CALLS sets their number; the extended check draws 100,000.
+TEST_CALLS sets their number; the extended check draws 100,000.
 """
 
 import os
@@ -14,7 +14,7 @@ import numpy
 import melisma
 from melisma import audio, dataset, mel, optimize, pack, snac, synth
 
-N_CALLS = int(os.environ.get("MELISMA_CALLS", 3_000))
+N_CALLS = int(os.environ.get("TEST_CALLS", 3_000))
 DTYPES = ["f4", "f8", "f2", "i2", "i4", "i8", "u1", "u2", "?", "c8", "O", "S3", "U2", ">f4", ">i4", "M8[s]"]
 
 

@@ -85,11 +85,11 @@ pub fn check_long() -> Result<Outcome> {
     for folder in [&tests, &tests.join("extended")] {
         let mut command = Command::new(&python);
         command.args(["-m", "unittest", "discover", "--start-directory"]).arg(folder);
-        command.current_dir(&wheels).env("MELISMA_CALLS", "100000").env("MELISMA_TORCHAUDIO", &torchaudio);
+        command.current_dir(&wheels).env("TEST_CALLS", "100000").env("TEST_TORCHAUDIO", &torchaudio);
         run(command.env("PYTHONDONTWRITEBYTECODE", "1"))?;
     }
     let mut figures = Command::new(&python);
-    figures.arg(source.join("bench/figures.py")).current_dir(&wheels).env("MELISMA_TORCHAUDIO", &torchaudio);
+    figures.arg(source.join("bench/figures.py")).current_dir(&wheels).env("TEST_TORCHAUDIO", &torchaudio);
     run(&mut figures)?;
     Ok(Outcome::Passed)
 }

@@ -157,10 +157,10 @@ class Tensors(unittest.TestCase):
 
 class Parity(unittest.TestCase):
     def test_the_numbers_of_torchaudio(self):
-        if "MELISMA_TORCHAUDIO" not in os.environ:
-            self.skipTest("MELISMA_TORCHAUDIO does not name a folder with torchaudio")
+        if "TEST_TORCHAUDIO" not in os.environ:
+            self.skipTest("TEST_TORCHAUDIO does not name a folder with torchaudio")
         # Spectrograms are plain torch. torchaudio's compiled parts may be of another CUDA, which it checks.
-        with unittest.mock.patch("torch.version.cuda", None), unittest.mock.patch("sys.path", [*sys.path, os.environ["MELISMA_TORCHAUDIO"]]):
+        with unittest.mock.patch("torch.version.cuda", None), unittest.mock.patch("sys.path", [*sys.path, os.environ["TEST_TORCHAUDIO"]]):
             import torchaudio
 
         torch.manual_seed(2)
