@@ -2,7 +2,7 @@
 
     python bench/ray.py --minutes 3 [--folder FOLDER]
 
-Both build tokens with the built-in model. The clips repeat a few files by way of links, so that the disk is no limit.
+Both build tokens with the built-in model. The clips repeat a few files through links, so they need little disk space.
 Ray is started before the clock. Memory is measured on files that are refused, so that only lists count.
 """
 

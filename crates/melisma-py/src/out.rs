@@ -17,7 +17,7 @@ pub fn target<'py, T: Element, S: IntoDimension>(
 ) -> PyResult<Bound<'py, PyArray<T, S::Dim>>> {
     let shape = shape.into_dimension();
     let Some(out) = out else {
-        // Through Python, which raises MemoryError where there is no room.
+        // Through Python, which raises MemoryError if the allocation fails.
         let new = py.import("numpy")?.call_method1("zeros", (shape.slice().to_vec(), T::get_dtype(py)))?;
         return Ok(new.cast_into()?);
     };
