@@ -64,7 +64,7 @@ fn code(error: &Error) -> u8 {
 /// The kind's name in JSON.
 fn kind(error: &Error) -> &'static str {
     match error.kind() {
-        Kind::InvalidArgument => "invalid_argument",
+        Kind::InvalidArgument | Kind::Exists | Kind::Busy => "invalid_argument",
         Kind::Unsupported => "unsupported",
         Kind::Corrupt => "corrupt",
         Kind::Truncated => "truncated",

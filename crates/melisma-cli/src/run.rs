@@ -99,7 +99,7 @@ fn outputs(ports: &[Port], folder: &Path, existing: Existing) -> Result<Vec<Path
         let path = folder.join(format!("{name}.npy"));
         output::refuse_input(&path)?;
         if existing == Existing::Refuse && path.exists() {
-            let error = Error::new(Kind::InvalidArgument, format!("{}: the file exists already", path.display()));
+            let error = Error::new(Kind::Exists, format!("{}: the file exists already", path.display()));
             return Err(error.with_hint(Remedy::Replace).or_hint("choose another folder"));
         }
         paths.push(path);

@@ -21,6 +21,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Kind {
     /// The caller passed a wrong value.
     InvalidArgument,
+    /// The output exists and may not be replaced.
+    Exists,
+    /// Another process holds the output.
+    Busy,
     /// A valid request for something that this build or device cannot do.
     Unsupported,
     /// A file or stream contradicts its own format.

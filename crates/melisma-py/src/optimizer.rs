@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use melisma::Result;
 use melisma::config::Config;
 use melisma::optimize::search::Message;
 use melisma::tensor::{Tensor, TensorOptimizer};
@@ -18,6 +19,9 @@ use crate::local::Local;
 use crate::memory::MemoryTracker;
 use crate::tensor::PyTensor;
 use crate::{element, onnx, settings, signal};
+
+/// Multiplications of a product that takes a tenth of a second or more.
+const LONG: usize = 1 << 32;
 
 /// Tensor tools for one set of settings: device, profile, memory limit and the section
 /// `tensor_optimizations`.
@@ -73,10 +77,7 @@ impl PyTensorOptimizer {
 
     /// a [M, K] times b [K, N], in the type of `a`.
     fn matmul(&self, py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-        let (a, b) = (self.operand(a)?, self.operand(b)?);
-        let (a, b) = (a.tensor(), b.tensor());
-        let tools = self.tools()?;
-        self.wrap(py.detach(|| tools.matmul(a, b)))
+        self.product(py, [a, b], |tools, a, b| tools.matmul(a, b))
     }
 
     /// A new tensor: `y` combined with `x`, which is a number or has as many elements. Operations:
@@ -214,11 +215,8 @@ impl PrecisionScope {
             let error = melisma::Error::invalid("the precision scope is not open");
             return Err(raise(error.with_hint("use it inside of `with optimizer.mixed_precision() as scope:`")));
         }
-        let optimizer = self.optimizer.get();
-        let (a, b) = (optimizer.operand(a)?, optimizer.operand(b)?);
-        let (a, b) = (a.tensor(), b.tensor());
-        let tools = optimizer.tools()?;
-        optimizer.wrap(py.detach(|| tools.mixed_precision(|scope| scope.matmul(a, b))))
+        let work = |tools: &TensorOptimizer, a: &Tensor, b: &Tensor| tools.mixed_precision(|scope| scope.matmul(a, b));
+        self.optimizer.get().product(py, [a, b], work)
     }
 }
 
@@ -232,6 +230,24 @@ impl PyTensorOptimizer {
     pub fn setup(&self, py: Python<'_>) -> PyResult<onnx::Setup> {
         let (config, budget) = (self.config.clone(), self.tools()?.memory().budget().clone());
         Ok(onnx::Setup { config, budget, program: onnx::program(py)? })
+    }
+
+    /// A product of two operands. Ctrl-C ends a long one early.
+    fn product(
+        &self,
+        py: Python<'_>,
+        [a, b]: [&Bound<'_, PyAny>; 2],
+        work: impl FnOnce(&TensorOptimizer, &Tensor, &Tensor) -> Result<Tensor> + Send,
+    ) -> PyResult<PyTensor> {
+        let (a, b) = (self.operand(a)?, self.operand(b)?);
+        let (a, b) = (a.tensor(), b.tensor());
+        let tools = self.tools()?;
+        let extents = a.shape().iter().chain(b.shape().last());
+        if extents.fold(1usize, |product, &extent| product.saturating_mul(extent)) < LONG {
+            return self.wrap(py.detach(|| work(tools, a, b)));
+        }
+        let product = signal::watched(py, |stop| work(&tools.stopped_by(&stop.0), a, b), || Ok(()))?;
+        self.wrap(Ok(product))
     }
 
     pub fn operand<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Operand<'py>> {

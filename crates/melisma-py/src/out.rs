@@ -18,7 +18,7 @@ pub fn target<'py, T: Element, S: IntoDimension>(
     let shape = shape.into_dimension();
     let Some(out) = out else {
         // Through Python, which raises MemoryError if the allocation fails.
-        let new = py.import("numpy")?.call_method1("zeros", (shape.slice().to_vec(), T::get_dtype(py)))?;
+        let new = py.import("numpy")?.call_method1("empty", (shape.slice().to_vec(), T::get_dtype(py)))?;
         return Ok(new.cast_into()?);
     };
     let needed = || format!("{:?} of {} in C order is needed", shape.slice(), name::<T>(py));

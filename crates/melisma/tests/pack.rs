@@ -103,12 +103,28 @@ fn wide_elements_get_the_tiles_that_suit_them() {
     }
 }
 
+/// All tensors at once, the last one first, each into memory of its own.
+fn assert_reads_into_slices(archive: &Archive<'_>, source: &[u8]) {
+    let header = Header::read(&source).unwrap();
+    let mut out: Vec<Vec<u8>> = header.tensors.iter().map(|entry| vec![9; entry.len() as usize]).collect();
+    let targets = header.tensors.iter().map(|entry| entry.name.as_str()).zip(out.iter_mut().map(Vec::as_mut_slice));
+    archive.unpack_into(targets.rev().collect(), 2).unwrap();
+    for (entry, out) in header.tensors.iter().zip(&out) {
+        let [start, end] = entry.bytes.map(|at| (header.len + at) as usize);
+        assert!(*out == source[start..end], "{}", entry.name);
+    }
+    archive.unpack_into(Vec::new(), 2).unwrap();
+    let error = archive.unpack_into(vec![("matrix", &mut [0; 3])], 2).unwrap_err();
+    assert!(error.to_string().contains("matrix: 3 bytes for a tensor of "), "{error}");
+}
+
 #[test]
 fn tensors_and_tiles_can_be_read_alone() {
     let source = all_sorts();
     let header = Header::read(&source).unwrap();
     let packed = packed(&source, &Options { tile_size: Some(256), threads: 2, ..options() });
     let archive = Archive::open(&packed, &UNLIMITED).unwrap();
+    assert_reads_into_slices(&archive, &source);
     for entry in &header.tensors {
         let expected = &source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize];
         let mut bytes = Vec::new();
@@ -205,6 +221,7 @@ fn files_are_unpacked(device: &Device) {
         let entry = header.get("matrix").unwrap();
         let mut tensor = Vec::new();
         archive.unpack_tensor("matrix", &mut tensor, 2).unwrap();
+        assert_reads_into_slices(&archive, &source);
         assert!(tensor == source[(header.len + entry.bytes[0]) as usize..(header.len + entry.bytes[1]) as usize]);
         let on_cpu = Archive::open(file, &UNLIMITED).unwrap();
         let on_cpu = if on_cpu.is_delta() { on_cpu.with_base(&base).unwrap() } else { on_cpu };

@@ -143,13 +143,20 @@ fn read(
     if let Some(base) = base {
         archive = archive.with_base(base)?;
     }
-    each.try_for_each(|(part, out)| {
-        let threads = if part.len < SMALL { 1 } else { available_threads() };
+    let mut whole = Vec::new();
+    for (part, out) in each {
         match &part.region {
-            Some(region) => archive.unpack_region(&part.tensor.name, region, out, threads),
-            None => archive.unpack_tensor(&part.tensor.name, &mut &mut **out, threads),
+            Some(region) => archive.unpack_region(&part.tensor.name, region, out, threads_for(part.len))?,
+            None => whole.push((part.tensor.name.as_str(), &mut **out)),
         }
-    })
+    }
+    let len = whole.iter().map(|(_, out)| out.len() as u64).sum();
+    archive.unpack_into(whole, threads_for(len))
+}
+
+/// Threads that decode `len` bytes.
+fn threads_for(len: u64) -> usize {
+    if len < SMALL { 1 } else { available_threads() }
 }
 
 fn read_plain(source: &dyn ReadAt, header: &Header, part: &Part, out: &mut [u8]) -> Result<()> {
@@ -224,12 +231,9 @@ pub fn decompress(py: Python<'_>, blob: &[u8], mut out: PyReadwriteArray1<'_, u8
         let source = Stoppable { source: &blob, stop };
         let archive = Archive::open(&source, budget)?;
         let entry = only(archive.source())?;
-        if entry.len() != out.len() as u64 {
-            return Err(Error::invalid(format!("{} bytes for an array of {}", out.len(), entry.len())));
-        }
         archive.check_hash()?;
-        let threads = if is_small { 1 } else { available_threads() };
-        archive.unpack_tensor(&entry.name, &mut &mut *out, threads)
+        let threads = threads_for(entry.len());
+        archive.unpack_into(vec![(&entry.name, &mut *out)], threads)
     };
     match is_small {
         true => py.detach(|| work(&Stop::default())).map_err(raise),

@@ -10,7 +10,7 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import test_signal
-from melisma import audio, dataset, optimize, pack, synth
+from melisma import TensorOptimizer, audio, dataset, optimize, pack, synth
 from test_onnx import GOLDEN
 
 
@@ -29,6 +29,14 @@ class Interrupts(test_signal.Interrupts):
         self.check(lambda: audio.stretch(samples, 48_000, 1.1))
         self.check(lambda: audio.write(self.path("x.mp3"), samples, 48_000))
         self.assertEqual(os.listdir(self.folder), [])
+
+    def test_products(self):
+        optimizer = TensorOptimizer({"device": "cpu"})
+        left = numpy.zeros((60_000, 8_000), "f4")
+        right = numpy.zeros((8_000, 8_000), "f4")
+        self.check(lambda: optimizer.matmul(left, right))
+        with optimizer.mixed_precision_context() as scope:
+            self.check(lambda: scope.matmul(left, right))
 
     def test_a_long_composition(self):
         self.check(lambda: synth.compose("focus", seconds=86_400), after=0.1)

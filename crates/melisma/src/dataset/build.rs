@@ -293,6 +293,6 @@ fn alone(store: &Store, request: &Request<'_>) -> Result<()> {
 }
 
 fn busy(request: &Request<'_>) -> Error {
-    Error::invalid(format!("{}: another process is building this dataset", request.output.display()))
+    Error::new(crate::Kind::Busy, format!("{}: another process is building this dataset", request.output.display()))
         .with_hint("wait for it to end, or choose another name")
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Error, Remedy, Result};
+use crate::{Error, Kind, Remedy, Result};
 pub use input::{protect, refuse_among, refuse_input};
 
 /// What to do with an existing file.
@@ -250,7 +250,7 @@ fn hint(kind: io::ErrorKind) -> Option<&'static str> {
 }
 
 fn already(path: &Path) -> Error {
-    Error::invalid(format!("{}: the file exists already", path.display()))
+    Error::new(Kind::Exists, format!("{}: the file exists already", path.display()))
         .with_hint(Remedy::Replace)
         .or_hint("choose another name")
 }
@@ -284,7 +284,7 @@ fn open_alone(partial: &Path, path: &Path, ours: &[PathBuf]) -> Result<File> {
             return Ok(file);
         }
     }
-    Err(Error::invalid(format!("{}: another process is writing this file", path.display()))
+    Err(Error::new(Kind::Busy, format!("{}: another process is writing this file", path.display()))
         .with_hint("wait for it to end, or choose another name"))
 }
 

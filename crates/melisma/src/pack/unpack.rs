@@ -1,5 +1,7 @@
 //! Unpacks files: whole, a single tensor, or only checking them.
 
+use std::sync::{Mutex, PoisonError};
+
 use melisma_kernels::Isa;
 use melisma_kernels::rans::Decoder;
 
@@ -7,7 +9,7 @@ use super::archive::Archive;
 use super::blob::Content;
 use super::hash::hash_first;
 use super::in_order::in_order;
-use super::layout::Runs;
+use super::layout::{Run, Runs};
 use super::memory::{self, resize};
 use super::storage::Append;
 use super::stream;
@@ -19,6 +21,19 @@ struct Worker {
     decoder: Decoder,
     record: Vec<u8>,
     tile: Vec<u8>,
+}
+
+impl Worker {
+    fn new(isa: Isa) -> Self {
+        Self { decoder: Decoder::new(isa), record: Vec::new(), tile: Vec::new() }
+    }
+}
+
+/// A run and its place in memory.
+struct Part<'a> {
+    tensor: usize,
+    run: u64,
+    bytes: &'a mut [u8],
 }
 
 impl Archive<'_> {
@@ -50,6 +65,67 @@ impl Archive<'_> {
         self.check_base(index..index + 1)?;
         self.check_room(index..index + 1, threads)?;
         self.runs(index..index + 1, threads, &mut |bytes| out.append(bytes))
+    }
+
+    /// Writes the bytes of tensors to the slices beside their names. The threads go from one tensor to
+    /// the next, and decode in place.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: no such tensor, or a slice of another length. Otherwise as [`Archive::unpack`].
+    pub fn unpack_into(&self, targets: Vec<(&str, &mut [u8])>, threads: usize) -> Result<()> {
+        let mut parts = Vec::new();
+        let mut tensors = self.blobs.len()..0;
+        for (name, target) in targets {
+            let index = self.find(name)?;
+            let (needed, given) = (self.source.tensors[index].len(), target.len());
+            if needed != given as u64 {
+                return Err(Error::invalid(format!("{name}: {given} bytes for a tensor of {needed}")));
+            }
+            tensors = tensors.start.min(index)..tensors.end.max(index + 1);
+            parts.extend(self.parts_of(index, target));
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        self.check_base(tensors.clone())?;
+        self.check_room(tensors.clone(), threads)?;
+        if let Some(gpu) = &self.gpu {
+            let runs: Vec<_> = parts.iter().map(|part| (part.tensor, part.run)).collect();
+            let mut each = parts.into_iter();
+            let work = stream::Work { gpu, threads, runs: &runs };
+            return stream::decode(self, &work, |tensor, at, bytes| self.with_base(tensor, at, bytes), &mut |bytes| {
+                each.next().into_iter().for_each(|part| part.bytes.copy_from_slice(bytes));
+                Ok(())
+            });
+        }
+        let isa = Isa::from_env()?;
+        let (workers, _held) = self.decoding_need(tensors).workers(threads, &self.budget)?;
+        let parts: Vec<Mutex<Part<'_>>> = parts.into_iter().map(Mutex::new).collect();
+        in_order(
+            workers,
+            parts.len(),
+            || Worker::new(isa),
+            |worker, index, (): &mut ()| {
+                let mut part = parts[index].lock().unwrap_or_else(PoisonError::into_inner);
+                let Part { tensor, run, bytes } = &mut *part;
+                let run = self.blobs[*tensor].layout.run(*run);
+                self.decode_run(worker, *tensor, &run, bytes)?;
+                self.with_base(*tensor, run.bytes.start, bytes)
+            },
+            |_, ()| Ok(()),
+        )
+    }
+
+    /// The runs of a tensor, each with its bytes of `target`.
+    fn parts_of<'t>(&self, tensor: usize, mut target: &'t mut [u8]) -> Vec<Part<'t>> {
+        let layout = &self.blobs[tensor].layout;
+        let part = |run: u64| {
+            let span = layout.run(run).bytes;
+            let (bytes, rest) = std::mem::take(&mut target).split_at_mut((span.end - span.start) as usize);
+            target = rest;
+            Part { tensor, run, bytes }
+        };
+        (0..layout.n_runs()).map(part).collect()
     }
 
     /// Fails for a delta without its base, before anything is written.
@@ -110,11 +186,15 @@ impl Archive<'_> {
         threads: usize,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let with_base = |index: usize, at: u64, bytes: &mut [u8]| match self.blobs[index].content {
+        self.decode_runs(tensors, threads, |tensor, at, bytes| self.with_base(tensor, at, bytes), take)
+    }
+
+    /// Completes decoded bytes of a tensor from `at` on.
+    fn with_base(&self, tensor: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
+        match self.blobs[tensor].content {
             Content::Plain => Ok(()),
-            Content::Delta => self.apply_base(index, at, bytes),
-        };
-        self.decode_runs(tensors, threads, with_base, take)
+            Content::Delta => self.apply_base(tensor, at, bytes),
+        }
     }
 
     fn decode_runs(
@@ -134,22 +214,22 @@ impl Archive<'_> {
         in_order(
             workers,
             runs.len(),
-            || Worker { decoder: Decoder::new(isa), record: Vec::new(), tile: Vec::new() },
+            || Worker::new(isa),
             |worker, index, bytes: &mut Vec<u8>| {
                 let (tensor, run) = runs.get(index);
-                let at = self.decode_run(worker, tensors.start + tensor, run, bytes)?;
-                finish(tensors.start + tensor, at, bytes)
+                let tensor = tensors.start + tensor;
+                let run = self.blobs[tensor].layout.run(run);
+                resize(bytes, (run.bytes.end - run.bytes.start) as usize);
+                self.decode_run(worker, tensor, &run, bytes)?;
+                finish(tensor, run.bytes.start, bytes)
             },
             |_, bytes| take(bytes),
         )
     }
 
-    /// Decodes a run, and returns its offset within the tensor.
-    fn decode_run(&self, worker: &mut Worker, tensor: usize, run: u64, bytes: &mut Vec<u8>) -> Result<u64> {
+    fn decode_run(&self, worker: &mut Worker, tensor: usize, run: &Run, bytes: &mut [u8]) -> Result<()> {
         let layout = &self.blobs[tensor].layout;
-        let run = layout.run(run);
-        resize(bytes, (run.bytes.end - run.bytes.start) as usize);
-        for number in run.tiles {
+        for number in run.tiles.clone() {
             let [first, step, row_len] = layout.rows_in_run(number);
             if step == row_len {
                 self.decode_tile(&mut worker.decoder, tensor, number, &mut worker.record, bytes)?;
@@ -161,6 +241,6 @@ impl Archive<'_> {
                 row[..row_len].copy_from_slice(from);
             }
         }
-        Ok(run.bytes.start)
+        Ok(())
     }
 }

@@ -75,14 +75,7 @@ impl Weights {
             Device::Cuda(_) => melisma_kernels::available_threads(),
         };
         for entry in &archive.source().tensors {
-            let tensor = filled(optimizer, entry, |out| {
-                let mut rest = out;
-                archive.unpack_tensor(&entry.name, &mut rest, threads)?;
-                match rest.len() {
-                    0 => Ok(()),
-                    missing => Err(Error::truncated(format!("{missing} bytes are missing"))),
-                }
-            });
+            let tensor = filled(optimizer, entry, |out| archive.unpack_into(vec![(&entry.name, out)], threads));
             give(optimizer, &entry.name, tensor, take)?;
         }
         Ok(())

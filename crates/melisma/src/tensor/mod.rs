@@ -35,6 +35,9 @@ pub use melisma_kernels::matmul::Scalar;
 pub use melisma_kernels::{DType, Element, Tensor, View};
 pub use slice::Values;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::Result;
 use crate::config::precision::{Format, Lowering};
 use crate::config::{Config, Policy};
@@ -75,6 +78,13 @@ impl TensorOptimizer {
     pub fn with_available(mut self, available: Available) -> Self {
         self.available = Some(available);
         self
+    }
+
+    /// The same tools, whose work on the CPU ends early once `stop` is set. What it returns is then incomplete, so
+    /// whoever sets `stop` discards it.
+    #[must_use]
+    pub fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
+        Self { queue: self.queue.stopped_by(stop), ..self.clone() }
     }
 
     /// The policy.

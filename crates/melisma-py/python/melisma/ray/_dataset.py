@@ -93,9 +93,9 @@ class Build:
                 report = self._builder.build(order)
                 return {key: report[key] for key in KEYS}
             except melisma.MelismaError as error:
-                if "not of this plan" in error.message and not order["overwrite"]:
+                if error.kind == "Exists" and not order["overwrite"]:
                     order["overwrite"] = True
-                elif "another process is building" not in error.message or time.monotonic() - begun > PATIENCE_S:
+                elif error.kind != "Busy" or time.monotonic() - begun > PATIENCE_S:
                     raise
                 else:
                     time.sleep(1)
