@@ -166,6 +166,43 @@ def weights():
             show(f"load_file, {state} (the disk reads {rate:.2f} GB/s)", *times[:2], "safetensors + clone", target)
 
 
+def gpu():
+    try:
+        import safetensors.torch
+        import torch
+    except ImportError as error:
+        return print(f"load_to_device beside safetensors: left out, {error}")
+    if not torch.cuda.is_available():
+        return print("load_to_device beside safetensors: left out, torch finds no GPU")
+    tensors = {f"layer.{index}": (torch.randn(4096, 4096) * 0.02).bfloat16() for index in range(64)}
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        plain, packed = os.path.join(folder, "plain.safetensors"), os.path.join(folder, "packed.safetensors")
+        safetensors.torch.save_file(tensors, plain)
+        sizes = pack.save_file(tensors, packed)
+        del tensors
+
+        def loaded(load):
+            def work():
+                tensors = load()
+                torch.cuda.synchronize()
+                return tensors
+
+            return work
+
+        works = [
+            loaded(lambda: pack.load_to_device(packed)),
+            loaded(lambda: pack.load_to_device(plain)),
+            loaded(lambda: safetensors.torch.load_file(plain, device="cuda")),
+        ]
+        ours, theirs = works[0](), works[2]()
+        same = all(torch.equal(ours[name], theirs[name]) for name in theirs)
+        del ours, theirs
+        times = in_turns(works, 5)
+        name = f"load_to_device, {sizes.source_bytes >> 20} MiB"
+        show(f"{name}, packed, warm", times[0], times[2], "safetensors", ("the same bytes", same))
+        show(f"{name}, plain, warm", times[1], times[2], "safetensors")
+
+
 def loader():
     try:
         import h5py
@@ -215,6 +252,6 @@ def loader():
 
 if __name__ == "__main__":
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
-    rows = {"populate": populate, "mel": spectrogram, "snac": codec, "pack": weights, "loader": loader}
+    rows = {"populate": populate, "mel": spectrogram, "snac": codec, "pack": weights, "gpu": gpu, "loader": loader}
     for name in sys.argv[1:] or rows:
         rows[name]()
