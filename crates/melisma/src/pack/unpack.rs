@@ -93,7 +93,7 @@ impl Archive<'_> {
             let runs: Vec<_> = parts.iter().map(|part| (part.tensor, part.run)).collect();
             let mut each = parts.into_iter();
             let work = stream::Work { gpu, threads, runs: &runs };
-            return stream::decode(self, &work, |tensor, at, bytes| self.with_base(tensor, at, bytes), &mut |bytes| {
+            return stream::decode(self, &work, |tensor, at, bytes| self.complete(tensor, at, bytes), &mut |bytes| {
                 each.next().into_iter().for_each(|part| part.bytes.copy_from_slice(bytes));
                 Ok(())
             });
@@ -110,7 +110,7 @@ impl Archive<'_> {
                 let Part { tensor, run, bytes } = &mut *part;
                 let run = self.blobs[*tensor].layout.run(*run);
                 self.decode_run(worker, *tensor, &run, bytes)?;
-                self.with_base(*tensor, run.bytes.start, bytes)
+                self.complete(*tensor, run.bytes.start, bytes)
             },
             |_, ()| Ok(()),
         )
@@ -186,11 +186,11 @@ impl Archive<'_> {
         threads: usize,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        self.decode_runs(tensors, threads, |tensor, at, bytes| self.with_base(tensor, at, bytes), take)
+        self.decode_runs(tensors, threads, |tensor, at, bytes| self.complete(tensor, at, bytes), take)
     }
 
-    /// Completes decoded bytes of a tensor from `at` on.
-    fn with_base(&self, tensor: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
+    /// Turns decoded bytes of a tensor, from `at` on, into those of the source.
+    fn complete(&self, tensor: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
         match self.blobs[tensor].content {
             Content::Plain => Ok(()),
             Content::Delta => self.apply_base(tensor, at, bytes),
