@@ -1,10 +1,10 @@
 //! `melisma.mel`: spectrograms.
 
 use half::f16;
-use melisma::Result;
 use melisma::mel::{Config, KEYS, PRESETS, Sample, Transform, Value};
 use melisma::runtime::device::Queue;
-use numpy::{PyReadonlyArray2, PyUntypedArrayMethods};
+use melisma::{Error, Result};
+use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -58,13 +58,13 @@ impl PyTransform {
         PyTuple::new(py, transform.shape(n_frames))
     }
 
-    /// Spectrograms of the rows of `samples` [batch, samples], float32 or int16 at the rate of these settings, into
-    /// `out` or a new array.
+    /// The spectrogram of `samples` [samples], or those of the rows of [batch, samples], float32 or int16 at the rate of
+    /// these settings, into `out` or a new array.
     #[pyo3(name = "_run", signature = (samples, out=None))]
     fn run<'py>(&self, samples: &Bound<'py, PyAny>, out: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        match array::name(array::untyped(samples)?)?.as_str() {
-            "int16" => self.on::<i16>(samples, out),
-            _ => self.on::<f32>(samples, out),
+        match samples.cast::<PyArrayDyn<i16>>() {
+            Ok(samples) => self.on(samples, out),
+            Err(_) => self.on(samples.cast::<PyArrayDyn<f32>>()?, out),
         }
     }
 }
@@ -72,7 +72,7 @@ impl PyTransform {
 impl PyTransform {
     fn on<'py, S: Sample + numpy::Element>(
         &self,
-        samples: &Bound<'py, PyAny>,
+        samples: &Bound<'py, PyArrayDyn<S>>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let config = self.made.get()?.transform.config();
@@ -84,21 +84,26 @@ impl PyTransform {
 
     fn to<'py, S: Sample + numpy::Element, D: Value + numpy::Element>(
         &self,
-        samples: &Bound<'py, PyAny>,
+        samples: &Bound<'py, PyArrayDyn<S>>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = samples.py();
         let Made { transform, place } = self.made.get()?;
         let queue = &place.get()?.queue;
-        let samples: PyReadonlyArray2<'py, S> = samples.extract()?;
-        let (n_items, n_samples) = (samples.shape()[0], samples.shape()[1]);
+        let samples = samples.try_readonly()?;
+        let (n_items, n_samples) = match *samples.shape() {
+            [n_samples] => (None, n_samples),
+            [n_items, n_samples] => (Some(n_items), n_samples),
+            _ => return Err(raise(Error::invalid(format!("samples of shape {:?}", samples.shape())))),
+        };
         let n_frames = transform.config().n_frames(n_samples).map_err(raise)?;
         let [rows, columns] = transform.shape(n_frames);
-        let array = out::target::<D, _>(py, out, [n_items, rows, columns])?;
+        let shape: Vec<usize> = n_items.into_iter().chain([rows, columns]).collect();
+        let array = out::target::<D, _>(py, out, shape)?;
         let mut target = out::writable(&array)?;
         let (from, to) = (samples.as_slice()?, target.as_slice_mut()?);
         let mut run = |queue: &Queue, go_on: &mut dyn FnMut() -> Result<()>| {
-            for item in 0..n_items {
+            for item in 0..n_items.unwrap_or(1) {
                 let from = &from[item * n_samples..][..n_samples];
                 let to = &mut to[item * rows * columns..][..rows * columns];
                 transform.run_into(queue, from, to)?;

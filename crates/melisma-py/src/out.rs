@@ -6,6 +6,8 @@ use numpy::{
     Element, PyArray, PyArrayDescrMethods, PyArrayMethods, PyReadwriteArray, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 
 use crate::error::raise;
 
@@ -18,8 +20,9 @@ pub fn target<'py, T: Element, S: IntoDimension>(
     let shape = shape.into_dimension();
     let Some(out) = out else {
         // Through Python, which raises MemoryError if the allocation fails.
-        let new = py.import("numpy")?.call_method1("empty", (shape.slice().to_vec(), T::get_dtype(py)))?;
-        return Ok(new.cast_into()?);
+        static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let empty = EMPTY.import(py, "numpy", "empty")?;
+        return Ok(empty.call1((PyTuple::new(py, shape.slice())?, T::get_dtype(py)))?.cast_into()?);
     };
     let needed = || format!("{:?} of {} in C order is needed", shape.slice(), name::<T>(py));
     let given = out.cast::<PyUntypedArray>().map_err(|_| wrong(&format!("not an array; {}", needed())))?;

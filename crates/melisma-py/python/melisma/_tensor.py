@@ -89,9 +89,10 @@ class TensorOptimizer(_melisma.TensorOptimizer):
                 torch = optional("torch")
                 lowered = self._torch_type(None)
                 is_lower = lowered != torch.float32
-                kind = "cuda" if torch.cuda.is_available() else "cpu"
                 stack.enter_context(torch.inference_mode())
-                stack.enter_context(torch.autocast(kind, dtype=lowered if is_lower else torch.bfloat16, enabled=is_lower))
+                for kind in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
+                    dtype = lowered if is_lower else torch.bfloat16
+                    stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=is_lower))
             yield scope
 
 

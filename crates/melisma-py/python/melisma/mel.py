@@ -23,6 +23,9 @@ from .audio import resample
 
 __all__ = ["Transform", "keys", "presets", "spectrogram"]
 
+_TAKEN = (numpy.dtype(numpy.float32), numpy.dtype(numpy.int16))
+"""Samples that are used where they are."""
+
 
 def presets() -> dict[str, str]:
     """The presets, and what each gives."""
@@ -57,18 +60,14 @@ class Transform:
         `out` if that is given: an array of the result's shape and type in C order.
         """
         array = plain(samples)
-        if array.dtype != numpy.int16 or not array.flags.c_contiguous:
+        if array.dtype not in _TAKEN or not array.flags.c_contiguous:
             array = floats(array)
         if array.ndim not in (1, 2):
             raise refuse(f"samples of shape {array.shape}", "use [samples] or [batch, samples]")
-        given = target(out, array)
-        is_single = array.ndim == 1
-        if is_single:
-            array, given = array[None], None if given is None else given[None]
-        result = self._native._run(array, given)
-        if out is not None:
-            return out
-        return like(samples, result[0] if is_single else result)
+        if out is None:
+            return like(samples, self._native._run(array))
+        self._native._run(array, target(out, array))
+        return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _transform_of, self._arguments
@@ -79,8 +78,11 @@ def _transform_of(preset: str, device: str | None, values: dict[str, Any]) -> Tr
 
 
 @functools.lru_cache(maxsize=16)
-def _cached(process: int, preset: str, device: str | None, values: tuple[tuple[str, Any], ...]) -> Transform:
+def _cached(preset: str, device: str | None, values: tuple[tuple[str, Any], ...]) -> Transform:
     return Transform(preset, device=device, **dict(values))
+
+
+os.register_at_fork(after_in_child=_cached.cache_clear)
 
 
 def spectrogram(
@@ -99,7 +101,7 @@ def spectrogram(
     A torch tensor gives a torch tensor.
     """
     try:
-        transform = _cached(os.getpid(), preset, device, tuple(sorted(values.items())))
+        transform = _cached(preset, device, tuple(sorted(values.items())) if values else ())
     except TypeError as error:
         raise refuse(f"a value of the preset is not a number or a word: {error}") from None
     if sample_rate is not None:
