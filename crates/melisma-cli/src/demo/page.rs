@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use melisma::Result;
-use melisma::runtime::{device::instruction_set, machine::Machine};
+use melisma::runtime::device::{Device, instruction_set};
+use melisma::runtime::machine::Machine;
 use melisma::text::table::{Align, Table, escape};
 use melisma::text::{count, duration};
 use melisma_server::page::STYLE;
@@ -18,7 +19,10 @@ const SCRIPT: &str = include_str!("page.js");
 pub fn html(session: &Session, steps: &[Done]) -> Result<String> {
     let shown: String = steps.iter().filter(|step| !step.chapter.shown.is_empty()).map(section).collect();
     let folded: String = steps.iter().filter(|step| !step.chapter.folded.is_empty()).map(details).collect();
-    let device = session.engine()?.device.to_string();
+    let device = match &session.engine()?.device {
+        Device::Cpu(_) => "the CPU".to_owned(),
+        other => other.to_string(),
+    };
     let total: f64 = steps.iter().map(|step| step.seconds).sum();
     let (cores, isa) = (Machine::look().cores as u64, instruction_set()?);
     let status = format!("a tour, made on this machine in {total:.1} s: {}, {isa}, on {device}", count(cores, "core"));

@@ -32,7 +32,7 @@ pub fn run(session: &Session) -> Result<Chapter> {
     let original = wav::read(SAMPLE)?.to_clip();
     let encoder = EncodeEngine::new(&codec.model, &engine.queue, engine.memory.budget(), 1)?;
     let trip = Trip::make(&codec.model, &original, encoder, streamed)?;
-    let seams = Seams::measure(&codec.model, &trip.codes, streamed, whole)?;
+    let seams = Seams::measure(&codec.model, &trip, whole)?;
     let decoded = Clip::mono(original.sample_rate, trip.samples.clone());
     let windowed = Clip::mono(original.sample_rate, seams.windowed.clone());
     let image = |clip: &Clip| spectrogram(engine, clip);
@@ -165,7 +165,7 @@ fn streamed(model: &Arc<Model>, engine: &Engine, codes: &Codes) -> Streamed {
     Ok((samples, first))
 }
 
-/// The exact stream and the windowed decoding that others use, compared on the start of the clip.
+/// The exact stream compared on the whole clip, and the windowed decoding that others use on its start.
 struct Seams {
     stream: Seam,
     windows: Seam,
@@ -175,20 +175,18 @@ struct Seams {
 impl Seams {
     fn measure(
         model: &Arc<Model>,
-        codes: &Codes,
-        streamed: impl Fn(&Codes) -> Streamed,
+        trip: &Trip,
         whole: impl Fn(&Codes) -> Result<Vec<f32>>,
     ) -> Result<Self> {
-        let mut start = Codes::empty(model.config());
-        start.append(codes.frames().range(0..WINDOWED_FRAMES.min(codes.n_frames())))?;
-        let codes = start;
-        let whole = whole(&codes)?;
-        let stream = Seam::measure(&streamed(&codes)?.0, &whole);
-        if stream.n_different > 0 || stream.n_samples != whole.len() {
+        let clip = whole(&trip.codes)?;
+        let stream = Seam::measure(&trip.samples, &clip);
+        if stream.n_different > 0 || stream.n_samples != clip.len() {
             return Err(Error::new(Kind::Check, format!("a stream differs from its clip: {stream:?}")));
         }
-        let windowed = seam::windowed(model, &codes, &Noise::default())?;
-        let windows = Seam::measure(&windowed, seam::windowed_part(model, &whole));
+        let mut start = Codes::empty(model.config());
+        start.append(trip.codes.frames().range(0..WINDOWED_FRAMES.min(trip.codes.n_frames())))?;
+        let windowed = seam::windowed(model, &start, &Noise::default())?;
+        let windows = Seam::measure(&windowed, seam::windowed_part(model, &whole(&start)?));
         Ok(Self { stream, windows, windowed })
     }
 

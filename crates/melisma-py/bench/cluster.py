@@ -1,9 +1,12 @@
-"""A build on Ray with two workers beside the same build on one machine, and the driver's memory per file.
+"""A build on Ray with two workers beside the same build on one machine, and the driver's memory per file; or the
+forecast of `melisma dataset plan` beside what two local workers take.
 
-    python bench/ray.py --minutes 3 [--folder FOLDER]
+    python bench/cluster.py [--minutes 3] [--folder FOLDER]
+    python bench/cluster.py --plan RECORD [--melisma PROGRAM] [--hours 100] [--folder FOLDER]
 
-Both build tokens with the built-in model. The clips repeat a few files through links, so they need little disk space.
-Ray is started before the clock. Memory is measured on files that are refused, so that only lists count.
+The first builds tokens with the built-in model. Ray is started before the clock. Memory is measured on files that are
+refused, so that only lists count. The second builds spectrograms: two processes with one thread and one shard each,
+then the merge. The clips repeat a few files through links, so they need little disk space; the results need it all.
 """
 
 import argparse
@@ -40,13 +43,13 @@ print(json.dumps({"seconds": seconds, "driver_bytes": (after - before) * 1024, "
 """
 
 
-def write_files(folder, count):
+def write_files(folder, count, rate=RATE):
     """`count` files, of which a few are different."""
     os.makedirs(folder)
     random = numpy.random.default_rng(1)
     for index in range(min(count, DIFFERENT)):
-        samples = random.standard_normal(RATE * SECONDS).astype("f4") / 8
-        audio.write(os.path.join(folder, f"{index:07}.wav"), samples, RATE)
+        samples = random.standard_normal(rate * SECONDS).astype("f4") / 8
+        audio.write(os.path.join(folder, f"{index:07}.wav"), samples, rate)
     for index in range(DIFFERENT, count):
         os.symlink(os.path.join(folder, f"{index % DIFFERENT:07}.wav"), os.path.join(folder, f"{index:07}.wav"))
 
@@ -79,12 +82,45 @@ def memory(folder, counts):
     return (grown[1] - grown[0]) / (counts[1] - counts[0])
 
 
+def beside_the_plan(arguments):
+    """Spectrograms by two processes, and what the plan says of them."""
+    melisma = [arguments.melisma, "--device", "cpu"]
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        wavs = os.path.join(folder, "wavs")
+        count = int(arguments.hours * 3600 / SECONDS)
+        write_files(wavs, count, 22_050)
+        parts = [os.path.join(folder, f"part-{shard}.h5") for shard in (0, 1)]
+        begun = time.perf_counter()
+        builds = [
+            subprocess.Popen([*melisma, "--threads", "1", "dataset", "build", wavs, "-o", part, "--shard", f"{shard}/2"])
+            for shard, part in enumerate(parts)
+        ]
+        if any([build.wait() for build in builds]):
+            sys.exit("a build failed")
+        built = time.perf_counter() - begun
+        begun = time.perf_counter()
+        subprocess.run([*melisma, "dataset", "merge", *parts, "-o", os.path.join(folder, "whole.h5")], check=True)
+        merged = time.perf_counter() - begun
+    plan = [*melisma, "dataset", "plan", "--hours", str(count * SECONDS / 3600), "--machine", arguments.plan, "--json"]
+    forecast = json.loads(subprocess.run(plan, stdout=subprocess.PIPE, check=True).stdout)
+    took = built + (0 if forecast["merge_seconds"] is None else merged)
+    off = 100 * (forecast["seconds"] / took - 1)
+    print(json.dumps({"build_seconds": built, "merge_seconds": merged, "forecast": forecast, "off_percent": off}, indent=2))
+    if abs(off) > 15:
+        sys.exit("the forecast is off by more than 15 %")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--folder", default=None)
     parser.add_argument("--names", type=int, default=200_000)
+    parser.add_argument("--plan", default=None)
+    parser.add_argument("--hours", type=float, default=100)
+    parser.add_argument("--melisma", default="melisma")
     arguments = parser.parse_args()
+    if arguments.plan is not None:
+        return beside_the_plan(arguments)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         settings = {"feature": "tokens"}
         probe = os.path.join(folder, "probe")
