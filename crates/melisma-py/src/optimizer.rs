@@ -259,7 +259,7 @@ impl PyTensorOptimizer {
         self.operand(value)?.owned(value.py(), tools.queue(), tools.memory().budget())
     }
 
-    pub fn wrap(&self, tensor: melisma::Result<Tensor>) -> PyResult<PyTensor> {
+    pub fn wrap(&self, tensor: Result<Tensor>) -> PyResult<PyTensor> {
         Ok(PyTensor { tensor: tensor.map_err(raise)?, queue: self.tools()?.queue().clone() })
     }
 }

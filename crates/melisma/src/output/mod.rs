@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error_with_a_hint() {
         let full = write(Path::new("/dev/full"), &[0; 1 << 20], Existing::Refuse).unwrap_err();
-        assert_eq!(full.kind(), crate::Kind::Io);
+        assert_eq!(full.kind(), Kind::Io);
         assert!(full.hint().unwrap().contains("free some space"), "{full}");
     }
 }
