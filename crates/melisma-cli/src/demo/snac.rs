@@ -173,11 +173,7 @@ struct Seams {
 }
 
 impl Seams {
-    fn measure(
-        model: &Arc<Model>,
-        trip: &Trip,
-        whole: impl Fn(&Codes) -> Result<Vec<f32>>,
-    ) -> Result<Self> {
+    fn measure(model: &Arc<Model>, trip: &Trip, whole: impl Fn(&Codes) -> Result<Vec<f32>>) -> Result<Self> {
         let clip = whole(&trip.codes)?;
         let stream = Seam::measure(&trip.samples, &clip);
         if stream.n_different > 0 || stream.n_samples != clip.len() {
