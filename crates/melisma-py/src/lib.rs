@@ -66,7 +66,7 @@ mod _melisma {
     use crate::optimizer::{PrecisionScope, PyTensorOptimizer};
     #[pymodule_export]
     use crate::pack::{
-        PyDeviceTensor, PyTileDecoder, PyTileEncoder, compress, compressed, decompress, index, list, load,
+        PyDeviceTensor, PyPackFile, PyTileDecoder, PyTileEncoder, compress, compressed, decompress, index,
         load_to_device, pack_file, save, write_index,
     };
     #[pymodule_export]

@@ -14,6 +14,7 @@ __all__ = [
     "Config",
     "DeviceTensor",
     "MemoryTracker",
+    "PackFile",
     "PrecisionScope",
     "Server",
     "Session",
@@ -44,8 +45,6 @@ __all__ = [
     "_merge",
     "_pack_file",
     "_pack_index",
-    "_pack_list",
-    "_pack_load",
     "_pack_save",
     "_pack_write_index",
     "_populate",
@@ -354,16 +353,28 @@ def _pack_save(
     tile_size: int | None,
     base: str | os.PathLike[str] | None,
 ) -> tuple[int, int]: ...
-def _pack_list(path: str | os.PathLike[str]) -> tuple[list[tuple[str, str, list[int]]], dict[str, str]]: ...
-def _pack_load(
-    path: str | os.PathLike[str],
-    parts: list[tuple[str, tuple[int, int, int, int] | None]] | None,
-    base: str | os.PathLike[str] | None,
-) -> list[tuple[str, str, list[int], _Bytes]]: ...
 def _compress(dtype: str, shape: Sequence[int], bytes: _Bytes) -> bytes: ...
 def _compressed(blob: bytes) -> tuple[str, list[int]]: ...
 def _decompress(blob: bytes, out: _Bytes) -> None: ...
 def _load_to_device(path: str | os.PathLike[str], device: str) -> list[tuple[str, DeviceTensor]]: ...
+
+@final
+class PackFile:
+    """A file of weights that is open for reading. Its header and indices have been read."""
+
+    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    @property
+    def tensors(self) -> list[tuple[str, str, list[int]]]:
+        """The tensors as the plain file has them: name, type and shape."""
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The free-form strings of the plain file."""
+    def load(
+        self,
+        parts: list[tuple[str, tuple[int, int, int, int] | None]] | None = None,
+        base: str | os.PathLike[str] | None = None,
+    ) -> list[_Tensor]:
+        """The bytes of tensors: of all, or of those named, each whole or cut to a region."""
 
 @final
 class TileEncoder:

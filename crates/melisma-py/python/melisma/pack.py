@@ -85,7 +85,7 @@ def load_file(
     arrays; without it they are uint16, with a warning. Every decoded byte is checked. `base` is that of a delta.
     """
     kind = framework_of(framework)
-    loaded = _melisma._pack_load(os.fspath(filename), None, _path(base))
+    loaded = _melisma.PackFile(filename).load(None, _path(base))
     return {name: _on(made(dtype, shape, data, kind), device) for name, dtype, shape, data in loaded}
 
 
@@ -104,15 +104,15 @@ class safe_open:  # noqa: N801 (the name that safetensors has)
         self._path = os.fspath(filename)
         self._framework = framework_of(framework)
         self._device = device
-        tensors, self._metadata = _melisma._pack_list(self._path)
-        self._tensors = {name: (dtype, shape) for name, dtype, shape in tensors}
-        self._is_open = True
+        self._file: _melisma.PackFile | None = _melisma.PackFile(filename)
+        self._metadata = self._file.metadata
+        self._tensors = {name: (dtype, shape) for name, dtype, shape in self._file.tensors}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        self._is_open = False
+        self._file = None
 
     def keys(self) -> list[str]:
         """The names of all tensors, sorted."""
@@ -131,9 +131,9 @@ class safe_open:  # noqa: N801 (the name that safetensors has)
         return self._loaded(name, None, self._entry(name)[1])
 
     def _loaded(self, name: str, region: tuple[int, int, int, int] | None, shape: list[int]) -> Any:
-        if not self._is_open:
+        if self._file is None:
             raise refuse("the file is closed", "use it inside of `with safe_open(...) as file:`")
-        [(_, dtype, _, data)] = _melisma._pack_load(self._path, [(name, region)], None)
+        [(_, dtype, _, data)] = self._file.load([(name, region)])
         return _on(made(dtype, shape, data, self._framework), self._device)
 
     def get_slice(self, name: str) -> "Slice":

@@ -7,7 +7,7 @@ use melisma::{Error, View};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::file::open;
+use super::open::open;
 use super::source::Stoppable;
 use crate::error::raise;
 use crate::local::Shared;

@@ -147,9 +147,9 @@ impl Loader {
         if archive.is_delta() {
             return Err(Error::unsupported("a delta cannot be loaded to a device").with_hint(Remedy::Unpack));
         }
-        let mut loaded = self.allocate(&archive.source)?;
+        let mut loaded = self.allocate(&archive.contents.source)?;
         let span = |(tensor, &to): (usize, &usize)| {
-            let tiles = 0..archive.blobs[tensor].layout.n_tiles();
+            let tiles = 0..archive.contents.blobs[tensor].layout.n_tiles();
             Span { tensor, tiles, from: 0, to }
         };
         let spans: Vec<Span> = loaded.starts.iter().enumerate().map(span).collect();

@@ -29,6 +29,7 @@
 mod archive;
 mod array;
 mod blob;
+mod contents;
 mod gpu_index;
 mod hash;
 mod header;
@@ -49,8 +50,9 @@ mod unpack;
 mod writer;
 
 pub use crate::format::safetensors::{Header, TensorEntry};
-pub use archive::{Archive, TensorInfo, source_header};
+pub use archive::{Archive, TensorInfo};
 pub use array::{Array, compress, compress_into, decompress};
+pub use contents::{Contents, source_header};
 pub use gpu_index::SEGMENT;
 pub use index::{Index, open, packed_path};
 pub use layout::{Layout, TILE_SIZES, split_of};

@@ -87,14 +87,14 @@ impl Plan {
 
     fn tile(&mut self, archive: &Archive<'_>, span: &Span, number: u64, piece: &mut Piece) -> Result<()> {
         let limits = self.limits;
-        let blob = &archive.blobs[span.tensor];
+        let blob = &archive.contents.blobs[span.tensor];
         let layout = &blob.layout;
         let (tile, at) = (blob.tiles[number as usize], blob.starts[number as usize]);
-        let of_index = archive.index.as_ref().and_then(|found| found.of(span.tensor, number as usize));
+        let of_index = archive.contents.index.as_ref().and_then(|found| found.of(span.tensor, number as usize));
         let index_len = of_index.map_or(0, |(_, len)| len);
         if u64::from(tile.len) + index_len > MAX_RECORD || !tile.len.is_multiple_of(16) {
             let message = format!("a record of {} bytes", tile.len);
-            return Err(Error::corrupt(message).at(&archive.source.tensors[span.tensor].name));
+            return Err(Error::corrupt(message).at(&archive.contents.source.tensors[span.tensor].name));
         }
         let (end, decoded) = (at + u64::from(tile.len), layout.tile_len(number) as u64);
         // A small gap between the records of two tensors is read along with them.
@@ -154,7 +154,8 @@ impl Plan {
             _ => "its record contradicts the format",
         };
         let job = first + at;
-        let place = format!("{}, tile {}", archive.source.tensors[self.tensors[job]].name, self.jobs[job].number);
+        let place =
+            format!("{}, tile {}", archive.contents.source.tensors[self.tensors[job]].name, self.jobs[job].number);
         Err(Error::corrupt(what).at(place))
     }
 }

@@ -100,7 +100,7 @@ impl Archive<'_> {
     /// Otherwise as [`Archive::unpack_tensor`].
     pub fn unpack_region(&self, name: &str, region: &Region, out: &mut [u8], threads: usize) -> Result<()> {
         let index = self.find(name)?;
-        let (blob, tensor) = (&self.blobs[index], &self.source.tensors[index]);
+        let (blob, tensor) = (&self.contents.blobs[index], &self.contents.source.tensors[index]);
         let element_len = region.element_len(tensor)?;
         if out.len() as u64 != region.len() * element_len {
             let message = format!("{name}: {} bytes for a region of {}", out.len(), region.len() * element_len);
@@ -205,7 +205,7 @@ mod tests {
         pack(&source, &mut packed, &Options { tile_size: Some(256), ..Options::new(&budget) }, &|_| {}).unwrap();
         let damaged_at = {
             let archive = Archive::open(&packed, &budget).unwrap();
-            archive.blobs[archive.find("matrix").unwrap()].starts[0] as usize + 100
+            archive.contents.blobs[archive.find("matrix").unwrap()].starts[0] as usize + 100
         };
         packed[damaged_at] ^= 1;
         let archive = Archive::open(&packed, &budget).unwrap();

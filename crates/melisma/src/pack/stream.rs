@@ -56,7 +56,7 @@ pub(super) fn decode(
     let (mut groups, mut parts) = (Vec::new(), Vec::new());
     let (mut spans, mut members, mut end) = (Vec::new(), Vec::new(), 0);
     for &(tensor, run) in work.runs {
-        let run = archive.blobs[tensor].layout.run(run);
+        let run = archive.contents.blobs[tensor].layout.run(run);
         let len = run.bytes.end - run.bytes.start;
         if end + len > sizes.group && end > 0 {
             groups.push(std::mem::take(&mut spans));
@@ -99,13 +99,13 @@ pub(super) fn check(archive: &Archive<'_>, work: &Work<'_>) -> Result<()> {
 fn sizes(archive: &Archive<'_>, work: &Work<'_>) -> Result<Sizes> {
     let (mut largest_run, mut largest_tile, mut largest_record, mut total, mut n_tiles) = (0, 0, 0, 0, 0);
     for &(tensor, run) in work.runs {
-        let blob = &archive.blobs[tensor];
+        let blob = &archive.contents.blobs[tensor];
         let run = blob.layout.run(run);
         let len = run.bytes.end - run.bytes.start;
         (largest_run, total) = (largest_run.max(len), total + len);
         n_tiles += run.tiles.end - run.tiles.start;
         for number in run.tiles {
-            let index = archive.index.as_ref().and_then(|index| index.of(tensor, number as usize));
+            let index = archive.contents.index.as_ref().and_then(|index| index.of(tensor, number as usize));
             let record = u64::from(blob.tiles[number as usize].len) + index.map_or(0, |(_, len)| len);
             largest_record = largest_record.max(record);
             largest_tile = largest_tile.max(blob.layout.tile_len(number) as u64);

@@ -17,7 +17,7 @@ impl Archive<'_> {
     /// `InvalidArgument`: no such tensor or tile. `Corrupt` or similar: the tile is damaged.
     pub fn tile(&self, name: &str, at: [u64; 2]) -> Result<(Vec<u8>, [std::ops::Range<u64>; 2])> {
         let index = self.find(name)?;
-        let blob = &self.blobs[index];
+        let blob = &self.contents.blobs[index];
         let [down, across] = blob.layout.grid();
         if at[0] >= down || at[1] >= across {
             let message = format!("{name}: no tile {},{}; the tensor has {down} x {across}", at[0], at[1]);
@@ -39,7 +39,7 @@ impl Archive<'_> {
 
     /// Undoes the XOR of a decoded tile with the base file, if the tensor is a delta.
     pub(super) fn undo_delta(&self, index: usize, number: u64, tile: &mut [u8]) -> Result<()> {
-        let blob = &self.blobs[index];
+        let blob = &self.contents.blobs[index];
         if blob.content == Content::Plain {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Archive<'_> {
 
     /// Decodes one tile of tensor `index`, together with the row of tiles that contains it.
     fn tile_on(&self, gpu: &Device, index: usize, number: u64, out: &mut [u8]) -> Result<()> {
-        let layout = &self.blobs[index].layout;
+        let layout = &self.contents.blobs[index].layout;
         let is_in = |run: &u64| layout.run(*run).tiles.contains(&number);
         let run = (0..layout.n_runs()).find(is_in).unwrap_or(0);
         let [first, step, row_len] = layout.rows_in_run(number);
@@ -75,10 +75,10 @@ impl Archive<'_> {
         record: &mut Vec<u8>,
         out: &mut [u8],
     ) -> Result<()> {
-        let blob = &self.blobs[index];
+        let blob = &self.contents.blobs[index];
         let tile = &blob.tiles[number as usize];
         resize(record, tile.len as usize);
-        let place = || format!("{}, tile {number}", self.source.tensors[index].name);
+        let place = || format!("{}, tile {number}", self.contents.source.tensors[index].name);
         self.file.read_at(blob.starts[number as usize], record).map_err(|error| error.at(place()))?;
         decoder.decode(blob.layout.split, number, tile, record, out).map_err(|error| error.at(place()))
     }

@@ -45,11 +45,11 @@ impl Archive<'_> {
     /// `Corrupt`, with tensor and tile, if a hash is wrong; `InvalidArgument` for a delta without
     /// its base; `Memory` if the budget has no room for one row of tiles; `Io` if writing fails.
     pub fn unpack(&self, out: &mut dyn Append, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
-        self.check_base(0..self.blobs.len())?;
-        self.check_room(0..self.blobs.len(), threads)?;
+        self.check_base(0..self.contents.blobs.len())?;
+        self.check_room(0..self.contents.blobs.len(), threads)?;
         self.check_hash()?;
-        out.append(&self.trailer.header)?;
-        self.runs(0..self.blobs.len(), threads, &mut |bytes| {
+        out.append(&self.contents.trailer.header)?;
+        self.runs(0..self.contents.blobs.len(), threads, &mut |bytes| {
             out.append(bytes)?;
             progress(bytes.len() as u64);
             Ok(())
@@ -74,10 +74,10 @@ impl Archive<'_> {
     /// `InvalidArgument`: no such tensor, or a slice of another length. Otherwise as [`Archive::unpack`].
     pub fn unpack_into(&self, targets: Vec<(&str, &mut [u8])>, threads: usize) -> Result<()> {
         let mut parts = Vec::new();
-        let mut tensors = self.blobs.len()..0;
+        let mut tensors = self.contents.blobs.len()..0;
         for (name, target) in targets {
             let index = self.find(name)?;
-            let (needed, given) = (self.source.tensors[index].len(), target.len());
+            let (needed, given) = (self.contents.source.tensors[index].len(), target.len());
             if needed != given as u64 {
                 return Err(Error::invalid(format!("{name}: {given} bytes for a tensor of {needed}")));
             }
@@ -108,7 +108,7 @@ impl Archive<'_> {
             |worker, index, (): &mut ()| {
                 let mut part = parts[index].lock().unwrap_or_else(PoisonError::into_inner);
                 let Part { tensor, run, bytes } = &mut *part;
-                let run = self.blobs[*tensor].layout.run(*run);
+                let run = self.contents.blobs[*tensor].layout.run(*run);
                 self.decode_run(worker, *tensor, &run, bytes)?;
                 self.complete(*tensor, run.bytes.start, bytes)
             },
@@ -118,7 +118,7 @@ impl Archive<'_> {
 
     /// The runs of a tensor, each with its bytes of `target`.
     fn parts_of<'t>(&self, tensor: usize, mut target: &'t mut [u8]) -> Vec<Part<'t>> {
-        let layout = &self.blobs[tensor].layout;
+        let layout = &self.contents.blobs[tensor].layout;
         let part = |run: u64| {
             let span = layout.run(run).bytes;
             let (bytes, rest) = std::mem::take(&mut target).split_at_mut((span.end - span.start) as usize);
@@ -130,7 +130,7 @@ impl Archive<'_> {
 
     /// Fails for a delta without its base, before anything is written.
     fn check_base(&self, mut tensors: std::ops::Range<usize>) -> Result<()> {
-        match tensors.find(|&index| self.blobs[index].content == Content::Delta) {
+        match tensors.find(|&index| self.contents.blobs[index].content == Content::Delta) {
             Some(index) => self.apply_base(index, 0, &mut []),
             None => Ok(()),
         }
@@ -146,7 +146,9 @@ impl Archive<'_> {
 
     /// The runs of these tensors, in order.
     fn runs_of(&self, tensors: std::ops::Range<usize>) -> Vec<(usize, u64)> {
-        tensors.flat_map(|tensor| (0..self.blobs[tensor].layout.n_runs()).map(move |run| (tensor, run))).collect()
+        tensors
+            .flat_map(|tensor| (0..self.contents.blobs[tensor].layout.n_runs()).map(move |run| (tensor, run)))
+            .collect()
     }
 
     /// Checks everything: the hash of the file, and every tile by decoding it. `progress` receives
@@ -155,7 +157,7 @@ impl Archive<'_> {
     /// # Errors
     /// `Corrupt` if anything is wrong; `Memory` if the budget has no room for one row of tiles.
     pub fn check(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
-        self.check_room(0..self.blobs.len(), threads)?;
+        self.check_room(0..self.contents.blobs.len(), threads)?;
         self.check_hash()?;
         self.check_tiles(threads, progress)
     }
@@ -172,7 +174,7 @@ impl Archive<'_> {
     }
 
     pub(super) fn check_tiles(&self, threads: usize, progress: &dyn Fn(u64)) -> Result<()> {
-        let tensors = 0..self.blobs.len();
+        let tensors = 0..self.contents.blobs.len();
         self.decode_runs(tensors, threads, |_, _, _| Ok(()), &mut |bytes| {
             progress(bytes.len() as u64);
             Ok(())
@@ -191,7 +193,7 @@ impl Archive<'_> {
 
     /// Turns decoded bytes of a tensor, from `at` on, into those of the source.
     fn complete(&self, tensor: usize, at: u64, bytes: &mut [u8]) -> Result<()> {
-        match self.blobs[tensor].content {
+        match self.contents.blobs[tensor].content {
             Content::Plain => Ok(()),
             Content::Delta => self.apply_base(tensor, at, bytes),
         }
@@ -209,7 +211,7 @@ impl Archive<'_> {
             return stream::decode(self, &work, finish, take);
         }
         let isa = Isa::from_env()?;
-        let runs = Runs::new(self.blobs[tensors.clone()].iter().map(|blob| blob.layout.n_runs()));
+        let runs = Runs::new(self.contents.blobs[tensors.clone()].iter().map(|blob| blob.layout.n_runs()));
         let (workers, _held) = self.decoding_need(tensors.clone()).workers(threads, &self.budget)?;
         in_order(
             workers,
@@ -218,7 +220,7 @@ impl Archive<'_> {
             |worker, index, bytes: &mut Vec<u8>| {
                 let (tensor, run) = runs.get(index);
                 let tensor = tensors.start + tensor;
-                let run = self.blobs[tensor].layout.run(run);
+                let run = self.contents.blobs[tensor].layout.run(run);
                 resize(bytes, (run.bytes.end - run.bytes.start) as usize);
                 self.decode_run(worker, tensor, &run, bytes)?;
                 finish(tensor, run.bytes.start, bytes)
@@ -228,7 +230,7 @@ impl Archive<'_> {
     }
 
     fn decode_run(&self, worker: &mut Worker, tensor: usize, run: &Run, bytes: &mut [u8]) -> Result<()> {
-        let layout = &self.blobs[tensor].layout;
+        let layout = &self.contents.blobs[tensor].layout;
         for number in run.tiles.clone() {
             let [first, step, row_len] = layout.rows_in_run(number);
             if step == row_len {
