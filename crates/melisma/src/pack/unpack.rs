@@ -87,6 +87,8 @@ impl Archive<'_> {
         if parts.is_empty() {
             return Ok(());
         }
+        // In the order of the file.
+        parts.sort_by_key(|part| (part.tensor, part.run));
         self.check_base(tensors.clone())?;
         self.check_room(tensors.clone(), threads)?;
         if let Some(gpu) = &self.gpu {
