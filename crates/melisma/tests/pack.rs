@@ -116,6 +116,9 @@ fn assert_reads_into_slices(archive: &Archive<'_>, source: &[u8]) {
     archive.unpack_into(Vec::new(), 2).unwrap();
     let error = archive.unpack_into(vec![("matrix", &mut [0; 3])], 2).unwrap_err();
     assert!(error.to_string().contains("matrix: 3 bytes for a tensor of "), "{error}");
+    let mut twice = [0, 0].map(|byte| vec![byte; header.get("matrix").unwrap().len() as usize]);
+    let targets = twice.iter_mut().map(|out| ("matrix", out.as_mut_slice())).collect();
+    assert_eq!(archive.unpack_into(targets, 2).unwrap_err().to_string(), "matrix is named twice");
 }
 
 #[test]

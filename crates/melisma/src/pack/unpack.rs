@@ -71,7 +71,7 @@ impl Archive<'_> {
     /// the next, and decode in place.
     ///
     /// # Errors
-    /// `InvalidArgument`: no such tensor, or a slice of another length. Otherwise as [`Archive::unpack`].
+    /// `InvalidArgument`: no such tensor, one that is named twice, or a slice of another length. Otherwise as [`Archive::unpack`].
     pub fn unpack_into(&self, targets: Vec<(&str, &mut [u8])>, threads: usize) -> Result<()> {
         let mut parts = Vec::new();
         let mut tensors = self.contents.blobs.len()..0;
@@ -89,6 +89,10 @@ impl Archive<'_> {
         }
         // In the order of the file.
         parts.sort_by_key(|part| (part.tensor, part.run));
+        if let Some([twice, _]) = parts.array_windows().find(|[a, b]| (a.tensor, a.run) == (b.tensor, b.run)) {
+            let name = &self.contents.source.tensors[twice.tensor].name;
+            return Err(Error::invalid(format!("{name} is named twice")));
+        }
         self.check_base(tensors.clone())?;
         self.check_room(tensors.clone(), threads)?;
         if let Some(gpu) = &self.gpu {
